@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The table of errors in docs/mathematics.md, of what the tool printed.
+"""Makes the table of errors in docs/mathematics.md from the tool's output.
 
     scripts/accuracy_table.py GPU.log CPU.log… > table.md
 
-GPU.log: `plimsoll verify elementwise:NAME,… --exhaustive` on a GPU; CPU.log: `cargo run --release -p plimsoll-cpu --example accuracy 1`; of a
-function that stands in several the most arguments count.
+GPU.log: output of `plimsoll verify elementwise:NAME,… --exhaustive` on a GPU. CPU.log: output of
+`cargo run --release -p plimsoll-cpu --example accuracy 1`. If a function is in several logs, that with the most arguments counts.
 """
 
 import re
@@ -29,7 +29,7 @@ def main():
                 if not (match := CPU.match(line)):
                     continue
                 name, dtype, worst, count = match.groups()
-                # Logs of when it was the only type don't name it.
+                # Old logs, which had only f32, don't name the type.
                 key, count = (name, dtype or "f32"), int(count)
                 if count >= most.get(key, 0):
                     most[key] = count

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Elementwise expressions on the CPU beside NumPy, numexpr and PyTorch, interleaved in one run with the same threads.
+"""Compares elementwise expressions on the CPU with NumPy, numexpr and PyTorch, interleaved in one run with the same threads.
 
   python3 -m venv target/peers-cpu && target/peers-cpu/bin/pip install numpy numexpr torch   # any one may be missing
   cargo build --release -p plimsoll-cpu --example elementwise
   target/peers-cpu/bin/python scripts/compare_elementwise_cpu.py [--elements 67108864] [--threads 2] [--rounds 5]
 
-Every round times plimsoll and then each peer once more (A B A B ...), each as the median of some runs in memory that it
-touched before. Peers write into tensors that exist already (`out=`), so what they pay for temporaries is their
-traffic, not their allocation. stdout, CSV: operation,who,GBps (median of the rounds, of the bytes that the expression
-must move: reads + writes), low, high, ratio of plimsoll to it.
+Every round times plimsoll and then each peer once (A B A B ...), each as the median of some runs in memory that it touched
+before. Peers write into existing tensors (`out=`), so temporaries cost them traffic but no allocation. stdout, CSV: operation,
+who, GBps (median of the rounds, counting the bytes that the expression must move: reads + writes), low, high, ratio of plimsoll
+to this program.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-# Operation: plimsoll's text, bytes moved per element (f32), and whether peers make temporaries.
+# Operation: plimsoll's text, and bytes moved per element (f32).
 OPERATIONS = {
     "copy": ("in x: f32; y = x", 8),
     "triad": ("in x: f32, z: f32; scalar a: f32; y = a*x + z", 12),
@@ -59,7 +59,7 @@ def main():
 
 
 def ours(args, operation):
-    """GB/s of plimsoll's own program: the median of its runs."""
+    """GB/s of plimsoll's example program: the median of its runs."""
     text, _ = OPERATIONS[operation]
     command = [args.binary, text, "f32", str(args.elements), str(args.threads), args.stores]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -80,7 +80,7 @@ def median_seconds(run):
 
 
 def load_peers(args):
-    """Those that are installed, by name: a function from an operation to seconds, None where it has no such operation."""
+    """The installed peers by name, each a function from an operation to seconds, or to None if the peer lacks the operation."""
     peers = {}
     try:
         import numpy

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Compares `plimsoll measure stream` (ordinary stores) with the STREAM kernels as gcc compiles them (stream.c), on arrays of
-# the same size and as many threads, in turns (A B A B …) so that a machine that changes its mind does so for both. For
-# developers: needs gcc, python3 and a release build; tests don't use it.
+# Compares `plimsoll measure stream` (ordinary stores) with the STREAM kernels compiled by gcc (stream.c), with the same array
+# size and number of threads, alternating (A B A B …) so that changes of the machine affect both. For developers: needs gcc,
+# python3 and a release build; tests don't use it.
 #
 #   scripts/compare_stream.sh [BYTES_PER_ARRAY [ROUNDS]]     # the default: 1 GiB, 5 rounds
 #
-# Prints the ratio of medians, plimsoll : STREAM, for each kernel and round, then the median of the ratios, and exits 1
-# where one of these is below 0.97. Only an idle machine gives a verdict: on a busy one whoever is preempted loses, STREAM
-# more, since its threads wait for each other.
+# Prints the ratio of medians, plimsoll : STREAM, for each kernel and round, then the median of the ratios, and exits with 1 if
+# one of the medians is below 0.97. Run it on an idle machine: on a busy one, preemption decides, and hurts STREAM more because
+# its threads wait for each other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,7 @@ for row in csv.DictReader(sys.stdin):
         print(row["at 1"], row["at 2"], row["value"])' "$1"
 }
 
-# One thread per core, as plimsoll has, each tied to its own.
+# One pinned thread per core, as in plimsoll.
 threads=$("$plimsoll" measure stream --bytes 1MiB --format csv --out "$work/probe" 2>/dev/null |
     figures threads | awk '$2 > most { most = $2 } END { print most + 0 }')
 [ "$threads" -gt 0 ] || { echo "plimsoll measured nothing: run '$plimsoll measure stream' to see why" >&2; exit 2; }

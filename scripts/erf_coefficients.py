@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The polynomials of erf for f16 and bf16: odd ones, x·P(x²), that round right for every operand of the type.
+"""Finds the polynomials of erf for f16 and bf16: odd ones, x·P(x²), that round correctly for every operand of the type.
 
     python3 scripts/erf_coefficients.py f16 10 2.9        # type, coefficients, where |x| is cut off
     python3 scripts/erf_coefficients.py bf16 8 2.7
 
-First a linear programme: of all polynomials whose value lies in the interval that rounds to the right result, for every operand, and
-within a tenth of a unit in the last place of erf itself, the one that stays farthest from the intervals' ends. Then, as its
-coefficients are rounded to f32 and the sum is evaluated in f32, a search over neighbouring coefficients. Needs NumPy and SciPy.
+First, a linear program. For every operand, the polynomial's value must lie in the interval that rounds to the correct result, and
+within a tenth of a unit in the last place of erf; the polynomial that stays farthest from the intervals' ends is chosen. Then,
+because coefficients are rounded to f32 and the sum is evaluated in f32, a search over neighbouring coefficients. Needs NumPy and
+SciPy.
 """
 import sys
 import time
@@ -20,25 +21,25 @@ SECONDS = 60
 
 
 def operands(name):
-    """all positive finite ones; negative ones mirror them"""
+    """all positive finite operands; negative ones mirror them"""
     if name == "f16":
         return np.arange(1, 0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
     return (np.arange(1, 0x7F80, dtype=np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 def place(y, name):
-    """a unit in the last place"""
+    """one unit in the last place"""
     fraction, least = TYPES[name]
     return 2.0 ** (np.maximum(np.floor(np.log2(y)), least) - fraction)
 
 
-def programme(x, name, count, end):
+def solve_program(x, name, count, end):
     """the coefficients, and how far the polynomial stays from the intervals' ends in units of the last place"""
     x = x[x <= end]
     y = erf(x)
     right = np.round(y / place(y, name)) * place(y, name)
     unit = place(right, name)
-    # Below a power of two numbers are twice as dense.
+    # Below a power of two, numbers are twice as dense.
     power = (np.log2(right) == np.floor(np.log2(right))) & (np.log2(right) > TYPES[name][1])
     low = np.maximum(right - np.where(power, unit / 4, unit / 2), y - unit / 10) / unit
     high = np.minimum(np.where(right >= 1, np.inf, right + unit / 2), y + unit / 10) / unit
@@ -57,7 +58,7 @@ def programme(x, name, count, end):
 
 
 def worst(x, name, coefficients, end):
-    """the largest error in units of the last place, of sums in f32 by fused multiply-adds"""
+    """the largest error in units of the last place, if evaluated in f32 by fused multiply-adds"""
     t = np.minimum(x, np.float32(end)).astype(np.float32)
     s = (t * t).astype(np.float64)
     p = np.full(len(t), coefficients[-1], np.float32)
@@ -71,9 +72,9 @@ def worst(x, name, coefficients, end):
 def main():
     name, count, end = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     x = operands(name)
-    # Smaller operands repeat the last binades that are kept.
+    # Smaller operands behave like the last binades that are kept.
     x = x[(x > 2.0**-20) | (x < 2.0**-118)]
-    exact, margin = programme(x, name, count, end)
+    exact, margin = solve_program(x, name, count, end)
     print(f"margin {margin:.1e} units of the last place")
     x = x[x < 1.3 * end]
     best = exact.astype(np.float32)
@@ -84,9 +85,9 @@ def main():
             i = random.integers(count)
             step = int(random.integers(1, 2 ** random.integers(1, 5 + i))) * int(random.choice([-1, 1]))
             near[i] = (near[i : i + 1].view(np.int32) + np.int32(step)).view(np.float32)[0]
-        of_near = worst(x, name, near, end)
-        if of_near <= error:
-            best, error = near, of_near
+        near_error = worst(x, name, near, end)
+        if near_error <= error:
+            best, error = near, near_error
     print(f"largest error {error:.4f}:", ", ".join(float(c).hex() for c in best))
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Predictions beside measurements of the engine's own kernels, for `cargo xtask model`: six expressions in two types, 64 KiB to 2 GiB per
-# tensor, hot and cold, one JSON file each. Files that are there are passed over, so a run that was cut off is begun again alike.
+# Measures and predicts the engine's own kernels for `cargo xtask model`: six expressions in two types, 64 KiB to 2 GiB per tensor,
+# hot and cold, one JSON file each. Existing files are skipped, so the same command continues a run that was cut off.
 #
 #   scripts/explain_records.sh PLIMSOLL OUT [NVDISASM]
 #
-# PLIMSOLL is the executable, OUT a folder, NVDISASM the disassembler by absolute path where it isn't found by itself: without it
-# instructions are rough counts. Some 8 minutes at EFFORT=standard (the default), 3 at EFFORT=quick. Then the files of OUT,
-# compressed (`gzip -9n`), belong into records/h200/DATE-explain, and `cargo xtask model --bless` makes the table.
+# PLIMSOLL is the executable and OUT a folder. NVDISASM is the disassembler's absolute path, if it isn't found automatically:
+# without it, instruction counts are estimates. Takes some 8 minutes at EFFORT=standard (the default), 3 at EFFORT=quick. Then put
+# the files of OUT, compressed (`gzip -9n`), into records/h200/DATE-explain, and run `cargo xtask model --bless` to write the table.
 set -euo pipefail
 
 plimsoll=${1:?the executable}
@@ -20,7 +20,7 @@ explain() { # NAME DTYPE EXPRESSION [OPTIONS…]
     local file="$out/$1-$2.json" name=$1 dtype=$2 expression=$3
     shift 3
     [ -s "$file" ] && return
-    # 1 says that a result was wrong: the file says of which, and the others count.
+    # Exit code 1 means that a result was wrong: the file flags it, and the other results are valid.
     "$plimsoll" explain "$expression" --name "$name" --dtype "$dtype" "$@" --bytes 64KiB..2GiB --both --no-counters \
         --effort "$effort" --seed 1 --device cuda:0 --out "$out/records/$name-$dtype-$(date +%s)" --format json \
         "${tools[@]}" >"$file.part" || [ $? = 1 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `lg2.approx` times a constant makes of every f16 operand, near 1 too: the largest errors of the logarithms in units of the
-last place, and what is special. Needs a GPU and CuPy.
+"""Evaluates `lg2.approx` times a constant for every f16 operand, including those near 1. Prints the largest errors of the
+logarithms in units of the last place, and the results of special operands. Needs a GPU and CuPy.
 
     python3 scripts/lg2_of_f16.py
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Predictions of launches that the model never saw, for the table in docs/model.md.
+"""Compares predictions with launches that the model was not fitted to, for the table in docs/model.md.
 
     scripts/predict_held_out.py PLIMSOLL [NVRTC NVDISASM] < records/h200/2026-11-23-peers/rounds.csv.gz
 
-The rounds are plimsoll's own of the comparison with its peers: medians of each cell over the rounds, cold. NVRTC and NVDISASM are absolute
-paths where they aren't found by themselves: without them instructions are rough counts.
+Uses plimsoll's own rounds of the comparison with its peers: the median of each cell over the rounds, cold. NVRTC and NVDISASM are
+absolute paths, if they aren't found automatically: without them, instruction counts are estimates.
 """
 
 import collections
@@ -32,7 +32,8 @@ def measured():
 
 
 def predicted(program, tools, op, dtype, mode):
-    command = [program, "predict", EXPRESSIONS[op], "--dtype", dtype, "--machine", "h200", "--bytes", SIZES, "--format", "json", *tools]
+    command = [program, "predict", EXPRESSIONS[op], "--dtype", dtype, "--machine", "h200", "--bytes", SIZES, "--format", "json"]
+    command += tools
     command += ["--scalar", "a=0.5"] if op == "triad" else []
     command += {"plain": [], "dependent": ["--dependent"], "ordinary": ["--variant", "release=none"]}[mode]
     for launch in json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout):
@@ -49,10 +50,10 @@ def main():
             if (op, dtype, mode, moved) in cells:
                 errors[dtype, mode].append(abs(seconds / cells[op, dtype, mode, moved] - 1))
     print("| launches | number | median | 95 % |\n| --- | ---: | ---: | ---: |")
-    for (dtype, mode), of in sorted(errors.items()):
-        of.sort()
-        most = of[min(int(len(of) * 0.95), len(of) - 1)]
-        print(f"| {dtype}, {mode} | {len(of)} | {100 * statistics.median(of):.1f} % | {100 * most:.1f} % |")
+    for (dtype, mode), values in sorted(errors.items()):
+        values.sort()
+        most = values[min(int(len(values) * 0.95), len(values) - 1)]
+        print(f"| {dtype}, {mode} | {len(values)} | {100 * statistics.median(values):.1f} % | {100 * most:.1f} % |")
 
 
 main()

@@ -1,7 +1,7 @@
 /* The four STREAM kernels by STREAM's rules (McCalpin, https://www.cs.virginia.edu/stream/ref.html): double arrays far
  * larger than the last-level cache, first touched by the threads that use them, ordinary loops that the compiler is free
  * to vectorise, bytes counted without write-allocate. Written for comparison with `plimsoll measure stream`; unlike the
- * original it takes the array's size at run time and prints the median beside the best.
+ * original, it takes the array's size at run time and prints the median as well as the best.
  *
  *   gcc -O3 -march=native -fopenmp -fno-builtin stream.c -o stream && ./stream BYTES_PER_ARRAY REPETITIONS
  */
@@ -20,7 +20,7 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* At a 2 MiB boundary and in huge pages, as plimsoll's arrays are. */
+/* Aligned to 2 MiB and in huge pages, like plimsoll's arrays. */
 static double *array(size_t bytes) {
     void *memory = NULL;
     if (posix_memalign(&memory, (size_t)2 << 20, bytes) != 0) {
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
         b[i] = 2.0;
         c[i] = 0.0;
     }
-    /* The scalar is small, so that the values stay finite however often triad feeds on its own results. */
+    /* The scalar is small, so that values stay finite however often triad is applied to its own results. */
     const double scalar = 0.4;
     for (int kernel = 0; kernel < KERNELS; kernel++) timed(kernel, a, b, c, n, scalar);
     for (int repetition = 0; repetition < repetitions; repetition++)
@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
         const double moved = (double)ARRAYS[kernel] * (double)bytes;
         printf("%s %.6e %.6e\n", NAMES[kernel], moved / mine[0], moved / mine[repetitions / 2]);
     }
-    /* What the loops made must be used, or they may be dropped. */
+    /* Use the results, so that the compiler can't remove the loops. */
     fprintf(stderr, "%g %g %g\n", a[n / 2], b[n / 2], c[n / 2]);
     return 0;
 }

@@ -1,4 +1,4 @@
-//! Tells the tests whether there is a g++, so that those which need it are reported as ignored where there is none.
+//! Sets `cfg(gxx)` where g++ is installed; without it, the tests that need g++ are reported as ignored.
 
 use std::process::Command;
 

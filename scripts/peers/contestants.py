@@ -1,8 +1,8 @@
-"""The contestants: each makes `launch(window)` for an operation, a type and a size, tuned where it has something to tune.
+"""The contestants: each provides `launch(window)` for an operation, a type and a size, in each configuration to tune.
 
 Every operand is a pool of W = max(2, 512 MiB / S) windows of S bytes; launch i uses window i % W, so that no line is still
-in a cache when it comes round again. K launches (a multiple of W, about 2 ms) are captured into one CUDA graph, which takes
-the Python launch cost out; events bracket a replay; the median of the replays over K is one launch.
+cached when it is used again. K launches (a multiple of W, about 2 ms) are captured into one CUDA graph, which excludes the cost
+of launching from Python; events bracket a replay; the time of one launch is the median of the replays divided by K.
 """
 import math
 import os
@@ -21,7 +21,7 @@ ALPHA = 0.75
 SHIFT = 42.0
 REPLAYS = 15
 
-# What a Triton user would try: elements per block, warps. One vector of 16 bytes per thread and less, up to eight.
+# Configurations that a Triton user would try: elements per block, warps. At most eight vectors of 16 bytes per thread.
 TRITON_CONFIGS = [
     (256, 1), (256, 2), (512, 1), (512, 2), (512, 4), (1024, 2), (1024, 4), (1024, 8), (2048, 4), (2048, 8), (2048, 16),
     (4096, 4), (4096, 8), (4096, 16), (8192, 8), (8192, 16), (8192, 32), (16384, 16),
@@ -70,22 +70,22 @@ class Pools:
         with self.torch.cuda.stream(self.stream):
             for pool in (self.a, self.b):
                 step = 1 << 30
-                for at in range(0, self.bytes, step):
-                    pool[at : at + step].view(torch_dtype(dtype)).uniform_(lo, hi)
+                for start in range(0, self.bytes, step):
+                    pool[start : start + step].view(torch_dtype(dtype)).uniform_(lo, hi)
             self.y.zero_()
         self.stream.synchronize()
         self.filled = (dtype, positive)
 
     def views(self, dtype, nbytes):
-        """tensors over the pools' storage that are no views for the compiler, one a window"""
+        """one tensor per window over the pools' storage, which the compiler doesn't see as views"""
         torch = self.torch
         n = nbytes // ITEM[dtype]
 
-        def at(pool, window):
+        def tensor_of(pool, window):
             tensor = torch.empty(0, dtype=torch_dtype(dtype), device="cuda")
             return tensor.set_(pool.untyped_storage(), window * n, (n,), (1,))
 
-        return [[at(pool, window) for window in range(windows(nbytes))] for pool in (self.a, self.b, self.y)]
+        return [[tensor_of(pool, window) for window in range(windows(nbytes))] for pool in (self.a, self.b, self.y)]
 
 
 def time_it(stream, nbytes, tensors, launch, graph=True, cold=True, replays=REPLAYS):
@@ -148,7 +148,7 @@ def eager(op):
 
 
 def compiled(op):
-    """torch.compile with max-autotune and without its own CUDA graphs, which would copy the operands; of static shapes."""
+    """torch.compile with max-autotune and static shapes, without its CUDA graphs, which would copy the operands"""
     import torch
 
     options = {"max_autotune": True, "max_autotune_pointwise": True, "coordinate_descent_tuning": True,
@@ -167,7 +167,7 @@ def compiled(op):
 
 
 def prepare_inductor(folder):
-    """caches that later stages find again, and compiling in as many processes as there are cores"""
+    """use caches that later stages find again, and compile in as many processes as there are cores (at most 16)"""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "inductor"))
     os.environ.setdefault("TRITON_CACHE_DIR", os.path.join(folder, "triton"))
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
@@ -217,9 +217,9 @@ try:
         b = tl.load(b_ptr + off, mask=mask).to(tl.float32)
         tl.store(y_ptr + off, (a + 0.75 * b).to(y_ptr.dtype.element_ty), mask=mask)
 
-except Exception as error:  # a machine without Triton has one contestant less
+except Exception as error:  # without Triton, there is one contestant less
     triton = None
-    log("triton is not here:", error)
+    log("triton is not available:", error)
 
 TRITON_OP = {"copy": 0, "add_const": 1, "exp": 2, "log": 3, "erf": 4}
 
@@ -239,7 +239,7 @@ def tritons(op, config):
 
 
 def warm_triton(jobs):
-    """compiles in a process of its own, into the shared cache: for (op, dtype, config)"""
+    """compiles (op, dtype, config) jobs in a separate process, into the shared cache"""
     import torch
 
     for op, dtype, config in jobs:
@@ -285,8 +285,8 @@ class Cupy:
         return numpy.dtype(ml_dtypes.bfloat16)
 
     def launcher(self, op, dtype, nbytes):
-        at = self.dtype(dtype)
-        a, b, y = ([p[i * nbytes : (i + 1) * nbytes].view(at) for i in range(windows(nbytes))] for p in self.pools)
+        cupy_dtype = self.dtype(dtype)
+        a, b, y = ([p[i * nbytes : (i + 1) * nbytes].view(cupy_dtype) for i in range(windows(nbytes))] for p in self.pools)
         kernel = self.kernels[op]
 
         def launch(window):
@@ -310,7 +310,7 @@ class Cupy:
 
 # ------------------------------------------------------------------------------------------------ CUB
 class Cub:
-    """cub.cu as a process that answers one line per question"""
+    """cub.cu as a process that answers each request with one line"""
 
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -334,7 +334,7 @@ class Cub:
 
 # ------------------------------------------------------------------------------------------------ all of them
 class Contestants:
-    """Times any contestant with any configuration on any cell; what a machine doesn't have raises."""
+    """Times any contestant with any configuration on any cell; raises if the machine lacks it."""
 
     def __init__(self, folder, largest=2048 * MIB):
         prepare_inductor(folder)
@@ -361,12 +361,12 @@ class Contestants:
         return self._cubs[config]
 
     def cub_path(self, config):
-        """of the toolkit's version, or of a newer one"""
+        """the program with the toolkit's CUB, or with a newer one"""
         return os.path.join(self.folder, "cub" if config == "default" else f"cub-{config}")
 
     def move(self, number):
-        """Other places in memory for every program's arrays: which they get changes bandwidths of large ones by 0.3 %. What is freed here and
-        what starts anew finds `number` GiB taken that weren't."""
+        """Moves every program's arrays in memory, because their addresses change large bandwidths by 0.3 %: frees and reallocates
+        them, and restarts programs, with `number` GiB occupied."""
         self.close()
         self._cubs, self._cupy = {}, None
         self._taken = None
@@ -379,7 +379,7 @@ class Contestants:
             cub.close()
 
     def configs(self, peer, op):
-        """what is tried of a peer in a cell; empty where it doesn't do the operation"""
+        """the configurations of a peer; empty if it lacks the operation"""
         if peer == "memcpy":
             return ["graph", "stream"] if op == "copy" else []
         if peer == "cub":
@@ -397,7 +397,7 @@ class Contestants:
         if peer == "torch_eager":
             f = eager(op)
         elif peer == "torch_compile":
-            # One function per cell: of one function, dynamo would walk a list of guards that grows with every size.
+            # One function per cell: in a shared function, dynamo would check a list of guards that grows with every size.
             key = (op, dtype, nbytes)
             f = self._compiled.setdefault(key, None) or compiled(op)
             self._compiled[key] = f

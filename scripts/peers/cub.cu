@@ -1,5 +1,5 @@
-// cub.cu - cub::DeviceTransform as a contestant: times the cells that it is asked for on stdin, so that a driver can
-// interleave it with others. One process, one set of buffers, for the whole run.
+// cub.cu - cub::DeviceTransform as a contestant: times the cells requested on stdin, so that a driver can interleave it with
+// others. One process and one set of buffers for the whole run.
 //
 // Build:    nvcc -O3 -std=c++17 -arch=sm_90 --extended-lambda -o cub cub.cu
 //           (a newer CCCL than the toolkit's: -I<cccl>/cub -I<cccl>/thrust -I<cccl>/libcudacxx/include)
@@ -53,7 +53,7 @@ __host__ __device__ inline __nv_bfloat16 down<__nv_bfloat16>(float v) { return _
 template <>
 __host__ __device__ inline __half down<__half>(float v) { return __float2half_rn(v); }
 
-// Operations in f32 with one rounding at the end, as every other contestant has them.
+// Operations in f32 with one rounding at the end, as in every other contestant.
 struct Copy
 {
   static constexpr int inputs = 1;

@@ -1,5 +1,5 @@
-"""Shapes, odd sizes, offsets, broadcasts and mixed types: plimsoll against its own flat aligned figure for the same
-bytes, and against PyTorch, eager and compiled. A stage of side_by_side.py; a case is one row of shapes.csv.
+"""Shapes, odd sizes, offsets, broadcasts and mixed types: plimsoll compared with its own flat aligned figure for the same
+bytes, and with PyTorch, eager and compiled. A stage of side_by_side.py; each case is one row of shapes.csv.
 """
 import csv
 import math
@@ -20,7 +20,7 @@ HEADER = ["case", "cache", "bytes_moved", "ours_us", "flat_us", "eager_us", "com
 
 
 class Case:
-    """An expression on inputs; `torch` makes of tensors, one per input and one for the output, what PyTorch does."""
+    """An expression on inputs; `torch` does the same in PyTorch, on one tensor per input and one for the output."""
 
     def __init__(self, name, text, inputs, torch, out, flat, caches=("cold",)):
         # inputs and out: (dtype, shape, how), how is '', 'offset=1' or 'transposed'. flat: (expression, dtype, bytes).
@@ -76,7 +76,7 @@ def tensors(case, window_count):
     """per window: the inputs and the output"""
     import torch
 
-    def one(dtype, shape, how, random):
+    def make(dtype, shape, how, random):
         count = math.prod(shape) + (1 if how.startswith("offset") else 0)
         flat = torch.empty(count, dtype=c.torch_dtype(dtype), device="cuda")
         if random:
@@ -85,7 +85,7 @@ def tensors(case, window_count):
         shaped = flat.view(shape)
         return shaped.t() if how == "transposed" else shaped
 
-    return [[one(*spec, True) for spec in case.inputs] + [one(*case.out, "", False)] for _ in range(window_count)]
+    return [[make(*spec, True) for spec in case.inputs] + [make(*case.out, "", False)] for _ in range(window_count)]
 
 
 def peer(case, cold, compiled):
@@ -125,7 +125,7 @@ def ours(args, words, cold):
 
 
 def measure(args, case, cold):
-    """medians over the rounds, each of which has every contestant once"""
+    """medians over the rounds; each round times every contestant once"""
     text, dtype, nbytes = case.flat
     found = {"ours": [], "flat": [], "eager": [], "compile": []}
     total = flat_total = 0
@@ -140,7 +140,7 @@ def measure(args, case, cold):
             except Exception as error:
                 c.log(f"# {case.name}: {name}: {error!r}")
     us = {name: statistics.median(times) if times else math.nan for name, times in found.items()}
-    # Bandwidths, because the flat one may move a few bytes more or less.
+    # Compare bandwidths, because the flat launch may move slightly more or fewer bytes.
     of_flat = (total / us["ours"]) / (flat_total / us["flat"])
     return [total, *(f"{us[name]:.3f}" for name in found), f"{total / us['ours'] / 1e3:.1f}", f"{of_flat:.4f}",
             f"{us['eager'] / us['ours']:.4f}", f"{us['compile'] / us['ours']:.4f}"]

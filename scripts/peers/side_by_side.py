@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""plimsoll against the best of its peers in every cell, in one run on one machine.
+"""Compares plimsoll with the best of its peers in every cell, in one run on one machine.
 
-  side_by_side.py build      compile cub.cu with nvcc, with --cccl a second time with a newer CUB
-  side_by_side.py tune       every peer in every cell, each with every configuration: tuned.csv, peers.csv
-  side_by_side.py compare    the best two peers of each cell and plimsoll, interleaved, in rounds: rounds.csv
-  side_by_side.py accuracy   the largest error over all inputs, of every contestant: accuracy.csv
-  side_by_side.py table      ratios with their intervals: side_by_side.csv, side_by_side.md, and short.md without figures
-  side_by_side.py shapes     shapes, odd sizes, offsets, broadcasts: see shapes.py
+  side_by_side.py build      compile cub.cu with nvcc; with --cccl a second time with a newer CUB
+  side_by_side.py tune       time every peer in every cell with every configuration: tuned.csv, peers.csv
+  side_by_side.py compare    time plimsoll and the best two peers of each cell, interleaved, in rounds: rounds.csv
+  side_by_side.py accuracy   find the largest error of every contestant over all inputs: accuracy.csv
+  side_by_side.py table      write ratios with intervals: side_by_side.csv, side_by_side.md, and short.md without figures
+  side_by_side.py shapes     time shapes, odd sizes, offsets, broadcasts: see shapes.py
 
-Every stage ends after --budget seconds and goes on where it ended when it is called again; it says on stderr what is
-left. Needs torch, triton, cupy and nvcc, each of which may be missing: then the contest has a contestant less.
+Every stage ends after --budget seconds, prints on stderr what is left, and continues there when it is called again. Uses torch,
+triton, cupy and nvcc; if one is missing, its contestants are left out.
 """
 import argparse
 import csv
@@ -27,7 +27,7 @@ import contestants as c  # noqa: E402
 
 BEGAN = time.perf_counter()
 EXPRESSIONS = {"copy": "x", "add_const": "x + 42", "triad": "x + a*y", "exp": "exp(x)", "log": "log(x)", "erf": "erf(x)"}
-# Our ways to launch: in place early as a call makes them, overlapping, and as every other program but CUB makes them.
+# Our launch forms: plain as a call makes them, dependent (overlapping), and ordinary as in every other program except CUB.
 OURS = {"plain": "plimsoll", "dependent": "plimsoll_dependent", "ordinary": "plimsoll_ordinary"}
 HEADER = ["peer", "op", "dtype", "bytes_moved", "median_us", "GBps"]
 # Student's t, two-sided 95 %, by degrees of freedom.
@@ -35,8 +35,8 @@ T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8:
 
 
 class Rows:
-    """a CSV file that grows by whole lines, so that a stage that is cut off loses at most one; where only NAME.gz is there, that
-    is unpacked beside it"""
+    """a CSV file that grows by whole lines, so that a stage that is cut off loses at most one; if only NAME.gz exists, it is
+    unpacked first"""
 
     def __init__(self, path, header):
         self.path, self.header, self.rows = path, header, []
@@ -81,7 +81,7 @@ def build(args):
     command = ["nvcc", "-O3", "-std=c++17", "-arch=native", "--extended-lambda", source, "-o"]
     subprocess.run(command + [os.path.join(args.out, "cub")], check=True)
     if args.cccl:
-        # A checkout has its parts in folders; the package nvidia-cuda-cccl has all of them in include/cccl.
+        # A checkout has its parts in separate folders; the package nvidia-cuda-cccl has all of them in include/cccl.
         checkout = os.path.isdir(os.path.join(args.cccl, "libcudacxx"))
         parts = [os.path.join(args.cccl, part) for part in ("cub", "thrust", "libcudacxx/include")]
         include = [f"-I{part}" for part in (parts if checkout else [args.cccl])]
@@ -126,7 +126,7 @@ def tune(args):
 
 
 def warm(args, todo):
-    """Triton kernels that are missing, compiled in several processes at once"""
+    """compiles missing Triton kernels in several processes at once"""
     jobs = sorted({(op, dtype, tuple(int(p) for p in config.split("/"))) for peer, config, op, dtype, _ in todo if peer == "triton"})
     if len(jobs) < 8:
         return
@@ -140,16 +140,16 @@ def warm(args, todo):
 
 def best(rows):
     """by (op, dtype, bytes): each peer's best configuration, the fastest first"""
-    of = {}
+    by_cell = {}
     for row in rows.rows:
-        cell = of.setdefault((row["op"], row["dtype"], row["bytes_moved"]), {})
+        cell = by_cell.setdefault((row["op"], row["dtype"], row["bytes_moved"]), {})
         found = (float(row["median_us"]), row["peer"], row["config"])
         cell[row["peer"]] = min(cell.get(row["peer"], found), found)
-    return {key: sorted(cell.values()) for key, cell in of.items()}
+    return {key: sorted(cell.values()) for key, cell in by_cell.items()}
 
 
 def ours(args, op, dtype, sizes):
-    """{(peer, bytes_moved): us} of every way to launch"""
+    """{(peer, bytes_moved): us} of every launch form"""
     found = bench(args, op, dtype, sizes, "--plain", "--dependent")
     ordinary = bench(args, op, dtype, sizes, "--plain", "--variant", "release=none")
     return found | {(OURS["ordinary"], total): us for (_, total), us in ordinary.items()}
@@ -157,8 +157,9 @@ def ours(args, op, dtype, sizes):
 
 def bench(args, op, dtype, sizes, *launches):
     """{(peer, bytes_moved): us} of one process for all sizes"""
-    command = [args.plimsoll, "bench", EXPRESSIONS[op], "--name", op, "--dtype", dtype, "--bytes", ",".join(str(nbytes) for nbytes in sizes), "--format", "csv", "--effort", args.effort,
-               "--seed", "1", "--device", "cuda:0", *launches]
+    listed = ",".join(str(nbytes) for nbytes in sizes)
+    command = [args.plimsoll, "bench", EXPRESSIONS[op], "--name", op, "--dtype", dtype, "--bytes", listed, "--format", "csv",
+               "--effort", args.effort, "--seed", "1", "--device", "cuda:0", *launches]
     if op == "triad":
         command += ["--scalar", f"a={c.ALPHA}"]
     folder = os.path.join(args.out, "records", f"{op}-{dtype}-{time.time_ns()}")
@@ -189,15 +190,15 @@ def compare(args):
 
 
 def one_round(args, all_of, ranked, rows, group, number):
-    """ours, then the best two of each cell; the next round the other way round, elsewhere in memory. Written only when it is whole."""
+    """times ours, then the best two peers of each cell; in odd rounds in the reverse order. Rows are written only when complete."""
     op, dtype = group
     found = []
 
-    def of_ours():
+    def time_ours():
         for (peer, total), us in ours(args, op, dtype, args.sizes).items():
             found.append((peer, "", total, us))
 
-    def of_peers():
+    def time_peers():
         for nbytes in args.sizes:
             total = str(moved(op, nbytes))
             for _, peer, config in ranked.get((op, dtype, total), [])[:2]:
@@ -207,7 +208,7 @@ def one_round(args, all_of, ranked, rows, group, number):
                     c.log(f"# {peer} {config} {op} {dtype} {nbytes}: {error!r}")
 
     try:
-        for part in (of_ours, of_peers) if number % 2 == 0 else (of_peers, of_ours):
+        for part in (time_ours, time_peers) if number % 2 == 0 else (time_peers, time_ours):
             part()
     except RuntimeError as error:
         c.log(f"# {error}")
@@ -222,7 +223,7 @@ FRACTION = {"f32": (23, -126), "bf16": (7, -126), "f16": (10, -14)}
 
 
 def errors(torch, op, dtype, first, bits, y):
-    """the largest error in units of the last place of the type, and the input where it is; NaN and infinities must agree"""
+    """the largest error in units of the last place of the type, and its input; NaN and infinities must agree"""
     x = bits.view(c.torch_dtype(dtype)).double()
     r = {"exp": torch.exp, "log": torch.log, "erf": torch.erf, "add_const": lambda v: v + c.SHIFT, "copy": lambda v: v}[op](x)
     fraction, least = FRACTION[dtype]
@@ -232,7 +233,7 @@ def errors(torch, op, dtype, first, bits, y):
     rounded = r.to(c.torch_dtype(dtype)).double()
     error = (y - r).abs() / place
     same = (y == rounded) | (y.isnan() & r.isnan())
-    # What rounds to infinity is infinity; anything else there is wrong altogether.
+    # Where the true result rounds to infinity or is NaN, anything else counts as an infinite error.
     error = torch.where(rounded.isinf() | r.isnan() | y.isnan(), torch.where(same, 0.0, math.inf), error)
     worst, at = error.max(dim=0)
     return float(worst), float(x[at])
@@ -295,7 +296,7 @@ def accuracy(args):
                     try:
                         y = outputs(args, all_of, peer, op, dtype, first, chunk, bits)
                         worst, at = (0.0, 0.0)
-                        # In parts, as float64 takes many times the room.
+                        # In parts, because float64 takes several times the memory.
                         part = min(chunk, 1 << 25)
                         for begin in range(0, chunk, part):
                             end = begin + part
@@ -326,12 +327,12 @@ def ratios(rows):
         contestant = times.setdefault(key, {}).setdefault((row["peer"], row["config"]), {})
         contestant[int(row["round"])] = float(row["median_us"])
     out = []
-    for (op, dtype, total), of in times.items():
-        peers = {who: rounds for who, rounds in of.items() if not who[0].startswith("plimsoll")}
+    for (op, dtype, total), contestants in times.items():
+        peers = {who: rounds for who, rounds in contestants.items() if not who[0].startswith("plimsoll")}
         if not peers:
             continue
         for form, name in OURS.items():
-            mine = of.get((name, ""))
+            mine = contestants.get((name, ""))
             if not mine:
                 continue
             (peer, config), theirs = min(peers.items(), key=lambda item: statistics.median(item[1].values()))
@@ -366,7 +367,7 @@ def table(args):
 
 
 def sections(found, cell, end):
-    """a table per way to launch, with `cell` of each row"""
+    """a table per launch form, with `cell` of each row"""
     text = []
     for form in OURS:
         of_form = [row for row in found if row[0] == form]
@@ -425,24 +426,24 @@ def accuracy_table(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stage", choices=["build", "tune", "compare", "accuracy", "table", "shapes"])
-    parser.add_argument("--out", default="side_by_side", help="folder of everything that is written")
-    parser.add_argument("--budget", type=float, default=450, help="seconds after which nothing new is begun")
-    parser.add_argument("--plimsoll", default="plimsoll", help="the command")
-    parser.add_argument("--effort", default="quick", help="of plimsoll bench")
+    parser.add_argument("--out", default="side_by_side", help="folder for all output")
+    parser.add_argument("--budget", type=float, default=450, help="seconds after which nothing new is started")
+    parser.add_argument("--plimsoll", default="plimsoll", help="the plimsoll command")
+    parser.add_argument("--effort", default="quick", help="effort of plimsoll bench")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--peers", default=",".join(c.PEERS))
     parser.add_argument("--ops", default=",".join(c.OPS))
     parser.add_argument("--dtypes", default=",".join(c.DTYPES))
     parser.add_argument("--sizes-mib", default=",".join(str(nbytes // c.MIB) for nbytes in c.SIZES))
     parser.add_argument("--cccl", help="folder of a CCCL newer than the toolkit's")
-    parser.add_argument("--scratch", default="/dev/shm", help="where results go between processes: 1 GiB")
+    parser.add_argument("--scratch", default="/dev/shm", help="folder for results passed between processes: 1 GiB")
     args = parser.parse_args()
     args.peers, args.ops, args.dtypes = (value.split(",") for value in (args.peers, args.ops, args.dtypes))
     args.sizes = [int(float(part) * c.MIB) for part in args.sizes_mib.split(",")]
     for given, known in ((args.peers, c.PEERS), (args.ops, c.OPS), (args.dtypes, c.DTYPES)):
         for word in given:
             if word not in known:
-                parser.error(f"'{word}' is none of {', '.join(known)}")
+                parser.error(f"'{word}' is not one of {', '.join(known)}")
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)
     if args.stage == "shapes":

@@ -1,7 +1,7 @@
-"""What a value may be: an interval per element between two numbers of the carrier, or nothing known.
+"""The possible values of a result: for each element an interval between two numbers of the carrier, or unknown.
 
-The ends are carrier numbers in total order (-0 before +0). NaN stands at both ends or at none. Elements where NaN and numbers
-are both possible, or where a step lies inside an interval of integers, are not `sure`, and nothing is said of them.
+The ends are carrier numbers in total order (-0 before +0). Either both ends are NaN or neither. Elements that may be NaN or a
+number, or whose integer result depends on where in the interval the value lies, are not `sure` and are not judged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 @dataclass
 class Bounds:
-    """`high is low` where every element is exact; of integers and truth values it always is."""
+    """`high is low` if every element is exact, as integers and booleans always are."""
 
     low: np.ndarray
     high: np.ndarray
@@ -29,7 +29,7 @@ class Bounds:
         return (self.low,) if self.exact else (self.low, self.high)
 
     def map(self, change) -> Bounds:
-        """Both ends through a function that never decreases and keeps NaN."""
+        """Applies a function that never decreases and keeps NaN to both ends."""
         return between(*(change(end) for end in self.ends), sure=self.sure)
 
 
@@ -38,7 +38,7 @@ def exactly(values: np.ndarray, sure: np.ndarray | None = None) -> Bounds:
 
 
 def order(x: np.ndarray) -> np.ndarray:
-    """Integers in the total order of floats."""
+    """Maps floats to integers in the total order of floats."""
     bits = x.view(np.int32 if x.dtype == np.float32 else np.int64)
     return np.where(bits >= 0, bits, bits ^ np.iinfo(bits.dtype).max)
 
@@ -52,7 +52,7 @@ def greater(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def between(*corners: np.ndarray, sure: np.ndarray) -> Bounds:
-    """The hull of some results of each element; not sure where only some of them are NaN."""
+    """The hull of several results for each element; not sure if only some of them are NaN."""
     if len(corners) == 1:
         return exactly(corners[0], sure)
     low = high = corners[0]
@@ -67,7 +67,7 @@ def between(*corners: np.ndarray, sure: np.ndarray) -> Bounds:
 
 
 def corners(function, *operands: Bounds) -> Bounds:
-    """A function that is monotone in each operand, whatever the others are."""
+    """Bounds of a function that is monotone in each operand for all values of the others."""
     sure = operands[0].sure
     for operand in operands[1:]:
         sure = sure & operand.sure
@@ -80,7 +80,7 @@ def hull(a: Bounds, b: Bounds) -> Bounds:
 
 
 def crosses_zero(x: Bounds) -> np.ndarray:
-    """Where both signs are possible."""
+    """True where both signs are possible."""
     return np.signbit(x.low) != np.signbit(x.high)
 
 

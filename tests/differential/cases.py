@@ -24,7 +24,7 @@ class Layout:
     memory: int
 
     def places(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Where each element of `shape` lies, in row-major order, with this one broadcast to it."""
+        """The memory position of each element of `shape`, in row-major order, with this layout broadcast to `shape`."""
         places = np.full((), self.offset, np.int64)
         fresh = len(shape) - len(self.shape)
         for dimension, extent in enumerate(shape):
@@ -46,7 +46,7 @@ class Tensor:
 
 @dataclass
 class Case:
-    """One call of a kernel: `outputs` hold what is in their memory before, `None` where they are written in place."""
+    """One call of a kernel: `outputs` have the initial content of their memory, or are `None` if written in place."""
 
     shape: tuple[int, ...]
     inputs: list[Tensor]
@@ -57,7 +57,7 @@ class Case:
 
 
 def shape_of(random: Random, least_rank: int) -> tuple[int, ...]:
-    """Mostly some hundreds of elements in odd shapes; at times none, one, or many."""
+    """Mostly some hundreds of elements in odd shapes; sometimes none, one, or many."""
     size = random.choice([0, 1, 2, 40, 200, 200, 700, 700, 700, 2500])
     if random.random() < 0.02:
         size = random.choice([9000, 30000])
@@ -78,7 +78,7 @@ def shape_of(random: Random, least_rank: int) -> tuple[int, ...]:
 
 
 def layout_of(random: Random, shape: tuple[int, ...]) -> Layout:
-    """Elements that don't overlap: dense, permuted, with gaps, walked backwards, behind an offset."""
+    """A layout without overlap: dense, permuted, with gaps, with negative strides, or with an offset."""
     rank, plain = len(shape), random.random() < 0.45
     order = list(range(rank - 1, -1, -1))
     if not plain and random.random() < 0.6:
@@ -100,7 +100,7 @@ def layout_of(random: Random, shape: tuple[int, ...]) -> Layout:
 
 
 def input_layout(random: Random, shape: tuple[int, ...]) -> Layout:
-    """As that of an output, or broadcast in some dimensions: by extents of 1, fewer dimensions, or strides of 0."""
+    """A layout like an output's, or broadcast in some dimensions by extents of 1, fewer dimensions, or strides of 0."""
     if random.random() < 0.7 or not shape:
         return layout_of(random, shape)
     kept = tuple(1 if random.random() < 0.4 else extent for extent in shape)
@@ -117,7 +117,7 @@ def case_of(kernel: Kernel, seed: str) -> Case:
     numbers = np.random.default_rng(random.getrandbits(64))
     shape = shape_of(random, kernel.least_rank)
     manner = random.choice(["tame", "tame", "mixed", "mixed", "wild"])
-    # Quotients go wrong where they are large.
+    # Large quotients are the most likely to be wrong.
     divides = any(node.op in ("//", "%") for node in kernel.nodes())
     outputs: list[Tensor | None] = []
     layouts = [input_layout(random, shape) for _ in kernel.inputs]
@@ -144,11 +144,11 @@ MANNERS = {
     "ends": [0.7, 0.0, 0.1, 0.1, 0.1, 0.0],
     "large": [0.02, 0.0, 0.1, 0.1, 0.08, 0.7],
 }
-"""Shares of the sorts of data."""
+"""Shares of the sorts of data in each manner."""
 
 
 def data(numbers: np.random.Generator, dtype: DType, count: int, manner: str) -> np.ndarray:
-    """Elements of a type in memory, of several sorts that are mixed."""
+    """Elements of a type in memory, a mixture of several sorts of data."""
     if dtype is BOOL:
         return np.where(numbers.random(count) < 0.9, numbers.integers(0, 2, count), numbers.integers(0, 256, count)).astype(np.uint8)
     sorts = _floats(numbers, dtype, count) if dtype.is_float else _integers(numbers, dtype, count)
@@ -165,7 +165,8 @@ def _random_bits(numbers: np.random.Generator, dtype: DType, count: int) -> np.n
 
 
 def _floats(numbers: np.random.Generator, dtype: DType, count: int) -> list[np.ndarray]:
-    """Special values, bits, numbers of all sizes, ordinary numbers, small integers and halves, and what gives large quotients."""
+    """The sorts: special values, random bits, numbers of all sizes, ordinary numbers, small integers and halves, and numbers that
+    give large quotients."""
     finfo = ml_dtypes.finfo(dtype.storage)
     tiny, least, eps = float(finfo.tiny), float(finfo.smallest_subnormal), float(finfo.eps)
     positive = [0.0, least, tiny - least, tiny, 0.5, 1.0 - eps / 2, 1.0, 1.0 + eps, 1.5, 2.5, 88.72283, 709.78, np.pi, np.pi / 2]
@@ -187,7 +188,8 @@ def _floats(numbers: np.random.Generator, dtype: DType, count: int) -> list[np.n
 
 
 def _integers(numbers: np.random.Generator, dtype: DType, count: int) -> list[np.ndarray]:
-    """Ends of the range and powers of two, bits, small ones, smaller ones, numbers of all sizes, and of all bits but one."""
+    """The sorts: ends of the range and powers of two, random bits, small integers, smaller ones, integers of all sizes, and random
+    bits shifted right by one."""
     least, most = integer_range(dtype)
     special = [least, least + 1, most, most - 1, 0, 1, *(1 << k for k in range(8 * dtype.bytes - 1))]
     if least < 0:

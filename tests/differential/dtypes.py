@@ -17,7 +17,7 @@ WIDE = np.longdouble
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `carrier` is the NumPy type that its values are computed in."""
+    """An element type. `carrier` is the NumPy type in which its values are computed."""
 
     name: str
     kind: str
@@ -80,7 +80,7 @@ F64, F32, F16, BF16, BOOL, I64 = (TYPES[name] for name in ("f64", "f32", "f16", 
 
 @functools.cache
 def _common_types() -> dict[tuple[str, str], DType]:
-    """The table of common types, as the page has it."""
+    """The table of common types, parsed from the documentation."""
     table, columns = {}, []
     for line in (ROOT / "docs/expressions.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -90,7 +90,7 @@ def _common_types() -> dict[tuple[str, str], DType]:
             row = cells[0].strip("*")
             table.update({(row, column): TYPES[cell] for column, cell in zip(columns, cells[1:], strict=True)})
     if len(table) != len(TYPES) ** 2:
-        raise ValueError("docs/expressions.md has no table of common types that can be read")
+        raise ValueError("docs/expressions.md has no table of common types that can be parsed")
     return table
 
 
@@ -105,15 +105,15 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 
 def decode(dtype: DType, memory: np.ndarray) -> np.ndarray:
-    """Elements of memory in their carrier."""
+    """The elements in memory, converted to the carrier."""
     if dtype is BOOL:
         return memory != 0
     return memory.astype(dtype.carrier)
 
 
 def round_to(dtype: DType, x: np.ndarray) -> np.ndarray:
-    """The nearest numbers of a float type, ties to even, in its carrier. `x` is of any float or integer type; integers go
-    through 64 bits of significand, which hold them."""
+    """Rounds to a float type, ties to even; the result is in its carrier. `x` has any float or integer type; integers are
+    converted exactly to 64 bits of significand first."""
     x = np.asarray(x)
     if x.dtype.kind not in "f":
         x = x.astype(WIDE)
@@ -130,7 +130,7 @@ def round_to(dtype: DType, x: np.ndarray) -> np.ndarray:
 
 
 def cast(dtype: DType, x: np.ndarray) -> np.ndarray:
-    """A cast of numbers in any carrier."""
+    """Casts numbers in any carrier."""
     if dtype is BOOL:
         return x != 0
     if dtype.is_float:

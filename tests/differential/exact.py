@@ -11,7 +11,7 @@ from dtypes import WIDE
 
 
 def _each(function, carrier: np.dtype, *operands: np.ndarray) -> np.ndarray:
-    """Element by element with Python's numbers, which are exact where NumPy is not."""
+    """Applies a function element by element to Python's numbers, which are exact where NumPy's are not."""
     lists = [np.broadcast_to(x, np.broadcast_shapes(*(o.shape for o in operands))).ravel().tolist() for x in operands]
     return np.array([function(*values) for values in zip(*lists, strict=True)], object).astype(carrier)
 
@@ -42,7 +42,7 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _fma_one(x: float, y: float, z: float) -> float:
-    """Of doubles, by way of fractions."""
+    """For doubles, by exact fractions."""
     if not all(map(math.isfinite, (x, y, z))):
         return z if math.isfinite(x) and math.isfinite(y) and math.isinf(z) else x * y + z
     total = Fraction(x) * Fraction(y) + Fraction(z)
@@ -52,7 +52,7 @@ def _fma_one(x: float, y: float, z: float) -> float:
 
 
 def _fma_of_singles(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """The product is exact in f64. The sum is rounded to odd there, so that rounding it again does no harm."""
+    """The product is exact in f64. The sum is rounded to odd in f64, so that rounding it again to f32 is correct."""
     product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
     total = product + addend
     virtual = total - product
@@ -65,14 +65,14 @@ def _fma_of_singles(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The floor of the exact quotient; of floats the nearest number to it."""
+    """The floor of the exact quotient; for floats, rounded to the nearest number."""
     if a.dtype.kind != "f":
         safe = np.where(b == 0, np.ones((), b.dtype), b)
         return np.where(b == 0, np.zeros((), a.dtype), np.floor_divide(a, safe))
     wide = a.astype(WIDE) / b.astype(WIDE)
     floor = np.floor(wide)
     finite = np.isfinite(a) & np.isfinite(b) & (b != 0)
-    # The quotient is off by less than 2^-12 here, so its floor is right unless it is as near to an integer as that.
+    # The quotient is off by less than 2^-12 here, so its floor is right unless it is that close to an integer.
     doubtful = finite & ((np.abs(wide) >= 2.0**50) | (np.abs(wide - np.rint(wide)) < 2.0**-10)) & (a != 0)
     result = np.where(floor == 0, np.copysign(WIDE(0), wide), floor).astype(a.dtype)
     if doubtful.any():
@@ -94,7 +94,7 @@ def _floor_one(x: float, y: float, carrier: np.dtype) -> float:
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a - b*floor(a/b), rounded once; it has the sign of the divisor, a remainder of zero too."""
+    """a - b*floor(a/b), rounded once; it has the sign of the divisor, even if it is zero."""
     if a.dtype.kind != "f":
         safe = np.where(b == 0, np.ones((), b.dtype), b)
         return np.where(b == 0, a, np.remainder(a, safe))
@@ -104,7 +104,7 @@ def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def power_of_integers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Wraps; by a negative 0, but for 1 and -1."""
+    """Integer powers that wrap; a negative exponent gives 0, except for bases 1 and -1."""
     one, zero = np.ones((), a.dtype), np.zeros((), a.dtype)
     negative = b < 0
     power, base, rest = np.broadcast_to(one, a.shape).copy(), a.copy(), np.where(negative, zero, b)
@@ -119,7 +119,7 @@ def power_of_integers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
-    """By the width or more, or by a negative: 0, or only the sign to the right."""
+    """Shifts; a count that is negative, or the width or more, gives 0, or only the sign when shifting right."""
     width = 8 * a.dtype.itemsize
     inside = (b >= 0) & (b < width)
     count = np.where(inside, b, np.zeros((), b.dtype))
@@ -129,7 +129,7 @@ def shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
 
 
 def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """NaN if either is; -0 is less than +0."""
+    """NaN if either operand is NaN; -0 is less than +0."""
     if a.dtype.kind != "f":
         return np.minimum(a, b)
     return np.where((a == 0) & (b == 0), np.where(np.signbit(a), a, b), np.minimum(a, b))
@@ -141,8 +141,8 @@ def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), np.maximum(a, b))
 
 
-def of_numbers(choose):
-    """`fmin` and `fmax`: of a number and NaN the number."""
+def ignoring_nan(choose):
+    """`fmin` and `fmax`: for a number and NaN, the number."""
 
     def chosen(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if a.dtype.kind != "f":

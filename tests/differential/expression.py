@@ -1,5 +1,4 @@
-"""Expressions as graphs of typed nodes, by the rules of docs/expressions.md: which operations there are, and of which type their
-results are."""
+"""Expressions as graphs of typed nodes, by the rules of docs/expressions.md: the operations and the types of their results."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from dtypes import BOOL, F32, F64, I64, TYPES, DType, common, integer_range
 from functions import FUNCTIONS as TRUE_FUNCTIONS
 
 LITERAL, SCALAR, TENSOR = range(3)
-"""How much an operand says about the type of a result: numbers and scalars are weak beside tensors."""
+"""How strongly an operand determines the type of a result: literals and scalars are weaker than tensors."""
 
 FUNCTIONS = list(TRUE_FUNCTIONS)
 NUMERIC_UNARY = ["neg", "abs", "sign", "relu"]
@@ -23,12 +22,12 @@ LOGIC = ["&&", "||"]
 
 
 class Untyped(Exception):
-    """An operation that isn't meant for its operands."""
+    """An operation that isn't defined for the types of its operands."""
 
 
 @dataclass(eq=False)
 class Node:
-    """An operation with its operands; of leaves `value` says what they are."""
+    """An operation with its operands; for leaves, `value` identifies them."""
 
     op: str
     args: tuple[Node, ...] = ()
@@ -36,7 +35,7 @@ class Node:
     strength: int = TENSOR
     value: object = None
     taken: DType = field(default=F32)
-    """The type that operands are converted to."""
+    """The type to which operands are converted."""
 
     def below(self) -> list[Node]:
         """All nodes that it depends on, operands first, and itself."""
@@ -105,7 +104,7 @@ def operation(op: str, *args: Node) -> Node:
     """A node of this operation on these operands."""
     if op == "clamp":
         return operation("min", operation("max", args[0], args[1]), args[2])
-    # Of constants alone it would be folded, by rules of its own.
+    # An operation on constants only would be folded, by different rules.
     _require(any(arg.op not in ("literal", "constant") for arg in args))
     if op == "select":
         return _select(*args)
@@ -139,7 +138,7 @@ def _select(condition: Node, a: Node, b: Node) -> Node:
 
 
 def _fits(arg: Node, dtype: DType) -> None:
-    """An integer that doesn't fit is an error."""
+    """Rejects an integer literal that doesn't fit the type."""
     if arg.op == "literal" and dtype.is_int:
         least, most = integer_range(dtype)
         _require(not arg.dtype.is_float and least <= int(arg.value) <= most)
@@ -152,7 +151,7 @@ def cast_to(dtype: DType, arg: Node) -> Node:
 
 @dataclass
 class Output:
-    """A stored value; `in_place` is the place of the input that it overwrites."""
+    """A stored value; `in_place` is the index of the input that it overwrites."""
 
     name: str
     node: Node

@@ -36,7 +36,7 @@ _erf, _erfc = np.vectorize(math.erf, [float]), np.vectorize(math.erfc, [float])
 
 
 def _by_mpmath(function, x):
-    """Each different value once."""
+    """Evaluates each distinct value once."""
     values, places = np.unique(x, return_inverse=True)
     results = []
     with mpmath.workdps(DIGITS):
@@ -52,13 +52,13 @@ def _phi(x):
 
 
 def _special(of_singles, of_doubles):
-    """A function that NumPy lacks: by the C library in f64 for results of f32, else by mpmath."""
+    """A function that NumPy lacks: evaluated by the C library in f64 for f32 results, else by mpmath."""
 
     def function(x, double):
         if not double:
             return of_singles(x.astype(np.float64)).astype(WIDE)
         result = of_singles(x.astype(np.float64)).astype(WIDE)
-        # Beyond, the result is 0, 1, 2 or the operand itself, to all digits of an f64.
+        # Beyond this range, the result is 0, 1, 2 or the operand itself, to all digits of an f64.
         near = np.abs(x) < 40
         if near.any():
             result[near] = np.copysign(_by_mpmath(of_doubles, x[near]), result[near])
@@ -73,7 +73,7 @@ def _plain(function):
 
 @dataclass(frozen=True)
 class Function:
-    """A function of one number. `least` is where it has its minimum, if it isn't monotone."""
+    """A function of one number. If it isn't monotone, `least` is where its minimum is."""
 
     wide: object
     shape: str = "monotone"
@@ -116,11 +116,11 @@ FUNCTIONS = {
 
 COMPOSED = ("sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish")
 ZEROS = {"log": 1, "log2": 1, "log10": 1, "acosh": 1}
-"""Where functions are exactly 0, if not at 0."""
+"""The operands at which functions are exactly 0, if other than 0."""
 
 
 def true_range(name: str, x: Bounds) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The least and the greatest true value over each interval, whether they are exact zeros, and where something is known."""
+    """The least and the greatest true value over each interval, whether they are exact zeros, and where the result is known."""
     function, double = FUNCTIONS[name], x.low.dtype == np.float64
     ends = [function.wide(end.astype(WIDE), double) for end in x.ends]
     low, high, sure = ends[0], ends[-1], x.sure
@@ -128,7 +128,7 @@ def true_range(name: str, x: Bounds) -> tuple[np.ndarray, np.ndarray, np.ndarray
     if x.exact:
         return low, high, zero, sure
     nan = [np.isnan(y) for y in ends]
-    # Beyond both ends of where a function is defined there is no number, but between them there is.
+    # If both ends lie outside the function's domain, on different sides, values between them are still numbers.
     sure = sure & (nan[0] == nan[1]) & ~(nan[0] & (x.low < 0) & (x.high > 0))
     swap = (low > high) | ((low == high) & np.signbit(high) & ~np.signbit(low))
     low, high = np.where(swap, high, low), np.where(swap, low, high)
@@ -144,16 +144,16 @@ def true_range(name: str, x: Bounds) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _wave(shift: float, x: Bounds, low: np.ndarray, high: np.ndarray):
-    """All of [-1, 1] wherever an extreme may lie inside."""
+    """All of [-1, 1] wherever an extremum may lie inside."""
     pi = 4 * np.arctan(WIDE(1))
-    turns = [np.floor(end.astype(WIDE) / pi - WIDE(shift)) for end in x.ends]
-    wide = (turns[0] != turns[1]) | (np.abs(turns[0]) > 2.0**40)
+    half_waves = [np.floor(end.astype(WIDE) / pi - WIDE(shift)) for end in x.ends]
+    wide = (half_waves[0] != half_waves[1]) | (np.abs(half_waves[0]) > 2.0**40)
     differ = wide & (x.low != x.high) & ~np.isnan(low)
     return np.where(differ, WIDE(-1), low), np.where(differ, WIDE(1), high)
 
 
 def true_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The C library's powl takes -inf to the power of -2^63 for infinity, so operands that are special go through its pow."""
+    """Special operands go through the C library's pow, because its powl returns infinity for -inf to the power of -2^63."""
     special = ~np.isfinite(a) | ~np.isfinite(b) | (a == 0)
     of_doubles = np.power(a.astype(np.float64), b.astype(np.float64)).astype(WIDE)
     return np.where(special, of_doubles, np.power(a.astype(WIDE), b.astype(WIDE)))

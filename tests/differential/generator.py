@@ -38,7 +38,7 @@ FAVOURED = {
     ("bool", "logic"): 8,
     ("bool", "bits"): 3,
 }
-"""What is tried more often on operands of a kind, as few others have it."""
+"""Sorts that are tried more often on operands of a kind, because few other sorts suit them."""
 FAMILIES = [
     ["f32", "f64"],
     ["f16", "bf16", "f32"],
@@ -52,11 +52,11 @@ FAMILIES = [
     list(TYPES),
     list(TYPES),
 ]
-"""Types that occur together: all of them, and fewer, as those mix less often than programs do."""
+"""Types that occur together. Most families are small, because real programs rarely mix many types."""
 
 
 class Generator:
-    """Makes one kernel from one seed."""
+    """Generates one kernel from one seed."""
 
     def __init__(self, seed: str):
         self.random = Random(seed)
@@ -84,7 +84,7 @@ class Generator:
         return kernel
 
     def grow(self) -> None:
-        """One more operation, on what was made last rather than first."""
+        """Adds an operation, preferably on the latest nodes."""
         for _ in range(20):
             try:
                 self.pool.append(self.attempt())
@@ -96,11 +96,11 @@ class Generator:
         random = self.random
         return self.pool[-1] if random.random() < 0.55 else random.choice(self.pool)
 
-    def beside(self, other: Node) -> Node:
+    def second_operand(self, other: Node) -> Node:
         """A second operand: often a number."""
-        return self.number_beside(other) if self.random.random() < 0.25 else self.pick()
+        return self.number_for(other) if self.random.random() < 0.25 else self.pick()
 
-    def number_beside(self, other: Node) -> Node:
+    def number_for(self, other: Node) -> Node:
         random, dtype = self.random, other.dtype
         if dtype is BOOL:
             return literal(random.random() < 0.5)
@@ -136,11 +136,11 @@ class Generator:
         if sort == "select":
             conditions = [node for node in self.pool if node.dtype is BOOL and node.strength >= ex.SCALAR]
             condition = random.choice(conditions) if conditions else self.compare(a)
-            return operation("select", condition, self.pick(), self.beside(a))
+            return operation("select", condition, self.pick(), self.second_operand(a))
         if sort == "compare":
             return self.compare(a)
         if sort in ("fma", "clamp"):
-            return operation(sort, a, self.beside(a), self.beside(a))
+            return operation(sort, a, self.second_operand(a), self.second_operand(a))
         groups = {
             "arithmetic": ["+", "-", "*", "*", "+"],
             "quotient": ["/", "//", "//", "%"],
@@ -151,31 +151,32 @@ class Generator:
             "logic": ex.LOGIC,
         }
         if sort == "quotient" and random.random() < 0.5:
-            # Of what is read, whose sizes are known to vary.
+            # Of inputs, whose magnitudes vary.
             a = random.choice(self.pool[: len(self.inputs)])
-        pair = [a, self.beside(a)]
+        pair = [a, self.second_operand(a)]
         random.shuffle(pair)
         return operation(random.choice(groups[sort]), *pair)
 
     def wrap(self, a: Node) -> Node:
-        """What may wrap in a signed type, made wider or a float: a compiler that forgets the least integer is wrong there."""
+        """An operation that may wrap in a signed type, widened or converted to float: a compiler that forgets the least integer
+        gets this wrong."""
         random = self.random
         if not a.dtype.is_signed or a.dtype is I64:
-            # Of what is read, as little else takes all values.
+            # Of inputs, because few other nodes take all values.
             dtype = TYPES[random.choice(["i8", "i16", "i16", "i32"])]
             a = cast_to(dtype, random.choice(self.pool[: len(self.inputs)]))
         op = random.choice(["abs", "abs", "abs", "neg", "-", "+", "*", "<<"])
-        wrapped = operation(op, a) if op in ex.NUMERIC_UNARY else operation(op, *random.sample([a, self.number_beside(a)], 2))
+        wrapped = operation(op, a) if op in ex.NUMERIC_UNARY else operation(op, *random.sample([a, self.number_for(a)], 2))
         wider = [dtype for dtype in TYPES.values() if dtype.is_float or dtype.bytes > wrapped.dtype.bytes]
         return cast_to(random.choice(wider), wrapped)
 
     def compare(self, a: Node) -> Node:
-        return operation(self.random.choice(ex.COMPARISONS), a, self.beside(a))
+        return operation(self.random.choice(ex.COMPARISONS), a, self.second_operand(a))
 
     def iterate(self) -> None:
-        """Values named by `let`, a few times, each from those of the time before."""
+        """Updates values named by `let` a few times, each from those of the previous iteration."""
         random = self.random
-        # Leaves alone so far. What a step reads unchanged must not be what it starts from, which has another name.
+        # Only leaves so far. A value that a step reads unchanged must not be one that it starts from, which has another name.
         starts = random.sample(self.pool, min(len(self.pool), random.choice([1, 2])))
         others = [node for node in self.pool if node not in starts] or [None]
         names, steps = ["a", "b"][: len(starts)], random.randint(1, 4)
@@ -205,7 +206,7 @@ class Generator:
         random = self.random
         made = [node for node in self.pool if node.args] or self.pool[:1]
         used = {id(arg) for node in made for arg in node.args}
-        # What nothing else uses, the last first, so that most of what was made matters.
+        # Nodes that nothing else uses, the last first, so that most nodes affect an output.
         unused = [node for node in reversed(made) if id(node) not in used] or made[-1:]
         roots = unused[: random.choice([1, 1, 2, 2, 3, 4])]
         if random.random() < 0.2:

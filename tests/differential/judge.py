@@ -1,4 +1,4 @@
-"""Compares what a subject wrote with what may have been written."""
+"""Compares the results of a subject with the results that are allowed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from oracle import Oracle
 from subject import Subject, SubjectDied
 
 SHARP = 2.0**-4
-"""Bounds of a float that are further apart than so many times its magnitude say little: such elements aren't counted as judged."""
+"""Elements whose bounds are further apart than this, relative to their magnitude, aren't counted as judged."""
 
 
 @dataclass
 class Verdict:
-    """What came of one call. `wrong` says what, in words; `element` is the row-major place of the first wrong element of output
+    """The result of one call. `wrong` has messages; `element` is the row-major index of the first wrong element of output
     `output`."""
 
     elements: int = 0
@@ -63,11 +63,11 @@ def _compare(verdict: Verdict, place: int, written: tuple[Output, np.ndarray, Bo
         verdict.wrong.append(f"{output.name}[{first}] is {found[first]!r}, not {between}; {int(bad.sum())} of {found.size}")
         if verdict.element is None:
             verdict.output, verdict.element = place, first
-    beside = np.ones(memory.size, bool)
-    beside[places] = False
+    outside_elements = np.ones(memory.size, bool)
+    outside_elements[places] = False
     bits = f"u{memory.itemsize}"
-    if not np.array_equal(memory.view(bits)[beside], tensor.memory.view(bits)[beside]):
-        verdict.wrong.append(f"memory beside the elements of {output.name} was changed")
+    if not np.array_equal(memory.view(bits)[outside_elements], tensor.memory.view(bits)[outside_elements]):
+        verdict.wrong.append(f"memory outside the elements of {output.name} was changed")
 
 
 def outside(found: np.ndarray, expected: Bounds) -> np.ndarray:
@@ -84,5 +84,5 @@ def sharp(expected: Bounds) -> np.ndarray:
     width = expected.high.astype(np.float64) - expected.low.astype(np.float64)
     near = width <= SHARP * np.maximum(np.abs(expected.low), np.abs(expected.high)).astype(np.float64)
     same = (order(expected.low) == order(expected.high)) | np.isnan(expected.low)
-    # Neighbours are sharp, however large the steps of their type are.
+    # Neighbouring numbers are sharp, however large the steps of their type are.
     return expected.sure & (near | same | (np.nextafter(expected.low, expected.high) == expected.high))

@@ -1,4 +1,4 @@
-"""What must come out of an expression, by the words of docs/expressions.md and docs/mathematics.md."""
+"""The required results of an expression, as docs/expressions.md and docs/mathematics.md define them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ BINARY = {
     "/": operator.truediv,
     "min": exact.minimum,
     "max": exact.maximum,
-    "fmin": exact.of_numbers(exact.minimum),
-    "fmax": exact.of_numbers(exact.maximum),
+    "fmin": exact.ignoring_nan(exact.minimum),
+    "fmax": exact.ignoring_nan(exact.maximum),
 }
 INTEGER = {
     "+": operator.add,
@@ -63,28 +63,28 @@ SHORT = {"bf16": Need(8, True), "f16": Need(11, False), "f8e4m3": Need(11, False
 
 
 def needs_of(kernel: Kernel) -> dict[int, Need | None]:
-    """To what precision each value is needed: "What is good enough" in docs/mathematics.md. `None` is all of its carrier."""
+    """The precision to which each value is needed, see docs/mathematics.md; `None` is the full precision of its carrier."""
     needs: dict[int, Need | None] = {}
 
-    def hand_on(node: Node, need: Need | None) -> None:
+    def pass_on(node: Node, need: Need | None) -> None:
         before = needs.get(id(node), need)
         needs[id(node)] = before and before.and_also(need)
 
     for output in kernel.outputs:
-        hand_on(output.node, SHORT.get(output.dtype.name))
+        pass_on(output.node, SHORT.get(output.dtype.name))
     for node in reversed(kernel.nodes()):
         need = needs.get(id(node))
         for place, arg in enumerate(node.args):
             if node.op == "cast":
-                hand_on(arg, SHORT.get(node.dtype.name))
+                pass_on(arg, SHORT.get(node.dtype.name))
             elif arg.dtype.carrier != node.taken.carrier or (node.op == "select" and place == 0):
-                hand_on(arg, None)
+                pass_on(arg, None)
             elif node.op in PASSES_NEED:
-                hand_on(arg, need)
+                pass_on(arg, need)
             elif node.op in ("*", "/"):
-                hand_on(arg, need and need.scaled)
+                pass_on(arg, need and need.scaled)
             else:
-                hand_on(arg, None)
+                pass_on(arg, None)
     return needs
 
 
@@ -96,8 +96,8 @@ class Oracle:
         self.gpu = gpu
 
     def run(self, kernel: Kernel, inputs: list[np.ndarray], scalars: list, shape: tuple[int, ...]) -> list[Bounds]:
-        """Bounds of every output in its type, in row-major order. `inputs` are of the carriers, and have an element for each of
-        the shape."""
+        """Bounds of every output in its type, in row-major order. `inputs` are in the carriers, with one element for each of the
+        shape."""
         values = self.values(kernel, inputs, scalars, shape)
         return [stored(values[id(output.node)], output) for output in kernel.outputs]
 
@@ -187,7 +187,7 @@ class Oracle:
             monotone = of_pow if name == "pow" else ~crosses_zero(a) | (b.low > 0)
             sure = sure & (points | monotone)
         if name == "pow":
-            # The powers of 1, and the zeroth of anything, are 1 even with NaN.
+            # 1 to any power, and anything to the power of 0, is 1 even with NaN.
             ones = np.isnan(b.low) & (a.low < 1) & (a.high > 1)
             sure = sure & ~ones & ~(np.isnan(a.low) & (b.low < 0) & (b.high > 0))
         low, high = _extremes(ends)
@@ -197,7 +197,7 @@ class Oracle:
 
 
 def _extremes(ends: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the greatest, -0 before +0; NaN where one of them is."""
+    """The least and the greatest value, -0 before +0; NaN if one of the values is."""
     low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
     negative = np.logical_or.reduce([(end == 0) & np.signbit(end) for end in ends])
     positive = np.logical_or.reduce([(end == 0) & ~np.signbit(end) for end in ends])
@@ -206,7 +206,8 @@ def _extremes(ends: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _guarded(function, operands: list[Bounds], *, products: bool = False, quotient: bool = False) -> Bounds:
-    """Monotone in each operand, but for NaN that lies inside: 0*inf, and quotients whose divisor may have either sign."""
+    """Bounds of a function that is monotone in each operand, except for NaN inside the intervals: 0*inf, and quotients whose
+    divisor may have either sign."""
     result = corners(function, *operands)
     if all(x.exact for x in operands):
         return result
@@ -221,7 +222,7 @@ def _guarded(function, operands: list[Bounds], *, products: bool = False, quotie
 
 
 def _remainder(a: Bounds, b: Bounds) -> Bounds:
-    """Known where all quotients of an interval have one floor."""
+    """Known if all quotients of an interval have the same floor."""
     sure = a.sure & b.sure
     if not (a.exact and b.exact):
         floors = corners(exact.floor_divide, a, b)
@@ -261,7 +262,7 @@ def cast_bounds(dtype: DType, x: Bounds) -> Bounds:
             return exactly(round_to(dtype, x.low), x.sure)
         result = x.map(lambda end: round_to(dtype, end))
         if dtype.name == "f8e4m3" and not x.exact:
-            # Both ends overflow to NaN, and what is between them needn't.
+            # Both ends overflow to NaN, but numbers between them may not.
             result.sure = result.sure & ~(np.isnan(result.low) & (x.low < 0) & (x.high > 0))
         return result
     results = [cast(dtype, end) for end in x.ends]
@@ -274,7 +275,7 @@ def cast_bounds(dtype: DType, x: Bounds) -> Bounds:
 
 
 def converted(x: Bounds, arg: Node, node: Node) -> Bounds:
-    """An operand in the type that an operation takes: weak ones aren't rounded to 16 bits on the way."""
+    """An operand converted to the type that an operation takes; weak operands aren't rounded to 16 bits first."""
     dtype = node.taken
     carrier = TYPES[{4: "f32", 8: "f64"}[dtype.carrier.itemsize]] if dtype.is_float else dtype
     if arg.op == "literal":
@@ -297,7 +298,7 @@ def _index(dimension: int | None, shape: tuple[int, ...], elements: int) -> np.n
 
 
 def stored(value: Bounds, output: ex.Output) -> Bounds:
-    """A value as its output has it."""
+    """A value converted to the type of its output."""
     if output.node.dtype is output.dtype and not output.dtype.is_float:
         return value
     return cast_bounds(output.dtype, value)

@@ -1,5 +1,5 @@
-"""Kernels as text: with as few parentheses as the grammar asks for, names for what is used more than once, and in an order that
-respects what is overwritten in place."""
+"""Kernels as text: with as few parentheses as the grammar needs, names for nodes that are used more than once, and in an order that
+respects inputs overwritten in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ assert set(ARITHMETIC) <= set(LEVELS) and set(LOGIC) <= set(LEVELS) and not set(
 
 
 def number(value) -> str:
-    """A number that reads back as itself."""
+    """A number as text that parses back to the same number."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -50,7 +50,7 @@ class Printer:
         declared += [f"scalar s{place}: {dtype}" for place, dtype in enumerate(self.kernel.scalars)]
         self.lines = declared
         for place in sorted(self.overwritten):
-            # What is overwritten may be read again later.
+            # An overwritten input may be read again later.
             self.lines.append(f"let old{place} = {self.names[place]}")
         for state in self.states:
             self._iterate(*state)
@@ -82,14 +82,14 @@ class Printer:
             self.known[id(end)] = name
 
     def inline(self, node: Node) -> str:
-        """Without names of its own, as it is written once for several steps."""
+        """The text without new names, because it is written once for several steps."""
         uses, self.uses = self.uses, {}
         text, _ = self.write(node)
         self.uses = uses
         return text
 
     def write(self, node: Node) -> tuple[str, int]:
-        """Its text and how tightly it binds."""
+        """The text of a node and its precedence."""
         if id(node) in self.known:
             return self.known[id(node)], ATOM
         if not node.args:

@@ -1,5 +1,5 @@
-"""How exact results are promised to be: docs/mathematics.md for f32 and 16 bits, and NVIDIA's guide for f64, to which that page
-refers. From a true value to the carrier numbers that an implementation may give."""
+"""The promised accuracy of results: docs/mathematics.md for f32 and 16 bits, and NVIDIA's guide for f64, to which that page refers.
+Turns true values into the carrier numbers that an implementation may return."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ OF_DOUBLES = {
 Guide, "Mathematical Functions", standard functions of double precision."""
 
 OF_DOUBLES_ON_CPU = 2.5
-"""Of libm, of which nothing is promised: musl's functions, which it is a translation of, were found to be off by up to 2.3 units
-(Gladman, Innocente, Mather and Zimmermann, "Accuracy of Mathematical Functions"), but erfc by more."""
+"""For libm, which promises nothing: it is a translation of musl's functions, which were found to be off by up to 2.3 units, erfc by
+more (Gladman, Innocente, Mather and Zimmermann, "Accuracy of Mathematical Functions")."""
 
 POLYNOMIALS_ON_CPU = ("exp", "log", "tanh", "erf")
 """Evaluated in f32 on CPUs; rsqrt is two operations of f32. The others are evaluated in f64 to some 45 bits and rounded once."""
@@ -31,19 +31,19 @@ ONCE_ROUNDED = 0.51
 
 @functools.cache
 def _promised() -> dict[str, tuple[float, float, float]]:
-    """Function to units of the last place in f32, in f32 of the tier `fast`, and in 16 bits."""
+    """For each function, units of the last place in f32, in f32 with tier `fast`, and in 16 bits."""
     page = (ROOT / "docs/mathematics.md").read_text()
     section = page.split("## What is promised")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in section.splitlines()]
     table = {row[0]: tuple(map(float, row[1:])) for row in rows if len(row) == 4 and row[1][:1].isdigit()}
     if len(table) < 30:
-        raise ValueError("docs/mathematics.md has no table of promises that can be read")
+        raise ValueError("docs/mathematics.md has no table of promises that can be parsed")
     return table
 
 
 @dataclass(frozen=True)
 class Need:
-    """What the result of a function only ever becomes: a float of so many bits, over its own range or over that of f32."""
+    """The type that a result is only ever converted to: a float with `precision` bits, in its own range or that of f32."""
 
     precision: int
     full_range: bool
@@ -59,18 +59,18 @@ class Need:
 
 
 def is_exact(name: str, need: Need | None) -> bool:
-    """Whether a result is the correctly rounded one."""
+    """True if a result must be correctly rounded."""
     return need is None and _promised()[name][0] == 0.5
 
 
 def units(x: np.ndarray, precision: int, least: int) -> np.ndarray:
-    """One unit of the last place at each number."""
+    """One unit in the last place of each number."""
     exponent = np.maximum(np.frexp(x)[1] - 1, least)
     return np.ldexp(WIDE(1), exponent - precision + 1)
 
 
 class Promise:
-    """The errors of one device."""
+    """The allowed errors of one device."""
 
     def __init__(self, gpu: bool):
         self.gpu = gpu
@@ -84,8 +84,8 @@ class Promise:
         return ONCE_ROUNDED
 
     def results(self, name, low, high, carrier, *, need=None, zero=None, sure=None, blur=0.0) -> Bounds:
-        """What may come of true values between `low` and `high`. `blur` is a relative error that rounding an operand inside of a
-        composed function makes, in units of the last place."""
+        """The allowed results for true values between `low` and `high`. `blur` is the error, in units of the last place, from
+        rounding an operand inside a composed function."""
         dtype = F64 if carrier == np.float64 else F32
         allowed = self._of(name, carrier)
         slack = WIDE(2.0**-56 if dtype is F64 else 2.0**-40)
@@ -115,7 +115,7 @@ def _outermost(value, error, side, carrier, dtype, need) -> np.ndarray:
     result = np.where(outside, np.nextafter(result, np.array(-side * np.inf, carrier)), result)
     beyond = WIDE(65520.0) if need is not None and not need.full_range else 2 * WIDE(2) ** (-dtype.least + 1)
     if need is not None and not need.full_range:
-        # What is beyond f16 may have become infinite on the way.
+        # Values beyond f16 may have become infinite in between.
         result = np.where((limit * side >= beyond) & (value * side > 0), np.array(side * np.inf, carrier), result)
     else:
         result = np.where(limit * side >= beyond, np.array(side * np.inf, carrier), result)
@@ -126,8 +126,8 @@ def _outermost(value, error, side, carrier, dtype, need) -> np.ndarray:
 
 
 def blur_of(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray | float:
-    """How much of the last place of a composed function of f64 is lost by rounding an operand on the way once: nothing is promised
-    beyond the functions that it is made of."""
+    """The error of a composed f64 function, in units of the last place, from rounding an intermediate operand once: only the
+    functions it is composed of have promised errors."""
     if name not in COMPOSED or x.dtype != np.float64:
         return 0.0
     wide = x.astype(WIDE)

@@ -1,9 +1,9 @@
-"""Holds the elementwise engine to an oracle that shares no code with it.
+"""Compares the elementwise engine with an oracle that shares no code with it.
 
-    run.py --subject target/debug/examples/evaluate --device cpu --cases 2000
+    run.py --subject target/debug/examples/09_evaluate --device cpu --cases 2000
 
-Kernels are numbered; each is made from the seed and its number alone. What is done is written as it goes, so that the same
-command goes on where it was interrupted. Exit status 1 where anything is wrong.
+Kernels are numbered; each depends only on the seed and its number. Progress is saved, so that the same command continues an
+interrupted run. Exit status 1 if any result is wrong.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from shrink import described, shrink
 from subject import Subject
 
 if np.finfo(np.longdouble).nmant < 63:
-    sys.exit("this machine has no floats of more than 64 bits, which the oracle for f64 needs")
+    sys.exit("this machine has no floats with more than 64 bits, which the oracle for f64 needs")
 
 
 LEAST_JUDGED = 90.0
-"""Per cent of the elements. Some 96 to 98 are judged; an oracle that says nothing must not pass."""
+"""Minimum per cent of judged elements, so that an oracle that judges little doesn't pass. Usually 96 to 98 are judged."""
 
 
 class Worker:
@@ -77,14 +77,14 @@ def run_one(number: int) -> dict:
     try:
         return worker.kernel(number)
     except Exception as error:
-        # A fault of the test itself must not pass, nor end the run.
+        # An error in the test itself must neither pass nor end the run.
         text = "".join(traceback.format_exception(error))
         failure = {"text": f"kernel {number} of seed {worker.options.seed}", "wrong": ["the test failed: " + text]}
         return {"number": number, "sets": 0, "elements": 0, "judged": 0, "wrong": 1, "failure": failure}
 
 
 class State:
-    """What was done, a line per kernel, in a folder; what failed also in a file to be read."""
+    """The saved progress: a file with a line per kernel, and a readable file of failures."""
 
     def __init__(self, options: argparse.Namespace):
         self.folder = pathlib.Path(options.state)
@@ -113,7 +113,7 @@ class State:
 
 
 def fingerprint(subject: str) -> str:
-    """Of all that results depend on: what was done by another program or another test isn't done."""
+    """A digest of the program and of this test: results of another version don't count."""
     digest = hashlib.blake2b(pathlib.Path(subject).read_bytes(), digest_size=4)
     for file in sorted(pathlib.Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
@@ -122,15 +122,15 @@ def fingerprint(subject: str) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--subject", required=True, help="the compiled example 'evaluate'")
+    parser.add_argument("--subject", required=True, help="the compiled example '09_evaluate'")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
-    parser.add_argument("--cases", type=int, default=2000, help="how many kernels")
-    parser.add_argument("--sets", type=int, help="layouts and data sets of each: 10 on GPUs, else 3")
-    parser.add_argument("--seed", default="1", help="of kernels and data")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
-    parser.add_argument("--state", default="target/differential", help="folder of what was done")
-    parser.add_argument("--anew", action="store_true", help="forget what was done")
-    parser.add_argument("--only", type=int, help="this kernel alone, with its text")
+    parser.add_argument("--cases", type=int, default=2000, help="number of kernels")
+    parser.add_argument("--sets", type=int, help="layouts and data sets per kernel; default: 10 on GPUs, else 3")
+    parser.add_argument("--seed", default="1", help="seed of kernels and data")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="number of processes")
+    parser.add_argument("--state", default="target/differential", help="folder of the saved progress")
+    parser.add_argument("--anew", action="store_true", help="discard the saved progress")
+    parser.add_argument("--only", type=int, help="run only the kernel with this number and print its text")
     options = parser.parse_args()
     if options.sets is None:
         options.sets = 3 if options.device == "cpu" else 10
@@ -169,7 +169,7 @@ def main() -> int:
         f"({options.device}, seed {options.seed}, {time.monotonic() - began:.0f} s)"
     )
     if share < LEAST_JUDGED:
-        print(f"too few elements are judged: {LEAST_JUDGED} % are expected")
+        print(f"too few elements were judged: at least {LEAST_JUDGED} % are required")
     return 1 if wrong or share < LEAST_JUDGED else 0
 
 
@@ -177,4 +177,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("interrupted: the same command goes on from here")
+        sys.exit("interrupted: the same command continues from here")

@@ -1,4 +1,4 @@
-"""The smallest part of a kernel that still fails, on one element."""
+"""Finds the smallest part of a kernel that still fails, on one element."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Found = tuple[Kernel, Case, Verdict]
 
 
 def _flat(case: Case, kernel: Kernel, elements: np.ndarray) -> Case:
-    """The same data for some elements, contiguous."""
+    """The same data for some elements only, contiguous."""
     layout = Layout((len(elements),), (1,), 0, len(elements))
     inputs = [
         Tensor(tensor.dtype, layout, np.ascontiguousarray(tensor.memory[tensor.layout.places(case.shape)][elements]))
@@ -33,7 +33,7 @@ def _flat(case: Case, kernel: Kernel, elements: np.ndarray) -> Case:
 
 
 def _alone(kernel: Kernel, node: Node, output: Output | None = None) -> Kernel:
-    """One node as the only output."""
+    """A kernel with one node as the only output."""
     dtype = output.dtype if output else node.dtype
     alone = Kernel(kernel.inputs, kernel.scalars, [Output("out", node, dtype)])
     alone.text = Printer(alone, Random(0), []).text()
@@ -41,7 +41,7 @@ def _alone(kernel: Kernel, node: Node, output: Output | None = None) -> Kernel:
 
 
 def _operation(kernel: Kernel, case: Case, node: Node, values: dict[int, Bounds], element: int) -> tuple[Kernel, Case] | None:
-    """A node on inputs that hold what its operands are at one element, where that is known and of a type that holds it."""
+    """A kernel with only this node, on inputs with its operands' values at one element; `None` if these aren't known exactly."""
     layout = Layout((1,), (1,), 0, 1)
     tensors, args = [], []
     for arg in node.args:
@@ -63,7 +63,7 @@ def _operation(kernel: Kernel, case: Case, node: Node, values: dict[int, Bounds]
 
 
 def shrink(oracle: Oracle, subject: Subject, kernel: Kernel, case: Case, verdict: Verdict) -> Found:
-    """A single operation on plain inputs, if one fails; else the smallest part of the expression that does, on one element."""
+    """A single operation on plain inputs, if one fails; else the smallest part of the expression that fails, on one element."""
     if verdict.element is None:
         return kernel, case, verdict
     output, element = kernel.outputs[verdict.output], verdict.element
@@ -84,7 +84,7 @@ def shrink(oracle: Oracle, subject: Subject, kernel: Kernel, case: Case, verdict
 
 
 def described(found: Found) -> dict:
-    """For a file: everything that is needed to see the failure again."""
+    """Everything needed to reproduce the failure, for a file."""
     kernel, case, verdict = found
     return {
         "wrong": verdict.wrong,

@@ -13,16 +13,16 @@ from cases import Case, Tensor
 from dtypes import DType
 from expression import Kernel
 
-LONGEST = 120.0
-"""Seconds that one call may take, with the compilation of its kernel."""
+TIMEOUT = 120.0
+"""Seconds that one call may take, including the compilation of its kernel."""
 
 
 class SubjectDied(Exception):
-    """It ended or hung."""
+    """The subject ended or hung."""
 
 
 class Subject:
-    """A process that evaluates expressions; started when it is first needed, and again after it died."""
+    """A process that evaluates expressions; started when first needed, and again after it died."""
 
     def __init__(self, program: str, device: str, place: int):
         self.command = [program, device, str(place)]
@@ -35,7 +35,7 @@ class Subject:
             self.process = None
 
     def run(self, kernel: Kernel, case: Case) -> list[np.ndarray] | str:
-        """The outputs' memory afterwards, or the error that it answered."""
+        """The outputs' memory after the call, or the error message of the subject."""
         if self.process is None:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         try:
@@ -58,8 +58,8 @@ class Subject:
     def _read(self, most: int) -> bytes:
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
-            if not selector.select(LONGEST):
-                raise TimeoutError(f"no answer within {LONGEST:.0f} s")
+            if not selector.select(TIMEOUT):
+                raise TimeoutError(f"no answer within {TIMEOUT:.0f} s")
         read = os.read(self.process.stdout.fileno(), most)
         if not read:
             raise EOFError("it ended")

@@ -1,4 +1,4 @@
-"""Faults that engines have had, put into the oracle: the kernels and data that are made must show each of them."""
+"""Puts faults that engines have had into the oracle: the generated kernels and data must find each of them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from oracle import Oracle, stored
 KERNELS = 500
 SETS = 3
 LEAST_FOUND = 5
-"""Kernels of so many: in a run of thousands a fault that only some of them meet is found too."""
+"""Minimum number of the kernels that must find a fault, so that runs of thousands also find rarer ones."""
 
 
 class LeastIsPositive(Oracle):
-    """Takes |least integer| for a positive number where the result is made wider, as compilers for GPUs do."""
+    """Treats |least integer| as positive if the result is widened, as compilers for GPUs do."""
 
     def _apply(self, node: Node, operands: list[Bounds], need) -> Bounds:
         taken = node.dtype if node.op == "cast" else node.taken
@@ -41,14 +41,14 @@ def unwrapped(x: Bounds, node: Node, taken) -> Bounds:
 
 
 def rounded_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """⌊a/b⌋ by way of the rounded difference of a and the remainder."""
+    """⌊a/b⌋ computed from the rounded difference of a and the remainder."""
     rem = np.fmod(a, b)
     less = (rem != 0) & ((rem < 0) != (b < 0))
     return np.rint((a - rem) / b - less).astype(a.dtype)
 
 
 def found_by(mutant: Oracle, meets) -> int:
-    """How many kernels tell the mutant from the oracle, of those that meet the operation at all."""
+    """The number of kernels, among those that contain the operation, whose results differ between the mutant and the oracle."""
     oracle, found = Oracle(gpu=True), 0
     for number in range(KERNELS):
         kernel = Generator(f"mutants/{number}").kernel()
@@ -80,7 +80,7 @@ class Mutants(unittest.TestCase):
 
         self.assertGreaterEqual(found_by(Rounded(gpu=True), lambda node: node.op == "//" and node.dtype.is_float), LEAST_FOUND)
 
-    def test_the_oracle_itself_is_not(self):
+    def test_no_fault_is_found_in_the_oracle_itself(self):
         self.assertEqual(found_by(Oracle(gpu=True), lambda node: node.op in ("abs", "//")), 0)
 
 

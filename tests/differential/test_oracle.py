@@ -1,4 +1,4 @@
-"""The oracle's own arithmetic, held to mpmath and to fractions."""
+"""Tests the oracle's own arithmetic against mpmath and exact fractions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NUMBERS = np.random.default_rng(1)
 
 
 def singles(count: int) -> np.ndarray:
-    """Of all sizes, and special ones."""
+    """Random floats of all magnitudes, and special ones."""
     bits = NUMBERS.integers(0, 2**32, count, np.uint32).view(np.float32)
     return np.where(NUMBERS.random(count) < 0.3, NUMBERS.normal(0, 3, count).astype(np.float32), bits)
 
 
 class Rounding(unittest.TestCase):
-    def test_small_floats_round_as_ml_dtypes_does(self):
+    def test_small_floats_round_like_ml_dtypes(self):
         x = np.concatenate([singles(20000), np.array([464, 464.1, 65519, 65520, 57344, 61440, -0.0, np.inf], np.float32)])
         for name in ("f16", "bf16", "f8e4m3", "f8e5m2"):
             expected = x.astype(TYPES[name].storage).astype(np.float32)
@@ -35,7 +35,7 @@ class Rounding(unittest.TestCase):
             self.assertTrue(np.array_equal(found, expected, equal_nan=True), name)
 
     def test_integers_and_wide_numbers_are_rounded_once(self):
-        # Just above half-way between two bf16, which f32 can't tell from half-way.
+        # Just above half-way between two bf16 numbers; f32 would round it to half-way.
         self.assertEqual(round_to(TYPES["bf16"], np.array([(1 << 40) + (1 << 32) + 1]))[0], float((1 << 40) + (1 << 33)))
         self.assertEqual(round_to(TYPES["f16"], np.array([1 + 2.0**-11 + 2.0**-40]))[0], 1 + 2.0**-10)
 
@@ -53,7 +53,7 @@ class Exact(unittest.TestCase):
             else:
                 self.assertTrue(result == double or (math.isnan(result) and math.isnan(double)), (x, y, z))
 
-    def test_floored_quotients_are_those_of_fractions(self):
+    def test_floored_quotients_equal_those_of_fractions(self):
         for carrier in (np.float32, np.float64):
             a = (NUMBERS.normal(0, 1, 4000) * 2.0 ** NUMBERS.integers(-5, 70, 4000)).astype(carrier)
             b = (NUMBERS.normal(0, 1, 4000) * 2.0 ** NUMBERS.integers(-5, 5, 4000)).astype(carrier)
@@ -62,7 +62,7 @@ class Exact(unittest.TestCase):
                 true = math.floor(Fraction(x) / Fraction(y))
                 self.assertEqual(found, exact._rounded(true, np.dtype(carrier)), (x, y))
 
-    def test_quotients_that_were_wrong_once(self):
+    def test_quotients_that_were_once_wrong_are_right(self):
         for x, y, right in [
             (4522651217010025.0, 1.8402584784705691, 2457617378167865.0),
             (-298587844163687.1, -0.11143986135721207, 2679363026184915.0),
@@ -78,7 +78,7 @@ class Exact(unittest.TestCase):
 
 
 class Intervals(unittest.TestCase):
-    def test_ends_hold_whatever_is_between(self):
+    def test_results_of_inner_values_lie_within_the_bounds(self):
         a = np.sort(singles(3000).reshape(2, -1), axis=0)
         b = np.sort(singles(3000).reshape(2, -1), axis=0)
         x, y = (Bounds(ends[0], ends[1], ~np.isnan(ends).any(axis=0)) for ends in (a, b))
@@ -91,7 +91,7 @@ class Intervals(unittest.TestCase):
                 known = result.sure & ~np.isnan(value)
                 self.assertTrue(np.all((result.low[known] <= value[known]) & (value[known] <= result.high[known])))
 
-    def test_zeros_have_an_order(self):
+    def test_negative_zero_is_ordered_before_positive_zero(self):
         self.assertLess(order(np.array([-0.0]))[0], order(np.array([0.0]))[0])
 
 
@@ -105,7 +105,7 @@ class Functions(unittest.TestCase):
         "mish": lambda x: x * mpmath.tanh(mpmath.log1p(mpmath.exp(x))),
     }  # fmt: skip
 
-    def test_true_values_are_those_of_mpmath(self):
+    def test_true_values_equal_those_of_mpmath(self):
         for name in FUNCTIONS:
             reference = self.REFERENCE.get(name) or getattr(mpmath, name)
             for carrier, digits in ((np.float32, 38), (np.float64, 54)):
@@ -120,17 +120,17 @@ class Functions(unittest.TestCase):
                         error = abs(mpmath.mpf(head) + mpmath.mpf(tail) - true)
                     self.assertLessEqual(error, abs(true) * mpmath.mpf(2) ** -digits, (name, carrier, value))
 
-    def test_an_interval_around_where_a_function_is_defined_says_nothing(self):
+    def test_an_interval_around_a_function_s_domain_is_not_sure(self):
         ends = [np.array([low, high], np.float32) for low, high in ((-2.0, -3.0), (2.0, -2.0))]
         self.assertEqual(true_range("atanh", Bounds(*ends, np.ones(2, bool)))[3].tolist(), [False, True])
 
-    def test_powers_of_infinities_are_those_of_the_c_standard(self):
+    def test_powers_of_infinities_follow_the_c_standard(self):
         infinite = np.array([-np.inf, -np.inf, -np.inf, np.inf, -0.0], np.float32)
         powers = true_pow(infinite, np.array([-(2.0**63), -3.0, 3.0, -0.5, -(2.0**63)], np.float32))
         self.assertEqual(powers.tolist(), [0.0, 0.0, -np.inf, 0.0, np.inf])
         self.assertEqual(np.signbit(powers).tolist(), [False, True, True, False, False])
 
-    def test_promises_hold_the_rounded_result_and_its_sign(self):
+    def test_promised_intervals_contain_the_rounded_result_and_its_sign(self):
         for name in FUNCTIONS:
             x = singles(4000)
             low, high, zero, sure = true_range(name, exactly(x))
@@ -142,11 +142,11 @@ class Functions(unittest.TestCase):
 
 
 class Texts(unittest.TestCase):
-    def test_kernels_depend_on_their_seed_alone(self):
+    def test_kernels_depend_only_on_their_seed(self):
         self.assertEqual(Generator("a/1").kernel().text, Generator("a/1").kernel().text)
         self.assertGreater(len({Generator(f"a/{number}").kernel().text for number in range(100)}), 95)
 
-    def test_small_floats_are_those_of_the_documentation(self):
+    def test_largest_small_floats_match_ml_dtypes(self):
         for name in ("f16", "bf16", "f8e4m3", "f8e5m2"):
             self.assertEqual(float(ml_dtypes.finfo(TYPES[name].storage).max), TYPES[name].largest)
 

@@ -1,7 +1,6 @@
-//! Compiles every operation of elementwise expressions in every type, reads the machine code, and holds it to what bodies must be:
-//! no local memory, no pattern of integers taken for an absolute value, which the compiler believes never negative, no comparison with NaN taken for true, and
-//! for functions
-//! the number of instructions in `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
+//! Compiles every operation of elementwise expressions in every type and checks the machine code: no local memory; no integer
+//! pattern compiled as an absolute value, which the compiler assumes is never negative; no comparison with NaN folded to true; and
+//! for functions the instruction counts in `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
 
 use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
@@ -16,19 +15,16 @@ use plimsoll_gen::sass::{Function, Listing};
 use crate::seen::{Counts, Seen};
 use crate::tools::Tools;
 
-/// One target per generation whose conversions or functions differ. Integers are compiled for one of them alone.
+/// One target per generation whose conversions or functions differ.
 const TARGETS: [Target; 3] = [Target::plain(90), Target::plain(80), Target::plain(100)];
 
-/// What is wrong, and the instructions of every function in the types that it is made for: registers and instructions of a kernel that
-/// loads, computes and stores one element.
-///
-/// # Errors
-/// That a body doesn't compile or that its code can't be read.
+/// Returns the faults, and for every function in every type the registers and instructions of a kernel that loads, computes and
+/// stores one element. Fails if a body doesn't compile or its code can't be parsed.
 pub fn check(tools: &Tools, seen: &Seen) -> Result<(Vec<String>, Facts)> {
     let entries = every_operation().into_iter().chain(integer_idioms()).chain(float_orders());
     let mut units: Vec<Vec<Entry>> = Vec::new();
     for entry in entries {
-        // By type, so that a unit compiles in some seconds.
+        // One unit per type, so that each compiles in a few seconds.
         let dtype = entry.graph.inputs().first().map(|input| input.dtype);
         match units.last_mut() {
             Some(unit) if unit.first().and_then(|e| e.graph.inputs().first()).map(|i| i.dtype) == dtype => {
@@ -42,7 +38,7 @@ pub fn check(tools: &Tools, seen: &Seen) -> Result<(Vec<String>, Facts)> {
     let run = |jobs: &[(&Vec<Entry>, Target)]| -> Result<(Vec<String>, Facts)> {
         let (mut wrong, mut facts) = (Vec::new(), Facts::new());
         for (entries, target) in jobs {
-            let (faults, counts) = one(tools, seen, entries, *target)?;
+            let (faults, counts) = check_unit(tools, seen, entries, *target)?;
             wrong.extend(faults);
             for (name, counts) in counts {
                 facts.entry(name).or_default().insert(target.to_string(), counts);
@@ -64,7 +60,7 @@ pub fn check(tools: &Tools, seen: &Seen) -> Result<(Vec<String>, Facts)> {
     Ok((wrong, facts))
 }
 
-fn one(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> Result<(Vec<String>, Counts)> {
+fn check_unit(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> Result<(Vec<String>, Counts)> {
     let headers: Vec<(&str, &str)> = body::HEADERS.into_iter().chain(kernel::HEADERS).collect();
     let options = kernel::OPTIONS.map(str::to_owned);
     let (source, arch) = (unit(entries), target.to_string());
@@ -80,7 +76,7 @@ fn one(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> Result<
     if !compiled.log.is_empty() {
         bail!("the compiler warns:\n{}", compiled.log);
     }
-    let code = machine_code::of_cubin(&tools.nvdisasm, compiled.cubin)?;
+    let code = machine_code::from_cubin(&tools.nvdisasm, compiled.cubin)?;
     let listing = Listing::parse(&code.listing)?;
     for entry in entries {
         let found = code.report.kernel(&entry.name).with_context(|| format!("{} was not compiled", entry.name))?;
@@ -89,13 +85,18 @@ fn one(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> Result<
             wrong.push(format!("{} for {target}: {} bytes of local memory, {} accesses", entry.name, local.0, local.1));
         }
         let function = listing.function(&entry.name);
-        let has_abs = |function: &Function| function.instructions.iter().any(|one| one.opcode() == "IABS");
+        let has_abs =
+            |function: &Function| function.instructions.iter().any(|instruction| instruction.opcode() == "IABS");
         if entry.name.starts_with("idiom") && function.is_none_or(has_abs) {
-            wrong.push(format!("{} for {target}: taken for an absolute value: IABS", entry.name));
+            wrong.push(format!("{} for {target}: compiled as an absolute value (IABS)", entry.name));
         }
-        let compares = |function: &Function| function.instructions.iter().any(|one| one.opcode() == "FSETP");
+        let compares =
+            |function: &Function| function.instructions.iter().any(|instruction| instruction.opcode() == "FSETP");
         if entry.name.starts_with("order") && !function.is_some_and(compares) {
-            wrong.push(format!("{} for {target}: taken for true whatever x is, NaN too", entry.name));
+            wrong.push(format!(
+                "{} for {target}: the comparison was folded to true, which is wrong for NaN",
+                entry.name
+            ));
         }
         if is_function(&entry.name) {
             let counts = (found.registers.unwrap_or(0), found.instructions);
@@ -108,17 +109,17 @@ fn one(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> Result<
     Ok((wrong, facts))
 }
 
-/// CUDA's reduction of large angles in double precision keeps a table in local memory.
+/// True for functions that may use local memory: CUDA's double-precision reduction of large angles keeps a table there.
 fn keeps_tables(name: &str) -> bool {
     matches!(name, "accurate_sin_f64" | "accurate_cos_f64")
 }
 
-/// True for what `narrow.h` and `full.h` define, in f32, f16 and bf16.
+/// True for the functions that `narrow.h` and `full.h` define, in f32, f16 and bf16.
 fn is_function(name: &str) -> bool {
     use plimsoll_gen::elementwise::accuracy::Function;
     let Some((_, rest)) = name.split_once('_') else { return false };
     let Some((operation, dtype)) = rest.rsplit_once('_') else { return false };
-    let functions = Function::all();
+    let functions = Function::list();
     let mut names = functions.iter().map(|function| match function {
         Function::Unary(op) => format!("{op:?}").to_lowercase(),
         Function::Binary(op) => format!("{op:?}").to_lowercase(),

@@ -8,10 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::test::{cargo, root};
 
-/// The arguments of `cargo xtask fmt`.
-///
-/// # Errors
-/// An unknown argument, or those of [`run`].
+/// Parses the arguments of `cargo xtask fmt` and runs it.
 pub fn command(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => run(false),
@@ -20,10 +17,7 @@ pub fn command(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Formats all files, or only checks that they are formatted.
-///
-/// # Errors
-/// A file that rustfmt can't read, or with `check` one that isn't formatted.
+/// Formats all files. With `check`, changes nothing and fails if a file isn't formatted.
 pub fn run(check: bool) -> Result<()> {
     let mut files = Vec::new();
     find_sources(&root().join("crates/plimsoll-probes/src"), &mut files)?;
@@ -41,7 +35,7 @@ pub fn run(check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Rust files below a folder.
+/// Appends the Rust files below a folder to `files`.
 fn find_sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))? {
         let path = entry?.path();

@@ -1,6 +1,6 @@
-//! `cargo xtask fuzz`: readers of what others write, fed with damaged copies of real files. Inputs follow from a seed. They run in a child
-//! process with little memory and a watchdog, so that a panic, an abort, a stack that overflows, a hang and memory without bound
-//! are all found; what is found is made smaller and kept in `tests/fuzz`, whose files are a test of this crate.
+//! `cargo xtask fuzz`: feeds damaged copies of real files to the parsers of untrusted input. Inputs follow from a seed. They run
+//! in a child process with limited memory and a watchdog, so that panics, aborts, stack overflows, hangs and unbounded memory use
+//! are all found. Finds are minimized and kept in `tests/fuzz`; a test of this crate replays them.
 
 mod grammar;
 mod mutate;
@@ -18,95 +18,89 @@ use crate::test::root;
 use mutate::Random;
 use targets::{TARGETS, Target};
 
-/// Address space of the child, KiB: the largest seed needs a hundredth of it.
+/// Address space of the child, in KiB: the largest seed needs a hundredth of it.
 const MEMORY_KIB: u64 = 3 << 20;
-/// The stack of threads that the standard library starts.
+/// Stack size, that of threads started by the standard library.
 const STACK: usize = 2 << 20;
-/// One input takes microseconds to milliseconds; a thousand times as long is a find, on a busy machine too.
-const MOST_SECONDS: u64 = 20;
-/// Inputs that are tried to make a find smaller.
-const MOST_TRIES: usize = 200;
-const MOST_FINDS: usize = 5;
+/// Timeout of one input. Inputs take microseconds to milliseconds; a thousand times as long is a find even on a busy machine.
+const MAX_SECONDS: u64 = 20;
+/// Maximum inputs tried to minimize a find.
+const MAX_TRIES: usize = 200;
+const MAX_FINDS: usize = 5;
 const USAGE: &str = "cargo xtask fuzz [TARGET] [--seconds S] [--seed N] [--plant]";
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Clone, Debug)]
-struct Ask {
+struct Options {
     target: Option<&'static Target>,
     seconds: f64,
     seed: u64,
-    /// Every hundredth input panics, to show that finds are found.
+    /// The hundredth input panics, to show that panics are found.
     plant: bool,
-    /// The child's folder: it runs inputs itself.
+    /// Run as the child process, in this folder.
     child: Option<PathBuf>,
-    /// A file to run once.
+    /// Run this file once.
     replay: Option<PathBuf>,
 }
 
-impl Ask {
+impl Options {
     fn parse(arguments: &[String]) -> Result<Self> {
-        let mut ask = Self { target: None, seconds: 60.0, seed: 1, plant: false, child: None, replay: None };
+        let mut options = Self { target: None, seconds: 60.0, seed: 1, plant: false, child: None, replay: None };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} needs a value: {USAGE}"));
             match word.as_str() {
-                "--seconds" => ask.seconds = value()?.parse().context("--seconds takes a number")?,
-                "--seed" => ask.seed = value()?.parse().context("--seed takes a number")?,
-                "--plant" => ask.plant = true,
-                "--child" => ask.child = Some(value()?.into()),
-                "--replay" => ask.replay = Some(value()?.into()),
-                name => ask.target = Some(target(name)?),
+                "--seconds" => options.seconds = value()?.parse().context("--seconds takes a number")?,
+                "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
+                "--plant" => options.plant = true,
+                "--child" => options.child = Some(value()?.into()),
+                "--replay" => options.replay = Some(value()?.into()),
+                name => options.target = Some(find_target(name)?),
             }
         }
-        if !(ask.seconds > 0.0 && ask.seconds <= 86_400.0) {
-            bail!("--seconds takes a number up to 86400");
+        if !(options.seconds > 0.0 && options.seconds <= 86_400.0) {
+            bail!("--seconds takes a number above 0 and up to 86400");
         }
-        Ok(ask)
+        Ok(options)
     }
 }
 
-fn target(name: &str) -> Result<&'static Target> {
+fn find_target(name: &str) -> Result<&'static Target> {
     let known: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
     let found = TARGETS.iter().find(|target| target.name == name);
-    found.with_context(|| format!("no target '{name}': there are {}", known.join(", ")))
+    found.with_context(|| format!("unknown target '{name}'; known: {}", known.join(", ")))
 }
 
-/// `cargo xtask fuzz`. Seconds are shared by the targets.
-///
-/// # Errors
-/// A find; arguments that aren't understood.
+/// `cargo xtask fuzz`. The targets share the seconds. A find is an error.
 pub fn command(arguments: &[String]) -> Result<()> {
-    let ask = Ask::parse(arguments)?;
-    if let Some((target, path)) = ask.target.zip(ask.replay.as_ref()) {
+    let options = Options::parse(arguments)?;
+    if let Some((target, path)) = options.target.zip(options.replay.as_ref()) {
         let bytes = fs::read(path)?;
-        return guarded(move || _ = (target.run)(&bytes));
+        return run_guarded(move || _ = (target.run)(&bytes));
     }
-    if let Some((target, folder)) = ask.target.zip(ask.child.clone()) {
-        return guarded(move || child(target, &ask, &folder));
+    if let Some((target, folder)) = options.target.zip(options.child.clone()) {
+        return run_guarded(move || run_inputs(target, &options, &folder));
     }
     let targets: Vec<&Target> =
-        TARGETS.iter().filter(|one| ask.target.is_none_or(|only| only.name == one.name)).collect();
-    let seconds = ask.seconds / targets.len() as f64;
+        TARGETS.iter().filter(|target| options.target.is_none_or(|only| only.name == target.name)).collect();
+    let seconds = options.seconds / targets.len() as f64;
     let mut finds = 0;
     for target in targets {
-        finds += fuzz(target, &Ask { seconds, ..ask.clone() })?;
+        finds += fuzz(target, &Options { seconds, ..options.clone() })?;
     }
     if finds > 0 {
-        bail!("{finds} finds: they are in tests/fuzz, and 'cargo nextest run -p xtask fuzz' runs them again");
+        bail!("{finds} finds: they are in tests/fuzz, and 'cargo nextest run -p xtask fuzz' replays them");
     }
     Ok(())
 }
 
-/// Ten seconds of the test command.
-///
-/// # Errors
-/// A find.
+/// The step of the test command: ten seconds of fuzzing.
 pub fn step() -> Result<()> {
     command(&["--seconds", "10"].map(str::to_owned))
 }
 
-/// Runs on a stack of known size, and ends the process where one input takes too long.
-fn guarded(work: impl FnOnce() + Send + 'static) -> Result<()> {
+/// Runs `work` on a stack of known size. Fails if it panics or one input takes too long.
+fn run_guarded(work: impl FnOnce() + Send + 'static) -> Result<()> {
     let worker = std::thread::Builder::new().stack_size(STACK).spawn(work)?;
     let mut seen = (INPUTS.load(Ordering::Relaxed), Instant::now());
     while !worker.is_finished() {
@@ -115,17 +109,17 @@ fn guarded(work: impl FnOnce() + Send + 'static) -> Result<()> {
         if inputs != seen.0 {
             seen = (inputs, Instant::now());
         }
-        if seen.1.elapsed() > Duration::from_secs(MOST_SECONDS) {
-            bail!("one input took longer than {MOST_SECONDS} s");
+        if seen.1.elapsed() > Duration::from_secs(MAX_SECONDS) {
+            bail!("one input took longer than {MAX_SECONDS} s");
         }
     }
-    worker.join().map_err(|_| anyhow::anyhow!("it panicked"))
+    worker.join().map_err(|_| anyhow::anyhow!("an input panicked"))
 }
 
-/// Inputs that were begun.
+/// The number of inputs started.
 static INPUTS: AtomicU64 = AtomicU64::new(0);
 
-/// Inputs that ran, and how many of them were accepted.
+/// The number of inputs run, and how many of them were accepted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     inputs: u64,
@@ -133,7 +127,7 @@ struct Count {
 }
 
 impl Count {
-    /// What a child wrote last; nothing where it ended before.
+    /// The count that a child wrote last; zero if it wrote none.
     fn read(folder: &Path) -> Self {
         let text = fs::read_to_string(folder.join("count")).unwrap_or_default();
         let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
@@ -141,55 +135,55 @@ impl Count {
     }
 
     fn write(self, folder: &Path) {
-        // Only what is told at the end depends on it.
+        // A lost count only affects the printed summary.
         let _ = fs::write(folder.join("count"), format!("{} {}", self.inputs, self.accepted));
     }
 }
 
-/// Inputs between two writes of their count.
-const COUNTED: u64 = 256;
+/// Inputs between two writes of the count.
+const COUNT_INTERVAL: u64 = 256;
 
-/// Runs inputs until the time is over. Each is in the folder before it runs, and their count is now and then.
-fn child(target: &Target, ask: &Ask, folder: &Path) {
+/// Runs inputs until the time is over, in the child process. Writes each to the folder before it runs, and regularly the count.
+fn run_inputs(target: &Target, options: &Options, folder: &Path) {
     let (seeds, sources) = ((target.seeds)(), target.sources());
-    let (mut random, end) = (Random(ask.seed), Instant::now() + Duration::from_secs_f64(ask.seconds));
+    let (mut random, end) = (Random(options.seed), Instant::now() + Duration::from_secs_f64(options.seconds));
     let mut count = Count::default();
     while Instant::now() < end {
-        // The first are the seeds themselves.
+        // The seeds themselves come first.
         let seed = seeds.get(count.inputs as usize).cloned();
         let input = seed.unwrap_or_else(|| target.input(&sources, &mut random));
         fs::write(folder.join("input"), &input).expect("the input can be written");
         INPUTS.fetch_add(1, Ordering::Relaxed);
         count.inputs += 1;
-        assert!(!ask.plant || count.inputs < 100, "planted");
+        assert!(!options.plant || count.inputs < 100, "planted");
         count.accepted += u64::from((target.run)(&input));
-        if count.inputs.is_multiple_of(COUNTED) {
+        if count.inputs.is_multiple_of(COUNT_INTERVAL) {
             count.write(folder);
         }
     }
     count.write(folder);
 }
 
-/// One target for its time; the number of finds.
-fn fuzz(target: &Target, ask: &Ask) -> Result<usize> {
+/// Fuzzes one target for the given time; returns the number of finds.
+fn fuzz(target: &Target, options: &Options) -> Result<usize> {
     let folder = root().join("target/fuzz").join(target.name);
     fs::create_dir_all(&folder)?;
-    let end = Instant::now() + Duration::from_secs_f64(ask.seconds);
+    let end = Instant::now() + Duration::from_secs_f64(options.seconds);
     let (mut finds, mut total) = (0, Count::default());
     for round in 0.. {
         let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
-        if left <= 0.0 || finds >= MOST_FINDS {
+        if left <= 0.0 || finds >= MAX_FINDS {
             break;
         }
-        let seed = ask.seed.wrapping_add(round << 32).to_string();
+        let seed = options.seed.wrapping_add(round << 32).to_string();
         let (seconds, place) = (left.to_string(), folder.display().to_string());
         let mut arguments = vec!["--child", &place, "--seconds", &seconds, "--seed", &seed];
-        arguments.extend(ask.plant.then_some("--plant"));
+        arguments.extend(options.plant.then_some("--plant"));
         let _ = fs::remove_file(folder.join("count"));
-        let ended_well = run(target, &arguments, &folder)?;
+        let succeeded = run_child(target, &arguments, &folder)?;
         let count = Count::read(&folder);
         total = Count { inputs: total.inputs + count.inputs, accepted: total.accepted + count.accepted };
-        if ended_well {
+        if succeeded {
             break;
         }
         finds += 1;
@@ -197,49 +191,49 @@ fn fuzz(target: &Target, ask: &Ask) -> Result<usize> {
         let words: String =
             words.lines().filter(|line| !line.starts_with("note:")).take(4).collect::<Vec<_>>().join(" ");
         eprintln!("{}: seed {seed}, a find: {words}", target.name);
-        if ask.plant {
+        if options.plant {
             break;
         }
-        keep(target, &smaller(target, input, &folder)?)?;
+        keep(target, &minimize(target, input, &folder)?)?;
     }
     let share = 100.0 * total.accepted as f64 / total.inputs.max(1) as f64;
-    eprintln!("{}: {} inputs, {share:.0} % accepted, {finds} finds (seed {})", target.name, total.inputs, ask.seed);
+    eprintln!("{}: {} inputs, {share:.0} % accepted, {finds} finds (seed {})", target.name, total.inputs, options.seed);
     Ok(finds)
 }
 
-/// True where the child ended well.
-fn run(target: &Target, arguments: &[&str], folder: &Path) -> Result<bool> {
+/// Runs this program as a child process with limited memory; true if it succeeded.
+fn run_child(target: &Target, arguments: &[&str], folder: &Path) -> Result<bool> {
     let mut command = Command::new("sh");
     let limited = format!("ulimit -v {MEMORY_KIB}; ulimit -c 0; exec \"$0\" \"$@\"");
-    // The very program that runs, though its file may have been built anew meanwhile.
-    let own = match std::env::consts::OS {
+    // The program that is running, even if its file has been rebuilt in the meantime.
+    let program = match std::env::consts::OS {
         "linux" => PathBuf::from(format!("/proc/{}/exe", std::process::id())),
         _ => std::env::current_exe()?,
     };
-    command.args(["-c", &limited]).arg(own).args(["fuzz", target.name]).args(arguments);
+    command.args(["-c", &limited]).arg(program).args(["fuzz", target.name]).args(arguments);
     let words = File::create(folder.join("words"))?;
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words).status();
     let status = status.context("can't start sh")?;
-    // What a shell says of a program that it can't start: no input is at fault.
+    // The shell's codes for a program that it can't start: no input is at fault.
     if matches!(status.code(), Some(126 | 127)) {
         bail!("{}", fs::read_to_string(folder.join("words"))?);
     }
     Ok(status.success())
 }
 
-/// Takes away what isn't needed to fail, in ever smaller pieces.
-fn smaller(target: &Target, mut input: Vec<u8>, folder: &Path) -> Result<Vec<u8>> {
+/// Removes ever smaller pieces of the input as long as it still fails.
+fn minimize(target: &Target, mut input: Vec<u8>, folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join("smaller");
     let place = path.display().to_string();
     let (mut piece, mut tries) = (input.len() / 2, 0);
-    while piece > 0 && tries < MOST_TRIES {
+    while piece > 0 && tries < MAX_TRIES {
         let mut from = 0;
-        while from < input.len() && tries < MOST_TRIES {
+        while from < input.len() && tries < MAX_TRIES {
             let mut less = input.clone();
             less.drain(from..(from + piece).min(input.len()));
             fs::write(&path, &less)?;
             tries += 1;
-            if run(target, &["--replay", &place], folder)? { from += piece } else { input = less }
+            if run_child(target, &["--replay", &place], folder)? { from += piece } else { input = less }
         }
         piece /= 2;
     }
@@ -272,24 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn every_target_accepts_its_seeds_and_both_accepts_and_refuses_what_is_made_of_them() {
+    fn every_target_accepts_its_seeds_and_accepts_some_but_not_all_generated_inputs() {
         for target in TARGETS {
             let (seeds, sources) = ((target.seeds)(), target.sources());
             assert!(!seeds.is_empty(), "{} has no inputs", target.name);
             for seed in &seeds {
                 let shown: String = String::from_utf8_lossy(seed).chars().take(80).collect();
-                assert!((target.run)(seed), "{} refuses {shown}", target.name);
+                assert!((target.run)(seed), "{} rejects {shown}", target.name);
             }
             let mut random = Random(7);
             let mut outcomes = (0..2000).map(|_| (target.run)(&target.input(&sources, &mut random)));
             let first = outcomes.next().unwrap();
-            assert!(outcomes.any(|outcome| outcome != first), "{} answers all with {first}", target.name);
+            assert!(outcomes.any(|outcome| outcome != first), "{} returns {first} for every input", target.name);
         }
     }
 
     #[test]
     fn a_source_of_records_has_points() {
-        let target = target("records").unwrap();
+        let target = find_target("records").unwrap();
         let points = |input: &[u8]| input.windows(14).any(|window| window == b"\"kind\":\"point\"");
         assert!(target.sources().iter().any(|input| points(input) && (target.run)(input)));
     }

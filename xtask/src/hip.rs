@@ -1,5 +1,5 @@
-//! Whether the kernels that use no PTX are HIP too: each is read by clang for two families of AMD devices. Nothing is compiled
-//! to machine code and no ROCm is needed, so this is a first step to such devices and no more.
+//! Checks that kernels without PTX are also valid HIP: clang parses each for two families of AMD devices. It generates no machine
+//! code and needs no ROCm, so this is only a first step to such devices.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,29 +12,27 @@ use crate::test::{root, skipped};
 
 /// A compute card (CDNA 2) and a graphics card (RDNA 2): wavefronts of 64 and of 32 threads.
 const ARCHITECTURES: [&str; 2] = ["gfx90a", "gfx1030"];
-/// The first clang that is here; 14 is the oldest that was tried.
+/// Names of clang to look for; 14 is the oldest version that was tried.
 const COMPILERS: [&str; 6] = ["clang++", "clang++-19", "clang++-18", "clang++-16", "clang++-15", "clang++-14"];
-/// What clang says of a wrong kernel, at most so many lines.
-const MOST: usize = 20;
+/// Maximum lines of clang's messages for a wrong kernel.
+const MAX_LINES: usize = 20;
 
-/// Checks every kernel source, and tells of each whether it is covered or which file has PTX.
-///
-/// # Errors
-/// A kernel without PTX that is no HIP. Where there is no clang, that is told and no error.
+/// Checks every kernel source, and prints for each whether it is covered or which file has PTX. Fails if a kernel without PTX is
+/// not HIP. Without clang, the check is skipped and reported.
 pub fn run() -> Result<()> {
-    let Some(clang) = compiler() else {
-        skipped("no kernel was checked as HIP: there is no clang++ (Debian's package clang has one)".to_owned());
+    let Some(clang) = find_compiler() else {
+        skipped("no kernel was checked as HIP: clang++ is not installed (Debian package clang)".to_owned());
         return Ok(());
     };
     let folder = root().join("target/hip");
-    let sources = write(&folder)?;
-    refuses_what_is_wrong(clang, &folder)?;
-    let (mut covered, mut with_ptx, mut beside, mut wrong) = (vec![], vec![], vec![], vec![]);
+    let sources = write_sources(&folder)?;
+    check_that_errors_are_found(clang, &folder)?;
+    let (mut covered, mut with_ptx, mut other_faults, mut wrong) = (vec![], vec![], vec![], vec![]);
     for (name, path) in &sources {
         let files = files_with_ptx(clang, path)?;
         if !files.is_empty() {
             with_ptx.push(format!("{name} ({})", files.join(", ")));
-            beside.extend(faults_beside_ptx(clang, path)?.map(|words| format!("{name}: {words}")));
+            other_faults.extend(faults_besides_ptx(clang, path)?.map(|words| format!("{name}: {words}")));
             continue;
         }
         for architecture in ARCHITECTURES {
@@ -45,22 +43,22 @@ pub fn run() -> Result<()> {
     }
     eprintln!("HIP syntax for {}, by {clang}:", ARCHITECTURES.join(" and "));
     eprintln!("  checked: {}", covered.join(", "));
-    eprintln!("  not HIP as they are, for the PTX in: {}", with_ptx.join(", "));
-    // Told and not held against them: such kernels need work for HIP anyway.
-    match beside.as_slice() {
-        [] => eprintln!("  and for nothing else in them"),
-        some => eprintln!("  and for these things beside it:\n    {}", some.join("\n    ")),
+    eprintln!("  not HIP because of PTX: {}", with_ptx.join(", "));
+    // Reported but not an error: such kernels need work for HIP anyway.
+    match other_faults.as_slice() {
+        [] => eprintln!("  with no other errors"),
+        faults => eprintln!("  with these other errors:\n    {}", faults.join("\n    ")),
     }
     if covered.is_empty() {
-        bail!("no kernel is without PTX: the check covers nothing");
+        bail!("every kernel has PTX: the check covers nothing");
     }
     if !wrong.is_empty() {
-        bail!("{} kernels that use no PTX are no HIP:\n{}", wrong.len(), wrong.join("\n"));
+        bail!("{} kernels without PTX are not valid HIP:\n{}", wrong.len(), wrong.join("\n"));
     }
     Ok(())
 }
 
-fn compiler() -> Option<&'static str> {
+fn find_compiler() -> Option<&'static str> {
     COMPILERS.into_iter().find(|name| runs(Command::new(name).arg("--version")))
 }
 
@@ -73,8 +71,8 @@ fn runs(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Headers and sources, each with the entry points of all its kernels.
-fn write(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+/// Writes headers and sources, each source with the entry points of all its kernels.
+fn write_sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     std::fs::create_dir_all(folder)?;
     let mut sources = Vec::new();
     for source in plimsoll_probes::sources() {
@@ -98,7 +96,7 @@ fn hip(clang: &str, path: &Path) -> Command {
     command
 }
 
-/// The files of ours that a source takes inline assembly from, where a HIP compiler reads it.
+/// Our files with inline assembly that a HIP compiler sees in a source.
 fn files_with_ptx(clang: &str, path: &Path) -> Result<Vec<String>> {
     let mut command = hip(clang, path);
     let output = command.args(["-E", &format!("--offload-arch={}", ARCHITECTURES[0])]).output()?;
@@ -119,18 +117,18 @@ fn files_with_ptx(clang: &str, path: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// What clang has against a source; `None` where nothing.
+/// clang's errors in a source, if any.
 fn faults(clang: &str, path: &Path, architecture: &str) -> Result<Option<String>> {
     let mut command = hip(clang, path);
     let output = command.args(["-fsyntax-only", &format!("--offload-arch={architecture}")]).output()?;
     let words = String::from_utf8_lossy(&output.stderr);
-    let words = || words.lines().take(MOST).collect::<Vec<_>>().join("\n");
+    let words = || words.lines().take(MAX_LINES).collect::<Vec<_>>().join("\n");
     Ok((!output.status.success()).then(words))
 }
 
-/// What clang has against a source with PTX besides the PTX, whose constraints mean nothing to it: the first thing of each
-/// kind. `None` where nothing.
-fn faults_beside_ptx(clang: &str, path: &Path) -> Result<Option<String>> {
+/// clang's errors in a source with PTX, except those about the constraints of its assembly, without duplicates; `None` if there
+/// are no others.
+fn faults_besides_ptx(clang: &str, path: &Path) -> Result<Option<String>> {
     let mut command = hip(clang, path);
     let architecture = format!("--offload-arch={}", ARCHITECTURES[0]);
     let output = command.args(["-ferror-limit=0", "-fsyntax-only", &architecture]).output()?;
@@ -139,18 +137,18 @@ fn faults_beside_ptx(clang: &str, path: &Path) -> Result<Option<String>> {
     words.retain(|words| !words.contains("constraint"));
     words.sort_unstable();
     words.dedup();
-    words.truncate(MOST);
+    words.truncate(MAX_LINES);
     Ok((!words.is_empty()).then(|| words.join("; ")))
 }
 
-/// A check that accepts everything would be green too.
-fn refuses_what_is_wrong(clang: &str, folder: &Path) -> Result<()> {
+/// Checks that clang rejects a wrong kernel: a check that accepts everything would pass too.
+fn check_that_errors_are_found(clang: &str, folder: &Path) -> Result<()> {
     let path = folder.join("wrong.cu");
     std::fs::write(&path, "extern \"C\" __global__ void wrong() { undeclared(); }\n")?;
     for architecture in ARCHITECTURES {
         match faults(clang, &path, architecture)? {
             Some(words) if words.contains("undeclared") => {}
-            Some(words) => bail!("{clang} can't read HIP for {architecture}:\n{words}"),
+            Some(words) => bail!("{clang} can't parse HIP for {architecture}:\n{words}"),
             None => bail!("{clang} accepted a wrong kernel for {architecture}"),
         }
     }

@@ -1,5 +1,5 @@
-//! Licences and sources of every package that the workspace or the example for candle may build, on any system and with any feature, as
-//! `cargo metadata` states them. Security advisories are not checked: their database isn't part of cargo.
+//! Checks licences and sources of every package that the workspace or the candle example may build, on any system and with any
+//! feature, as listed by `cargo metadata`. Security advisories are not checked: their database isn't part of cargo.
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{CargoOpt, Metadata, MetadataCommand, Package};
@@ -7,17 +7,15 @@ use spdx::{Expression, ParseMode};
 
 use crate::test::root;
 
-/// What may be linked with a program under MIT or Apache-2.0 and given away: the only list there is.
+/// Licences that may be linked with a program under MIT or Apache-2.0 and distributed. This is the only such list.
 const ALLOWED: [&str; 7] = ["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0"];
-/// How `cargo metadata` names crates.io.
+/// The name of crates.io in `cargo metadata`.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// Each with a lock file of its own.
+/// Workspaces, each with its own lock file.
 const WORKSPACES: [&str; 2] = [".", "examples/candle"];
 
-/// Checks both workspaces.
-///
-/// # Errors
-/// A package of another licence or from elsewhere, a dependency of any version, or a lock file that is out of date.
+/// Checks both workspaces. Fails on a package with another licence or source, a dependency without a version, or an outdated lock
+/// file.
 pub fn run() -> Result<()> {
     let mut wrong = Vec::new();
     for folder in WORKSPACES {
@@ -28,7 +26,7 @@ pub fn run() -> Result<()> {
         wrong.extend(faults(&metadata).into_iter().map(|fault| format!("{folder}: {fault}")));
     }
     if !wrong.is_empty() {
-        bail!("{}\nallowed are {}, from crates.io or this repository", wrong.join("\n"), ALLOWED.join(", "));
+        bail!("{}\nallowed: {}, from crates.io or this repository", wrong.join("\n"), ALLOWED.join(", "));
     }
     Ok(())
 }
@@ -48,35 +46,35 @@ fn faults(metadata: &Metadata) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a licence as a manifest states it; `None` where nothing.
+/// The fault of a licence given in a manifest, if any.
 fn licence_fault(stated: Option<&str>) -> Option<String> {
     let Some(stated) = stated else { return Some("its manifest states no licence".to_owned()) };
     // Older manifests write / for OR.
     let expression = match Expression::parse_mode(stated, ParseMode::LAX) {
         Ok(expression) => expression,
-        Err(error) => return Some(format!("its licence '{stated}' is no SPDX expression: {}", error.reason)),
+        Err(error) => return Some(format!("its licence '{stated}' is not an SPDX expression: {}", error.reason)),
     };
     let allowed = expression.evaluate(|licence| ALLOWED.contains(&&*licence.to_string()));
     (!allowed).then(|| format!("its licence is {stated}"))
 }
 
-/// What is wrong with where a package comes from. One without a source is a folder: `inside` of this repository or not.
+/// The fault of a package's source, if any. A package without a source is a folder, `inside` this repository or not.
 fn source_fault(source: Option<&str>, inside: bool) -> Option<String> {
     match source {
         None if inside => None,
-        None => Some("it is a folder outside of this repository".to_owned()),
+        None => Some("it is a folder outside this repository".to_owned()),
         Some(CRATES_IO) => None,
         Some(other) => Some(format!("it comes from {other}")),
     }
 }
 
-/// Dependencies of a package of ours that would take any version.
+/// Faults for dependencies of our package that accept any version.
 fn wildcards(package: &Package) -> Vec<String> {
     let any = package
         .dependencies
         .iter()
-        .filter(|of| of.path.is_none() && of.req == cargo_metadata::semver::VersionReq::STAR);
-    any.map(|of| format!("{}: any version of {} would do", package.name, of.name)).collect()
+        .filter(|dependency| dependency.path.is_none() && dependency.req == cargo_metadata::semver::VersionReq::STAR);
+    any.map(|dependency| format!("{}: {} has no version requirement", package.name, dependency.name)).collect()
 }
 
 #[cfg(test)]
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_is_allowed_where_one_choice_of_it_is() {
+    fn an_expression_is_allowed_if_one_of_its_alternatives_is() {
         for good in [
             "MIT",
             "MIT/Apache-2.0",
@@ -100,7 +98,7 @@ mod tests {
             "GPL-3.0-only",
             "MIT AND GPL-3.0-only",
             "(MIT OR Apache-2.0) AND MPL-2.0",
-            // Neither more freedom nor another version is what the list has.
+            // Not on the list, even if similar to an entry.
             "Apache-2.0 WITH LLVM-exception",
             "LGPL-2.1-or-later",
             "MIT-0",
@@ -126,13 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn the_packages_of_this_workspace_are_seen() {
+    fn faults_of_this_workspace_s_packages_are_found() {
         let metadata = MetadataCommand::new().no_deps().manifest_path(root().join("Cargo.toml")).exec().unwrap();
         assert_eq!(faults(&metadata), Vec::<String>::new());
         let mut other = metadata.clone();
         other.packages[0].license = Some("GPL-3.0-only".to_owned());
         other.packages[1].manifest_path = "/elsewhere/Cargo.toml".into();
-        let dependency = other.packages[2].dependencies.iter_mut().find(|of| of.path.is_none()).unwrap();
+        let dependency =
+            other.packages[2].dependencies.iter_mut().find(|dependency| dependency.path.is_none()).unwrap();
         dependency.req = cargo_metadata::semver::VersionReq::STAR;
         assert_eq!(faults(&other).len(), 3, "{:?}", faults(&other));
     }

@@ -22,27 +22,28 @@ use std::process::ExitCode;
 const USAGE: &str = "cargo xtask COMMAND
 
 commands:
-  test [STEP…]     format, lints, documentation, every test; with names, only those steps
-  fmt [--check]    formats every Rust file; --check only says which are not formatted
-  sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
-                   what didn't change since its facts were blessed isn't compiled again, unless with --all;
-                   --bless writes the facts that it finds as those to hold; after 'sass', 'bodies' does only those of
-                   elementwise expressions, and the name of a probe only its kernels
-  spirv [--bless]  builds the kernels for Vulkan with glslangValidator and compares them with the committed SPIR-V, which
-                   --bless writes
+  test [STEP…]     run formatting, lints, documentation and all tests, or only the named steps
+  fmt [--check]    format every Rust file; --check only reports files that are not formatted
+  sass [bodies|PROBE] [--bless] [--all]
+                   compile every kernel for every target and check the machine code; needs no GPU. 'bodies' checks only
+                   elementwise bodies, PROBE only the kernels of a probe. Units that are unchanged since they were blessed
+                   are skipped unless --all is given; --bless writes the found facts as the expected ones
+  spirv [--bless]  build the Vulkan kernels with glslangValidator and compare them with the committed SPIR-V; --bless
+                   writes it
   differential [--device D] [--cases N] [--sets M] [--seed S] [--jobs J] [--anew]
-                   holds elementwise expressions to an oracle in Python, on 'cpu' or 'cuda:0'; goes on where it was
-                   interrupted
+                   compare elementwise expressions with an oracle in Python, on 'cpu' or 'cuda:0'; continues an
+                   interrupted run unless --anew is given
   fuzz [TARGET] [--seconds S] [--seed N] [--plant]
-                   feeds the readers of records, expressions, operands, cubins, listings, profiles, plans and references with
-                   damaged copies of real inputs; finds are kept in tests/fuzz; --plant shows that a panic is found
-  stages [-o FILE] the executable and a script that runs everything on a GPU machine without cargo, in stages;
-                   carry/stages.sh by default
-  model [--bless]  errors of the model of a launch's cost against what was measured; --bless writes them into docs/model.md
+                   feed damaged copies of real inputs to the parsers of records, expressions, operands, cubins, listings,
+                   profiles, plans and references; finds are kept in tests/fuzz; --plant makes an input panic, to show
+                   that panics are found
+  stages [-o FILE] write the executable and a script that runs everything in stages on a GPU machine without cargo;
+                   default: carry/stages.sh
+  model [--bless]  compare the launch model's predictions with measurements; --bless writes the errors into docs/model.md
   profiles [--check]
-                   the shipped profiles of machines, from records/; --check only says whether they are up to date
+                   write the shipped machine profiles from records/; --check only reports whether they are up to date
   headlines RUN FILE
-                   a small record of a run's findings: what records/ keeps of a further card of a known model";
+                   write a small record of a run's findings, as records/ keeps for a further card of a known model";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

@@ -1,5 +1,5 @@
-//! Holds the model of a launch's cost to what was measured on an H200: `records/model/` and the hot launches of the records. The
-//! table goes into `docs/model.md`.
+//! Compares the model of a launch's cost with measurements on an H200: `records/model/` and the hot launches of the records. The
+//! tables go into `docs/model.md`.
 
 mod choice;
 mod engine;
@@ -19,32 +19,29 @@ const PAGE: &str = "docs/model.md";
 const ERRORS: Place = Place("<!-- errors: cargo xtask model --bless -->\n", "<!-- end of errors -->\n");
 const CHOICES: Place = Place("<!-- choices: cargo xtask model --bless -->\n", "<!-- end of choices -->\n");
 const ENGINE: Place = Place("<!-- engine: cargo xtask model --bless -->\n", "<!-- end of engine -->\n");
-/// Registers and threads of a multiprocessor, and the most blocks that it holds (compute capability 9.0).
+/// Registers, threads and maximum blocks of an SM (compute capability 9.0).
 const REGISTERS: u32 = 65_536;
 const THREADS: u32 = 2048;
-const MOST_BLOCKS: u32 = 32;
+const MAX_BLOCKS: u32 = 32;
 /// The run whose hot launches are predicted.
 const RUN: &str = "records/h200/2026-11-22-suite/suite-1";
-/// Bytes of a table or of an explanation in `records/`, at the most.
-const LARGEST: u64 = 16 << 20;
+/// Maximum bytes of a table or an explanation in `records/`.
+const MAX_BYTES: u64 = 16 << 20;
 
-/// Where a table stands on the page: between these two lines.
+/// The two lines between which a table stands on the page.
 struct Place(&'static str, &'static str);
 
 impl Place {
-    /// The page with another table, and whether that changes it.
-    fn with(&self, page: &str, table: &str) -> Result<(String, bool)> {
+    /// The page with this table in its place, and whether that changes the page.
+    fn replace(&self, page: &str, table: &str) -> Result<(String, bool)> {
         let Self(begin, end) = self;
-        let (before, rest) = page.split_once(begin).with_context(|| format!("{PAGE} has no place {begin}"))?;
-        let (committed, after) = rest.split_once(end).with_context(|| format!("{PAGE} has no {end}"))?;
+        let (before, rest) = page.split_once(begin).with_context(|| format!("{PAGE} has no line {begin}"))?;
+        let (committed, after) = rest.split_once(end).with_context(|| format!("{PAGE} has no line {end}"))?;
         Ok((format!("{before}{begin}{table}{end}{after}"), committed != table))
     }
 }
 
-/// `cargo xtask model`: prints the errors and compares them with the committed page; with `--bless` writes them there.
-///
-/// # Errors
-/// A record that can't be read, or a page that says something else.
+/// `cargo xtask model`: prints the tables and fails if the committed page has others; with `--bless` writes them there.
 pub fn command(arguments: &[String]) -> Result<()> {
     let bless = match arguments {
         [] => false,
@@ -57,8 +54,8 @@ pub fn command(arguments: &[String]) -> Result<()> {
     let mut changed = false;
     for (place, table) in [(ERRORS, table(&cases()?)?), (CHOICES, choice::table()?), (ENGINE, engine::table(&h200)?)] {
         print(&format!("{table}\n"));
-        let (with, other) = place.with(&page, &table)?;
-        (page, changed) = (with, changed || other);
+        let (updated, differs) = place.replace(&page, &table)?;
+        (page, changed) = (updated, changed || differs);
     }
     if bless {
         return Ok(std::fs::write(&path, page)?);
@@ -81,7 +78,7 @@ struct Case {
     measured: f64,
 }
 
-/// What the exponent was fitted to.
+/// The plans to which the model's exponent was fitted.
 const FITTED: &str = "plans of copy (fitted)";
 const BEST: &str = "plans of triad, erf, log: fastest of each size";
 const SENSIBLE: &str = "plans of triad, erf, log: all but the extremes";
@@ -101,9 +98,9 @@ fn cases() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Lines of a CSV file as words by their heading.
+/// The rows of a CSV file, as cells by their heading.
 fn rows(name: &str) -> Result<Vec<HashMap<String, String>>> {
-    let text = read_text(&root().join("records/model").join(name), LARGEST).with_context(|| name.to_owned())?;
+    let text = read_text(&root().join("records/model").join(name), MAX_BYTES).with_context(|| name.to_owned())?;
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let headings: Vec<String> = lines.next().unwrap_or_default().split(',').map(str::to_owned).collect();
     let words = |line: &str| headings.iter().cloned().zip(line.split(',').map(str::to_owned)).collect();
@@ -115,7 +112,7 @@ fn number(row: &HashMap<String, String>, heading: &str) -> Result<f64> {
     word.parse().with_context(|| format!("{heading}: {word}"))
 }
 
-/// A one-shot kernel: each thread has `unroll` vectors of `vector` bytes of every operand.
+/// A kernel without a loop: each thread handles `unroll` vectors of `vector` bytes of every operand.
 struct Shape {
     inputs: u32,
     vector: u32,
@@ -124,7 +121,7 @@ struct Shape {
     registers: u32,
 }
 
-/// Warp instructions of one thread's warp by pipe, and the cycles that they take by themselves.
+/// Instructions of one warp by pipe, and the cycles that they take by themselves.
 type Code = (BTreeMap<Pipe, f64>, f64);
 
 fn description(shape: &Shape, bytes: u64, launch: LaunchForm, (code, serial_cycles): &Code) -> Description {
@@ -138,25 +135,25 @@ fn description(shape: &Shape, bytes: u64, launch: LaunchForm, (code, serial_cycl
         cache: Cache::Cold,
         launch,
         prefetched: false,
-        // When the blocks of those programs said that the next may begin isn't known any more.
+        // It is no longer known when the blocks of those programs allowed the next launch to begin.
         signals: 0,
         blocks,
         threads: shape.threads,
-        resident: (THREADS / shape.threads).min(REGISTERS / (shape.registers * shape.threads)).clamp(1, MOST_BLOCKS),
+        resident: (THREADS / shape.threads).min(REGISTERS / (shape.registers * shape.threads)).clamp(1, MAX_BLOCKS),
         in_flight: shape.inputs * shape.vector * shape.unroll,
         instructions: code.iter().map(|(pipe, count)| (*pipe, count * warps)).collect(),
         serial_cycles: *serial_cycles,
     }
 }
 
-/// The code of the sweep's threads, which have so many bytes of every operand. The programs are gone: the sketches of erf and log
-/// are taken for 10 instructions of 16 cycles an element, of which one is a special function.
+/// The code of the sweep's threads, each with `bytes` of every operand. The programs no longer exist: erf and log are assumed to be
+/// 10 instructions and 16 cycles per element, one of them a special function.
 fn code_of(op: &str, bytes: u32) -> Code {
     let elements = if op.ends_with("bf16") { f64::from(bytes / 2) } else { 0.0 };
     (BTreeMap::from([(Pipe::Issue, 10.0 * elements), (Pipe::Mufu, elements)]), 16.0 * elements)
 }
 
-/// The sweep. Its programs are gone and their code with them: registers are what the data in flight needs and 18 more.
+/// The sweep over plans. Its programs no longer exist, so registers are estimated: those for the data in flight, plus 18.
 fn plans() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     let mut best: BTreeMap<(String, bool, u64), Case> = BTreeMap::new();
@@ -195,9 +192,8 @@ fn plans() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Instructions of one thread of the hand-written kernels for sm_90 (all, FMA, ALU, special functions, loads and stores), the
-/// cycles of their stalls, and registers: compiled by NVRTC 13.0 from the program that was measured, read by `plimsoll sass
-/// --cubin`.
+/// The hand-written kernels for sm_90: instructions of one thread (all, FMA, ALU, special functions, loads and stores), stall
+/// cycles and registers. Compiled by NVRTC 13.0 from the measured program and counted by `plimsoll sass --cubin`.
 const HAND_CODE: [(&str, &str, [u32; 5], u32, u32); 18] = [
     ("copy", "f32", [34, 5, 12, 0, 8], 107, 32),
     ("copy", "f16", [34, 5, 12, 0, 8], 107, 32),
@@ -223,7 +219,7 @@ fn hand() -> Result<Vec<Case>> {
     let case = |row: &HashMap<String, String>| {
         let word = |heading: &str| row.get(heading).cloned().unwrap_or_default();
         let (op, dtype) = (word("op"), word("dtype"));
-        let known = HAND_CODE.iter().find(|(of, with, ..)| (*of, *with) == (op.as_str(), dtype.as_str()));
+        let known = HAND_CODE.iter().find(|(name, types, ..)| (*name, *types) == (op.as_str(), dtype.as_str()));
         let (_, _, [issue, fma, alu, mufu, lsu], cycles, registers) = known.with_context(|| format!("{op} {dtype}"))?;
         let pipes = [(Pipe::Issue, issue), (Pipe::Fma, fma), (Pipe::Alu, alu), (Pipe::Mufu, mufu), (Pipe::Lsu, lsu)];
         let counts = pipes.map(|(pipe, count)| (pipe, f64::from(*count)));
@@ -237,8 +233,7 @@ fn hand() -> Result<Vec<Case>> {
     rows("h200-hand.csv")?.iter().map(case).collect()
 }
 
-/// What the suite's own kernels took: those of the launch probe over the same bytes again and again, and those of copy both hot
-/// and cold.
+/// The suite's own kernels: the launch probe's over the same bytes repeatedly, copies hot and cold, and roofline's loops.
 fn suite() -> Result<Vec<Case>> {
     let run = read_file(&path_in(&root().join(RUN))).context(RUN)?;
     let series = |probe: &str, case: &str| {
@@ -259,7 +254,8 @@ fn suite() -> Result<Vec<Case>> {
     for (case, set, cache) in [("hot", HOT_COPY, Cache::Hot), ("cold", COLD_COPY, Cache::Cold)] {
         let copies = series("copy", case)?;
         for row in &copies.rows {
-            // vec8 is two accesses of 16 bytes in a row, so that neighbours are not: the model knows nothing of that.
+            // vec8 is left out: its two consecutive accesses of 16 bytes leave neighbouring threads non-contiguous, which the
+            // model doesn't cover.
             let kernels = [("naive", 4), ("vec2", 8), ("vec4", 16)];
             let vector = kernels.into_iter().find(|(name, _)| copies.text(row, "kernel") == Some(name));
             let (Some((_, vector)), Some(bytes), Some(time)) =
@@ -272,10 +268,10 @@ fn suite() -> Result<Vec<Case>> {
     }
     let sweep = series("roofline", "sweep")?;
     for row in &sweep.rows {
-        if let (Some(of), Some(time), Some(point)) =
+        if let (Some(dtype), Some(time), Some(point)) =
             (sweep.text(row, "type"), sweep.estimate(row, "time"), row.points.first())
         {
-            let (pipe, each) = match of {
+            let (pipe, each) = match dtype {
                 "f64" => (Pipe::Fp64, 2.0),
                 "f32" => (Pipe::Fma, 2.0),
                 _ => (Pipe::Fma, 4.0),
@@ -292,7 +288,7 @@ fn suite() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// A grid that fills the device once and goes over its bytes in turns.
+/// A grid that fills the device once and loops over its bytes.
 fn persistent(traffic: Traffic, instructions: BTreeMap<Pipe, f64>) -> Description {
     Description {
         traffic,
@@ -311,7 +307,7 @@ fn persistent(traffic: Traffic, instructions: BTreeMap<Pipe, f64>) -> Descriptio
     }
 }
 
-/// What a prediction says limits, in the table's words.
+/// The limiter of a prediction, as the table names it.
 fn regime(kind: Option<Kind>) -> &'static str {
     match kind {
         Some(Kind::L2) => "L2",
@@ -322,7 +318,7 @@ fn regime(kind: Option<Kind>) -> &'static str {
     }
 }
 
-/// T₀ + V/B: what the model has to beat.
+/// T₀ + V/B, the prediction that the model has to beat.
 fn naive(machine: &Machine, description: &Description) -> Result<f64> {
     let value = |key: Key| machine.terms.get(&key).map(|term| term.value).with_context(|| key.to_string());
     let (read, written) = description.traffic.mix();
@@ -331,7 +327,7 @@ fn naive(machine: &Machine, description: &Description) -> Result<f64> {
     Ok(value(Key::Launch(description.launch))? + bytes / value(Key::Bandwidth(Level::Memory, mix))?)
 }
 
-/// Relative errors of the model and of the naive one.
+/// Relative errors of the model and of the naive prediction.
 #[derive(Default)]
 struct Errors {
     model: Vec<f64>,
@@ -346,7 +342,7 @@ impl Errors {
     }
 }
 
-fn by<'a>(
+fn group_errors<'a>(
     cases: &'a [Case],
     key: impl Fn(&Case, Option<Kind>) -> Option<&'a str>,
 ) -> Result<BTreeMap<&'a str, Errors>> {
@@ -363,8 +359,8 @@ fn by<'a>(
     Ok(groups)
 }
 
-/// What nothing was fitted to and somebody would run.
-fn fair(case: &Case) -> bool {
+/// True for plans that somebody would run and to which nothing was fitted.
+fn is_fair(case: &Case) -> bool {
     !matches!(case.set, FITTED | EXTREME)
 }
 
@@ -383,14 +379,14 @@ fn table(cases: &[Case]) -> Result<String> {
         let count = errors.model.len();
         writeln!(text, "| {name} | {count} | {model} | {most} | {naive} | {naive_most} |")
     };
-    let sets = by(cases, |case, _| Some(case.set))?;
+    let sets = group_errors(cases, |case, _| Some(case.set))?;
     for set in [FITTED, BEST, SENSIBLE, EXTREME, DEPENDENT, HAND, HEAVY, HOT, HOT_COPY, COLD_COPY, ROOF] {
         add(set, sets.get(set).with_context(|| set.to_owned())?)?;
     }
-    for (name, errors) in &by(cases, |case, kind| fair(case).then(|| regime(kind)))? {
+    for (name, errors) in &group_errors(cases, |case, kind| is_fair(case).then(|| regime(kind)))? {
         add(&format!("limited by {name}"), errors)?;
     }
-    let all = by(cases, |case, _| fair(case).then_some("**all but fitted and extremes**"))?;
+    let all = group_errors(cases, |case, _| is_fair(case).then_some("**all but fitted and extremes**"))?;
     for (name, errors) in &all {
         add(name, errors)?;
     }
@@ -402,13 +398,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predictions_stay_as_near_to_measurements_as_promised() {
+    fn errors_of_predictions_stay_within_the_documented_limits() {
         let cases = cases().unwrap();
-        let all = by(&cases, |case, _| fair(case).then_some("all")).unwrap();
+        let all = group_errors(&cases, |case, _| is_fair(case).then_some("all")).unwrap();
         let (median, most) = (Errors::quantile(&all["all"].model, 0.5), Errors::quantile(&all["all"].model, 0.95));
         assert!(median <= 0.05 && most <= 0.12, "{median} {most}");
         assert!(median <= 0.5 * Errors::quantile(&all["all"].naive, 0.5));
-        for (name, errors) in by(&cases, |case, kind| fair(case).then(|| regime(kind))).unwrap() {
+        for (name, errors) in group_errors(&cases, |case, kind| is_fair(case).then(|| regime(kind))).unwrap() {
             let median = Errors::quantile(&errors.model, 0.5);
             assert!(median <= 0.08, "{name}: {median}");
         }

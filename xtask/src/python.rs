@@ -1,5 +1,5 @@
-//! Private Python environments below `target/`, with packages of fixed versions. Where Python can't be had, the test command skips
-//! what needs it and names the reason, except in continuous integration, where that is an error.
+//! Private Python environments below `target/`, with packages of fixed versions. Without Python, the test command skips the steps
+//! that need it and prints the reason; in continuous integration that is an error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,10 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::test::{finish, root, skipped};
 
-/// The folder `target/NAME` of an environment that has `packages`, installed where they aren't.
-///
-/// # Errors
-/// Why this machine can't have them, and what to install; a folder that can't be written.
+/// Returns the folder `target/NAME` with an environment that has `packages`, and installs them if needed. An error says why that is
+/// impossible and what to install.
 pub fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let home = root().join("target").join(name);
     let stamp = home.join("installed");
@@ -22,15 +20,13 @@ pub fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(home)
 }
 
-/// The same for a step of the test command; `None` where this machine can't have it, after saying that `unchecked` was not done.
-///
-/// # Errors
-/// In continuous integration those of [`environment`].
+/// Like [`environment`], for a step of the test command: if it fails, reports that `unchecked` was skipped and returns `None`. In
+/// continuous integration it fails instead.
 pub fn environment_or_skip(name: &str, packages: &[&str], unchecked: &str) -> Result<Option<PathBuf>> {
     match environment(name, packages) {
         Ok(home) => Ok(Some(home)),
         Err(error) if std::env::var_os("CI").is_some() => {
-            Err(error.context(format!("CI is set, so this must be done: {unchecked}")))
+            Err(error.context(format!("CI is set, so this step must run: {unchecked}")))
         }
         Err(error) => {
             skipped(format!("not done: {unchecked}: {error:#}"));
@@ -52,7 +48,7 @@ fn install(home: &Path, packages: &[&str]) -> Result<()> {
     finish(environment)?;
     let mut pip = Command::new(home.join("bin/python3"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
-    let why =
+    let error =
         || format!("pip could not install {}: is there a network or a mirror (PIP_INDEX_URL)?", packages.join(", "));
-    finish(pip).with_context(why)
+    finish(pip).with_context(error)
 }

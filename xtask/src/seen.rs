@@ -1,6 +1,6 @@
-//! Units that were compiled and found right before. A unit is known by a digest of all that its machine code and its facts depend on:
-//! its text, headers, options and target, what its kernels state, both tools, the code that reads listings, and the facts themselves.
-//! What is known isn't compiled again, unless all is asked for.
+//! Units that were compiled and checked before. A unit is identified by a digest of everything that its machine code and its
+//! facts depend on: its text, headers, options and target, the descriptions of its kernels, both tools, the code that parses
+//! listings, and the facts themselves. Known units aren't compiled again, unless `--all` is given.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ use plimsoll_gen::sass::expect::Facts;
 use crate::test::root;
 use crate::tools::Tools;
 
-/// What reads and judges machine code, below the repository's root: files and folders.
-const READERS: [&str; 5] = [
+/// Files and folders, below the repository's root, of the code that parses and checks machine code.
+const CHECKERS: [&str; 5] = [
     "crates/plimsoll-gen/src/sass",
     "crates/plimsoll-gen/src/elementwise/representative.rs",
     "xtask/src/sass.rs",
@@ -26,7 +26,7 @@ const READERS: [&str; 5] = [
 /// Registers and instructions of kernels of one unit, by name.
 pub type Counts = BTreeMap<String, (u32, u32)>;
 
-/// The digests of a run.
+/// The digests of earlier runs and of this one.
 pub struct Seen {
     before: BTreeMap<String, String>,
     now: Mutex<BTreeMap<String, String>>,
@@ -35,7 +35,7 @@ pub struct Seen {
     all: bool,
 }
 
-/// A unit that is looked at: its name, and the digest of what it is made from.
+/// A unit: its name, and the digest of everything it is made from.
 pub struct Unit {
     name: String,
     digest: blake3::Hash,
@@ -63,14 +63,11 @@ fn hash(path: &Path, hasher: &mut blake3::Hasher) -> Result<()> {
 }
 
 impl Seen {
-    /// What was seen before, by these tools; nothing of it counts with `all`.
-    ///
-    /// # Errors
-    /// A file that can't be read or is damaged.
+    /// Loads the digests of earlier runs and the committed facts. With `all`, no unit counts as known.
     pub fn open(tools: &Tools, all: bool) -> Result<Self> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(tools.versions.as_bytes());
-        READERS.iter().try_for_each(|path| hash(&root().join(path), &mut hasher))?;
+        CHECKERS.iter().try_for_each(|path| hash(&root().join(path), &mut hasher))?;
         let text = std::fs::read_to_string(file()).unwrap_or_default();
         let before = text.lines().filter_map(|line| line.split_once(' ')).map(|(digest, name)| (name, digest));
         let before = before.map(|(name, digest)| (name.to_owned(), digest.to_owned())).collect();
@@ -87,7 +84,7 @@ impl Seen {
         Ok(Self { before, now: Mutex::default(), committed, tools: hasher.finalize(), all })
     }
 
-    /// A unit by its name, which no other has, its program, and what is stated of it.
+    /// A unit with its unique name, its program, and the descriptions that it is checked against.
     pub fn unit(&self, name: String, program: &Program<'_>, stated: &str) -> Unit {
         let mut hasher = blake3::Hasher::new();
         let headers = program.headers.iter().flat_map(|(name, text)| [*name, *text]);
@@ -99,7 +96,7 @@ impl Seen {
         Unit { name, digest: hasher.finalize() }
     }
 
-    /// The committed facts of a unit's kernels, from the file `facts`, where it was seen before with just these.
+    /// The committed facts of a unit's kernels, from the file `facts`, if the unit was checked before with exactly these.
     pub fn known<'k>(
         &self,
         unit: &Unit,
@@ -116,25 +113,22 @@ impl Seen {
         })
     }
 
-    /// Notes what was found of a unit.
+    /// Notes that a unit was checked, with its facts.
     pub fn note(&self, unit: &Unit, counts: &Counts) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.insert(unit.name.clone(), digest(unit, counts));
     }
 
-    /// Says what was compiled although its facts are the same, so that somebody blesses it.
+    /// Prints how many units were compiled because they changed, so that somebody blesses them.
     pub fn report(&self) {
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = now.iter().filter(|(name, digest)| self.before.get(*name) != Some(*digest)).count();
         if changed > 0 && !self.all {
-            eprintln!("{changed} of {} units were compiled, as they changed; --bless keeps them", now.len());
+            eprintln!("{changed} of {} units changed and were compiled; --bless notes them as checked", now.len());
         }
     }
 
-    /// Writes what was seen; units that weren't looked at stay as they were.
-    ///
-    /// # Errors
-    /// A file that can't be written.
+    /// Writes the digests; unless `whole`, those of units that weren't checked in this run are kept.
     pub fn write(&self, whole: bool) -> Result<()> {
         let mut kept = if whole { BTreeMap::new() } else { self.before.clone() };
         kept.extend(self.now.lock().unwrap_or_else(PoisonError::into_inner).clone());
@@ -146,7 +140,7 @@ impl Seen {
     }
 }
 
-/// The digest of a unit with the facts that go with it, 16 digits of it.
+/// The first 16 digits of the digest of a unit with its facts.
 fn digest(unit: &Unit, counts: &Counts) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(unit.digest.as_bytes());
@@ -178,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_known_only_with_the_same_text_statement_tools_and_facts() {
+    fn a_unit_is_known_only_with_the_same_text_description_tools_and_facts() {
         let mut first = seen(10);
         let noted = unit(&first, "text", "stated");
         assert!(!known(&first, &noted));

@@ -1,4 +1,4 @@
-//! `cargo xtask spirv`: builds the kernels for Vulkan from their GLSL and compares them with the committed SPIR-V.
+//! `cargo xtask spirv`: builds the Vulkan kernels from their GLSL and compares them with the committed SPIR-V.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,12 +8,12 @@ use plimsoll_gen::kernel::spirv::Build;
 
 use crate::test::{root, skipped};
 
-/// The compiler.
 const COMPILER: &str = "glslangValidator";
-/// Names the compiler that built what is committed, as its `--version` begins. Another one builds other words of the same meaning.
+/// The file with the version of the compiler that built the committed SPIR-V: the first line of `--version`. Another version
+/// generates other words with the same meaning.
 const BUILT_BY: &str = "BUILT_BY";
 
-/// `spirv [--bless]`. A new module needs an empty file first, because its crate includes it.
+/// `cargo xtask spirv [--bless]`. A new module needs an empty file first, because its crate includes the file.
 pub fn command(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => check(false),
@@ -22,22 +22,20 @@ pub fn command(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Compares every module with what its source gives.
-///
-/// # Errors
-/// The modules that differ. Where there is no compiler, or another one, that is told and no error.
+/// Compares every module with its source. Fails if modules differ. Without the compiler, or with another version, the check is
+/// skipped and reported.
 pub fn run() -> Result<()> {
     check(false)
 }
 
-/// Where headers are, and what names the compiler.
+/// The folder of the headers and of [`BUILT_BY`].
 fn folder() -> PathBuf {
     root().join("crates/plimsoll-gen/kernels/vulkan")
 }
 
 fn check(bless: bool) -> Result<()> {
     let Some(version) = version() else {
-        skipped(format!("no SPIR-V was compared: there is no {COMPILER} (Debian's package glslang-tools has one)"));
+        skipped(format!("no SPIR-V was compared: {COMPILER} is not installed (Debian package glslang-tools)"));
         return Ok(());
     };
     let built_by = folder().join(BUILT_BY);
@@ -46,7 +44,7 @@ fn check(bless: bool) -> Result<()> {
     }
     let expected = std::fs::read_to_string(&built_by).with_context(|| format!("{}", built_by.display()))?;
     if expected.trim() != version {
-        skipped(format!("no SPIR-V was compared: it was built by '{}', and here is '{version}'", expected.trim()));
+        skipped(format!("no SPIR-V was compared: it was built by '{}', but '{version}' is installed", expected.trim()));
         return Ok(());
     }
     let mut differing = Vec::new();
@@ -60,13 +58,13 @@ fn check(bless: bool) -> Result<()> {
         }
     }
     if !differing.is_empty() {
-        bail!("{} differ from what their sources give: run cargo xtask spirv --bless", differing.join(", "));
+        bail!("{} differ from their sources: run 'cargo xtask spirv --bless'", differing.join(", "));
     }
-    eprintln!("{} modules of SPIR-V are what their sources give", builds.len());
+    eprintln!("{} SPIR-V modules match their sources", builds.len());
     Ok(())
 }
 
-/// The compiler's version; nothing where there is none.
+/// The compiler's version; `None` if it is not installed.
 fn version() -> Option<String> {
     let output = Command::new(COMPILER).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

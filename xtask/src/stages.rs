@@ -1,5 +1,5 @@
-//! Writes what a GPU machine without cargo needs: the staged script (`stages.sh`) and beside it the executable, built for
-//! release and stripped. What the stages do is the script's; where their records are kept is `records/README.md`'s.
+//! Writes the files that a GPU machine without cargo needs: the staged script (`stages.sh`) and next to it the executable, a
+//! stripped release build. The stages are in the script; `records/README.md` says where their records are kept.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,32 +11,29 @@ use anyhow::{Context, Result, bail};
 use crate::test::{cargo, root};
 
 const SCRIPT: &str = include_str!("stages.sh");
-/// Where they go unless another place is named: a folder that git ignores.
-const USUAL: &str = "carry/stages.sh";
+/// The default path of the script, in a folder that git ignores.
+const DEFAULT_PATH: &str = "carry/stages.sh";
 
-/// `cargo xtask stages [-o FILE]`.
-///
-/// # Errors
-/// Unknown arguments, a build that fails, a place that can't be written.
+/// `cargo xtask stages [-o FILE]`: builds the executable and writes both files.
 pub fn command(arguments: &[String]) -> Result<()> {
     let script = match arguments {
-        [] => root().join(USUAL),
+        [] => root().join(DEFAULT_PATH),
         [flag, file] if flag == "-o" => PathBuf::from(file),
-        _ => bail!("unknown arguments {arguments:?}: there is -o FILE"),
+        _ => bail!("usage: cargo xtask stages [-o FILE]"),
     };
     cargo(&["build", "--release", "-p", "plimsoll-cli"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     write(&script, &target.join("release/plimsoll"))
 }
 
-/// Writes the script to `script` and the stripped executable beside it.
+/// Writes the script to `script` and the stripped executable next to it.
 fn write(script: &Path, built: &Path) -> Result<()> {
     let folder = script.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("can't create {}", folder.display()))?;
     fs::write(script, SCRIPT).with_context(|| format!("can't write {}", script.display()))?;
     fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
     let executable = folder.join("plimsoll");
-    // Not over the old one, which may be running.
+    // Remove the old file first, because it may be running.
     let _ = fs::remove_file(&executable);
     fs::copy(built, &executable).with_context(|| format!("can't copy {}", built.display()))?;
     if !Command::new("strip").arg(&executable).status().is_ok_and(|status| status.success()) {
@@ -51,8 +48,8 @@ fn write(script: &Path, built: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A plimsoll that notes how it was called, makes the folder that it is asked for, and fails where `FAILS` says so.
-    const STAND_IN: &str = r#"#!/bin/sh
+    /// A fake plimsoll that logs its arguments, creates the requested output, and fails if they contain `$FAILS`.
+    const FAKE: &str = r#"#!/bin/sh
 echo "$@" >>"$CALLS"
 case " $* " in *" $FAILS "*) exit 4 ;; esac
 while [ $# -gt 1 ]; do
@@ -61,14 +58,14 @@ while [ $# -gt 1 ]; do
 done
 "#;
 
-    /// The script beside the stand-in, in a folder of this test's own.
+    /// A temporary folder with the script and the fake executable.
     struct Place(tempfile::TempDir);
 
     impl Place {
         fn new() -> Self {
             let place = Self(tempfile::tempdir().unwrap());
-            let built = place.path("stand-in");
-            fs::write(&built, STAND_IN).unwrap();
+            let built = place.path("fake");
+            fs::write(&built, FAKE).unwrap();
             fs::set_permissions(&built, fs::Permissions::from_mode(0o755)).unwrap();
             fs::write(place.path("stages.sh"), SCRIPT).unwrap();
             place
@@ -78,7 +75,7 @@ done
             self.0.path().join(name)
         }
 
-        /// Exit code of the script, and the calls that it made.
+        /// Runs the script; returns its exit code and the calls that it made.
         fn run(&self, arguments: &[&str], fails: &str) -> (Option<i32>, Vec<String>) {
             self.run_on("cuda:0", arguments, fails)
         }
@@ -88,7 +85,7 @@ done
             let status = Command::new("sh")
                 .arg(self.path("stages.sh"))
                 .args(arguments)
-                .env("PLIMSOLL", self.path("stand-in"))
+                .env("PLIMSOLL", self.path("fake"))
                 .env("CALLS", self.path("calls"))
                 .env("FAILS", fails)
                 .env("DEVICE", device)
@@ -105,7 +102,7 @@ done
     const STAGES: [&str; 8] = ["doctor", "verify", "measure-1", "measure-2", "compare", "trace", "report", "pack"];
 
     #[test]
-    fn every_stage_leaves_a_log_and_its_record_and_is_passed_over_the_next_time() {
+    fn every_stage_leaves_a_log_and_its_record_and_is_skipped_the_next_time() {
         let place = Place::new();
         let (code, calls) = place.run(&STAGES, "none");
         assert_eq!((code, calls.len()), (Some(0), 9), "{calls:?}");
@@ -122,7 +119,7 @@ done
     }
 
     #[test]
-    fn a_stage_that_failed_is_told_and_done_again_and_the_others_go_on() {
+    fn a_failed_stage_is_reported_and_repeated_and_does_not_stop_the_others() {
         let place = Place::new();
         assert_eq!(place.run(&STAGES, "--trace").0, Some(1));
         assert!(place.path("out/stages/stages.tar.gz").exists());
@@ -134,7 +131,7 @@ done
     }
 
     #[test]
-    fn a_comparison_with_ambiguous_figures_is_done_and_keeps_its_code() {
+    fn a_comparison_with_ambiguous_figures_counts_as_done_and_keeps_its_code() {
         let place = Place::new();
         let all = ["suite-1", "suite-2", "suite-compare", "measure-1", "measure-2", "compare"];
         assert_eq!(place.run(&all, "compare").0, Some(0));
@@ -146,17 +143,17 @@ done
     }
 
     #[test]
-    fn figures_go_into_a_profile_of_the_stages_own() {
+    fn figures_go_into_a_separate_profile_of_the_stages() {
         let place = Place::new();
         let (_, calls) = place.run(&["suite-1", "measure-1", "counters"], "none");
         let profiles = place.path("out/stages/profiles");
         let named = format!("--profile {} ", profiles.canonicalize().unwrap().display());
         assert!(calls.len() == 3 && calls.iter().all(|call| call.contains(&named)), "{calls:?}");
-        assert!(profiles.is_dir(), "a name that is no folder would be a file of one device");
+        assert!(profiles.is_dir(), "the profile path must be an existing folder, or it would be a file for one device");
     }
 
     #[test]
-    fn what_is_required_is_the_backend_of_the_device() {
+    fn doctor_requires_the_backend_of_the_device() {
         for (device, last) in
             [("cuda:3", "doctor --require cuda"), ("cpu", "doctor --require cpu"), ("sim", "doctor"), ("all", "doctor")]
         {
@@ -166,7 +163,7 @@ done
     }
 
     #[test]
-    fn pages_are_made_of_the_runs_that_there_are_and_again_of_later_ones() {
+    fn pages_are_written_for_existing_runs_and_again_for_later_ones() {
         let place = Place::new();
         assert_eq!(place.run(&["report"], "none"), (Some(1), vec![]));
         assert_eq!(place.run(&["measure-1", "report"], "none").0, Some(0));
@@ -178,7 +175,7 @@ done
     }
 
     #[test]
-    fn the_suite_is_every_probe_quick_with_an_empty_cache_then_twice_at_standard() {
+    fn the_suite_runs_every_probe_once_at_quick_and_twice_at_standard() {
         let place = Place::new();
         let (code, calls) = place.run(&["suite-quick", "suite-1", "suite-2", "suite-compare", "report"], "none");
         assert_eq!((code, calls.len()), (Some(0), 5), "{calls:?}");
@@ -187,7 +184,7 @@ done
     }
 
     #[test]
-    fn without_a_device_nothing_else_is_tried() {
+    fn no_other_stage_runs_without_a_device() {
         let place = Place::new();
         let (code, calls) = place.run(&[], "doctor");
         assert_eq!((code, calls.len()), (Some(1), 2), "{calls:?}");
@@ -197,12 +194,12 @@ done
     fn unknown_stages_and_a_missing_executable_are_usage_errors() {
         let place = Place::new();
         assert_eq!(place.run(&["verfy"], "none"), (Some(2), vec![]));
-        fs::remove_file(place.path("stand-in")).unwrap();
+        fs::remove_file(place.path("fake")).unwrap();
         assert_eq!(place.run(&["verify"], "none").0, Some(2));
     }
 
     #[test]
-    fn the_script_and_the_executable_are_written_side_by_side() {
+    fn the_executable_is_written_next_to_the_script() {
         let place = Place::new();
         let script = place.path("new/stages.sh");
         write(&script, Path::new("/bin/true")).unwrap();

@@ -1,14 +1,14 @@
 #!/bin/sh
-# The staged run on a GPU machine: everything that shows on real hardware, in stages of less than 8 minutes each. It needs
-# the plimsoll executable beside it (or in PLIMSOLL), a driver and NVRTC; no cargo, no source.
+# The staged run on a GPU machine: every check and measurement that needs real hardware, in stages of less than 8 minutes each. It
+# needs the plimsoll executable next to it (or in PLIMSOLL), a driver and NVRTC, but neither cargo nor the sources.
 #
 #   stages.sh [-o FOLDER] [STAGE…]     all stages by default, in order
 #
-# FOLDER is $OUT/stages or ./stages by default. Each stage keeps FOLDER/STAGE.log, its record if it has one (FOLDER/STAGE/),
-# and FOLDER/STAGE.status: its exit code and seconds. A stage that ended well is passed over the next time, so a run that was
-# cut off is begun again with the same command. Well is 0, and of the two comparisons 4 as well: some figures were ambiguous.
-# What is found is kept in FOLDER/profiles/. DEVICE names another device than cuda:0. Exit code: 0 where all stages that were
-# asked for have ended well (now or earlier), else 1.
+# FOLDER is $OUT/stages or ./stages by default. Each stage writes FOLDER/STAGE.log, its record if it has one (FOLDER/STAGE/),
+# and FOLDER/STAGE.status: its exit code and seconds. A stage that succeeded is skipped the next time, so the same command
+# continues a run that was cut off. Success is exit code 0, for the two comparisons also 4: some figures were ambiguous.
+# Findings are stored in FOLDER/profiles/. Set DEVICE for a device other than cuda:0. Exit code: 0 if all requested stages
+# have succeeded, now or earlier; else 1.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,22 +24,22 @@ if [ "${1:-}" = -o ]; then
     out=$2
     shift 2
 fi
-[ -x "$plimsoll" ] || { echo "stages.sh: no executable $plimsoll: put plimsoll beside this script, or set PLIMSOLL" >&2; exit 2; }
+[ -x "$plimsoll" ] || { echo "stages.sh: no executable $plimsoll: put plimsoll next to this script, or set PLIMSOLL" >&2; exit 2; }
 for stage; do
-    case " $all " in *" $stage "*) ;; *) echo "stages.sh: no stage '$stage': there are $all" >&2; exit 2 ;; esac
+    case " $all " in *" $stage "*) ;; *) echo "stages.sh: unknown stage '$stage'; known: $all" >&2; exit 2 ;; esac
 done
 mkdir -p "$out/profiles" && out=$(cd "$out" && pwd) || exit 2
-# A cache of its own, which measure-1 empties: its time includes every compilation.
+# A separate cache, which measure-1 empties so that its time includes every compilation.
 XDG_CACHE_HOME=$out/cache
 export XDG_CACHE_HOME
 export NO_COLOR=1
 
-# Whether a stage is done that ended with this code.
-ended_well() {
+# True if the stage $1 succeeded with the exit code $2.
+succeeded() {
     case $1:$2 in *:0 | compare:4 | suite-compare:4) return 0 ;; *) return 1 ;; esac
 }
 
-# Runs the command with the time that a stage may take, where this machine can limit it.
+# Runs the command with a stage's time limit, if timeout is installed.
 limited() {
     if command -v timeout >/dev/null 2>&1; then timeout "$limit" "$@"; else "$@"; fi
 }
@@ -47,12 +47,12 @@ limited() {
 measure() {
     folder=$1
     shift
-    # Left behind by a run that was cut off; plimsoll overwrites nothing. Pages of older records have to be made again.
+    # A run that was cut off may have left its folder, and plimsoll overwrites nothing. Pages of older records must be rewritten.
     rm -rf "$out/$folder" "$out/report.status"
     limited "$plimsoll" measure "$@" --device "$device" --profile "$out/profiles" --out "$out/$folder"
 }
 
-# The page of a run, where that run was measured: a stage that was left out or failed is not this one's fault.
+# Writes the page $1 of the run $2, if that run was measured. A missing run is not an error of this stage.
 page() {
     if [ ! -f "$out/$2/run.jsonl" ]; then
         echo "$2 was not measured: no $1"
@@ -86,7 +86,7 @@ run() {
     measure-2) measure measure-2 $probes --effort standard ;;
     compare) "$plimsoll" compare "$out/measure-1" "$out/measure-2" --all ;;
     trace) measure trace copy --bytes 16MiB --trace ;;
-    # Every probe that there is: the first with an empty kernel cache, then twice at the effort to quote.
+    # Every probe: once with an empty kernel cache, then twice at the effort for figures to compare.
     suite-quick)
         rm -rf "$out/cache"
         measure suite-quick --effort quick
@@ -98,11 +98,11 @@ run() {
         pages=0
         page report.html measure-1 && page trace.html trace && page suite.html suite-1 || return
         if [ $pages = 0 ]; then
-            echo "there is no record to make a page of: run the stages measure-1, trace or suite-1 first"
+            echo "there is no record for a page: run the stages measure-1, trace or suite-1 first"
             return 4
         fi
         ;;
-    # One file to take home: records, logs and pages, without the compiled kernels.
+    # One archive of records, logs and pages, without the compiled kernels.
     pack)
         rm -f "$out/stages.tar.gz"
         (cd "$out" && tar -cf - $(ls | grep -v -e '^cache$' -e '^pack\.' -e '^stages\.tar') | gzip -9 >stages.tar.gz)
@@ -112,8 +112,8 @@ run() {
 
 failed=0
 for stage in ${*:-$all}; do
-    # What is packed may have changed.
-    if [ "$stage" != pack ] && ended_well "$stage" "$(cut -d' ' -f1 "$out/$stage.status" 2>/dev/null)"; then
+    # pack always runs, because the files may have changed.
+    if [ "$stage" != pack ] && succeeded "$stage" "$(cut -d' ' -f1 "$out/$stage.status" 2>/dev/null)"; then
         echo "$stage: done before"
         continue
     fi
@@ -123,11 +123,11 @@ for stage in ${*:-$all}; do
     seconds=$(($(date +%s) - begin))
     echo "$code $seconds" >"$out/$stage.status"
     echo "$stage: ended with $code after $seconds s"
-    if ! ended_well "$stage" "$code"; then
+    if ! succeeded "$stage" "$code"; then
         failed=1
         tail -n 20 "$out/$stage.log" | sed 's/^/    /'
     fi
-    # Nothing that follows means anything without a device.
+    # Without a device, the other stages can't run.
     [ "$stage" = doctor ] && [ "$code" != 0 ] && break
 done
 exit $failed

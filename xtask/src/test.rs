@@ -1,5 +1,5 @@
-//! All tests, in the order in which they fail fastest. A tool that is not installed is named and passed over where
-//! another does its work (nextest), so that the command runs on a bare machine with Rust alone.
+//! All tests, the fastest to fail first. The command runs on a machine with only Rust: a missing tool is reported, and either
+//! replaced (nextest) or its step skipped.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,10 +17,10 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "fmt", run: || fmt::run(true) },
-    // Says within seconds that a lock file is out of date.
+    // Finds an outdated lock file within seconds.
     Step { name: "licences", run: licences::run },
     Step { name: "clippy", run: clippy },
-    // Before the tests, because it brings (into target/) the compiler that some of them need.
+    // Before the tests, because it installs (into target/) the compiler that some of them need.
     Step { name: "sass", run: || sass::run(sass::How::default()) },
     Step { name: "hip", run: hip::run },
     Step { name: "spirv", run: spirv::run },
@@ -32,11 +32,11 @@ const STEPS: &[Step] = &[
     Step { name: "interop", run: interop },
 ];
 
-/// Feature sets of the library that are checked besides the default: expressions alone on either device, probes of one backend.
+/// Feature sets of the library that are checked besides the default: only expressions on either device, or probes of one backend.
 const FEATURES: [&str; 4] = ["cpu", "cuda", "sim,probes", "vulkan,probes"];
 
-/// The workspace, and then what it builds with fewer features elsewhere: the meanings of probes without their runners, and the
-/// library without some of its parts.
+/// The workspace, then crates with fewer features: the meanings of probes without their runners, and the library without some of
+/// its parts.
 fn clippy() -> Result<()> {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["clippy", "-p", "plimsoll-report", "-p", "plimsoll-sim", "--", "-D", "warnings"])?;
@@ -46,8 +46,8 @@ fn clippy() -> Result<()> {
     })
 }
 
-/// What other libraries use: the feature `cudarc`, and a custom operation of candle, whose own kernels an empty stand-in for nvcc
-/// makes. Nothing is linked or run.
+/// Interfaces to other libraries: the feature `cudarc`, and a custom operation of candle, whose kernels are "compiled" by a fake
+/// nvcc. Nothing is linked or run.
 fn interop() -> Result<()> {
     cargo(&["clippy", "-p", "plimsoll", "--features", "cudarc", "--all-targets", "--", "-D", "warnings"])?;
     let folder = root().join("examples/candle");
@@ -59,31 +59,28 @@ fn interop() -> Result<()> {
     finish(check)
 }
 
-/// What could not be checked on this machine, told again at the end.
+/// Checks that were skipped on this machine, reported again at the end.
 static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Says that something was not checked, and why: at once and after all steps, so that it can't pass for a success.
+/// Reports a skipped check and its reason, at once and again after all steps, so that it can't be mistaken for a success.
 pub fn skipped(what: String) {
     eprintln!("SKIPPED: {what}");
     SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(what);
 }
 
-/// Runs the steps of these names, or all.
-///
-/// # Errors
-/// The first step that failed, or an unknown name.
+/// Runs the named steps, or all. Stops at the first that fails.
 pub fn run(names: &[String]) -> Result<()> {
     for name in names {
         if !STEPS.iter().any(|step| step.name == name) {
             let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-            bail!("unknown step '{name}': there are {}", known.join(", "));
+            bail!("unknown step '{name}'; known: {}", known.join(", "));
         }
     }
     for step in STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name)) {
         eprintln!("== {}", step.name);
         let started = Instant::now();
         (step.run)().with_context(|| format!("step '{}' failed", step.name))?;
-        eprintln!("== {} ended well in {:.0} s", step.name, started.elapsed().as_secs_f64());
+        eprintln!("== {} succeeded in {:.0} s", step.name, started.elapsed().as_secs_f64());
     }
     for what in SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         eprintln!("SKIPPED: {what}");
@@ -113,14 +110,14 @@ pub fn cargo(arguments: &[&str]) -> Result<()> {
     finish(command(arguments))
 }
 
-fn installed(subcommand: &str) -> bool {
+fn is_installed(subcommand: &str) -> bool {
     let mut probe = command(&[subcommand, "--version"]);
     probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// Unit, integration and command-line tests.
 fn unit() -> Result<()> {
-    if installed("nextest") {
+    if is_installed("nextest") {
         return cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
     }
     eprintln!("cargo-nextest is not installed: using cargo test");

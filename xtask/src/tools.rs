@@ -1,4 +1,4 @@
-//! NVIDIA's compiler and disassembler in a private Python environment below `target/`: they need no GPU.
+//! NVIDIA's compiler and disassembler in a private Python environment below `target/`. They need no GPU.
 
 use std::path::{Path, PathBuf};
 
@@ -8,25 +8,21 @@ use plimsoll_cuda::nvrtc::Nvrtc;
 
 use crate::python;
 
-/// What the facts were found with; another version may choose other instructions. 13.2 is the first nvdisasm there is as a
-/// wheel.
+/// The versions with which the facts were found; others may choose other instructions. 13.2 is the first nvdisasm that is
+/// available as a wheel.
 const PACKAGES: [&str; 2] = ["nvidia-cuda-nvrtc==13.0.*", "nvidia-cuda-nvdisasm==13.2.*"];
 
-/// The tools.
+/// The compiler and the disassembler.
 pub struct Tools {
-    /// The compiler.
     pub nvrtc: Nvrtc,
-    /// The disassembler.
     pub nvdisasm: Disassembler,
-    /// Their packages with the exact versions.
+    /// Their packages with exact versions.
     pub versions: String,
 }
 
-/// The tools, installed where they aren't; `None` where this machine can't have them, after saying why.
-///
-/// # Errors
-/// In continuous integration that they can't be had; anywhere that they are there and don't work.
-pub fn ready() -> Result<Option<Tools>> {
+/// Finds the tools and installs them if needed. If that is impossible, reports why and returns `None`, or fails in continuous
+/// integration. Fails if installed tools don't work.
+pub fn find_or_install() -> Result<Option<Tools>> {
     let checked = "reading the kernels' machine code";
     let Some(home) = python::environment_or_skip("cuda-tools", &PACKAGES, checked)? else { return Ok(None) };
     let packages = packages(&home)?;
@@ -35,7 +31,7 @@ pub fn ready() -> Result<Option<Tools>> {
     Ok(Some(Tools { nvrtc, nvdisasm, versions: versions(&packages)? }))
 }
 
-/// NVIDIA's packages in a folder of them, as pip names what it installed: `nvidia_cuda_nvrtc-13.0.88`.
+/// NVIDIA's packages in a folder, as pip names installed packages: `nvidia_cuda_nvrtc-13.0.88`.
 fn versions(packages: &Path) -> Result<String> {
     let entries = std::fs::read_dir(packages).with_context(|| format!("can't read {}", packages.display()))?;
     let names =

@@ -1,4 +1,4 @@
-//! Holds the crates to the arrows of docs/architecture.md.
+//! Checks the dependencies between crates against docs/architecture.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Each crate with the workspace crates that it may use.
-const ARROWS: &[(&str, &[&str])] = &[
+const ALLOWED: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
     ("plimsoll-suite", &["plimsoll-core"]),
     ("plimsoll-expr", &["plimsoll-core"]),
@@ -56,8 +56,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates of the workspace with the workspace crates that they use outside tests.
-fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+/// Each workspace crate with the workspace crates that it uses outside tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
     let members: BTreeSet<String> = metadata.packages.iter().map(|package| package.name.to_string()).collect();
     let uses = |package: &cargo_metadata::Package| {
@@ -69,8 +69,8 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn crates_use_only_what_the_architecture_allows() {
-    for (name, uses) in arrows() {
-        let allowed = ARROWS.iter().find(|(known, _)| *known == name);
+    for (name, uses) in dependencies() {
+        let allowed = ALLOWED.iter().find(|(known, _)| *known == name);
         let allowed = allowed.unwrap_or_else(|| panic!("{name} has no row here and in docs/architecture.md")).1;
         for used in uses {
             assert!(allowed.contains(&used.as_str()), "{name} must not use {used}: see docs/architecture.md");
@@ -78,23 +78,20 @@ fn crates_use_only_what_the_architecture_allows() {
     }
 }
 
-/// A report needs no backend to say what a figure means: what brings one into plimsoll-probes is a feature, and not asked for there.
+/// A report needs no backend to say what a figure means. The features of plimsoll-probes that add backends must be off there.
 #[test]
-fn report_and_sim_link_the_meanings_of_probes_alone() {
+fn report_and_sim_use_probes_without_features() {
     let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
     let package = |name: &str| metadata.packages.iter().find(|package| *package.name == name).expect("a crate");
     let probes = package("plimsoll-probes");
-    assert!(
-        probes.features.get("default").is_none_or(Vec::is_empty),
-        "meanings are what every user of plimsoll-probes gets"
-    );
+    assert!(probes.features.get("default").is_none_or(Vec::is_empty), "plimsoll-probes must have no default features");
     for dependency in probes.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal) {
         let meaning = ["plimsoll-core", "plimsoll-suite"].contains(&dependency.name.as_str());
         assert!(meaning || dependency.optional, "plimsoll-probes must use {} under a feature only", dependency.name);
     }
     for name in ["plimsoll-report", "plimsoll-sim"] {
         let uses = package(name).dependencies.iter().find(|dependency| dependency.name == "plimsoll-probes");
-        assert_eq!(uses.expect("it knows what probes mean").features, Vec::<String>::new(), "{name}");
+        assert_eq!(uses.expect("a dependency on plimsoll-probes").features, Vec::<String>::new(), "{name}");
     }
 }
 
@@ -111,7 +108,7 @@ const TEST_TOOLS: &[&str] = &[
     "plimsoll-soundness",
 ];
 
-/// What is linked with default features, as cargo resolves it: a test tool behind a feature that nothing turns on is not.
+/// Checks what cargo links with default features; a test tool behind a feature that is off is not linked.
 #[test]
 fn nothing_outside_tests_links_test_tools() {
     let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
@@ -138,7 +135,7 @@ fn nothing_outside_tests_links_test_tools() {
 fn the_architecture_page_names_every_crate() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/architecture.md");
     let page = std::fs::read_to_string(page).expect("docs/architecture.md");
-    for name in arrows().keys() {
+    for name in dependencies().keys() {
         assert!(page.contains(&format!("`{name}`")), "docs/architecture.md does not name {name}");
     }
 }

@@ -1,4 +1,5 @@
-//! What Markdown links to is in the repository, and so is every path below `records/` that a page or a comment names.
+//! Checks that the targets of Markdown links exist in the repository, and every path below `records/` that a page or a comment
+//! names.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Files that git knows or would take, and their folders.
+/// Files that git tracks or doesn't ignore, and their folders.
 fn paths() -> BTreeSet<String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());
@@ -25,7 +26,7 @@ fn text(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Lines of a page outside of its blocks of code.
+/// The lines of a page outside code blocks.
 fn prose(page: &str) -> String {
     let mut code = false;
     let outside = page.lines().filter(|line| {
@@ -41,7 +42,7 @@ fn targets(page: &str) -> impl Iterator<Item = &str> {
     page.split("](").skip(1).filter_map(|rest| rest.split(')').next()?.split_whitespace().next())
 }
 
-/// The place of a heading, as GitHub names it.
+/// The anchor that GitHub gives a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase().replace(' ', "-");
     kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
@@ -52,7 +53,7 @@ fn has_anchor(page: &str, fragment: &str) -> bool {
     headings.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line.trim_start_matches('#')) == fragment)
 }
 
-/// A path relative to a file's folder, from the root; `None` where it leads out of the repository.
+/// Turns a path relative to a file's folder into one relative to the root; `None` if it leads out of the repository.
 fn resolve(file: &str, target: &str) -> Option<String> {
     let mut path = Path::new(file).parent()?.to_owned();
     for part in Path::new(target).components() {
@@ -66,27 +67,29 @@ fn resolve(file: &str, target: &str) -> Option<String> {
     Some(path.display().to_string())
 }
 
-/// What is wrong with the links of a page.
-fn broken(file: &str, paths: &BTreeSet<String>) -> Vec<String> {
+/// The broken links of a page.
+fn broken_links(file: &str, paths: &BTreeSet<String>) -> Vec<String> {
     let page = text(file);
     let prose = prose(&page);
     let local = targets(&prose).filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
     let wrong = local.filter(|target| {
-        let (path, fragment) = target.split_once('#').map_or((*target, None), |(path, of)| (path, Some(of)));
+        let (path, fragment) =
+            target.split_once('#').map_or((*target, None), |(path, fragment)| (path, Some(fragment)));
         let found = if path.is_empty() { Some(file.to_owned()) } else { resolve(file, path) };
         let found = found.filter(|path| paths.contains(path));
-        let holds = |of: &str| found.as_ref().is_some_and(|path| path.ends_with(".md") && has_anchor(&text(path), of));
-        found.is_none() || fragment.is_some_and(|of| !holds(of))
+        let holds =
+            |anchor: &str| found.as_ref().is_some_and(|path| path.ends_with(".md") && has_anchor(&text(path), anchor));
+        found.is_none() || fragment.is_some_and(|anchor| !holds(anchor))
     });
     wrong.map(|target| format!("{file}: {target}")).collect()
 }
 
-/// Paths below `records/` that a text names; those with a place to fill in (`DATE`, `{folder}`) and in other folders are none.
+/// Paths below `records/` that a text names, without those with placeholders (`DATE`, `{folder}`) and those in other folders.
 fn records(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("records/").filter_map(|(at, _)| {
-        let before = &text[..at];
+    text.match_indices("records/").filter_map(|(start, _)| {
+        let before = &text[..start];
         let inside = before.ends_with("../") || !before.ends_with(|c: char| c.is_alphanumeric() || "_-/}".contains(c));
-        let rest = &text[at..];
+        let rest = &text[start..];
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_./*-{}".contains(c))).unwrap_or(rest.len());
         let path = rest[..end].trim_end_matches(['.', '/']);
         let template = path.contains('{') || path.split(['/', '-']).any(|word| matches!(word, "DATE" | "MODEL"));
@@ -94,17 +97,18 @@ fn records(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a path is there; a `*` stands for anything within a name.
-fn is_there(path: &str, paths: &BTreeSet<String>) -> bool {
-    let alike = |name: &str, pattern: &str| match pattern.split_once('*') {
+/// True if a path exists; a `*` stands for anything within a name.
+fn exists(path: &str, paths: &BTreeSet<String>) -> bool {
+    let matches_name = |name: &str, pattern: &str| match pattern.split_once('*') {
         None => name == pattern,
         Some((first, last)) => name.len() + 1 >= pattern.len() && name.starts_with(first) && name.ends_with(last),
     };
-    let whole = |known: &String| {
+    let matches_path = |known: &String| {
         let (names, patterns) = (known.split('/'), path.split('/'));
-        names.clone().count() == patterns.clone().count() && names.zip(patterns).all(|(name, of)| alike(name, of))
+        names.clone().count() == patterns.clone().count()
+            && names.zip(patterns).all(|(name, pattern)| matches_name(name, pattern))
     };
-    paths.contains(path) || path.contains('*') && paths.iter().any(whole)
+    paths.contains(path) || path.contains('*') && paths.iter().any(matches_path)
 }
 
 #[test]
@@ -112,12 +116,12 @@ fn every_relative_link_leads_to_a_file_and_its_heading() {
     let paths = paths();
     let pages: Vec<&String> = paths.iter().filter(|path| path.ends_with(".md")).collect();
     assert!(pages.len() > 40, "{}", pages.len());
-    let wrong: Vec<String> = pages.into_iter().flat_map(|page| broken(page, &paths)).collect();
+    let wrong: Vec<String> = pages.into_iter().flat_map(|page| broken_links(page, &paths)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn every_record_that_is_named_is_kept() {
+fn every_named_record_exists() {
     let paths = paths();
     let named = |path: &&String| {
         let ending = Path::new(path).extension().unwrap_or_default().to_string_lossy().into_owned();
@@ -126,13 +130,13 @@ fn every_record_that_is_named_is_kept() {
     let mut wrong = Vec::new();
     for file in paths.iter().filter(|path| root().join(path).is_file()).filter(named) {
         let text = text(file);
-        wrong.extend(records(&text).filter(|path| !is_there(path, &paths)).map(|path| format!("{file}: {path}")));
+        wrong.extend(records(&text).filter(|path| !exists(path, &paths)).map(|path| format!("{file}: {path}")));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn what_leads_nowhere_is_noticed() {
+fn broken_links_and_missing_records_are_found() {
     let paths = BTreeSet::from(["docs".to_owned(), "docs/a.md".to_owned(), "records/h200/x-1".to_owned()]);
     assert_eq!(resolve("docs/method/b.md", "../a.md").as_deref(), Some("docs/a.md"));
     assert_eq!(resolve("b.md", "../a.md"), None);
@@ -142,6 +146,6 @@ fn what_leads_nowhere_is_noticed() {
     let text = "`records/h200/x-1`, ../records/h200/gone/, records/h200/DATE-x, $out/records/{name}, records/h200/x-*.";
     let named: Vec<&str> = records(text).collect();
     assert_eq!(named, ["records/h200/x-1", "records/h200/gone", "records/h200/x-*"]);
-    let there: Vec<bool> = named.iter().map(|path| is_there(path, &paths)).collect();
+    let there: Vec<bool> = named.iter().map(|path| exists(path, &paths)).collect();
     assert_eq!(there, [true, false, true]);
 }

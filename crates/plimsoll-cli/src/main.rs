@@ -1,4 +1,4 @@
-//! The plimsoll command: arguments to a verb, a verb to an exit code. Each verb is a file of `cli`.
+//! The plimsoll command. Each subcommand ("verb") is a file of `cli` that turns its arguments into an exit code.
 #![forbid(unsafe_code)]
 
 mod cli;

@@ -1,6 +1,6 @@
-//! Snapshots of what the command prints, on the simulated device and on what is the same everywhere.
+//! Snapshots of the output of commands that print the same on every machine, mostly on the simulated device.
 
 #[test]
-fn the_command_prints_what_it_printed() {
+fn the_command_prints_its_snapshots() {
     trycmd::TestCases::new().env("COLUMNS", "80").env("LANG", "C.UTF-8").case("tests/cmd/*.trycmd");
 }

@@ -1,5 +1,5 @@
-//! Files that the command line names: what is read is never written, what is there stays without `--force`, nothing endless is read to
-//! its end, and no pipe is waited for unasked.
+//! Files that the command line names: an input is never overwritten, an existing file only with `--force`, input sizes are
+//! limited, and no command waits for a pipe unless it may read one.
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
@@ -10,8 +10,8 @@ use std::process::Stdio;
 
 use support::{Place, Ran};
 
-/// A pipe in the folder; `None` where none can be made.
-fn pipe(place: &Place, name: &str) -> Option<()> {
+/// Makes a pipe in the folder; `None` if that fails.
+fn make_pipe(place: &Place, name: &str) -> Option<()> {
     let made = std::process::Command::new("mkfifo").arg(place.path(name)).status();
     let made = made.is_ok_and(|made| made.success());
     if !made {
@@ -21,7 +21,7 @@ fn pipe(place: &Place, name: &str) -> Option<()> {
 }
 
 /// A folder with a run in `run`.
-fn measured() -> Place {
+fn place_with_run() -> Place {
     let place = Place::new();
     place.run("measure sync latency --device sim --out run").ends(0);
     place
@@ -36,8 +36,8 @@ fn names(place: &Place, folder: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_report_never_writes_the_record_that_it_reads_under_whatever_name() {
-    let place = measured();
+fn report_never_overwrites_its_input_under_any_name() {
+    let place = place_with_run();
     let record = fs::read(place.path("run/run.jsonl")).unwrap();
     fs::hard_link(place.path("run/run.jsonl"), place.path("hard.csv")).unwrap();
     symlink("run/run.jsonl", place.path("soft.csv")).unwrap();
@@ -57,7 +57,7 @@ fn a_report_never_writes_the_record_that_it_reads_under_whatever_name() {
         place.run(&format!("report packed -o {output} --format csv --force")).ends(2).says("an input");
     }
     assert_eq!(names(&place, "packed"), ["run.jsonl.gz"]);
-    // Of several inputs each counts.
+    // Each of several inputs counts.
     place.run("measure sync --device sim --out second").ends(0);
     place.run("report second run -o run/run.jsonl --format csv --force").ends(2).says("an input");
     assert_eq!(fs::read(place.path("run/run.jsonl")).unwrap(), record);
@@ -65,33 +65,33 @@ fn a_report_never_writes_the_record_that_it_reads_under_whatever_name() {
 }
 
 #[test]
-fn a_file_that_is_there_is_replaced_only_with_force() {
-    let place = measured();
+fn an_existing_file_is_replaced_only_with_force() {
+    let place = place_with_run();
     place.write("mine.csv", "mine");
-    let ran = place.run("report run -o mine.csv").ends(2).says("it is already there").says("hint: --force replaces it");
+    let ran = place.run("report run -o mine.csv").ends(2).says("it already exists").says("hint: --force replaces it");
     assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     assert_eq!(fs::read_to_string(place.path("mine.csv")).unwrap(), "mine");
     place.run("report run -o mine.csv --force").ends(0);
     assert!(fs::read_to_string(place.path("mine.csv")).unwrap().starts_with("run,"));
-    assert_eq!(names(&place, "."), ["mine.csv", "run"], "no temporary file stays");
+    assert_eq!(names(&place, "."), ["mine.csv", "run"], "a temporary file was left behind");
     place.run("report run --force").ends(2).says("--output");
 }
 
 #[test]
-fn of_several_pictures_all_are_written_or_none() {
-    let place = measured();
+fn either_all_pictures_are_written_or_none() {
+    let place = place_with_run();
     place.run("report run -o pictures/").ends(0);
     let all = names(&place, "pictures");
     assert!(all.len() > 1, "{all:?}");
-    place.run("report run -o pictures/").ends(2).says("already there");
+    place.run("report run -o pictures/").ends(2).says("it already exists");
     let last = all.last().unwrap();
     for name in &all[..all.len() - 1] {
         fs::remove_file(place.path(&format!("pictures/{name}"))).unwrap();
     }
     place.write(&format!("pictures/{last}"), "mine");
-    place.run("report run -o pictures/").ends(2).says("already there");
+    place.run("report run -o pictures/").ends(2).says("it already exists");
     assert_eq!(names(&place, "pictures"), [last.as_str()]);
-    // A record that is called like a picture is still a record.
+    // A record with the name of a picture is still an input.
     fs::copy(place.path("run/run.jsonl"), place.path(&format!("pictures/{last}"))).unwrap();
     let args = format!("report pictures/{last} -o pictures/ --force");
     place.run(&args).ends(2).says("an input");
@@ -101,7 +101,7 @@ fn of_several_pictures_all_are_written_or_none() {
 
 #[test]
 fn streams_are_written_to_without_force() {
-    let place = measured();
+    let place = place_with_run();
     let csv = place.run("report run --format csv").ends(0).stdout;
     for output in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
         assert_eq!(place.run(&format!("report run --format csv -o {output}")).ends(0).stdout, csv, "{output}");
@@ -109,34 +109,34 @@ fn streams_are_written_to_without_force() {
     assert!(place.run("report run --format csv -o /dev/stderr").ends(0).stderr.starts_with(&csv));
     place.run("report run --format csv -o /dev/null").ends(0);
     place.run("report run --format csv -o /dev/full").ends(2).says("can't write /dev/full");
-    // A shell's redirection is written on, and no file of it is replaced.
+    // A shell's redirection is appended to, not replaced.
     place.write("log", "before\n");
     let append = fs::OpenOptions::new().append(true).open(place.path("log")).unwrap();
     let ran = place.command("report run --format csv -o /dev/stdout").stdout(append).output().unwrap();
-    Ran::of(ran).ends(0);
+    Ran::from_output(ran).ends(0);
     assert_eq!(fs::read_to_string(place.path("log")).unwrap(), format!("before\n{csv}"));
-    // Unless it leads to what is read.
+    // A redirection to the input is refused.
     let record = fs::read(place.path("run/run.jsonl")).unwrap();
     let append = fs::OpenOptions::new().append(true).open(place.path("run/run.jsonl")).unwrap();
     let ran = place.command("report run --format csv -o /dev/stdout").stdout(append).output().unwrap();
-    Ran::of(ran).ends(2).says("an input");
+    Ran::from_output(ran).ends(2).says("an input");
     assert_eq!(fs::read(place.path("run/run.jsonl")).unwrap(), record);
 }
 
 #[test]
-fn where_results_and_plans_can_not_go_is_told_before_a_device_is_opened() {
+fn unwritable_outputs_are_reported_before_a_device_is_opened() {
     let place = Place::new();
     place.write("mine", "mine");
     symlink("/dev/zero", place.path("zero")).unwrap();
     let results = "bench exp(x) --dtype i8 --device cuda:99 --all-inputs";
-    place.run(&format!("{results} mine")).ends(2).says("already there").says("--force");
+    place.run(&format!("{results} mine")).ends(2).says("it already exists").says("--force");
     place.run(&format!("{results} none/all.bin")).ends(2).says("can't write");
-    place.run(&format!("{results} .")).ends(2).says("it names a folder");
+    place.run(&format!("{results} .")).ends(2).says("it is a folder");
     place.run("bench exp(x) --device cpu --force").ends(2).says("--all-inputs");
     let plans = "tune --device cuda:99 --out";
-    place.run(&format!("{plans} mine")).ends(2).says("holds something else").says("--force");
-    place.run(&format!("{plans} mine/below")).ends(2).says("can't make the folder");
-    place.run(&format!("{plans} .")).ends(2).says("it names a folder");
+    place.run(&format!("{plans} mine")).ends(2).says("holds something other than plans").says("--force");
+    place.run(&format!("{plans} mine/below")).ends(2).says("can't create the folder");
+    place.run(&format!("{plans} .")).ends(2).says("it is a folder");
     // With --force only the device is missing.
     for args in [format!("{results} mine --force"), format!("{results} zero"), format!("{plans} mine --force")] {
         place.run(&args).ends(3).says("CUDA");
@@ -151,7 +151,7 @@ fn where_results_and_plans_can_not_go_is_told_before_a_device_is_opened() {
 }
 
 #[test]
-fn figures_of_another_program_are_read_to_a_limit() {
+fn the_size_of_an_against_file_is_limited() {
     let place = Place::new();
     let bench = |against: &str| place.run(&format!("bench x+1 --bytes 1MiB --device sim --against {against}"));
     bench("/dev/zero").ends(2).says("can't read /dev/zero: it is larger than 16 MiB");
@@ -160,19 +160,19 @@ fn figures_of_another_program_are_read_to_a_limit() {
     place.write("binary.csv", [0xffu8; 100]);
     bench("binary.csv").ends(2).says("it is not text");
     bench("/dev/null").ends(2).says("the first line must be");
-    assert!(!place.path("plimsoll-runs").exists(), "refused before anything is measured");
-    // A pipe that somebody writes is as good as a file.
-    if pipe(&place, "pipe").is_none() {
+    assert!(!place.path("plimsoll-runs").exists(), "a run was started before the file was rejected");
+    // A pipe with a writer works like a file.
+    if make_pipe(&place, "pipe").is_none() {
         return;
     }
     let mut command = place.command("bench x+1 --bytes 1MiB --device sim --name inc --against pipe --out run");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     fs::write(place.path("pipe"), "peer,op,dtype,bytes_moved,median_us,GBps\ncub,inc,f32,2097152,2,1000.0\n").unwrap();
-    Ran::of(child.wait_with_output().unwrap()).ends(0).says("against: geometric mean");
+    Ran::from_output(child.wait_with_output().unwrap()).ends(0).says("against: geometric mean");
 }
 
 #[test]
-fn tuned_plans_that_are_no_file_or_endless_are_told_and_not_used() {
+fn unusable_files_of_plans_cost_a_warning_and_are_ignored() {
     let place = Place::new();
     fs::create_dir(place.path("profiles")).unwrap();
     let bench = |out: &str| {
@@ -187,13 +187,13 @@ fn tuned_plans_that_are_no_file_or_endless_are_told_and_not_used() {
     symlink("/dev/zero", &plans).unwrap();
     bench("zero").says("the plans of sim are not used: it is a device");
     fs::remove_file(&plans).unwrap();
-    if pipe(&place, "profiles/sim-3.plans.json").is_some() {
+    if make_pipe(&place, "profiles/sim-3.plans.json").is_some() {
         bench("pipe").says("the plans of sim are not used: it is a pipe");
     }
 }
 
 #[test]
-fn a_machine_s_file_and_a_cubin_are_read_to_a_limit() {
+fn the_sizes_of_machine_files_and_cubins_are_limited() {
     let place = Place::new();
     let predict =
         |machine: &str| place.run(&format!("predict x+1 --estimate --bytes 1MiB --machine {machine}")).ends(2);
@@ -206,43 +206,43 @@ fn a_machine_s_file_and_a_cubin_are_read_to_a_limit() {
     predict("folder.json").says("it is a folder");
     predict("large.json").says("larger than 4 MiB");
     predict("binary.json").says("binary.json is damaged");
-    predict("empty.json").says("no profile is there");
-    predict("none.json").says("can't read none.json: no profile is there");
+    predict("empty.json").says("there is no profile");
+    predict("none.json").says("can't read none.json: there is no profile");
     place.run("sass --cubin /dev/zero").ends(2).says("larger than 256 MiB");
     place.run("sass --cubin folder.json").ends(2).says("it is a folder");
-    if pipe(&place, "pipe.json").is_some() {
+    if make_pipe(&place, "pipe.json").is_some() {
         predict("pipe.json").says("it is a pipe");
     }
 }
 
 #[test]
-fn a_profile_s_folder_that_is_not_there_yet_is_made() {
+fn a_missing_profile_folder_is_created() {
     let place = Place::new();
     place.run("measure incore --device sim:seed=3 --out a --profile new/folder/").ends(0).says("profile: new/folder/");
     assert!(place.path("new/folder/sim-3.json").is_file());
     let mut command = place.command("measure incore --device sim:seed=4 --out b");
-    Ran::of(command.env("PLIMSOLL_PROFILE", "of/environment/").output().unwrap()).ends(0);
+    Ran::from_output(command.env("PLIMSOLL_PROFILE", "of/environment/").output().unwrap()).ends(0);
     assert!(place.path("of/environment/sim-4.json").is_file());
     place.run("measure incore --device sim:seed=3 --out c --profile below/p.json").ends(0);
     assert!(place.path("below/p.json").is_file());
-    place.run("measure incore --device sim --out d --profile a/run.jsonl/").ends(2).says("the profile can't be kept");
+    place.run("measure incore --device sim --out d --profile a/run.jsonl/").ends(2).says("the profile can't be stored");
     assert!(!place.path("d").exists());
 }
 
 #[test]
-fn a_profile_whose_lock_is_no_file_is_told_before_anything_is_measured() {
+fn an_unusable_profile_lock_is_reported_before_anything_is_measured() {
     let place = Place::new();
     symlink("nowhere/at/all", place.path(".link.json.lock")).unwrap();
     fs::create_dir(place.path(".folder.json.lock")).unwrap();
     let mut profiles = vec!["link.json", "folder.json"];
-    if pipe(&place, ".pipe.json.lock").is_some() {
+    if make_pipe(&place, ".pipe.json.lock").is_some() {
         profiles.push("pipe.json");
     }
     let long = format!("{}.json", "n".repeat(248));
     profiles.push(&long);
     for profile in profiles {
         let args = format!("measure incore --device sim --out out --profile {profile}");
-        place.run(&args).ends(2).says("the profile can't be kept").says(".json.lock");
+        place.run(&args).ends(2).says("the profile can't be stored").says(".json.lock");
         assert!(!place.path("out").exists());
     }
 }

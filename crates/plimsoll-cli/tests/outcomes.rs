@@ -1,4 +1,4 @@
-//! Exit codes and files: what `measure`, `verify`, `report` and `compare` make of devices and records good and bad.
+//! Exit codes and files of `measure`, `verify`, `report` and `compare`, for good and bad devices and records.
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
@@ -21,7 +21,7 @@ fn a_clean_run_leaves_a_record_and_a_report_and_prints_its_figures() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_runs_at_once_get_folders_of_their_own() {
+fn nothing_is_overwritten_and_simultaneous_runs_get_separate_folders() {
     let place = Place::new();
     place.run("measure sync --device sim --out run").ends(0);
     place.run("measure sync --device sim --out run").ends(2).says("already holds a run").says("hint: ");
@@ -37,7 +37,7 @@ fn nothing_is_overwritten_and_runs_at_once_get_folders_of_their_own() {
         })
         .collect();
     for child in children {
-        Ran::of(child.wait_with_output().unwrap()).ends(0);
+        Ran::from_output(child.wait_with_output().unwrap()).ends(0);
     }
     let folders: Vec<_> =
         std::fs::read_dir(place.path("plimsoll-runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -46,7 +46,7 @@ fn nothing_is_overwritten_and_runs_at_once_get_folders_of_their_own() {
 }
 
 #[test]
-fn a_folder_that_can_not_be_written_is_found_before_measuring() {
+fn an_unwritable_folder_is_reported_before_measuring() {
     let place = Place::new();
     place.write("file", "");
     for out in ["file", "file/below", "/proc/nonsense"] {
@@ -55,16 +55,16 @@ fn a_folder_that_can_not_be_written_is_found_before_measuring() {
 }
 
 #[test]
-fn a_size_that_a_probe_has_no_use_for_is_told() {
+fn a_size_that_a_probe_ignores_costs_a_warning() {
     let place = Place::new();
     let ran = place.run("measure roofline incore sync --bytes 16MiB --device sim --out run").ends(0);
-    ran.says("warning: --bytes changes nothing for incore, sync:");
+    ran.says("warning: --bytes has no effect on incore, sync:");
     let ran = place.run("measure roofline --bytes 16MiB --device sim --out sized").ends(0);
     assert!(!ran.stderr.contains("--bytes"), "{}", ran.stderr);
 }
 
 #[test]
-fn wrong_usage_is_2_and_names_the_way_out() {
+fn wrong_usage_exits_with_2_and_a_hint() {
     let place = Place::new();
     place.run("measure steram --device sim").ends(2).says("did you mean stream?");
     place.run("measure --group bandwith --device sim").ends(2).says("did you mean bandwidth?");
@@ -79,11 +79,11 @@ fn wrong_usage_is_2_and_names_the_way_out() {
     place.run("").ends(2);
     place.run("verify --small --exhaustive --device sim").ends(2);
     place.run("doctor --require nonsense").ends(2).says("known: cpu");
-    assert!(!place.path("plimsoll-runs").exists(), "a refused run leaves nothing behind");
+    assert!(!place.path("plimsoll-runs").exists(), "a rejected run left files behind");
 }
 
 #[test]
-fn what_is_said_twice_is_refused() {
+fn a_repeated_argument_is_rejected() {
     let place = Place::new();
     for (args, name) in [
         ("bench x+y --in x:f32:1024 --in x:f32:1024", "x"),
@@ -103,7 +103,7 @@ fn what_is_said_twice_is_refused() {
 }
 
 #[test]
-fn doctor_names_the_tools_for_kernels_with_or_without_a_device() {
+fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
     let place = Place::new();
     let nowhere = |args: &str| {
         let mut command = place.command(args);
@@ -111,7 +111,7 @@ fn doctor_names_the_tools_for_kernels_with_or_without_a_device() {
             .env("PLIMSOLL_NVRTC", "/nowhere")
             .env("PLIMSOLL_NVDISASM", "/nowhere")
             .env("PLIMSOLL_CUPTI", "/nowhere");
-        Ran::of(command.env("PLIMSOLL_LIBNVML", "/nowhere").output().unwrap())
+        Ran::from_output(command.env("PLIMSOLL_LIBNVML", "/nowhere").output().unwrap())
     };
     let ran = nowhere("doctor").ends(0);
     for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI"] {
@@ -121,7 +121,7 @@ fn doctor_names_the_tools_for_kernels_with_or_without_a_device() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_3_with_the_reason() {
+fn a_missing_device_exits_with_3_and_the_reason() {
     let place = Place::new();
     for args in ["measure --device cuda:0", "list --device cuda:7", "verify --device cuda", "peak cuda:0"] {
         place.run(args).ends(3).says("CUDA").says("hint: ");
@@ -131,7 +131,7 @@ fn a_device_that_is_not_there_is_3_with_the_reason() {
 }
 
 #[test]
-fn a_lost_device_is_3_and_keeps_what_was_measured() {
+fn a_lost_device_exits_with_3_and_keeps_what_was_measured() {
     let place = Place::new();
     for (out, fault) in [("lost", "lost-after=400"), ("hung", "hang-after=400")] {
         place.run(&format!("measure --device sim:{fault} --out {out}")).ends(3);
@@ -143,7 +143,7 @@ fn a_lost_device_is_3_and_keeps_what_was_measured() {
 }
 
 #[test]
-fn one_probe_s_trouble_leaves_the_others_standing() {
+fn a_failing_probe_does_not_stop_the_others() {
     let place = Place::new();
     place.run("measure --device sim:panic=latency --out panic").ends(3);
     let run = place.record("panic");
@@ -152,20 +152,20 @@ fn one_probe_s_trouble_leaves_the_others_standing() {
     place.run("measure --device sim:wrong=stream --out wrong").ends(1);
     place.run("measure --device sim:without=latency --out without").ends(0);
     place.run("measure latency --device sim:without=latency --out only").ends(3);
-    // Memory that is short costs the large points, not the run; a run of nothing else measures nothing.
+    // Too little memory costs the large points, not the run.
     place.run("measure footprint --device sim:oom-above=1MiB --out short").ends(0);
     assert!(place.record("short").faults.iter().any(|fault| fault.class.name() == "out_of_memory"));
 }
 
 #[test]
-fn counters_that_can_not_be_read_are_said_and_cost_nothing() {
+fn unreadable_counters_are_reported_and_do_not_change_the_exit_code() {
     let place = Place::new();
     place.run("measure sync --counters --device sim --out run").ends(0).says("counters");
     assert!(place.record("run").faults.iter().any(|fault| fault.probe == "counters"));
 }
 
 #[test]
-fn verify_counts_right_results_and_shows_wrong_ones() {
+fn verify_counts_correct_results_and_shows_wrong_ones() {
     let place = Place::new();
     let ran = place.run("verify --device sim --small").ends(0);
     assert!(ran.stdout.lines().all(|line| line.contains(" ok")), "{}", ran.stdout);
@@ -174,7 +174,7 @@ fn verify_counts_right_results_and_shows_wrong_ones() {
 }
 
 #[test]
-fn a_run_compared_with_itself_is_the_same_and_with_a_wrong_one_inconclusive() {
+fn a_run_equals_itself_and_a_comparison_with_another_probe_is_inconclusive() {
     let place = Place::new();
     place.run("measure latency --device sim --effort standard --out a").ends(0);
     place.run("measure latency --device sim --effort standard --out b").ends(0);
@@ -184,14 +184,14 @@ fn a_run_compared_with_itself_is_the_same_and_with_a_wrong_one_inconclusive() {
     }
     place.run("measure stream --device sim --out c").ends(0);
     place.run("compare a c").ends(4);
-    // However noisy, one file is itself.
+    // Even a noisy run equals itself.
     place.run("measure --device sim:noise=0.4,wrong=stream --out noisy").ends(1);
     place.run("compare noisy noisy").ends(0);
     place.run("compare noisy noisy/run.jsonl").ends(0);
 }
 
 #[test]
-fn bad_records_are_refused_in_words_and_damaged_ones_are_used_as_far_as_they_go() {
+fn invalid_records_are_rejected_and_damaged_ones_are_used_up_to_the_damage() {
     let place = Place::new();
     place.run("measure sync --device sim --out run").ends(0);
     place.write("empty.jsonl", "");
@@ -219,7 +219,7 @@ fn bad_records_are_refused_in_words_and_damaged_ones_are_used_as_far_as_they_go(
     place.run("report damaged.jsonl -o damaged.html").ends(0).says("damaged.jsonl:");
 }
 
-/// Gzip as `gzip -9` writes it.
+/// Compresses like `gzip -9`.
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut encoder, bytes).unwrap();
@@ -227,7 +227,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_records_are_reported_and_compared_like_others() {
+fn compressed_records_are_reported_and_compared_like_plain_ones() {
     let place = Place::new();
     place.run("measure sync --device sim --out run").ends(0);
     let whole = std::fs::read(place.path("run/run.jsonl")).unwrap();
@@ -247,7 +247,7 @@ fn compressed_records_are_reported_and_compared_like_others() {
 }
 
 #[test]
-fn cut_off_compressed_records_are_used_as_far_as_they_go_and_bombs_are_refused() {
+fn truncated_compressed_records_are_used_up_to_the_cut_and_bombs_are_rejected() {
     let place = Place::new();
     place.run("measure sync latency --device sim --out run").ends(0);
     let whole = std::fs::read(place.path("run/run.jsonl")).unwrap();
@@ -257,7 +257,7 @@ fn cut_off_compressed_records_are_used_as_far_as_they_go_and_bombs_are_refused()
     assert!(place.run("report torn.gz --format csv").stdout.lines().count() > 1);
     place.write("headless.gz", &packed[..20]);
     place.run("report headless.gz").ends(2).says("cut off");
-    // Some 200 kB: a header, and behind it more than any record has.
+    // Some 200 kB: a header, followed by more data than any record has.
     let header = whole.split_inclusive(|byte| *byte == b'\n').next().unwrap();
     let bomb = [gzip(header), gzip(&[b' '; 1 << 20]).repeat(200)].concat();
     place.write("bomb.gz", &bomb);
@@ -266,7 +266,7 @@ fn cut_off_compressed_records_are_used_as_far_as_they_go_and_bombs_are_refused()
 }
 
 #[test]
-fn a_report_takes_the_form_that_its_file_asks_for() {
+fn the_ending_of_the_output_file_decides_the_format() {
     let place = Place::new();
     place.run("measure latency --device sim --out run").ends(0);
     for (file, mark) in
@@ -286,7 +286,7 @@ fn a_report_takes_the_form_that_its_file_asks_for() {
 
 #[cfg(unix)]
 #[test]
-fn a_report_goes_through_links_and_into_pipes_and_replaces_neither() {
+fn report_writes_through_links_and_into_pipes_without_replacing_them() {
     use std::os::unix::fs::{FileTypeExt, symlink};
     let place = Place::new();
     place.run("measure sync --device sim --out run").ends(0);
@@ -304,22 +304,22 @@ fn a_report_goes_through_links_and_into_pipes_and_replaces_neither() {
     }
     let child = place.command("report run --format csv -o pipe").stderr(Stdio::piped()).spawn().unwrap();
     let text = std::fs::read_to_string(place.path("pipe")).unwrap();
-    Ran::of(child.wait_with_output().unwrap()).ends(0);
+    Ran::from_output(child.wait_with_output().unwrap()).ends(0);
     assert!(text.starts_with("run,"), "{text}");
     assert!(place.path("pipe").symlink_metadata().unwrap().file_type().is_fifo());
     place.run("report run --format csv -o none/r.csv").ends(2).says("can't write none/r.csv: No such file");
 }
 
 #[test]
-fn a_narrow_terminal_is_never_overrun() {
+fn output_fits_a_narrow_terminal() {
     let place = Place::new();
     place.run("measure --device sim --out run").ends(0);
-    // The pictures of `report run` have a least width of their own.
+    // The charts of `report run` have a minimum width.
     let narrow =
         [(40, "list --device sim"), (40, "devices"), (40, "compare run run"), (80, "report run"), (100, "report run")];
     for (columns, args) in narrow {
         {
-            let ran = Ran::of(place.command(args).env("COLUMNS", columns.to_string()).output().unwrap());
+            let ran = Ran::from_output(place.command(args).env("COLUMNS", columns.to_string()).output().unwrap());
             let widest = ran.stdout.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(widest <= columns, "{args} at {columns}: {widest}\n{}", ran.stdout);
         }
@@ -327,12 +327,12 @@ fn a_narrow_terminal_is_never_overrun() {
 }
 
 #[test]
-fn bench_shows_every_flag_and_names_every_figure_in_any_width() {
+fn bench_shows_every_flag_and_figure_at_any_width() {
     let place = Place::new();
     let args = "bench a*x+y --scalar a=0.5 --device sim:drift=0.5,steal=0.2 --bytes 1MiB,256MiB --both";
     for columns in (40..=200).step_by(20) {
         let mut command = place.command(&format!("{args} --out run{columns}"));
-        let ran = Ran::of(command.env("COLUMNS", columns.to_string()).output().unwrap());
+        let ran = Ran::from_output(command.env("COLUMNS", columns.to_string()).output().unwrap());
         let table = &ran.stdout;
         for figure in ["per tensor", "time", "GB/s", "of peak"] {
             assert!(table.contains(figure), "{figure} in {columns} columns:\n{table}");

@@ -1,4 +1,4 @@
-//! The machine profile as the command keeps and shows it.
+//! How the command stores and shows the machine profile.
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
@@ -14,12 +14,12 @@ fn read(path: &Path) -> Value {
 }
 
 /// The findings of a probe in a profile.
-fn of<'p>(profile: &'p Value, probe: &str) -> Vec<&'p Value> {
+fn findings<'p>(profile: &'p Value, probe: &str) -> Vec<&'p Value> {
     profile["findings"].as_array().unwrap().iter().filter(|finding| finding["probe"] == probe).collect()
 }
 
 #[test]
-fn runs_are_merged_into_the_profile_that_is_named_with_where_each_figure_comes_from() {
+fn runs_are_merged_into_the_named_profile_with_the_origin_of_each_figure() {
     let place = Place::new();
     place.run("measure incore --device sim:seed=3 --out a --profile p.json").ends(0).says("profile: p.json");
     place.run("measure roofline incore --device sim:seed=3 --out b --profile p.json").ends(0);
@@ -27,7 +27,7 @@ fn runs_are_merged_into_the_profile_that_is_named_with_where_each_figure_comes_f
     let profile = read(&place.path("p.json"));
     assert_eq!(profile["device_id"], "sim-3");
     for (probe, run) in [("incore", "b"), ("roofline", "b"), ("latency", "c")] {
-        let found = of(&profile, probe);
+        let found = findings(&profile, probe);
         assert!(!found.is_empty(), "{probe}");
         for finding in found {
             assert_eq!(finding["run"], run, "{finding}");
@@ -38,10 +38,10 @@ fn runs_are_merged_into_the_profile_that_is_named_with_where_each_figure_comes_f
 }
 
 #[test]
-fn the_environment_names_a_folder_the_option_wins_and_no_profile_wins_over_both() {
+fn profile_option_overrides_the_environment_and_no_profile_overrides_both() {
     let place = Place::new();
     std::fs::create_dir(place.path("all")).unwrap();
-    let run = |args: &str| Ran::of(place.command(args).env("PLIMSOLL_PROFILE", "all").output().unwrap());
+    let run = |args: &str| Ran::from_output(place.command(args).env("PLIMSOLL_PROFILE", "all").output().unwrap());
     run("measure incore --device sim:seed=3 --out none --no-profile").ends(0);
     run("measure incore --device sim:seed=3 --out own --profile own.json").ends(0);
     assert_eq!(std::fs::read_dir(place.path("all")).unwrap().count(), 0);
@@ -52,7 +52,7 @@ fn the_environment_names_a_folder_the_option_wins_and_no_profile_wins_over_both(
 }
 
 #[test]
-fn a_simulated_device_never_reaches_the_user_s_own_folder() {
+fn a_simulated_device_is_not_stored_in_the_user_s_data_folder() {
     let place = Place::new();
     let ran = place.run("measure incore --device sim --out run").ends(0);
     assert!(!ran.stderr.contains("profile") && !place.path("data").exists(), "{}", ran.stderr);
@@ -61,7 +61,7 @@ fn a_simulated_device_never_reaches_the_user_s_own_folder() {
         .env_remove("XDG_DATA_HOME")
         .env_remove("HOME")
         .output();
-    let ran = Ran::of(homeless.unwrap()).ends(0);
+    let ran = Ran::from_output(homeless.unwrap()).ends(0);
     assert!(!ran.stderr.contains("profile"), "{}", ran.stderr);
 }
 
@@ -75,27 +75,28 @@ fn a_doubtful_figure_does_not_replace_a_clean_one() {
     let clean = read(&place.path("p.json"));
     measure(",steal=0.5", "doubtful");
     let record = place.record("doubtful");
-    let doubtful: Vec<_> = record.findings.iter().filter(|finding| !finding.flags.impugning().is_empty()).collect();
+    let doubtful: Vec<_> = record.findings.iter().filter(|finding| !finding.flags.doubtful().is_empty()).collect();
     assert!(!doubtful.is_empty());
     let after = read(&place.path("p.json"));
     for finding in doubtful {
-        let same = |profile: &Value| of(profile, "incore").into_iter().find(|f| f["name"] == *finding.name).cloned();
+        let same =
+            |profile: &Value| findings(profile, "incore").into_iter().find(|f| f["name"] == *finding.name).cloned();
         assert_eq!(same(&clean), same(&after), "{}", finding.name);
     }
 }
 
 #[test]
-fn a_stopped_or_lost_probe_leaves_no_half_of_a_figure() {
+fn a_lost_probe_or_a_chosen_size_adds_nothing_to_the_profile() {
     let place = Place::new();
     place.run("measure incore latency --device sim:seed=3,lost-after=5 --out lost --profile p.json").ends(3);
     assert!(!place.path("p.json").exists());
     let ran = place.run("measure incore --bytes 1MiB --device sim:seed=3 --out sized --profile p.json").ends(0);
-    ran.says("note: the profile stays as it is: a size of one's own");
+    ran.says("note: the profile is unchanged: with --bytes the figures hold for that size only");
     assert!(!place.path("p.json").exists());
 }
 
 #[test]
-fn a_damaged_profile_is_kept_aside_with_a_warning() {
+fn a_damaged_profile_is_set_aside_with_a_warning() {
     let place = Place::new();
     for damage in [&b"{\"schema\": 1, \"device_id\""[..], b"\xff\xfe\0", b"[[[[[[", &[b'['; 200_000]] {
         let place = Place::new();
@@ -105,7 +106,7 @@ fn a_damaged_profile_is_kept_aside_with_a_warning() {
         assert_eq!(std::fs::read(place.path("p.json.damaged")).unwrap(), damage);
         assert!(read(&place.path("p.json"))["findings"].is_array());
     }
-    // What is no damage but not ours is left alone.
+    // A valid profile that is not ours is left unchanged.
     place.run("measure incore --device sim:seed=3 --out a --profile p.json").ends(0);
     let before = read(&place.path("p.json"));
     place.run("measure incore --device sim:seed=4 --out b --profile p.json").ends(2).says("another device");
@@ -114,15 +115,18 @@ fn a_damaged_profile_is_kept_aside_with_a_warning() {
     let mut future = before.clone();
     future["findings"][0]["when"] = "9000-01-01T00:00:00Z".into();
     place.write("future.json", future.to_string());
-    place.run("measure incore --device sim:seed=3 --out d --profile future.json").ends(2).says("which is not yet");
+    place.run("measure incore --device sim:seed=3 --out d --profile future.json").ends(2).says("in the future");
     place.run("peak sim:seed=3 --measured --profile future.json").ends(4).says("is not used").says("a clock is");
     assert_eq!(future, read(&place.path("future.json")));
     assert_eq!(before, read(&place.path("p.json")));
-    assert!(["b", "c", "d"].iter().all(|out| !place.path(out).exists()), "told before anything is measured");
+    assert!(
+        ["b", "c", "d"].iter().all(|out| !place.path(out).exists()),
+        "a run was started before the error was reported"
+    );
 }
 
 #[test]
-fn a_profile_of_another_device_is_told_wherever_it_would_have_been_used() {
+fn a_profile_of_another_device_costs_a_warning_wherever_it_would_be_used() {
     let place = Place::new();
     place.run("measure stream --device sim:seed=3 --out a --profile p.json").ends(0);
     let ours = place.run("peak sim:seed=3 --profile p.json").ends(0);
@@ -137,32 +141,32 @@ fn a_profile_of_another_device_is_told_wherever_it_would_have_been_used() {
 }
 
 #[test]
-fn a_named_profile_that_can_not_be_kept_is_told_before_anything_is_measured() {
+fn a_named_profile_that_can_not_be_stored_is_reported_before_anything_is_measured() {
     let place = Place::new();
     place.write("file", "");
     for profile in ["file/p.json", "/proc/nonsense/p.json", "/dev/full"] {
         let args = format!("measure incore --device sim --out out --profile {profile}");
-        place.run(&args).ends(2).says("the profile can't be kept").says("--no-profile");
+        place.run(&args).ends(2).says("the profile can't be stored").says("--no-profile");
         assert!(!place.path("out").exists());
     }
     place.run("measure incore --device sim --out out --no-profile").ends(0);
 }
 
 #[test]
-fn a_usual_profile_that_can_not_be_kept_costs_one_warning_and_not_the_run() {
+fn a_default_profile_that_can_not_be_stored_costs_only_a_warning() {
     let place = Place::new();
     place.write("file", "");
     for (out, profile) in [("a", "file/p.json"), ("b", "/proc/nonsense/p.json"), ("c", "/dev/full")] {
         let mut command = place.command(&format!("measure incore --device sim --out {out}"));
-        let ran = Ran::of(command.env("PLIMSOLL_PROFILE", profile).output().unwrap()).ends(0);
+        let ran = Ran::from_output(command.env("PLIMSOLL_PROFILE", profile).output().unwrap()).ends(0);
         assert_eq!(ran.stderr.matches("warning: ").count(), 1, "{}", ran.stderr);
-        ran.says("the profile will not be kept").says("--no-profile");
+        ran.says("the profile will not be stored").says("--no-profile");
         assert!(place.path(out).join("report.html").exists());
     }
 }
 
 #[test]
-fn runs_that_end_together_lose_nothing_of_each_other() {
+fn simultaneous_runs_keep_all_their_findings() {
     let place = Place::new();
     let probes = ["incore", "roofline", "latency", "stream"];
     let children = probes.map(|probe| {
@@ -170,16 +174,16 @@ fn runs_that_end_together_lose_nothing_of_each_other() {
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     });
     for child in children {
-        Ran::of(child.wait_with_output().unwrap()).ends(0);
+        Ran::from_output(child.wait_with_output().unwrap()).ends(0);
     }
     let profile = read(&place.path("p.json"));
-    probes.iter().for_each(|probe| assert!(!of(&profile, probe).is_empty(), "{probe}"));
+    probes.iter().for_each(|probe| assert!(!findings(&profile, probe).is_empty(), "{probe}"));
 }
 
 #[test]
-fn what_is_known_is_shown_for_devices_and_for_machines_that_are_not_here() {
+fn peak_measured_shows_findings_of_devices_and_of_catalogue_machines() {
     let place = Place::new();
-    place.run("peak sim --measured --profile p.json").ends(4).says("nothing that was measured is known of sim");
+    place.run("peak sim --measured --profile p.json").ends(4).says("there are no measured figures for sim");
     place.run("measure stream --device sim --out run --profile p.json").ends(0);
     let ran = place.run("peak sim --measured --profile p.json").ends(0);
     assert!(ran.stdout.contains("triad"), "{}", ran.stdout);
@@ -195,7 +199,7 @@ fn what_is_known_is_shown_for_devices_and_for_machines_that_are_not_here() {
 }
 
 #[test]
-fn a_hostile_profile_can_not_move_the_cursor() {
+fn control_characters_in_a_profile_are_not_printed() {
     let place = Place::new();
     place.run("measure incore --device sim:seed=3 --out run --profile p.json").ends(0);
     let mut profile = read(&place.path("p.json"));
@@ -208,7 +212,7 @@ fn a_hostile_profile_can_not_move_the_cursor() {
 }
 
 #[test]
-fn devices_tell_where_a_profile_lies() {
+fn devices_shows_the_location_of_each_profile() {
     let place = Place::new();
     let ran = place.run("devices --format csv").ends(0);
     assert!(ran.stdout.contains("cpu,profile,none yet"), "{}", ran.stdout);
@@ -223,6 +227,6 @@ fn devices_tell_where_a_profile_lies() {
     std::fs::create_dir_all(place.path("data/plimsoll/profiles")).unwrap();
     place.write(&format!("data/plimsoll/profiles/{id}.json"), stored.to_string());
     let ran = place.run("devices --format csv").ends(0);
-    assert!(ran.stdout.contains("1 finding, the newest of 2020-01-02"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("1 finding, the newest from 2020-01-02"), "{}", ran.stdout);
     assert!(place.run("peak cpu").ends(0).stdout.contains("10 GB/s"));
 }

@@ -1,6 +1,6 @@
-//! `plimsoll sass`: the counts that the copy kernels are known for, and what is said of bad questions, bad files and missing
-//! tools. Counting needs NVIDIA's compiler and disassembler, which `cargo xtask sass` installs below `target/`; without
-//! them those tests say that they were skipped.
+//! `plimsoll sass`: the known counts of the copy kernels, and the errors for bad arguments, bad files and missing tools.
+//! Counting needs NVIDIA's compiler and disassembler, which `cargo xtask sass` installs below `target/`; without them those
+//! tests print that they were skipped.
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
@@ -13,14 +13,14 @@ use support::{Place, Ran};
 /// Two kernels for sm_80: `spills` indexes a local array, `shares` has shared memory.
 const CUBIN: &[u8] = include_bytes!("../../plimsoll-gen/tests/data/resources.sm_80.cubin");
 
-/// The tools.
+/// Paths of the compiler's library and the disassembler.
 struct Tools {
     nvrtc: PathBuf,
     nvdisasm: PathBuf,
 }
 
-/// Those of the private Python environment; `None` where there are none, after saying so.
-fn tools() -> Option<Tools> {
+/// Finds the tools in the private Python environment; prints a note and returns `None` if they are missing.
+fn find_tools() -> Option<Tools> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/cuda-tools");
     let pythons = std::fs::read_dir(home.join("lib")).into_iter().flatten().flatten();
     let packages = pythons.map(|python| python.path().join("site-packages/nvidia/cu13"));
@@ -42,11 +42,11 @@ impl Tools {
     }
 
     fn run(&self, place: &Place, args: &str) -> Ran {
-        Ran::of(self.command(place, args).output().unwrap())
+        Ran::from_output(self.command(place, args).output().unwrap())
     }
 }
 
-/// Kernel, instructions, bytes and what they are per, of each row.
+/// The kernel, instructions, bytes and their "per" column of each row.
 fn counts(csv: &str) -> Vec<(String, u32, u32, String)> {
     let row = |line: &str| {
         let cells: Vec<&str> = line.split(',').collect();
@@ -57,7 +57,7 @@ fn counts(csv: &str) -> Vec<(String, u32, u32, String)> {
 
 #[test]
 fn the_copy_loops_have_the_known_instructions_and_bytes_per_iteration() {
-    let Some(tools) = tools() else { return };
+    let Some(tools) = find_tools() else { return };
     let place = Place::new();
     for (arch, narrow, wide) in [("sm_80", 9, 14), ("sm_90", 7, 13)] {
         let args =
@@ -76,8 +76,8 @@ fn the_copy_loops_have_the_known_instructions_and_bytes_per_iteration() {
 }
 
 #[test]
-fn without_a_device_code_is_for_sm_90_and_one_kernel_alone_is_told_by_class() {
-    let Some(tools) = tools() else { return };
+fn without_a_device_the_target_is_sm_90_and_a_single_kernel_is_listed_by_class() {
+    let Some(tools) = find_tools() else { return };
     let ran = tools.run(&Place::new(), "sass --kernel copy_vector4_u32").ends(0);
     assert!(ran.stdout.contains("7 instructions per iteration") && ran.stdout.contains("branch 1"), "{}", ran.stdout);
     assert!(ran.stdout.starts_with("target sm_90\n"), "{}", ran.stdout);
@@ -89,30 +89,30 @@ fn without_a_device_code_is_for_sm_90_and_one_kernel_alone_is_told_by_class() {
 }
 
 #[test]
-fn the_target_is_the_first_devices_where_there_is_one() {
-    let Some(tools) = tools() else { return };
+fn the_target_is_that_of_the_first_device() {
+    let Some(tools) = find_tools() else { return };
     let place = Place::new();
-    let library = fakecuda::without(&place.path("."), &[]).unwrap();
+    let library = fakecuda::driver_without(&place.path("."), &[]).unwrap();
     let mut command = tools.command(&place, "sass --kernel launch --format json");
     command.env("PLIMSOLL_LIBCUDA", library).env("FAKECUDA", "capability=80");
-    let ran = Ran::of(command.output().unwrap()).ends(0);
+    let ran = Ran::from_output(command.output().unwrap()).ends(0);
     let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(json["target"], "sm_80");
 }
 
 #[test]
-fn a_cubin_of_anybody_is_read_and_what_could_steer_a_terminal_is_not_printed() {
-    let Some(tools) = tools() else { return };
+fn any_cubin_is_read_and_its_control_characters_are_not_printed() {
+    let Some(tools) = find_tools() else { return };
     let place = Place::new();
     place.write("mine.cubin", CUBIN);
     let ran = tools.run(&place, "sass --cubin mine.cubin --format csv").ends(0);
     assert_eq!(counts(&ran.stdout).len(), 2, "{}", ran.stdout);
     let ran = tools.run(&place, "sass --cubin mine.cubin").ends(0);
-    assert!(ran.stdout.contains("local bytes"), "a spill is told in 80 columns too: {}", ran.stdout);
+    assert!(ran.stdout.contains("local bytes"), "no column of local bytes at 80 columns: {}", ran.stdout);
     let mut evil = CUBIN.to_vec();
-    for at in 0..evil.len() - 6 {
-        if &evil[at..at + 6] == b"shares" {
-            evil[at..at + 6].copy_from_slice(b"sh\x1b[2J");
+    for start in 0..evil.len() - 6 {
+        if &evil[start..start + 6] == b"shares" {
+            evil[start..start + 6].copy_from_slice(b"sh\x1b[2J");
         }
     }
     place.write("evil.cubin", evil);
@@ -121,8 +121,8 @@ fn a_cubin_of_anybody_is_read_and_what_could_steer_a_terminal_is_not_printed() {
 }
 
 #[test]
-fn a_target_that_the_compiler_does_not_know_is_answered_with_those_that_it_does() {
-    let Some(tools) = tools() else { return };
+fn an_unsupported_target_is_answered_with_the_supported_ones() {
+    let Some(tools) = find_tools() else { return };
     for arch in ["sm_10", "sm_130"] {
         let args = format!("sass --kernel copy --arch {arch}");
         tools.run(&Place::new(), &args).ends(3).says(arch).says("sm_80").says("pip install nvidia-cuda-nvrtc");
@@ -130,13 +130,13 @@ fn a_target_that_the_compiler_does_not_know_is_answered_with_those_that_it_does(
 }
 
 #[test]
-fn a_wrong_question_is_answered_before_any_tool_is_looked_for() {
+fn bad_arguments_are_reported_before_any_tool_is_looked_for() {
     let place = Place::new();
     for (args, answer) in [
         ("", "--kernel copy"),
-        ("x+", "a value should be"),
+        ("x+", "a value was expected"),
         ("x+y --kernel copy", "cannot be used with"),
-        ("--kernel nope", "kernels of: stream, mix, copy"),
+        ("--kernel nope", "probes with kernels: stream, mix, copy"),
         ("--kernel copy --compare index=16", "there are 32, 64"),
         ("--kernel copy --compare index", "write one like index=32,64"),
         ("--kernel copy --compare width=4", "there are op, index, vector"),
@@ -150,7 +150,7 @@ fn a_wrong_question_is_answered_before_any_tool_is_looked_for() {
 }
 
 #[test]
-fn a_file_that_is_no_cubin_is_bad_input_with_or_without_a_disassembler() {
+fn a_file_that_is_not_a_cubin_is_rejected_even_without_a_disassembler() {
     let place = Place::new();
     place.write("text", "no cubin");
     place.write("empty", "");
@@ -170,9 +170,9 @@ fn a_file_that_is_no_cubin_is_bad_input_with_or_without_a_disassembler() {
 }
 
 #[test]
-fn a_missing_tool_ends_with_3_and_the_command_that_brings_it() {
+fn a_missing_tool_exits_with_3_and_the_command_that_installs_it() {
     let place = Place::new();
-    // A compiler without its builtins compiles nothing.
+    // A compiler library without its builtins can't compile.
     place.write("libnvrtc.so.13", "");
     let nvrtc = place.path("libnvrtc.so.13").display().to_string();
     let args = format!("sass --kernel copy --nvrtc {nvrtc} --nvdisasm /nowhere/nvdisasm");
@@ -180,22 +180,22 @@ fn a_missing_tool_ends_with_3_and_the_command_that_brings_it() {
     place.write("mine.cubin", CUBIN);
     let args = "sass --cubin mine.cubin --nvdisasm /nowhere/nvdisasm";
     place.run(args).ends(3).says("pip install nvidia-cuda-nvdisasm");
-    // A program that is no disassembler says nothing that can be read.
-    place.run("sass --cubin mine.cubin --nvdisasm /bin/false").ends(3).says("nvdisasm: it said nothing");
+    // A program that is not a disassembler has no readable output.
+    place.run("sass --cubin mine.cubin --nvdisasm /bin/false").ends(3).says("nvdisasm: it wrote nothing");
 }
 
 #[test]
-fn one_function_of_a_cubin_is_told_by_what_its_instructions_are_for_and_one_that_isn_t_there_by_those_that_are() {
+fn one_function_is_listed_by_instruction_class_and_an_unknown_one_is_answered_with_the_known_ones() {
     let place = Place::new();
     place.run("sass --kernel copy --function x").ends(2).says("cannot be used with");
     place.run("sass --function x").ends(2).says("--cubin");
-    let Some(tools) = tools() else { return };
+    let Some(tools) = find_tools() else { return };
     place.write("mine.cubin", CUBIN);
     let ran = tools.run(&place, "sass --cubin mine.cubin --format csv").ends(0);
     let names: Vec<String> = counts(&ran.stdout).into_iter().map(|row| row.0).collect();
     let ran = tools.run(&place, &format!("sass --cubin mine.cubin --function {}", names[0])).ends(0);
-    for told in ["for memory", "slots: issue", "stalls of", "per 16 bytes moved"] {
-        assert!(ran.stdout.contains(told), "{told}: {}", ran.stdout);
+    for part in ["for memory", "slots: issue", "stalls of", "per 16 bytes moved"] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
     let ran = tools.run(&place, "sass --cubin mine.cubin --function nope").ends(2).says("no function 'nope'");
     assert!(names.iter().all(|name| ran.stderr.contains(name.as_str())), "{}", ran.stderr);

@@ -1,5 +1,5 @@
-//! What hardware counters say beside the times: the figures' names and units on every backend, and whether they agree
-//! with the bytes that the algorithm must move. How counters are read is a backend's business.
+//! Hardware counters: the names and units of their figures on every backend, and a check against the bytes that the
+//! algorithm must move. Each backend reads its own counters.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use crate::sample::Work;
 use crate::series::{Metric, Quantity, metric};
 use crate::unit::Unit;
 
-/// Bytes that came from memory, per launch.
+/// Bytes read from DRAM, per launch.
 pub const DRAM_READ: &str = "DRAM read";
-/// Bytes that went to memory, per launch.
+/// Bytes written to DRAM, per launch.
 pub const DRAM_WRITTEN: &str = "DRAM written";
-/// Sectors of 32 bytes looked up in the first-level caches, per launch.
+/// Sectors of 32 bytes looked up in L1, per launch.
 pub const L1_SECTORS: &str = "L1 sectors";
-/// Share of them that was there, 0…1.
+/// Share of the L1 sectors that hit, 0…1.
 pub const L1_HITS: &str = "L1 hit rate";
-/// Sectors that the multiprocessors read from the second-level cache, per launch.
+/// Sectors that the SMs read from L2, per launch.
 pub const L2_READ: &str = "L2 sectors read";
-/// Sectors that they wrote to it, per launch.
+/// Sectors that the SMs wrote to L2, per launch.
 pub const L2_WRITTEN: &str = "L2 sectors written";
-/// Share of the multiprocessors' requests to it that hit, 0…1. A request asks for up to four sectors of one line, so this is
-/// no share of [`L2_READ`] and [`L2_WRITTEN`].
+/// Share of the SMs' requests to L2 that hit, 0…1. One request covers up to four sectors of one cache line, so this is not
+/// a share of [`L2_READ`] and [`L2_WRITTEN`].
 pub const L2_HITS: &str = "L2 hit rate";
-/// Sectors that crossed from one partition of the second-level cache to another, per launch.
+/// Sectors that crossed from one L2 partition to another, per launch.
 pub const L2_CROSSED: &str = "L2 sectors crossed";
-/// Instructions that warps executed, per launch.
+/// Warp instructions executed, per launch.
 pub const INSTRUCTIONS: &str = "warp instructions";
 
-/// Relative difference between counted and necessary bytes from which on a figure is flagged.
-const DISAGREES: f64 = 0.05;
+/// Relative difference between counted and necessary bytes above which a figure is flagged.
+const TOLERANCE: f64 = 0.05;
 
 /// The metrics that counters add to every series.
 #[must_use]
@@ -40,13 +40,13 @@ pub fn metrics() -> Vec<Metric> {
     metrics
 }
 
-/// Whether memory moved over 5 % more or less than the algorithm must. Says something only of launches whose data were
-/// in no cache; false where nothing was counted or nothing is moved.
+/// Whether memory moved over 5 % more or less than the algorithm must. Only meaningful for launches with cold caches.
+/// False where nothing was counted or nothing is moved.
 #[must_use]
 pub fn disagrees(counted: &BTreeMap<String, f64>, work: &Work) -> bool {
     let necessary = work.traffic.total() as f64;
     match (counted.get(DRAM_READ), counted.get(DRAM_WRITTEN)) {
-        (Some(read), Some(written)) if necessary > 0.0 => (read + written - necessary).abs() > DISAGREES * necessary,
+        (Some(read), Some(written)) if necessary > 0.0 => (read + written - necessary).abs() > TOLERANCE * necessary,
         _ => false,
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use crate::Traffic;
 
     #[test]
-    fn five_per_cent_more_or_less_than_the_algorithm_s_bytes_disagree() {
+    fn counts_more_than_5_percent_off_the_algorithm_disagree() {
         let work = Work { traffic: Traffic { read: 600, written: 400 }, ..Work::default() };
         let counted = |read: f64, written: f64| {
             BTreeMap::from([(DRAM_READ.to_owned(), read), (DRAM_WRITTEN.to_owned(), written)])

@@ -1,4 +1,4 @@
-//! What a device says of itself: the part of a run's header that makes its figures trustworthy later.
+//! The description of a device, kept in the header of every run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::Unit;
 
-/// One device, as every record describes it.
+/// One device as records describe it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
-    /// How the command line names it: `cpu`, `cuda:0`, `sim`.
+    /// Its name on the command line: `cpu`, `cuda:0`, `sim`.
     pub selector: String,
-    /// Stable identity (a GPU's UUID): findings are kept under it.
+    /// Stable identity (a GPU's UUID): the profile stores findings under it.
     pub id: String,
-    /// The maker's name for it.
+    /// The vendor's product name.
     pub name: String,
     /// The backend that drives it: `cpu`, `cuda`, `sim`.
     pub backend: String,
@@ -25,10 +25,10 @@ pub struct DeviceInfo {
     /// Driver or kernel version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Cores or multiprocessors that take part in a measurement.
+    /// Cores or SMs that take part in a measurement.
     #[serde(default)]
     pub multiprocessors: u32,
-    /// Memory of the device, bytes.
+    /// Size of the device's memory, bytes.
     #[serde(default)]
     pub memory_total: u64,
     /// Memory that was free when the run began, bytes.
@@ -40,10 +40,10 @@ pub struct DeviceInfo {
     /// Theoretical peaks with their source.
     #[serde(default)]
     pub peaks: Vec<Peak>,
-    /// What the device and this process may do, each 'yes' or the reason why not.
+    /// What the device and this process can do, each with 'yes' or the reason why not.
     #[serde(default)]
     pub capabilities: Vec<Capability>,
-    /// Figures of the timer and of an empty launch, measured before the run.
+    /// Figures of the timer and an empty launch, measured before the run.
     #[serde(default)]
     pub calibration: Calibration,
     /// Anything else worth keeping (power limit, ECC mode, governor), by name.
@@ -58,7 +58,7 @@ impl DeviceInfo {
         self.caches.iter().map(|cache| cache.bytes).max().unwrap_or(0)
     }
 
-    /// Bytes per operand that a rotation must touch before it may be called cold: max(512 MiB, 5 × last-level cache).
+    /// Bytes per operand that a rotation must touch to count as cold: max(512 MiB, 5 × last-level cache).
     #[must_use]
     pub fn cold_window(&self) -> u64 {
         self.last_level_cache().saturating_mul(5).max(512 << 20)
@@ -76,12 +76,12 @@ impl DeviceInfo {
 pub struct CacheInfo {
     /// `L1`, `L2`, `L3`.
     pub level: String,
-    /// Capacity, bytes: of one instance as the first core sees it. Of a CPU's last level, where several processors share
-    /// an instance, that of all instances that the measuring cores use together.
+    /// Capacity in bytes of one instance, as the first core sees it. For a CPU's last level, where several processors share
+    /// an instance: the sum over all instances that the measuring cores use.
     pub bytes: u64,
-    /// Line length, bytes.
+    /// Cache line length, bytes.
     pub line: u32,
-    /// Logical processors or multiprocessors that share one instance.
+    /// Logical processors or SMs that share one instance.
     pub shared_by: u32,
 }
 
@@ -94,39 +94,39 @@ pub struct Peak {
     pub value: f64,
     /// A base unit.
     pub unit: Unit,
-    /// Where it comes from: a formula or a document.
+    /// Its source: a formula or a document.
     pub source: String,
 }
 
-/// One thing that a device may or may not offer.
+/// A capability that a device may or may not offer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capability {
-    /// The capability, as a noun.
+    /// Its name, as a noun.
     pub name: String,
-    /// Empty where it is there; else the reason why not.
+    /// Why it is unavailable; empty where it is available.
     #[serde(default)]
     pub why_not: String,
-    /// What would bring it; empty where it is there.
+    /// How to make it available; empty where it is.
     #[serde(default, rename = "mend")]
     pub hint: String,
 }
 
 impl Capability {
-    /// One that is there.
+    /// A capability that the device has.
     #[must_use]
-    pub fn there(name: impl Into<String>) -> Self {
+    pub fn available(name: impl Into<String>) -> Self {
         Self { name: name.into(), why_not: String::new(), hint: String::new() }
     }
 
-    /// One that is not there, why not, and what would bring it.
+    /// A capability that the device lacks, why, and how to get it.
     #[must_use]
     pub fn missing(name: impl Into<String>, why_not: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { name: name.into(), why_not: why_not.into(), hint: hint.into() }
     }
 
-    /// Whether it is there.
+    /// Whether the device has it.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn is_available(&self) -> bool {
         self.why_not.is_empty()
     }
 }
@@ -134,11 +134,11 @@ impl Capability {
 /// 'yes', or 'no' and the reason.
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_there() { f.write_str("yes") } else { write!(f, "no: {}", self.why_not) }
+        if self.is_available() { f.write_str("yes") } else { write!(f, "no: {}", self.why_not) }
     }
 }
 
-/// What was measured of the clock before anything else.
+/// Figures of the timer and the clock, measured before anything else.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// Seconds per tick of the raw samples.
@@ -149,7 +149,7 @@ pub struct Calibration {
     pub overhead: f64,
     /// An empty launch, seconds.
     pub empty_launch: f64,
-    /// Core clock at rest from other load, hertz; `None` where it can't be measured.
+    /// Core clock without other load, hertz; `None` where it can't be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong while measuring, as types that say what was asked, why it failed and the way out.
+//! Errors of a measurement, as types that say what was requested, why it failed and what to do about it.
 
 use std::fmt;
 
@@ -11,57 +11,57 @@ use crate::unit::ByteSize;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A capability that this machine does not give: what is missing, why, and what would bring it.
+    /// A capability that this machine lacks.
     #[error("{what}: {why}. {hint}")]
     Unavailable {
         /// The capability, as a noun.
         what: &'static str,
-        /// The reason found on this machine.
+        /// Why this machine lacks it.
         why: String,
-        /// What the user can do about it, as a sentence without its full stop.
+        /// What the user can do about it, as a sentence without the full stop.
         hint: String,
     },
     /// An allocation that the device refused.
-    #[error("out of memory: asked for {} where {} are free", ByteSize(*asked), ByteSize(*free))]
+    #[error("out of memory: {} requested, {} free", ByteSize(*asked), ByteSize(*free))]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
-        /// Bytes that were free at the time.
+        /// Bytes free at the time.
         free: u64,
     },
-    /// The device stopped answering for good; nothing more can be measured on it.
+    /// The device stopped working for good; nothing more can be measured on it.
     #[error("device lost in {call}: {why}")]
     DeviceLost {
         /// The call that reported it.
         call: &'static str,
-        /// The device's own words or code.
+        /// The device's error message or code.
         why: String,
     },
     /// A wait passed its deadline.
     #[error("no answer from {call} within {seconds} s")]
     Hung {
-        /// What was waited for.
+        /// The call that did not return in time.
         call: &'static str,
-        /// How long, in seconds.
+        /// How long it was waited for, seconds.
         seconds: f64,
     },
     /// The user asked to stop.
     #[error("stopped by the user")]
     Stopped,
-    /// A request that can't be measured as stated (a size that overflows, zero bytes).
+    /// A request that can't be measured (a size that overflows, zero bytes).
     #[error("{0}")]
     Invalid(String),
-    /// A probe panicked, or left the device changed; what is wrong.
+    /// A probe panicked or left the device changed; the message.
     #[error("internal error: {0}")]
     Panicked(String),
-    /// The record could not be written: this ends the whole run. Made by sinks alone, so no other error of input and
-    /// output becomes one by itself.
+    /// The record could not be written: this ends the whole run. Only sinks construct it; there is no `From<io::Error>`, so
+    /// other I/O errors don't turn into it by accident.
     #[error("can't write the record: {0}")]
     Sink(#[source] std::io::Error),
 }
 
 impl Fault {
-    /// What kind of fault it is, as records say it.
+    /// The kind of fault, as records name it.
     #[must_use]
     pub fn class(&self) -> FaultClass {
         match self {
@@ -103,9 +103,9 @@ pub enum FaultClass {
     Panicked,
     /// [`Fault::Sink`].
     Sink,
-    /// A kernel's result was wrong; its point is kept with `VERIFY_FAIL`.
+    /// A kernel's result was wrong; its point is kept with the flag `VERIFY_FAIL`.
     Verify,
-    /// Of a later version.
+    /// From a later version.
     #[serde(other)]
     Unknown,
 }

@@ -1,5 +1,4 @@
-//! Flags: why a figure can't be taken at face value. What raises each is in `sample::judge`; nothing is ever discarded
-//! because of one.
+//! Flags: reasons not to take a figure at face value. `sample::judge` raises them. A flagged figure is never discarded.
 
 use std::borrow::Cow;
 
@@ -7,30 +6,30 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 macro_rules! flags {
-    ($($variant:ident $name:literal $impugns:literal $meaning:literal;)*) => {
+    ($($variant:ident $name:literal $casts_doubt:literal $meaning:literal;)*) => {
         /// A reason to doubt or to qualify a figure.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Flag { $(#[doc = $meaning] $variant),* }
 
         impl Flag {
-            /// Every flag, in the order they are shown.
+            /// Every flag, in display order.
             pub const ALL: &[Flag] = &[$(Flag::$variant),*];
 
             /// The name used in records and on screen.
             #[must_use]
             pub const fn name(self) -> &'static str { match self { $(Flag::$variant => $name),* } }
 
-            /// One sentence for a person.
+            /// One sentence for the user.
             #[must_use]
             pub const fn meaning(self) -> &'static str { match self { $(Flag::$variant => $meaning),* } }
 
-            /// True where something other than the thing measured may have moved the figure, so that a difference
-            /// between two runs can't be blamed on it. The others only qualify what was measured.
+            /// True where something else may have changed the figure, so that a difference between two runs need not come
+            /// from the thing measured. The other flags only qualify the figure.
             #[must_use]
-            pub const fn impugns(self) -> bool { match self { $(Flag::$variant => $impugns),* } }
+            pub const fn casts_doubt(self) -> bool { match self { $(Flag::$variant => $casts_doubt),* } }
 
-            /// True where the samples are such that the figure's interval is wide, or wider than it would be without.
+            /// True where the flag explains a wide interval of the figure.
             #[must_use]
             pub const fn widens(self) -> bool {
                 use Flag::{Bimodal, Budget, Correlated, Drift, Outliers, Quantized};
@@ -48,23 +47,23 @@ flags! {
     ClockLow "CLOCK_LOW" true "The clock ran more than 3 % below the one calibrated for this device.";
     Drift "DRIFT" true "The last third of the samples differs from the first by more than 0.5 %.";
     Bimodal "BIMODAL" true "The samples fall into two separate groups; the median stands for one of them.";
-    Outliers "OUTLIERS" false "More than 1 % of the samples lie far outside the others (modified z > 3.5), and part the mean from the median by over 0.5 %.";
-    Correlated "CORRELATED" false "Neighbouring samples resemble each other; the interval, widened for it, is wider than was asked.";
+    Outliers "OUTLIERS" false "More than 1 % of the samples lie far outside the others (modified z > 3.5), and move the mean away from the median by over 0.5 %.";
+    Correlated "CORRELATED" false "Neighbouring samples are correlated; the interval, widened for that, is wider than requested.";
     Quantized "QUANTIZED" false "The timer's step is more than 0.5 % of a sample.";
-    CacheResident "CACHE_RESIDENT" false "A cold figure was asked for, but what it touches fits in a cache.";
+    CacheResident "CACHE_RESIDENT" false "A cold figure was requested, but its data fits in a cache.";
     AbovePeak "ABOVE_PEAK" true "A cold memory figure above 100.5 % of the theoretical peak: something is wrong.";
-    Cotenant "COTENANT" true "Another process used the device meanwhile.";
-    Steal "STEAL" true "The hypervisor gave this machine's processors to someone else meanwhile.";
+    Cotenant "COTENANT" true "Another process used the device during the measurement.";
+    Steal "STEAL" true "The hypervisor gave this machine's processors to someone else during the measurement.";
     CpuQuota "CPU_QUOTA" true "The container's CPU quota stopped the measurement for a while.";
     Preempted "PREEMPTED" true "The operating system interrupted more than one sample in ten.";
     SmtShared "SMT_SHARED" false "Two measuring threads share one core.";
-    Ecc "ECC" true "Memory errors were corrected meanwhile.";
+    Ecc "ECC" true "Memory errors were corrected during the measurement.";
     LinkDegraded "LINK_DEGRADED" true "The link runs narrower or slower than it can.";
     Budget "BUDGET" false "Time or samples ran out before the interval was narrow enough; the interval says how wide it is.";
     VerifyFail "VERIFY_FAIL" true "The kernel's result was wrong; the figure is worthless.";
-    Shrunk "SHRUNK" false "The size asked for did not fit in memory; a smaller one was measured.";
-    Counted "COUNTED" false "Counted in hardware, memory moved over 5 % more or less than the algorithm must.";
-    Unknown "UNKNOWN" true "A flag of a later version of plimsoll.";
+    Shrunk "SHRUNK" false "The requested size did not fit in memory; a smaller one was measured.";
+    Counted "COUNTED" false "By the hardware counters, memory moved over 5 % more or less than the algorithm must.";
+    Unknown "UNKNOWN" true "A flag from a later version of plimsoll.";
 }
 
 /// A set of flags; an array of names in records.
@@ -72,15 +71,15 @@ flags! {
 pub struct Flags(u32);
 
 impl Flags {
-    /// No flag.
+    /// The empty set.
     pub const NONE: Flags = Flags(0);
 
-    /// Adds one.
+    /// Adds a flag.
     pub fn insert(&mut self, flag: Flag) {
         self.0 |= 1 << flag as u32;
     }
 
-    /// Adds one where `condition` holds.
+    /// Adds a flag if `condition` holds.
     pub fn insert_if(&mut self, flag: Flag, condition: bool) {
         if condition {
             self.insert(flag);
@@ -93,31 +92,31 @@ impl Flags {
         self.0 & (1 << flag as u32) != 0
     }
 
-    /// True where none is set.
+    /// True where no flag is set.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those in either set.
+    /// The flags in either set.
     #[must_use]
     pub fn union(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Those that `impugns` holds for.
+    /// The flags that [cast doubt](Flag::casts_doubt) on the figure.
     #[must_use]
-    pub fn impugning(self) -> Flags {
-        self.iter().filter(|flag| flag.impugns()).collect()
+    pub fn doubtful(self) -> Flags {
+        self.iter().filter(|flag| flag.casts_doubt()).collect()
     }
 
-    /// Those that `widens` holds for.
+    /// The flags that [explain a wide interval](Flag::widens).
     #[must_use]
     pub fn widening(self) -> Flags {
         self.iter().filter(|flag| flag.widens()).collect()
     }
 
-    /// In the order they are shown.
+    /// The flags in display order.
     pub fn iter(self) -> impl Iterator<Item = Flag> {
         Flag::ALL.iter().copied().filter(move |flag| self.contains(*flag))
     }
@@ -137,7 +136,7 @@ impl std::fmt::Debug for Flags {
     }
 }
 
-/// Names with a space between; empty where there is none.
+/// The names separated by spaces.
 impl std::fmt::Display for Flags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (i, flag) in self.iter().enumerate() {
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flag_survives_a_record_and_a_later_one_is_kept_as_unknown() {
+    fn flags_round_trip_through_json_and_an_unknown_name_reads_as_unknown() {
         let all: Flags = Flag::ALL.iter().copied().collect();
         let json = serde_json::to_string(&all).unwrap();
         assert_eq!(serde_json::from_str::<Flags>(&json).unwrap(), all);
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_has_room_for_every_flag() {
+    fn every_flag_fits_in_the_bit_set() {
         assert!(Flag::ALL.len() <= 32);
     }
 }

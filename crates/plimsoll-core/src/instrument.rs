@@ -1,75 +1,70 @@
-//! Instruments: a device with its probes behind an object-safe face, so that a command can drive any backend.
+//! Instruments: a device with its probes behind an object-safe trait, so that a command can drive any backend.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 
 use crate::Fault;
 use crate::device::DeviceInfo;
-use crate::probe::{Backend, Case, Depth, EXPRESSIONS, Parts, Probe, ProbeSpec, Request, Session};
+use crate::probe::{Backend, Case, Depth, EXPRESSIONS, Probe, ProbeSpec, Request, Session, SessionParts};
 use crate::record::{FaultRecord, Record, Sink};
 use crate::sample::{Clock, Policy, Sampler};
 
 /// A probe as this device offers it.
 #[derive(Debug)]
 pub struct Listing {
-    /// What it is.
+    /// The probe's specification.
     pub spec: &'static ProbeSpec,
     /// Whether this device can run it.
     pub supported: Result<(), Fault>,
-    /// Whether [`Request::bytes`] means anything to it.
-    pub sized: bool,
-    /// About how many points.
+    /// Approximate number of points.
     pub points: usize,
 }
 
-/// What the probes of one run share.
+/// The state that the probes of one run share.
 pub struct RunContext<'r> {
-    /// What the user asked.
+    /// The user's request.
     pub request: &'r Request,
     /// Where records go.
     pub sink: &'r mut dyn Sink,
-    /// Set when the user asks to stop.
+    /// Set once the user asks to stop.
     pub stop: &'r AtomicBool,
-    /// Place of the device in the run's header.
+    /// Index of the device in the run's header.
     pub device: u32,
-    /// Number of the next series.
+    /// Id of the next series.
     pub next_series: u32,
 }
 
 /// How a probe ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// All of it was measured.
+    /// Everything was measured.
     Complete,
-    /// It ended early; the fault is recorded and the points before it are kept.
+    /// It ended early; the fault is recorded and the points measured before it are kept.
     Faulted(Fault),
 }
 
 /// A device that can be measured.
 pub trait Instrument: Send {
-    /// What the device says of itself.
+    /// The device's description.
     fn info(&self) -> &DeviceInfo;
 
-    /// Its probes in the order they are shown.
+    /// Its probes in display order.
     fn probes(&self, request: &Request) -> Vec<Listing>;
 
     /// Whether hardware counters can be read.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] with the reason and the way out.
+    /// [`Fault::Unavailable`] with the reason and a hint.
     fn counters(&self) -> Result<(), Fault>;
 
     /// Runs one probe and writes its series, points, findings and faults.
     ///
     /// # Errors
-    /// [`Fault::Sink`] where the record can't be written, and [`Fault::Invalid`] where there is no such probe; all other
-    /// faults are recorded and returned in [`Outcome`].
+    /// [`Fault::Sink`] where the record can't be written, [`Fault::Invalid`] where there is no such probe. All other faults
+    /// are recorded and returned in [`Outcome`].
     fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault>;
 
-    /// Checks every kernel of a probe against its oracle.
-    ///
-    /// # Errors
-    /// The device's; wrong results are reported as cases.
+    /// Checks every kernel of a probe against its oracle. Wrong results are not errors but reported as cases.
     fn verify(&mut self, probe: &str, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault>;
 }
 
@@ -82,7 +77,7 @@ pub struct Bench<B: Backend> {
 }
 
 impl<B: Backend> Bench<B> {
-    /// Joins an opened device with its clock and the backend's registry.
+    /// Combines an opened device with its clock and the backend's registry.
     #[must_use]
     pub fn new(device: B::Device, info: DeviceInfo, clock: B::Clock, probes: &'static [&'static dyn Probe<B>]) -> Self {
         let policy: Policy = Request::default().effort.policy();
@@ -90,56 +85,57 @@ impl<B: Backend> Bench<B> {
     }
 
     fn find(&self, probe: &str) -> Result<&'static dyn Probe<B>, Fault> {
-        let found = self.probes.iter().copied().find(|candidate| candidate.spec().name == probe);
-        found.ok_or_else(|| Fault::Invalid(format!("{} has no probe '{probe}'", self.info.selector)))
+        let by_name = self.probes.iter().copied().find(|candidate| candidate.spec().name == probe);
+        by_name.ok_or_else(|| Fault::Invalid(format!("{} has no probe '{probe}'", self.info.selector)))
     }
 
-    /// The opened device, for what a caller prepares before it measures.
+    /// The opened device, for preparations before measuring.
     pub fn device(&mut self) -> &mut B::Device {
         &mut self.device
     }
 
-    /// Whether the device is as it was found, however a probe ended; one that is lost can't be asked.
-    fn settled(&mut self, ended: &Result<(), Fault>) -> Result<(), Fault> {
+    /// Restores the device after a probe, however it ended, unless the device is lost.
+    fn restore(&mut self, ended: &Result<(), Fault>) -> Result<(), Fault> {
         match ended {
             Err(fault) if fault.ends_the_device() => Ok(()),
-            _ => caught(|| B::settled(&mut self.device)),
+            _ => catch_panic(|| B::restore(&mut self.device)),
         }
     }
 
-    /// Runs a probe that is in no registry, because what it measures was asked for as text, say. Writes what
-    /// [`Instrument::measure`] writes.
+    /// Runs a probe that is in no registry, such as one made from expressions on the command line. Writes the same records
+    /// as [`Instrument::measure`].
     ///
     /// # Errors
-    /// [`Fault::Sink`] where the record can't be written; all other faults are recorded and returned in [`Outcome`].
+    /// [`Fault::Sink`] where the record can't be written. All other faults are recorded and returned in [`Outcome`].
     pub fn measure_with(&mut self, probe: &dyn Probe<B>, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {
         let spec = probe.spec();
         let mut policy = run.request.effort.policy();
         policy.trace = run.request.trace;
         self.sampler.set_policy(policy);
         let mut series = Vec::new();
-        let mut ended = caught(|| probe.supports(&self.device).and_then(|()| self.sampler.clock().settle(run.stop)));
+        let mut ended =
+            catch_panic(|| probe.supports(&self.device).and_then(|()| self.sampler.clock().settle(run.stop)));
         if ended.is_ok() {
-            let parts = Parts {
+            let parts = SessionParts {
                 sampler: &mut self.sampler,
                 sink: &mut *run.sink,
                 stop: run.stop,
                 next_series: &mut run.next_series,
             };
             let mut session = Session::new(&mut self.device, run.request, &self.info, run.device, spec, parts);
-            ended = caught(|| probe.run(&mut session));
+            ended = catch_panic(|| probe.run(&mut session));
             series = session.into_series();
         }
-        if let Err(changed) = self.settled(&ended) {
+        if let Err(changed) = self.restore(&ended) {
             if ended.is_err() {
-                run.sink.write(&Record::Fault(FaultRecord::of(run.device, spec.name, &changed)))?;
+                run.sink.write(&Record::Fault(FaultRecord::from_fault(run.device, spec.name, &changed)))?;
             } else {
                 ended = Err(changed);
             }
         }
-        // Findings of what there is, even where the probe ended early.
-        let found = caught(|| Ok((spec.findings)(&self.info, &series)));
-        for mut finding in found.unwrap_or_default() {
+        // Findings from the points there are, even where the probe ended early.
+        let findings = catch_panic(|| Ok((spec.findings)(&self.info, &series)));
+        for mut finding in findings.unwrap_or_default() {
             if !(finding.value.is_finite() && finding.interval.lo.is_finite() && finding.interval.hi.is_finite()) {
                 continue;
             }
@@ -151,7 +147,7 @@ impl<B: Backend> Bench<B> {
             Ok(()) => Ok(Outcome::Complete),
             Err(Fault::Sink(error)) => Err(Fault::Sink(error)),
             Err(fault) => {
-                run.sink.write(&Record::Fault(FaultRecord::of(run.device, spec.name, &fault)))?;
+                run.sink.write(&Record::Fault(FaultRecord::from_fault(run.device, spec.name, &fault)))?;
                 Ok(Outcome::Faulted(fault))
             }
         }
@@ -167,7 +163,6 @@ impl<B: Backend> Instrument for Bench<B> {
         let list = |probe: &&'static dyn Probe<B>| Listing {
             spec: probe.spec(),
             supported: probe.supports(&self.device),
-            sized: probe.sized(),
             points: probe.points(&self.device, request),
         };
         self.probes.iter().map(list).collect()
@@ -186,22 +181,22 @@ impl<B: Backend> Instrument for Bench<B> {
         if let Some(functions) = probe.strip_prefix(EXPRESSIONS) {
             let functions = functions.trim_start_matches(':').split(',').filter(|name| !name.is_empty());
             let functions: Vec<&str> = functions.collect();
-            return caught(|| B::verify_expressions(&mut self.device, &functions, depth, report));
+            return catch_panic(|| B::verify_expressions(&mut self.device, &functions, depth, report));
         }
         let probe = self.find(probe)?;
-        let ended = caught(|| {
+        let ended = catch_panic(|| {
             probe.supports(&self.device)?;
             probe.verify(&mut self.device, depth, report)
         });
-        self.settled(&ended).and(ended)
+        self.restore(&ended).and(ended)
     }
 }
 
-/// Turns a panic into a fault, so that one probe's error leaves the others standing.
-fn caught<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+/// Turns a panic into a fault, so that one probe's bug doesn't stop the others.
+fn catch_panic<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(Fault::Panicked(text.unwrap_or_else(|| "a panic without words".into())))
+        Err(Fault::Panicked(text.unwrap_or_else(|| "a panic without a message".into())))
     })
 }

@@ -1,5 +1,9 @@
-//! Mechanism: units, traffic, statistics, flags, the sampling engine, series, records, and the traits that a backend
-//! implements. No unsafe code, no FFI, no device. What is measured, and what it means, is `plimsoll-probes`'.
+//! The measuring machinery: units, traffic, statistics, flags, the sampling engine, series, records, and the traits that
+//! a backend implements. It has no unsafe code, no FFI and no device. `plimsoll-probes` defines what is measured and what
+//! the results mean.
+//!
+//! A fallible function returns the error of the device, backend, sink or file system that it calls. An `# Errors` section
+//! is written only where there is more to say.
 #![forbid(unsafe_code)]
 
 pub mod counted;

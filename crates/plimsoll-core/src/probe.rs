@@ -1,8 +1,8 @@
 //! Probes: what a backend can measure, and the session that measures it.
 //!
-//! A [`ProbeSpec`] says what a probe is on every backend; a [`Probe`] is one backend's way to run it. Points leave
-//! through [`Session::sweep`], which alone owns rounds, order, the stop signal and the budget. A probe knows nothing of
-//! files, tables or pictures.
+//! A [`ProbeSpec`] describes a probe on every backend; a [`Probe`] is one backend's implementation. Points are written by
+//! [`Session::sweep`], which alone decides rounds, order, stopping and the budget. A probe knows nothing of files, tables
+//! or pictures.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -16,18 +16,20 @@ use crate::series::Series;
 pub use crate::instrument::{Bench, Instrument, Listing, Outcome, RunContext};
 pub use crate::session::{Session, Sweep};
 
-/// What a probe is, whatever runs it.
+/// The description of a probe, the same on every backend.
 #[derive(Debug)]
 pub struct ProbeSpec {
     /// Its name on the command line and in records.
     pub name: &'static str,
-    /// The group it is listed in.
+    /// The group in which it is listed.
     pub group: &'static str,
-    /// One sentence: what a person learns from it.
+    /// One sentence: what the user learns from it.
     pub sentence: &'static str,
-    /// Time budgets in seconds for quick, standard and thorough.
+    /// Time budgets for quick, standard and thorough, seconds.
     pub seconds: [f64; 3],
-    /// What its series show: a pure function.
+    /// Whether it uses [`Request::bytes`]. If not, a user who requests a size gets a warning.
+    pub takes_bytes: bool,
+    /// Derives the findings from its series; a pure function.
     pub findings: fn(&DeviceInfo, &[Series]) -> Vec<Finding>,
 }
 
@@ -44,61 +46,57 @@ impl ProbeSpec {
     }
 }
 
-/// What the user asked of a run.
+/// The user's request for a run.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// How hard to try.
+    /// How much effort to spend.
     pub effort: Effort,
-    /// Size to use instead of a probe's own (array size of `stream`, largest footprint of sweeps), bytes.
+    /// Size to use instead of a probe's default (array size of `stream`, largest footprint of sweeps), bytes.
     pub bytes: Option<u64>,
     /// Seed of all random data and orders.
     pub seed: u64,
-    /// Record from call 0, one launch per sample.
+    /// Record from the first call on, one launch per sample.
     pub trace: bool,
-    /// Hardware counters beside the times, where they can be read: a launch or a rotation more for each point, untimed.
+    /// Read hardware counters as well, where possible: one more untimed launch or rotation per point.
     pub counters: bool,
 }
 
-/// A family of devices: what a probe is written against.
+/// A family of devices that probes are written for.
 pub trait Backend: 'static {
     /// An opened device.
     type Device: Send;
     /// Its clock.
     type Clock: Clock;
-    /// What a device may lack that some probes need.
+    /// A capability that some probes need and a device may lack.
     type Need: Copy + 'static;
-    /// How records name the backend.
+    /// The backend's name in records.
     const NAME: &'static str;
 
     /// Whether a device has what every probe needs.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] with the reason and the way out.
-    fn ready(_device: &Self::Device) -> Result<(), Fault> {
+    /// [`Fault::Unavailable`] with the reason and a hint.
+    fn check_ready(_device: &Self::Device) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Whether a device has this.
+    /// Whether a device has this capability.
     ///
     /// # Errors
-    /// Those of [`Backend::ready`].
+    /// [`Fault::Unavailable`] with the reason and a hint.
     fn has(device: &Self::Device, need: Self::Need) -> Result<(), Fault>;
 
     /// Whether hardware counters can be read on this device.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] with the reason and the way out.
+    /// [`Fault::Unavailable`] with the reason and a hint.
     fn counters(_device: &Self::Device) -> Result<(), Fault> {
-        let why = format!("this version of plimsoll reads none on {}", Self::NAME);
-        Err(Fault::Unavailable {
-            what: "hardware counters",
-            why,
-            hint: "The times are measured without them".to_owned(),
-        })
+        let why = format!("this version of plimsoll can't read them on {}", Self::NAME);
+        Err(Fault::Unavailable { what: "hardware counters", why, hint: "Times are measured without them".to_owned() })
     }
 
-    /// What one launch does as hardware counts it: figures by the names of [`crate::counted`], in base units. Empty where
-    /// the workload has nothing to count.
+    /// Counts one launch with the hardware counters: figures by the names of [`crate::counted`], in base units. Empty
+    /// where the workload has nothing to count.
     ///
     /// # Errors
     /// Those of [`Backend::counters`] and of the workload.
@@ -106,95 +104,84 @@ pub trait Backend: 'static {
         Self::counters(device).map(|()| BTreeMap::new())
     }
 
-    /// Whether the device is as it was found, once a probe has ended, however it did; what isn't is put back.
+    /// Restores the device's state after a probe has ended, however it ended.
     ///
     /// # Errors
-    /// [`Fault::Panicked`] with what a probe left changed; the device's.
-    fn settled(_device: &mut Self::Device) -> Result<(), Fault> {
+    /// [`Fault::Panicked`] with what the probe left changed.
+    fn restore(_device: &mut Self::Device) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Holds the expressions that this backend runs to the oracle; of `functions` alone, where any are named, how exact they
-    /// are.
+    /// Checks the backend's expressions against the oracle. Where `functions` are named, measures the accuracy of only
+    /// these. Wrong results go to `report`.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where it runs none; the device's. Wrong results are reported through `report`.
+    /// [`Fault::Unavailable`] where the backend doesn't run expressions.
     fn verify_expressions(
         _device: &mut Self::Device,
         _functions: &[&str],
         _depth: Depth,
         _report: &mut dyn FnMut(Case),
     ) -> Result<(), Fault> {
-        let why = format!("{} runs none", Self::NAME);
+        let why = format!("{} doesn't run them", Self::NAME);
         Err(Fault::Unavailable { what: "expressions", why, hint: "Use another device".to_owned() })
     }
 }
 
-/// What `verify` calls the expressions that a backend runs: no probe, so it is in no registry. Behind a colon, functions may be
-/// named: `elementwise:exp,log` is how exact these are.
+/// The name by which `verify` checks a backend's expressions; not a probe, so in no registry. Functions may follow a colon:
+/// `elementwise:exp,log` checks the accuracy of these.
 pub const EXPRESSIONS: &str = "elementwise";
 
-/// How [`Case::kernel`] begins where the case says how exact a function is; [`Case::on`] then has the figure.
+/// Prefix of [`Case::kernel`] where the case reports a function's accuracy; [`Case::on`] then holds the figure.
 pub const ACCURACY: &str = "accuracy of ";
 
-/// One backend's way to run a probe.
+/// One backend's implementation of a probe.
 pub trait Probe<B: Backend>: Sync {
-    /// The same static for every backend, so that names, axes and units can't drift.
+    /// The same static for every backend, so that names, axes and units can't diverge.
     fn spec(&self) -> &'static ProbeSpec;
 
-    /// What it needs of a device beyond what every probe does.
+    /// The capabilities it needs beyond what every probe needs.
     fn needs(&self) -> &'static [B::Need] {
         &[]
     }
 
-    /// What it needs besides, of which nothing else speaks.
+    /// Checks requirements that [`Probe::needs`] can't express.
     ///
     /// # Errors
-    /// Those of [`Probe::supports`].
-    fn allowed(&self, _device: &B::Device) -> Result<(), Fault> {
+    /// [`Fault::Unavailable`] with the reason and a hint.
+    fn check_device(&self, _device: &B::Device) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Whether this device can run it: it has all that is needed.
+    /// Whether this device can run it.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] with the reason and the way out.
+    /// [`Fault::Unavailable`] with the reason and a hint.
     fn supports(&self, device: &B::Device) -> Result<(), Fault> {
-        B::ready(device)?;
+        B::check_ready(device)?;
         self.needs().iter().try_for_each(|need| B::has(device, *need))?;
-        self.allowed(device)
+        self.check_device(device)
     }
 
-    /// Whether [`Request::bytes`] means anything to it. Where not, the user who asks for a size must be told.
-    fn sized(&self) -> bool {
-        true
-    }
-
-    /// About how many points it measures (adaptive probes can't say exactly).
+    /// Approximate number of points (adaptive probes can't know it exactly).
     fn points(&self, device: &B::Device, request: &Request) -> usize;
 
-    /// Measures. Points leave through the session as they are known; an error ends the probe and loses none.
-    ///
-    /// # Errors
-    /// What ended it early.
+    /// Measures. The session writes each point as soon as it is measured, so an error ends the probe but loses no point.
     fn run(&self, session: &mut Session<'_, B>) -> Result<(), Fault>;
 
-    /// Runs every kernel of the probe once at awkward sizes against a naive oracle.
-    ///
-    /// # Errors
-    /// The device's; wrong results are reported through `report`.
+    /// Runs every kernel of the probe at awkward sizes and checks it against a naive oracle. Wrong results go to `report`.
     fn verify(&self, device: &mut B::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault>;
 }
 
 /// How many sizes `verify` tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// The awkward small ones.
+    /// Small awkward sizes.
     Small,
-    /// And a large one.
+    /// Also a large size.
     #[default]
     Usual,
-    /// And every size up to some thousand.
+    /// Also every size up to some thousand.
     Exhaustive,
 }
 
@@ -203,14 +190,14 @@ pub enum Depth {
 pub struct Case {
     /// The kernel and its variant: `triad avx512 non-temporal`.
     pub kernel: String,
-    /// What it ran on: `n = 1025`.
+    /// The input: `n = 1025`.
     pub on: String,
-    /// Empty where the result was right; else what differed.
+    /// The difference; empty where the result was right.
     pub wrong: String,
 }
 
-/// What a session needs beside the device.
-pub(crate) struct Parts<'s, C: Clock> {
+/// What a session borrows besides the device.
+pub(crate) struct SessionParts<'s, C: Clock> {
     pub sampler: &'s mut Sampler<C>,
     pub sink: &'s mut dyn crate::record::Sink,
     pub stop: &'s AtomicBool,

@@ -1,29 +1,29 @@
-//! The session: measures the points of one probe on one device and writes each as it is known.
+//! The session: measures the points of one probe on one device and writes each immediately.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::counted;
 use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
-use crate::probe::{Backend, Parts, ProbeSpec, Request};
+use crate::probe::{Backend, ProbeSpec, Request, SessionParts};
 use crate::record::{FaultRecord, Progress, Record};
-use crate::sample::{CachePolicy, Check, Clock, Context, Ended, Policy, Workload, judge, narrow_enough};
+use crate::sample::{CachePolicy, Check, Clock, Context, Ended, Policy, Workload, is_narrow_enough, judge};
 use crate::series::{Point, Series, SeriesSpec, SweptSeries, Value};
 use crate::{Fault, FaultClass};
 
-/// By which name a point says how many elements of its check couldn't be judged.
+/// The metric name for the number of elements that a point's check couldn't judge.
 const UNJUDGED: &str = "unjudged";
 
-/// A sweep to be measured: a series, its points, and how much of the probe's time it may take.
+/// A sweep to measure: a series, its points, and its share of the probe's time.
 #[derive(Clone, Debug)]
 pub struct Sweep<'p, P, S = SeriesSpec> {
-    /// What the series is, with typed or with positional coordinates; the session fills in `id`, `device`, `probe` and `trace`.
+    /// The series, with typed or positional coordinates; the session fills in `id`, `device`, `probe` and `trace`.
     pub series: S,
-    /// What is measured, in order.
+    /// The points, in order.
     pub points: &'p [P],
-    /// Share of the probe's whole budget, 0…1; what an earlier sweep left over comes on top.
+    /// Share of the probe's whole budget, 0…1; time that earlier sweeps left over is added.
     pub share: f64,
-    /// Flags that all points carry beside those that are judged (`SHRUNK`).
+    /// Flags of all points in addition to the judged ones (`SHRUNK`).
     pub flags: Flags,
 }
 
@@ -31,21 +31,21 @@ pub struct Sweep<'p, P, S = SeriesSpec> {
 pub struct Session<'s, B: Backend> {
     /// The device.
     pub device: &'s mut B::Device,
-    /// What the user asked.
+    /// The user's request.
     pub request: &'s Request,
     info: &'s DeviceInfo,
     device_index: u32,
     spec: &'static ProbeSpec,
-    parts: Parts<'s, B::Clock>,
+    parts: SessionParts<'s, B::Clock>,
     started: f64,
     budget: f64,
     promised: f64,
     measured: usize,
     idle_since: f64,
-    /// Whether every point is counted as well.
+    /// Whether hardware counters are read for every point.
     counting: bool,
     series: Vec<Series>,
-    /// The sweep at work, so that even a panic in it loses no point.
+    /// The current sweep, kept here so that even a panic in it loses no point.
     open: Option<(SeriesSpec, Vec<Point>)>,
 }
 
@@ -56,7 +56,7 @@ impl<'s, B: Backend> Session<'s, B> {
         info: &'s DeviceInfo,
         device_index: u32,
         spec: &'static ProbeSpec,
-        parts: Parts<'s, B::Clock>,
+        parts: SessionParts<'s, B::Clock>,
     ) -> Self {
         let started = parts.sampler.clock().now();
         let budget = spec.budget(request.effort);
@@ -79,13 +79,13 @@ impl<'s, B: Backend> Session<'s, B> {
         }
     }
 
-    /// What the device says of itself.
+    /// The device's description.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         self.info
     }
 
-    /// The policy in force.
+    /// The current policy.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.parts.sampler.policy()
@@ -96,33 +96,27 @@ impl<'s, B: Backend> Session<'s, B> {
         self.parts.sampler.clock()
     }
 
-    /// True once the user asked to stop: long set-up work should look.
+    /// True once the user asked to stop. Long set-up work should poll it.
     #[must_use]
-    pub fn stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.parts.stop.load(Ordering::Relaxed)
     }
 
-    /// The signal that [`Session::stopped`] looks at, for set-up work within a sweep.
+    /// The signal that [`Session::is_stopped`] reads, for set-up work within a sweep.
     #[must_use]
     pub fn stop_signal(&self) -> &'s AtomicBool {
         self.parts.stop
     }
 
-    /// Tells of something that the probe found wrong when it looked at its points together, and goes on.
-    ///
-    /// # Errors
-    /// The record's.
-    pub fn doubt(&mut self, what: String) -> Result<(), Fault> {
+    /// Records a contradiction that the probe found between its points, and continues.
+    pub fn report_mismatch(&mut self, what: String) -> Result<(), Fault> {
         let fault = FaultRecord::new(self.device_index, self.spec.name, FaultClass::Verify, what);
         self.parts.sink.write(&Record::Fault(fault))
     }
 
-    /// Tells of something that this device doesn't give to the probe, which goes on without it.
-    ///
-    /// # Errors
-    /// The record's.
-    pub fn tell(&mut self, fault: &Fault) -> Result<(), Fault> {
-        self.parts.sink.write(&Record::Fault(FaultRecord::of(self.device_index, self.spec.name, fault)))
+    /// Records a fault that the probe continues without, such as a capability that the device lacks.
+    pub fn report_fault(&mut self, fault: &Fault) -> Result<(), Fault> {
+        self.parts.sink.write(&Record::Fault(FaultRecord::from_fault(self.device_index, self.spec.name, fault)))
     }
 
     /// The series measured so far.
@@ -132,27 +126,27 @@ impl<'s, B: Backend> Session<'s, B> {
     }
 
     pub(crate) fn into_series(mut self) -> Vec<Series> {
-        self.close();
+        self.close_sweep();
         self.series
     }
 
-    /// Joins the points of the sweep at work.
-    fn close(&mut self) {
+    /// Turns the points of the current sweep into a series.
+    fn close_sweep(&mut self) {
         self.series.extend(self.open.take().map(|(spec, points)| Series::new(spec, points)));
     }
 
-    /// Measures every point in every round, interleaved, and returns the series with all that was derived.
+    /// Measures every point in every round, interleaved, and returns the series with all derived figures.
     ///
-    /// `at` gives a point's coordinates, `setup` its workload; `setup` is called once per point and round. A point that
-    /// needs more memory than there is leaves a fault record and the others go on.
+    /// `at` returns a point's coordinates, `setup` its workload; `setup` is called once per point and round. A point that
+    /// needs more memory than is free leaves a fault record, and the others are measured.
     ///
     /// # Errors
-    /// What ended the sweep early; its points so far are written and kept in [`Session::series`]. [`Fault::Panicked`] before
-    /// anything is measured where a point of a positional series has more or fewer coordinates than there are axes.
+    /// Whatever ended the sweep early; its points so far are written and kept in [`Session::series`]. [`Fault::Panicked`]
+    /// before anything is measured where a point of a positional series has more or fewer coordinates than axes.
     pub fn sweep<P, S: SweptSeries, W: Workload>(
         &mut self,
         sweep: Sweep<'_, P, S>,
-        at: impl Fn(&P) -> S::At,
+        at: impl Fn(&P) -> S::Coordinates,
         setup: impl FnMut(&mut B::Device, &P) -> Result<W, Fault>,
     ) -> Result<&Series, Fault> {
         let Sweep { series, points, share, flags } = sweep;
@@ -190,19 +184,19 @@ impl<'s, B: Backend> Session<'s, B> {
         'rounds: for round in 0..rounds {
             for (point, too_large) in sweep.points.iter().zip(&mut too_large) {
                 let now = self.parts.sampler.clock().now();
-                // Counting moves the start.
+                // Recomputed for each point, because counting moves the start.
                 let end = self.started + self.promised;
                 let seconds = ((end - now) / left as f64).max(0.0);
                 left -= 1;
                 if *too_large {
                     continue;
                 }
-                match self.visit(&sweep, round, at(point), seconds, |device| setup(device, point)) {
+                match self.measure_point(&sweep, round, at(point), seconds, |device| setup(device, point)) {
                     Ok(()) => {}
                     Err(fault @ Fault::OutOfMemory { .. }) => {
                         *too_large = true;
-                        let fault = FaultRecord::of(self.device_index, self.spec.name, &fault);
-                        self.parts.sink.write(&Record::Fault(fault.at(sweep.series.id, at(point))))?;
+                        let fault = FaultRecord::from_fault(self.device_index, self.spec.name, &fault);
+                        self.parts.sink.write(&Record::Fault(fault.at_point(sweep.series.id, at(point))))?;
                     }
                     Err(fault) => {
                         outcome = Err(fault);
@@ -212,12 +206,12 @@ impl<'s, B: Backend> Session<'s, B> {
             }
         }
         self.parts.sampler.set_policy(policy);
-        self.close();
+        self.close_sweep();
         outcome.map(|()| &self.series[self.series.len() - 1])
     }
 
-    /// Measures one point in one round and writes it, whatever ended it.
-    fn visit<P, W: Workload>(
+    /// Measures one point in one round and writes it, however it ended.
+    fn measure_point<P, W: Workload>(
         &mut self,
         sweep: &Sweep<'_, P>,
         round: u32,
@@ -225,7 +219,7 @@ impl<'s, B: Backend> Session<'s, B> {
         seconds: f64,
         setup: impl FnOnce(&mut B::Device) -> Result<W, Fault>,
     ) -> Result<(), Fault> {
-        if self.stopped() {
+        if self.is_stopped() {
             return Err(Fault::Stopped);
         }
         let mut workload = setup(self.device)?;
@@ -233,17 +227,18 @@ impl<'s, B: Backend> Session<'s, B> {
         let clock = self.parts.sampler.clock();
         let idle = clock.now() - self.idle_since;
         clock.resume(idle, self.parts.stop)?;
-        let Policy { trace, half_width: asked, .. } = self.parts.sampler.policy();
+        let Policy { trace, half_width, .. } = self.parts.sampler.policy();
         let mut measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
         let work = workload.work();
         let (cache, precision) = (sweep.series.cache, sweep.series.precision);
-        let context = Context { device: self.info, cache, resolution: measured.resolution, asked, precision };
+        let context = Context { device: self.info, cache, resolution: measured.resolution, half_width, precision };
         let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
-        // What turned counted cycles into time turns them back; whether the clock was low, the telemetry's has told.
+        // Figures in cycles must use the clock that turned counted cycles into time. The telemetry's clock was needed only
+        // by `judge` above, for CLOCK_LOW.
         measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);
         let cut = matches!(measured.ended, Ended::Budget) && !trace;
-        flags.insert_if(Flag::Budget, cut && !narrow_enough(measured.seconds, asked));
-        let [unjudged, looked_at] = if measured.check.is_some() { workload.unjudged() } else { [0, 0] };
+        flags.insert_if(Flag::Budget, cut && !is_narrow_enough(measured.seconds, half_width));
+        let [unjudged, checked] = if measured.check.is_some() { workload.unjudged() } else { [0, 0] };
         let wrong = match measured.check {
             Some(Check::Failed(what)) => Some(what),
             _ => None,
@@ -252,20 +247,17 @@ impl<'s, B: Backend> Session<'s, B> {
         let mut point = Point {
             series: sweep.series.id,
             round,
-            at,
             k: measured.k,
             tick: measured.tick,
-            work,
-            samples: measured.ticks.to_vec(),
             evidence: measured.evidence,
             flags,
-            extra: Default::default(),
+            ..Point::new(at, work, measured.ticks.to_vec())
         };
         let mut ended = measured.ended;
         self.idle_since = self.parts.sampler.clock().now();
-        // One round is enough: counts hardly differ from round to round.
+        // One round is enough: counts hardly differ between rounds.
         if self.counting && round == 0 && matches!(ended, Ended::Converged | Ended::Budget) {
-            match self.count(&mut workload, cache, &mut point) {
+            match self.read_counters(&mut workload, cache, &mut point) {
                 Ok(()) => {}
                 Err(fault) => ended = Ended::Fault(fault),
             }
@@ -277,9 +269,9 @@ impl<'s, B: Backend> Session<'s, B> {
         }
         let record = Record::Point(point);
         let written = self.parts.sink.write(&record);
-        let Record::Point(point) = record else { unreachable!("made a few lines above") };
+        let Record::Point(point) = record else { unreachable!("constructed a few lines above") };
         let at = point.at.clone();
-        // Kept before anything is refused, so that the findings miss no point that the record may hold.
+        // Kept before any write error is returned, so that the findings miss no point that the record may hold.
         if let Some((_, points)) = &mut self.open {
             points.push(point);
         }
@@ -288,12 +280,12 @@ impl<'s, B: Backend> Session<'s, B> {
         written?;
         if let Some(what) = wrong {
             let fault = FaultRecord::new(self.device_index, self.spec.name, FaultClass::Verify, what);
-            self.parts.sink.write(&Record::Fault(fault.at(sweep.series.id, at)))?;
+            self.parts.sink.write(&Record::Fault(fault.at_point(sweep.series.id, at)))?;
         }
-        if unjudged > 0 && unjudged == looked_at {
-            let why = format!("all {unjudged} elements looked at depend on rounding errors that are allowed");
-            let hint = "see whether an expression without its steps passes".to_owned();
-            self.tell(&Fault::Unavailable { what: "a check of the results", why, hint })?;
+        if unjudged > 0 && unjudged == checked {
+            let why = format!("all {unjudged} checked elements depend on permitted rounding errors");
+            let hint = "check whether the expression passes without its discontinuous functions".to_owned();
+            self.report_fault(&Fault::Unavailable { what: "a check of the results", why, hint })?;
         }
         match ended {
             Ended::Fault(fault) => Err(fault),
@@ -302,22 +294,27 @@ impl<'s, B: Backend> Session<'s, B> {
         }
     }
 
-    /// Counts what a launch of the point does. A failure that leaves the device whole is told once and ends the counting.
-    fn count(&mut self, workload: &mut dyn Workload, cache: CachePolicy, point: &mut Point) -> Result<(), Fault> {
+    /// Counts one launch of the point. A failure after which the device still works is recorded once and ends the counting.
+    fn read_counters(
+        &mut self,
+        workload: &mut dyn Workload,
+        cache: CachePolicy,
+        point: &mut Point,
+    ) -> Result<(), Fault> {
         let begin = self.parts.sampler.clock().now();
         match B::count(self.device, workload) {
             Ok(counted) => point.extra.extend(counted),
             Err(fault) if fault.ends_the_device() => return Err(fault),
             Err(fault) => {
                 self.counting = false;
-                let fault = FaultRecord::of(self.device_index, self.spec.name, &fault);
-                self.parts.sink.write(&Record::Fault(fault.at(point.series, point.at.clone())))?;
+                let fault = FaultRecord::from_fault(self.device_index, self.spec.name, &fault);
+                self.parts.sink.write(&Record::Fault(fault.at_point(point.series, point.at.clone())))?;
             }
         }
         let cold = matches!(cache, CachePolicy::ColdRotate | CachePolicy::Stream);
         let cold = cold && point.work.window >= self.info.cold_window();
         point.flags.insert_if(Flag::Counted, cold && counted::disagrees(&point.extra, &point.work));
-        // What counting takes is no part of the probe's budget.
+        // Counting does not use up the probe's budget.
         self.started += self.parts.sampler.clock().now() - begin;
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The bytes that a launch must move, counted from the algorithm alone: each input once, each output once. What the
-//! memory really moved (write-allocate reads, evictions, metadata) is evidence that a backend reports beside it.
+//! The bytes that a launch must move, by the algorithm alone: each input once, each output once. A backend separately
+//! reports as evidence what the memory really moved (write-allocate reads, evictions, metadata).
 
 use std::ops::Add;
 
@@ -17,7 +17,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Nothing moves.
+    /// No traffic.
     pub const NONE: Self = Self::new(0, 0);
 
     /// Traffic of `read` and `written` bytes.
@@ -26,13 +26,13 @@ impl Traffic {
         Self { read, written }
     }
 
-    /// Bytes read plus bytes written, saturating at `u64::MAX` (no memory is so large).
+    /// Bytes read plus bytes written, saturating at `u64::MAX` (no memory is that large).
     #[must_use]
     pub const fn total(self) -> u64 {
         self.read.saturating_add(self.written)
     }
 
-    /// The traffic of `times` such launches, or `None` where a count overflows.
+    /// The traffic of `times` launches, or `None` where a count overflows.
     #[must_use]
     pub const fn checked_mul(self, times: u64) -> Option<Self> {
         match (self.read.checked_mul(times), self.written.checked_mul(times)) {
@@ -51,7 +51,7 @@ impl Traffic {
     }
 
     /// The read:write mix in lowest terms: `(1, 1)` for a copy, `(2, 1)` for a triad, `(0, 1)` for a fill. Ceilings are
-    /// compared at the same mix, because memory pays to turn from reading to writing. `(0, 0)` where nothing moves.
+    /// compared at the same mix, because switching between reads and writes costs memory time. `(0, 0)` where nothing moves.
     #[must_use]
     pub const fn mix(self) -> (u64, u64) {
         match greatest_common_divisor(self.read, self.written) {
@@ -68,15 +68,14 @@ impl Traffic {
         (total > 0.0).then(|| self.read as f64 / total)
     }
 
-    /// Bytes per second, reads plus writes, of one launch that takes `seconds`. Infinite or NaN for a time of zero, as
-    /// the division gives it.
+    /// Bytes per second, reads plus writes, of one launch that takes `seconds`. Infinite or NaN for a time of zero.
     #[must_use]
     pub fn bandwidth(self, seconds: f64) -> f64 {
         (self.read as f64 + self.written as f64) / seconds
     }
 }
 
-/// Saturating, like [`Traffic::total`]; [`Traffic::checked_add`] tells of an overflow.
+/// Saturating, like [`Traffic::total`]; [`Traffic::checked_add`] reports overflow.
 impl Add for Traffic {
     type Output = Self;
 
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_saturate_and_checked_forms_tell_of_overflow() {
+    fn sums_saturate_and_checked_forms_detect_overflow() {
         let huge = Traffic::new(u64::MAX, 1);
         assert_eq!(huge.total(), u64::MAX);
         assert_eq!((huge + huge).read, u64::MAX);
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_read_fraction() {
+    fn no_traffic_has_no_read_fraction() {
         assert_eq!(Traffic::NONE.read_fraction(), None);
         assert_eq!(Traffic::new(3, 1).read_fraction(), Some(0.75));
     }

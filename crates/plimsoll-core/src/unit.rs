@@ -1,8 +1,8 @@
-//! What a number is in, and how it is printed. A record holds SI base units and plain counts only; this file turns them
-//! into words for people, and [`quantity`] reads the sizes, ranges, clocks and bandwidths that people type.
+//! Units and how values are printed in them. A record holds only SI base units and plain counts; this file formats them for
+//! people, and [`quantity`] parses the sizes, ranges, clocks, bandwidths and times that people type.
 //!
 //! Sizes are printed in IEC steps (8 MiB), rates and times in SI steps (4.26 TB/s), and the two never mix: 1 GB/s is
-//! 10⁹ bytes in a second, as memory vendors count. Colours, tables and axes are the report's.
+//! 10⁹ bytes per second, as memory vendors count.
 
 mod number;
 pub mod quantity;
@@ -16,8 +16,8 @@ pub use quantity::{Bandwidth, ByteRange, ByteSize, Frequency, ParseQuantityError
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What a number in a record is in: an SI base unit, a quotient of them, or a plain count. It is written in JSON as its
-/// symbol (`"B/s"`).
+/// The unit of a number in a record: an SI base unit, a quotient of them, or a plain count. Its JSON form is its symbol
+/// (`"B/s"`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 #[non_exhaustive]
@@ -32,7 +32,7 @@ pub enum Unit {
     BytePerCycle,
     /// `Hz`: cycles per second.
     Hertz,
-    /// `cycle`: clock cycles of the core or multiprocessor.
+    /// `cycle`: clock cycles of the core or SM.
     Cycle,
     /// `cycle/op`: cycles per operation (reciprocal throughput).
     CyclePerOp,
@@ -56,13 +56,13 @@ pub enum Unit {
     JoulePerFlop,
     /// `°C`: degrees Celsius.
     Celsius,
-    /// `%`: hundredths; 85 is written as 85, not 0.85.
+    /// `%`: per cent; 85 % is stored as 85, not 0.85.
     Percent,
     /// `1`: a number without a dimension.
     One,
     /// `thread`: a count of threads.
     Thread,
-    /// `core`: a count of cores or multiprocessors.
+    /// `core`: a count of cores or SMs.
     Core,
     /// `element`: a count of array elements.
     Element,
@@ -72,21 +72,21 @@ pub enum Unit {
     Instruction,
     /// `launch`: a count of kernel launches.
     Launch,
-    /// A symbol that this version doesn't know; kept as it was read. Make it through [`Unit::from`], never directly: a
-    /// known symbol in here would differ from its own variant.
+    /// A symbol that this version doesn't know, kept as it was read. Construct it through [`Unit::from`], never directly: a
+    /// known symbol in here would not equal its own variant.
     Other(String),
 }
 
-/// How the numbers of a unit are stepped.
+/// How the numbers of a unit are scaled.
 #[derive(Clone, Copy, PartialEq)]
 enum Steps {
     /// Powers of 1024.
     Iec,
-    /// Powers of 1000, from the first exponent of ten to the last.
+    /// Powers of 1000, from the first to the last exponent of ten.
     Si(i32, i32),
-    /// None; the label follows the number as it is.
+    /// No scaling.
     Plain,
-    /// None, and whole numbers are printed in full.
+    /// No scaling, and whole numbers are printed in full.
     Count,
 }
 
@@ -95,7 +95,7 @@ const IEC: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const SI: [&str; 12] = ["f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E"];
 
 impl Unit {
-    /// Every unit that this version knows, in the order of their declaration.
+    /// Every unit that this version knows, in order of declaration.
     pub const KNOWN: &[Self] = &[
         Self::Byte,
         Self::Second,
@@ -124,7 +124,7 @@ impl Unit {
         Self::Launch,
     ];
 
-    /// The symbol as records write it.
+    /// The symbol in records.
     #[must_use]
     pub fn symbol(&self) -> &str {
         match self {
@@ -157,13 +157,13 @@ impl Unit {
         }
     }
 
-    /// False for a symbol that only a later version understands.
+    /// False for a symbol that only a later version knows.
     #[must_use]
     pub fn is_known(&self) -> bool {
         !matches!(self, Self::Other(_))
     }
 
-    /// True where a larger value is a better machine, `None` where the unit alone doesn't say.
+    /// True where a larger value means a better machine; `None` where that doesn't follow from the unit alone.
     #[must_use]
     pub fn larger_is_better(&self) -> Option<bool> {
         match self {
@@ -181,7 +181,7 @@ impl Unit {
         }
     }
 
-    /// `value` for people, with three significant digits (four for clocks): `4.26 TB/s`, `8 MiB`, `2.37 µs`,
+    /// Formats `value` with three significant digits (four for clocks): `4.26 TB/s`, `8 MiB`, `2.37 µs`,
     /// `1.512 GHz`, `4.02 cycles`. Zero, negative, tiny, huge and non-finite values are printed too.
     #[must_use]
     pub fn format(&self, value: f64) -> String {
@@ -190,8 +190,8 @@ impl Unit {
         join(&text, &self.plural(&label, &text))
     }
 
-    /// `value` with its interval in the same scaled unit: `232 KiB ± 12` where both sides round alike, else
-    /// `2.37 µs [2.35, 2.41]`. As many decimals as the interval's width makes meaningful.
+    /// Formats `value` with its interval in the same scaled unit: `232 KiB ± 12` where both sides round to the same number,
+    /// else `2.37 µs [2.35, 2.41]`. The interval's width determines the number of decimals.
     #[must_use]
     pub fn format_with_interval(&self, value: f64, interval: [f64; 2]) -> String {
         let [lo, hi] = interval;
@@ -199,11 +199,11 @@ impl Unit {
             return format!("{} [{lo}, {hi}]", self.format(value));
         }
         let (factor, label) = self.scale_for(value);
-        let whole = value;
+        let unscaled = value;
         let (value, lo, hi) = (value / factor, lo / factor, hi / factor);
-        // An end that is out of all proportion has no number in the value's scale.
+        // An end far larger than the value may overflow in the value's scale.
         if !(lo.is_finite() && hi.is_finite()) {
-            return format!("{} [{}, {}]", self.format(whole), self.format(interval[0]), self.format(interval[1]));
+            return format!("{} [{}, {}]", self.format(unscaled), self.format(interval[0]), self.format(interval[1]));
         }
         let decimals = number::decimals_for_interval(value, (hi - lo).abs() / 2.0, self.digits());
         let text = number::fixed(value, decimals);
@@ -218,15 +218,15 @@ impl Unit {
         }
     }
 
-    /// One scale for a whole axis or table column whose largest magnitude is `max`: the factor by which to **divide**
-    /// values in this unit, and the label of the quotient (`(1e12, "TB/s")`; the label of `1` is empty).
+    /// One scale for a whole axis or table column whose largest magnitude is `max`: the factor to **divide** values by, and
+    /// the label of the quotient (`(1e12, "TB/s")`; the label of [`Unit::One`] is empty).
     #[must_use]
     pub fn scale_for(&self, max: f64) -> (f64, String) {
         let max = max.abs();
         match self.steps() {
             Steps::Iec => {
                 let step = number::step(max, 1024.0, 0, IEC.len() as i32 - 1);
-                // `step` lies within the table because it was clamped to it.
+                // `step` was clamped to the table.
                 (1024f64.powi(step), IEC[step as usize].to_owned())
             }
             Steps::Si(first, last) => {
@@ -254,7 +254,7 @@ impl Unit {
         }
     }
 
-    /// Significant digits: clocks are set in steps of 15 MHz or less, so three digits would hide a step.
+    /// Significant digits. Clocks are set in steps of 15 MHz or less, so three digits would hide a step.
     fn digits(&self) -> i32 {
         if *self == Self::Hertz { 4 } else { 3 }
     }
@@ -263,7 +263,7 @@ impl Unit {
         matches!(self.steps(), Steps::Iec | Steps::Count)
     }
 
-    /// Words take a plural, symbols don't.
+    /// Labels that are words take a plural, symbols don't.
     fn plural<'a>(&self, label: &'a str, text: &str) -> Cow<'a, str> {
         let is_word = *self == Self::Cycle || self.steps() == Steps::Count;
         if is_word && text != "1" { Cow::Owned(format!("{label}s")) } else { Cow::Borrowed(label) }
@@ -303,7 +303,7 @@ impl From<Unit> for String {
 }
 
 impl FromStr for Unit {
-    /// Unknown symbols are kept, so reading one can't fail.
+    /// Unknown symbols are kept, so parsing can't fail.
     type Err = Infallible;
 
     fn from_str(symbol: &str) -> Result<Self, Infallible> {

@@ -1,4 +1,4 @@
-//! The sampler's decisions, on a clock and a workload that do exactly what a test says.
+//! The sampler's decisions, tested with a simulated clock and workload.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use proptest::prelude::*;
 
 const TICK: f64 = 1e-9;
 
-/// Time that the workload makes pass. A clock must be `Send`, hence the mutex.
+/// A clock that the workload advances. `Clock` requires `Send`, hence the mutex.
 #[derive(Clone, Default)]
 struct Time(Arc<Mutex<f64>>);
 
 impl Time {
-    fn pass(&self, seconds: f64) {
+    fn advance(&self, seconds: f64) {
         *self.0.lock().unwrap() += seconds;
     }
 }
@@ -39,7 +39,7 @@ impl Clock for Time {
     }
 }
 
-/// Launches of `ticks` each, every other sample longer by `jitter` of it.
+/// Launches of `ticks` each; every other sample is longer by the factor 1 + `jitter`.
 struct Steady {
     time: Time,
     ticks: f64,
@@ -49,7 +49,7 @@ struct Steady {
     lost_after: Option<usize>,
     fails_check: bool,
     taken: usize,
-    /// Most launches of one call, and calls.
+    /// Maximum number of launches in one call, and the number of calls.
     calls: Rc<Cell<(u32, u32)>>,
 }
 
@@ -78,11 +78,11 @@ impl Workload for Steady {
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         for ticks in out {
             if self.lost_after.is_some_and(|after| self.taken >= after) {
-                return Err(Fault::DeviceLost { call: "sample", why: "the test says so".into() });
+                return Err(Fault::DeviceLost { call: "sample", why: "simulated by the test".into() });
             }
             let length = f64::from(k) * self.ticks * if self.taken % 2 == 1 { 1.0 + self.jitter } else { 1.0 };
             self.taken += 1;
-            self.time.pass(length * TICK);
+            self.time.advance(length * TICK);
             *ticks = length as u64;
         }
         let (most, calls) = self.calls.get();
@@ -105,16 +105,16 @@ fn running() -> AtomicBool {
     AtomicBool::new(false)
 }
 
-/// Measures `workload` for `budget` seconds and looks at the outcome.
-fn measured<T>(workload: &mut Steady, figure: Figure, budget: f64, look: impl FnOnce(Measured<'_>) -> T) -> T {
+/// Measures `workload` for `budget` seconds and passes the result to `inspect`.
+fn measure<T>(workload: &mut Steady, figure: Figure, budget: f64, inspect: impl FnOnce(Measured<'_>) -> T) -> T {
     let mut sampler = Sampler::new(workload.time.clone(), policy());
-    look(sampler.measure(workload, figure, budget, &running()).unwrap())
+    inspect(sampler.measure(workload, figure, budget, &running()).unwrap())
 }
 
 #[test]
-fn samples_that_never_differ_converge_at_the_second_check() {
+fn identical_samples_converge_at_the_second_check() {
     let mut workload = Steady::new(&Time::default(), 5e6);
-    measured(&mut workload, Figure::Throughput, 1e9, |point| {
+    measure(&mut workload, Figure::Throughput, 1e9, |point| {
         assert!(matches!(point.ended, Ended::Converged));
         assert_eq!((point.ticks.len(), point.k, point.check), (33, 1, Some(Check::Passed)));
         assert!(point.seconds.iter().all(|seconds| (seconds / 5e-3 - 1.0).abs() < 1e-9));
@@ -125,7 +125,7 @@ fn samples_that_never_differ_converge_at_the_second_check() {
 fn short_launches_are_batched_until_a_sample_is_long_enough() {
     for ticks in [10.0, 100.0, 1e3, 1e4, 1e5] {
         let mut workload = Steady::new(&Time::default(), ticks);
-        measured(&mut workload, Figure::Throughput, 1e9, |point| {
+        measure(&mut workload, Figure::Throughput, 1e9, |point| {
             let sample = f64::from(point.k) * ticks * TICK;
             assert!(sample >= policy().sample_seconds || point.k == Batch::default().max, "{ticks}: {sample} s");
             assert!(sample <= 2.0 * policy().sample_seconds || point.k == 1, "{ticks}: {sample} s");
@@ -134,26 +134,26 @@ fn short_launches_are_batched_until_a_sample_is_long_enough() {
 }
 
 #[test]
-fn a_latency_is_of_one_launch_however_short() {
+fn a_latency_sample_is_one_launch_however_short() {
     let mut workload = Steady::new(&Time::default(), 10.0);
-    measured(&mut workload, Figure::Latency, 1e9, |point| assert_eq!(point.k, 1));
+    measure(&mut workload, Figure::Latency, 1e9, |point| assert_eq!(point.k, 1));
     assert_eq!(workload.calls.get().0, 1);
 }
 
 #[test]
-fn launches_shorter_than_a_tick_are_batched_to_the_most_and_do_not_hang() {
+fn launches_shorter_than_a_tick_get_the_largest_batch_and_do_not_hang() {
     let mut workload = Steady::new(&Time::default(), 1e-6);
-    measured(&mut workload, Figure::Throughput, 1e-6, |point| {
+    measure(&mut workload, Figure::Throughput, 1e-6, |point| {
         assert_eq!(point.k, Batch::default().max);
         assert!(point.seconds.iter().all(|seconds| *seconds == 0.0));
     });
 }
 
 #[test]
-fn the_first_two_launches_are_not_timed_but_a_trace_has_them() {
+fn the_first_two_launches_are_discarded_except_in_a_trace() {
     let time = Time::default();
     let mut workload = Steady::new(&time, 5e6);
-    measured(&mut workload, Figure::Latency, 1e9, |point| assert_eq!(point.ticks.len(), 33));
+    measure(&mut workload, Figure::Latency, 1e9, |point| assert_eq!(point.ticks.len(), 33));
     assert_eq!(workload.taken, 35);
     let mut workload = Steady::new(&time, 5e6);
     let mut sampler = Sampler::new(time, Policy { trace: true, ..policy() });
@@ -162,16 +162,16 @@ fn the_first_two_launches_are_not_timed_but_a_trace_has_them() {
 }
 
 #[test]
-fn no_time_at_all_still_takes_three_samples_and_says_that_time_ran_out() {
+fn a_zero_budget_still_takes_three_samples_and_ends_with_budget() {
     let mut workload = Steady::new(&Time::default(), 1e9);
-    measured(&mut workload, Figure::Throughput, 0.0, |point| {
+    measure(&mut workload, Figure::Throughput, 0.0, |point| {
         assert!(matches!(point.ended, Ended::Budget));
         assert!((3..=8).contains(&point.ticks.len()), "{}", point.ticks.len());
     });
 }
 
 #[test]
-fn a_device_lost_in_the_warm_up_is_an_error_and_later_the_end_of_a_point() {
+fn a_device_lost_in_the_warm_up_is_an_error_and_later_ends_the_point() {
     for after in 0..40 {
         let mut workload = Steady::new(&Time::default(), 5e6);
         workload.lost_after = Some(after);
@@ -194,14 +194,14 @@ fn a_device_lost_in_the_warm_up_is_an_error_and_later_the_end_of_a_point() {
 fn a_check_that_hangs_ends_the_point_and_keeps_its_samples() {
     let mut workload = Steady::new(&Time::default(), 5e6);
     workload.fails_check = true;
-    measured(&mut workload, Figure::Throughput, 1e9, |point| {
+    measure(&mut workload, Figure::Throughput, 1e9, |point| {
         assert!(matches!(point.ended, Ended::Fault(Fault::Hung { .. })) && point.check.is_none());
         assert_eq!(point.ticks.len(), 33);
     });
 }
 
 #[test]
-fn a_stop_before_the_first_sample_is_an_error_without_a_point() {
+fn a_stop_before_the_first_sample_is_an_error() {
     let stop = running();
     stop.store(true, Ordering::Relaxed);
     let mut workload = Steady::new(&Time::default(), 5e6);
@@ -211,7 +211,7 @@ fn a_stop_before_the_first_sample_is_an_error_without_a_point() {
 }
 
 #[test]
-fn a_sampler_forgets_the_point_before() {
+fn a_sampler_keeps_nothing_of_the_previous_point() {
     let time = Time::default();
     let mut sampler = Sampler::new(time.clone(), policy());
     for ticks in [5e6, 7e6, 5e6] {
@@ -225,7 +225,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn launches_of_a_sample_are_whole_cycles_and_at_most_as_many_as_allowed(
+    fn launches_per_sample_are_whole_cycles_and_within_the_limit(
         ticks in 1.0..1e8_f64,
         cycle in 0_u32..200,
         max in 0_u32..10_000,
@@ -235,7 +235,7 @@ proptest! {
         let mut workload = Steady::new(&Time::default(), ticks);
         workload.batch = Batch { cycle, max };
         workload.jitter = jitter;
-        let (k, n) = measured(&mut workload, Figure::Throughput, budget, |point| {
+        let (k, n) = measure(&mut workload, Figure::Throughput, budget, |point| {
             assert_eq!(point.ticks.len(), point.seconds.len());
             (point.k, point.ticks.len())
         });

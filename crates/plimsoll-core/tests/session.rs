@@ -1,4 +1,4 @@
-//! What a session writes and keeps where a kernel is wrong, the record is refused, or the backend itself fails.
+//! What a session writes and keeps when a kernel is wrong, the sink fails, or the backend itself fails.
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
@@ -14,12 +14,12 @@ use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Fault, FaultClass, Flag, Flags};
 
-/// A backend whose device is nothing.
+/// A backend without a device.
 struct Fake;
 
 struct FakeClock {
     now: f64,
-    breaks: bool,
+    panics: bool,
 }
 
 impl Backend for Fake {
@@ -48,15 +48,15 @@ impl Clock for FakeClock {
         Evidence::default()
     }
     fn settle(&mut self, _: &AtomicBool) -> Result<(), Fault> {
-        assert!(!self.breaks, "the clock breaks");
+        assert!(!self.panics, "simulated panic of the clock");
         Ok(())
     }
 }
 
 /// Launches of one millisecond whose result is wrong.
-struct Wrong;
+struct WrongWorkload;
 
-impl Workload for Wrong {
+impl Workload for WrongWorkload {
     fn work(&self) -> Work {
         Work::default()
     }
@@ -69,7 +69,7 @@ impl Workload for Wrong {
     }
 }
 
-/// As many findings as rows.
+/// One finding per row.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let rows = series.iter().flat_map(|series| &series.rows);
     let finding = |row: &plimsoll_core::series::Row| Finding {
@@ -87,7 +87,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     rows.map(finding).collect()
 }
 
-static SPEC: ProbeSpec = ProbeSpec { name: "fake", group: "", sentence: "", seconds: [1.0, 1.0, 1.0], findings };
+static SPEC: ProbeSpec =
+    ProbeSpec { name: "fake", group: "", sentence: "", seconds: [1.0, 1.0, 1.0], takes_bytes: true, findings };
 
 struct FakeProbe;
 
@@ -106,14 +107,14 @@ impl Probe<Fake> for FakeProbe {
         let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
         let series = SeriesSpec::new("c", Figure::Throughput, CachePolicy::Hot, axes, metrics, Draw::Table);
         let sweep = Sweep { series, points: &[1_u64 << 36], share: 1.0, flags: Flags::NONE };
-        session.sweep(sweep, |bytes| vec![(*bytes).into()], |(), _| Ok(Wrong)).map(|_| ())
+        session.sweep(sweep, |bytes| vec![(*bytes).into()], |(), _| Ok(WrongWorkload)).map(|_| ())
     }
     fn verify(&self, _: &mut (), _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         Ok(())
     }
 }
 
-/// A probe that gives its points a coordinate too many.
+/// A probe whose points have one coordinate too many.
 struct Misshapen;
 
 impl Probe<Fake> for Misshapen {
@@ -131,18 +132,18 @@ impl Probe<Fake> for Misshapen {
         let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
         let series = SeriesSpec::new("c", Figure::Throughput, CachePolicy::Hot, axes, metrics, Draw::Table);
         let sweep = Sweep { series, points: &[1_u64], share: 1.0, flags: Flags::NONE };
-        session.sweep(sweep, |bytes| vec!["read".into(), (*bytes).into()], |(), _| Ok(Wrong)).map(|_| ())
+        session.sweep(sweep, |bytes| vec!["read".into(), (*bytes).into()], |(), _| Ok(WrongWorkload)).map(|_| ())
     }
     fn verify(&self, _: &mut (), _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         Ok(())
     }
 }
 
-/// Refuses faults, and keeps the rest.
+/// Fails on fault records and keeps all others.
 #[derive(Default)]
-struct NoFaults(Vec<Record>);
+struct FailsOnFaults(Vec<Record>);
 
-impl Sink for NoFaults {
+impl Sink for FailsOnFaults {
     fn write(&mut self, record: &Record) -> Result<(), Fault> {
         if matches!(record, Record::Fault(_)) {
             return Err(Fault::Sink(std::io::ErrorKind::StorageFull.into()));
@@ -152,28 +153,28 @@ impl Sink for NoFaults {
     }
 }
 
-fn measure(breaks: bool, request: &Request, sink: &mut dyn Sink) -> Result<Outcome, Fault> {
+fn measure(panics: bool, request: &Request, sink: &mut dyn Sink) -> Result<Outcome, Fault> {
     static PROBES: [&dyn Probe<Fake>; 1] = [&FakeProbe];
-    let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), FakeClock { now: 0.0, breaks }, &PROBES);
+    let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), FakeClock { now: 0.0, panics }, &PROBES);
     let stop = AtomicBool::new(false);
     bench.measure("fake", &mut RunContext { request, sink, stop: &stop, device: 0, next_series: 0 })
 }
 
 #[test]
-fn a_point_counts_in_the_findings_even_where_the_fault_beside_it_is_refused() {
-    let mut sink = NoFaults::default();
+fn findings_include_a_point_whose_fault_could_not_be_written() {
+    let mut sink = FailsOnFaults::default();
     assert!(matches!(measure(false, &Request::default(), &mut sink), Err(Fault::Sink(_))));
-    let kinds = |wanted: fn(&Record) -> bool| sink.0.iter().filter(|record| wanted(record)).count();
-    assert_eq!(kinds(|record| matches!(record, Record::Point(_))), 1);
-    assert_eq!(kinds(|record| matches!(record, Record::Finding(_))), 1);
+    let count = |matches: fn(&Record) -> bool| sink.0.iter().filter(|record| matches(record)).count();
+    assert_eq!(count(|record| matches!(record, Record::Point(_))), 1);
+    assert_eq!(count(|record| matches!(record, Record::Finding(_))), 1);
 }
 
 #[test]
-fn a_wrong_result_is_a_fault_that_names_its_series_and_its_place_with_units() {
+fn a_wrong_result_leaves_a_fault_with_its_series_and_point() {
     let mut records: Vec<Record> = vec![];
     assert!(matches!(measure(false, &Request::default(), &mut records), Ok(Outcome::Complete)));
     let fault = records.iter().find_map(|record| if let Record::Fault(fault) = record { Some(fault) } else { None });
-    let fault = fault.expect("the result was wrong");
+    let fault = fault.expect("a fault for the wrong result");
     assert_eq!((fault.class, fault.series), (FaultClass::Verify, Some(0)));
     let spec = records.iter().find_map(|record| if let Record::Series(spec) = record { Some(spec) } else { None });
     let series = Series::new(spec.expect("a series").clone(), []);
@@ -182,9 +183,9 @@ fn a_wrong_result_is_a_fault_that_names_its_series_and_its_place_with_units() {
 }
 
 #[test]
-fn points_with_a_coordinate_too_many_end_the_probe_before_it_measures_them() {
+fn a_coordinate_too_many_ends_the_probe_before_measuring() {
     let mut records: Vec<Record> = vec![];
-    let clock = FakeClock { now: 0.0, breaks: false };
+    let clock = FakeClock { now: 0.0, panics: false };
     let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), clock, &[]);
     let (request, stop) = (Request::default(), AtomicBool::new(false));
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
@@ -195,20 +196,20 @@ fn points_with_a_coordinate_too_many_end_the_probe_before_it_measures_them() {
 }
 
 #[test]
-fn a_panic_while_the_clock_settles_is_the_fault_of_its_probe_alone() {
+fn a_panic_while_the_clock_settles_only_ends_its_probe() {
     let mut records: Vec<Record> = vec![];
     assert!(matches!(measure(true, &Request::default(), &mut records), Ok(Outcome::Faulted(Fault::Panicked(_)))));
     assert!(matches!(&records[..], [Record::Fault(fault)] if fault.class == FaultClass::Panicked));
 }
 
 #[test]
-fn a_trace_takes_all_its_time_is_not_flagged_for_it_and_says_what_it_is() {
-    let marked = |request: &Request| {
+fn a_trace_is_marked_and_gets_no_budget_flag() {
+    let is_marked = |request: &Request| {
         let mut records: Vec<Record> = vec![];
         measure(false, request, &mut records).unwrap();
         records.iter().any(|record| matches!(record, Record::Series(spec) if spec.trace))
     };
-    assert!(marked(&Request { trace: true, ..Request::default() }) && !marked(&Request::default()));
+    assert!(is_marked(&Request { trace: true, ..Request::default() }) && !is_marked(&Request::default()));
     let flags = |request: &Request| {
         let mut records: Vec<Record> = vec![];
         measure(false, request, &mut records).unwrap();

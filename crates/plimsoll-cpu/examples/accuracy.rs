@@ -1,5 +1,5 @@
-//! The largest error of every function of f32, f16 and bf16: `accuracy [STRIDE] [ISA] [FUNCTION…]`. A stride of 1 tries all 2³² arguments of f32, and 0
-//! none; of the others all are tried.
+//! The largest error of every function of f32, f16 and bf16: `accuracy [STRIDE] [ISA] [FUNCTION…]`. A stride of 1 tries all 2³²
+//! arguments of f32, and 0 none; all arguments of the other types are tried.
 
 use plimsoll_cpu::arch::{available, best};
 use plimsoll_cpu::elementwise::verify::{Arguments, TYPES, worst};
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut team = Team::new(&affinity::allowed_cpus()[..1], Timer::best())?;
     let wanted = |function: &Function| chosen.is_empty() || chosen.iter().any(|name| name == function.name());
     for (dtype, function) in
-        TYPES.into_iter().flat_map(|dtype| Function::all().into_iter().map(move |function| (dtype, function)))
+        TYPES.into_iter().flat_map(|dtype| Function::list().into_iter().map(move |function| (dtype, function)))
     {
         let arguments = match (dtype, stride) {
             (DType::F32, 0) => continue,

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scalars = vec![Value::Float(1.5); graph.scalars().len()];
     let problem = Problem::flat(&graph, elements.parse()?, &scalars)?;
     let threads: usize = threads.parse()?;
-    let mut how = How::on(threads);
+    let mut how = How::for_threads(threads);
     if rest.first().is_some_and(|stores| stores == "nontemporal") {
         how.stores = StorePolicy::NonTemporal;
     }

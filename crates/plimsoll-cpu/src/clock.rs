@@ -1,4 +1,4 @@
-//! The CPU's clock as the sampling engine sees it: ticks of the timer, and what the system says happened meanwhile.
+//! The CPU's clock for the sampling engine: ticks of the timer, and the disturbances that the system counted meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,19 +9,19 @@ use plimsoll_core::sample::{Clock, Evidence};
 
 use crate::arch::cycle;
 use crate::steal::{Counters, OsSample};
-use crate::threads::pulse::Pulse;
+use crate::threads::core_clock::CoreClock;
 use crate::timer::{Timer, core_hz};
 
 /// The core clock is steady when this many windows agree within [`STEADY`].
 const WINDOWS: usize = 3;
-/// Length of one of them.
+/// Length of one window.
 const WINDOW: Duration = Duration::from_millis(50);
-/// Relative spread of a steady clock.
+/// Largest relative spread of a steady clock.
 const STEADY: f64 = 0.01;
-/// After this long, what the clock does is left to the flags.
+/// Longest wait for a steady clock. After it, flags mark an unsteady one.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
-/// The timer, the core's real frequency, and the operating system's counters of disturbance.
+/// The timer, the core's actual frequency, and the operating system's counters of disturbances.
 #[derive(Debug)]
 pub struct CpuClock {
     timer: Timer,
@@ -31,24 +31,24 @@ pub struct CpuClock {
     counters: Counters,
     last: OsSample,
     smt_shared: bool,
-    pulse: Option<Arc<Pulse>>,
+    core_clock: Option<Arc<CoreClock>>,
 }
 
 impl CpuClock {
-    /// A clock for measurements on `cpus`, which share cores where `smt_shared`.
+    /// A clock for measurements on `cpus`, some of which share a core if `smt_shared`.
     #[must_use]
     pub fn new(timer: Timer, cpus: &[usize], smt_shared: bool) -> Self {
         let resolution = timer.resolution() as f64 * timer.tick_seconds();
         let mut counters = Counters::new(cpus, &[]);
         let last = counters.read();
         let cpus = cpus.to_vec();
-        Self { timer, resolution, start: Instant::now(), cpus, counters, last, smt_shared, pulse: None }
+        Self { timer, resolution, start: Instant::now(), cpus, counters, last, smt_shared, core_clock: None }
     }
 
     /// Counts the interruptions of these threads from now on, by their system numbers
-    /// ([`crate::threads::Placement::thread_id`]), and reads their core's clock from `pulse`.
-    pub(crate) fn watch(&mut self, thread_ids: &[u32], pulse: Arc<Pulse>) {
-        self.pulse = Some(pulse);
+    /// ([`crate::threads::Placement::thread_id`]), and reads their core's clock from `core_clock`.
+    pub(crate) fn watch(&mut self, thread_ids: &[u32], core_clock: Arc<CoreClock>) {
+        self.core_clock = Some(core_clock);
         self.counters = Counters::new(&self.cpus, thread_ids);
         self.last = self.counters.read();
     }
@@ -68,9 +68,9 @@ impl Clock for CpuClock {
     }
 
     fn observe(&mut self) -> Evidence {
-        let beaten = self.pulse.as_ref().and_then(|pulse| pulse.take());
-        // First of all: reading the counters takes so long that the clock may change.
-        let clock_hz = beaten.or_else(|| core_hz(&self.timer).ok());
+        let after_launches = self.core_clock.as_ref().and_then(|core_clock| core_clock.take_median());
+        // Read the clock first: reading the counters takes so long that it may change.
+        let clock_hz = after_launches.or_else(|| core_hz(&self.timer).ok());
         let now = self.counters.read();
         let seen = now - self.last;
         self.last = now;
@@ -109,7 +109,7 @@ impl Clock for CpuClock {
         Ok(())
     }
 
-    /// Preparing a point keeps the cores at work, so there is nothing to wake.
+    /// Does nothing: preparing a point keeps the cores busy.
     fn resume(&mut self, _idle: f64, _: &AtomicBool) -> Result<(), Fault> {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The CPU as a device: which processors take part, what the machine says of itself, and the ground figures of its
-//! timer, measured once when it is opened.
+//! The CPU as a device: the processors that take part, what the machine reports about itself, and the resolution and
+//! overhead of its timer, measured once when the device is opened.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use crate::threads::{Task, Team};
 use crate::timer::{Timer, core_hz};
 use crate::topology::{Topology, Transparent};
 
-/// How long calibration keeps a core busy before its clock is believed.
+/// How long calibration keeps a core busy before it trusts the measured clock.
 const WARM_UP: Duration = Duration::from_millis(30);
 
 /// The CPU backend.
@@ -48,7 +48,7 @@ impl Backend for Cpu {
 /// The processors that measurements run on.
 #[derive(Debug)]
 pub struct CpuDevice {
-    /// What the system says of the machine.
+    /// The machine's topology, as the system reports it.
     pub topology: Topology,
     /// One logical processor per core that this process may use, in rank order.
     pub cpus: Vec<usize>,
@@ -58,9 +58,6 @@ pub struct CpuDevice {
 
 impl CpuDevice {
     /// A team on the first `threads` cores.
-    ///
-    /// # Errors
-    /// Those of [`Team::new`].
     pub fn team(&self, threads: usize) -> Result<Team, Fault> {
         Team::new(&self.cpus[..threads.clamp(1, self.cpus.len())], self.timer)
     }
@@ -72,11 +69,11 @@ impl CpuDevice {
     }
 }
 
-/// The CPU with these probes, ready to be measured (`plimsoll_probes::cpu_probes` has all of them). Takes some 0.3 s: the timer
-/// is measured first.
+/// The CPU with these probes, ready to be measured (`plimsoll_probes::cpu_probes` has all of them). Takes about 0.3 s, because
+/// the timer is measured first.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] where the threads that measure can't be started.
+/// [`Fault::Unavailable`] if the measuring threads can't be started.
 pub fn open(probes: &'static [&'static dyn Probe<Cpu>]) -> Result<Bench<Cpu>, Fault> {
     let topology = Topology::read();
     let cpus = topology.one_cpu_per_core();
@@ -112,8 +109,8 @@ fn info(device: &CpuDevice) -> Result<DeviceInfo, Fault> {
     })
 }
 
-/// One entry per level: a single instance as the first core sees it, except the last level, which counts all instances
-/// that the measuring cores use.
+/// One entry per level: the instance that the first core uses. The last level is the sum of all instances that the
+/// measuring cores use.
 fn caches(device: &CpuDevice) -> Vec<CacheInfo> {
     let topology = &device.topology;
     let last = topology.last_level_cache().map(|cache| cache.level);
@@ -149,7 +146,7 @@ fn peaks(core: &Microarchitecture, cores: usize, clock_hz: Option<f64>) -> Vec<P
     [peak("f64", Number::F64), peak("f32", Number::F32)].into_iter().flatten().collect()
 }
 
-/// The timer's figures, the core's clock, and an empty task per launch within a batch.
+/// The timer's resolution and overhead, the core's clock, and the time of an empty launch within a batch.
 fn calibrate(device: &CpuDevice) -> Result<Calibration, Fault> {
     const LAUNCHES: u64 = 1_000;
     let timer = device.timer;
@@ -157,9 +154,9 @@ fn calibrate(device: &CpuDevice) -> Result<Calibration, Fault> {
     let empty = Task::new(|_| {});
     let mut launch = f64::INFINITY;
     for _ in 0..30 {
-        launch = launch.min(timer.seconds(team.timed(LAUNCHES, &empty)?) / LAUNCHES as f64);
+        launch = launch.min(timer.seconds(team.run_timed(LAUNCHES, &empty)?) / LAUNCHES as f64);
     }
-    // A core that was idle needs some milliseconds of work to reach its clock.
+    // An idle core needs some milliseconds of work to reach its full clock.
     let warm = Instant::now();
     let mut clock_hz = core_hz(&timer).ok();
     while clock_hz.is_some() && warm.elapsed() < WARM_UP {
@@ -177,7 +174,7 @@ fn calibrate(device: &CpuDevice) -> Result<Calibration, Fault> {
 fn capabilities(device: &CpuDevice) -> Vec<Capability> {
     let tsc = "invariant time-stamp counter";
     let mut list = vec![match Timer::tsc() {
-        Ok(_) => Capability::there(tsc),
+        Ok(_) => Capability::available(tsc),
         Err(why) => Capability::missing(tsc, why.to_string(), "the operating system's clock is used instead"),
     }];
     list.push(match device.topology.huge_pages.transparent {
@@ -186,11 +183,11 @@ fn capabilities(device: &CpuDevice) -> Vec<Capability> {
             "/sys/kernel/mm/transparent_hugepage/enabled says never",
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)",
         ),
-        _ => Capability::there("transparent huge pages"),
+        _ => Capability::available("transparent huge pages"),
     });
     let pinning = "thread pinning";
     list.push(match device.team(1).map(|team| team.placements()[0].pinned) {
-        Ok(Ok(())) => Capability::there(pinning),
+        Ok(Ok(())) => Capability::available(pinning),
         Ok(Err(refused)) => {
             Capability::missing(pinning, format!("{refused:?}"), "allow sched_setaffinity in the sandbox")
         }
@@ -198,17 +195,17 @@ fn capabilities(device: &CpuDevice) -> Vec<Capability> {
     });
     for isa in [Isa::Avx512, Isa::Avx2, Isa::Neon] {
         if isa.is_available() {
-            list.push(Capability::there(isa.name()));
+            list.push(Capability::available(isa.name()));
         } else if (isa == Isa::Neon) == cfg!(target_arch = "aarch64") {
             list.push(Capability::missing(isa.name(), "the processor or the operating system lacks it", ""));
         }
     }
     list.push(Capability::missing(
         "theoretical memory bandwidth",
-        "memory type, channels and clock are not visible to programs here",
+        "this system doesn't show programs the memory's type, channels and clock",
         "plimsoll peak --memory DDR5 --bus-width 512 --clock 2.4GHz computes it from the data sheet",
     ));
-    list.push(Capability::missing("hardware counters", "this version reads none on a CPU", ""));
+    list.push(Capability::missing("hardware counters", "this version doesn't read CPU counters", ""));
     list
 }
 
@@ -233,7 +230,7 @@ fn notes(device: &CpuDevice) -> BTreeMap<String, String> {
         note("microcode", microcode.clone());
     }
     if topology.model.hypervisor {
-        note("hypervisor", "yes: caches and memory may be shared with machines that are not visible".to_owned());
+        note("hypervisor", "yes: caches and memory may be shared with other virtual machines".to_owned());
     }
     notes
 }

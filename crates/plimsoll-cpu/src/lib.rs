@@ -1,4 +1,7 @@
 //! The CPU backend: topology, pinned memory and threads, timers, kernels and workloads. The probes are in `plimsoll-probes`.
+//!
+//! Errors are [`plimsoll_core::Fault`] unless a function names another type. A function without an `# Errors` section passes on
+//! those of the functions that it calls.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]

@@ -1,5 +1,5 @@
-//! What the operating system and the hypervisor did to us meanwhile: counters that are cheap to read between slices of a
-//! measurement, without allocation. Which differences are worth a flag is the sampling engine's to decide.
+//! Disturbances by the operating system and the hypervisor: counters that are cheap to read between slices of a measurement,
+//! without allocation. The sampling engine decides which differences are worth a flag.
 //!
 //! The kernel counts CPU time in ticks of 10 ms, so over a short interval `steal_s` and `other_busy_s` are coarse, by
 //! about a tick for each CPU.
@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use crate::topology::{Version, groups};
 
-/// Levels of control groups whose throttling is watched, from our own upwards.
+/// Most levels of control groups whose throttling is watched, from this process's own upwards.
 const MOST_GROUPS: usize = 8;
 
-/// Counters since some fixed moment, as read by [`Counters::read`]. Their difference is [`OsEvidence`]. `None` is what
-/// the system doesn't tell.
+/// Counters since some fixed moment, as read by [`Counters::read`]. Their difference is [`OsEvidence`]. `None` if the system
+/// doesn't report a counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OsSample {
     wall_s: f64,
@@ -27,12 +27,12 @@ pub struct OsSample {
     involuntary_switches: Option<u64>,
 }
 
-/// What happened between two samples. `None` is what the system doesn't tell.
+/// What happened between two samples. `None` if the system doesn't report a counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OsEvidence {
     /// Seconds between the two.
     pub wall_s: f64,
-    /// Seconds, summed over the watched CPUs, that the hypervisor gave to others while we could have run.
+    /// Seconds, summed over the watched CPUs, that the hypervisor gave to others while this machine could have run.
     pub steal_s: Option<f64>,
     /// Seconds that the container's CPU quota held our threads back.
     pub throttled_s: Option<f64>,
@@ -40,17 +40,17 @@ pub struct OsEvidence {
     pub throttled_periods: Option<u64>,
     /// How often the scheduler took the CPU from one of the watched threads.
     pub involuntary_switches: Option<u64>,
-    /// Seconds, summed over the watched CPUs, spent on other processes and on interrupts. The two counters behind it step
-    /// at different moments, so over a short time it may be off by some ticks either way, and even negative; sums of it
-    /// are not.
+    /// Seconds, summed over the watched CPUs, spent on other processes and on interrupts. It is the difference of two counters
+    /// that step at different moments, so over a short time it may be off by some ticks or even negative; over a long time
+    /// these errors cancel.
     pub other_busy_s: Option<f64>,
 }
 
 impl Sub for OsSample {
     type Output = OsEvidence;
 
-    /// What happened since the sample `earlier`. Counters that ran backwards (a hypervisor's may, after a migration)
-    /// count as unchanged.
+    /// What happened since the sample `earlier`. A counter that ran backwards (a hypervisor's may, after a migration) counts
+    /// as unchanged.
     fn sub(self, earlier: Self) -> OsEvidence {
         let seconds = |now: Option<f64>, then: Option<f64>| Some((now? - then?).max(0.0));
         let count = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -84,17 +84,17 @@ impl Counters {
     /// Counters over these CPUs and these threads of this process (by [`crate::threads::Placement::thread_id`]).
     #[must_use]
     pub fn new(cpus: &[usize], thread_ids: &[u32]) -> Self {
-        Self::under(Path::new("/"), cpus, thread_ids)
+        Self::new_under(Path::new("/"), cpus, thread_ids)
     }
 
-    fn under(root: &Path, cpus: &[usize], thread_ids: &[u32]) -> Self {
+    fn new_under(root: &Path, cpus: &[usize], thread_ids: &[u32]) -> Self {
         let mut cpus = cpus.to_vec();
         cpus.sort_unstable();
         cpus.dedup();
         let open = |path: &Path| File::open(path).ok();
         let throttling = groups(root, "cpu").into_iter().take(MOST_GROUPS);
         let status = |id: &u32| open(&root.join(format!("proc/self/task/{id}/status")));
-        // A line of `/proc/stat` has at most eleven 20-digit numbers, and there is one for each CPU up to the last.
+        // A line of `/proc/stat` has at most eleven 20-digit numbers, and there is one line for each CPU up to the last.
         let lines = cpus.last().map_or(1, |last| last.saturating_add(2)).min(1 << 14);
         Self {
             stat: open(&root.join("proc/stat")),
@@ -108,23 +108,23 @@ impl Counters {
         }
     }
 
-    /// Reads all counters: some ten microseconds, and as many more for each thread. Allocates nothing.
+    /// Reads all counters: about ten microseconds, and as much again for each thread. Allocates nothing.
     pub fn read(&mut self) -> OsSample {
         let Self { cpus, stat, own, throttling, threads, buffer, ticks_per_second, start } = self;
         let in_seconds = |ticks: u64| ticks as f64 / *ticks_per_second;
-        let machine = stat.as_ref().and_then(|file| machine_ticks(text_of(file, buffer)?, cpus));
-        let own_ticks = own.as_ref().and_then(|file| process_ticks(text_of(file, buffer)?));
+        let machine = stat.as_ref().and_then(|file| machine_ticks(read_text(file, buffer)?, cpus));
+        let own_ticks = own.as_ref().and_then(|file| process_ticks(read_text(file, buffer)?));
         let mut throttled: Option<(f64, u64)> = None;
         for (version, file) in throttling.iter() {
-            if let Some((seconds, periods)) = text_of(file, buffer).and_then(|text| throttle(*version, text)) {
+            if let Some((seconds, periods)) = read_text(file, buffer).and_then(|text| throttle(*version, text)) {
                 let (s, p) = throttled.unwrap_or_default();
                 throttled = Some((s + seconds, p + periods));
             }
         }
         let mut switches: Option<u64> = None;
         for file in threads.iter() {
-            // A thread that has ended no longer tells; the others still count.
-            let more = text_of(file, buffer).and_then(|text| field(text, "nonvoluntary_ctxt_switches:"));
+            // A thread that has ended has no counter; the others still count.
+            let more = read_text(file, buffer).and_then(|text| field(text, "nonvoluntary_ctxt_switches:"));
             switches = more.map(|n| switches.unwrap_or(0) + n).or(switches);
         }
         OsSample {
@@ -139,8 +139,8 @@ impl Counters {
     }
 }
 
-/// The file's text from its beginning, as much as the buffer holds. Bytes after the first that isn't UTF-8 are left out.
-fn text_of<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
+/// The file's text from its beginning, as much as fits the buffer, up to the first invalid UTF-8.
+fn read_text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileExt;
@@ -165,11 +165,11 @@ struct MachineTicks {
     steal: u64,
 }
 
-/// From `/proc/stat`: `cpuN user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5); guests are
-/// already in user and nice). `None` where no watched CPU has a line.
+/// From `/proc/stat`: `cpuN user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5); user and nice
+/// include the guests). `None` if no watched CPU has a line.
 fn machine_ticks(text: &str, cpus: &[usize]) -> Option<MachineTicks> {
     let mut sum: Option<MachineTicks> = None;
-    // CPUs come first; what follows is long and of no use here.
+    // CPUs come first; the rest is long and not used.
     for line in text.lines().take_while(|line| line.starts_with("cpu")) {
         let mut words = line.split_ascii_whitespace();
         let id = words.next().and_then(|word| word.strip_prefix("cpu")?.parse::<usize>().ok());
@@ -228,17 +228,17 @@ mod tests {
         "cpu  30 3 6 900 5 3 6 15 0 0\ncpu0 10 1 2 300 5 1 2 5 0 0\ncpu1 20 2 4 600 0 2 4 10 0 0\nintr 5\n";
 
     #[test]
-    fn only_the_watched_cpus_count_and_idle_time_doesn_t() {
+    fn only_busy_and_steal_ticks_of_watched_cpus_count() {
         assert_eq!(machine_ticks(STAT, &[0]), Some(MachineTicks { busy: 16, steal: 5 }));
         assert_eq!(machine_ticks(STAT, &[0, 1]), Some(MachineTicks { busy: 48, steal: 15 }));
         assert_eq!(machine_ticks(STAT, &[7]), None);
-        // Kernels before 2.6.11 had no steal column; damaged numbers tell nothing.
+        // Kernels before 2.6.11 had no steal column; damaged numbers give `None`.
         assert_eq!(machine_ticks("cpu0 1 2 3 4 5 6 7", &[0]), Some(MachineTicks { busy: 19, steal: 0 }));
         assert_eq!(machine_ticks("cpu0 x 2", &[0]), None);
     }
 
     #[test]
-    fn a_program_s_name_can_t_hide_its_times() {
+    fn process_times_are_read_after_a_name_with_brackets() {
         let stat = "42 (a) b (c) R 1 1 1 0 -1 0 0 0 0 0 123 77 0 0 20 0 3 0";
         assert_eq!(process_ticks(stat), Some(200));
         for damaged in ["", "42 (a", "42 (a) R 1 2", ")"] {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_in_seconds_in_both_versions() {
+    fn throttling_is_in_seconds_in_both_cgroup_versions() {
         let v2 = "usage_usec 9\nnr_periods 8\nnr_throttled 7\nthrottled_usec 2500000\n";
         let v1 = "nr_periods 8\nnr_throttled 7\nthrottled_time 2500000000\n";
         assert_eq!(throttle(Version::V2, v2), Some((2.5, 7)));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_of_two_samples_leaves_out_our_own_work() {
+    fn the_difference_of_two_samples_excludes_this_process() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -266,7 +266,7 @@ mod tests {
         write("proc/stat", STAT);
         write("proc/self/stat", "42 (x) R 1 1 1 0 -1 0 0 0 0 0 1 1 0");
         write("proc/self/task/9/status", "Name:\tx\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n");
-        let mut counters = Counters::under(folder.path(), &[1, 0], &[9]);
+        let mut counters = Counters::new_under(folder.path(), &[1, 0], &[9]);
         let first = counters.read();
         write("proc/stat", &STAT.replace("cpu1 20 2 4 600 0 2 4 10", "cpu1 80 2 4 600 0 2 4 12"));
         write("proc/self/stat", "42 (x) R 1 1 1 0 -1 0 0 0 0 0 31 11 0");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_this_machine_advance_and_those_of_none_tell_nothing() {
+    fn counters_advance_here_and_are_absent_in_an_empty_tree() {
         let id = crate::threads::affinity::thread_id();
         let mut counters = Counters::new(&crate::threads::affinity::allowed_cpus(), &Vec::from_iter(id));
         let first = counters.read();
@@ -292,7 +292,7 @@ mod tests {
         assert!((second - first).wall_s > 0.0);
         assert_eq!(second.involuntary_switches.is_some(), id.is_some());
         let nowhere = tempfile::tempdir().unwrap();
-        let mut none = Counters::under(nowhere.path(), &[0], &[1]);
+        let mut none = Counters::new_under(nowhere.path(), &[0], &[1]);
         let between = none.read() - none.read();
         assert_eq!((between.steal_s, between.throttled_s, between.other_busy_s), (None, None, None));
     }

@@ -1,6 +1,6 @@
-//! Time for CPU probes: the processor's time-stamp counter where it is a clock, the operating system's clock elsewhere,
-//! each with its measured resolution and cost; and the core's real frequency. What is timed, and how often, is
-//! `plimsoll-core`'s to decide.
+//! Time for CPU probes: the processor's time-stamp counter if it is usable as a clock, else the operating system's clock,
+//! each with its measured resolution and cost; and the core's actual frequency. `plimsoll-core` decides what is timed, and
+//! how often.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -10,22 +10,22 @@ use plimsoll_core::Fault;
 
 use crate::arch::{cycle, tsc};
 
-/// Two halves of this length each make one frequency measurement (100 ms together).
+/// Length of each half of a frequency measurement (100 ms together).
 const CALIBRATION_HALF: Duration = Duration::from_millis(50);
-/// The halves may differ by this share: ten times what a slewing NTP clock (500 ppm, `adjtimex(2)`) could hide.
+/// Largest relative difference between the halves: ten times the error of a slewing NTP clock (500 ppm, `adjtimex(2)`).
 const STABLE_WITHIN: f64 = 0.005;
 /// Pairs of readings behind [`Timer::resolution`] and [`Timer::overhead_seconds`].
 const PAIRS: usize = 2_000;
 /// Chain length for [`core_hz`]: 30,000 cycles are about 10 µs, short enough to fit between two interrupts.
-const CHAIN_TURNS: u64 = 1_000;
-/// Chains timed by [`core_hz`]; the fastest counts, since interruptions only lengthen.
+const CHAIN_ITERATIONS: u64 = 1_000;
+/// Chains timed by [`core_hz`]; the fastest counts, since interruptions only add time.
 const CHAINS: usize = 25;
 
 /// Why the time-stamp counter can't serve as a clock here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TscUnavailable {
-    /// The architecture has no counter that we can read.
+    /// The architecture has no counter that this crate can read.
     MissingInstructions,
     /// The counter follows the core's frequency (CPUID 8000_0007H EDX bit 8 is clear).
     VariableFrequency,
@@ -58,23 +58,20 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// The best clock here: the time-stamp counter where [`Timer::tsc`] gives it, else the operating system's.
+    /// The best clock here: the time-stamp counter if [`Timer::tsc`] succeeds, else the operating system's.
     #[must_use]
     pub fn best() -> Self {
         Self::tsc().unwrap_or(Self::Os)
     }
 
     /// The time-stamp counter, its frequency measured against the operating system's clock. The first call takes 0.1 s;
-    /// later ones return the same answer at once.
-    ///
-    /// # Errors
-    /// Why the counter is no clock on this machine.
+    /// later ones return the same result immediately.
     pub fn tsc() -> Result<Self, TscUnavailable> {
         static MEASURED: OnceLock<Result<f64, TscUnavailable>> = OnceLock::new();
         MEASURED.get_or_init(measure_tsc).map(|hz| Self::Tsc { hz })
     }
 
-    /// The present time in ticks since some fixed moment. Serialised: earlier instructions have completed.
+    /// The current time in ticks since some fixed moment. Serialised: earlier instructions have completed.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> u64 {
@@ -99,14 +96,14 @@ impl Timer {
         ticks as f64 * self.tick_seconds()
     }
 
-    /// The smallest non-zero difference between two readings, in ticks, over 2,000 pairs: what the clock can tell
-    /// apart, whatever its nominal tick. At least 1.
+    /// The smallest non-zero difference between two readings, in ticks, over 2,000 pairs: the clock's real resolution,
+    /// which may be coarser than its nominal tick. At least 1.
     #[must_use]
     pub fn resolution(&self) -> u64 {
         let mut smallest = u64::MAX;
         for _ in 0..PAIRS {
             let first = self.now();
-            // A coarse clock shows the same reading many times over; a stopped one must not hold us.
+            // A coarse clock repeats a reading many times; a stopped clock must not loop forever.
             let later = (0..10_000).map(|_| self.now()).find(|&t| t > first);
             smallest = smallest.min(later.map_or(u64::MAX, |t| t - first));
         }
@@ -133,41 +130,41 @@ impl Timer {
     }
 }
 
-/// The time-stamp counter's frequency as the processor states it, in hertz, to be shown beside the measured one. A
-/// virtual machine often leaves it out.
+/// The time-stamp counter's frequency as the processor states it, in hertz, to compare with the measured one. A virtual
+/// machine often doesn't state it.
 #[must_use]
 pub fn stated_tsc_hz() -> Option<f64> {
     tsc::stated_hz()
 }
 
 /// The clock frequency of the core that runs the caller, in hertz: the fastest of 25 chains of about 10 µs of dependent
-/// one-cycle additions. It is the frequency at this moment; a core that was idle needs some milliseconds to speed up.
+/// one-cycle additions. It is the frequency at this moment; an idle core needs some milliseconds to speed up.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] where no such chain is written for the architecture, or the clock could not time one.
+/// [`Fault::Unavailable`] if the architecture has no such chain here, or the clock could not time one.
 pub fn core_hz(timer: &Timer) -> Result<f64, Fault> {
     let unavailable = |why: &str| Fault::Unavailable {
         what: "core frequency",
         why: why.to_owned(),
         hint: "Cycle counts are left out; times are unaffected".to_owned(),
     };
-    if !cycle::exists() {
+    if !cycle::is_available() {
         return Err(unavailable("no cycle-exact loop is written for this architecture"));
     }
     let fastest = (0..CHAINS)
         .map(|_| {
             let begin = timer.now();
-            std::hint::black_box(cycle::chain(CHAIN_TURNS));
+            std::hint::black_box(cycle::chain(CHAIN_ITERATIONS));
             timer.now().saturating_sub(begin)
         })
         .min()
         .unwrap_or(0);
-    // The reading of the clock itself is part of each time; it is some 10 ns of 10 µs, and is taken off.
+    // Each time includes one reading of the clock, about 10 ns of 10 µs, which is subtracted.
     let seconds = timer.seconds(fastest) - timer.overhead_seconds();
     if seconds <= 0.0 {
         return Err(unavailable("the clock is too coarse to time 10 µs"));
     }
-    Ok((CHAIN_TURNS * cycle::ADDS_PER_TURN) as f64 / seconds)
+    Ok((CHAIN_ITERATIONS * cycle::ADDS_PER_ITERATION) as f64 / seconds)
 }
 
 fn os_nanoseconds() -> u64 {
@@ -177,7 +174,7 @@ fn os_nanoseconds() -> u64 {
 }
 
 fn measure_tsc() -> Result<f64, TscUnavailable> {
-    if !tsc::exists() {
+    if !tsc::is_available() {
         return Err(TscUnavailable::MissingInstructions);
     }
     if !tsc::is_invariant() {
@@ -191,7 +188,7 @@ fn measure_tsc() -> Result<f64, TscUnavailable> {
     frequency([first, middle, last])
 }
 
-/// Ticks and nanoseconds of one moment: the tightest of several brackets, so that an interrupt between the two readings
+/// Ticks and nanoseconds at one moment: the tightest of several brackets, so that an interrupt between the two readings
 /// doesn't count.
 fn paired_reading() -> (u64, u64) {
     (0..16)
@@ -225,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_changes_speed_or_runs_backwards_is_no_clock() {
+    fn a_counter_that_changes_speed_stops_or_runs_backwards_is_refused() {
         let half = 50_000_000;
         let steady = [(0, 0), (100_000_000, half), (200_000_000, 2 * half)];
         assert!((frequency(steady).unwrap() / 2e9 - 1.0).abs() < 1e-12);
@@ -238,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn both_clocks_agree_about_a_pause() {
+    fn both_clocks_agree_on_the_length_of_a_pause() {
         let timers = [Timer::Os, Timer::best()];
         let begin = timers.map(|t| t.now());
         std::thread::sleep(Duration::from_millis(20));
@@ -248,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn resolution_and_overhead_are_positive_and_the_resolution_is_no_finer_than_a_tick() {
+    fn the_resolution_is_at_least_one_tick_and_the_overhead_positive() {
         for timer in [Timer::Os, Timer::best()] {
             assert!(timer.resolution() >= 1);
             assert!(timer.overhead_seconds() > 0.0);
@@ -256,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn the_core_runs_at_a_frequency_that_silicon_can_have() {
+    fn the_core_frequency_is_plausible() {
         let timer = Timer::best();
-        if !cycle::exists() {
+        if !cycle::is_available() {
             assert!(core_hz(&timer).is_err());
             return;
         }

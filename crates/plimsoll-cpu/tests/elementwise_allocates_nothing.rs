@@ -1,4 +1,4 @@
-//! A prepared program allocates nothing when it runs, whatever its steps are, and neither do typed calls.
+//! Runs of a prepared program and typed calls allocate nothing.
 
 use half::bf16;
 use plimsoll_cpu::elementwise::{Cpu, How, Program, Set, View, ViewMut};
@@ -17,7 +17,7 @@ fn runs_allocate_nothing_once_prepared() {
     let cpu = affinity::allowed_cpus()[0];
     let mut team = Team::new(&[cpu, cpu], Timer::best()).expect("a team");
     let layouts = ([whole.clone(), bias], [whole.clone(), whole]);
-    let mut prepared = Program::new(&graph).prepare(&layouts.0, &layouts.1, &How::on(2)).expect("a program");
+    let mut prepared = Program::new(&graph).prepare(&layouts.0, &layouts.1, &How::for_threads(2)).expect("a program");
     let buffer = |bytes| Buffer::<u8>::new(bytes, Pages::Small).expect("memory");
     let (b, mut y, mut x) = (buffer(100), buffer(8000), buffer(8000));
     let mut run = || {
@@ -30,7 +30,7 @@ fn runs_allocate_nothing_once_prepared() {
 }
 
 #[test]
-fn typed_calls_allocate_nothing_once_their_tensors_are_known() {
+fn typed_calls_allocate_nothing_once_their_layouts_are_known() {
     let traced = trace(|a: Scalar<f32>, x: In<f32>, b: In<bf16>, m: InOut<f32>| {
         m.set(m.get() + x);
         ((a * x + b).exp(), x.lt(0.0))

@@ -1,5 +1,5 @@
-//! Launches and counter readings allocate nothing: what runs between and inside timed regions must not touch the heap.
-//! One test in a process of its own, since the allocator counts for the whole process.
+//! Launches and counter readings allocate nothing: code between and inside timed regions must not use the heap. One test in a
+//! separate process, since the allocator counts for the whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,18 +39,18 @@ fn launches_and_counter_readings_allocate_nothing() {
     let task = Task::new(|rank| {
         std::hint::black_box(rank.index);
     });
-    let mut all = || {
+    let mut run_all = || {
         let before = counters.read();
         team.run(&task).expect("a launch");
-        team.timed(10, &task).expect("a timed launch");
+        team.run_timed(10, &task).expect("a timed launch");
         counters.read() - before
     };
-    // The first round may set up what the standard library keeps for each thread.
-    all();
+    // The first call may set up thread-local state of the standard library.
+    run_all();
     std::thread::sleep(std::time::Duration::from_millis(120));
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for _ in 0..100 {
-        std::hint::black_box(all());
+        std::hint::black_box(run_all());
     }
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), before);
 }

@@ -1,4 +1,4 @@
-//! Expressions of any depth are planned and called on a thread with a stack of 64 KiB, in builds without optimisation too.
+//! Expressions of any depth are prepared and run on a thread with a stack of 64 KiB, even in unoptimised builds.
 
 use plimsoll_cpu::elementwise::{Cpu, How, Program, Set};
 use plimsoll_cpu::memory::{Buffer, Pages};
@@ -7,14 +7,14 @@ use plimsoll_cpu::timer::Timer;
 use plimsoll_expr::parse::MAX_NESTING;
 use plimsoll_expr::{DType, In, Layout, Names, Scalar, parse, trace};
 
-/// Runs on a thread with the smallest stack that is common (musl's was 80 KiB for long).
-fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
+/// Runs on a thread with a stack smaller than the smallest common one (80 KiB in older versions of musl).
+fn run_on_small_stack(body: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(64 << 10).spawn(body).expect("a thread").join().expect("no overflow");
 }
 
 #[test]
 fn a_long_chain_is_planned_and_called_on_a_small_stack() {
-    on_a_small_stack(|| {
+    run_on_small_stack(|| {
         let traced = trace(|a: Scalar<f32>, x: In<f32>, y: In<f32>| {
             let mut sum = x + y;
             for _ in 0..1000 {
@@ -23,7 +23,7 @@ fn a_long_chain_is_planned_and_called_on_a_small_stack() {
             (sum, sum.lt(0.0))
         });
         let kernel = Cpu::new().expect("processors").compile(&traced.expect("an expression")).expect("a kernel");
-        // Calls of the caller's thread alone, and of all.
+        // A call on the caller's thread, and one on all threads.
         for elements in [3, 4_000] {
             let (x, y) = (vec![0.5; elements], vec![0.25; elements]);
             let (mut sum, mut less) = (vec![0.0; elements], vec![false; elements]);
@@ -36,13 +36,14 @@ fn a_long_chain_is_planned_and_called_on_a_small_stack() {
 #[test]
 fn nested_text_is_planned_and_run_on_a_small_stack() {
     for (prefix, suffix) in [("-", ""), ("~(", ")"), ("max(x, ", ")"), ("select(x < y, x, y - abs(", "))")] {
-        on_a_small_stack(move || {
+        run_on_small_stack(move || {
             let levels = MAX_NESTING / prefix.matches(['(', '-', '~']).count();
             let text = prefix.repeat(levels) + "x" + &suffix.repeat(levels);
-            let graph = parse(&text, &Names::all(DType::I32)).expect("an expression");
+            let graph = parse(&text, &Names::with_default(DType::I32)).expect("an expression");
             let layout = Layout::contiguous(&[1000]).expect("a layout");
             let inputs = vec![layout.clone(); graph.inputs().len()];
-            let mut prepared = Program::new(&graph).prepare(&inputs, &[layout], &How::on(1)).expect("a program");
+            let mut prepared =
+                Program::new(&graph).prepare(&inputs, &[layout], &How::for_threads(1)).expect("a program");
             let mut team = Team::new(&affinity::allowed_cpus()[..1], Timer::best()).expect("a team");
             let buffer = || Buffer::<u8>::new(4000, Pages::Small).expect("memory");
             let (tensors, mut out): (Vec<_>, _) = ((0..inputs.len()).map(|_| buffer()).collect(), buffer());

@@ -1,9 +1,9 @@
-//! Compiled kernels on disk: one file per key, written whole or not at all, believed only after its hash was checked.
-//! What is compiled, and how, is `compile`'s business. Without a usable folder everything works, only slower.
+//! Compiled kernels on disk: one file per key, written atomically, and used only after its hash is checked. `compile` decides what
+//! is compiled and how. Without a usable folder everything works, only slower.
 //!
-//! Several processes may share a folder: each writes a temporary file of its own and renames it, and two that compile the
-//! same kernel replace each other's equal entry. The folder belongs to this user and to nobody else (mode 0700), because
-//! what is in it runs on the device with this user's rights; the hash guards against damage, not against malice.
+//! Several processes may share a folder: each writes its own temporary file and renames it, and two that compile the same kernel
+//! replace each other's identical entry. Only this user may access the folder (mode 0700), because its contents run on the device
+//! with this user's rights; the hash guards against damage, not against malice.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_gpu::Unavailable;
 
-/// Length of the hash at an entry's end, bytes.
+/// Length of the hash at the end of an entry, bytes.
 const TRAILER: usize = blake3::OUT_LEN;
-/// Largest entry that is read: no cubin of ours comes near.
+/// Most bytes read of an entry; all our cubins are far smaller.
 const LARGEST: u64 = 64 << 20;
-/// Says what the hash is of, so that no other program's file passes for an entry.
+/// Domain separation of the hash: no other program's file passes as an entry.
 const DOMAIN: &str = "plimsoll cubin cache v1";
 
-/// The name of an entry: a hash of all that decides what the compiler makes.
+/// The name of an entry: a hash of everything that determines the compiler's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key(String);
 
 impl Key {
-    /// Of these parts in this order, each by length and content.
+    /// Hashes the length and content of these parts, in this order.
     #[must_use]
-    pub fn of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Self {
+    pub fn from_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key(DOMAIN);
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes());
@@ -43,34 +43,34 @@ pub struct Cache {
 }
 
 fn refused(why: String) -> Unavailable {
-    let hint = "Kernels are compiled anew each time; give this user a folder of its own in XDG_CACHE_HOME";
+    let hint = "Kernels are compiled again in each run; set XDG_CACHE_HOME to a folder that only this user can access";
     Unavailable::new("kernel cache", why, hint)
 }
 
 impl Cache {
-    /// The user's folder: `$XDG_CACHE_HOME/plimsoll/cubin`, else `~/.cache/plimsoll/cubin`.
+    /// Opens the user's folder: `$XDG_CACHE_HOME/plimsoll/cubin`, else `~/.cache/plimsoll/cubin`.
     ///
     /// # Errors
-    /// Neither is set to an absolute path; else those of [`Cache::open`].
-    pub fn of_user() -> Result<Self, Unavailable> {
+    /// Neither variable holds an absolute path; those of [`Cache::open`].
+    pub fn open_default() -> Result<Self, Unavailable> {
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
         let base = base.ok_or_else(|| refused("neither XDG_CACHE_HOME nor HOME is an absolute path".to_owned()))?;
         Self::open(&base.join("plimsoll").join("cubin"))
     }
 
-    /// This folder, made with mode 0700 where it isn't there.
+    /// Opens this folder, or creates it with mode 0700.
     ///
     /// # Errors
     /// It can't be made or written, belongs to another user, or is open to others.
     pub fn open(folder: &Path) -> Result<Self, Unavailable> {
         let shown = folder.display();
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| refused(format!("can't make {shown}: {error}")))?;
-        // Not followed: a link would let its owner choose the place.
-        let about = fs::symlink_metadata(folder).map_err(|error| refused(format!("can't look at {shown}: {error}")))?;
+        made.map_err(|error| refused(format!("can't create {shown}: {error}")))?;
+        // A link is not followed: its owner could choose the target.
+        let about = fs::symlink_metadata(folder).map_err(|error| refused(format!("can't read {shown}: {error}")))?;
         if !about.is_dir() {
-            return Err(refused(format!("{shown} is no folder")));
+            return Err(refused(format!("{shown} is not a folder")));
         }
         if about.uid() != rustix::process::geteuid().as_raw() {
             return Err(refused(format!("{shown} belongs to another user")));
@@ -79,12 +79,12 @@ impl Cache {
             let own = fs::set_permissions(folder, fs::Permissions::from_mode(0o700));
             own.map_err(|error| refused(format!("{shown} is open to others: {error}")))?;
         }
-        // Whether it can be written is found out by writing: modes don't tell of read-only mounts.
+        // Only writing shows whether it can be written: the mode doesn't show a read-only mount.
         tempfile::NamedTempFile::new_in(folder).map_err(|error| refused(format!("can't write to {shown}: {error}")))?;
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -94,7 +94,7 @@ impl Cache {
         self.folder.join(format!("{}.cubin", key.0))
     }
 
-    /// The entry under `key`, if it is there and whole. A damaged one counts as absent and is replaced by the next
+    /// The entry under `key`, if it exists and is intact. A damaged one counts as absent and is replaced by the next
     /// [`Cache::put`].
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
@@ -111,10 +111,10 @@ impl Cache {
         whole.then_some(bytes)
     }
 
-    /// Stores an entry, whole or not at all.
+    /// Stores an entry atomically.
     ///
     /// # Errors
-    /// The file system's; the caller has the content and goes on.
+    /// File system errors; the caller still has the content and can continue.
     pub fn put(&self, key: &Key, content: &[u8]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(content)?;
@@ -124,7 +124,7 @@ impl Cache {
     }
 }
 
-/// Hash of key and content, so that an entry under another's name isn't believed either.
+/// Hash of key and content, so that an entry under another key's name is rejected too.
 fn trailer(key: &Key, content: &[u8]) -> [u8; TRAILER] {
     let mut hasher = blake3::Hasher::new_derive_key(DOMAIN);
     hasher.update(key.0.as_bytes());
@@ -143,18 +143,18 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_comes_back_and_another_key_finds_nothing() {
+    fn an_entry_is_returned_for_its_own_key_only() {
         let (_folder, cache) = cache();
-        let key = Key::of([b"source".as_slice(), b"-O3"]);
+        let key = Key::from_parts([b"source".as_slice(), b"-O3"]);
         cache.put(&key, b"content").unwrap();
         assert_eq!(cache.get(&key).as_deref(), Some(b"content".as_slice()));
-        assert_eq!(cache.get(&Key::of([b"sourc".as_slice(), b"e-O3"])), None);
+        assert_eq!(cache.get(&Key::from_parts([b"sourc".as_slice(), b"e-O3"])), None);
     }
 
     #[test]
     fn a_damaged_truncated_empty_or_foreign_entry_is_absent_and_can_be_replaced() {
         let (_folder, cache) = cache();
-        let (key, other) = (Key::of([b"a".as_slice()]), Key::of([b"b".as_slice()]));
+        let (key, other) = (Key::from_parts([b"a".as_slice()]), Key::from_parts([b"b".as_slice()]));
         cache.put(&key, b"content").unwrap();
         let whole = fs::read(cache.path(&key)).unwrap();
         for place in 0..whole.len() {
@@ -180,16 +180,16 @@ mod tests {
         assert_eq!(fs::metadata(cache.folder()).unwrap().mode() & 0o777, 0o700);
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(Cache::open(&file).unwrap_err().why.contains("can't make"));
+        assert!(Cache::open(&file).unwrap_err().why.contains("can't create"));
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(cache.folder(), &link).unwrap();
-        assert!(Cache::open(&link).unwrap_err().why.contains("no folder"));
+        assert!(Cache::open(&link).unwrap_err().why.contains("not a folder"));
     }
 
     #[test]
-    fn processes_that_share_a_folder_see_whole_entries_or_none() {
+    fn concurrent_writers_never_expose_a_partial_entry() {
         let (_folder, cache) = cache();
-        let key = Key::of([b"shared".as_slice()]);
+        let key = Key::from_parts([b"shared".as_slice()]);
         let content = vec![7_u8; 1 << 16];
         std::thread::scope(|scope| {
             for _ in 0..4 {

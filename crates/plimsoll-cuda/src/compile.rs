@@ -1,5 +1,5 @@
-//! From source to a loaded kernel: the compiler where it is needed, the cache where it isn't. What the sources are is
-//! `plimsoll-gen`'s; finding and calling NVRTC is `nvrtc`'s.
+//! From source to a loaded kernel, by the cache or else the compiler. `plimsoll-gen` provides the sources; `nvrtc` finds and calls
+//! NVRTC.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::driver::{Context, Module};
 use crate::launch::Kernel;
 use plimsoll_gpu::Unavailable;
 
-/// A source with all that decides what becomes of it.
+/// A source together with everything that determines its machine code.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'p> {
     /// For messages: `stream.cu`.
@@ -24,7 +24,7 @@ pub struct Program<'p> {
     pub source: &'p str,
     /// Headers that it includes: name and text.
     pub headers: &'p [(&'p str, &'p str)],
-    /// Options beside the target: `-DVECTOR=4`.
+    /// Options other than the target: `-DVECTOR=4`.
     pub options: &'p [String],
     /// The target: `sm_90a`.
     pub target: &'p str,
@@ -36,26 +36,26 @@ impl Program<'_> {
         let options = self.options.iter().map(String::as_bytes);
         let counts = [self.headers.len() as u64, self.options.len() as u64].map(u64::to_le_bytes);
         let head = [self.source.as_bytes(), self.target.as_bytes(), compiler.as_bytes()];
-        Key::of(head.into_iter().chain(counts.iter().map(<[u8; 8]>::as_slice)).chain(headers).chain(options))
+        Key::from_parts(head.into_iter().chain(counts.iter().map(<[u8; 8]>::as_slice)).chain(headers).chain(options))
     }
 }
 
-/// What makes cubins of sources.
+/// Compiles sources to cubins.
 ///
 /// # Safety
-/// What it makes of a program must be what that program says, for its target: it is run with the memory of whoever launches it.
+/// A compiled program must do what its source says, on its target: it runs on the memory that its launches pass to it.
 pub unsafe trait Compiler: Send + Sync {
     /// Its name and exact version: part of the cache's key.
     fn identity(&self) -> String;
 
-    /// A cubin.
+    /// Compiles a program to a cubin.
     ///
     /// # Errors
-    /// The compiler's words, or that the target isn't one of its own.
+    /// The compiler's message, or an unsupported target.
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable>;
 }
 
-/// Kernels for one context.
+/// Compiles, caches and loads kernels for one context.
 pub struct Kernels {
     context: Arc<Context>,
     target: String,
@@ -64,7 +64,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// For a context whose device is `target`, with whatever there is of compiler and cache.
+    /// For a context whose device is `target`, with a compiler and a cache if there are any.
     #[must_use]
     pub fn new(
         context: &Arc<Context>,
@@ -75,9 +75,9 @@ impl Kernels {
         Self { context: Arc::clone(context), target, compiler, cache }
     }
 
-    /// The same compiler and folder for the context of another device, which runs the same target.
+    /// The same compiler and cache for the context of another device that runs the same target.
     #[must_use]
-    pub fn beside(&self, context: &Arc<Context>) -> Self {
+    pub fn for_context(&self, context: &Arc<Context>) -> Self {
         Self::new(context, self.target.clone(), self.compiler.clone(), self.cache.clone())
     }
 
@@ -87,23 +87,17 @@ impl Kernels {
         &self.target
     }
 
-    /// Whether kernels can be compiled.
-    ///
-    /// # Errors
-    /// Why not, and what brings it.
+    /// The compiler, or why kernels can't be compiled.
     pub fn compiler(&self) -> Result<&dyn Compiler, Unavailable> {
         self.compiler.as_deref().map_err(Clone::clone)
     }
 
-    /// Whether they are kept.
-    ///
-    /// # Errors
-    /// Why not, and what brings it.
+    /// The cache, or why compiled kernels aren't stored.
     pub fn cache(&self) -> Result<&Cache, Unavailable> {
         self.cache.as_ref().map_err(Clone::clone)
     }
 
-    /// The cubin of a program, from the cache or compiled, and whether it was compiled.
+    /// The cubin of a program, and whether it was compiled rather than found in the cache. `fresh` skips the cache.
     fn cubin(&self, program: &Program<'_>, fresh: bool) -> Result<(Vec<u8>, bool), Fault> {
         let compiler = self.compiler()?;
         let key = program.key(&compiler.identity());
@@ -112,16 +106,16 @@ impl Kernels {
         }
         let cubin = compiler.compile(program)?;
         if let Ok(cache) = &self.cache {
-            // A full disk costs the next run a compilation and nothing else.
+            // If this fails, for example on a full disk, the next run compiles again.
             let _ = cache.put(&key, &cubin);
         }
         Ok((cubin, true))
     }
 
-    /// Compiles what is missing of some programs on all processors and keeps it, for who needs many kernels one after the other. Without
-    /// a place to keep them, or with what can't be compiled, nothing happens: whoever loads them is told. Once `stop` is set, no further
-    /// one is begun.
-    pub fn ahead(&self, programs: &[Program<'_>], stop: &AtomicBool) {
+    /// Compiles programs that the cache lacks, on all processors, for callers that will load many kernels one after another. Does
+    /// nothing without a cache. Programs that fail to compile are skipped: loading them reports the error. Once `stop` is set, no
+    /// further compilation starts.
+    pub fn compile_ahead(&self, programs: &[Program<'_>], stop: &AtomicBool) {
         if self.cache.is_err() {
             return;
         }
@@ -140,16 +134,16 @@ impl Kernels {
         });
     }
 
-    /// The same as an image that lies inside of itself and has these kernels, with parameters of these sizes. What the cache held is
-    /// compiled anew where it hasn't.
-    fn image(&self, program: &Program<'_>, fresh: bool, wanted: &[Wanted<'_>]) -> Result<(Image, bool), Fault> {
+    /// The cubin of a program as a checked image: all offsets lie inside it, and it has these kernels with parameters of these
+    /// sizes. A cached cubin that fails the check is compiled again.
+    fn image(&self, program: &Program<'_>, fresh: bool, wanted: &[Signature<'_>]) -> Result<(Image, bool), Fault> {
         let (cubin, compiled) = self.cubin(program, fresh)?;
         let size = cubin.len();
-        match Image::new(cubin).map_err(|error| error.to_string()).and_then(|image| fits(image, wanted)) {
+        match Image::new(cubin).map_err(|error| error.to_string()).and_then(|image| check_kernels(image, wanted)) {
             Ok(image) => Ok((image, compiled)),
             Err(_) if !compiled => self.image(program, true, wanted),
             Err(why) => {
-                let why = format!("what {} was compiled to, {size} bytes, can't be used: {why}", program.name);
+                let why = format!("the {size} bytes compiled from {} can't be used: {why}", program.name);
                 let hint = "Install another NVRTC: pip install nvidia-cuda-nvrtc";
                 Err(Unavailable::new("kernel image", why, hint).into())
             }
@@ -159,7 +153,7 @@ impl Kernels {
     /// Compiles and loads a source for this device.
     ///
     /// # Errors
-    /// No compiler, the compiler's words, the driver's.
+    /// No compiler, or the compiler's message.
     pub fn load(
         &self,
         name: &str,
@@ -170,7 +164,7 @@ impl Kernels {
         self.load_as(&Program { name, source, headers, options, target: &self.target })
     }
 
-    /// The same for the program's own target: the architecture-specific form of this device's, say.
+    /// As [`Kernels::load`], for the program's own target, such as the architecture-specific form of this device's target.
     ///
     /// # Errors
     /// Those of [`Kernels::load`].
@@ -178,16 +172,16 @@ impl Kernels {
         self.load_with(program, &[])
     }
 
-    /// The same where the module must have these kernels.
+    /// As [`Kernels::load_as`], for a module that must have these kernels.
     ///
     /// # Errors
-    /// Those of [`Kernels::load`]; [`Fault::Unavailable`] where the compiler makes them with other parameters.
-    pub(crate) fn load_with(&self, program: &Program<'_>, wanted: &[Wanted<'_>]) -> Result<Arc<Module>, Fault> {
+    /// Those of [`Kernels::load`]; [`Fault::Unavailable`] if the compiled kernels take other parameters.
+    pub(crate) fn load_with(&self, program: &Program<'_>, wanted: &[Signature<'_>]) -> Result<Arc<Module>, Fault> {
         let (image, compiled) = self.image(program, false, wanted)?;
         match Module::load_checked(&self.context, image) {
             Ok(module) => Ok(module),
-            // What the cache held may be whole and still not for this driver.
-            Err(error) if !compiled && !error.loses_the_device() => {
+            // The cached cubin may be intact and still not suit this driver.
+            Err(error) if !compiled && !error.is_device_lost() => {
                 let (image, _) = self.image(program, true, wanted)?;
                 Ok(Module::load_checked(&self.context, image)?)
             }
@@ -199,36 +193,37 @@ impl Kernels {
     ///
     /// # Errors
     /// Those of [`Kernels::load_with`].
-    pub(crate) fn load_stated(
+    pub(crate) fn load_described(
         &self,
         target: &str,
         source: &'static Source,
-        stated: &[KernelDesc],
+        described: &[KernelDesc],
         _: Trust,
     ) -> Result<Vec<Kernel>, Fault> {
-        let (name, text, options) = (format!("{}.cu", source.name()), unit(source, stated), OPTIONS.map(str::to_owned));
+        let (name, text, options) =
+            (format!("{}.cu", source.name()), unit(source, described), OPTIONS.map(str::to_owned));
         let headers = source.headers();
         let program = Program { name: &name, source: &text, headers: &headers, options: &options, target };
         let bytes = |kernel: &KernelDesc| -> Vec<u64> {
             kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect()
         };
-        let wanted: Vec<Wanted<'_>> = stated.iter().map(|kernel| (kernel.name.as_str(), bytes(kernel))).collect();
+        let wanted: Vec<Signature<'_>> = described.iter().map(|kernel| (kernel.name.as_str(), bytes(kernel))).collect();
         let module = self.load_with(&program, &wanted)?;
         let ready = |kernel: &KernelDesc| {
             let function = module.function(&kernel.name)?;
-            function.takes(&bytes(kernel))?;
-            // SAFETY: compiled from what the description says, which keeps to it as the trust promises.
+            function.check_parameters(&bytes(kernel))?;
+            // SAFETY: compiled from this description; the kernel keeps to it, as `Trust` promises.
             Ok(unsafe { Kernel::new(function, kernel) })
         };
-        stated.iter().map(ready).collect()
+        described.iter().map(ready).collect()
     }
 }
 
-/// A kernel by its name, and bytes of its parameters.
-pub(crate) type Wanted<'w> = (&'w str, Vec<u64>);
+/// A kernel's name and the bytes of each of its parameters.
+pub(crate) type Signature<'w> = (&'w str, Vec<u64>);
 
-/// Whether an image has kernels with parameters of these sizes.
-fn fits(image: Image, wanted: &[Wanted<'_>]) -> Result<Image, String> {
+/// Checks that an image has kernels with parameters of these sizes.
+fn check_kernels(image: Image, wanted: &[Signature<'_>]) -> Result<Image, String> {
     for (name, sizes) in wanted {
         match image.parameters(name) {
             Some(own) if own == sizes => {}

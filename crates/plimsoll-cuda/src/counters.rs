@@ -1,5 +1,5 @@
-//! Hardware counters around a launch: what memory and caches really moved, and how many instructions were executed. Which
-//! metrics of CUPTI that takes on each chip is decided here; CUPTI's calls are `cupti`'s.
+//! Hardware counters around a launch: actual traffic of memory and caches, and executed instructions. This module chooses CUPTI's
+//! metrics for each chip; `cupti` makes the calls.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), plimsoll_core::Fault> {
@@ -7,7 +7,7 @@
 //!
 //! let counters = Counters::open(0)?;
 //! let counts = counters.measure(|| {
-//!     // Launch a kernel on this device by any library that uses its primary context, and wait until it is done.
+//!     // Launch a kernel on this device with any library that uses its primary context, and wait until it is done.
 //!     Ok(())
 //! })?;
 //! println!("{:?} B read from memory", counts.get(Counter::DramRead));
@@ -31,12 +31,12 @@ use plimsoll_gpu::Unavailable;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $($metric:literal)|+;)*) => {
-        /// Something that hardware counts.
+        /// A hardware counter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Counter { $($(#[$doc])* $name),* }
 
         impl Counter {
-            /// What CUPTI calls it, on newer chips or older ones.
+            /// CUPTI's names for it, which depend on the chip's generation.
             fn metrics(self) -> &'static [&'static CStr] {
                 match self { $(Self::$name => &[$($metric),+]),* }
             }
@@ -51,24 +51,24 @@ counters! {
     DramWritten: c"dram__bytes_write.sum" | c"dram__bytes_op_write.sum";
     /// Instructions that warps executed.
     Instructions: c"smsp__inst_executed.sum";
-    /// Sectors of 32 bytes looked up in the first-level caches.
+    /// Sectors of 32 bytes looked up in the L1s.
     L1Sectors: c"l1tex__t_sectors.sum";
-    /// Those of them that were there.
+    /// Sectors among [`Counter::L1Sectors`] that hit.
     L1Hits: c"l1tex__t_sectors_lookup_hit.sum";
-    /// Sectors that the multiprocessors read from the second-level cache.
+    /// Sectors that the SMs read from the L2.
     L2Read: c"lts__t_sectors_srcunit_tex_op_read.sum";
-    /// Sectors that they wrote to it.
+    /// Sectors that the SMs wrote to the L2.
     L2Written: c"lts__t_sectors_srcunit_tex_op_write.sum";
-    /// Requests of theirs to it, of up to four sectors of one line each, atomics included.
+    /// Requests of the SMs to the L2, each for up to four sectors of one line, including atomics.
     L2Requests: c"lts__t_requests_srcunit_tex.sum";
-    /// Those of them that it had.
+    /// Requests among [`Counter::L2Requests`] that hit.
     L2Hits: c"lts__t_requests_srcunit_tex_lookup_hit.sum";
-    /// Sectors asked for by the other partition of the second-level cache, on chips that have two.
+    /// Sectors requested by the other partition of the L2, on chips that have two.
     L2Crossed: c"lts__t_sectors_srcunit_ltcfabric.sum";
 }
 
-/// What is counted, together: this takes one pass on every chip from Turing to Blackwell but the A100, where it takes two
-/// (after libnvperf_host of CUDA 13.0). Hits are counted by requests, since sectors that hit would need a pass of their own.
+/// All counters, counted together. This takes one pass on every chip from Turing to Blackwell except the A100, where it takes two
+/// (according to libnvperf_host of CUDA 13.0). L2 hits are counted by requests, since counting sectors would need another pass.
 const ALL: [Counter; 10] = [
     Counter::DramRead,
     Counter::DramWritten,
@@ -82,25 +82,25 @@ const ALL: [Counter; 10] = [
     Counter::L2Crossed,
 ];
 
-/// What was counted.
+/// The counted values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts(BTreeMap<Counter, f64>);
 
 impl Counts {
-    /// One counter's number; `None` where the chip doesn't count it.
+    /// The value of a counter; `None` if the chip doesn't have it.
     #[must_use]
     pub fn get(&self, counter: Counter) -> Option<f64> {
         self.0.get(&counter).copied()
     }
 
-    /// Share of the sectors looked up in the first-level caches that were there, 0…1.
+    /// L1 hit rate by sectors, 0…1.
     #[must_use]
     pub fn l1_hit_rate(&self) -> Option<f64> {
         self.share(Counter::L1Hits, Counter::L1Sectors)
     }
 
-    /// Share of the multiprocessors' requests to the second-level cache that hit, 0…1. A write to a line that is not there
-    /// misses, though it reads nothing from memory (so on an H200).
+    /// L2 hit rate by requests of the SMs, 0…1. A write to a line that is not in the L2 counts as a miss, although it reads nothing
+    /// from memory (observed on an H200).
     #[must_use]
     pub fn l2_hit_rate(&self) -> Option<f64> {
         self.share(Counter::L2Hits, Counter::L2Requests)
@@ -111,7 +111,7 @@ impl Counts {
         share.is_finite().then_some(share)
     }
 
-    /// Per launch, by the names of [`counted`].
+    /// The values per launch, by the names in [`counted`].
     fn per_launch(&self, launches: f64) -> BTreeMap<String, f64> {
         let plain = [
             (counted::DRAM_READ, Counter::DramRead),
@@ -139,7 +139,7 @@ impl Counters {
     /// Opens the counters of `cuda:index`.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`]: no driver, no device, no CUPTI, no permission; each with the way out.
+    /// [`Fault::Unavailable`]: no driver, no device, no CUPTI, no permission.
     pub fn open(index: u32) -> Result<Self, Fault> {
         let handle = DeviceHandle::new(&Driver::system()?, index)?;
         Ok(Self::new(&Context::new(handle, wait::DEADLINE)?)?)
@@ -148,53 +148,51 @@ impl Counters {
     /// The counters of a context's device.
     ///
     /// # Errors
-    /// No CUPTI, no permission, a chip that it doesn't know: with the way out.
+    /// No CUPTI, no permission, or a chip that CUPTI doesn't know.
     pub fn new(context: &Arc<Context>) -> Result<Self, Unavailable> {
-        Self::with(&find(None, context.driver())?, context)
+        Self::open_with(&find(None, context.driver())?, context)
     }
 
-    /// The same by an opened CUPTI.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn with(cupti: &Arc<Cupti>, context: &Arc<Context>) -> Result<Self, Unavailable> {
+    /// As [`Counters::new`], with an opened CUPTI.
+    pub fn open_with(cupti: &Arc<Cupti>, context: &Arc<Context>) -> Result<Self, Unavailable> {
         let session = Session::new(cupti, context)?;
         let set = session.set(&ALL.map(Counter::metrics))?;
         Ok(Self { set, session })
     }
 
-    /// The chip, as CUPTI calls it: `GH100`.
+    /// CUPTI's name of the chip: `GH100`.
     #[must_use]
     pub fn chip(&self) -> String {
         self.session.chip()
     }
 
-    /// How often a launch must be repeated to be counted: once on most chips.
+    /// How many launches counting takes: one on most chips.
     #[must_use]
     pub fn passes(&self) -> usize {
         self.set.passes()
     }
 
-    /// Counts what `launch` does on the device. It launches whatever it likes in the device's primary context, and must
-    /// wait until that is done. It is called once for each of [`Counters::passes`], and should find the same state each
-    /// time: nothing is saved, restored or flushed in between. Takes some 0.2 s on an H200, which CUPTI needs to prepare.
+    /// Counts the work of `launch`, which may launch anything in the device's primary context and must wait until it is done. It is
+    /// called once for each of [`Counters::passes`] and should start from the same state each time: nothing is saved, restored or
+    /// flushed in between. Takes some 0.2 s on an H200, which CUPTI needs for its preparation.
     ///
     /// # Errors
-    /// CUPTI's and those of `launch`.
+    /// Those of `launch`.
     pub fn measure(&self, mut launch: impl FnMut() -> Result<(), Fault>) -> Result<Counts, Fault> {
         self.count(&mut launch, |_| Ok(()), |launch| launch())
     }
 
-    /// Counts one launch of a workload, or the mean over a whole rotation, in the state that its samples find.
+    /// Counts one launch of a workload, or the mean over a whole rotation, in the state in which its samples run.
     ///
     /// # Errors
-    /// CUPTI's and the workload's.
-    pub(crate) fn of(&self, workload: &mut dyn Workload) -> Result<BTreeMap<String, f64>, Fault> {
-        let launches = workload.ready()?;
+    /// The workload's.
+    pub(crate) fn count_workload(&self, workload: &mut dyn Workload) -> Result<BTreeMap<String, f64>, Fault> {
+        let launches = workload.prepare_count()?;
         if launches == 0 {
             return Ok(BTreeMap::new());
         }
-        let counts = self.count(workload, |workload| workload.ready().map(drop), |workload| workload.once())?;
+        let counts =
+            self.count(workload, |workload| workload.prepare_count().map(drop), |workload| workload.launch_once())?;
         Ok(counts.per_launch(f64::from(launches)))
     }
 
@@ -215,7 +213,7 @@ impl std::fmt::Debug for Counters {
     }
 }
 
-/// The CUPTI that goes with a driver.
+/// Finds the CUPTI that matches a driver.
 ///
 /// # Errors
 /// Those of [`Cupti::find`].
@@ -223,12 +221,8 @@ pub(crate) fn find(explicit: Option<&Path>, driver: &Driver) -> Result<Arc<Cupti
     Cupti::find(explicit, u32::try_from(driver.version() / 1000).ok())
 }
 
-/// Whether counters are likely to be read, from what costs nothing to ask: the library, if it was found, and the driver's
-/// settings.
-///
-/// # Errors
-/// What is missing, and what brings it.
-pub(crate) fn likely(cupti: &Result<Arc<Cupti>, Unavailable>) -> Result<&Cupti, Unavailable> {
+/// Whether counters are likely to be readable, from cheap checks: whether the library was found, and the driver's settings.
+pub(crate) fn check_access(cupti: &Result<Arc<Cupti>, Unavailable>) -> Result<&Cupti, Unavailable> {
     let cupti = cupti.as_deref().map_err(Clone::clone)?;
     let read = |path: &str| fs::read_to_string(Path::new(path)).unwrap_or_default();
     if is_restricted(&read("/proc/driver/nvidia/params"), &read("/proc/self/status")) {
@@ -237,8 +231,8 @@ pub(crate) fn likely(cupti: &Result<Arc<Cupti>, Unavailable>) -> Result<&Cupti, 
     Ok(cupti)
 }
 
-/// Whether the driver keeps its counters for administrators (`RmProfilingAdminOnly`) and this process is none: it has
-/// neither CAP_SYS_ADMIN nor CAP_PERFMON (capabilities(7)). False where the files don't tell.
+/// Whether the driver restricts its counters to administrators (`RmProfilingAdminOnly`) and this process has neither CAP_SYS_ADMIN
+/// nor CAP_PERFMON (capabilities(7)). False if the files don't say.
 fn is_restricted(driver: &str, process: &str) -> bool {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     const CAP_PERFMON: u64 = 1 << 38;
@@ -255,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn administrators_read_counters_and_others_where_the_driver_lets_them() {
+    fn counters_are_restricted_only_if_the_driver_says_so_and_privileges_are_missing() {
         let (open, closed) = ("Mobile: 1\nRmProfilingAdminOnly: 0\n", "RmProfilingAdminOnly: 1\n");
         let (root, user) = ("Name:\tx\nCapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n");
         assert!(is_restricted(closed, user));
@@ -265,15 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told_per_launch_and_hits_as_shares() {
+    fn counts_are_reported_per_launch_and_hits_as_shares() {
         let counts = Counts(BTreeMap::from([
             (Counter::DramRead, 4096.0),
             (Counter::L1Sectors, 100.0),
             (Counter::L1Hits, 25.0),
             (Counter::L2Hits, 7.0),
         ]));
-        let told = counts.per_launch(4.0);
-        assert_eq!((told[counted::DRAM_READ], told[counted::L1_SECTORS], told[counted::L1_HITS]), (1024.0, 25.0, 0.25));
-        assert!(!told.contains_key(counted::L2_HITS) && !told.contains_key(counted::DRAM_WRITTEN));
+        let values = counts.per_launch(4.0);
+        let read = [counted::DRAM_READ, counted::L1_SECTORS, counted::L1_HITS].map(|name| values[name]);
+        assert_eq!(read, [1024.0, 25.0, 0.25]);
+        assert!(!values.contains_key(counted::L2_HITS) && !values.contains_key(counted::DRAM_WRITTEN));
     }
 }

@@ -1,4 +1,4 @@
-//! A GPU as a device to be measured: opening it, with a typed reason for every way in which that fails.
+//! Opens a GPU for measuring, with a typed reason for every way in which that can fail.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, NO_DEVICE, STUB_LIBRARY, Stream, hint,
 };
 use crate::elementwise_verify;
-use crate::info::{Found, info};
+use crate::info::{Opened, info};
 use crate::nvrtc::Nvrtc;
 use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
@@ -49,7 +49,7 @@ impl Backend for Cuda {
     type Need = Need;
     const NAME: &'static str = "cuda";
 
-    fn ready(device: &CudaDevice) -> Result<(), Fault> {
+    fn check_ready(device: &CudaDevice) -> Result<(), Fault> {
         Ok(device.capabilities.kernels.clone()?)
     }
 
@@ -62,11 +62,11 @@ impl Backend for Cuda {
     }
 
     fn count(device: &mut CudaDevice, workload: &mut dyn Workload) -> Result<BTreeMap<String, f64>, Fault> {
-        device.counters()?.of(workload)
+        device.counters()?.count_workload(workload)
     }
 
-    fn settled(device: &mut CudaDevice) -> Result<(), Fault> {
-        device.found.holds(&device.context)
+    fn restore(device: &mut CudaDevice) -> Result<(), Fault> {
+        device.limits.restore(&device.context)
     }
 
     fn verify_expressions(
@@ -87,40 +87,37 @@ pub struct CudaDevice {
     pub stream: Arc<Stream>,
     /// Kernels compiled for it.
     pub kernels: Kernels,
-    /// The kernel that keeps it busy, where kernels can be compiled.
+    /// The kernel that keeps it busy, if kernels can be compiled.
     pub spinner: Result<Arc<Spinner>, Unavailable>,
-    /// Multiprocessors.
+    /// Streaming multiprocessors.
     pub multiprocessors: u32,
     /// Compute capability times ten.
     pub capability: u32,
     /// What it can do.
     pub(crate) capabilities: Capabilities,
-    /// The multiprocessors' clock when it was opened, hertz, where its timer told.
+    /// The SM clock when it was opened, hertz, if its timer advanced.
     pub(crate) clock_hz: Option<f64>,
-    /// What its limits were when it was opened.
-    found: driver::Found,
-    /// CUPTI's library, opened and not yet at work.
+    /// Its limits when it was opened.
+    limits: driver::SavedLimits,
+    /// CUPTI's library, opened but not yet in use.
     pub(crate) cupti: Result<Arc<Cupti>, Unavailable>,
-    /// cuBLAS' library, where the user named one.
+    /// The path of cuBLAS, if the user named one.
     cublas: Option<PathBuf>,
-    /// Opened when first asked for: from then on CUPTI has hooks in the driver.
+    /// Opened on first use: from then on CUPTI has hooks in the driver.
     counters: OnceCell<Result<Counters, Unavailable>>,
 }
 
 impl CudaDevice {
     /// Free memory, bytes.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn memory_free(&self) -> Result<u64, Fault> {
         Ok(crate::memory::free(&self.context)?.0)
     }
 
-    /// Another device of this process, opened for exchanges with this one: without calibration, telemetry or counters.
+    /// Opens another device of this process for transfers to and from this one: without calibration, telemetry or counters.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where it runs other machine code than this one, or can't be opened.
-    pub fn beside(&self, index: u32) -> Result<Self, Fault> {
+    /// [`Fault::Unavailable`] if its compute capability differs from this one's, or it can't be opened.
+    pub fn open_peer(&self, index: u32) -> Result<Self, Fault> {
         let handle = DeviceHandle::new(self.context.device().driver(), index)?;
         let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
         let multiprocessors = attribute(Attribute::Multiprocessors)?;
@@ -132,11 +129,14 @@ impl CudaDevice {
         }
         let context = make_context(&handle, self.context.deadline())?;
         let stream = Arc::new(Stream::new(&context)?);
-        let found = driver::Found::new(&context)?;
-        let kernels = self.kernels.beside(&context);
+        let limits = driver::SavedLimits::new(&context)?;
+        let kernels = self.kernels.for_context(&context);
         let capabilities = crate::gpu::capabilities(&context, &kernels, capability)?;
-        let spinner =
-            Err(Unavailable::new("calibration kernels", "the device was opened beside another", "Open it by itself"));
+        let spinner = Err(Unavailable::new(
+            "calibration kernels",
+            "the device was opened as a peer",
+            "Open the device separately",
+        ));
         Ok(Self {
             context,
             stream,
@@ -146,81 +146,72 @@ impl CudaDevice {
             capability,
             capabilities,
             clock_hz: None,
-            found,
+            limits,
             counters: OnceCell::new(),
             cupti: self.cupti.clone(),
             cublas: self.cublas.clone(),
         })
     }
 
-    /// What all its active NVLinks signal one way together, bytes per second; `None` where there are none or NVML doesn't
-    /// tell.
+    /// Signalling rate of all its active NVLinks together, one way, bytes per second; `None` if there are none or NVML doesn't
+    /// report them.
     #[must_use]
     pub fn links(&self) -> Option<f64> {
         let uuid = self.context.device().uuid().ok()?;
         Nvml::system().ok()?.device(&format!("GPU-{uuid}")).ok()?.links()
     }
 
-    /// Whether a kernel may begin before the one before it has ended, in a graph (the stream form needs less).
-    ///
-    /// # Errors
-    /// Why not, and what brings it.
+    /// Whether a kernel in a graph may start before the preceding one has ended (in a stream this needs less).
     pub fn dependent_launch(&self) -> Result<(), Unavailable> {
         dependent_launch(self.context.driver(), self.capability)
     }
 
-    /// Whether hardware counters can be read. The first call takes some tenths of a second.
-    ///
-    /// # Errors
-    /// Why not, and what brings it.
+    /// The hardware counters, or why they can't be read. The first call takes some tenths of a second.
     pub fn counters(&self) -> Result<&Counters, Unavailable> {
-        let open = || Counters::with(self.cupti.as_ref().map_err(Clone::clone)?, &self.context);
+        let open = || Counters::open_with(self.cupti.as_ref().map_err(Clone::clone)?, &self.context);
         self.counters.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 
-    /// The library of matrix products that goes with the driver.
-    ///
-    /// # Errors
-    /// What is missing or unusable, and what brings it.
+    /// The cuBLAS library that matches the driver.
     pub fn cublas(&self) -> Result<Arc<Cublas>, Unavailable> {
         let driver = self.context.driver();
         if self.cublas.is_none() && !driver.is_system() {
-            let why = "the driver in use is not the one that cuBLAS would find";
-            return Err(Unavailable::new("cuBLAS", why, "Open the device by the system's driver"));
+            let why = "the driver in use is not the one that cuBLAS would load";
+            return Err(Unavailable::new("cuBLAS", why, "Open the device with the system's driver"));
         }
         Cublas::find(self.cublas.as_deref(), u32::try_from(driver.version() / 1000).ok())
     }
 }
 
 /// Whether chains of kernels can be launched as one graph.
-pub(crate) fn graphs(driver: &Driver) -> Result<(), Unavailable> {
+pub(crate) fn check_graphs(driver: &Driver) -> Result<(), Unavailable> {
     ["cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch"]
         .iter()
         .try_for_each(|call| driver.has(call))
 }
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// NVRTC's library, by absolute path; found by itself where `None`.
+    /// Absolute path of the NVRTC library; searched for if `None`.
     pub nvrtc: Option<PathBuf>,
-    /// CUPTI's library, by absolute path; found by itself where `None`.
+    /// Absolute path of the CUPTI library; searched for if `None`.
     pub cupti: Option<PathBuf>,
-    /// cuBLAS' library, by absolute path; found by itself where `None`.
+    /// Absolute path of the cuBLAS library; searched for if `None`.
     pub cublas: Option<PathBuf>,
-    /// Folder of compiled kernels; the user's where `None`.
+    /// Folder of compiled kernels; the user's if `None`.
     pub cache: Option<PathBuf>,
-    /// Compile anew and keep nothing.
+    /// Compile everything again and store nothing.
     pub no_cache: bool,
-    /// How long a wait may last; [`wait::DEADLINE`] where `None`.
+    /// Longest wait; [`wait::DEADLINE`] if `None`.
     pub deadline: Option<Duration>,
-    /// Another compiler than NVRTC.
+    /// A compiler to use instead of NVRTC.
     pub compiler: Option<Arc<dyn Compiler>>,
 }
 
 impl Options {
-    /// The compiler, and the target that it compiles for on a device of this compute capability: the newest of the same
-    /// major version where it is older than the device.
+    /// The compiler, and its target for a device of this compute capability: if the compiler is older than the device, the newest
+    /// target of the same major version.
     fn compiler(&self, driver: &Driver, capability: u32) -> (Result<Arc<dyn Compiler>, Unavailable>, Target) {
         let own = Target::plain(capability);
         if let Some(compiler) = &self.compiler {
@@ -232,8 +223,8 @@ impl Options {
                 Some(target) => (Ok(Arc::new(nvrtc)), target),
                 None => {
                     let (major, minor) = nvrtc.version();
-                    let why = format!("CUDA {major}.{minor} compiles for no target that the device ({own}) runs");
-                    let hint = "Install an NVRTC that knows the device: pip install nvidia-cuda-nvrtc";
+                    let why = format!("CUDA {major}.{minor} has no target that the device ({own}) can run");
+                    let hint = "Install an NVRTC that supports the device: pip install nvidia-cuda-nvrtc";
                     (Err(Unavailable::new("NVRTC", why, hint)), own)
                 }
             },
@@ -243,14 +234,16 @@ impl Options {
 
     fn cache(&self) -> Result<Cache, Unavailable> {
         match &self.cache {
-            _ if self.no_cache => Err(Unavailable::new("kernel cache", "--no-cache was given", "Leave --no-cache out")),
+            _ if self.no_cache => {
+                Err(Unavailable::new("kernel cache", "--no-cache was given", "Run without --no-cache"))
+            }
             Some(folder) => Cache::open(folder),
-            None => Cache::of_user(),
+            None => Cache::open_default(),
         }
     }
 }
 
-/// How many devices the driver lets this process see.
+/// Number of devices visible to this process.
 ///
 /// # Errors
 /// [`Fault::Unavailable`]: no driver, a stub, a driver too old, no device.
@@ -259,12 +252,16 @@ pub fn devices() -> Result<u32, Fault> {
     count(&driver)
 }
 
-/// What expressions need of a device: nothing is calibrated.
+/// Opens only what expressions need, without calibration.
 ///
 /// # Errors
 /// Those of [`open_with`].
-pub(crate) fn light(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<(Arc<Context>, Kernels), Fault> {
-    let handle = handle(driver, index)?;
+pub(crate) fn open_uncalibrated(
+    driver: &Arc<Driver>,
+    index: u32,
+    options: &Options,
+) -> Result<(Arc<Context>, Kernels), Fault> {
+    let handle = find_device(driver, index)?;
     let context = make_context(&handle, options.deadline.unwrap_or(wait::DEADLINE))?;
     let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
     let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
@@ -273,7 +270,7 @@ pub(crate) fn light(driver: &Arc<Driver>, index: u32, options: &Options) -> Resu
     Ok((context, kernels))
 }
 
-/// Whether launches may overlap on a device of this compute capability (times ten).
+/// Whether dependent launches may overlap in a graph on a device of this compute capability (times ten).
 pub(crate) fn dependent_launch(driver: &Driver, capability: u32) -> Result<(), Unavailable> {
     if capability < 90 {
         let why = format!("the device has compute capability {}.{}", capability / 10, capability % 10);
@@ -282,11 +279,11 @@ pub(crate) fn dependent_launch(driver: &Driver, capability: u32) -> Result<(), U
     driver.has("cuLaunchKernelEx").and_then(|()| driver.has("cuGraphAddDependencies_v2"))
 }
 
-fn handle(driver: &Arc<Driver>, index: u32) -> Result<DeviceHandle, Fault> {
-    let there = count(driver)?;
-    if index >= there {
-        let why = format!("there is no cuda:{index}: this process sees {there} device(s)");
-        let hint = "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows; numbers count from 0";
+fn find_device(driver: &Arc<Driver>, index: u32) -> Result<DeviceHandle, Fault> {
+    let devices = count(driver)?;
+    if index >= devices {
+        let why = format!("there is no cuda:{index}: this process sees {devices} device(s)");
+        let hint = "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows; numbers start at 0";
         return Err(Fault::Unavailable { what: "CUDA device", why, hint: hint.to_owned() });
     }
     DeviceHandle::new(driver, index).map_err(refusal)
@@ -299,10 +296,10 @@ fn count(driver: &Driver) -> Result<u32, Fault> {
     }
 }
 
-/// Opens `cuda:index` of this machine. Takes some 0.3 s, more where kernels must be compiled first.
+/// Opens `cuda:index` of this machine. Takes some 0.3 s, more if kernels must be compiled first.
 ///
 /// # Errors
-/// Those of [`open_with`] and of loading the driver.
+/// Those of [`open_with`] and [`Driver::system`].
 pub fn open(index: u32, options: &Options, probes: Probes) -> Result<Bench<Cuda>, Fault> {
     open_with(&Driver::system()?, index, options, probes)
 }
@@ -310,25 +307,24 @@ pub fn open(index: u32, options: &Options, probes: Probes) -> Result<Bench<Cuda>
 /// Opens a device of a driver.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] where there is no such device, it is held by another process or divided without an instance;
-/// [`Fault::DeviceLost`] and [`Fault::Hung`] where it fails the first small tasks.
+/// [`Fault::Unavailable`] if there is no such device, another process holds it, or it is in MIG mode without an instance;
+/// [`Fault::DeviceLost`] and [`Fault::Hung`] if it fails the first small tasks.
 pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options, probes: Probes) -> Result<Bench<Cuda>, Fault> {
-    let handle = handle(driver, index)?;
+    let handle = find_device(driver, index)?;
     let mut telemetry = Telemetry::new(&handle.uuid()?);
     let context = make_context(&handle, options.deadline.unwrap_or(wait::DEADLINE))?;
     if let Ok(telemetry) = &mut telemetry {
         telemetry.context_was_made();
     }
     let stream = Arc::new(Stream::new(&context)?);
-    let limits = driver::Found::new(&context)?;
+    let limits = driver::SavedLimits::new(&context)?;
     let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
     let multiprocessors = attribute(Attribute::Multiprocessors)?;
     let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
     let (compiler, target) = options.compiler(driver, capability);
     let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
     let capabilities = crate::gpu::capabilities(&context, &kernels, capability)?;
-    let own = own_kernels(&context, &kernels, multiprocessors)?;
-    let (spinner, empty) = match own {
+    let (spinner, empty) = match calibration_kernels(&context, &kernels, multiprocessors)? {
         Ok((spinner, empty)) => (Ok(spinner), Some(empty)),
         Err(reason) => (Err(reason), None),
     };
@@ -345,20 +341,20 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options, probes: Pr
         capability,
         capabilities,
         clock_hz: calibration.clock_hz,
-        found: limits,
+        limits,
         cupti: counters::find(options.cupti.as_deref(), driver),
         cublas: options.cublas.clone(),
         counters: OnceCell::new(),
     };
-    let found = Found { index, handle: &handle, device: &device, telemetry: &telemetry, replay };
-    let info = info(&found, calibration)?;
+    let opened = Opened { index, handle: &handle, device: &device, telemetry: &telemetry, replay };
+    let info = info(&opened, calibration)?;
     let spinner = device.spinner.as_ref().ok().cloned();
     let telemetry = telemetry.ok().map(|telemetry| Box::new(telemetry) as Box<dyn clock::Telemetry>);
     let clock = CudaClock::new(&device.stream, info.calibration.resolution, telemetry, spinner);
     Ok(Bench::new(device, info, clock, probes))
 }
 
-/// Retains the context, or says why the device refuses.
+/// Retains the primary context, or returns why the device refuses.
 fn make_context(handle: &DeviceHandle, deadline: Duration) -> Result<Arc<Context>, Fault> {
     const PROHIBITED: i32 = 2;
     const EXCLUSIVE: i32 = 3;
@@ -373,14 +369,14 @@ fn make_context(handle: &DeviceHandle, deadline: Duration) -> Result<Arc<Context
     }
     Context::new(handle.clone(), deadline).map_err(|error| match error.code() {
         Some(DEVICE_UNAVAILABLE) if mode == EXCLUSIVE => unavailable(
-            "its compute mode lets one process compute, and another one does",
+            "its compute mode allows one process, and another process is using it",
             "Wait for that process (nvidia-smi lists it), or have the mode changed: nvidia-smi -c DEFAULT",
         ),
         _ => refusal(error),
     })
 }
 
-/// A refusal while a device is being opened: nothing was measured yet, so nothing is lost.
+/// The fault for a driver error while a device is being opened. Nothing was measured yet, so it isn't a lost device.
 fn refusal(error: DriverError) -> Fault {
     let why = error.to_string();
     match error {
@@ -391,20 +387,20 @@ fn refusal(error: DriverError) -> Fault {
     }
 }
 
-type Own = (Arc<Spinner>, crate::launch::Kernel);
+type CalibrationKernels = (Arc<Spinner>, crate::launch::Kernel);
 
-/// The spin kernel and the empty one; the reason where kernels can't be compiled here. A device that fails is a fault.
-fn own_kernels(
+/// The spin kernel and the empty kernel, or the reason if kernels can't be compiled on this machine. A failing device is a fault.
+fn calibration_kernels(
     context: &Arc<Context>,
     kernels: &Kernels,
     multiprocessors: u32,
-) -> Result<Result<Own, Unavailable>, Fault> {
-    let load = || -> Result<Own, Fault> {
+) -> Result<Result<CalibrationKernels, Unavailable>, Fault> {
+    let load = || -> Result<CalibrationKernels, Fault> {
         let (spinner, empty) = Spinner::with_empty(context, kernels, multiprocessors)?;
         Ok((Arc::new(spinner), empty))
     };
     match load() {
-        Ok(own) => Ok(Ok(own)),
+        Ok(kernels) => Ok(Ok(kernels)),
         Err(Fault::Unavailable { what, why, hint }) => Ok(Err(Unavailable { what, why, hint })),
         Err(fault) => Err(fault),
     }

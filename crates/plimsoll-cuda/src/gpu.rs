@@ -1,4 +1,4 @@
-//! CUDA as a backend of `plimsoll-gpu`.
+//! Implements the backend traits of `plimsoll-gpu` for CUDA.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::spin::Spinner;
 use crate::telemetry;
 use crate::{Cuda, CudaDevice, wait};
 
-/// What only CUDA's streams do.
+/// Operations that only CUDA streams have.
 #[derive(Clone, Debug)]
 pub enum StreamAction {
     /// Host to device.
@@ -31,11 +31,11 @@ pub enum StreamAction {
     Down(Rc<RefCell<HostBuffer>>, Span),
     /// One device to another: to, from.
     Peer(Span, Span),
-    /// A square product by the vendor's library, on its own stream: of what numbers, of how many rows, of A, B and C.
+    /// A square matrix product by cuBLAS, on its own stream: number format, number of rows, and A, B and C.
     Product(Rc<Products>, Numbers, u32, [Span; 3]),
 }
 
-/// Pinned memory of the host as kernels see it.
+/// Pinned host memory that kernels can access.
 struct Mapped {
     span: Span,
     _host: HostBuffer,
@@ -47,10 +47,7 @@ impl Memory for Mapped {
     }
 }
 
-/// What a device can do.
-///
-/// # Errors
-/// The driver's.
+/// A device's capabilities.
 pub(crate) fn capabilities(context: &Context, kernels: &Kernels, capability: u32) -> Result<Capabilities, Fault> {
     let (device, driver) = (context.device(), context.driver());
     let number = |attribute| device.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
@@ -74,7 +71,7 @@ pub(crate) fn capabilities(context: &Context, kernels: &Kernels, capability: u32
         .try_for_each(|call| driver.has(call))
         .and_then(|()| since("clusters of blocks", 90));
     let dependent_graphs =
-        crate::device::graphs(driver).and_then(|()| crate::device::dependent_launch(driver, capability));
+        crate::device::check_graphs(driver).and_then(|()| crate::device::dependent_launch(driver, capability));
     Ok(Capabilities {
         software: false,
         limits: Limits {
@@ -89,7 +86,7 @@ pub(crate) fn capabilities(context: &Context, kernels: &Kernels, capability: u32
         kernels: kernels.compiler().map(drop),
         stamps: Ok(Stamps { step: 1.0, bits: 64 }),
         kernel_clock: kernels.compiler().map(|_| KernelClock { bits: 64, nanoseconds: true }),
-        graphs: crate::device::graphs(driver),
+        graphs: crate::device::check_graphs(driver),
         dependent: attributes().and_then(|()| since("dependent launch", 90)),
         dependent_graphs,
         cooperative,
@@ -119,8 +116,8 @@ impl Gpu for Cuda {
     }
 
     fn meter(device: &CudaDevice) -> Option<Arc<dyn Meter>> {
-        let known = telemetry::known(&device.context.device().uuid().ok()?).ok()?;
-        Some(Arc::new(known))
+        let meter = telemetry::find(&device.context.device().uuid().ok()?).ok()?;
+        Some(Arc::new(meter))
     }
 
     fn target(device: &CudaDevice) -> Target {
@@ -166,9 +163,9 @@ impl Gpu for Cuda {
         source: &'static Source,
         kernels: &[KernelDesc],
     ) -> Result<Vec<Kernel>, Fault> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let trust = unsafe { Trust::new() };
-        device.kernels.load_stated(device.kernels.target(), source, kernels, trust)
+        device.kernels.load_described(device.kernels.target(), source, kernels, trust)
     }
 
     unsafe fn compile_specific(
@@ -182,9 +179,9 @@ impl Gpu for Cuda {
             let hint = "Use a device of compute capability 9.0";
             return Err(Unavailable::new("architecture-specific kernels", why, hint).into());
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let trust = unsafe { Trust::new() };
-        device.kernels.load_stated(&target.to_string(), source, kernels, trust)
+        device.kernels.load_described(&target.to_string(), source, kernels, trust)
     }
 
     unsafe fn prepare(
@@ -242,7 +239,7 @@ impl Gpu for Cuda {
         stream.launch(launch)
     }
 
-    fn act(stream: &Arc<Stream>, action: &StreamAction) -> Result<(), Fault> {
+    fn run_action(stream: &Arc<Stream>, action: &StreamAction) -> Result<(), Fault> {
         match action {
             StreamAction::Up(host, span) => host.borrow_mut().copy_to(stream, *span),
             StreamAction::Down(host, span) => host.borrow_mut().copy_from(stream, *span),
@@ -306,10 +303,7 @@ impl Gpu for Cuda {
     }
 }
 
-/// What grids depend on of a context's device.
-///
-/// # Errors
-/// The driver's.
+/// The properties of a context's device that grids depend on.
 pub(crate) fn machine(context: &Context) -> Result<Machine, Fault> {
     let threads = context.device().attribute(Attribute::ThreadsPerMultiprocessor)?;
     let multiprocessors = context.device().attribute(Attribute::Multiprocessors)?;

@@ -1,4 +1,4 @@
-//! What a GPU says of itself, as records keep it.
+//! A GPU's description for record headers.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::telemetry::Telemetry;
 use plimsoll_gpu::calibrate::Replay;
 use plimsoll_gpu::{Unavailable, capability};
 
-/// What was found while the device was opened.
-pub(crate) struct Found<'f> {
+/// An opened device and the data gathered while opening it.
+pub(crate) struct Opened<'f> {
     pub index: u32,
     pub handle: &'f DeviceHandle,
     pub device: &'f CudaDevice,
@@ -26,16 +26,13 @@ pub(crate) struct Found<'f> {
 }
 
 /// The header of records about this device.
-///
-/// # Errors
-/// The driver's.
-pub(crate) fn info(found: &Found<'_>, calibration: Calibration) -> Result<DeviceInfo, Fault> {
-    let (handle, device) = (found.handle, found.device);
+pub(crate) fn info(opened: &Opened<'_>, calibration: Calibration) -> Result<DeviceInfo, Fault> {
+    let (handle, device) = (opened.handle, opened.device);
     let name = handle.name()?;
     let instance = name.contains(" MIG ");
     let (free, _) = memory::free(&device.context)?;
     Ok(DeviceInfo {
-        selector: format!("cuda:{}", found.index),
+        selector: format!("cuda:{}", opened.index),
         id: format!("{}-{}", if instance { "MIG" } else { "GPU" }, handle.uuid()?),
         backend: "cuda".to_owned(),
         architecture: Some(format!("sm_{}", device.capability)),
@@ -44,10 +41,10 @@ pub(crate) fn info(found: &Found<'_>, calibration: Calibration) -> Result<Device
         memory_total: handle.memory()?,
         memory_free: free,
         caches: caches(handle)?,
-        peaks: bandwidth(handle, &name, instance)?.into_iter().chain(arithmetic(found)?).collect(),
-        capabilities: capabilities(found),
+        peaks: bandwidth(handle, &name, instance)?.into_iter().chain(arithmetic(opened)?).collect(),
+        capabilities: capabilities(opened),
         calibration,
-        notes: notes(found)?,
+        notes: notes(opened)?,
         name,
     })
 }
@@ -59,13 +56,13 @@ fn number(handle: &DeviceHandle, attribute: Attribute) -> Result<u64, Fault> {
 fn caches(handle: &DeviceHandle) -> Result<Vec<CacheInfo>, Fault> {
     let l2 = number(handle, Attribute::L2Bytes)?;
     let multiprocessors = u32::try_from(number(handle, Attribute::Multiprocessors)?).unwrap_or(0);
-    // The driver doesn't tell the first level's size; the probes measure it.
+    // The driver doesn't report the size of the L1; the probes measure it.
     let cache = CacheInfo { level: "L2".to_owned(), bytes: l2, line: 128, shared_by: multiprocessors };
     Ok(if l2 > 0 { vec![cache] } else { vec![] })
 }
 
-/// Bus width × 2 × memory clock as the driver reports them, or as the catalogue has them where it knows the model. An
-/// instance of a divided device reports the whole device's bus and gets a part of it: no peak.
+/// Peak memory bandwidth: the catalogue's value if it knows the model, else bus width × 2 × memory clock as the driver reports
+/// them. A MIG instance reports the whole device's bus but gets only a part of it, so it has no peak.
 fn bandwidth(handle: &DeviceHandle, name: &str, instance: bool) -> Result<Option<Peak>, Fault> {
     if instance {
         return Ok(None);
@@ -73,21 +70,21 @@ fn bandwidth(handle: &DeviceHandle, name: &str, instance: bool) -> Result<Option
     let bits = u32::try_from(number(handle, Attribute::MemoryBusWidth)?).unwrap_or(0);
     let hz = number(handle, Attribute::MemoryClockRate)? as f64 * 1e3;
     let reported = peak_bandwidth_from_driver(bits, hz);
-    let told = format!("{bits} bit × 2 × {} as the driver reports them", Unit::Hertz.format(hz));
+    let formula = format!("{bits} bit × 2 × {} as the driver reports them", Unit::Hertz.format(hz));
     let (value, source) = match machine(name) {
         Ok(known) => {
-            (known.peak_bandwidth(), format!("{} ({told}: {})", known.source, Unit::BytePerSecond.format(reported)))
+            (known.peak_bandwidth(), format!("{} ({formula}: {})", known.source, Unit::BytePerSecond.format(reported)))
         }
-        Err(_) if reported > 0.0 => (reported, told),
+        Err(_) if reported > 0.0 => (reported, formula),
         Err(_) => return Ok(None),
     };
     Ok(Some(Peak { metric: "bandwidth".to_owned(), value, unit: Unit::BytePerSecond, source }))
 }
 
-/// What the multiprocessors can compute at their highest clock, as far as their rates are published.
-fn arithmetic(found: &Found<'_>) -> Result<Vec<Peak>, Fault> {
-    let device = found.device;
-    let hz = number(found.handle, Attribute::ClockRate)? as f64 * 1e3;
+/// Peak arithmetic rates of all SMs at their highest clock, as far as the rates per cycle are published.
+fn arithmetic(opened: &Opened<'_>) -> Result<Vec<Peak>, Fault> {
+    let device = opened.device;
+    let hz = number(opened.handle, Attribute::ClockRate)? as f64 * 1e3;
     let peak = |kind: &str| {
         let rate = rates::per_cycle(device.capability, kind)?;
         let value = rate * f64::from(device.multiprocessors) * hz;
@@ -100,14 +97,14 @@ fn arithmetic(found: &Found<'_>) -> Result<Vec<Peak>, Fault> {
     Ok(rates::kinds().filter_map(peak).filter(|peak| peak.value > 0.0).collect())
 }
 
-fn capabilities(found: &Found<'_>) -> Vec<Capability> {
-    let device = found.device;
-    let counters = counters::likely(&device.cupti);
+fn capabilities(opened: &Opened<'_>) -> Vec<Capability> {
+    let device = opened.device;
+    let counters = counters::check_access(&device.cupti);
     vec![
         capability("NVRTC", &device.kernels.compiler()),
         capability("kernel cache", &device.kernels.cache()),
         capability("calibration kernels", &device.spinner),
-        capability("NVML", &found.telemetry.as_ref().map_err(Clone::clone)),
+        capability("NVML", &opened.telemetry.as_ref().map_err(Clone::clone)),
         capability("kernel graphs", &device.capabilities.graphs),
         capability("dependent launch", &device.dependent_launch()),
         capability("cooperative launch", &device.capabilities.cooperative),
@@ -115,8 +112,8 @@ fn capabilities(found: &Found<'_>) -> Vec<Capability> {
     ]
 }
 
-fn notes(found: &Found<'_>) -> Result<BTreeMap<String, String>, Fault> {
-    let handle = found.handle;
+fn notes(opened: &Opened<'_>) -> Result<BTreeMap<String, String>, Fault> {
+    let handle = opened.handle;
     let mut notes = BTreeMap::new();
     let mut note = |name: &str, value: String| notes.insert(name.to_owned(), value);
     let mode = match handle.attribute(Attribute::ComputeMode)? {
@@ -133,21 +130,21 @@ fn notes(found: &Found<'_>) -> Result<BTreeMap<String, String>, Fault> {
     note("shared memory per multiprocessor", format!("{} B", number(handle, Attribute::SharedPerMultiprocessor)?));
     note("threads per multiprocessor", number(handle, Attribute::ThreadsPerMultiprocessor)?.to_string());
     note("copy engines", number(handle, Attribute::CopyEngines)?.to_string());
-    let kernels = &found.device.kernels;
+    let kernels = &opened.device.kernels;
     if let Ok(compiler) = kernels.compiler() {
         note("kernel compiler", format!("{} for {}", compiler.identity(), kernels.target()));
     }
-    if let Ok(cupti) = &found.device.cupti {
+    if let Ok(cupti) = &opened.device.cupti {
         note("CUPTI's interface", format!("version {}", cupti.version()));
     }
-    if let Some(replay) = found.replay {
+    if let Some(replay) = opened.replay {
         let line = format!("{} + {} per kernel", Unit::Second.format(replay.a), Unit::Second.format(replay.b));
         note("graph of empty kernels", line);
     }
     if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
         note("CUDA_VISIBLE_DEVICES", visible.chars().filter(|c| !c.is_control()).take(200).collect());
     }
-    if let Ok(telemetry) = found.telemetry {
+    if let Ok(telemetry) = opened.telemetry {
         for (name, value) in telemetry.notes() {
             note(name, value);
         }

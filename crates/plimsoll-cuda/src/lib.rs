@@ -1,9 +1,11 @@
-//! The CUDA backend: the driver opened at run time, kernels compiled at run time and kept on disk, memory, streams and
-//! graphs, telemetry, and the workloads and probes over them. Sources and geometry of kernels are `plimsoll-gen`'s; when
-//! to stop sampling is `plimsoll-core`'s.
+//! The CUDA backend: loads the driver at run time, compiles kernels at run time and caches them on disk, and provides memory,
+//! streams, graphs, telemetry, hardware counters and element-wise expressions. Kernel sources and geometry come from
+//! `plimsoll-gen`; `plimsoll-core` decides when to stop sampling.
 //!
-//! Whatever a machine lacks is a typed reason with the way out ([`Unavailable`]); a device that fails or hangs is a
-//! [`plimsoll_core::Fault`]. Nothing here panics because of a driver.
+//! # Errors
+//! Anything the machine lacks is an [`Unavailable`]: the reason and a hint what to do. A device that fails or hangs is a
+//! [`plimsoll_core::Fault`]. No driver behaviour causes a panic. Any function that calls the driver, NVRTC, CUPTI or cuBLAS may
+//! return an error of that library; `# Errors` sections list only the others.
 #![deny(unsafe_code)]
 
 pub mod bench;
@@ -47,6 +49,6 @@ pub use tools::tools;
 
 /// A workload of this backend.
 pub type Load = plimsoll_gpu::load::Load<Cuda>;
-/// What a stream of this backend does.
+/// An operation that a stream of this backend performs.
 pub type Action = plimsoll_gpu::load::Action<Cuda>;
 pub use plimsoll_gpu::load::Shape;

@@ -1,4 +1,4 @@
-//! From kernels to what the compiler made of them: compiled, disassembled and read, on a machine with or without a GPU.
+//! Compiles kernels, disassembles them and parses the machine code, on a machine with or without a GPU.
 
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, OPTIONS, Source, unit};
@@ -9,16 +9,16 @@ use crate::disassembler::Disassembler;
 use crate::nvrtc::Nvrtc;
 use plimsoll_gpu::Unavailable;
 
-/// A compiled unit, as bytes, as text, and as what was read from it.
+/// A compiled unit: its bytes, its listing, and the report parsed from both.
 #[derive(Clone, Debug)]
 pub struct MachineCode {
     /// The machine code, an ELF file.
     pub cubin: Vec<u8>,
     /// The disassembler's text.
     pub listing: String,
-    /// What was read.
+    /// The parsed resources and instructions.
     pub report: Report,
-    /// The compiler's warnings; empty where there are none.
+    /// The compiler's warnings; empty if there are none.
     pub warnings: String,
 }
 
@@ -26,19 +26,19 @@ pub struct MachineCode {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineCodeError {
-    /// A tool is missing, or refuses.
+    /// A tool is missing or fails.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// What a tool gave can't be read.
+    /// A tool's output can't be parsed.
     #[error(transparent)]
     Unreadable(#[from] SassError),
 }
 
-/// Compiles these kernels of one source as one unit and reads the code.
+/// Compiles these kernels of one source as one unit and parses the code.
 ///
 /// # Errors
-/// The compiler's or the disassembler's refusal, or that its text can't be read.
-pub fn of_kernels(
+/// The compiler or the disassembler fails, or its text can't be parsed.
+pub fn from_kernels(
     nvrtc: &Nvrtc,
     disassembler: &Disassembler,
     (source, kernels): (&Source, &[KernelDesc]),
@@ -49,14 +49,14 @@ pub fn of_kernels(
     let program =
         Program { name: &name, source: &text, headers: &source.headers(), options: &options, target: &target };
     let compiled = nvrtc.compile(&program)?;
-    of_cubin(disassembler, compiled.cubin).map(|code| MachineCode { warnings: compiled.log, ..code })
+    from_cubin(disassembler, compiled.cubin).map(|code| MachineCode { warnings: compiled.log, ..code })
 }
 
-/// Reads a cubin, which may be anybody's.
+/// Disassembles and parses a cubin of any origin.
 ///
 /// # Errors
-/// That it is none, the disassembler's refusal, or that its text can't be read.
-pub fn of_cubin(disassembler: &Disassembler, cubin: Vec<u8>) -> Result<MachineCode, MachineCodeError> {
+/// It is not a cubin, the disassembler fails, or its text can't be parsed.
+pub fn from_cubin(disassembler: &Disassembler, cubin: Vec<u8>) -> Result<MachineCode, MachineCodeError> {
     let resources = elf::resources(&cubin)?;
     let listing = disassembler.run(&cubin)?;
     let report = Report::new(&Listing::parse(&listing)?, &resources);

@@ -1,5 +1,5 @@
-//! Memory of the device and pinned memory of the host, and copies between them. Sizes are checked before a copy is asked
-//! for, and free memory before an allocation. Whatever may still use memory holds it.
+//! Device memory, pinned host memory, and copies between them. Sizes are checked before each copy, and free memory before each
+//! allocation. Everything that may still use memory keeps it alive.
 
 mod host;
 mod managed;
@@ -22,13 +22,10 @@ pub use ordered::StreamBuffer;
 pub(crate) use plain::bytes_of_bits;
 pub use plain::{Plain, bytes};
 use region::Owner;
-pub(crate) use region::{Held, Region};
+pub(crate) use region::{HeldRegions, Region};
 pub use span::{Span, Transfer};
 
 /// Free and total memory of the context's device, bytes.
-///
-/// # Errors
-/// The driver's.
 pub fn free(context: &Context) -> Result<(u64, u64), DriverError> {
     context.bind()?;
     let (mut free, mut total) = (0_usize, 0_usize);
@@ -37,8 +34,8 @@ pub fn free(context: &Context) -> Result<(u64, u64), DriverError> {
     Ok((free as u64, total as u64))
 }
 
-/// Memory of the device. It is freed when dropped with all launches that use it, after what they do: the driver's free waits for
-/// the device.
+/// Device memory. It is freed when the buffer and all launches that use it are dropped, after their work is done: the driver's free
+/// waits for the device.
 #[derive(Debug)]
 pub struct DeviceBuffer {
     region: Arc<Region>,
@@ -51,15 +48,15 @@ impl plimsoll_gpu::Memory for DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// `bytes` of uninitialised memory; none for 0.
+    /// Allocates `bytes` of uninitialised memory; no memory for 0.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`] where less is free, before the driver is asked, or where it refuses.
+    /// [`Fault::OutOfMemory`] if less is free (checked before calling the driver), or if the driver refuses.
     pub fn new(context: &Arc<Context>, bytes: u64) -> Result<Self, Fault> {
         Ok(Self { region: Region::new(context, Self::allocate(context, bytes)?, bytes, Owner::Device) })
     }
 
-    /// The address of so many bytes, and none for 0.
+    /// Allocates memory and returns its address; 0 for 0 bytes.
     fn allocate(context: &Context, bytes: u64) -> Result<DevicePointer, Fault> {
         if bytes == 0 {
             return Ok(0);
@@ -76,13 +73,13 @@ impl DeviceBuffer {
         }
     }
 
-    /// The context whose device it is memory of.
+    /// The context it was allocated in.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         self.region.context()
     }
 
-    /// Its size.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.region.bytes()
@@ -98,24 +95,24 @@ impl DeviceBuffer {
         &self.region
     }
 
-    /// The whole of it.
+    /// The span of the whole buffer.
     #[must_use]
     pub fn whole(&self) -> Span {
         self.region.whole()
     }
 
-    /// `bytes` from `offset`.
+    /// The span of `bytes` bytes from `offset`.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where that isn't inside.
+    /// [`Fault::Invalid`] if the range is out of bounds.
     pub fn part(&self, offset: u64, bytes: u64) -> Result<Span, Fault> {
         self.whole().part(offset, bytes)
     }
 
-    /// Copies host bytes to its beginning and waits.
+    /// Copies host bytes to its start and waits.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where they don't fit; [`Fault::Hung`]; the driver's.
+    /// [`Fault::Invalid`] if they don't fit; [`Fault::Hung`].
     pub fn upload(&self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
         self.whole().upload(stream, from)
     }

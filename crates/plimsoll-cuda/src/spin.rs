@@ -1,5 +1,5 @@
-//! The kernel that keeps multiprocessors busy for a given time and counts their cycles: it settles the clock, measures
-//! it, and holds the device while the host queues work.
+//! The spin kernel, which keeps SMs busy for a given time and counts their cycles. It warms up the clock, measures it, and blocks
+//! the device while the host queues work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::launch::{Arguments, Geometry, Kernel, Launch, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::wait;
 
-/// Threads of a block, as `clock.cu` is written for.
+/// Threads per block; `clock.cu` is written for this number.
 const THREADS: u32 = 256;
 
-/// The loaded kernel and where it writes.
+/// The loaded kernel and its output buffer.
 #[derive(Debug)]
 pub struct Spinner {
     kernel: Kernel,
@@ -25,24 +25,21 @@ pub struct Spinner {
 }
 
 impl Spinner {
-    /// Compiled for a device with so many multiprocessors.
+    /// Compiles it for a device with this many SMs.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where kernels can't be compiled; those of the allocation of its 16 bytes.
+    /// [`Fault::Unavailable`] if kernels can't be compiled; a failed allocation of its 16 bytes.
     pub fn compile(context: &Arc<Context>, kernels: &Kernels, multiprocessors: u32) -> Result<Self, Fault> {
         Ok(Self::with_empty(context, kernels, multiprocessors)?.0)
     }
 
-    /// The same, with the kernel that does nothing, of the same source.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Spinner::compile`], together with the empty kernel of the same source.
     pub(crate) fn with_empty(
         context: &Arc<Context>,
         kernels: &Kernels,
         multiprocessors: u32,
     ) -> Result<(Self, Kernel), Fault> {
-        let loaded = kernels.load_stated(
+        let loaded = kernels.load_described(
             kernels.target(),
             &plimsoll_gen::kernel::clock::SOURCE,
             &[clock::spin(), clock::empty()],
@@ -61,18 +58,15 @@ impl Spinner {
     }
 
     /// Queues one block that holds the stream for `length`.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn spin(&self, stream: &Stream, length: Duration) -> Result<(), Fault> {
         self.launch(stream, 1, length)
     }
 
-    /// The multiprocessors' clock in hertz while all of them work for `length`: cycles of `clock64` over nanoseconds of
-    /// `%globaltimer`, both read in the kernel. `None` where the device's timer stood still.
+    /// The SM clock in hertz while all SMs are busy for `length`: cycles of `clock64` over nanoseconds of `%globaltimer`, both read
+    /// in the kernel. `None` if the device's timer did not advance.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; the driver's.
+    /// [`Fault::Hung`].
     pub fn clock_hz(&self, stream: &Stream, length: Duration) -> Result<Option<f64>, Fault> {
         stream.context().bind()?;
         self.launch(stream, self.multiprocessors, length)?;

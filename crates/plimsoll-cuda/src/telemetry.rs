@@ -1,5 +1,5 @@
-//! What the device says happened meanwhile: clocks, reasons for lowering them, memory errors, the link, other processes.
-//! It is asked at most every 20 ms and allocates nothing, because it runs between slices of a measurement.
+//! Telemetry of the device during a measurement: clocks, throttle reasons, memory errors, the PCIe link, other processes. It is
+//! read at most every 20 ms and allocates nothing, because it runs between slices of a measurement.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,14 +8,14 @@ use plimsoll_core::sample::{Evidence, Throttle};
 use crate::driver::nvml::{MOST_PROCESSES, Number, Nvml, NvmlDevice, Utilization};
 use plimsoll_gpu::{Meter, Unavailable};
 
-/// Least time between two questions.
+/// Least time between two readings.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// `nvmlClocksEventReasonSwPowerCap`, and the hardware's power brake.
 const POWER: u64 = 0x04 | 0x80;
 /// Software and hardware thermal slowdown.
 const THERMAL: u64 = 0x20 | 0x40;
-/// Hardware slowdown, whatever asked for it.
+/// Hardware slowdown for any reason.
 const HARDWARE: u64 = 0x08;
 
 /// Throttle reasons from NVML's bits.
@@ -24,7 +24,7 @@ fn throttle(bits: u64) -> Throttle {
     Throttle { power: any(POWER), thermal: any(THERMAL), hardware: any(HARDWARE) }
 }
 
-/// Processes on the device, by the host's numbers.
+/// Processes on the device, by host process ID.
 #[derive(Clone, Copy, Debug)]
 struct Processes {
     numbers: [u32; MOST_PROCESSES],
@@ -32,22 +32,19 @@ struct Processes {
 }
 
 impl Processes {
-    fn of(device: &NvmlDevice) -> Self {
+    fn list(device: &NvmlDevice) -> Self {
         let mut numbers = [0; MOST_PROCESSES];
         let count = device.processes(&mut numbers).unwrap_or(0);
         Self { numbers, count }
     }
 
-    fn contain(&self, number: u32) -> bool {
+    fn contains(&self, number: u32) -> bool {
         self.numbers[..self.count].contains(&number)
     }
 }
 
-/// The device with this UUID (without prefix), as NVML knows it.
-///
-/// # Errors
-/// Why NVML doesn't know it.
-pub(crate) fn known(uuid: &str) -> Result<NvmlDevice, Unavailable> {
+/// The NVML device with this UUID (without prefix).
+pub(crate) fn find(uuid: &str) -> Result<NvmlDevice, Unavailable> {
     let nvml = Nvml::system()?;
     nvml.device(&format!("GPU-{uuid}")).or_else(|whole| nvml.device(&format!("MIG-{uuid}")).map_err(|_| whole))
 }
@@ -66,9 +63,9 @@ impl Meter for NvmlDevice {
 #[derive(Debug)]
 pub struct Telemetry {
     device: NvmlDevice,
-    /// Those there before our context was made.
+    /// Processes present before our context was made.
     strangers: Processes,
-    /// Those that came with it: in a container, our own number isn't the host's.
+    /// Processes that appeared with our context: in a container, our own process ID isn't the host's.
     ours: Processes,
     last: Instant,
     last_stamp: u64,
@@ -76,24 +73,24 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Of the device with this UUID (without prefix), matched before a context is made on it.
+    /// Starts telemetry of the device with this UUID (without prefix), before a context is made on it.
     ///
     /// # Errors
-    /// No NVML, or a device that it doesn't know.
+    /// No NVML, or a device that NVML doesn't know.
     pub fn new(uuid: &str) -> Result<Self, Unavailable> {
-        let device = known(uuid)?;
-        let strangers = Processes::of(&device);
+        let device = find(uuid)?;
+        let strangers = Processes::list(&device);
         let ours = Processes { numbers: [0; MOST_PROCESSES], count: 0 };
         let ecc = device.ecc_errors().unwrap_or(0);
         Ok(Self { device, strangers, ours, last: Instant::now(), last_stamp: stamp(), ecc })
     }
 
-    /// Learns which process is ours: the one that came while our context was made.
+    /// Identifies our process: the one that appeared while our context was made.
     pub fn context_was_made(&mut self) {
-        let now = Processes::of(&self.device);
+        let now = Processes::list(&self.device);
         let mut ours = Processes { numbers: [0; MOST_PROCESSES], count: 0 };
         for &number in &now.numbers[..now.count] {
-            if !self.strangers.contain(number) || number == std::process::id() {
+            if !self.strangers.contains(number) || number == std::process::id() {
                 ours.numbers[ours.count] = number;
                 ours.count += 1;
             }
@@ -101,8 +98,8 @@ impl Telemetry {
         self.ours = ours;
     }
 
-    /// What happened since the last call that answered; `None` where that was just now.
-    fn look(&mut self) -> Option<Evidence> {
+    /// Evidence since the last reading; `None` if that was less than [`INTERVAL`] ago.
+    fn read(&mut self) -> Option<Evidence> {
         let wall = self.last.elapsed();
         if wall < INTERVAL {
             return None;
@@ -114,7 +111,7 @@ impl Telemetry {
             clock_hz: device.multiprocessor_mhz().map(|mhz| f64::from(mhz) * 1e6),
             throttle: device.throttle().map(throttle).unwrap_or_default(),
             ecc_errors: ecc.saturating_sub(self.ecc),
-            cotenant: self.strangers_share() * wall.as_secs_f64(),
+            cotenant: self.stranger_share() * wall.as_secs_f64(),
             link_degraded: self.link_degraded(),
             ..Evidence::default()
         };
@@ -122,30 +119,31 @@ impl Telemetry {
         Some(evidence)
     }
 
-    /// Share of the multiprocessors' time that other processes used, 0 to 1, where NVML tells.
-    fn strangers_share(&mut self) -> f64 {
+    /// Share of the SMs' time that other processes used, 0 to 1, if NVML reports it.
+    fn stranger_share(&mut self) -> f64 {
         let mut samples = [Utilization::default(); MOST_PROCESSES];
         let since = std::mem::replace(&mut self.last_stamp, stamp());
         let count = self.device.utilization(&mut samples, since).unwrap_or(0);
-        let strange = |sample: &&Utilization| {
-            sample.time > since && sample.pid != std::process::id() && !self.ours.contain(sample.pid)
+        let is_stranger = |sample: &&Utilization| {
+            sample.time > since && sample.pid != std::process::id() && !self.ours.contains(sample.pid)
         };
-        // Without knowing which is ours, none can be called strange.
+        // If our own process is unknown, so are the others.
         if self.ours.count == 0 {
             return 0.0;
         }
-        let percent: u32 = samples[..count].iter().filter(strange).map(|sample| sample.multiprocessors).sum();
+        let percent: u32 = samples[..count].iter().filter(is_stranger).map(|sample| sample.multiprocessors).sum();
         (f64::from(percent) / 100.0).min(1.0)
     }
 
-    /// Fewer lanes than device and slot have. The generation is no sign: an idle link lowers it to save power.
+    /// Whether the link uses fewer lanes than device and slot support. The generation says nothing: an idle link lowers it to save
+    /// power.
     fn link_degraded(&self) -> bool {
         let width = self.device.number(Number::PcieWidth);
         let most = self.device.number(Number::PcieWidthMost);
         width.zip(most).is_some_and(|(width, most)| width < most)
     }
 
-    /// What belongs in a record's header, by name.
+    /// Notes for a record's header, by name.
     #[must_use]
     pub fn notes(&self) -> Vec<(&'static str, String)> {
         let device = &self.device;
@@ -168,7 +166,7 @@ impl Telemetry {
     }
 }
 
-/// Microseconds since the epoch, as NVML stamps its samples.
+/// Microseconds since the epoch, as in NVML's time stamps.
 fn stamp() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
@@ -176,7 +174,7 @@ fn stamp() -> u64 {
 
 impl plimsoll_gpu::clock::Telemetry for Telemetry {
     fn observe(&mut self) -> Option<Evidence> {
-        self.look()
+        self.read()
     }
 
     fn energy_joules(&self) -> Option<f64> {
@@ -189,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn throttle_reasons_are_bits_and_harmless_ones_raise_nothing() {
+    fn harmless_throttle_reasons_are_ignored() {
         // Idle, application clocks, sync boost, display clocks.
         assert_eq!(throttle(0x01 | 0x02 | 0x10 | 0x100), Throttle::default());
         let both = throttle(0x04 | 0x40);

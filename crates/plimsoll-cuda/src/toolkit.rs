@@ -1,6 +1,6 @@
-//! Where pieces of the CUDA toolkit may be: folders alone, in the order in which they are searched. Relative paths are left
-//! out and the current folder is never looked into, so that a file left in a folder of data can't become part of this
-//! process. What is wanted from there is `nvrtc`'s, `cupti`'s, `cublas`' and `disassembler`'s.
+//! Folders that may hold parts of the CUDA toolkit, in search order. Relative paths are skipped and the current folder is never
+//! searched, so that a file lying in a data folder can't be loaded into this process. `nvrtc`, `cupti`, `cublas` and `disassembler`
+//! say which files they need.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_gpu::Unavailable;
 
-/// What the search depends on of the process and the machine.
+/// The parts of the environment and the machine that the search depends on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     /// `CUDA_HOME`, `CUDA_PATH`.
@@ -24,8 +24,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Those of this process.
-    pub fn of_process() -> Self {
+    /// The places of this process.
+    pub fn from_environment() -> Self {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let path = std::env::var_os("PATH").unwrap_or_default();
         let programs: Vec<PathBuf> = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
@@ -42,7 +42,7 @@ impl Places {
         }
     }
 
-    /// Roots of toolkits: those that the user named, then the usual ones, the newest first.
+    /// Roots of toolkits: those the user named, then the usual ones, newest first.
     pub fn toolkits(&self) -> impl Iterator<Item = PathBuf> {
         let local = self.root.join("usr/local");
         let versions = children(&local, |name| name.starts_with("cuda-"));
@@ -64,42 +64,42 @@ impl Places {
         listed.filter(|folder| folder.is_absolute())
     }
 
-    /// The loader takes an empty or relative entry of `LD_LIBRARY_PATH` for a place below the current folder: it is asked
-    /// for a bare name only where there is none.
-    pub fn loader_is_safe(&self) -> bool {
+    /// Whether `LD_LIBRARY_PATH` has only absolute entries. The loader resolves an empty or relative entry below the current
+    /// folder, so a bare name is passed to it only if this is true.
+    pub fn is_loader_safe(&self) -> bool {
         let list = self.library_path.as_deref().filter(|list| !list.is_empty());
         list.is_none_or(|list| std::env::split_paths(list).all(|folder| folder.is_absolute()))
     }
 }
 
-/// A library of the toolkit: what it is called, and in which folders of each place it lies.
-pub(crate) struct Wanted {
-    /// How error reasons name it.
+/// A library of the toolkit: its names, and the folders that may hold it.
+pub(crate) struct LibrarySpec {
+    /// Its name in error messages.
     pub what: &'static str,
-    /// The variable that names the library, or its folder, by absolute path.
+    /// The environment variable that holds the absolute path of the library or its folder.
     pub variable: &'static str,
-    /// Its file's name without a version: `libcupti.so`.
+    /// Its file name without a version: `libcupti.so`.
     pub file: &'static str,
     /// Folders of a toolkit.
     pub toolkit_folders: &'static [&'static str],
     /// Folders of a Python environment's packages.
     pub wheel_folders: &'static [&'static str],
-    /// Names that the loader is asked for, the newest first.
+    /// Bare names passed to the loader, newest first.
     pub loader_names: &'static [&'static str],
 }
 
-impl Wanted {
-    /// What the user named, by argument or else by variable: a file or its folder. `None` where nothing was.
+impl LibrarySpec {
+    /// The candidates that the user named, by argument or else by variable: a file or its folder. `None` if the user named none.
     ///
     /// # Errors
-    /// A path that is relative, or where there is no such library.
-    pub fn given(
+    /// The path is relative, or no such library is there.
+    pub fn find_named(
         &self,
         explicit: Option<&Path>,
         variable: Option<&OsStr>,
     ) -> Result<Option<Vec<PathBuf>>, Unavailable> {
         let (path, by) = match (explicit, variable.filter(|value| !value.is_empty())) {
-            (Some(path), _) => (path, "the path given"),
+            (Some(path), _) => (path, "the given path"),
             (None, Some(path)) => (Path::new(path), self.variable),
             (None, None) => return Ok(None),
         };
@@ -117,8 +117,8 @@ impl Wanted {
         if found.is_empty() { refuse(&format!("is a folder without {}", self.file)) } else { Ok(Some(found)) }
     }
 
-    /// Every other place, in the order of the search.
-    pub fn usual(&self, places: &Places) -> Vec<PathBuf> {
+    /// All other candidates, in search order.
+    pub fn find_usual(&self, places: &Places) -> Vec<PathBuf> {
         let below = |roots: Vec<PathBuf>, folders: &'static [&'static str]| {
             roots.into_iter().flat_map(|root| folders.iter().map(move |folder| root.join(folder)))
         };
@@ -128,14 +128,14 @@ impl Wanted {
         let mut found: Vec<PathBuf> = Vec::new();
         let mut seen: Vec<PathBuf> = Vec::new();
         for path in all.flat_map(|folder| self.in_folder(&folder)) {
-            // `libcupti.so.13` and what it links to are one, and so are a toolkit's two ways to its folder.
+            // `libcupti.so.13` and the file that it links to are the same, and a toolkit's folder may have two paths.
             let real = path.canonicalize().unwrap_or_else(|_| path.clone());
             if !seen.contains(&real) {
                 seen.push(real);
                 found.push(path);
             }
         }
-        if places.loader_is_safe() {
+        if places.is_loader_safe() {
             found.extend(self.loader_names.iter().map(PathBuf::from));
         }
         found
@@ -148,15 +148,15 @@ impl Wanted {
     }
 }
 
-/// Entries whose names please, the newest version first.
-pub(crate) fn children(folder: &Path, pleases: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let names = |entry: fs::DirEntry| entry.file_name().to_str().filter(|name| pleases(name)).map(str::to_owned);
+/// Entries whose names match, newest version first.
+pub(crate) fn children(folder: &Path, is_match: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let names = |entry: fs::DirEntry| entry.file_name().to_str().filter(|name| is_match(name)).map(str::to_owned);
     let mut found: Vec<String> = fs::read_dir(folder).into_iter().flatten().flatten().filter_map(names).collect();
     found.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
     found.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// The numbers in a name, so that 12.10 is newer than 12.9.
+/// The numbers in a name, so that 12.10 compares newer than 12.9.
 pub(crate) fn numbers(name: &str) -> Vec<u32> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }

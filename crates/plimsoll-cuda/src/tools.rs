@@ -1,4 +1,4 @@
-//! What kernels are compiled, read, watched and counted with, as far as it can be found without a device.
+//! The compiler, disassembler, telemetry and counter libraries, as far as they can be found without a device.
 
 use plimsoll_core::device::Capability;
 
@@ -8,7 +8,7 @@ use crate::driver::nvml::Nvml;
 use crate::nvrtc::Nvrtc;
 use plimsoll_gpu::capability;
 
-/// Each tool: there, or the reason why not.
+/// Each tool: available, or the reason why not.
 #[must_use]
 pub fn tools() -> Vec<Capability> {
     vec![

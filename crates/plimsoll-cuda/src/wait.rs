@@ -1,5 +1,4 @@
-//! Waiting with a deadline: a tight spin while an answer may come at once, short sleeps after it, and a typed fault when
-//! none comes.
+//! Waiting with a deadline: spins at first, then polls with short sleeps, and returns a typed fault at the deadline.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +6,9 @@ use plimsoll_core::Fault;
 
 use crate::driver::{Context, DriverError, Event, Stream};
 
-/// After this long, an answer isn't expected any more, unless the context was opened with another deadline.
+/// Longest wait, unless the context was opened with another deadline.
 pub const DEADLINE: Duration = Duration::from_secs(20);
-/// How long to spin before the first sleep: what a sleep costs is small beside it.
+/// How long to spin before the first sleep: long enough that the overhead of a sleep is small in comparison.
 const SPIN: Duration = Duration::from_millis(2);
 /// Length of a sleep.
 const NAP: Duration = Duration::from_micros(50);
@@ -17,12 +16,12 @@ const NAP: Duration = Duration::from_micros(50);
 /// Waits until an event is reached.
 ///
 /// # Errors
-/// [`Fault::Hung`] after the context's deadline, from when on the context is given up; else the driver's.
+/// [`Fault::Hung`] after the context's deadline; the context is given up from then on.
 pub fn event(event: &Event) -> Result<(), Fault> {
     until(event.context(), "cuEventQuery", || event.is_done())
 }
 
-/// Waits until everything asked of a stream is done.
+/// Waits until all work submitted to a stream is done.
 ///
 /// # Errors
 /// Those of [`event`].
@@ -30,7 +29,7 @@ pub fn stream(stream: &Stream) -> Result<(), Fault> {
     until(stream.context(), "cuStreamQuery", || stream.is_done())
 }
 
-/// Waits until a query says so.
+/// Polls `done` until it returns true.
 pub(crate) fn until(
     context: &Context,
     call: &'static str,

@@ -1,5 +1,5 @@
-//! bench on the stand-in driver: which points are measured, left out or recorded as faults. Kernels of the stand-in do
-//! nothing, which the checks of results must find.
+//! The `bench` command with the fake driver: points that are measured, left out or recorded as faults. Kernels of the fake driver
+//! do nothing, which the checks of results must find.
 
 mod common;
 
@@ -19,7 +19,7 @@ use plimsoll_gen::elementwise::{Choose, Form};
 use plimsoll_suite::bench::{CEILING, Cell, PLAIN};
 
 fn point(text: &str, elements: u64, choose: Choose) -> Point {
-    let graph = parse(text, &Names::all(DType::F32)).unwrap();
+    let graph = parse(text, &Names::with_default(DType::F32)).unwrap();
     let problem = Arc::new(Problem::flat(&graph, elements, &[]).unwrap());
     let cell = Cell {
         expression: text.to_owned(),
@@ -35,10 +35,10 @@ fn point(text: &str, elements: u64, choose: Choose) -> Point {
     Point { cell, problem, choose }
 }
 
-/// The points measured, the faults' texts, and how it ended.
+/// Runs `bench` and returns the measured points, the texts of faults, and the outcome.
 fn measured(probe: &Bench) -> (Vec<Sampled>, Vec<String>, Outcome) {
     let fake = Fake::new();
-    let options = Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() };
+    let options = Options { compiler: Some(Arc::new(common::AnyCompiler)), ..fake.options() };
     let mut device =
         plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let (request, stop, mut records) = (Request::default(), AtomicBool::new(false), Vec::new());
@@ -56,7 +56,7 @@ fn measured(probe: &Bench) -> (Vec<Sampled>, Vec<String>, Outcome) {
 }
 
 #[test]
-fn every_point_is_measured_and_a_kernel_that_does_nothing_is_found_out() {
+fn every_point_is_measured_and_a_kernel_that_does_nothing_is_detected() {
     for text in ["x + 1", "x = x + 1", "x + 0.75*y"] {
         let points = [1 << 16, 1 << 18].map(|elements| point(text, elements, Choose::default()));
         let (points, faults, outcome) = measured(&Bench::new(points.to_vec(), None));
@@ -69,7 +69,7 @@ fn every_point_is_measured_and_a_kernel_that_does_nothing_is_found_out() {
 }
 
 #[test]
-fn what_no_kernel_does_is_left_out_and_the_others_are_measured() {
+fn points_without_a_kernel_are_left_out_and_the_others_are_measured() {
     let transposed = Choose { form: Some(Form::Transpose), ..Choose::default() };
     let probe = Bench::new(vec![point("x", 1 << 16, transposed), point("x", 1 << 16, Choose::default())], None);
     let (points, faults, outcome) = measured(&probe);

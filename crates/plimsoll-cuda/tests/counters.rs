@@ -1,5 +1,5 @@
-//! Hardware counters on stand-ins for the driver and for CUPTI: what is counted reaches the caller, and whatever CUPTI
-//! lacks or refuses is a reason with the way out that costs no figure.
+//! Hardware counters with a fake driver and a fake CUPTI: counted values reach the caller, and anything that CUPTI lacks or refuses
+//! is a reason with a hint that costs no measurement.
 #![allow(unsafe_code)]
 
 mod common;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{Bare, Fake, Named};
+use common::{Bare, Fake, SourceCompiler};
 use libloading::os::unix::Library;
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Instrument, Outcome, Request, RunContext};
@@ -18,7 +18,7 @@ use plimsoll_core::{Fault, counted};
 use plimsoll_cuda::cupti::Cupti;
 use plimsoll_cuda::{Counter, Counters, Options, open_with};
 
-/// A CUPTI of this test's own.
+/// A separate copy of the fake CUPTI for one test.
 struct Profiler {
     path: PathBuf,
     library: Library,
@@ -27,8 +27,8 @@ struct Profiler {
 impl Profiler {
     fn without(folder: &Path, missing: &[&str]) -> Self {
         let path = folder.join("libcupti.so.13");
-        fakecuda::copy_without(&fakecuda::built("libfakecupti.so").unwrap(), &path, missing).unwrap();
-        // SAFETY: the stand-in's initialisers do nothing.
+        fakecuda::copy_without(&fakecuda::find_library("libfakecupti.so").unwrap(), &path, missing).unwrap();
+        // SAFETY: the fake library's initialisers do nothing.
         let library = unsafe { Library::new(&path) }.unwrap();
         Self { path, library }
     }
@@ -49,13 +49,13 @@ impl Profiler {
     }
 
     fn number(&self, symbol: &str) -> u64 {
-        // SAFETY: both symbols have this type.
+        // SAFETY: all symbols passed here have this type.
         unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
     }
 
     fn counters(&self, fake: &Fake) -> Result<Counters, Fault> {
         let cupti = Cupti::find(Some(&self.path), Some(13))?;
-        Ok(Counters::with(&cupti, &Bare::new(fake)?.context)?)
+        Ok(Counters::open_with(&cupti, &Bare::new(fake)?.context)?)
     }
 }
 
@@ -63,7 +63,7 @@ const VALUES: &str =
     "value=dram__bytes_read.sum:4096;value=l1tex__t_sectors.sum:200;value=l1tex__t_sectors_lookup_hit.sum:50";
 
 #[test]
-fn a_launch_is_counted_once_for_each_pass_and_nothing_is_left_behind() {
+fn a_launch_runs_once_per_pass_and_no_object_leaks() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     for passes in [1, 3] {
@@ -84,7 +84,7 @@ fn a_launch_is_counted_once_for_each_pass_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_metric_that_a_chip_calls_otherwise_is_found_and_one_that_it_lacks_is_left_out() {
+fn a_metric_is_found_by_its_other_name_and_a_missing_one_is_left_out() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let orders =
@@ -97,7 +97,7 @@ fn a_metric_that_a_chip_calls_otherwise_is_found_and_one_that_it_lacks_is_left_o
 }
 
 #[test]
-fn a_launch_that_fails_ends_the_counting_in_order() {
+fn counting_works_again_after_a_failed_launch() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let counters = profiler.order("").counters(&fake).unwrap();
@@ -108,12 +108,12 @@ fn a_launch_that_fails_ends_the_counting_in_order() {
 }
 
 #[test]
-fn every_refusal_of_every_call_is_a_reason_and_leaves_nothing_behind() {
+fn every_refusal_of_every_call_is_a_reason_and_no_object_leaks() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     for call in Cupti::CALLS {
         for code in [1, 7, 35, 999, 12345] {
-            // One that can't be switched off, or not while it counts, isn't switched on again.
+            // A profiler that can't be stopped or disabled isn't enabled again, so it gets its own copy.
             let stays = ["cuptiRangeProfilerStop", "cuptiRangeProfilerDisable"].contains(call);
             let own = stays.then(|| tempfile::tempdir().unwrap());
             let another = own.as_ref().map(|folder| Profiler::new(folder.path()));
@@ -123,9 +123,9 @@ fn every_refusal_of_every_call_is_a_reason_and_leaves_nothing_behind() {
             let may_pass = call.contains("einitialize") || call.contains("DeInitialize") || call.contains("Disable");
             match ended {
                 Ok(counts) => {
-                    // A chip for which no metric is known counts nothing.
+                    // A chip with no known metrics counts nothing.
                     let nothing = counts == Default::default();
-                    assert!(may_pass || (nothing && call.contains("Properties")), "{call} answered {code} unnoticed");
+                    assert!(may_pass || (nothing && call.contains("Properties")), "{call} returned {code} unnoticed");
                 }
                 Err(Fault::Unavailable { what, why, hint }) => {
                     assert!(what == "CUPTI" && why.contains(call) && !hint.is_empty(), "{call} {code}: {why}");
@@ -139,11 +139,11 @@ fn every_refusal_of_every_call_is_a_reason_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn counters_that_end_leave_the_process_s_profiler_on_for_the_others() {
+fn dropping_one_session_leaves_the_profiler_on_for_the_others() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let first = profiler.order("").counters(&fake).unwrap();
-    // The same library, opened anew.
+    // The same library, opened again.
     let second = profiler.counters(&fake).unwrap();
     drop(second);
     first.measure(|| Ok(())).unwrap();
@@ -157,11 +157,11 @@ fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
     let profiler = Profiler::new(fake.folder.path());
     let refused = profiler.order("after=cuptiRangeProfilerSetConfig:1").counters(&fake).unwrap().measure(|| Ok(()));
     assert!(matches!(refused, Err(Fault::Unavailable { .. })), "{refused:?}");
-    // The stand-in switches off only with its buffer as it left it.
+    // The fake CUPTI disables its profiler only if its buffer is unchanged.
     assert_eq!(profiler.number("fakecupti_alive"), 0);
     let cupti = Cupti::find(Some(&profiler.order("").path), Some(13)).unwrap();
     let context = Bare::new(&fake).unwrap().context;
-    let counters = Counters::with(&cupti, &context).unwrap();
+    let counters = Counters::open_with(&cupti, &context).unwrap();
     let ended = counters.measure(|| {
         context.give_up();
         Err(Fault::Invalid("it hangs".to_owned()))
@@ -172,7 +172,7 @@ fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
 }
 
 #[test]
-fn a_profiler_that_cant_be_switched_off_keeps_its_buffers_and_isnt_switched_on_again() {
+fn a_profiler_that_cant_be_disabled_keeps_its_buffers_and_isnt_enabled_again() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let counters = profiler.order("fail=cuptiRangeProfilerDisable:999").counters(&fake).unwrap();
@@ -184,7 +184,7 @@ fn a_profiler_that_cant_be_switched_off_keeps_its_buffers_and_isnt_switched_on_a
 }
 
 #[test]
-fn a_launch_that_counts_or_panics_leaves_the_counting_in_order() {
+fn counting_works_again_after_a_launch_that_counts_or_panics() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let counters = profiler.order("").counters(&fake).unwrap();
@@ -206,7 +206,7 @@ fn a_launch_that_counts_or_panics_leaves_the_counting_in_order() {
 }
 
 #[test]
-fn sizes_and_passes_that_no_working_library_asks_for_are_refused() {
+fn implausible_sizes_and_passes_are_refused() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let sizes = [
@@ -231,7 +231,7 @@ fn a_missing_permission_names_the_driver_s_setting() {
 }
 
 #[test]
-fn a_library_that_is_missing_old_or_newer_than_the_driver_is_told_so() {
+fn a_missing_an_old_and_a_too_new_library_are_refused_with_the_reason() {
     let fake = Fake::new();
     let old = tempfile::tempdir().unwrap();
     let old = Profiler::without(old.path(), &["cuptiProfilerHostInitialize"]);
@@ -245,14 +245,15 @@ fn a_library_that_is_missing_old_or_newer_than_the_driver_is_told_so() {
     assert!(missing.to_string().contains("does not exist"), "{missing}");
 }
 
-/// `copy` with counters: its records.
+/// Runs `copy` with counters and returns its records.
 fn measured(fake: &Fake, cupti: &Path) -> (Outcome, Vec<Record>) {
     counted_probe(fake, cupti, "copy")
 }
 
-/// A probe with counters: its records.
+/// Runs a probe with counters and returns its records.
 fn counted_probe(fake: &Fake, cupti: &Path, probe: &str) -> (Outcome, Vec<Record>) {
-    let options = Options { cupti: Some(cupti.to_path_buf()), compiler: Some(Arc::new(Named)), ..fake.options() };
+    let options =
+        Options { cupti: Some(cupti.to_path_buf()), compiler: Some(Arc::new(SourceCompiler)), ..fake.options() };
     let mut bench = open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let request = Request { counters: true, bytes: Some(64 << 20), ..Request::default() };
     let (stop, mut records) = (AtomicBool::new(false), Vec::new());
@@ -260,11 +261,11 @@ fn counted_probe(fake: &Fake, cupti: &Path, probe: &str) -> (Outcome, Vec<Record
     (bench.measure(probe, &mut run).unwrap(), records)
 }
 
-/// Kernels that take long, so that a sample has few of them, a small cache, and memory for arrays that it does not hold.
+/// Slow kernels, so that a sample has few of them, a small cache, and enough memory for arrays larger than the cache.
 const LONG: &str = "kernel=500000;cache=1048576;memory=4000000000";
 
 #[test]
-fn every_point_of_a_probe_carries_what_was_counted_and_cold_ones_a_flag_where_memory_moved_otherwise() {
+fn every_point_has_counted_values_and_cold_points_are_flagged_if_memory_traffic_differs() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let (outcome, records) = measured(fake.order(LONG), &profiler.order(VALUES).path);
@@ -284,12 +285,15 @@ fn every_point_of_a_probe_carries_what_was_counted_and_cold_ones_a_flag_where_me
         all += 1;
     }
     assert!(flagged > 0 && flagged < all, "{flagged} of {all}");
-    let shows = |record: &Record| matches!(record, Record::Series(series) if series.metrics.iter().any(|metric| metric.name == counted::DRAM_READ));
-    assert!(records.iter().any(shows));
+    let has_metric = |record: &Record| match record {
+        Record::Series(series) => series.metrics.iter().any(|metric| metric.name == counted::DRAM_READ),
+        _ => false,
+    };
+    assert!(records.iter().any(has_metric));
 }
 
 #[test]
-fn counting_that_fails_in_a_run_is_told_once_and_costs_no_point() {
+fn failed_counting_is_reported_once_and_costs_no_point() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let plain = |records: &[Record]| records.iter().filter(|record| matches!(record, Record::Point(_))).count();
@@ -297,21 +301,21 @@ fn counting_that_fails_in_a_run_is_told_once_and_costs_no_point() {
     let (outcome, records) = measured(fake.order(LONG), &profiler.order("fail=cuptiRangeProfilerStart:26").path);
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     assert_eq!(plain(&records), plain(&counted));
-    let told = records.iter().filter(|record| matches!(record, Record::Fault(fault) if fault.what.contains("CUPTI")));
-    assert_eq!(told.count(), 1);
+    let faults = records.iter().filter(|record| matches!(record, Record::Fault(fault) if fault.what.contains("CUPTI")));
+    assert_eq!(faults.count(), 1);
 }
 
 #[test]
-fn sectors_that_no_rule_computes_are_told_pattern_by_pattern() {
+fn sectors_that_differ_from_the_computed_ones_are_reported_for_each_pattern() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
     let orders = "value=l1tex__t_sectors.sum:1000000000";
     let (outcome, records) = counted_probe(fake.order(LONG), &profiler.order(orders).path, "sectors");
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
-    let told = |what: &str| {
-        let tells = |record: &&Record| matches!(record, Record::Fault(fault) if fault.what.contains(what));
-        records.iter().filter(tells).count()
+    let faults = |what: &str| {
+        let matches = |record: &&Record| matches!(record, Record::Fault(fault) if fault.what.contains(what));
+        records.iter().filter(matches).count()
     };
-    assert_eq!(told("4 B stride 8, first-level cache"), 1);
-    assert_eq!(told("sectors counted"), records.iter().filter(|record| matches!(record, Record::Point(_))).count());
+    assert_eq!(faults("4 B stride 8, first-level cache"), 1);
+    assert_eq!(faults("sectors counted"), records.iter().filter(|record| matches!(record, Record::Point(_))).count());
 }

@@ -1,5 +1,5 @@
-//! cuBLAS on stand-ins for it and for the driver: products are what the caller asked for, and whatever the library lacks or
-//! refuses is a reason with the way out.
+//! Matrix products with a fake cuBLAS and a fake driver: products are correct, and anything that the library lacks or refuses is a
+//! reason with a hint.
 #![allow(unsafe_code)]
 
 mod common;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{Bare, Fake, Named};
+use common::{Bare, Fake, SourceCompiler};
 use libloading::os::unix::Library;
 use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
@@ -18,7 +18,7 @@ use plimsoll_cuda::cublas::{Cublas, Numbers, Products};
 use plimsoll_cuda::memory::DeviceBuffer;
 use plimsoll_cuda::{Options, open_with};
 
-/// A cuBLAS of this test's own.
+/// A separate copy of the fake cuBLAS for one test.
 struct Vendor {
     path: PathBuf,
     library: Library,
@@ -27,8 +27,8 @@ struct Vendor {
 impl Vendor {
     fn without(folder: &Path, missing: &[&str]) -> Self {
         let path = folder.join("libcublas.so.13");
-        fakecuda::copy_without(&fakecuda::built("libfakecublas.so").unwrap(), &path, missing).unwrap();
-        // SAFETY: the stand-in's initialisers do nothing.
+        fakecuda::copy_without(&fakecuda::find_library("libfakecublas.so").unwrap(), &path, missing).unwrap();
+        // SAFETY: the fake library's initialisers do nothing.
         let library = unsafe { Library::new(&path) }.unwrap();
         Self { path, library }
     }
@@ -45,14 +45,14 @@ impl Vendor {
     }
 
     fn number(&self, symbol: &str) -> u64 {
-        // SAFETY: both symbols have this type.
+        // SAFETY: all symbols passed here have this type.
         unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
     }
 }
 
 const N: usize = 7;
 
-/// A by rows, B and C by columns.
+/// Row-major for A, column-major for B and C.
 fn f64s(from: f64) -> Vec<f64> {
     (0..N * N).map(|place| from + (place * place % 13) as f64).collect()
 }
@@ -62,7 +62,7 @@ fn bytes(numbers: &[f64]) -> Vec<u8> {
 }
 
 #[test]
-fn a_product_is_of_rows_and_columns_and_nothing_is_left_behind() {
+fn a_product_multiplies_rows_by_columns_and_no_object_leaks() {
     let fake = Fake::new();
     let vendor = Vendor::without(fake.folder.path(), &[]);
     let bare = Bare::new(fake.order("")).unwrap();
@@ -93,7 +93,7 @@ fn a_product_is_of_rows_and_columns_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
+fn missing_calls_and_refusals_are_reasons_with_a_hint() {
     let fake = Fake::new();
     for missing in ["cublasGetProperty", "cublasCreate_v2", "cublasSetStream_v2", "cublasGemmEx", "cublasDestroy_v2"] {
         let folder = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
     }
     let vendor = Vendor::without(fake.folder.path(), &[]);
     let newer = Cublas::find(Some(&vendor.order("version=14").path), Some(13)).unwrap_err();
-    assert!(newer.why.contains("is of CUDA 14"), "{newer}");
+    assert!(newer.why.contains("belongs to CUDA 14"), "{newer}");
     let bare = Bare::new(fake.order("")).unwrap();
     let buffer = DeviceBuffer::new(&bare.context, 512).unwrap();
     let parts = [buffer.whole(); 3];
@@ -113,17 +113,18 @@ fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
         let ended = Products::new(&cublas, &bare.stream).and_then(|made| made.square(Numbers::F64, N as u32, parts));
         let Err(Fault::Unavailable { what, why, hint }) = ended else { panic!("{call}: {ended:?}") };
         assert!(what == "cuBLAS" && !hint.is_empty(), "{why}");
-        let said = if code == 13 { "failed to execute" } else { "gave error" };
-        assert!(why.contains(said), "{call}: {why}");
+        let expected = if code == 13 { "failed to execute" } else { "returned error" };
+        assert!(why.contains(expected), "{call}: {why}");
         assert_eq!(vendor.number("fakecublas_alive"), 0, "{call}");
     }
     let refused = Cublas::find(Some(&vendor.order("fail=cublasGetProperty:1").path), None).unwrap_err();
-    assert!(refused.why.contains("cublasGetProperty gave error 1"), "{refused}");
+    assert!(refused.why.contains("cublasGetProperty returned error 1"), "{refused}");
 }
 
-/// The probe on both stand-ins.
+/// Runs the probe with the fake cuBLAS and the fake driver.
 fn gemm(fake: &Fake, vendor: &Vendor) -> (Outcome, Vec<Record>) {
-    let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
+    let options =
+        Options { compiler: Some(Arc::new(SourceCompiler)), cublas: Some(vendor.path.clone()), ..fake.options() };
     let driver = fake.order("kernel=500000;cache=1048576").driver().unwrap();
     let mut bench = open_with(&driver, 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let (request, stop, mut records) = (Request { seed: 7, ..Request::default() }, AtomicBool::new(false), Vec::new());
@@ -141,32 +142,33 @@ fn cases(records: &[Record]) -> Vec<&str> {
 }
 
 #[test]
-fn the_probe_measures_every_type_by_the_library_and_leaves_nothing_behind() {
+fn the_probe_measures_every_type_of_product_and_no_object_leaks() {
     let fake = Fake::new();
     let vendor = Vendor::without(fake.folder.path(), &[]);
     let (outcome, records) = gemm(&fake, vendor.order(""));
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     assert_eq!(cases(&records), ["instructions", "products"]);
-    let of_library = |record: &&Record| matches!(record, Record::Point(point) if point.at.len() == 2);
-    assert_eq!(records.iter().filter(of_library).count(), Numbers::ALL.len());
+    let is_product = |record: &&Record| matches!(record, Record::Point(point) if point.at.len() == 2);
+    assert_eq!(records.iter().filter(is_product).count(), Numbers::ALL.len());
     assert!(vendor.number("fakecublas_products") > 0);
     assert_eq!((vendor.number("fakecublas_alive"), fake.alive()), (0, 0));
 }
 
 #[test]
-fn a_library_that_does_not_start_costs_its_own_series_alone() {
+fn a_library_that_does_not_start_costs_only_its_own_series() {
     let fake = Fake::new();
     let vendor = Vendor::without(fake.folder.path(), &[]);
     let (outcome, records) = gemm(&fake, vendor.order("fail=cublasCreate_v2:1"));
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     assert_eq!(cases(&records), ["instructions"]);
-    let told = |record: &&Record| match record {
+    let is_refusal = |record: &&Record| match record {
         Record::Fault(fault) => fault.class == FaultClass::Unavailable && fault.what.contains("cublasCreate"),
         _ => false,
     };
-    assert_eq!(records.iter().filter(told).count(), 1);
+    assert_eq!(records.iter().filter(is_refusal).count(), 1);
     let mut bench = {
-        let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
+        let options =
+            Options { compiler: Some(Arc::new(SourceCompiler)), cublas: Some(vendor.path.clone()), ..fake.options() };
         open_with(&fake.order("").driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap()
     };
     let mut kernels = Vec::new();

@@ -1,5 +1,5 @@
-//! Expressions on the stand-in driver: what is launched and in which order, what is refused and in which words, and what a
-//! call costs the host. Whether kernels are right is no business of the stand-in, whose kernels do nothing.
+//! Expressions with the fake driver: launches and their order, error messages, and the host's cost of a call. Kernels aren't
+//! checked here: those of the fake driver do nothing.
 #![allow(unsafe_code)]
 
 mod common;
@@ -18,7 +18,7 @@ use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Value, parse, trace
 use plimsoll_gen::elementwise::{Choose, Dependent};
 
 fn open(fake: &Fake) -> Result<Gpu, Error> {
-    Gpu::open(&fake.driver()?, 0, &Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() })
+    Gpu::open(&fake.driver()?, 0, &Options { compiler: Some(Arc::new(common::AnyCompiler)), ..fake.options() })
 }
 
 fn gpu() -> (Fake, Gpu) {
@@ -27,7 +27,7 @@ fn gpu() -> (Fake, Gpu) {
     (fake, gpu)
 }
 
-/// What is said of an expression on given tensors.
+/// The error message for binding an expression to these tensors.
 fn refusal(gpu: &Gpu, text: &str, inputs: &[Operand], outputs: &[Operand]) -> String {
     let graph = parse(text, &Names::default()).unwrap();
     let expression = gpu.engine().expression(&graph).unwrap();
@@ -40,35 +40,36 @@ fn flat(length: u64) -> Layout {
 }
 
 #[test]
-fn what_is_wrong_with_tensors_is_said_with_sizes_types_and_addresses() {
+fn errors_about_tensors_name_sizes_types_and_addresses() {
     let (_fake, gpu) = gpu();
     let memory = gpu.zeros::<f32>(1024).unwrap();
     let x = memory.operand().unwrap();
     let other = gpu.zeros::<f32>(1024).unwrap().operand().unwrap();
     let text = "in x: f32; y = x + 1";
-    let at = |shape: &[u64], strides: &[i64], offset| x.with_layout(Layout::strided(shape, strides, offset).unwrap());
+    let strided =
+        |shape: &[u64], strides: &[i64], offset| x.with_layout(Layout::strided(shape, strides, offset).unwrap());
     let y = |layout| other.with_layout(layout);
     assert_eq!(refusal(&gpu, text, &[], from_ref(&x)), "the expression has 1 inputs and 0 were given");
     let bytes = gpu.zeros::<i16>(64).unwrap().operand().unwrap();
     assert_eq!(refusal(&gpu, text, &[bytes], &[y(flat(64))]), "'x' is declared as f32 and was given as i16");
-    let said = refusal(&gpu, text, &[x.with_layout(flat(1025))], &[y(flat(1025))]);
-    assert!(said.contains("'x' has 4096 bytes, and its shape and strides reach to byte 4100"), "{said}");
-    let said = refusal(&gpu, text, &[x.with_layout(flat(7))], &[y(flat(5))]);
-    assert!(said.contains("'x'") && said.contains('7') && said.contains('5'), "{said}");
-    let said = refusal(&gpu, text, &[x.with_layout(flat(8))], &[at(&[8], &[1], 4)]);
-    assert!(said.contains("'y'") && said.contains("overlaps 'x'") && said.contains("0x"), "{said}");
-    let said = refusal(&gpu, text, from_ref(&x), &[y(Layout::strided(&[4, 4], &[1, 1], 0).unwrap())]);
-    assert!(said.contains("share memory"), "{said}");
-    let said = refusal(&gpu, "in x: f32; y = x; z = -x", &[x.with_layout(flat(8))], &[y(flat(8)), y(flat(9))]);
-    assert!(said.contains("'y' of 8") && said.contains("'z' of 9"), "{said}");
-    let said = refusal(&gpu, "in x: f32; x = x + 1", from_ref(&x), from_ref(&other));
-    assert_eq!(said, "'x' is read and written in place: give the same tensor as input and as output");
-    let said = refusal(&gpu, "in x: f32; y = x + index(2)", from_ref(&x), from_ref(&other));
-    assert_eq!(said, "the expression asks for 3 dimensions and the outputs have 1");
+    let error = refusal(&gpu, text, &[x.with_layout(flat(1025))], &[y(flat(1025))]);
+    assert!(error.contains("'x' has 4096 bytes, but its shape and strides need 4100"), "{error}");
+    let error = refusal(&gpu, text, &[x.with_layout(flat(7))], &[y(flat(5))]);
+    assert!(error.contains("'x'") && error.contains('7') && error.contains('5'), "{error}");
+    let error = refusal(&gpu, text, &[x.with_layout(flat(8))], &[strided(&[8], &[1], 4)]);
+    assert!(error.contains("'y'") && error.contains("overlaps 'x'") && error.contains("0x"), "{error}");
+    let error = refusal(&gpu, text, from_ref(&x), &[y(Layout::strided(&[4, 4], &[1, 1], 0).unwrap())]);
+    assert!(error.contains("share memory"), "{error}");
+    let error = refusal(&gpu, "in x: f32; y = x; z = -x", &[x.with_layout(flat(8))], &[y(flat(8)), y(flat(9))]);
+    assert!(error.contains("'y' of 8") && error.contains("'z' of 9"), "{error}");
+    let error = refusal(&gpu, "in x: f32; x = x + 1", from_ref(&x), from_ref(&other));
+    assert_eq!(error, "'x' is read and written in place: give the same tensor as input and as output");
+    let error = refusal(&gpu, "in x: f32; y = x + index(2)", from_ref(&x), from_ref(&other));
+    assert_eq!(error, "the expression needs 3 dimensions and the outputs have 1");
 }
 
 #[test]
-fn an_address_that_is_no_multiple_of_the_element_is_refused() {
+fn a_misaligned_address_is_refused() {
     let (_fake, gpu) = gpu();
     let memory = gpu.zeros::<u8>(4096).unwrap().operand().unwrap();
     let graph = parse("in x: f32; y = x", &Names::default()).unwrap();
@@ -76,14 +77,14 @@ fn an_address_that_is_no_multiple_of_the_element_is_refused() {
     let buffer = plimsoll_cuda::memory::DeviceBuffer::new(gpu.engine().context(), 4096).unwrap();
     let odd: Span = buffer.part(2, 400).unwrap();
     let x = Operand::new(odd, DType::F32, flat(10));
-    let y = Operand::of(&buffer, DType::F32, flat(10));
+    let y = Operand::from_buffer(&buffer, DType::F32, flat(10));
     let error = expression.bind(&[x], &[y], &[], &Choose::default()).map(drop).unwrap_err();
     assert!(matches!(error, Error::Misaligned { bytes: 4, .. }), "{error}");
     drop(memory);
 }
 
 #[test]
-fn columns_of_one_matrix_are_apart_and_in_place_is_allowed() {
+fn disjoint_columns_of_one_matrix_and_in_place_are_allowed() {
     let (_fake, gpu) = gpu();
     let memory = gpu.zeros::<f32>(1024).unwrap();
     let graph = parse("in x: f32; y = x + 1", &Names::default()).unwrap();
@@ -99,7 +100,7 @@ fn columns_of_one_matrix_are_apart_and_in_place_is_allowed() {
 }
 
 #[test]
-fn typed_calls_launch_once_each_and_leave_nothing_behind() {
+fn typed_calls_launch_once_each_and_no_object_leaks() {
     let (fake, gpu) = gpu();
     {
         let axpy = trace(|a: Scalar<f32>, x: In<bf16>, y: In<bf16>| (a * x + y).tanh()).unwrap();
@@ -112,8 +113,8 @@ fn typed_calls_launch_once_each_and_leave_nothing_behind() {
         assert_eq!((fake.count("cuLaunchKernelEx"), fake.count("cuModuleLoadData")), (2, 1));
         axpy.dependent(true).run(0.25, &x, &y, &mut out).unwrap();
         assert_eq!((fake.count("cuLaunchKernelEx"), fake.count("cuModuleLoadData")), (3, 2));
-        // An ordinary launch is another kernel, which waits for nothing.
-        let ordinary = axpy.with(Choose { release: Some(Dependent::No), ..Choose::default() });
+        // An ordinary launch uses another kernel, which doesn't wait.
+        let ordinary = axpy.with_choices(Choose { release: Some(Dependent::No), ..Choose::default() });
         ordinary.run(0.25, &x, &y, &mut out).unwrap();
         assert_eq!((fake.count("cuLaunchKernel"), fake.count("cuModuleLoadData")), (1, 3));
         assert_eq!(gpu.download(&x).unwrap(), [bf16::ONE; 1000]);
@@ -150,7 +151,7 @@ fn a_call_with_a_known_plan_allocates_nothing() {
     let mut square_out = gpu.zeros::<f32>(4096).unwrap();
     let mut written = square_out.shaped_mut(&[64, 64]).unwrap();
     axpy.run(0.5, &view, &square, &mut written).unwrap();
-    // The stand-in lives in another library, whose allocations aren't counted here.
+    // The fake driver lives in another library, whose allocations aren't counted here.
     let counted = allocation_counter::measure(|| {
         for i in 0..10 {
             axpy.run(i as f32, &x, &y, &mut out).unwrap();
@@ -170,27 +171,27 @@ fn a_call_with_a_known_plan_allocates_nothing() {
 }
 
 #[test]
-fn memory_of_another_stream_is_waited_for_before_and_after() {
+fn streams_wait_for_each_other_before_and_after_a_call_with_memory_of_another() {
     let (fake, gpu) = gpu();
     let other = gpu.fork().unwrap();
     let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
     let (x, mut y) = (gpu.zeros::<f32>(100).unwrap(), gpu.zeros::<f32>(100).unwrap());
     negate.run(&x, &mut y).unwrap();
     assert_eq!(fake.count("cuStreamWaitEvent"), 0);
-    negate.on(&other).run(&x, &mut y).unwrap();
-    // Two tensors of the first stream: each is waited for, and waits.
+    negate.on_stream(&other).run(&x, &mut y).unwrap();
+    // Two tensors of the first stream: two waits before and two after.
     assert_eq!(fake.count("cuStreamWaitEvent"), 4);
 }
 
 #[test]
-fn recorded_calls_are_launched_as_one_and_keep_what_they_use() {
+fn recorded_calls_launch_as_one_graph_and_keep_their_memory() {
     let (fake, gpu) = gpu();
     let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
     let (x, mut y) = (gpu.zeros::<f32>(100).unwrap(), gpu.zeros::<f32>(100).unwrap());
     let recorded = gpu.record(|| (0..5).try_for_each(|_| negate.run(&x, &mut y))).unwrap();
     assert_eq!(fake.count("cuLaunchKernelEx"), 5);
     drop((x, y, negate));
-    assert_eq!(fake.count("cuMemFreeAsync"), 0, "the graph uses it");
+    assert_eq!(fake.count("cuMemFreeAsync"), 0, "the graph keeps the memory");
     recorded.launch().unwrap();
     recorded.launch().unwrap();
     gpu.wait().unwrap();
@@ -202,7 +203,7 @@ fn recorded_calls_are_launched_as_one_and_keep_what_they_use() {
 }
 
 #[test]
-fn no_elements_are_no_launch() {
+fn nothing_is_launched_for_no_elements() {
     let (fake, gpu) = gpu();
     let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
     let (x, mut y) = (gpu.zeros::<f32>(0).unwrap(), gpu.upload::<f32>(&[]).unwrap());
@@ -212,8 +213,8 @@ fn no_elements_are_no_launch() {
 }
 
 #[test]
-fn launches_that_cant_overlap_follow_each_other() {
-    // A driver that has no edges for it, and a device that can't.
+fn launches_are_plain_if_driver_or_device_cant_overlap_them() {
+    // A driver without programmatic edges, and a device without dependent launch.
     for (fake, order) in [(Fake::without(&["cuGraphAddDependencies_v2"]), ""), (Fake::new(), "capability=80")] {
         let gpu = open(fake.order(order)).unwrap();
         let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
@@ -225,7 +226,7 @@ fn launches_that_cant_overlap_follow_each_other() {
 }
 
 #[test]
-fn a_lost_device_says_so_from_then_on() {
+fn a_lost_device_fails_every_later_call() {
     let fake = Fake::new();
     let gpu = open(fake.order("fail=cuLaunchKernelEx:719@2")).unwrap();
     let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
@@ -235,11 +236,11 @@ fn a_lost_device_says_so_from_then_on() {
         let error = negate.run(&x, &mut y).unwrap_err();
         assert!(matches!(error, Error::Fault(Fault::DeviceLost { .. })), "{error}");
     }
-    assert_eq!(fake.count("cuLaunchKernelEx"), 2, "nothing is asked of a lost device");
+    assert_eq!(fake.count("cuLaunchKernelEx"), 2, "a lost device must not be called again");
 }
 
 #[test]
-fn memory_that_is_not_there_is_told_with_sizes() {
+fn out_of_memory_errors_have_sizes() {
     let fake = Fake::new();
     let gpu = open(fake.order("memory=1000000")).unwrap();
     let error = gpu.zeros::<f64>(1_000_000).unwrap_err();
@@ -268,12 +269,12 @@ fn every_error_code_of_the_driver_is_a_typed_error() {
 }
 
 #[test]
-fn an_engine_of_a_measured_device_has_the_same_face() {
+fn an_engine_can_be_made_from_a_measured_device() {
     let fake = Fake::new();
     let bench = plimsoll_cuda::open_with(
         &fake.driver().unwrap(),
         0,
-        &Options { compiler: Some(Arc::new(common::Made::default())), ..fake.options() },
+        &Options { compiler: Some(Arc::new(common::CountingCompiler::default())), ..fake.options() },
         plimsoll_probes::cuda_probes(),
     );
     let engine = Engine::new(bench.unwrap().device()).unwrap();
@@ -281,9 +282,9 @@ fn an_engine_of_a_measured_device_has_the_same_face() {
 }
 
 #[test]
-fn verify_sees_that_kernels_which_do_nothing_are_wrong() {
+fn verify_reports_kernels_that_do_nothing() {
     let fake = Fake::new();
-    let options = Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() };
+    let options = Options { compiler: Some(Arc::new(common::AnyCompiler)), ..fake.options() };
     let mut bench =
         plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
@@ -291,19 +292,19 @@ fn verify_sees_that_kernels_which_do_nothing_are_wrong() {
     bench.verify(EXPRESSIONS, Depth::Small, &mut report).unwrap();
     // 270 sets have elements, and 102 fit into the parameters of a launch.
     let in_three = |case: &Case| case.kernel == "batch" && case.on.contains("300 sets in 3 launches");
-    // What leaves its tensors as they were, or has none, is right even so.
+    // Cases that don't change their tensors, or have no elements, pass anyway.
     assert!(wrong.len() > 50 && right.len() * 3 < wrong.len(), "{} right of {}: {right:?}", right.len(), wrong.len());
     assert!(wrong.iter().any(|case| case.kernel == "chain") && wrong.iter().any(in_three));
 }
 
 #[test]
-fn devices_kernels_and_buffers_go_from_thread_to_thread() {
-    fn crosses<T: Send + Sync>() {}
-    fn moves<T: Send>() {}
-    crosses::<(Gpu, Engine, Buffer<f32>)>();
-    // A graph is launched by one thread at a time.
-    moves::<Recorded>();
-    crosses::<Kernel<(In<f32>, In<f32>), In<f32>>>();
+fn devices_kernels_and_buffers_are_shared_among_threads() {
+    fn assert_send_sync<T: Send + Sync>() {}
+    fn assert_send<T: Send>() {}
+    assert_send_sync::<(Gpu, Engine, Buffer<f32>)>();
+    // Only one thread at a time launches a graph.
+    assert_send::<Recorded>();
+    assert_send_sync::<Kernel<(In<f32>, In<f32>), In<f32>>>();
     let (fake, gpu) = gpu();
     let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
     let x = gpu.zeros::<f32>(1000).unwrap();
@@ -312,11 +313,11 @@ fn devices_kernels_and_buffers_go_from_thread_to_thread() {
             scope.spawn(|| {
                 let here = gpu.fork().unwrap();
                 let mut y = here.zeros::<f32>(1000).unwrap();
-                (0..50).for_each(|_| negate.on(&here).run(&x, &mut y).unwrap());
+                (0..50).for_each(|_| negate.on_stream(&here).run(&x, &mut y).unwrap());
             });
         }
     });
     assert_eq!(fake.count("cuLaunchKernelEx"), 200);
-    // Threads may compile the same at once; of all that was loaded, one is kept and was launched.
+    // Threads may compile the same kernel at once; only one of the loaded modules is kept and launched.
     assert_eq!(fake.count("cuModuleLoadData"), fake.count("cuModuleUnload") + 1);
 }

@@ -1,4 +1,4 @@
-//! Whatever a driver answers, and whatever it lacks: a typed fault, no panic, nothing left behind.
+//! Any error of a driver and any missing call must become a typed fault, without a panic or leaked objects.
 #![allow(unsafe_code)]
 
 mod common;
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use common::{Bare, Fake, Made, everything};
+use common::{Bare, CountingCompiler, Fake, everything};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Instrument;
 use plimsoll_core::sample::{Work, Workload};
@@ -23,23 +23,23 @@ use plimsoll_cuda::{Load, Options, open_with, wait};
 const CALLS: &[&str] = Driver::CALLS;
 
 #[test]
-fn a_sound_driver_does_everything_and_nothing_is_left_behind() {
+fn a_working_driver_runs_everything_and_no_object_leaks() {
     let fake = Fake::new();
     everything(fake.order("")).unwrap();
     assert_eq!(fake.alive(), 0);
 }
 
-/// Calls whose failure has nowhere to go, or only takes a convenience away.
+/// Whether a failure of the call may go unnoticed: destructors can't report it, and some calls are optional.
 fn may_pass(call: &str, code: u32) -> bool {
     let ends = ["Destroy", "Release", "Unload", "Unmap", "Free", "ParamInfo"];
-    // Streams of other libraries alone are asked whether they are captured.
+    // Only streams of other libraries are checked for capture.
     let optional = [
         "cuStreamIsCapturing",
         "cuGraphAddDependencies_v2",
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
         "cuFuncSetAttribute",
     ];
-    // 600 is no error of a query but its answer "not yet".
+    // For a query, 600 isn't an error: it means "not ready".
     ends.iter().any(|end| call.contains(end)) || optional.contains(&call) || code == 600
 }
 
@@ -50,7 +50,7 @@ fn every_error_code_of_every_call_is_a_typed_fault() {
         for code in [1, 2, 3, 34, 46, 100, 101, 209, 214, 700, 719, 801, 999, 54321] {
             let ended = everything(fake.order(&format!("fail={call}:{code}")));
             match ended {
-                Ok(_) => assert!(may_pass(call, code), "{call} answered {code} and nobody noticed"),
+                Ok(_) => assert!(may_pass(call, code), "{call} returned {code} unnoticed"),
                 Err(fault) => {
                     let text = fault.to_string();
                     assert!(text.contains("cu") || matches!(fault, Fault::OutOfMemory { .. }), "{call} {code}: {text}");
@@ -82,7 +82,7 @@ fn a_device_lost_at_any_moment_ends_with_that_fault() {
     let late = total.saturating_sub(20)..total;
     for after in early.chain(late) {
         match everything(fake.order(&format!("lost-after={after}"))) {
-            // Some destructors are among the calls, and their answers have nowhere to go.
+            // The last calls are destructors, which can't report errors.
             Ok(_) => assert!(after + 2 > total, "the loss after {after} of {total} calls went unnoticed"),
             Err(Fault::DeviceLost { why, .. }) => assert!(why.contains("719") || why.contains("given up"), "{why}"),
             Err(Fault::Unavailable { why, .. }) => assert!(why.contains("719"), "{after}: {why}"),
@@ -97,9 +97,10 @@ fn an_older_driver_lacks_only_what_needs_the_missing_call() {
         let fake = Fake::without(&[call]);
         match everything(fake.order("")) {
             Ok(_) => {
-                // Each of these has something to do instead.
-                let instead = ["cuDeviceGetUuid_v2", "cuMemAllocAsync", "cuMemFreeAsync", "cuPointerGetAttributes"];
-                assert!(may_pass(call, 0) || instead.contains(call), "{call} is missing and nobody noticed")
+                // Each of these has a fallback.
+                let has_fallback =
+                    ["cuDeviceGetUuid_v2", "cuMemAllocAsync", "cuMemFreeAsync", "cuPointerGetAttributes"];
+                assert!(may_pass(call, 0) || has_fallback.contains(call), "{call} is missing, unnoticed")
             }
             Err(Fault::Unavailable { why, hint, .. }) => {
                 assert!(why.contains(call) && hint.contains("Update"), "{call}: {why} {hint}");
@@ -121,7 +122,7 @@ fn a_driver_of_11_8_measures_without_dependent_launch_and_says_so() {
 }
 
 #[test]
-fn what_hangs_ends_at_the_deadline_and_is_not_waited_for_again() {
+fn a_hanging_kernel_ends_at_the_deadline_and_is_not_waited_for_again() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("hang-after=0")).unwrap();
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
@@ -138,14 +139,14 @@ fn what_hangs_ends_at_the_deadline_and_is_not_waited_for_again() {
 }
 
 #[test]
-fn what_hangs_for_one_user_of_a_device_is_given_up_for_all() {
+fn a_hang_in_one_context_gives_up_the_device_for_all() {
     let fake = Fake::new();
     fake.order("hang-after=0");
     let driver = fake.driver().unwrap();
     let make = |deadline| Context::new(DeviceHandle::new(&driver, 0).unwrap(), deadline).unwrap();
     let (ours, other) = (make(Duration::from_millis(10)), make(Duration::from_secs(60)));
     let (stream, others) = (Stream::new(&ours).unwrap(), Stream::new(&other).unwrap());
-    // SAFETY: a whole image for the stand-in, whose kernels do nothing.
+    // SAFETY: a complete image for the fake driver, whose kernels do nothing.
     let launch = unsafe {
         let module = Module::load(&ours, &fakecuda::image(common::KERNELS)).unwrap();
         Launch::raw(&module.function("plimsoll_empty").unwrap(), Geometry::linear(1, 32), Arguments::new())
@@ -177,7 +178,7 @@ fn copies_and_launches_that_do_not_fit_never_reach_the_driver() {
     assert!(matches!(buffer.part(60, 5), Err(Fault::Invalid(_))));
     assert!(matches!(buffer.part(u64::MAX, 2), Err(Fault::Invalid(_))));
     let whole = || Arguments::new().buffer(&buffer).u64(1).f32(1.0);
-    // SAFETY: kernels of the stand-in do nothing.
+    // SAFETY: kernels of the fake driver do nothing.
     let launch = |geometry, arguments| unsafe { Launch::raw(&bare.scale, geometry, arguments) };
     let long = launch(Geometry::linear(1, 32), whole().u32(1)).unwrap_err();
     assert!(long.to_string().contains("takes 3 arguments and was given 4"), "{long}");
@@ -189,7 +190,7 @@ fn copies_and_launches_that_do_not_fit_never_reach_the_driver() {
 #[test]
 fn a_device_that_can_not_be_opened_says_why_and_what_to_do() {
     let fake = Fake::new();
-    let told = |orders: &str, index: u32| {
+    let refusal = |orders: &str, index: u32| {
         fake.order(orders);
         let opened = fake
             .driver()
@@ -198,18 +199,18 @@ fn a_device_that_can_not_be_opened_says_why_and_what_to_do() {
         assert!(matches!(fault, Fault::Unavailable { .. }), "{fault}");
         fault.to_string()
     };
-    assert!(told("fail=cuInit:34", 0).contains("stub"));
-    assert!(told("fail=cuInit:100", 0).contains("CUDA_VISIBLE_DEVICES"));
-    assert!(told("fail=cuInit:803", 0).contains("Update"));
-    assert!(told("devices=0", 0).contains("nvidia-smi"));
-    assert!(told("devices=2", 2).contains("sees 2 device"));
-    assert!(told("version=10020", 0).contains("CUDA 10.2"));
-    assert!(told("mode=2", 0).contains("prohibits"));
-    assert!(told("mode=3 fail=cuDevicePrimaryCtxRetain:46", 0).contains("another one does"));
+    assert!(refusal("fail=cuInit:34", 0).contains("stub"));
+    assert!(refusal("fail=cuInit:100", 0).contains("CUDA_VISIBLE_DEVICES"));
+    assert!(refusal("fail=cuInit:803", 0).contains("Update"));
+    assert!(refusal("devices=0", 0).contains("nvidia-smi"));
+    assert!(refusal("devices=2", 2).contains("sees 2 device"));
+    assert!(refusal("version=10020", 0).contains("CUDA 10.2"));
+    assert!(refusal("mode=2", 0).contains("prohibits"));
+    assert!(refusal("mode=3 fail=cuDevicePrimaryCtxRetain:46", 0).contains("another process is using it"));
 }
 
 #[test]
-fn a_library_that_is_missing_or_none_is_told_apart_from_a_driver() {
+fn a_missing_library_and_a_file_that_is_none_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("libcuda.so.1");
     assert!(Driver::open(&path).unwrap_err().why.contains("can't load"));
@@ -218,9 +219,9 @@ fn a_library_that_is_missing_or_none_is_told_apart_from_a_driver() {
 }
 
 #[test]
-fn without_a_compiler_the_device_opens_and_says_what_is_missing() {
+fn a_device_opens_without_a_compiler_and_reports_that_it_is_missing() {
     let fake = Fake::new();
-    let made = Made::default();
+    let made = CountingCompiler::default();
     made.refuses.store(true, std::sync::atomic::Ordering::Relaxed);
     let options = Options { compiler: Some(Arc::new(made)), ..fake.options() };
     let bench = open_with(&fake.order("").driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
@@ -230,10 +231,10 @@ fn without_a_compiler_the_device_opens_and_says_what_is_missing() {
 }
 
 #[test]
-fn a_cache_spares_the_compiler_and_a_damaged_entry_is_replaced() {
+fn a_cached_kernel_is_not_compiled_again_and_a_damaged_entry_is_replaced() {
     let fake = Fake::new();
     let folder = fake.folder.path().join("cubin");
-    let made = Arc::new(Made::default());
+    let made = Arc::new(CountingCompiler::default());
     let options =
         Options { compiler: Some(made.clone()), cache: Some(folder.clone()), no_cache: false, ..fake.options() };
     let open =
@@ -251,11 +252,11 @@ fn a_cache_spares_the_compiler_and_a_damaged_entry_is_replaced() {
 }
 
 #[test]
-fn what_is_compiled_ahead_is_compiled_once_and_what_does_not_compile_is_told_when_it_is_loaded() {
+fn kernels_compiled_ahead_are_compiled_once_and_failures_are_reported_on_load() {
     let fake = Fake::new();
     let context =
         Context::new(DeviceHandle::new(&fake.order("").driver().unwrap(), 0).unwrap(), wait::DEADLINE).unwrap();
-    let made = Arc::new(Made::default());
+    let made = Arc::new(CountingCompiler::default());
     let times = || made.times.load(std::sync::atomic::Ordering::Relaxed);
     let kernels = |cache| Kernels::new(&context, "sm_90".to_owned(), Ok(made.clone() as Arc<dyn Compiler>), cache);
     let texts: Vec<String> = (0..20).map(|number| format!("// {number}")).collect();
@@ -263,22 +264,22 @@ fn what_is_compiled_ahead_is_compiled_once_and_what_does_not_compile_is_told_whe
     let programs: Vec<Program<'_>> = texts.iter().map(|text| program(text)).collect();
     let kept = kernels(Cache::open(&fake.folder.path().join("cubin")));
     let going = AtomicBool::new(false);
-    kept.ahead(&programs, &going);
+    kept.compile_ahead(&programs, &going);
     assert_eq!(times(), 20);
     programs.iter().for_each(|program| drop(kept.load_as(program).unwrap()));
     assert_eq!(times(), 20);
-    // Nowhere to keep them: nothing is compiled in vain.
-    kernels(Err(plimsoll_cuda::Unavailable::new("kernel cache", "a test", "none"))).ahead(&programs, &going);
+    // Without a cache nothing is compiled ahead.
+    kernels(Err(plimsoll_cuda::Unavailable::new("kernel cache", "a test", "none"))).compile_ahead(&programs, &going);
     assert_eq!(times(), 20);
     made.refuses.store(true, std::sync::atomic::Ordering::Relaxed);
-    kept.ahead(&[program("// wrong")], &going);
+    kept.compile_ahead(&[program("// wrong")], &going);
     assert!(kept.load_as(&program("// wrong")).unwrap_err().to_string().contains("expected ';'"));
 }
 
-/// A compiler that sets a signal when it is first asked.
-struct Stops(Made, Arc<AtomicBool>);
+/// A compiler that sets a stop flag on its first call.
+struct Stops(CountingCompiler, Arc<AtomicBool>);
 
-// SAFETY: kernels of the stand-in do nothing.
+// SAFETY: kernels of the fake driver do nothing.
 unsafe impl Compiler for Stops {
     fn identity(&self) -> String {
         self.0.identity()
@@ -296,20 +297,20 @@ fn no_further_kernel_is_compiled_ahead_once_the_user_asked_to_stop() {
     let handle = DeviceHandle::new(&fake.order("").driver().unwrap(), 0).unwrap();
     let context = Context::new(handle, wait::DEADLINE).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let compiler = Arc::new(Stops(Made::default(), Arc::clone(&stop)));
+    let compiler = Arc::new(Stops(CountingCompiler::default(), Arc::clone(&stop)));
     let cache = Cache::open(&fake.folder.path().join("cubin"));
     let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(Arc::clone(&compiler) as _), cache);
     let texts: Vec<String> = (0..5000).map(|number| format!("// {number}")).collect();
     let program = |text| Program { name: "a.cu", source: text, headers: &[], options: &[], target: "sm_90" };
     let programs: Vec<Program<'_>> = texts.iter().map(|text| program(text)).collect();
-    kernels.ahead(&programs, &stop);
-    // Each thread may have begun one.
+    kernels.compile_ahead(&programs, &stop);
+    // Each thread may have started one.
     let threads = std::thread::available_parallelism().unwrap().get() as u64;
     assert!((1..=threads).contains(&compiler.0.times.load(Relaxed)));
 }
 
 #[test]
-fn the_header_of_a_device_holds_what_a_record_needs() {
+fn device_info_has_everything_a_record_header_needs() {
     let fake = Fake::new();
     let bench =
         open_with(&fake.order("").driver().unwrap(), 0, &fake.options(), plimsoll_probes::cuda_probes()).unwrap();

@@ -1,6 +1,6 @@
-//! The backend on a real GPU: every shape of load gives a plausible time, copies arrive, telemetry and calibration answer.
-//! Without a driver or a compiler it is reported as ignored, with the reason. Times are printed, and none is asserted.
-//! With PLIMSOLL_TEST_HANG set a kernel that doesn't end is tried at last, which tools that watch every kernel don't survive.
+//! The backend on a real GPU: every shape of load has a nonzero time, copies arrive, and telemetry and calibration work. Without a
+//! driver or a compiler the test is reported as ignored, with the reason. Times are printed, not asserted. With PLIMSOLL_TEST_HANG
+//! set, a kernel that doesn't end runs last; tools that watch every kernel don't survive it.
 #![allow(clippy::print_stdout, reason = "it is its own harness")]
 
 use std::cell::RefCell;
@@ -60,7 +60,7 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let module =
         kernels.load("clock.cu", plimsoll_gen::kernel::clock::SOURCE.text(), &HEADERS, &OPTIONS.map(str::to_owned))?;
     let spinner = Arc::new(Spinner::compile(&context, &kernels, multiprocessors)?);
-    // SAFETY: the kernel takes nothing.
+    // SAFETY: the kernel has no parameters.
     let empty = unsafe { Launch::raw(&module.function("plimsoll_empty")?, Geometry::linear(1, 32), Arguments::new()) }?;
     // SAFETY: the kernel touches no memory.
     let dependent = unsafe { empty.clone().with_form(Form { dependent: true, ..Form::default() }) };
@@ -75,34 +75,34 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
 
     let plain = |shape, action| Load::new(&stream, shape, vec![action], Work::default());
     let kernel = || Action::Launch(empty.clone());
-    let across = || Action::Across(b.whole(), a.whole());
+    let across = || Action::Copy(b.whole(), a.whole());
     let host = |kind| Ok::<_, Fault>(Rc::new(RefCell::new(HostBuffer::new(&context, kind, BYTES)?)));
     let up = |kind| Ok::<_, Fault>(Action::Other(StreamAction::Up(host(kind)?, a.whole())));
     let down = |kind| Ok::<_, Fault>(Action::Other(StreamAction::Down(host(kind)?, b.whole())));
     let second = Arc::new(Stream::new(&context)?);
     let (graph, in_stream) = (Shape::Graph { dependent: false }, Shape::Stream);
     let mut loads = vec![
-        ("empty, graph", 1024, plain(graph, kernel())?.with_lead(&spinner)),
+        ("empty, graph", 1024, plain(graph, kernel())?.with_blocker(&spinner)),
         ("empty, stream", 1024, plain(in_stream, kernel())?),
         ("empty, stream, dependent", 1024, plain(in_stream, Action::Launch(dependent))?),
         ("empty, latency", 1, plain(Shape::Latency, kernel())?),
-        ("empty, latency with a lead", 1, plain(Shape::Latency, kernel())?.with_lead(&spinner)),
+        ("empty, latency with a blocker", 1, plain(Shape::Latency, kernel())?.with_blocker(&spinner)),
         ("empty, host", 1, plain(Shape::HostLatency, kernel())?),
-        ("64 MiB on the device", 64, plain(in_stream, across())?.with_lead(&spinner)),
+        ("64 MiB on the device", 64, plain(in_stream, across())?.with_blocker(&spinner)),
         ("64 MiB up, pinned", 4, plain(in_stream, up(HostKind::Pinned)?)?),
         ("64 MiB down, pinned", 4, plain(in_stream, down(HostKind::Pinned)?)?),
         ("64 MiB up, pageable", 2, plain(in_stream, up(HostKind::Pageable)?)?),
         (
             "64 MiB both ways, pinned",
             4,
-            plain(in_stream, up(HostKind::Pinned)?)?.with_beside(&second, vec![down(HostKind::Pinned)?])?,
+            plain(in_stream, up(HostKind::Pinned)?)?.with_second_stream(&second, vec![down(HostKind::Pinned)?])?,
         ),
     ];
     if 10 * major + minor >= 90 && driver.version() >= 12_030 {
         loads.push((
             "empty, graph, dependent",
             1024,
-            plain(Shape::Graph { dependent: true }, kernel())?.with_lead(&spinner),
+            plain(Shape::Graph { dependent: true }, kernel())?.with_blocker(&spinner),
         ));
     }
     for (name, k, load) in &mut loads {
@@ -129,7 +129,7 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
                 wait::stream(&stream)
             })?;
             println!("{} in {} pass(es): {counts:?}", counters.chip(), counters.passes());
-            // One warp that does nothing but end still executes that.
+            // Even an empty warp executes its exit instruction.
             assert!(counts.get(Counter::Instructions).is_none_or(|executed| executed >= 1.0), "{counts:?}");
         }
         Err(reason) => println!("no counters: {reason}"),
@@ -140,7 +140,7 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     hang(driver, compiler, kernels.target())
 }
 
-/// A kernel that runs for an hour ends as a fault at the deadline, and the process ends all the same.
+/// A kernel that runs for an hour is a fault at the deadline, and the process still ends.
 fn hang(driver: &Arc<Driver>, compiler: Arc<dyn Compiler>, target: &str) -> Result<(), Fault> {
     let deadline = Duration::from_millis(300);
     let context = Context::new(DeviceHandle::new(driver, 0)?, deadline)?;

@@ -1,6 +1,5 @@
-//! Every probe from end to end on the stand-in driver: sweeps are whole, nothing is left behind, and a device that fails
-//! in the middle costs no point that was measured. Whether kernels are right is no business of the stand-in, whose
-//! kernels do nothing.
+//! Every probe from end to end with the fake driver: sweeps are complete, no object leaks, and points measured before a device
+//! fails are kept. Kernels aren't checked here: those of the fake driver do nothing.
 #![allow(unsafe_code)]
 
 mod common;
@@ -9,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{Fake, Named};
+use common::{Fake, SourceCompiler};
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
@@ -19,16 +18,16 @@ use plimsoll_gen::Target;
 use plimsoll_probes::cuda_probes;
 
 fn options(fake: &Fake) -> Options {
-    Options { compiler: Some(Arc::new(Named)), ..fake.options() }
+    Options { compiler: Some(Arc::new(SourceCompiler)), ..fake.options() }
 }
 
-/// Kernels that take long, so that a sample has few of them, and a small cache to flush.
+/// Slow kernels, so that a sample has few of them, and a small cache to flush.
 const LONG: &str = "kernel=500000;cache=1048576;devices=2";
 
-/// The probes whose sizes are free.
+/// The probes whose sizes the user can choose.
 const BANDWIDTH: [&str; 3] = ["stream", "mix", "copy"];
 
-/// One probe on a driver that follows these orders.
+/// Runs one probe on the configured driver.
 fn measure(fake: &Fake, probe: &str, request: &Request) -> Result<(Outcome, Vec<Record>), Fault> {
     let mut bench = open_with(&fake.driver()?, 0, &options(fake), plimsoll_probes::cuda_probes())?;
     let (stop, mut records) = (AtomicBool::new(false), Vec::new());
@@ -37,7 +36,7 @@ fn measure(fake: &Fake, probe: &str, request: &Request) -> Result<(Outcome, Vec<
     Ok((outcome, records))
 }
 
-/// Small arrays, so that the stand-in has little to do.
+/// Small arrays, so that the fake driver has little to do.
 fn small() -> Request {
     Request { bytes: Some(64 << 20), seed: 7, ..Request::default() }
 }
@@ -55,7 +54,7 @@ fn points(records: &[Record]) -> usize {
 }
 
 #[test]
-fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
+fn every_probe_completes_and_no_object_leaks() {
     let fake = Fake::new();
     for probe in cuda_probes().iter() {
         let name = probe.spec().name;
@@ -67,7 +66,7 @@ fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
                 Record::Point(point) => {
                     assert!(!point.samples.is_empty());
                 }
-                // The stand-in's kernels leave no marks, and beside it there is no cuBLAS.
+                // The fake driver's kernels do nothing, so verification fails, and there is no cuBLAS.
                 Record::Fault(fault) => {
                     let expected = fault.class == FaultClass::Verify
                         || fault.class == FaultClass::Unavailable && fault.what.starts_with("cuBLAS");
@@ -83,14 +82,14 @@ fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
 #[test]
 fn the_bandwidth_probes_have_the_series_that_their_pages_describe() {
     let fake = Fake::new();
-    let of = |probe| cases(&measure(fake.order(LONG), probe, &small()).unwrap().1).into_iter().collect::<Vec<_>>();
-    assert_eq!(of("stream"), ["best", "bytes in flight", "configurations", "occupancy", "placements"]);
-    assert_eq!(of("mix"), ["bursts", "ceilings", "phased copy"]);
-    assert_eq!(of("copy"), ["cold", "grids", "hot", "indices", "one multiprocessor"]);
+    let series = |probe| cases(&measure(fake.order(LONG), probe, &small()).unwrap().1).into_iter().collect::<Vec<_>>();
+    assert_eq!(series("stream"), ["best", "bytes in flight", "configurations", "occupancy", "placements"]);
+    assert_eq!(series("mix"), ["bursts", "ceilings", "phased copy"]);
+    assert_eq!(series("copy"), ["cold", "grids", "hot", "indices", "one multiprocessor"]);
 }
 
 #[test]
-fn launches_are_queued_in_numbers_that_a_driver_takes_and_none_begins_before_all_are_there() {
+fn queued_launches_fit_the_driver_s_queue_and_none_starts_before_all_are_queued() {
     let fake = Fake::new();
     let records = measure(fake.order("kernel=500;cache=1048576"), "launch", &small()).unwrap().1;
     let queued = |record: &Record| match record {
@@ -103,7 +102,7 @@ fn launches_are_queued_in_numbers_that_a_driver_takes_and_none_begins_before_all
 }
 
 #[test]
-fn a_trace_of_copy_is_one_size_hot_and_cold_one_launch_a_sample() {
+fn a_trace_of_copy_has_one_size_hot_and_cold_with_one_launch_per_sample() {
     let fake = Fake::new();
     let request = Request { trace: true, seed: 7, ..Request::default() };
     let (outcome, records) = measure(fake.order(LONG), "copy", &request).unwrap();
@@ -125,7 +124,7 @@ fn a_device_lost_in_a_probe_keeps_the_points_before_it() {
         for share in [4, 2] {
             match measure(fake.order(&format!("{LONG};lost-after={}", total / share)), name, &small()) {
                 Ok((Outcome::Faulted(fault), _)) => assert!(fault.ends_the_device(), "{name}: {fault}"),
-                // How many calls a run makes depends on the time it takes: some runs are over before.
+                // The number of calls in a run depends on timing: some runs end before the loss.
                 Ok((Outcome::Complete, _)) => {}
                 Err(fault) => assert!(!matches!(fault, Fault::Panicked(_)), "{name}: {fault}"),
             }
@@ -146,23 +145,23 @@ fn a_device_with_little_memory_measures_less_and_says_so() {
 }
 
 #[test]
-fn no_bytes_and_more_bytes_than_there_are_end_with_a_reason() {
+fn zero_bytes_and_overflowing_sizes_are_refused_and_large_sizes_are_reduced() {
     let fake = Fake::new();
     for name in BANDWIDTH {
-        let with = |bytes| {
+        let measure_bytes = |bytes| {
             measure(fake.order(&format!("{LONG};memory=4000000000")), name, &Request { bytes: Some(bytes), ..small() })
         };
-        assert!(matches!(with(0).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
-        assert!(matches!(with(u64::MAX).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
-        // A rotation of the smallest slices is a graph of 8192 launches, which takes the stand-in long.
+        assert!(matches!(measure_bytes(0).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
+        assert!(matches!(measure_bytes(u64::MAX).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
+        // A rotation of the smallest slices is a graph of 8192 launches, which takes the fake driver long.
         let few = if name == "mix" { 1 } else { 1 << 20 };
-        assert!(matches!(with(few).unwrap().0, Outcome::Complete), "{name}");
-        assert!(matches!(with(1 << 40).unwrap().0, Outcome::Complete), "{name}");
+        assert!(matches!(measure_bytes(few).unwrap().0, Outcome::Complete), "{name}");
+        assert!(matches!(measure_bytes(1 << 40).unwrap().0, Outcome::Complete), "{name}");
     }
 }
 
 #[test]
-fn every_kernel_of_every_probe_is_launched_at_sizes_that_fit_its_memory_when_verified() {
+fn verification_launches_every_kernel_of_every_probe() {
     let fake = Fake::new();
     for probe in cuda_probes().iter() {
         let name = probe.spec().name;
@@ -174,18 +173,18 @@ fn every_kernel_of_every_probe_is_launched_at_sizes_that_fit_its_memory_when_ver
             if case.kernel != "checks" {
                 kernels.insert(case.kernel);
             } else {
-                // The stand-in's kernels do nothing, and so do those that check.
-                assert!(case.wrong.contains("no check counts"), "{case:?}");
+                // The fake driver's kernels do nothing, and so do those that check.
+                assert!(case.wrong.contains("no result can be trusted"), "{case:?}");
             }
         });
         assert!(ended.is_ok(), "{name}: {ended:?}");
         match plimsoll_probes::sources().iter().copied().find(|source| source.name() == name) {
-            // The stand-in is of 9.0, whose architecture-specific form has all that the plain one has.
+            // The fake device has compute capability 9.0, whose architecture-specific target includes the plain one's kernels.
             Some(source) => {
                 let target = Target { capability: 90, specific: true };
                 assert_eq!(kernels.len(), source.kernels(target).len(), "{name}");
             }
-            // A probe without kernels of its own names what it does with others'.
+            // A probe without its own kernels reports cases for those of others.
             None => assert!(kernels.len() >= 4, "{name}: {kernels:?}"),
         }
     }

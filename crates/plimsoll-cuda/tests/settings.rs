@@ -1,5 +1,5 @@
-//! Settings of the device: a limit is what it was before, however the scope ends that changed it; what a probe leaves changed
-//! is put back and told; memory that may be compressed says whether it was granted.
+//! Device settings: a limit is restored however the scope that changed it ends; a limit that a probe leaves changed is restored and
+//! recorded; compressible memory says whether compression was granted.
 #![allow(unsafe_code)]
 
 mod common;
@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Bare, Fake, Named};
+use common::{Bare, Fake, SourceCompiler};
 use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::{Case, Depth, Instrument as _, Outcome, Probe, ProbeSpec, Request, RunContext, Session};
 use plimsoll_core::record::{FaultRecord, Finding, Record, Sink};
 use plimsoll_core::series::Series;
-use plimsoll_cuda::driver::{Held, Limit};
+use plimsoll_cuda::driver::{Limit, LimitGuard};
 use plimsoll_cuda::memory::MappedBuffer;
 use plimsoll_cuda::{Cuda, CudaDevice, Options, open_with};
 
@@ -23,27 +23,27 @@ const NUMBERS: [u32; 2] = [6, 5];
 const LIMITS: [Limit; 2] = [Limit::PersistingL2, Limit::FetchGranularity];
 
 #[test]
-fn a_limit_is_what_it_was_after_success_error_and_panic() {
+fn a_limit_is_restored_after_success_error_and_panic() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("")).unwrap();
     for (limit, number) in LIMITS.into_iter().zip(NUMBERS) {
         let was = fake.limit(number);
         let change = || {
-            let held = Held::new(&bare.context, limit).unwrap();
-            assert_eq!((held.found(), held.set(32).unwrap()), (was, 32));
+            let guard = LimitGuard::new(&bare.context, limit).unwrap();
+            assert_eq!((guard.original(), guard.set(32).unwrap()), (was, 32));
             assert_eq!(fake.limit(number), 32);
-            held
+            guard
         };
         drop(change());
         assert_eq!(fake.limit(number), was);
         let early = || -> Result<(), Fault> {
-            let _held = change();
+            let _guard = change();
             Err(Fault::Stopped)
         };
         early().unwrap_err();
         assert_eq!(fake.limit(number), was);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _held = change();
+            let _guard = change();
             panic!("in the middle");
         }));
         assert!(panicked.is_err() && fake.limit(number) == was);
@@ -52,16 +52,16 @@ fn a_limit_is_what_it_was_after_success_error_and_panic() {
 }
 
 #[test]
-fn a_device_without_a_set_aside_says_so_and_is_opened_all_the_same() {
+fn a_device_without_persisting_l2_opens_and_reports_the_unsupported_limit() {
     let fake = Fake::new();
     fake.order("persisting=0;capability=75");
     let mut bench = open_with(&fake.driver().unwrap(), 0, &fake.options(), plimsoll_probes::cuda_probes()).unwrap();
-    let fault = Fault::from(Held::new(&bench.device().context, Limit::PersistingL2).unwrap_err());
+    let fault = Fault::from(LimitGuard::new(&bench.device().context, Limit::PersistingL2).unwrap_err());
     assert!(matches!(fault, Fault::Unavailable { .. }) && fault.to_string().contains("UNSUPPORTED_LIMIT"), "{fault}");
 }
 
 #[test]
-fn compression_that_is_not_granted_is_told_and_memory_that_is_not_there_refused() {
+fn mapped_memory_reports_missing_compression_and_refuses_too_many_bytes() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("compression=0")).unwrap();
     assert!(!MappedBuffer::new(&bare.stream, 1, true).unwrap().is_compressible());
@@ -79,16 +79,17 @@ static SPEC: ProbeSpec = ProbeSpec {
     group: "lab",
     sentence: "Leaves a limit changed.",
     seconds: [1.0; 3],
+    takes_bytes: true,
     findings: nothing,
 };
 
-/// A probe that sets limits past the guard, and ends as it is told.
+/// A probe that sets limits without the guard, and then succeeds or fails.
 struct Careless<'f> {
     fake: &'f Fake,
     fails: bool,
 }
 
-// SAFETY: the stand-in's functions take a lock of their own; tests use the probe from one thread.
+// SAFETY: the fake driver's functions lock internally; tests use the probe from one thread.
 unsafe impl Sync for Careless<'_> {}
 
 impl Probe<Cuda> for Careless<'_> {
@@ -115,7 +116,7 @@ impl Probe<Cuda> for Careless<'_> {
 }
 
 #[test]
-fn what_a_probe_leaves_changed_is_put_back_and_recorded_however_it_ended() {
+fn limits_that_a_probe_leaves_changed_are_restored_and_recorded() {
     let fake = Fake::new();
     for fails in [false, true] {
         fake.order("");
@@ -126,18 +127,18 @@ fn what_a_probe_leaves_changed_is_put_back_and_recorded_however_it_ended() {
         let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
         let outcome = bench.measure_with(&Careless { fake: &fake, fails }, &mut run).unwrap();
         assert_eq!(NUMBERS.map(|number| fake.limit(number)), was);
-        let told: Vec<&FaultRecord> = records
+        let faults: Vec<&FaultRecord> = records
             .iter()
             .filter_map(|record| match record {
                 Record::Fault(fault) => Some(fault),
                 _ => None,
             })
             .collect();
-        let changed = told.iter().find(|fault| fault.what.contains("was left at 48 B instead of")).unwrap();
-        assert!(changed.what.contains("set aside") && changed.what.contains("fetches at once"), "{}", changed.what);
+        let changed = faults.iter().find(|fault| fault.what.contains("was left at 48 B instead of")).unwrap();
+        assert!(changed.what.contains("set aside") && changed.what.contains("fetch granularity"), "{}", changed.what);
         match outcome {
-            Outcome::Faulted(Fault::Stopped) => assert!(fails && told.len() == 2),
-            Outcome::Faulted(Fault::Panicked(_)) => assert!(!fails && told.len() == 1),
+            Outcome::Faulted(Fault::Stopped) => assert!(fails && faults.len() == 2),
+            Outcome::Faulted(Fault::Panicked(_)) => assert!(!fails && faults.len() == 1),
             other => panic!("{other:?}"),
         }
     }
@@ -145,10 +146,10 @@ fn what_a_probe_leaves_changed_is_put_back_and_recorded_however_it_ended() {
 
 /// The probes that change limits.
 const CHANGERS: [&str; 2] = ["residency", "fetch-granularity"];
-/// Kernels that take long, so that a sample has few of them, and a small cache.
+/// Slow kernels, so that a sample has few of them, and a small cache.
 const LONG: &str = "kernel=500000;cache=1048576";
 
-/// Keeps records, and asks to stop once there is a point.
+/// Keeps records and requests a stop after the first point.
 #[derive(Default)]
 struct Stopping {
     records: Vec<Record>,
@@ -165,10 +166,11 @@ impl Sink for Stopping {
     }
 }
 
-/// One probe on a driver that follows these orders, and the faults that it recorded. Stopped at the first point, if so asked.
+/// Runs one probe on a driver with these orders, and returns the faults that it recorded. With `stopping`, stops it after the first
+/// point.
 fn run(fake: &Fake, probe: &str, orders: &str, stopping: bool) -> (Result<Outcome, Fault>, Vec<String>) {
     fake.order(&format!("{LONG};{orders}"));
-    let options = Options { compiler: Some(Arc::new(Named)), ..fake.options() };
+    let options = Options { compiler: Some(Arc::new(SourceCompiler)), ..fake.options() };
     let mut bench = match open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()) {
         Ok(bench) => bench,
         Err(fault) => return (Err(fault), Vec::new()),
@@ -178,15 +180,15 @@ fn run(fake: &Fake, probe: &str, orders: &str, stopping: bool) -> (Result<Outcom
     let request = Request { bytes: Some(64 << 20), seed: 7, ..Request::default() };
     let mut run = RunContext { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
     let outcome = bench.measure(probe, &mut run);
-    let told = |record: &Record| match record {
+    let fault = |record: &Record| match record {
         Record::Fault(fault) => Some(fault.what.clone()),
         _ => None,
     };
-    (outcome, sink.records.iter().filter_map(told).collect())
+    (outcome, sink.records.iter().filter_map(fault).collect())
 }
 
 #[test]
-fn a_probe_that_changes_limits_puts_them_back_when_it_is_stopped_or_a_call_fails() {
+fn a_probe_restores_its_limits_when_it_is_stopped_or_a_call_fails() {
     let fake = Fake::new();
     fake.order("");
     let was = NUMBERS.map(|number| fake.limit(number));
@@ -196,10 +198,10 @@ fn a_probe_that_changes_limits_puts_them_back_when_it_is_stopped_or_a_call_fails
         assert!(fake.count("cuCtxSetLimit") >= 2, "{probe}: nothing was changed");
         assert_eq!(NUMBERS.map(|number| fake.limit(number)), was, "{probe}, stopped");
         for failure in ["cuGraphInstantiateWithFlags:1@3", "cuMemcpyDtoHAsync_v2:801@4", "cuLaunchKernel:1@40"] {
-            let (outcome, told) = run(&fake, probe, &format!("fail={failure}"), false);
+            let (outcome, faults) = run(&fake, probe, &format!("fail={failure}"), false);
             assert!(!matches!(outcome, Ok(Outcome::Complete)), "{probe}, {failure}");
-            assert_eq!(NUMBERS.map(|number| fake.limit(number)), was, "{probe}, {failure}: {told:?}");
-            assert!(!told.iter().any(|what| what.contains("was left at")), "{probe}, {failure}: {told:?}");
+            assert_eq!(NUMBERS.map(|number| fake.limit(number)), was, "{probe}, {failure}: {faults:?}");
+            assert!(!faults.iter().any(|what| what.contains("was left at")), "{probe}, {failure}: {faults:?}");
         }
     }
 }
@@ -213,18 +215,18 @@ fn a_device_without_the_feature_skips_the_probe_and_says_so() {
         ("residency", "fail=cuCtxSetLimit:801", "cuCtxSetLimit"),
         ("fetch-granularity", "fail=cuCtxGetLimit:215", "UNSUPPORTED_LIMIT"),
     ] {
-        let (outcome, told) = run(&fake, probe, orders, false);
+        let (outcome, faults) = run(&fake, probe, orders, false);
         assert!(matches!(outcome, Ok(Outcome::Faulted(Fault::Unavailable { .. }))), "{probe}: {outcome:?}");
-        assert!(told.iter().any(|what| what.contains(why)), "{probe}: {told:?}");
+        assert!(faults.iter().any(|what| what.contains(why)), "{probe}: {faults:?}");
     }
 }
 
 #[test]
-fn memory_that_is_too_small_is_refused_with_a_size_that_would_fit() {
+fn too_little_memory_is_refused_with_a_size_that_would_fit() {
     let fake = Fake::new();
     for probe in ["residency", "fetch-granularity", "l2-reuse"] {
-        let (outcome, told) = run(&fake, probe, "cache=1073741824;memory=2000000000", false);
+        let (outcome, faults) = run(&fake, probe, "cache=1073741824;memory=2000000000", false);
         assert!(matches!(outcome, Ok(Outcome::Faulted(_))), "{probe}: {outcome:?}");
-        assert!(told.iter().any(|what| what.contains("use ")), "{probe}: {told:?}");
+        assert!(faults.iter().any(|what| what.contains("use ")), "{probe}: {faults:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What keeps safe code from undefined behaviour, seen from the driver's side by the stand-in.
+//! Safe code must not cause undefined behaviour: checked by the calls that reach the fake driver.
 
 mod common;
 
@@ -17,25 +17,25 @@ use plimsoll_cuda::memory::{
 use plimsoll_cuda::{Options, Unavailable};
 use plimsoll_expr::{In, trace};
 
-/// A compiler whose first answers are wrong in the ways that are ordered.
-struct Wrong<F> {
+/// A compiler whose output depends on how often it was called, so that its first output can be wrong.
+struct ScriptedCompiler<F> {
     times: AtomicU64,
-    answer: F,
+    output: F,
 }
 
-// SAFETY: kernels of the stand-in do nothing.
-unsafe impl<F: Fn(u64, &Program<'_>) -> Vec<u8> + Send + Sync> Compiler for Wrong<F> {
+// SAFETY: kernels of the fake driver do nothing.
+unsafe impl<F: Fn(u64, &Program<'_>) -> Vec<u8> + Send + Sync> Compiler for ScriptedCompiler<F> {
     fn identity(&self) -> String {
-        "wrong for the stand-in 1.0".to_owned()
+        "wrong for the fake driver 1.0".to_owned()
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        Ok((self.answer)(self.times.fetch_add(1, Ordering::Relaxed), program))
+        Ok((self.output)(self.times.fetch_add(1, Ordering::Relaxed), program))
     }
 }
 
 #[test]
-fn an_image_that_leads_out_of_itself_never_reaches_the_driver_and_is_compiled_anew() {
+fn a_truncated_image_never_reaches_the_driver_and_is_compiled_again() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("")).unwrap();
     let whole = fakecuda::image("scale(8,8,4)");
@@ -43,28 +43,28 @@ fn an_image_that_leads_out_of_itself_never_reaches_the_driver_and_is_compiled_an
         let before = fake.count("cuModuleLoadData");
         let folder = tempfile::tempdir().unwrap();
         let image = whole.clone();
-        let answer = move |time: u64, _: &Program<'_>| if time == 0 { image[..cut].to_vec() } else { image.clone() };
-        let compiler = Arc::new(Wrong { times: AtomicU64::new(0), answer });
+        let output = move |time: u64, _: &Program<'_>| if time == 0 { image[..cut].to_vec() } else { image.clone() };
+        let compiler = Arc::new(ScriptedCompiler { times: AtomicU64::new(0), output });
         let cache = Cache::open(&folder.path().join("cubin"));
         let kernels = Kernels::new(&bare.context, "sm_90".to_owned(), Ok(Arc::clone(&compiler) as _), cache);
         let refused = kernels.load("a.cu", "", &[], &[]).map(drop).unwrap_err().to_string();
         assert!(refused.contains("not a cubin"), "cut to {cut}: {refused}");
         assert_eq!(fake.count("cuModuleLoadData"), before, "cut to {cut}");
-        // The cache holds what was cut, whole by its hash.
+        // The cache holds the truncated image with a valid hash.
         kernels.load("a.cu", "", &[], &[]).unwrap();
         assert_eq!((compiler.times.load(Ordering::Relaxed), fake.count("cuModuleLoadData")), (2, before + 1));
     }
 }
 
 #[test]
-fn a_kernel_with_other_parameters_than_its_plan_has_is_refused_and_compiled_anew() {
+fn a_kernel_whose_parameters_differ_from_its_plan_is_refused_and_compiled_again() {
     let fake = Fake::without(&["cuFuncGetParamInfo"]);
     fake.order("version=11080");
     for wrong in ["elementwise(8)", "elementwise()", "elementwise(4000)", "other(8)"] {
-        let right = |program: &Program<'_>| fakecuda::of_text(program.source).unwrap();
-        let answer =
+        let right = |program: &Program<'_>| fakecuda::image_from_text(program.source).unwrap();
+        let output =
             move |time: u64, program: &Program<'_>| if time == 0 { fakecuda::image(wrong) } else { right(program) };
-        let compiler = Arc::new(Wrong { times: AtomicU64::new(0), answer });
+        let compiler = Arc::new(ScriptedCompiler { times: AtomicU64::new(0), output });
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             no_cache: false,
@@ -92,10 +92,10 @@ fn memory_is_freed_after_the_last_launch_and_graph_that_use_it() {
     drop(buffer);
     bare.stream.launch(&launch).unwrap();
     assert_eq!(freed(), 0);
-    bare.stream.record().unwrap();
+    bare.stream.begin_recording().unwrap();
     bare.stream.launch(&launch).unwrap();
     drop(launch);
-    let graph = bare.stream.recorded().unwrap();
+    let graph = bare.stream.end_recording().unwrap();
     graph.launch(&bare.stream).unwrap();
     assert_eq!(freed(), 0);
     drop(graph);
@@ -103,22 +103,22 @@ fn memory_is_freed_after_the_last_launch_and_graph_that_use_it() {
 }
 
 #[test]
-fn what_a_recorded_fill_or_copy_writes_is_kept_by_the_graph() {
+fn a_graph_keeps_the_memory_of_recorded_fills_and_copies() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("")).unwrap();
     let buffers = [(); 3].map(|()| StreamBuffer::new(&bare.stream, 4096).unwrap());
-    bare.stream.record().unwrap();
+    bare.stream.begin_recording().unwrap();
     buffers[0].whole().fill(&bare.stream, 1).unwrap();
     buffers[1].whole().copy_from(&bare.stream, buffers[2].whole()).unwrap();
     drop(buffers);
-    let graph = bare.stream.recorded().unwrap();
+    let graph = bare.stream.end_recording().unwrap();
     assert_eq!(fake.count("cuMemFreeAsync"), 0);
     drop(graph);
     assert_eq!(fake.count("cuMemFreeAsync"), 3);
 }
 
 #[test]
-fn no_copy_of_a_borrowed_slice_is_left_to_a_device_that_hangs() {
+fn no_copy_of_a_borrowed_slice_stays_pending_on_a_hanging_device() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("hang-after=0")).unwrap();
     let pending = || fake.number("fakecuda_pending");
@@ -150,7 +150,7 @@ fn a_hanging_copy_keeps_its_pinned_buffer() {
 }
 
 #[test]
-fn the_host_touches_unified_memory_after_all_streams_of_the_device() {
+fn the_host_waits_for_all_streams_before_it_touches_unified_memory() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("")).unwrap();
     let other = Stream::new(&bare.context).unwrap();
@@ -160,11 +160,11 @@ fn the_host_touches_unified_memory_after_all_streams_of_the_device() {
     other.launch(&launch).unwrap();
     let before = fake.count("cuStreamQuery");
     managed.touch_by_host().unwrap();
-    assert!(fake.count("cuStreamQuery") >= before + 2, "one of two streams was waited for");
+    assert!(fake.count("cuStreamQuery") >= before + 2, "both streams must be waited for");
 }
 
 #[test]
-fn mapped_memory_is_unmapped_after_all_streams_and_not_where_one_hangs() {
+fn mapped_memory_is_not_unmapped_while_a_stream_hangs() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("hang-after=0")).unwrap();
     let other = Stream::new(&bare.context).unwrap();
@@ -185,7 +185,11 @@ fn memory_of_a_stream_used_on_another_is_freed_after_both() {
     memory.whole().fill(&bare.stream, 1).unwrap();
     let before = queries();
     drop(memory);
-    assert_eq!(queries(), before, "memory that was used on its own stream alone is freed in its order");
+    assert_eq!(
+        queries(),
+        before,
+        "memory used only on its own stream must be freed in that stream's order, without a wait"
+    );
     let memory = StreamBuffer::new(&bare.stream, 4096).unwrap();
     memory.whole().fill(&other, 1).unwrap();
     drop(memory);
@@ -193,13 +197,13 @@ fn memory_of_a_stream_used_on_another_is_freed_after_both() {
 }
 
 #[test]
-fn code_is_unloaded_after_all_streams() {
+fn a_module_is_not_unloaded_while_a_stream_hangs() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("hang-after=0")).unwrap();
     let Bare { context, stream, scale, spinner } = bare;
     let buffer = DeviceBuffer::new(&context, 4096).unwrap();
     let arguments = plimsoll_cuda::launch::Arguments::new().buffer(&buffer).u64(1).f32(1.0);
-    // SAFETY: kernels of the stand-in do nothing.
+    // SAFETY: kernels of the fake driver do nothing.
     let launch = unsafe {
         plimsoll_cuda::launch::Launch::raw(&scale, plimsoll_cuda::launch::Geometry::linear(1, 32), arguments).unwrap()
     };

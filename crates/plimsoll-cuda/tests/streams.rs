@@ -1,4 +1,4 @@
-//! Which streams are waited for, by whom and when, seen by a driver that finishes work only when the test says so.
+//! Waits for streams, with a fake driver that finishes work only when the test says so.
 #![allow(unsafe_code)]
 
 mod common;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{scope, yield_now};
 use std::time::Duration;
 
-use common::{Anything, Bare, Fake};
+use common::{AnyCompiler, Bare, Fake};
 use plimsoll_core::Fault;
 use plimsoll_cuda::Options;
 use plimsoll_cuda::driver::{Context, DeviceHandle, DriverError, Graph, Stream};
@@ -16,10 +16,10 @@ use plimsoll_cuda::elementwise::Gpu;
 use plimsoll_cuda::memory::{DeviceBuffer, StreamBuffer, Transfer as _};
 use plimsoll_expr::{In, trace};
 
-/// Longer than any test holds work back.
+/// Longer than any test holds work.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Which stream is being recorded meanwhile.
+/// Which stream is recording meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Recorded {
     None,
@@ -28,7 +28,7 @@ enum Recorded {
 }
 
 #[test]
-fn a_dropped_stream_is_waited_for_before_memory_that_it_used_is_freed() {
+fn memory_used_by_a_dropped_stream_is_freed_after_its_work() {
     for recorded in [Recorded::None, Recorded::Another, Recorded::Itself] {
         let fake = Fake::new();
         let bare = Bare::with_deadline(fake.order(""), LONG).unwrap();
@@ -37,14 +37,14 @@ fn a_dropped_stream_is_waited_for_before_memory_that_it_used_is_freed() {
         memory.whole().fill(&other, 1).unwrap();
         match recorded {
             Recorded::None => {}
-            Recorded::Another => bare.stream.record().unwrap(),
-            Recorded::Itself => other.record().unwrap(),
+            Recorded::Another => bare.stream.begin_recording().unwrap(),
+            Recorded::Itself => other.begin_recording().unwrap(),
         }
         let waited = fake.waits(|| {
             drop(other);
             drop(memory);
             if recorded == Recorded::Another {
-                bare.stream.recorded().map(drop).unwrap();
+                bare.stream.end_recording().map(drop).unwrap();
             }
         });
         assert!(waited, "{recorded:?}");
@@ -53,7 +53,7 @@ fn a_dropped_stream_is_waited_for_before_memory_that_it_used_is_freed() {
 }
 
 #[test]
-fn a_stream_that_one_thread_drops_is_waited_for_by_another_that_frees_its_memory() {
+fn freeing_memory_waits_for_a_stream_that_another_thread_is_dropping() {
     let fake = Fake::new();
     let bare = Bare::with_deadline(fake.order(""), LONG).unwrap();
     let (other, memory) = (Stream::new(&bare.context).unwrap(), StreamBuffer::new(&bare.stream, 4096).unwrap());
@@ -70,31 +70,31 @@ fn a_stream_that_one_thread_drops_is_waited_for_by_another_that_frees_its_memory
 }
 
 #[test]
-fn all_streams_of_a_call_are_ordered_after_it_though_one_of_them_cant_be() {
-    // Both streams are waited for in two calls, and then wait. The second call's are the seventh and eighth wait.
+fn if_one_stream_of_a_call_cant_wait_the_others_still_do() {
+    // Each call makes two waits before and two after the launch. Those after the second call's launch are the seventh and eighth.
     for failing in ["7-7", "8-8", "7-8"] {
         let fake = Fake::new();
         fake.order(&format!("fail=cuStreamWaitEvent:1@{failing}"));
-        let options = Options { compiler: Some(Arc::new(Anything)), deadline: Some(LONG), ..fake.options() };
+        let options = Options { compiler: Some(Arc::new(AnyCompiler)), deadline: Some(LONG), ..fake.options() };
         let first = Gpu::open(&fake.driver().unwrap(), 0, &options).unwrap();
         let (second, third) = (first.fork().unwrap(), first.fork().unwrap());
         let add = first.compile(&trace(|x: In<f32>, y: In<f32>| x + y).unwrap()).unwrap();
         let (x, y) = (first.zeros::<f32>(64).unwrap(), second.zeros::<f32>(64).unwrap());
         let mut sum = third.zeros::<f32>(64).unwrap();
-        add.on(&third).run(&x, &y, &mut sum).unwrap();
+        add.on_stream(&third).run(&x, &y, &mut sum).unwrap();
         fake.hold();
         let waited = fake.waits(|| {
-            let error = add.on(&third).run(&x, &y, &mut sum).unwrap_err();
+            let error = add.on_stream(&third).run(&x, &y, &mut sum).unwrap_err();
             assert!(error.to_string().contains("cuStreamWaitEvent"), "{error}");
             drop((x, y));
         });
-        assert!(waited, "{failing}: nobody waited for a stream that isn't ordered");
+        assert!(waited, "{failing}: the host must wait for a stream that can't be ordered");
         assert_eq!((fake.count("cuStreamWaitEvent"), fake.freed_early()), (8, 0), "{failing}");
     }
 }
 
 #[test]
-fn a_graph_is_launched_and_uploaded_on_streams_of_its_own_device_alone() {
+fn a_graph_is_refused_on_streams_of_another_device() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("devices=2")).unwrap();
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
@@ -110,24 +110,24 @@ fn a_graph_is_launched_and_uploaded_on_streams_of_its_own_device_alone() {
 }
 
 #[test]
-fn kernels_are_launched_on_streams_of_their_own_device_and_opening_of_the_driver_alone() {
+fn kernels_are_refused_on_streams_of_another_device_or_another_copy_of_the_driver() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("devices=2")).unwrap();
     let launch = bare.launch(&DeviceBuffer::new(&bare.context, 4096).unwrap()).unwrap();
     let another = DeviceHandle::new(bare.context.device().driver(), 1).unwrap();
-    let anew = DeviceHandle::new(&fake.driver().unwrap(), 0).unwrap();
-    for handle in [another, anew] {
+    let reopened = DeviceHandle::new(&fake.driver().unwrap(), 0).unwrap();
+    for handle in [another, reopened] {
         let context = Context::new(handle, LONG).unwrap();
         let stream = Stream::new(&context).unwrap();
         assert!(matches!(stream.launch(&launch), Err(Fault::Invalid(_))));
         assert!(matches!(Graph::chain(&context, from_ref(&launch), 1, false), Err(DriverError::Unavailable(_))));
     }
-    let options = Options { compiler: Some(Arc::new(Anything)), ..fake.options() };
+    let options = Options { compiler: Some(Arc::new(AnyCompiler)), ..fake.options() };
     let open = || Gpu::open(&fake.driver().unwrap(), 0, &options).unwrap();
     let (here, there) = (open(), open());
     let negate = here.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
     let (x, mut y) = (here.zeros::<f32>(64).unwrap(), there.zeros::<f32>(64).unwrap());
     let refused = negate.run(&x, &mut y).unwrap_err().to_string();
-    assert!(refused.contains("cuda:0 by another opening of the driver"), "{refused}");
+    assert!(refused.contains("cuda:0 in another copy of the driver"), "{refused}");
     assert_eq!(fake.count("cuLaunchKernel") + fake.count("cuLaunchKernelEx") + fake.count("cuGraphAddKernelNode"), 0);
 }

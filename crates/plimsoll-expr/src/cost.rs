@@ -1,5 +1,5 @@
-//! What one element of an expression costs: bytes that must move, and operations by class. How many issue slots an operation
-//! takes is the kernel's matter, and how long it takes the model's.
+//! The cost of one element of an expression: bytes that must move, and operations by class. The number of issue slots per
+//! operation depends on the kernel; the model estimates the time.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::graph::{Graph, Kind};
 use crate::layout::{Layout, LayoutError, Shape, Space, broadcast};
 use crate::op::{Binary, Unary};
 
-/// A kind of operation, as far as cost is concerned.
+/// A class of operations that cost about the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Sum, difference, negation, absolute value, minimum, maximum.
@@ -26,7 +26,7 @@ pub enum Class {
     Root,
     /// Floor, ceiling, rounding to integers.
     Round,
-    /// exp, log, trigonometric and hyperbolic functions, erf, pow, and what is made of them.
+    /// exp, log, trigonometric and hyperbolic functions, erf, pow, and functions built from these.
     Function(Function),
     /// Comparison.
     Compare,
@@ -34,24 +34,24 @@ pub enum Class {
     Select,
     /// Bit operations, shifts and logic.
     Bits,
-    /// Conversion between types, at loads and stores too.
+    /// Conversion between types, including conversions at loads and stores.
     Convert,
 }
 
-/// What one element costs.
+/// The cost of one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes per element: each input that is used once, each output once, nothing broadcast.
+    /// Bytes per element: each used input once and each output once, with nothing broadcast.
     pub traffic: Traffic,
-    /// Operations per element, by class and by the type in which they are done.
+    /// Operations per element, by class and by the type they are computed in.
     pub operations: BTreeMap<(Class, DType), u64>,
 }
 
 impl Cost {
-    /// The cost of an element of `graph`. Work on scalars and constants alone is left out: it is the same for every element,
-    /// so a kernel does it once.
+    /// The cost of one element of `graph`. Operations on only scalars and constants are left out: their results are the same
+    /// for every element, so a kernel computes them once.
     #[must_use]
-    pub fn of(graph: &Graph) -> Self {
+    pub fn from_graph(graph: &Graph) -> Self {
         let read = used(graph).map(|(_, dtype)| dtype.bytes()).sum();
         let written = graph.outputs().iter().map(|output| output.dtype.bytes()).sum();
         let mut operations = BTreeMap::new();
@@ -59,7 +59,7 @@ impl Cost {
         let varies = varying(graph);
         for (node, _) in graph.nodes().iter().zip(&varies).filter(|(_, varies)| **varies) {
             match (class(node.kind), node.kind) {
-                // Compared in the operands' type, converted in the result's.
+                // A comparison is counted in its operands' type, every other operation in the result's.
                 (Some(class), Kind::Compare(_, [a, _])) => count(class, graph.nodes()[a.index()].dtype),
                 (Some(class), _) => count(class, node.dtype),
                 (None, Kind::Input(_)) if node.dtype.carrier() != node.dtype => count(Class::Convert, node.dtype),
@@ -76,8 +76,8 @@ impl Cost {
         Self { traffic: Traffic::new(read, written), operations }
     }
 
-    /// Floating-point operations per element: a fused multiply-add counts as two, every other arithmetic operation, root and
-    /// function as one; comparisons, selections, conversions and integers don't count.
+    /// Floating-point operations per element. A fused multiply-add counts as two; every other arithmetic operation, root and
+    /// function counts as one. Comparisons, selections, conversions and integer operations don't count.
     #[must_use]
     pub fn flops(&self) -> u64 {
         let flops = |(class, dtype): &(Class, DType)| match class {
@@ -89,7 +89,7 @@ impl Cost {
         self.operations.iter().map(|(key, count)| flops(key) * count).sum()
     }
 
-    /// Floating-point operations per byte read or written; `None` where nothing moves.
+    /// Floating-point operations per byte read or written; `None` if no bytes move.
     #[must_use]
     pub fn arithmetic_intensity(&self) -> Option<f64> {
         let bytes = self.traffic.total();
@@ -97,15 +97,15 @@ impl Cost {
     }
 }
 
-/// Bytes that a launch over these inputs must move: of each input that is used, every element that is reached once; of each
-/// output, every element of the common shape.
+/// Bytes that a launch over these inputs must move: every distinct element of each used input, and every element of the
+/// common shape for each output.
 ///
 /// # Errors
-/// If the shapes don't go together, or bytes exceed 2⁶⁴ − 1.
+/// If the shapes can't be broadcast together, or the bytes exceed 2⁶⁴ − 1.
 pub fn traffic(graph: &Graph, inputs: &[Layout]) -> Result<Traffic, LayoutError> {
     let shapes: Vec<&[u64]> = inputs.iter().map(Layout::shape).collect();
     let shape = broadcast(&shapes)?;
-    let space = Space::of(&shape, inputs)?;
+    let space = Space::with_shape(&shape, inputs)?;
     let read =
         used(graph).filter_map(|(slot, dtype)| inputs.get(slot).map(|layout| (layout.distinct(), dtype.bytes())));
     let written = graph.outputs().iter().map(|output| (space.elements(), output.dtype.bytes()));
@@ -114,18 +114,18 @@ pub fn traffic(graph: &Graph, inputs: &[Layout]) -> Result<Traffic, LayoutError>
     Ok(Traffic::new(read, bytes(written).ok_or_else(too_large)?))
 }
 
-/// The sum of counts times bytes; `None` beyond 2⁶⁴ − 1.
+/// The sum of count × bytes; `None` if it exceeds 2⁶⁴ − 1.
 fn bytes(mut parts: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
     parts.try_fold(0_u64, |sum, (count, bytes)| sum.checked_add(count.checked_mul(bytes)?))
 }
 
-/// Places and types of the inputs that some output depends on.
+/// Positions and types of the inputs that some output depends on.
 fn used(graph: &Graph) -> impl Iterator<Item = (usize, DType)> + '_ {
     let reads = graph.reads().into_iter().enumerate();
     reads.filter(|(_, read)| *read).map(|(slot, _)| (slot, graph.inputs()[slot].dtype))
 }
 
-/// Which nodes differ from element to element.
+/// For each node, whether its value differs between elements.
 fn varying(graph: &Graph) -> Vec<bool> {
     let mut varies: Vec<bool> = Vec::with_capacity(graph.nodes().len());
     for node in graph.nodes() {

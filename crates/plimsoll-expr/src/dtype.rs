@@ -1,5 +1,5 @@
-//! Element types: their sizes, what carries their arithmetic, and the promotion table. What values of them are, and
-//! how they are rounded, is [`crate::value`]'s.
+//! Element types: sizes, the type that arithmetic is done in, and the promotion table. [`crate::value`] decodes and rounds
+//! their values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,11 +35,11 @@ pub enum DType {
     U32,
     /// Unsigned, 64 bits.
     U64,
-    /// One byte: 0 is false, any other is true; 1 is stored.
+    /// One byte: 0 is false, any other value is true; true is stored as 1.
     Bool,
 }
 
-/// The three kinds of type, lowest first: an operation between two takes the higher.
+/// The three kinds of type, lowest first: an operation on two kinds gives the higher one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     /// `bool`.
@@ -50,11 +50,11 @@ pub enum Category {
     Float,
 }
 
-/// How much an operand says about the type of a result: only the strongest operands are asked, unless a weaker one is of a
+/// How strongly an operand determines the type of a result: the strongest operands decide, unless a weaker one has a
 /// higher [`Category`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strength {
-    /// A constant without a type of its own, such as `0.5`. It becomes what stands beside it.
+    /// A constant without a type, such as `0.5`. It takes the type of the other operand.
     Literal,
     /// A run-time scalar or a constant with a type.
     Scalar,
@@ -67,7 +67,7 @@ pub enum Strength {
 pub(crate) struct Format {
     pub exponent: u32,
     pub fraction: u32,
-    /// False for `f8e4m3`, whose highest exponent holds numbers, with NaN in its last place alone.
+    /// False for `f8e4m3`: its highest exponent holds numbers, except that all ones is NaN.
     pub infinite: bool,
 }
 
@@ -91,7 +91,7 @@ impl DType {
         Self::Bool,
     ];
 
-    /// Its name in text: `bf16`.
+    /// The name in text: `bf16`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,7 +124,7 @@ impl DType {
         }
     }
 
-    /// Its kind.
+    /// The kind of type.
     #[must_use]
     pub const fn category(self) -> Category {
         match self {
@@ -140,7 +140,7 @@ impl DType {
         matches!(self.category(), Category::Float)
     }
 
-    /// True for integers, not for `bool`.
+    /// True for integers; false for `bool`.
     #[must_use]
     pub const fn is_int(self) -> bool {
         matches!(self.category(), Category::Int)
@@ -152,8 +152,8 @@ impl DType {
         !matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64 | Self::Bool)
     }
 
-    /// The type that its arithmetic is done in: f32 for the floats of 16 and 8 bits, else the type itself. A value is
-    /// rounded to its own type by a cast and by the store, not in between.
+    /// The type that its arithmetic is done in: f32 for 16-bit and 8-bit floats, otherwise the type itself. Only casts and
+    /// stores round a value to its own type.
     #[must_use]
     pub const fn carrier(self) -> Self {
         match self {
@@ -162,15 +162,15 @@ impl DType {
         }
     }
 
-    /// The type of functions such as `exp` of it: itself for floats, f32 for integers and `bool`.
+    /// The result type of functions such as `exp`: the type itself for floats, f32 for integers and `bool`.
     #[must_use]
     pub const fn float(self) -> Self {
         if self.is_float() { self } else { Self::F32 }
     }
 
-    /// The common type of two operands of equal strength. PyTorch's table, and where PyTorch refuses, the smallest type
-    /// that holds both: two floats of which neither contains the other (f16 and bf16 make f32, the 8-bit floats make f16),
-    /// and signed with unsigned integers. i64 is the common type of u64 and the signed integers, as there is no wider one.
+    /// The common type of two operands of equal strength. It follows PyTorch's table. For pairs that PyTorch refuses it is
+    /// the smallest type that holds both: two floats where neither contains the other (f16 and bf16 give f32, the 8-bit
+    /// floats give f16), and signed with unsigned integers. u64 with a signed integer gives i64, as there is no wider type.
     #[must_use]
     pub fn promote(self, other: Self) -> Self {
         if self == other {
@@ -189,7 +189,7 @@ impl DType {
         }
     }
 
-    /// The least and the greatest integer of an integer type or of `bool`; `None` for floats.
+    /// The smallest and the largest value of an integer type or of `bool`; `None` for floats.
     #[must_use]
     pub fn range(self) -> Option<(i128, i128)> {
         let bits = self.bytes() * 8;
@@ -201,7 +201,7 @@ impl DType {
         }
     }
 
-    /// The layout of a floating-point type's bits; `None` for the others.
+    /// The bit layout of a floating-point type; `None` for other types.
     pub(crate) const fn format(self) -> Option<Format> {
         let (exponent, fraction) = match self {
             Self::F64 => (11, 52),
@@ -216,18 +216,18 @@ impl DType {
     }
 }
 
-/// Two different floats: the one that holds the other, else the smallest that holds both.
+/// For two different floats: the one that holds the other, else the smallest type that holds both.
 fn promote_floats(a: DType, b: DType) -> DType {
     let holds = |a: DType, b: DType| match (a.format(), b.format()) {
         (Some(a), Some(b)) => a.exponent >= b.exponent && a.fraction >= b.fraction,
         _ => false,
     };
-    // Smallest first; f64 holds all.
+    // Smallest first; f64 holds all of them.
     let candidates = [DType::F8E4M3, DType::F8E5M2, DType::F16, DType::Bf16, DType::F32];
     candidates.into_iter().find(|&c| holds(c, a) && holds(c, b)).unwrap_or(DType::F64)
 }
 
-/// Two different integers: the one that holds the other, else the smallest signed one that holds both, at most i64.
+/// For two different integers: the one that holds the other, else the smallest signed type that holds both, at most i64.
 fn promote_ints(a: DType, b: DType) -> DType {
     if a.is_signed() == b.is_signed() {
         return if a.bytes() >= b.bytes() { a } else { b };
@@ -237,8 +237,8 @@ fn promote_ints(a: DType, b: DType) -> DType {
     [DType::I16, DType::I32].into_iter().find(|c| c.bytes() == needed).unwrap_or(DType::I64)
 }
 
-/// The common type and strength of two operands. Scalars are weak: beside a tensor of the same or a higher
-/// [`Category`] they take its type. A literal that lifts the category brings f32 or i64, a scalar its own type.
+/// The common type and strength of two operands. Scalars are weak: with a tensor of the same or a higher [`Category`] they
+/// take the tensor's type. A literal that raises the category gives f32 or i64; a scalar gives its own type.
 #[must_use]
 pub fn common(a: (DType, Strength), b: (DType, Strength)) -> (DType, Strength) {
     let strength = a.1.max(b.1);
@@ -261,9 +261,9 @@ impl fmt::Display for DType {
     }
 }
 
-/// A name that is no element type.
+/// A name that isn't an element type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no element type is called '{}': they are f64 f32 f16 bf16 f8e4m3 f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64 bool", .0.escape_debug())]
+#[error("there is no element type '{}': the types are f64 f32 f16 bf16 f8e4m3 f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64 bool", .0.escape_debug())]
 pub struct UnknownDType(pub String);
 
 impl FromStr for DType {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn promotion_of_integers_holds_both_but_for_u64() {
+    fn promotion_of_integers_holds_both_except_for_u64() {
         for a in DType::ALL.into_iter().filter(|d| d.is_int()) {
             for b in DType::ALL.into_iter().filter(|d| d.is_int()) {
                 let Some((((low_a, high_a), (low_b, high_b)), (low, high))) =
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_are_weak_unless_they_lift_the_category() {
+    fn scalars_are_weak_unless_they_raise_the_category() {
         use Strength::{Literal, Scalar, Tensor};
         let cases = [
             ((DType::F64, Scalar), (DType::Bf16, Tensor), DType::Bf16),

@@ -1,27 +1,27 @@
-//! Functions by themselves: as expressions, and with operands to try them on.
+//! Single functions: as expressions, and with operands to test them on.
 
 use crate::graph::{Builder, ExprError, Graph, Kind, Node};
 use crate::op::{Binary, Domain, Unary};
 use crate::{DType, Value};
 
-/// A function that is more than a few instructions, or isn't exact.
+/// A function that takes more than a few instructions, or isn't exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Function {
-    /// Of one operand.
+    /// A function of one operand.
     Unary(Unary),
-    /// Of two operands.
+    /// A function of two operands.
     Binary(Binary),
 }
 
 impl Function {
-    /// Every one that isn't exact in every type, those of one operand first.
+    /// Every function that isn't exact in every type; functions of one operand come first.
     #[must_use]
-    pub fn all() -> Vec<Self> {
+    pub fn list() -> Vec<Self> {
         let unary = Unary::ALL.iter().filter(|op| op.domain() == Domain::Float).map(|op| Self::Unary(*op));
         unary.chain([Self::Binary(Binary::Div), Self::Binary(Binary::Pow), Self::Binary(Binary::Atan2)]).collect()
     }
 
-    /// The one that a node computes; `None` where it is exact.
+    /// The function that a node computes; `None` if the node is exact.
     #[must_use]
     pub fn from_node(node: &Node) -> Option<Self> {
         match node.kind {
@@ -33,7 +33,7 @@ impl Function {
         }
     }
 
-    /// Its name in text.
+    /// The name in text.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Function {
         }
     }
 
-    /// How many operands it has.
+    /// The number of operands.
     #[must_use]
     pub const fn operands(self) -> usize {
         match self {
@@ -51,10 +51,10 @@ impl Function {
         }
     }
 
-    /// The function alone as an expression: `y = f(x)`, with an input per operand, all of one type.
+    /// The function as an expression `y = f(x)`, with one input per operand, all of type `dtype`.
     ///
     /// # Errors
-    /// For a type that isn't of floats.
+    /// If `dtype` isn't a float.
     pub fn graph(self, dtype: DType) -> Result<Graph, ExprError> {
         let mut builder = Builder::new();
         let x = builder.input("x", dtype)?;
@@ -70,10 +70,10 @@ impl Function {
     }
 }
 
-/// The k-th of endlessly many pairs of operands in `dtype`, as bits: anything, and every other time a first one near 1, where
-/// powers go wild.
+/// The `k`-th pair of an endless sequence of operands in `dtype`, as bits. Pairs are arbitrary bits; every second pair has a
+/// first operand near 1, where powers are most sensitive.
 #[must_use]
-pub fn pair(dtype: DType, k: u64) -> [u64; 2] {
+pub fn operand_pair(dtype: DType, k: u64) -> [u64; 2] {
     let ones = u64::MAX >> (64 - 8 * dtype.bytes());
     let (first, second) = (mix(k) & ones, mix(!k));
     if k.is_multiple_of(2) {
@@ -83,7 +83,7 @@ pub fn pair(dtype: DType, k: u64) -> [u64; 2] {
     [one.wrapping_add(second % 64).wrapping_sub(32) & ones, first]
 }
 
-/// Bits that look like chance: SplitMix64's step from `bits` on (Steele, Lea and Flood, 2014).
+/// Pseudorandom bits: one SplitMix64 step from `bits` (Steele, Lea and Flood, 2014).
 #[must_use]
 pub fn mix(mut bits: u64) -> u64 {
     bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -97,19 +97,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_function_is_an_expression_of_its_operands() {
-        for function in Function::all() {
+    fn every_function_makes_an_expression_with_one_input_per_operand() {
+        for function in Function::list() {
             let graph = function.graph(DType::F16).unwrap();
             assert_eq!(graph.inputs().len(), function.operands(), "{}", function.name());
         }
     }
 
     #[test]
-    fn every_other_pair_begins_near_one() {
+    fn every_second_pair_has_a_first_operand_near_one() {
         for k in 0..1000 {
-            let [first, second] = pair(DType::Bf16, k).map(|bits| DType::Bf16.decode(bits).as_f64());
+            let [first, second] = operand_pair(DType::Bf16, k).map(|bits| DType::Bf16.decode(bits).as_f64());
             assert!(k.is_multiple_of(2) || (0.7..1.5).contains(&first), "{k}: {first} {second}");
         }
-        assert!(pair(DType::F32, 0).iter().all(|bits| *bits <= u64::from(u32::MAX)));
+        assert!(operand_pair(DType::F32, 0).iter().all(|bits| *bits <= u64::from(u32::MAX)));
     }
 }

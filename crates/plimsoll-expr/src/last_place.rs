@@ -1,29 +1,29 @@
-//! Distances in units of the last place of a type: how far results are off, for every backend.
+//! Errors in units in the last place (ulp) of a type, for the tests of every backend.
 
 use crate::DType;
 
-/// What of a type of floats that is asked for billions of times.
+/// Precomputed facts about a floating-point type: an exhaustive test computes billions of errors.
 #[derive(Clone, Copy, Debug)]
 pub struct LastPlace {
     dtype: DType,
     fraction: i32,
     /// The exponent of the smallest normal number.
     lowest: i32,
-    /// What the next number after the largest would be.
+    /// The number that would follow the largest one.
     beyond: f64,
 }
 
 impl LastPlace {
-    /// Of a type of floats; of any other f32's.
+    /// The facts for a floating-point type; any other type counts as f32.
     #[must_use]
-    pub fn of(dtype: DType) -> Self {
+    pub fn new(dtype: DType) -> Self {
         let (exponent, fraction) = dtype.format().map_or((8, 23), |format| (format.exponent, format.fraction as i32));
         let bias = (1 << (exponent - 1)) - 1;
         let beyond = if dtype == DType::F8E4M3 { 480.0 } else { f64::from(2_u32).powi(bias) * 2.0 };
         Self { dtype, fraction, lowest: 1 - bias, beyond }
     }
 
-    /// A number of the type by its bits.
+    /// The value of `bits` in this type.
     #[must_use]
     pub fn decode(&self, bits: u64) -> f64 {
         match self.dtype {
@@ -33,8 +33,9 @@ impl LastPlace {
         }
     }
 
-    /// The distance of `found` from `right` in units of `right`'s last place; `None` where one of them is special and the other
-    /// is not, or is so otherwise. An overflow counts as the number after the largest.
+    /// The distance of `found` from `right` in units in the last place of `right`. `None` if only one of
+    /// them is NaN, if their signs differ, or if `right` is infinite or zero and `found` isn't. An overflow (NaN in f8e4m3)
+    /// counts as the number after the largest.
     #[must_use]
     pub fn error(&self, right: f64, found: f64) -> Option<f64> {
         if right.is_nan() || found.is_nan() {
@@ -56,10 +57,10 @@ impl LastPlace {
         Some((found - right).abs() / self.unit(right))
     }
 
-    /// The unit of the last place of a finite number; that of its subnormal numbers for 0.
+    /// The unit in the last place of a finite number; for 0 the spacing of subnormal numbers.
     #[must_use]
     pub fn unit(&self, x: f64) -> f64 {
-        // The exponent field of an f64; subnormal f64 are far below what any of these types hold.
+        // The exponent field of an f64. Subnormal f64 are far below the range of the other types.
         let exponent = (x.abs().to_bits() >> 52) as i32 - 1023;
         let place = exponent.max(self.lowest) - self.fraction;
         f64::from_bits(((place + 1023).max(1) as u64) << 52)
@@ -72,19 +73,19 @@ mod tests {
 
     #[test]
     fn errors_are_counted_in_the_last_place_of_the_true_value() {
-        let f32s = LastPlace::of(DType::F32);
+        let f32s = LastPlace::new(DType::F32);
         assert_eq!(f32s.error(1.0, 1.0 + f64::from(f32::EPSILON)), Some(1.0));
         assert_eq!(f32s.error(1e-45, 0.0), Some(1e-45 / f64::from(f32::from_bits(1))));
-        let bf16 = LastPlace::of(DType::Bf16);
+        let bf16 = LastPlace::new(DType::Bf16);
         assert_eq!(bf16.error(1.0 + 1.0 / 256.0, 1.0), Some(0.5));
         assert_eq!(bf16.error(1e39, f64::INFINITY), Some(0.0));
-        assert_eq!(LastPlace::of(DType::F16).error(65520.0, f64::INFINITY), Some(0.5));
-        assert_eq!(LastPlace::of(DType::F16).error(65519.0, 65504.0), Some(15.0 / 32.0));
+        assert_eq!(LastPlace::new(DType::F16).error(65520.0, f64::INFINITY), Some(0.5));
+        assert_eq!(LastPlace::new(DType::F16).error(65519.0, 65504.0), Some(15.0 / 32.0));
     }
 
     #[test]
-    fn what_is_special_must_be_so_in_the_same_way() {
-        let place = LastPlace::of(DType::F16);
+    fn nan_infinities_zeros_and_signs_must_match() {
+        let place = LastPlace::new(DType::F16);
         for (right, found) in
             [(f64::NAN, 1.0), (1.0, f64::NAN), (0.0, -0.0), (0.0, 1e-8), (f64::INFINITY, 65504.0), (1.0, -1.0)]
         {

@@ -1,6 +1,6 @@
-//! Elementwise expressions: their types, the graph, two ways to write one (traced closures and text), layouts, what they
-//! cost, and the oracle that says what they mean. Pure: no device, no code generation; plans and kernels are built from the
-//! graph by others. The rules a user needs are in `docs/expressions.md`.
+//! Elementwise expressions: types, the graph, two ways to write one (traced closures and text), layouts, cost, and the
+//! oracle that defines the results. This crate uses no device and generates no code; other crates build plans and kernels
+//! from the graph. `docs/expressions.md` has the rules that a user needs.
 #![forbid(unsafe_code)]
 
 pub mod cost;

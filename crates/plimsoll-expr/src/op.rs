@@ -1,26 +1,26 @@
-//! The operations of one element: their names in text, and which types they take. What they compute is the oracle's.
+//! Elementwise operations: their names in text and the types they accept. The oracle defines their results.
 
 use crate::dtype::{Category, DType};
 
-/// What an operation accepts and gives.
+/// The types that an operation accepts and returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
-    /// Integers and floats, and the result is of the same type.
+    /// Integers and floats; the result has the same type.
     Number,
-    /// Floats; integers and `bool` are taken as f32 first.
+    /// Floats; integers and `bool` are converted to f32 first.
     Float,
-    /// Floats to themselves; integers are left as they are.
+    /// Floats, with a result of the same type; integers are unchanged.
     Rounding,
-    /// Integers alone.
+    /// Integers only.
     Int,
-    /// Integers bit by bit, and `bool` as logic.
+    /// Integers bitwise, and `bool` logically.
     Bits,
 }
 
 impl Domain {
-    /// The type in which operands of `dtype` are taken, or `None` where the operation isn't meant for it.
+    /// The type to which operands of `dtype` are converted, or `None` if the operation doesn't support `dtype`.
     #[must_use]
-    pub fn takes(self, dtype: DType) -> Option<DType> {
+    pub fn operand_type(self, dtype: DType) -> Option<DType> {
         match (self, dtype.category()) {
             (Self::Float, _) => Some(dtype.float()),
             (Self::Number | Self::Rounding, Category::Int | Category::Float)
@@ -31,7 +31,7 @@ impl Domain {
     }
 }
 
-/// Declares an enum of operations with names and domains, so that no list of them can drift from another.
+/// Declares an enum of operations with names and domains, so that the lists always agree.
 macro_rules! operations {
     ($(#[$outer:meta])* $kind:ident { $($(#[$inner:meta])* $op:ident = $name:literal, $domain:ident;)* }) => {
         $(#[$outer])*
@@ -39,24 +39,24 @@ macro_rules! operations {
         pub enum $kind { $($(#[$inner])* $op,)* }
 
         impl $kind {
-            /// Every one, in the order of their declaration.
+            /// All operations, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$op),*];
 
-            /// Its name, or its sign, in text.
+            /// The name, or the symbol, in text.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$op => $name,)* }
             }
 
-            /// What it accepts and gives.
+            /// The types that it accepts and returns.
             #[must_use]
             pub const fn domain(self) -> Domain {
                 match self { $(Self::$op => Domain::$domain,)* }
             }
 
-            /// The one called `name`.
+            /// The operation with this name.
             #[must_use]
-            pub fn named(name: &str) -> Option<Self> {
+            pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|op| op.name() == name)
             }
         }
@@ -64,19 +64,19 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Operations of one operand. In text they are functions, but for `-` and `!`.
+    /// Operations of one operand. In text they are functions, except `-` and `!`.
     Unary {
         /// −x. Integers wrap.
         Neg = "-", Number;
-        /// `!x`: every bit of an integer, or the truth of a `bool`, turned.
+        /// `!x`: every bit of an integer, or a `bool`, inverted.
         Not = "!", Bits;
-        /// |x|. Integers wrap: the least one is its own.
+        /// |x|. Integers wrap: the smallest value stays unchanged.
         Abs = "abs", Number;
-        /// −1, 0 or 1; 0 for either zero, NaN for NaN.
+        /// −1, 0 or 1; +0 for either zero, NaN for NaN.
         Sign = "sign", Number;
-        /// The greatest integer ≤ x.
+        /// The largest integer ≤ x.
         Floor = "floor", Rounding;
-        /// The least integer ≥ x.
+        /// The smallest integer ≥ x.
         Ceil = "ceil", Rounding;
         /// The nearest integer, ties to even.
         Round = "round", Rounding;
@@ -92,7 +92,7 @@ operations! {
         Exp = "exp", Float;
         /// 2ˣ.
         Exp2 = "exp2", Float;
-        /// eˣ − 1, good near 0.
+        /// eˣ − 1, accurate near 0.
         Expm1 = "expm1", Float;
         /// ln x.
         Log = "log", Float;
@@ -100,7 +100,7 @@ operations! {
         Log2 = "log2", Float;
         /// log₁₀ x.
         Log10 = "log10", Float;
-        /// ln(1 + x), good near 0.
+        /// ln(1 + x), accurate near 0.
         Log1p = "log1p", Float;
         /// sin x, x in radians.
         Sin = "sin", Float;
@@ -122,13 +122,13 @@ operations! {
         Atan = "atan", Float;
         /// The error function.
         Erf = "erf", Float;
-        /// 1 − erf x, good for large x.
+        /// 1 − erf x, accurate for large x.
         Erfc = "erfc", Float;
         /// 1/(1 + e⁻ˣ).
         Sigmoid = "sigmoid", Float;
         /// x·sigmoid(x).
         Silu = "silu", Float;
-        /// x·Φ(x), by erf (Hendrycks and Gimpel, 2016).
+        /// x·Φ(x), using erf (Hendrycks and Gimpel, 2016).
         Gelu = "gelu", Float;
         /// The approximation of `gelu` by tanh: x/2·(1 + tanh(√(2/π)·(x + 0.044715 x³))).
         GeluTanh = "gelu_tanh", Float;
@@ -142,7 +142,7 @@ operations! {
 }
 
 operations! {
-    /// Operations of two operands of one type.
+    /// Operations of two operands of the same type.
     Binary {
         /// a + b. Integers wrap.
         Add = "+", Number;
@@ -152,9 +152,9 @@ operations! {
         Mul = "*", Number;
         /// True division: integers are divided as f32.
         Div = "/", Float;
-        /// ⌊a/b⌋ of the exact quotient, rounded once. Integers: 0 where b is 0, and wraps for the least integer by −1.
+        /// ⌊a/b⌋ of the exact quotient, rounded once. Integers: 0 if b is 0; the smallest integer divided by −1 wraps.
         FloorDiv = "//", Number;
-        /// a − b·⌊a/b⌋, rounded once: of the sign of b, a zero too. Integers: a where b is 0.
+        /// a − b·⌊a/b⌋, rounded once, with the sign of b, also for a zero. Integers: a if b is 0.
         Rem = "%", Number;
         /// Bitwise and; logical for `bool`.
         And = "&", Bits;
@@ -162,19 +162,19 @@ operations! {
         Or = "|", Bits;
         /// Bitwise exclusive or; logical for `bool`.
         Xor = "^", Bits;
-        /// Shift to the left; 0 where b is negative or no less than the width.
+        /// Shift left; 0 if b is negative or at least the width.
         Shl = "<<", Int;
-        /// Shift to the right, arithmetic for signed types; only the sign is left where b is negative or no less than the width.
+        /// Shift right, arithmetic for signed types; 0 or −1 by the sign of a if b is negative or at least the width.
         Shr = ">>", Int;
-        /// The lesser; NaN where either is, and −0 < +0 (IEEE 754-2019 minimum).
+        /// The smaller; NaN if either is NaN, and −0 < +0 (IEEE 754-2019 minimum).
         Min = "min", Number;
-        /// The greater; NaN where either is, and −0 < +0 (IEEE 754-2019 maximum).
+        /// The larger; NaN if either is NaN, and −0 < +0 (IEEE 754-2019 maximum).
         Max = "max", Number;
-        /// The lesser; of a number and NaN the number (C's fmin, with −0 < +0).
+        /// The smaller; if one is NaN, the other (C's fmin, with −0 < +0).
         Fmin = "fmin", Number;
-        /// The greater; of a number and NaN the number (C's fmax, with −0 < +0).
+        /// The larger; if one is NaN, the other (C's fmax, with −0 < +0).
         Fmax = "fmax", Number;
-        /// aᵇ. Integers wrap; a negative b gives 0, but ±1 for a = ±1.
+        /// aᵇ. Integers wrap; a negative b gives 0, except ±1 for a = ±1.
         Pow = "pow", Number;
         /// The angle of the point (b, a), in radians.
         Atan2 = "atan2", Float;
@@ -182,7 +182,7 @@ operations! {
 }
 
 operations! {
-    /// Comparisons, which give `bool`. With NaN all are false but `!=`.
+    /// Comparisons, which return `bool`. With NaN all are false except `!=`.
     Comparison {
         /// a < b
         Less = "<", Number;
@@ -200,14 +200,14 @@ operations! {
 }
 
 impl Binary {
-    /// True where a ∘ b is b ∘ a.
+    /// Whether a ∘ b equals b ∘ a.
     #[must_use]
     pub const fn is_commutative(self) -> bool {
         use Binary::{Add, And, Fmax, Fmin, Max, Min, Mul, Or, Xor};
         matches!(self, Add | Mul | And | Or | Xor | Min | Max | Fmin | Fmax)
     }
 
-    /// True where text writes it between its operands, not as a function.
+    /// Whether text writes it between its operands, not as a function.
     #[must_use]
     pub const fn is_infix(self) -> bool {
         !matches!(self, Self::Min | Self::Max | Self::Fmin | Self::Fmax | Self::Pow | Self::Atan2)
@@ -215,7 +215,7 @@ impl Binary {
 }
 
 impl Unary {
-    /// True where text writes it before its operand, not as a function.
+    /// Whether text writes it before its operand, not as a function.
     #[must_use]
     pub const fn is_prefix(self) -> bool {
         matches!(self, Self::Neg | Self::Not)
@@ -227,22 +227,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_operations_apart() {
+    fn names_identify_operations() {
         for (i, op) in Unary::ALL.iter().enumerate() {
-            assert_eq!(Unary::named(op.name()), Some(Unary::ALL[i]));
+            assert_eq!(Unary::from_name(op.name()), Some(Unary::ALL[i]));
         }
         for op in Binary::ALL {
-            assert_eq!(Binary::named(op.name()), Some(*op));
-            assert!(op.is_infix() || Unary::named(op.name()).is_none());
+            assert_eq!(Binary::from_name(op.name()), Some(*op));
+            assert!(op.is_infix() || Unary::from_name(op.name()).is_none());
         }
     }
 
     #[test]
-    fn domains_say_what_they_take() {
-        assert_eq!(Domain::Float.takes(DType::I8), Some(DType::F32));
-        assert_eq!(Domain::Float.takes(DType::F64), Some(DType::F64));
-        assert_eq!(Domain::Number.takes(DType::Bool), None);
-        assert_eq!(Domain::Bits.takes(DType::Bool), Some(DType::Bool));
-        assert_eq!(Domain::Int.takes(DType::Bf16), None);
+    fn domains_give_the_operand_type() {
+        assert_eq!(Domain::Float.operand_type(DType::I8), Some(DType::F32));
+        assert_eq!(Domain::Float.operand_type(DType::F64), Some(DType::F64));
+        assert_eq!(Domain::Number.operand_type(DType::Bool), None);
+        assert_eq!(Domain::Bits.operand_type(DType::Bool), Some(DType::Bool));
+        assert_eq!(Domain::Int.operand_type(DType::Bf16), None);
     }
 }

@@ -1,5 +1,5 @@
-//! A graph as text that parses to the same graph. Values that are used once stand where they are used, others get a name;
-//! constants carry their type where their neighbours don't tell it.
+//! Prints a graph as text that parses to the same graph. Values that are used once are printed inline, others get a name.
+//! Constants get a type suffix unless the other operands determine the type.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -10,12 +10,12 @@ use crate::op::{Binary, Comparison};
 use crate::parse::{COMPARISON, PREFIX, binding};
 use crate::value::Value;
 
-/// Operations within operations before a part gets a name: far below what the parser takes.
+/// The nesting depth at which a part gets a name: far below the parser's limit.
 const DEEPEST: usize = 24;
-/// Binding strength of names, numbers and calls.
+/// Precedence of names, numbers and calls.
 const ATOM: u8 = 11;
 
-/// The text of a value, and how tightly its outermost operator binds.
+/// The text of a value, and the precedence of its outermost operator.
 #[derive(Clone, Debug, Default)]
 struct Piece {
     text: String,
@@ -28,8 +28,8 @@ impl Piece {
         Self { text, binding: ATOM, depth }
     }
 
-    /// The text, in parentheses where it binds less tightly than `least`.
-    fn within(&self, least: u8) -> String {
+    /// The text, in parentheses if its precedence is below `least`.
+    fn with_parentheses(&self, least: u8) -> String {
         if self.binding < least { format!("({})", self.text) } else { self.text.clone() }
     }
 }
@@ -61,7 +61,7 @@ impl<'g> Printer<'g> {
         for (node, uses) in self.graph.nodes().iter().zip(uses) {
             let mut piece = self.piece(node);
             let leaf = node.kind.operands().is_empty();
-            // After an input is overwritten its name means the new value, so the old one is named before.
+            // Once an input is overwritten, its name means the new value, so the old value gets a name first.
             let overwritten = |slot| self.graph.outputs().iter().any(|output| output.in_place == Some(slot));
             let kept = self.graph.outputs().len() > 1 && matches!(node.kind, Kind::Input(slot) if overwritten(slot));
             if kept || (!leaf && (uses > 1 || piece.depth >= DEEPEST)) {
@@ -108,7 +108,7 @@ impl<'g> Printer<'g> {
             Kind::Place => Piece::atom("index()".to_owned(), 0),
             Kind::Coordinate(dimension) => Piece::atom(format!("index({dimension})"), 0),
             Kind::Unary(op, _) if op.is_prefix() => {
-                Piece { text: format!("{}{}", op.name(), taken[0].within(PREFIX)), binding: PREFIX, depth }
+                Piece { text: format!("{}{}", op.name(), taken[0].with_parentheses(PREFIX)), binding: PREFIX, depth }
             }
             Kind::Binary(op, _) if op.is_infix() => between(op, &taken[0], &taken[1], depth),
             Kind::Compare(op, _) => compared(op, &taken[0], &taken[1], depth),
@@ -120,27 +120,26 @@ impl<'g> Printer<'g> {
         }
     }
 
-    /// The text of an operand of `user`: a constant goes without its type where it would get the same one from the others.
+    /// The text of an operand of `user`. A constant has no type suffix if it gets the same type from the other operands.
     fn operand(&mut self, user: &Node, id: NodeId) -> Piece {
         let node = &self.graph.nodes()[id.index()];
         let Some(value) = node.constant() else {
-            let spent = &self.pieces[id.index()];
-            return spent.clone();
+            return self.pieces[id.index()].clone();
         };
         let promoted = match user.kind {
             Kind::Select([_, a, b]) => vec![a, b],
             Kind::Binary(..) | Kind::Compare(..) | Kind::Fma(_) => user.kind.operands().to_vec(),
             _ => Vec::new(),
         };
-        // Constants of a narrow type always name it.
-        let tells = |node: &&Node| node.constant().is_none() || node.dtype.carrier() != node.dtype;
-        let others = promoted.iter().map(|id| &self.graph.nodes()[id.index()]).filter(tells);
+        // Constants of a narrow type always have a suffix.
+        let has_type = |node: &&Node| node.constant().is_none() || node.dtype.carrier() != node.dtype;
+        let others = promoted.iter().map(|id| &self.graph.nodes()[id.index()]).filter(has_type);
         let others = others.map(|node| (node.dtype, node.strength)).reduce(common);
-        let told = others.is_some_and(|(dtype, _)| {
+        let inferred = others.is_some_and(|(dtype, _)| {
             let same = matches!(user.kind, Kind::Compare(..)) || dtype == user.dtype;
             same && dtype.carrier() == node.dtype && promoted.contains(&id)
         });
-        constant(value, node.dtype, !told)
+        constant(value, node.dtype, !inferred)
     }
 }
 
@@ -154,16 +153,16 @@ fn declare(f: &mut fmt::Formatter<'_>, keyword: &str, parameters: &[Parameter]) 
 fn between(op: Binary, a: &Piece, b: &Piece, depth: usize) -> Piece {
     let tightness = binding(op);
     let gap = if tightness >= binding(Binary::Mul) { "" } else { " " };
-    let text = format!("{}{gap}{}{gap}{}", a.within(tightness), op.name(), b.within(tightness + 1));
+    let text = format!("{}{gap}{}{gap}{}", a.with_parentheses(tightness), op.name(), b.with_parentheses(tightness + 1));
     Piece { text, binding: tightness, depth }
 }
 
 fn compared(op: Comparison, a: &Piece, b: &Piece, depth: usize) -> Piece {
-    let text = format!("{} {} {}", a.within(COMPARISON + 1), op.name(), b.within(COMPARISON + 1));
+    let text = format!("{} {} {}", a.with_parentheses(COMPARISON + 1), op.name(), b.with_parentheses(COMPARISON + 1));
     Piece { text, binding: COMPARISON, depth }
 }
 
-/// A constant of type `dtype`, which it names where `typed`.
+/// A constant of type `dtype`, with a type suffix if `typed`.
 fn constant(value: Value, dtype: DType, typed: bool) -> Piece {
     let suffix = if typed { dtype.name() } else { "" };
     let (text, negative) = match value {
@@ -182,10 +181,10 @@ fn constant(value: Value, dtype: DType, typed: bool) -> Piece {
     Piece { text, binding: if negative { PREFIX } else { ATOM }, depth: 0 }
 }
 
-/// The shortest decimal that gives back `x` in `dtype`: as an f32 where the way through f64 leads back to it.
+/// The shortest decimal that parses to `x` in `dtype`: the f32 form if parsing it as f64 and rounding gives `x`.
 fn decimal(x: f64, dtype: DType) -> String {
     let narrow = x as f32;
     let text = format!("{narrow:?}");
-    let leads_back = dtype != DType::F64 && text.parse::<f64>().is_ok_and(|wide| dtype.round(wide) == x);
-    if leads_back { text } else { format!("{x:?}") }
+    let round_trips = dtype != DType::F64 && text.parse::<f64>().is_ok_and(|wide| dtype.round(wide) == x);
+    if round_trips { text } else { format!("{x:?}") }
 }

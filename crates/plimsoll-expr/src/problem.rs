@@ -1,5 +1,5 @@
-//! A problem: an expression with shapes and scalars, data on which it is finite, and single elements held to the oracle.
-//! What a program that times or checks expressions needs beside the graph; where the memory lies is the backends' matter.
+//! A problem: an expression with shapes, scalars and input data on which it is finite. Single elements are checked against the
+//! oracle. Programs that time or check expressions need this in addition to the graph; the backends own the memory.
 
 use plimsoll_core::Traffic;
 
@@ -11,10 +11,10 @@ use crate::layout::{Layout, LayoutError, broadcast, elements};
 use crate::oracle::{Bound, Element, OracleError, Precision, allowed, evaluate};
 use crate::value::Value;
 
-/// Ranges of random floats, the first of which on which no output is NaN or infinite is taken: both signs, then what
-/// logarithms and roots take, then what inverse functions take on either side of 1.
+/// Ranges for random floats: the one with the fewest NaN or infinite outputs is used, the first of equals. They are both signs,
+/// then the domain of logarithms and roots, then the domains of inverse functions on each side of 1.
 const RANGES: [(f64, f64); 4] = [(-3.0, 3.0), (0.01, 8.0), (0.01, 0.99), (1.01, 8.0)];
-/// Elements on which a range is tried.
+/// The number of elements on which a range is tried.
 const TRIED: u64 = 64;
 
 /// An expression with one layout per input and one value per run-time scalar.
@@ -28,42 +28,42 @@ pub struct Problem {
     range: (f64, f64),
 }
 
-/// What is known of an element.
+/// The result of checking one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Some output could be judged, and none is wrong.
+    /// At least one output could be judged, and none is wrong.
     Right,
-    /// What is wrong, for a person.
+    /// An output is wrong; the text says which and how.
     Wrong(String),
-    /// No output could be judged: it depends on errors that are allowed.
+    /// No output could be judged: all depend on allowed errors.
     Unjudged,
 }
 
-/// What doesn't go together.
+/// Why a problem can't be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemError {
-    /// Shapes.
+    /// The shapes don't match.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// A tensor that no memory holds.
+    /// A tensor too large for any memory.
     #[error("'{name}': {error}")]
     Memory {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
         /// What is wrong with its layout.
         error: LayoutError,
     },
-    /// Operands.
+    /// The operands don't match the expression.
     #[error(transparent)]
     Oracle(#[from] OracleError),
 }
 
 impl Problem {
-    /// Layouts in the order of [`Graph::inputs`], values in that of [`Graph::scalars`].
+    /// A problem with layouts in the order of [`Graph::inputs`] and values in the order of [`Graph::scalars`].
     ///
     /// # Errors
-    /// If their numbers aren't the expression's, the shapes don't go together, or no memory holds a tensor.
+    /// If their numbers don't match the expression, the shapes can't be broadcast together, or a tensor is too large for memory.
     pub fn new(graph: Graph, inputs: Vec<Layout>, scalars: Vec<Value>) -> Result<Self, ProblemError> {
         let shapes: Vec<&[u64]> = inputs.iter().map(Layout::shape).collect();
         let shape = broadcast(&shapes)?;
@@ -80,7 +80,7 @@ impl Problem {
         let mut problem = Self { graph, inputs, scalars, shape, traffic, range: RANGES[0] };
         let mut least = u64::MAX;
         for range in RANGES {
-            let unfit = problem.unfit(range)?;
+            let unfit = problem.count_non_finite(range)?;
             if unfit < least {
                 (least, problem.range) = (unfit, range);
             }
@@ -88,10 +88,10 @@ impl Problem {
         Ok(problem)
     }
 
-    /// Every input contiguous, with so many elements in one dimension.
+    /// A problem whose inputs are all contiguous, with `elements` elements in one dimension.
     ///
     /// # Errors
-    /// Those of [`Problem::new`].
+    /// As for [`Problem::new`].
     pub fn flat(graph: &Graph, elements: u64, scalars: &[Value]) -> Result<Self, ProblemError> {
         let layout = Layout::contiguous(&[elements])?;
         Self::new(graph.clone(), vec![layout; graph.inputs().len()], scalars.to_vec())
@@ -115,13 +115,13 @@ impl Problem {
         &self.scalars
     }
 
-    /// The shape to which the inputs are broadcast; that of every output.
+    /// The shape to which the inputs are broadcast; every output has it.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Elements of every output.
+    /// The number of elements in every output.
     #[must_use]
     pub fn elements(&self) -> u64 {
         elements(&self.shape).unwrap_or(0)
@@ -133,20 +133,20 @@ impl Problem {
         self.traffic
     }
 
-    /// Where random floats are from.
+    /// The range of random floats.
     #[must_use]
     pub fn range(&self) -> (f64, f64) {
         self.range
     }
 
-    /// Bytes of memory behind an input: up to the last element that its layout reaches.
+    /// Bytes of memory of an input: up to the last element that its layout reaches.
     #[must_use]
     pub fn input_bytes(&self, slot: usize) -> u64 {
         let last = self.inputs.get(slot).and_then(Layout::span).map_or(0, |(_, last)| last.saturating_add(1));
         last.saturating_mul(self.graph.inputs().get(slot).map_or(0, |input| input.dtype.bytes()))
     }
 
-    /// The layout of an output: its input's where it is written in place, else contiguous.
+    /// The layout of an output: its input's layout if it is written in place, else contiguous.
     ///
     /// # Errors
     /// Never for an output of the expression.
@@ -158,7 +158,7 @@ impl Problem {
         }
     }
 
-    /// Bytes of memory behind an output.
+    /// Bytes of memory of an output.
     #[must_use]
     pub fn output_bytes(&self, place: usize) -> u64 {
         let Some(output) = self.graph.outputs().get(place) else { return 0 };
@@ -168,8 +168,8 @@ impl Problem {
         }
     }
 
-    /// Fills memory with random elements of a type, the same for the same seed: floats on which the expression is finite,
-    /// whatever integers there are.
+    /// Fills memory with random elements of a type, the same for the same seed: floats from [`Problem::range`], and integers from
+    /// the whole range of their type.
     pub fn fill(&self, dtype: DType, seed: u64, memory: &mut [u8]) {
         let bytes = dtype.bytes() as usize;
         for (place, element) in (0..).zip(memory.chunks_exact_mut(bytes)) {
@@ -178,14 +178,14 @@ impl Problem {
         }
     }
 
-    /// Where the inputs have the element at a row-major place: offsets in elements. `None` outside of the shape.
+    /// The offset in elements of each input's element at a row-major index; `None` if the index is outside the shape.
     #[must_use]
     pub fn offsets(&self, place: u64) -> Option<Vec<u64>> {
         let coordinates = self.coordinates(place)?;
         self.inputs.iter().map(|input| input.broadcast_to(&self.shape).ok()?.offset_of(&coordinates)).collect()
     }
 
-    /// The coordinates of a row-major place; `None` outside of the shape.
+    /// The coordinates of a row-major index; `None` if it is outside the shape.
     #[must_use]
     pub fn coordinates(&self, place: u64) -> Option<Vec<u64>> {
         let mut rest = place;
@@ -197,9 +197,9 @@ impl Problem {
         (rest == 0).then_some(coordinates)
     }
 
-    /// Holds an element of the outputs to what an implementation may give whose functions keep `bounds`, one per node of the graph.
-    /// Errors follow the types of an expression's parts, and where they can cross a step (of `floor`, a comparison, a cast to
-    /// integers) nothing is said.
+    /// Checks one element of the outputs against the results that an implementation may return if its functions stay within
+    /// `bounds`, one per node of the graph. Where an allowed error could cross a discontinuity (of `floor`, a comparison, a cast to
+    /// integers), the output isn't judged.
     #[must_use]
     pub fn judge(&self, place: u64, inputs: &[Value], found: &[Value], bounds: &[Bound]) -> Judgement {
         let coordinates = self.coordinates(place).unwrap_or_else(|| vec![0; self.shape.len()]);
@@ -225,8 +225,8 @@ impl Problem {
         evaluate(&self.graph, element, Precision::Wide)
     }
 
-    /// Of some random elements of a range, how many have an output that is no finite number.
-    fn unfit(&self, range: (f64, f64)) -> Result<u64, OracleError> {
+    /// The number of random elements from a range that have an infinite or NaN output.
+    fn count_non_finite(&self, range: (f64, f64)) -> Result<u64, OracleError> {
         let mut unfit = 0;
         for place in 0..TRIED {
             let inputs = (0..).zip(self.graph.inputs());
@@ -238,7 +238,7 @@ impl Problem {
     }
 }
 
-/// The element of a random sequence at a place: any element can be made without those before it.
+/// The element at an index of a random sequence. It is computed without the elements before it.
 fn random(dtype: DType, (low, high): (f64, f64), seed: u64, place: u64) -> Value {
     let bits = mix(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix(place));
     match dtype.category() {
@@ -257,11 +257,11 @@ mod tests {
     use crate::parse::{Names, parse};
 
     fn problem(text: &str, dtype: DType, elements: u64) -> Problem {
-        Problem::flat(&parse(text, &Names::all(dtype)).unwrap(), elements, &[]).unwrap()
+        Problem::flat(&parse(text, &Names::with_default(dtype)).unwrap(), elements, &[]).unwrap()
     }
 
     #[test]
-    fn data_are_where_the_expression_is_finite() {
+    fn input_data_is_from_a_range_where_the_expression_is_finite() {
         assert_eq!(problem("exp(x)", DType::F32, 8).range, (-3.0, 3.0));
         assert_eq!(problem("log(x)", DType::F32, 8).range, (0.01, 8.0));
         assert_eq!(problem("atanh(x)", DType::F16, 8).range, (0.01, 0.99));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_fills_the_same_and_another_does_not() {
+    fn the_same_seed_gives_the_same_data_and_another_seed_other_data() {
         let problem = problem("x + y", DType::Bf16, 100);
         let fill = |seed| {
             let mut memory = vec![0; 200];
@@ -281,22 +281,22 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_an_operand_reach_to_its_last_element() {
-        let graph = parse("x + b", &Names::all(DType::F32)).unwrap();
+    fn the_memory_of_an_operand_reaches_to_its_last_element() {
+        let graph = parse("x + b", &Names::with_default(DType::F32)).unwrap();
         let x = Layout::contiguous(&[4, 8]).unwrap().transposed().offset_by(1).unwrap();
         let b = Layout::contiguous(&[1, 4]).unwrap();
         let problem = Problem::new(graph, vec![x, b], vec![]).unwrap();
         assert_eq!((problem.shape(), problem.elements()), (&[8, 4][..], 32));
         assert_eq!([problem.input_bytes(0), problem.input_bytes(1), problem.output_bytes(0)], [132, 16, 128]);
         assert_eq!(problem.traffic(), Traffic::new(128 + 16, 128));
-        // Row 2, column 3 of the transposed one is row 3, column 2 of the memory.
+        // Row 2, column 3 of the transposed tensor is row 3, column 2 in memory.
         assert_eq!(problem.offsets(2 * 4 + 3), Some(vec![1 + 3 * 8 + 2, 3]));
         assert_eq!(problem.offsets(32), None);
     }
 
     #[test]
-    fn shapes_that_do_not_go_together_are_refused() {
-        let graph = parse("x + y", &Names::all(DType::F32)).unwrap();
+    fn shapes_that_cannot_be_broadcast_together_are_refused() {
+        let graph = parse("x + y", &Names::with_default(DType::F32)).unwrap();
         let layouts = [[3], [4]].map(|shape| Layout::contiguous(&shape).unwrap());
         assert!(matches!(Problem::new(graph, layouts.to_vec(), vec![]), Err(ProblemError::Layout(_))));
     }

@@ -1,6 +1,6 @@
-//! Random expressions, values, shapes and layouts from a seeded [`Rng`]: for programs that compare a device with the oracle.
-//! The same seed gives the same draws on every machine. The feature `proptest` adds the module `strategy`, which builds the
-//! same things from proptest's draws, so that tests shrink.
+//! Random expressions, values, shapes and layouts from a seeded [`Rng`], for programs that compare a device with the oracle.
+//! The same seed gives the same results on every machine. The feature `proptest` adds the module `strategy`, which generates the
+//! same things with proptest, so that failing tests shrink.
 
 use plimsoll_core::stats::Rng;
 
@@ -10,58 +10,58 @@ use crate::layout::Layout;
 use crate::op::{Binary, Comparison, Unary};
 use crate::value::Value;
 
-/// Which operations expressions are made of.
+/// The operations that random expressions use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operations {
     /// All of them.
     All,
-    /// Those whose result is defined to the last bit in the carrier, so that every backend must agree with
-    /// [`crate::oracle::Precision::Carried`]: arithmetic, floored division, powers of integers, fma, square root, rounding, comparison,
-    /// selection, bits and casts.
+    /// Operations whose result is defined to the last bit in the carrier, so that every backend must agree with
+    /// [`crate::oracle::Precision::Carried`]: arithmetic, floored division, powers of integers, fma, square root, rounding,
+    /// comparison, selection, bits and casts.
     Exact,
 }
 
-/// What expressions to generate.
+/// Settings for random expressions.
 #[derive(Clone, Debug)]
 pub struct Expressions {
-    /// Types of inputs, scalars and casts; not empty.
+    /// Types of inputs, scalars and casts; must not be empty.
     pub dtypes: Vec<DType>,
-    /// Operations.
+    /// The operations to use.
     pub operations: Operations,
-    /// Most operations, dead ones included.
-    pub most: usize,
-    /// Whether values may depend on their element's place.
+    /// The most operations, including dead ones.
+    pub max_operations: usize,
+    /// Whether values may depend on their element's index or coordinates.
     pub place: bool,
 }
 
 impl Default for Expressions {
-    /// All types and operations, up to 24 of them.
+    /// All types, and up to 24 operations of every kind.
     fn default() -> Self {
-        Self { dtypes: DType::ALL.to_vec(), operations: Operations::All, most: 24, place: true }
+        Self { dtypes: DType::ALL.to_vec(), operations: Operations::All, max_operations: 24, place: true }
     }
 }
 
-/// Most inputs, scalars and outputs of an expression.
+/// The most inputs, scalars and outputs of an expression.
 pub(crate) const INPUTS: usize = 4;
 pub(crate) const SCALARS: usize = 2;
 pub(crate) const OUTPUTS: usize = 3;
-/// Most dimensions of a shape, and the largest extent.
+/// The most dimensions of a shape, and the largest extent.
 pub(crate) const DIMENSIONS: usize = 5;
 pub(crate) const EXTENT: u64 = 5;
 /// Offsets of layouts are below this.
 pub(crate) const OFFSETS: u64 = 4;
-/// How often an extent is not zero, for each time that it is.
+/// The number of nonzero extents per zero extent, on average.
 pub(crate) const EXTENTS_PER_ZERO: u32 = 12;
-/// How often a value is any bits, a small number and an edge.
+/// Relative frequency of values with arbitrary bits, small numbers and edge cases.
 pub(crate) const BITS_WEIGHT: u32 = 2;
 pub(crate) const SMALL_WEIGHT: u32 = 3;
 pub(crate) const EDGE_WEIGHT: u32 = 1;
-/// Small numbers, in eighths, go from minus this to below this.
+/// Small numbers, in eighths, are at least −`SMALL` and below `SMALL`.
 pub(crate) const SMALL: i32 = 64;
-/// Draws that may fail before there is no result.
+/// The number of draws after which generation gives up.
 const ATTEMPTS: usize = 64;
 
-/// One step of a random expression: what to do, and to which of the values so far.
+/// One step of a random expression: an operation and its operands among the values so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) operation: u16,
@@ -69,25 +69,26 @@ pub(crate) struct Step {
     pub(crate) dtype: DType,
 }
 
-/// The draws that make an expression.
+/// The random draws that define an expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
-    /// From one to [`INPUTS`].
+    /// One to [`INPUTS`] types.
     pub(crate) inputs: Vec<DType>,
-    /// At most [`SCALARS`].
+    /// At most [`SCALARS`] types.
     pub(crate) scalars: Vec<DType>,
     pub(crate) steps: Vec<Step>,
-    /// From one to [`OUTPUTS`]: whether it is in place, and what chooses its input and its type.
+    /// One to [`OUTPUTS`] outputs: whether each is in place, and a number that selects its input and its type.
     pub(crate) outputs: Vec<(bool, u16)>,
 }
 
-/// A random expression of one to four inputs, up to two scalars and up to three outputs, some in place. Steps that types forbid
-/// are left out, so every expression is valid. `None` if `of` has no types, or if many draws exceeded the limits of expressions.
-pub fn graph(of: &Expressions, rng: &mut Rng) -> Option<Graph> {
-    (0..ATTEMPTS).find_map(|_| draw_parts(of, rng)?.build(of.operations, of.place).ok())
+/// A random expression of one to four inputs, up to two scalars and up to three outputs, some in place. Steps that are invalid
+/// for their types are left out, so every expression is valid. `None` if `settings` has no types, or if too many draws exceeded
+/// the limits of expressions.
+pub fn graph(settings: &Expressions, rng: &mut Rng) -> Option<Graph> {
+    (0..ATTEMPTS).find_map(|_| draw_parts(settings, rng)?.build(settings.operations, settings.place).ok())
 }
 
-/// A value of a type: any bits, a small number, or one of those where functions go wrong.
+/// A value of a type: arbitrary bits, a small number, or an edge case where functions often fail.
 pub fn value(dtype: DType, rng: &mut Rng) -> Value {
     let weight = rng.below((BITS_WEIGHT + SMALL_WEIGHT + EDGE_WEIGHT).into()) as u32;
     if weight < BITS_WEIGHT {
@@ -100,16 +101,16 @@ pub fn value(dtype: DType, rng: &mut Rng) -> Value {
     }
 }
 
-/// A shape of up to five dimensions and at most some thousand elements, now and then none.
+/// A shape of up to five dimensions and at most a few thousand elements, sometimes none.
 pub fn shape(rng: &mut Rng) -> Vec<u64> {
     let rank = rng.below(DIMENSIONS as u64 + 1);
     let extent = |_| if rng.below(1 + u64::from(EXTENTS_PER_ZERO)) == 0 { 0 } else { 1 + rng.below(EXTENT) };
     (0..rank).map(extent).collect()
 }
 
-/// A layout of an input that goes with `shape`: contiguous, in another order, padded, with gaps, backwards, offset, or
-/// broadcast along some dimensions. Small enough to be backed by memory: [`Layout::span`] says how much. `None` if many draws
-/// gave no layout.
+/// A layout of an input that can be broadcast to `shape`: contiguous, permuted, padded, with gaps, reversed, offset, or broadcast
+/// along some dimensions. It is small enough to allocate: [`Layout::span`] gives the extent. `None` if too many draws gave no
+/// valid layout.
 pub fn layout(shape: &[u64], rng: &mut Rng) -> Option<Layout> {
     (0..ATTEMPTS).find_map(|_| {
         let dimension = |_: &u64| Dimension {
@@ -122,8 +123,8 @@ pub fn layout(shape: &[u64], rng: &mut Rng) -> Option<Layout> {
     })
 }
 
-fn draw_parts(of: &Expressions, rng: &mut Rng) -> Option<Parts> {
-    let dtype = |rng: &mut Rng| of.dtypes.get(rng.below(of.dtypes.len() as u64) as usize).copied();
+fn draw_parts(settings: &Expressions, rng: &mut Rng) -> Option<Parts> {
+    let dtype = |rng: &mut Rng| settings.dtypes.get(rng.below(settings.dtypes.len() as u64) as usize).copied();
     let bits = |rng: &mut Rng| rng.next_u64() as u16;
     let count = |least: usize, most: usize, rng: &mut Rng| least + rng.below((most - least) as u64 + 1) as usize;
     let inputs = (0..count(1, INPUTS, rng)).map(|_| dtype(rng)).collect::<Option<_>>()?;
@@ -131,13 +132,13 @@ fn draw_parts(of: &Expressions, rng: &mut Rng) -> Option<Parts> {
     let step = |rng: &mut Rng| {
         Some(Step { operation: bits(rng), operands: [bits(rng), bits(rng), bits(rng)], dtype: dtype(rng)? })
     };
-    let steps = (0..count(0, of.most, rng)).map(|_| step(rng)).collect::<Option<_>>()?;
+    let steps = (0..count(0, settings.max_operations, rng)).map(|_| step(rng)).collect::<Option<_>>()?;
     let outputs = (0..count(1, OUTPUTS, rng)).map(|_| (rng.below(2) == 0, bits(rng))).collect();
     Some(Parts { inputs, scalars, steps, outputs })
 }
 
 impl Parts {
-    /// The expression that the draws mean.
+    /// Builds the expression from the draws.
     pub(crate) fn build(&self, operations: Operations, place: bool) -> Result<Graph, ExprError> {
         let mut builder = Builder::new();
         let mut values = Vec::new();
@@ -149,7 +150,7 @@ impl Parts {
         }
         for step in &self.steps {
             let operands = step.operands.map(|pick| pick_from(&values, pick));
-            // What types forbid is left out.
+            // Steps that are invalid for their types are left out.
             if let Ok(value) = apply(&mut builder, step, operands, operations, place) {
                 values.push(value);
             }
@@ -166,13 +167,13 @@ impl Parts {
     }
 }
 
-/// Every other pick is one of the last three values, so that expressions grow deep.
+/// Every second pick is one of the last three values, so that expressions grow deep.
 fn pick_from(values: &[NodeId], pick: u16) -> NodeId {
     let recent = if pick.is_multiple_of(2) { values.len().min(3) } else { values.len() };
     values[values.len() - 1 - usize::from(pick / 2) % recent]
 }
 
-/// Operations of one and two operands that are exact.
+/// Whether an operation of one operand is exact.
 fn is_exact(unary: Unary) -> bool {
     use Unary::{Abs, Ceil, Floor, Neg, Not, Recip, Relu, Round, Sign, Sqrt, Trunc};
     matches!(unary, Neg | Not | Abs | Sign | Floor | Ceil | Round | Trunc | Sqrt | Recip | Relu)
@@ -191,7 +192,7 @@ fn apply(
     let integers = [a, b].into_iter().all(|id| builder.node(id).is_ok_and(|node| node.dtype.is_int()));
     let is_inexact = |op: Binary| op == Binary::Atan2 || (op == Binary::Pow && !integers);
     let binary: Vec<Binary> = Binary::ALL.iter().copied().filter(|op| all || !is_inexact(*op)).collect();
-    // Simple things first: shrinking goes there.
+    // Simple operations come first, as shrinking moves towards them.
     let choice = usize::from(step.operation / 16);
     match step.operation % 16 {
         0..=5 => builder.binary(binary[choice % binary.len()], a, b),
@@ -213,7 +214,7 @@ fn apply(
     }
 }
 
-/// A constant of the type's kind: powers of two, small numbers, thirds, and what isn't finite.
+/// A constant of the type's kind: powers of two, small numbers, thirds, infinity and NaN.
 fn constant(seed: u16, dtype: DType) -> Value {
     let small = i128::from(seed % 64) - 31;
     match dtype.range() {
@@ -235,7 +236,7 @@ pub(crate) fn small_value(dtype: DType, eighths: i32) -> Value {
     dtype.cast(Value::Float(f64::from(eighths) / 8.0))
 }
 
-/// Where functions go wrong; never empty.
+/// Edge cases where functions often fail; never empty.
 pub(crate) fn edge_values(dtype: DType) -> Vec<Value> {
     match dtype.range() {
         Some((low, high)) => [low, low + 1, 0, 1, high - 1, high].map(|i| dtype.cast(Value::Int(i))).to_vec(),
@@ -250,14 +251,14 @@ pub(crate) fn edge_values(dtype: DType) -> Vec<Value> {
     }
 }
 
-/// The draws that say how one dimension of a layout lies.
+/// The random draws for one dimension of a layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dimension {
-    /// Below [`Dimension::FORMS`]: two in ten are broadcast, one runs backwards.
+    /// Below [`Dimension::FORMS`]: two of ten are broadcast, one is reversed.
     pub(crate) form: u8,
-    /// Below [`Dimension::PADDINGS`]: one in six has a gap.
+    /// Below [`Dimension::PADDINGS`]: one of six has a gap.
     pub(crate) padding: u8,
-    /// Those of the upper half come first in memory.
+    /// Dimensions with a value in the upper half come first in memory.
     pub(crate) order: u8,
 }
 
@@ -266,7 +267,7 @@ impl Dimension {
     pub(crate) const PADDINGS: u8 = 6;
 }
 
-/// The layout that the draws mean, one per dimension of `shape`; `None` where there is no such layout.
+/// Builds a layout from the draws, one per dimension of `shape`; `None` if there is no such layout.
 pub(crate) fn build_layout(shape: &[u64], dimensions: &[Dimension], offset: u64, is_plain: bool) -> Option<Layout> {
     if is_plain {
         return Layout::contiguous(shape).and_then(|layout| layout.offset_by(offset)).ok();

@@ -1,9 +1,9 @@
-//! Values on the host: what the bits of an element mean, and how a number is rounded to a type. Naive on purpose: the
-//! oracle and constant folding stand on it.
+//! Values on the host: decoding and encoding the bits of elements, and rounding numbers to a type. The code is deliberately
+//! simple, as the oracle and constant folding depend on it.
 
 use crate::dtype::{Category, DType, Format};
 
-/// A number of any element type. Floats of every format are exact in f64; i128 holds i64 and u64 alike.
+/// A value of any element type. f64 holds floats of every format exactly; i128 holds both i64 and u64.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// Any floating-point type.
@@ -15,7 +15,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// As a float; integers are rounded to f64.
+    /// The value as a float; integers are rounded to f64.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         match self {
@@ -25,7 +25,7 @@ impl Value {
         }
     }
 
-    /// As an integer: floats are truncated and saturate, NaN is 0.
+    /// The value as an integer: floats are truncated and saturate, NaN gives 0.
     #[must_use]
     pub fn as_int(self) -> i128 {
         match self {
@@ -35,7 +35,7 @@ impl Value {
         }
     }
 
-    /// True unless it is zero (NaN is true).
+    /// Whether the value is nonzero (NaN counts as nonzero).
     #[must_use]
     pub fn as_bool(self) -> bool {
         match self {
@@ -45,9 +45,9 @@ impl Value {
         }
     }
 
-    /// Equal, with NaN equal to NaN and zeros told apart by their signs.
+    /// Whether the values are identical: NaN equals NaN, and +0 differs from −0.
     #[must_use]
-    pub fn same(self, other: Self) -> bool {
+    pub fn is_same(self, other: Self) -> bool {
         match (self, other) {
             (Self::Float(a), Self::Float(b)) => (a.is_nan() && b.is_nan()) || a.to_bits() == b.to_bits(),
             _ => self == other,
@@ -56,8 +56,9 @@ impl Value {
 }
 
 impl DType {
-    /// The conversion of a cast: floats are rounded to nearest, ties to even, and overflow to infinity (NaN in f8e4m3, which
-    /// has none); floats to integers are truncated and saturate, with NaN to 0; integers wrap; anything but zero is true.
+    /// Converts a value to this type. Floats are rounded to nearest, ties to even, and overflow to infinity (NaN in f8e4m3, which
+    /// has no infinity). Floats are truncated and saturate when converted to integers, and NaN becomes 0. Integers wrap. Any
+    /// nonzero value becomes true.
     #[must_use]
     pub fn cast(self, value: Value) -> Value {
         match (self.category(), value) {
@@ -67,13 +68,13 @@ impl DType {
                 Value::Int((x as i128).clamp(low, high))
             }
             (Category::Int, value) => Value::Int(self.wrap(value.as_int())),
-            // One rounding from an integer to f32, not two by way of f64.
+            // Round once from the integer to f32, not twice through f64.
             (Category::Float, Value::Int(i)) if self != DType::F64 => Value::Float(self.round(odd_f64(i))),
             (Category::Float, value) => Value::Float(self.round(value.as_f64())),
         }
     }
 
-    /// The nearest number of a floating-point type, ties to even; `x` itself for f64 and for the other types.
+    /// The nearest number of this floating-point type, ties to even; `x` itself for f64 and for other types.
     #[must_use]
     pub fn round(self, x: f64) -> f64 {
         match self.format() {
@@ -82,7 +83,7 @@ impl DType {
         }
     }
 
-    /// The low bits of an integer, as this integer type reads them (two's complement); itself for other types.
+    /// The low bits of an integer as this integer type reads them (two's complement); `i` itself for other types.
     #[must_use]
     pub fn wrap(self, i: i128) -> i128 {
         let unused = 128 - 8 * self.bytes() as u32;
@@ -93,7 +94,7 @@ impl DType {
         }
     }
 
-    /// What the low [`DType::bytes`] of `bits` mean.
+    /// The value of the low [`DType::bytes`] of `bits`.
     #[must_use]
     pub fn decode(self, bits: u64) -> Value {
         match (self.category(), self.format()) {
@@ -104,7 +105,7 @@ impl DType {
         }
     }
 
-    /// The bits of `value` cast to this type; the upper ones are zero. Every NaN becomes the one quiet, positive NaN.
+    /// The bits of `value` cast to this type; the upper bits are zero. Every NaN becomes the same quiet, positive NaN.
     #[must_use]
     pub fn encode(self, value: Value) -> u64 {
         match (self.cast(value), self.format()) {
@@ -115,7 +116,7 @@ impl DType {
         }
     }
 
-    /// The element at `index` of little-endian memory; `None` past its end.
+    /// The element at `index` of little-endian memory; `None` past the end.
     #[must_use]
     pub fn read(self, memory: &[u8], index: u64) -> Option<Value> {
         let size = self.bytes();
@@ -124,7 +125,7 @@ impl DType {
         Some(self.decode(bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))))
     }
 
-    /// The little-endian bytes of `value` cast to this type, appended to `memory`.
+    /// Appends the little-endian bytes of `value`, cast to this type, to `memory`.
     pub fn write(self, value: Value, memory: &mut Vec<u8>) {
         memory.extend_from_slice(&self.encode(value).to_le_bytes()[..self.bytes() as usize]);
     }
@@ -155,7 +156,7 @@ impl Format {
     /// The largest finite number.
     fn largest(self) -> f64 {
         let unit = power_of_two(-(self.fraction as i32));
-        // Without infinities the top exponent is a number's, and only its last place is NaN.
+        // Without infinities the top exponent holds numbers, and only its last fraction is NaN.
         let (exponent, significand) = if self.infinite {
             ((1 << (self.exponent - 1)) - 1, 2.0 - unit)
         } else {
@@ -164,8 +165,7 @@ impl Format {
         significand * power_of_two(exponent)
     }
 
-    /// Nearest number of this format, ties to even: a division by a power of two, which is exact, between two roundings
-    /// that aren't needed.
+    /// The nearest number of this format, ties to even. Scaling by a power of two is exact, so only `round_ties_even` rounds.
     fn round(self, x: f64) -> f64 {
         if x == 0.0 || !x.is_finite() {
             return if x.is_infinite() && !self.infinite { f64::NAN } else { x };
@@ -196,7 +196,7 @@ impl Format {
         if bits >> (self.exponent + self.fraction) & 1 == 1 { -magnitude } else { magnitude }
     }
 
-    /// `x` must be a number of this format.
+    /// The bits of `x`, which must be a number of this format.
     fn encode(self, x: f64) -> u64 {
         let ones = (1 << self.exponent) - 1;
         let sign = u64::from(x.is_sign_negative() && !x.is_nan()) << (self.exponent + self.fraction);
@@ -213,7 +213,7 @@ impl Format {
         let exponent = libm::ilogb(x);
         let place = exponent.max(self.lowest());
         let significand = (x.abs() / power_of_two(place - self.fraction as i32)) as u64;
-        // A normal significand's leading bit carries into the exponent field, so the fields just add up.
+        // The leading bit of a normal significand carries into the exponent field, so adding the fields is enough.
         sign | ((((place - self.lowest()) as u64) << self.fraction) + significand)
     }
 }
@@ -237,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_bits_mean_what_half_says() {
+    fn sixteen_bit_floats_decode_as_in_the_half_crate() {
         for bits in 0..=u16::MAX {
             for (dtype, expected) in
                 [(DType::F16, f16::from_bits(bits).to_f64()), (DType::Bf16, bf16::from_bits(bits).to_f64())]
             {
-                assert!(dtype.decode(bits.into()).same(Value::Float(expected)), "{dtype} {bits:#x}");
+                assert!(dtype.decode(bits.into()).is_same(Value::Float(expected)), "{dtype} {bits:#x}");
             }
         }
     }
@@ -272,9 +272,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_to_f32_is_the_processor_s(bits in any::<u64>(), small in any::<f32>(), tail in -1e-9..1e-9_f64) {
+        fn rounding_to_f32_matches_the_processor(bits in any::<u64>(), small in any::<f32>(), tail in -1e-9..1e-9_f64) {
             for x in [f64::from_bits(bits), f64::from(small) * (1.0 + tail)] {
-                prop_assert!(Value::Float(DType::F32.round(x)).same(Value::Float(f64::from(x as f32))));
+                prop_assert!(Value::Float(DType::F32.round(x)).is_same(Value::Float(f64::from(x as f32))));
             }
         }
 
@@ -292,7 +292,7 @@ mod tests {
                 let mut memory = vec![0xff; 24];
                 memory.truncate(dtype.bytes() as usize);
                 dtype.write(value, &mut memory);
-                prop_assert!(dtype.read(&memory, 1).is_some_and(|read| read.same(value)));
+                prop_assert!(dtype.read(&memory, 1).is_some_and(|read| read.is_same(value)));
                 prop_assert_eq!(dtype.read(&memory, 2), None);
             }
         }

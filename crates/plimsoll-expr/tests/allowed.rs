@@ -1,5 +1,5 @@
-//! What is allowed of results: errors of the types of an expression's parts, no more, and nothing said behind a step that they may
-//! cross. What a kernel gives is simulated: every function of f32 by its value in f64, rounded and moved by some units.
+//! Allowed results: errors in the types of an expression's parts and no more, and no judgement after a discontinuity that errors
+//! may cross. Kernels are simulated: each function of f32 is computed in f64, rounded and shifted by a few units.
 
 use plimsoll_expr::function::{Function, mix};
 use plimsoll_expr::oracle::{Allowed, Bound, Element, Precision, allowed, apply};
@@ -9,12 +9,12 @@ fn graph(text: &str) -> Graph {
     parse(text, &Names::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Functions of f32 and f64 that are off by up to so many units of the last place.
+/// Bounds for functions of f32 and f64 with errors of up to `ulp` units in the last place.
 fn bounds(graph: &Graph, ulp: f64) -> Vec<Bound> {
     graph.nodes().iter().map(|node| Bound { ulp, dtype: node.dtype.carrier() }).collect()
 }
 
-/// One element as something gives it whose functions of f32 are `steps` numbers off.
+/// One element as computed by an implementation whose functions are off by `steps` units in the last place.
 fn simulated(graph: &Graph, inputs: &[Value], steps: &mut dyn FnMut() -> i32) -> Vec<Value> {
     use plimsoll_expr::graph::Kind;
     let mut values: Vec<Value> = Vec::new();
@@ -29,7 +29,7 @@ fn simulated(graph: &Graph, inputs: &[Value], steps: &mut dyn FnMut() -> i32) ->
         let moved = match value {
             Value::Float(x) if Function::from_node(node).is_some() && x != 0.0 && x.is_finite() => {
                 let off = steps();
-                let place = LastPlace::of(node.dtype.carrier());
+                let place = LastPlace::new(node.dtype.carrier());
                 Value::Float(x + f64::from(off) * place.unit(x))
             }
             value => value,
@@ -39,8 +39,8 @@ fn simulated(graph: &Graph, inputs: &[Value], steps: &mut dyn FnMut() -> i32) ->
     graph.outputs().iter().map(|output| output.dtype.cast(values[output.node.index()])).collect()
 }
 
-/// Of so many elements: right ones, wrong ones, and those that aren't judged.
-fn judged(text: &str, ulp: f64, steps: &mut dyn FnMut() -> i32) -> [u32; 3] {
+/// The number of right, wrong and unjudged elements out of 400.
+fn judge_elements(text: &str, ulp: f64, steps: &mut dyn FnMut() -> i32) -> [u32; 3] {
     let graph = graph(text);
     let problem = Problem::flat(&graph, 400, &[]).unwrap();
     let bounds = bounds(&graph, ulp);
@@ -74,7 +74,7 @@ const MIXED: [&str; 8] = [
 ];
 
 #[test]
-fn whatever_errors_are_allowed_are_admitted() {
+fn allowed_errors_are_accepted() {
     for text in MIXED {
         for extreme in [-2, 2, 0] {
             let mut number = 0;
@@ -82,7 +82,7 @@ fn whatever_errors_are_allowed_are_admitted() {
                 number += 1;
                 if extreme == 0 { (mix(number) % 5) as i32 - 2 } else { extreme }
             };
-            let [right, wrong, _] = judged(text, 2.5, &mut steps);
+            let [right, wrong, _] = judge_elements(text, 2.5, &mut steps);
             assert_eq!(wrong, 0, "{text}");
             assert!(right > 200, "{text}: {right}");
         }
@@ -90,21 +90,21 @@ fn whatever_errors_are_allowed_are_admitted() {
 }
 
 #[test]
-fn functions_off_by_more_are_found() {
-    // One function each, behind whatever keeps its error: nearly every element of a kernel that is 4 units off is wrong.
+fn larger_errors_are_found() {
+    // One function each, followed by operations that keep its error: nearly every element is wrong if the function is 6 units off.
     for text in ["in x: f32, z: f32\ny = exp2(-abs(z)) + x*0", "in z: f32\ny: f64 = exp(z)", "in x: f32\ny = -sin(x)*2"]
     {
-        let [_, wrong, unjudged] = judged(text, 2.5, &mut || 6);
+        let [_, wrong, unjudged] = judge_elements(text, 2.5, &mut || 6);
         assert!(wrong > 360 && unjudged == 0, "{text}: {wrong}");
-        assert_eq!(judged(text, 2.5, &mut || 2)[1], 0, "{text}");
+        assert_eq!(judge_elements(text, 2.5, &mut || 2)[1], 0, "{text}");
     }
-    // Also in a sum of f64.
-    let [_, wrong, _] = judged(MIXED[0], 2.5, &mut || 4);
+    // Also for a function of f32 within a sum in f64.
+    let [_, wrong, _] = judge_elements(MIXED[0], 2.5, &mut || 4);
     assert!(wrong > 360, "{wrong}");
 }
 
-/// What one element may be.
-fn of(text: &str, inputs: &[f64]) -> Allowed {
+/// The allowed values of one element.
+fn allowed_values(text: &str, inputs: &[f64]) -> Allowed {
     let graph = graph(text);
     let inputs: Vec<Value> = inputs.iter().map(|x| Value::Float(*x)).collect();
     let element = Element { inputs: &inputs, scalars: &[], coordinates: &[0], place: 0 };
@@ -112,7 +112,7 @@ fn of(text: &str, inputs: &[f64]) -> Allowed {
 }
 
 #[test]
-fn arithmetic_alone_is_held_to_its_bits() {
+fn arithmetic_alone_must_match_bit_for_bit() {
     let graph = graph("in x: f32, z: f64\ny = x*0.1 + z\nw = sqrt(x) // z");
     let problem = Problem::flat(&graph, 4, &[]).unwrap();
     let inputs = [Value::Float(3.0), Value::Float(0.25)];
@@ -124,11 +124,11 @@ fn arithmetic_alone_is_held_to_its_bits() {
 }
 
 #[test]
-fn nothing_is_said_of_what_is_behind_a_step_that_errors_may_cross() {
-    // erf(6) is 1 but for errors, which may be on either side.
+fn results_after_a_discontinuity_that_errors_may_cross_are_not_judged() {
+    // erf(6) is nearly 1, and errors may put it on either side.
     let step = "in x: f64, y: f64\nz = floor(erf(x + 2.997))*y";
-    assert_eq!(of(step, &[3.0, 2.0]), Allowed::Anything);
-    assert_eq!(of(step, &[-2.0, 2.0]), Allowed::Exactly(Value::Float(0.0)));
+    assert_eq!(allowed_values(step, &[3.0, 2.0]), Allowed::Anything);
+    assert_eq!(allowed_values(step, &[-2.0, 2.0]), Allowed::Exactly(Value::Float(0.0)));
     for text in [
         "y = floor(exp(x))",
         "y = ceil(exp(x))",
@@ -150,10 +150,10 @@ fn nothing_is_said_of_what_is_behind_a_step_that_errors_may_cross() {
         "y = x % (exp(x) - 1)",
         "y = acosh(exp(x))",
     ] {
-        assert_eq!(of(&format!("in x: f32\n{text}"), &[0.0]), Allowed::Anything, "{text}");
-        let away = of(&format!("in x: f32\n{text}"), &[0.75]);
+        assert_eq!(allowed_values(&format!("in x: f32\n{text}"), &[0.0]), Allowed::Anything, "{text}");
+        let away = allowed_values(&format!("in x: f32\n{text}"), &[0.75]);
         assert!(away != Allowed::Anything, "{text}");
-        // Of a number with a fraction, a wrong step is found.
+        // Away from the discontinuity a wrong step is found.
         if ["floor", "ceil", "trunc", "round", "sign", "//"].iter().any(|step| text.contains(step)) {
             let Allowed::Exactly(Value::Float(right)) = away else { panic!("{text}: {away}") };
             assert_eq!(away.admits(Value::Float(right + 1.0)), Some(false));
@@ -162,29 +162,31 @@ fn nothing_is_said_of_what_is_behind_a_step_that_errors_may_cross() {
 }
 
 #[test]
-fn large_numbers_have_no_steps_and_both_ways_may_be_one() {
-    assert!(matches!(of("in x: f32\ny = floor(exp(x))", &[40.0]), Allowed::Between(low, high) if low < high));
-    assert_eq!(of("in x: f32\ny = select(exp(x) > 1, x, x)", &[0.0]), Allowed::Exactly(Value::Float(0.0)));
-    assert_eq!(of("in x: f32\ny = exp(x)", &[f64::NAN]).admits(Value::Float(f64::NAN)), Some(true));
-    assert_eq!(of("in x: f32\ny = exp(x)", &[200.0]).admits(Value::Float(f64::INFINITY)), Some(true));
-    assert_eq!(of("in x: f32\ny = exp(x)", &[1.0]).admits(Value::Float(f64::NAN)), Some(false));
+fn large_numbers_have_no_steps_and_equal_branches_are_exact() {
+    assert!(
+        matches!(allowed_values("in x: f32\ny = floor(exp(x))", &[40.0]), Allowed::Between(low, high) if low < high)
+    );
+    assert_eq!(allowed_values("in x: f32\ny = select(exp(x) > 1, x, x)", &[0.0]), Allowed::Exactly(Value::Float(0.0)));
+    assert_eq!(allowed_values("in x: f32\ny = exp(x)", &[f64::NAN]).admits(Value::Float(f64::NAN)), Some(true));
+    assert_eq!(allowed_values("in x: f32\ny = exp(x)", &[200.0]).admits(Value::Float(f64::INFINITY)), Some(true));
+    assert_eq!(allowed_values("in x: f32\ny = exp(x)", &[1.0]).admits(Value::Float(f64::NAN)), Some(false));
 }
 
 #[test]
-fn a_part_of_a_unit_of_a_narrow_type_is_an_error_of_the_wide_one_that_carries_it() {
-    // Where a result in bf16 may be rounded to either neighbour, if the function is off by 0.15 of bf16's units before that.
+fn fractional_bounds_in_a_narrow_type_apply_to_its_carrier() {
+    // A function that is off by 0.15 units of bf16 before the rounding may round to either neighbour.
     let graph = graph("in x: bf16\ny = sin(x)");
     let bounds: Vec<Bound> = graph.nodes().iter().map(|_| Bound { ulp: 0.15, dtype: DType::Bf16 }).collect();
     let mut either = 0;
     for x in (1..2000).map(|k| DType::Bf16.round(f64::from(k) / 700.0)) {
         let element = Element { inputs: &[Value::Float(x)], scalars: &[], coordinates: &[], place: 0 };
-        let unit = LastPlace::of(DType::Bf16).unit(x.sin());
+        let unit = LastPlace::new(DType::Bf16).unit(x.sin());
         let found = |off: f64| DType::Bf16.cast(Value::Float(x.sin() + off * unit));
         let expected = allowed(&graph, element, &bounds).unwrap()[0];
         for off in [-0.14, 0.0, 0.14] {
             assert_eq!(expected.admits(found(off)), Some(true), "sin({x}) {off}");
         }
-        either += u32::from(!found(0.14).same(found(-0.14)));
+        either += u32::from(!found(0.14).is_same(found(-0.14)));
         assert_eq!(expected.admits(found(-1.2)), Some(false), "sin({x})");
     }
     assert!(either > 100, "{either}");

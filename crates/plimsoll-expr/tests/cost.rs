@@ -1,4 +1,4 @@
-//! What expressions cost.
+//! The cost of expressions.
 
 use plimsoll_core::Traffic;
 use plimsoll_expr::cost::{Class, traffic};
@@ -9,12 +9,12 @@ use plimsoll_expr::{Cost, DType, Graph, Layout, Names, parse};
 use proptest::prelude::*;
 
 fn graph(text: &str, dtype: DType) -> Graph {
-    parse(text, &Names::all(dtype)).unwrap()
+    parse(text, &Names::with_default(dtype)).unwrap()
 }
 
 #[test]
-fn bytes_are_each_input_and_each_output_once() {
-    let cost = |text, dtype| Cost::of(&graph(text, dtype)).traffic;
+fn traffic_counts_each_input_and_each_output_once() {
+    let cost = |text, dtype| Cost::from_graph(&graph(text, dtype)).traffic;
     assert_eq!(cost("d = x", DType::Bf16), Traffic::new(2, 2));
     assert_eq!(cost("d = x*x + exp(x)", DType::F32), Traffic::new(4, 4));
     assert_eq!(cost("d = a*b + c", DType::F64), Traffic::new(24, 8));
@@ -22,12 +22,12 @@ fn bytes_are_each_input_and_each_output_once() {
     assert_eq!(cost("in unused: f64\nd = 1.5", DType::F32), Traffic::new(0, 4));
     let adam =
         "in g: bf16, m: f32, v: f32, p: f32\nm = 0.9*m + 0.1*g\nv = 0.99*v + 0.01*g*g\np = p - 1e-3*m/(sqrt(v) + 1e-8)";
-    assert_eq!(Cost::of(&parse(adam, &Names::default()).unwrap()).traffic, Traffic::new(14, 12));
+    assert_eq!(Cost::from_graph(&parse(adam, &Names::default()).unwrap()).traffic, Traffic::new(14, 12));
 }
 
 #[test]
 fn operations_are_counted_by_class_and_carrier() {
-    let cost = Cost::of(&graph("d = fma(a, b, c) + erf(a)/b", DType::Bf16));
+    let cost = Cost::from_graph(&graph("d = fma(a, b, c) + erf(a)/b", DType::Bf16));
     let expected = [
         ((Class::Add, DType::F32), 1),
         ((Class::Fma, DType::F32), 1),
@@ -42,21 +42,21 @@ fn operations_are_counted_by_class_and_carrier() {
 }
 
 #[test]
-fn work_on_scalars_alone_is_not_an_element_s() {
+fn operations_on_only_scalars_are_not_counted() {
     let text = "in x: f32\nscalar a: f32, b: f32\nd = x*exp(a*b)";
-    let cost = Cost::of(&parse(text, &Names::default()).unwrap());
+    let cost = Cost::from_graph(&parse(text, &Names::default()).unwrap());
     assert_eq!(cost.operations, [((Class::Mul, DType::F32), 1)].into());
 }
 
 #[test]
-fn integers_and_comparisons_are_no_flops() {
-    let cost = Cost::of(&graph("d = a*b + 1\ne = a < b\nf = select(a < b, a, b)", DType::I32));
+fn integers_and_comparisons_are_not_flops() {
+    let cost = Cost::from_graph(&graph("d = a*b + 1\ne = a < b\nf = select(a < b, a, b)", DType::I32));
     assert_eq!(cost.flops(), 0);
     assert_eq!(cost.operations[&(Class::Compare, DType::I32)], 1, "one comparison, used twice");
 }
 
 #[test]
-fn what_is_broadcast_is_read_once() {
+fn broadcast_elements_are_read_once() {
     let g = graph("d = x*b", DType::F32);
     let layouts = [Layout::contiguous(&[1000, 64]).unwrap(), Layout::contiguous(&[64]).unwrap()];
     assert_eq!(traffic(&g, &layouts), Ok(Traffic::new(4 * (64_000 + 64), 256_000)));
@@ -66,15 +66,15 @@ fn what_is_broadcast_is_read_once() {
 
 proptest! {
     #[test]
-    fn traffic_of_contiguous_tensors_is_that_of_an_element_times_n(graph in graphs(&Expressions::default()), n in 1_u64..1000) {
+    fn traffic_of_contiguous_tensors_is_n_times_that_of_one_element(graph in graphs(&Expressions::default()), n in 1_u64..1000) {
         let layout = Layout::contiguous(&[n]).unwrap();
         let layouts = vec![layout; graph.inputs().len()];
-        prop_assert_eq!(Some(traffic(&graph, &layouts).unwrap()), Cost::of(&graph).traffic.checked_mul(n));
+        prop_assert_eq!(Some(traffic(&graph, &layouts).unwrap()), Cost::from_graph(&graph).traffic.checked_mul(n));
     }
 
     #[test]
-    fn no_more_operations_are_counted_than_there_are(graph in graphs(&Expressions::default())) {
-        let counted: u64 = Cost::of(&graph).operations.values().sum();
+    fn no_more_operations_are_counted_than_the_graph_has(graph in graphs(&Expressions::default())) {
+        let counted: u64 = Cost::from_graph(&graph).operations.values().sum();
         let most = graph.nodes().len() + graph.outputs().len();
         prop_assert!(counted <= most as u64);
     }

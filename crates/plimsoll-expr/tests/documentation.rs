@@ -1,4 +1,4 @@
-//! `docs/expressions.md` says what the code does.
+//! `docs/expressions.md` agrees with the code.
 
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 use plimsoll_expr::{DType, Names, parse};
@@ -32,7 +32,7 @@ fn the_page_names_every_operation() {
 }
 
 #[test]
-fn the_page_s_statements_are_taken() {
+fn the_statements_on_the_page_parse() {
     let page = page();
     let rows = page.lines().skip_while(|line| *line != "| statement | meaning |").skip(2);
     let statements: Vec<&str> = rows.map_while(|row| row.strip_prefix("| `")?.split('`').next()).collect();
@@ -44,6 +44,6 @@ fn the_page_s_statements_are_taken() {
             format!("{statement}; d = a")
         };
         let stored = if statement.starts_with("let") { format!("{text}; d = t") } else { text };
-        assert!(parse(&stored, &Names::all(DType::F32)).is_ok(), "{stored}");
+        assert!(parse(&stored, &Names::with_default(DType::F32)).is_ok(), "{stored}");
     }
 }

@@ -1,4 +1,4 @@
-//! Layouts, and what collapsing them keeps.
+//! Layouts, and the properties that collapsing preserves.
 
 use plimsoll_expr::layout::{IndexWidth, LayoutError, Pattern, broadcast};
 use plimsoll_expr::strategy::{layouts, shapes};
@@ -29,11 +29,11 @@ fn broadcasts_collapse_to_two_dimensions() {
 }
 
 #[test]
-fn a_transposed_input_stays_two_dimensional_and_all_transposed_collapse_in_memory_order() {
-    let (straight, across) = (contiguous(&[64, 32]), contiguous(&[32, 64]).transposed());
-    let mixed = Space::new(&[straight, across.clone()]).unwrap().collapsed();
+fn one_transposed_input_stays_two_dimensional_but_all_transposed_inputs_collapse() {
+    let (straight, transposed) = (contiguous(&[64, 32]), contiguous(&[32, 64]).transposed());
+    let mixed = Space::new(&[straight, transposed.clone()]).unwrap().collapsed();
     assert_eq!((mixed.extents(), mixed.pattern(1)), (&[64, 32][..], Pattern::Strided));
-    let both = Space::new(&[across.clone(), across]).unwrap();
+    let both = Space::new(&[transposed.clone(), transposed]).unwrap();
     assert_eq!(both.collapsed().extents(), [64, 32]);
     assert_eq!(both.ordered_by(0).collapsed().extents(), [2048]);
 }
@@ -43,7 +43,7 @@ fn vectors_need_alignment_of_base_offset_and_rows() {
     let flat = |n: u64, offset: u64| Space::new(&[contiguous(&[n]).offset_by(offset).unwrap()]).unwrap();
     assert_eq!(flat(1000, 0).vector(0, 4, 256, 16), 4);
     assert_eq!(flat(1000, 0).vector(0, 2, 256, 32), 16);
-    assert_eq!(flat(997, 0).vector(0, 4, 256, 16), 4, "the rest at the end is not the vector's matter");
+    assert_eq!(flat(997, 0).vector(0, 4, 256, 16), 4, "the remainder at the end doesn't limit the vector");
     assert_eq!(flat(1000, 2).vector(0, 4, 256, 16), 2);
     assert_eq!(flat(1000, 1).vector(0, 4, 256, 16), 1);
     assert_eq!(flat(1000, 0).vector(0, 4, 4, 16), 1);
@@ -53,7 +53,7 @@ fn vectors_need_alignment_of_base_offset_and_rows() {
 }
 
 #[test]
-fn indices_are_as_wide_as_the_offsets_need() {
+fn index_width_follows_the_largest_offset() {
     let width = |layout: Layout| Space::new(&[layout]).unwrap().index_width();
     let most = i32::MAX as u64;
     assert_eq!(width(contiguous(&[most])), IndexWidth::Bits32);
@@ -64,7 +64,7 @@ fn indices_are_as_wide_as_the_offsets_need() {
 }
 
 #[test]
-fn impossible_layouts_are_errors() {
+fn invalid_layouts_are_errors() {
     assert!(matches!(Layout::contiguous(&[2; 9]), Err(LayoutError::Rank(9))));
     assert!(matches!(Layout::contiguous(&[u64::MAX, 2]), Err(LayoutError::TooLarge(_))));
     assert!(matches!(Layout::contiguous(&[1 << 63]), Err(LayoutError::TooLarge(_))));
@@ -84,7 +84,7 @@ fn impossible_layouts_are_errors() {
 }
 
 #[test]
-fn outputs_that_may_overlap_themselves_are_known() {
+fn layouts_that_may_overlap_themselves_are_detected() {
     assert!(!contiguous(&[3, 4]).may_overlap_itself());
     assert!(!contiguous(&[3, 4]).transposed().may_overlap_itself());
     assert!(!Layout::strided(&[3, 4], &[-8, 2], 16).unwrap().may_overlap_itself());
@@ -92,7 +92,7 @@ fn outputs_that_may_overlap_themselves_are_known() {
     assert!(Layout::strided(&[3, 4], &[3, 1], 0).unwrap().may_overlap_itself());
 }
 
-fn several() -> impl Strategy<Value = (Vec<u64>, Vec<Layout>)> {
+fn several_layouts() -> impl Strategy<Value = (Vec<u64>, Vec<Layout>)> {
     shapes().prop_flat_map(|shape| {
         let layouts = prop::collection::vec(layouts(&shape), 1..=3);
         (Just(shape), layouts)
@@ -101,8 +101,8 @@ fn several() -> impl Strategy<Value = (Vec<u64>, Vec<Layout>)> {
 
 proptest! {
     #[test]
-    fn collapsing_keeps_every_offset_in_order((shape, layouts) in several()) {
-        let space = Space::of(&shape, &layouts).unwrap();
+    fn collapsing_keeps_every_offset_in_order((shape, layouts) in several_layouts()) {
+        let space = Space::with_shape(&shape, &layouts).unwrap();
         let collapsed = space.collapsed();
         prop_assert_eq!(space.elements(), collapsed.elements());
         prop_assert!(collapsed.extents().len() <= space.extents().len().max(1));
@@ -114,20 +114,20 @@ proptest! {
     }
 
     #[test]
-    fn reordering_keeps_which_elements_meet((shape, layouts) in several()) {
-        let space = Space::of(&shape, &layouts).unwrap();
-        let meetings = |space: &Space| {
+    fn reordering_keeps_which_elements_are_combined((shape, layouts) in several_layouts()) {
+        let space = Space::with_shape(&shape, &layouts).unwrap();
+        let combinations = |space: &Space| {
             let offsets: Vec<Vec<u64>> = (0..layouts.len()).map(|which| space.offsets(which)).collect();
             let count = offsets[0].len();
-            let mut met: Vec<Vec<u64>> = (0..count).map(|i| offsets.iter().map(|o| o[i]).collect()).collect();
-            met.sort();
-            met
+            let mut combined: Vec<Vec<u64>> = (0..count).map(|i| offsets.iter().map(|o| o[i]).collect()).collect();
+            combined.sort();
+            combined
         };
-        prop_assert_eq!(meetings(&space), meetings(&space.ordered_by(0).collapsed()));
+        prop_assert_eq!(combinations(&space), combinations(&space.ordered_by(0).collapsed()));
     }
 
     #[test]
-    fn facts_agree_with_the_offsets_visited((shape, layouts) in several()) {
+    fn layout_properties_agree_with_the_enumerated_offsets((shape, layouts) in several_layouts()) {
         for layout in &layouts {
             let own = Space::new(std::slice::from_ref(layout)).unwrap();
             let mut offsets = own.offsets(0);
@@ -141,12 +141,12 @@ proptest! {
             prop_assert!(layout.may_overlap_itself() || offsets.len() == visited);
             prop_assert_eq!(layout.distinct(), offsets.len() as u64);
         }
-        prop_assert!(Space::of(&shape, &layouts).is_ok());
+        prop_assert!(Space::with_shape(&shape, &layouts).is_ok());
     }
 
     #[test]
-    fn vectors_start_where_their_alignment_says((shape, layouts) in several(), bytes in prop::sample::select(vec![1_u64, 2, 4, 8])) {
-        let space = Space::of(&shape, &layouts).unwrap().collapsed();
+    fn vectors_are_aligned_and_contiguous((shape, layouts) in several_layouts(), bytes in prop::sample::select(vec![1_u64, 2, 4, 8])) {
+        let space = Space::with_shape(&shape, &layouts).unwrap().collapsed();
         for which in 0..layouts.len() {
             let width = space.vector(which, bytes, 64, 16);
             prop_assert!(width * bytes <= 16);
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn no_shape_or_stride_makes_it_panic(
+    fn no_shape_or_stride_causes_a_panic(
         shape in prop::collection::vec(prop_oneof![any::<u64>(), 0..4_u64, Just(1 << 31)], 0..9), strides in prop::collection::vec(any::<i64>(), 0..9), offset: u64,
     ) {
         let _ = broadcast(&[&shape, &[2, 1]]);

@@ -1,4 +1,4 @@
-//! The oracle says what closures written by hand say, and never panics.
+//! The oracle agrees with closures written by hand, and never panics.
 
 use half::{bf16, f16};
 use plimsoll_expr::graph::Kind;
@@ -8,8 +8,8 @@ use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, 
 use plimsoll_expr::{DType, Graph, Layout, Names, NodeId, Value, parse};
 use proptest::prelude::*;
 
-/// The outputs of `text` for one element of each input, in the order in which they are mentioned.
-fn of(text: &str, inputs: &[Value], precision: Precision) -> Vec<Value> {
+/// The outputs of `text` for one element of each input, in the order in which the text mentions them.
+fn outputs(text: &str, inputs: &[Value], precision: Precision) -> Vec<Value> {
     let graph = parse(text, &Names::default()).unwrap_or_else(|error| panic!("{error}"));
     let element = Element { inputs, scalars: &[], coordinates: &[], place: 0 };
     evaluate(&graph, element, precision).unwrap()
@@ -17,21 +17,21 @@ fn of(text: &str, inputs: &[Value], precision: Precision) -> Vec<Value> {
 
 fn float(text: &str, inputs: &[f64]) -> f64 {
     let inputs: Vec<Value> = inputs.iter().map(|&x| Value::Float(x)).collect();
-    of(text, &inputs, Precision::Carried)[0].as_f64()
+    outputs(text, &inputs, Precision::Carried)[0].as_f64()
 }
 
 fn int(text: &str, inputs: &[i128]) -> i128 {
     let inputs: Vec<Value> = inputs.iter().map(|&i| Value::Int(i)).collect();
-    of(text, &inputs, Precision::Carried)[0].as_int()
+    outputs(text, &inputs, Precision::Carried)[0].as_int()
 }
 
 fn same(a: f64, b: f64) -> bool {
-    Value::Float(a).same(Value::Float(b))
+    Value::Float(a).is_same(Value::Float(b))
 }
 
 proptest! {
     #[test]
-    fn f32_arithmetic_is_the_processor_s(a in any::<f32>(), b in any::<f32>(), c in any::<f32>()) {
+    fn f32_arithmetic_matches_the_processor(a in any::<f32>(), b in any::<f32>(), c in any::<f32>()) {
         let wide = [a, b, c].map(f64::from);
         for (text, expected) in [
             ("d = a*b + c", a * b + c),
@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn sixteen_bits_are_rounded_once(a in any::<u16>(), b in any::<u16>(), c in any::<u16>()) {
+    fn sixteen_bit_results_are_rounded_once(a in any::<u16>(), b in any::<u16>(), c in any::<u16>()) {
         let [x, y, z] = [a, b, c].map(|bits| bf16::from_bits(bits).to_f32());
         let got = float("in x: bf16, y: bf16, z: bf16\nd = x*y + z", &[x, y, z].map(f64::from));
         prop_assert!(same(got, bf16::from_f32(x * y + z).to_f64()));
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn any_expression_has_a_value_of_its_type_everywhere(
+    fn every_expression_gives_a_value_of_its_type_for_any_input(
         graph in graphs(&Expressions::default()),
         bits in prop::collection::vec(any::<u64>(), 6),
     ) {
@@ -95,20 +95,20 @@ proptest! {
             let element = Element { inputs: &inputs, scalars: &scalars, coordinates: &[3], place: 3 };
             let outputs = evaluate(&graph, element, precision).unwrap();
             for (value, output) in outputs.into_iter().zip(graph.outputs()) {
-                prop_assert!(output.dtype.cast(value).same(value), "{:?} is no {}", value, output.dtype);
+                prop_assert!(output.dtype.cast(value).is_same(value), "{:?} is not a valid {}", value, output.dtype);
             }
         }
     }
 
     #[test]
-    fn generated_values_are_of_their_type(
+    fn generated_values_belong_to_their_type(
         (dtype, value) in prop::sample::select(&DType::ALL[..]).prop_flat_map(|d| (Just(d), values(d)))
     ) {
-        prop_assert!(dtype.cast(value).same(value), "{:?} is no {}", value, dtype);
+        prop_assert!(dtype.cast(value).is_same(value), "{:?} is not a valid {}", value, dtype);
     }
 
     #[test]
-    fn layouts_say_which_elements_are_read(
+    fn layouts_decide_which_elements_are_read(
         (shape, layout) in shapes().prop_flat_map(|shape| (Just(shape.clone()), layouts(&shape)))
     ) {
         let graph = parse("in x: i32\nd = x", &Names::default()).unwrap();
@@ -196,15 +196,15 @@ fn power_of_three(n: u64) -> i64 {
 }
 
 #[test]
-fn wide_keeps_what_carried_rounds() {
+fn wide_precision_keeps_digits_that_carried_rounds_off() {
     let text = "in x: f32\nd: f64 = f64((x + 1.0) - 1.0)";
     let tiny = [Value::Float(f64::from(1e-9_f32))];
-    assert_eq!(of(text, &tiny, Precision::Carried), [Value::Float(0.0)]);
-    assert!(of(text, &tiny, Precision::Wide)[0].as_f64() > 0.0);
+    assert_eq!(outputs(text, &tiny, Precision::Carried), [Value::Float(0.0)]);
+    assert!(outputs(text, &tiny, Precision::Wide)[0].as_f64() > 0.0);
 }
 
 #[test]
-fn places_and_scalars_reach_every_element() {
+fn indices_and_scalars_reach_every_element() {
     let text = "in x: f32\nscalar a: f64\nd = a*x + index(1)\ni = index()";
     let graph: Graph = parse(text, &Names::default()).unwrap();
     let memory: Vec<u8> = [1.0_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -216,7 +216,7 @@ fn places_and_scalars_reach_every_element() {
 }
 
 #[test]
-fn operands_that_do_not_fit_are_errors() {
+fn operands_that_do_not_match_are_errors() {
     let graph = parse("in x: f32\nd = x + index(1)", &Names::default()).unwrap();
     let layout = Layout::contiguous(&[4]).unwrap();
     let short = Tensor { memory: &[0; 15], layout: &layout };
@@ -232,38 +232,38 @@ fn operands_that_do_not_fit_are_errors() {
     assert!(matches!(run(&graph, &[1, 5], &[short], &[], Precision::Wide), Err(OracleError::Layout(_))));
 }
 
-/// A second interpreter, in the processor's own f32; truth is 0 or 1. `None` where an expression has other types.
+/// A second interpreter that uses the processor's f32, with `bool` as 0 or 1. `None` if the expression has other types.
 fn native(graph: &Graph, inputs: &[f32], scalars: &[f32]) -> Option<Vec<f32>> {
     let mut values: Vec<f32> = Vec::new();
     for node in graph.nodes() {
         if !matches!(node.dtype, DType::F32 | DType::Bool) {
             return None;
         }
-        let of = |id: NodeId| values[id.index()];
-        let truth = |b: bool| f32::from(u8::from(b));
+        let operand = |id: NodeId| values[id.index()];
+        let from_bool = |b: bool| f32::from(u8::from(b));
         values.push(match node.kind {
             Kind::Input(slot) => inputs[slot as usize],
             Kind::Scalar(slot) => scalars[slot as usize],
             Kind::Constant(_) => node.constant()?.as_f64() as f32,
-            Kind::Cast(a) if node.dtype == DType::Bool => truth(of(a) != 0.0),
-            Kind::Cast(a) => of(a),
+            Kind::Cast(a) if node.dtype == DType::Bool => from_bool(operand(a) != 0.0),
+            Kind::Cast(a) => operand(a),
             Kind::Select([condition, a, b]) => {
-                if of(condition) != 0.0 {
-                    of(a)
+                if operand(condition) != 0.0 {
+                    operand(a)
                 } else {
-                    of(b)
+                    operand(b)
                 }
             }
-            Kind::Fma([a, b, c]) => of(a).mul_add(of(b), of(c)),
-            Kind::Compare(op, [a, b]) => truth(match op {
-                Comparison::Less => of(a) < of(b),
-                Comparison::LessEqual => of(a) <= of(b),
-                Comparison::Greater => of(a) > of(b),
-                Comparison::GreaterEqual => of(a) >= of(b),
-                Comparison::Equal => of(a) == of(b),
-                Comparison::NotEqual => of(a) != of(b),
+            Kind::Fma([a, b, c]) => operand(a).mul_add(operand(b), operand(c)),
+            Kind::Compare(op, [a, b]) => from_bool(match op {
+                Comparison::Less => operand(a) < operand(b),
+                Comparison::LessEqual => operand(a) <= operand(b),
+                Comparison::Greater => operand(a) > operand(b),
+                Comparison::GreaterEqual => operand(a) >= operand(b),
+                Comparison::Equal => operand(a) == operand(b),
+                Comparison::NotEqual => operand(a) != operand(b),
             }),
-            Kind::Unary(op, a) => match (op, of(a)) {
+            Kind::Unary(op, a) => match (op, operand(a)) {
                 (Unary::Neg, x) => -x,
                 (Unary::Not, x) => 1.0 - x,
                 (Unary::Abs, x) => x.abs(),
@@ -289,15 +289,15 @@ fn native(graph: &Graph, inputs: &[f32], scalars: &[f32]) -> Option<Vec<f32>> {
                 }
                 _ => return None,
             },
-            Kind::Binary(op, [a, b]) => match (op, of(a), of(b)) {
+            Kind::Binary(op, [a, b]) => match (op, operand(a), operand(b)) {
                 (Binary::Add, x, y) => x + y,
                 (Binary::Sub, x, y) => x - y,
                 (Binary::Mul, x, y) => x * y,
                 (Binary::Div, x, y) => x / y,
                 (Binary::And, x, y) => x * y,
                 (Binary::Or, x, y) => x.max(y),
-                (Binary::Xor, x, y) => truth(x != y),
-                // Zeros of different sign are a matter of their own.
+                (Binary::Xor, x, y) => from_bool(x != y),
+                // The sign of a zero result is not compared.
                 (Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, 0.0, 0.0) => return None,
                 (Binary::Min | Binary::Max, x, y) if x.is_nan() || y.is_nan() => f32::NAN,
                 (Binary::Min | Binary::Fmin, x, y) => x.min(y),
@@ -312,8 +312,8 @@ fn native(graph: &Graph, inputs: &[f32], scalars: &[f32]) -> Option<Vec<f32>> {
 
 proptest! {
     #[test]
-    fn exact_expressions_in_f32_are_the_processor_s_bit_for_bit(
-        graph in graphs(&Expressions { dtypes: vec![DType::F32], operations: Operations::Exact, most: 16, place: false }),
+    fn exact_expressions_in_f32_match_the_processor_bit_for_bit(
+        graph in graphs(&Expressions { dtypes: vec![DType::F32], operations: Operations::Exact, max_operations: 16, place: false }),
         operands in prop::collection::vec(values(DType::F32), 6),
     ) {
         let parts = |count: usize, skip: usize| operands[skip..skip + count].to_vec();

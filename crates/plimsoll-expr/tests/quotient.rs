@@ -1,5 +1,5 @@
-//! Floored division of floats, held to exact rational arithmetic: what Python's `fractions` says of quotients that round up to whole
-//! numbers, that are between numbers beyond the whole ones, of subnormal numbers, and of what is special.
+//! Floored division of floats, checked against exact rational arithmetic from Python's `fractions`: quotients that round up to an
+//! integer, quotients too large for every integer to be representable, subnormal numbers, infinities, NaN and zeros.
 
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::strategy::divisions;
@@ -135,7 +135,7 @@ const F64: [Row; 59] = [
     [0x4397_4938_0e70_525a, 0xc03c_2341_15db_66e3, 0xc34a_7b7a_71d7_6a3a, 0xc028_ac1b_741a_67f2],
 ];
 
-/// a // b and a % b of one type.
+/// a // b and a % b in one type.
 fn divide(dtype: DType, [a, b]: [Value; 2]) -> [Value; 2] {
     let text = format!("in a: {dtype}, b: {dtype}\nq = a // b\nr = a % b");
     let graph = parse(&text, &Names::default()).unwrap();
@@ -145,13 +145,13 @@ fn divide(dtype: DType, [a, b]: [Value; 2]) -> [Value; 2] {
 }
 
 #[test]
-fn floored_quotients_are_those_of_exact_fractions() {
+fn floored_quotients_match_exact_fractions() {
     for (dtype, rows) in [(DType::F32, &F32[..]), (DType::F64, &F64[..])] {
         for row in rows {
             let [a, b, quotient, rem] = row.map(|bits| dtype.decode(bits));
             let found = divide(dtype, [a, b]);
-            assert!(found[0].same(quotient), "{a:?} // {b:?} is {:?}, not {quotient:?}", found[0]);
-            assert!(found[1].same(rem), "{a:?} % {b:?} is {:?}, not {rem:?}", found[1]);
+            assert!(found[0].is_same(quotient), "{a:?} // {b:?} is {:?}, not {quotient:?}", found[0]);
+            assert!(found[1].is_same(rem), "{a:?} % {b:?} is {:?}, not {rem:?}", found[1]);
         }
     }
 }
@@ -176,14 +176,14 @@ fn integers_divide_by_zero_and_wrap() {
 
 proptest! {
     #[test]
-    fn quotients_and_remainders_go_together([a, b] in divisions(DType::F64)) {
+    fn quotients_and_remainders_are_consistent([a, b] in divisions(DType::F64)) {
         let [quotient, rem] = divide(DType::F64, [a, b]).map(Value::as_f64);
         let (a, b) = (a.as_f64(), b.as_f64());
         prop_assume!(a.is_finite() && b.is_finite() && b != 0.0);
         prop_assert_eq!(rem.is_sign_negative(), b.is_sign_negative());
         prop_assert!(rem.abs() <= b.abs());
         prop_assert_eq!(quotient, quotient.floor());
-        // Whole numbers of some 20 digits each: nothing is rounded.
+        // Integers of about 24 bits each: nothing is rounded.
         let [a, b] = [a, b].map(|x| (x.to_bits() >> 40) as f64 - 8e6);
         if b != 0.0 {
             let [quotient, rem] = divide(DType::F64, [a, b].map(Value::Float)).map(Value::as_f64);

@@ -1,4 +1,4 @@
-//! Generated expressions are worth testing with, drawn by proptest or without it.
+//! Generated expressions cover what they should, with and without proptest.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use plimsoll_expr::{DType, Graph, Names, Space, Value, parse};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-fn sample(of: &Expressions, count: usize) -> Vec<Graph> {
-    let (mut runner, strategy) = (TestRunner::deterministic(), graphs(of));
+fn sample(settings: &Expressions, count: usize) -> Vec<Graph> {
+    let (mut runner, strategy) = (TestRunner::deterministic(), graphs(settings));
     (0..count).map(|_| strategy.new_tree(&mut runner).expect("an expression").current()).collect()
 }
 
@@ -43,9 +43,10 @@ fn every_operation_and_type_is_generated() {
 }
 
 #[test]
-fn exact_expressions_of_given_types_have_nothing_else() {
-    let of = Expressions { dtypes: vec![DType::F32], operations: Operations::Exact, most: 12, place: false };
-    for graph in sample(&of, 500) {
+fn exact_expressions_use_only_exact_operations_and_the_given_types() {
+    let settings =
+        Expressions { dtypes: vec![DType::F32], operations: Operations::Exact, max_operations: 12, place: false };
+    for graph in sample(&settings, 500) {
         assert!(graph.inputs().iter().chain(graph.scalars()).all(|parameter| parameter.dtype == DType::F32));
         assert!(!graph.depends_on_place());
         for node in graph.nodes() {
@@ -146,9 +147,9 @@ fn random_expressions_are_valid_and_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn no_types_make_no_expression() {
-    let of = Expressions { dtypes: Vec::new(), ..Expressions::default() };
-    assert_eq!(random::graph(&of, &mut Rng::new(1)), None);
+fn settings_without_types_give_no_expression() {
+    let settings = Expressions { dtypes: Vec::new(), ..Expressions::default() };
+    assert_eq!(random::graph(&settings, &mut Rng::new(1)), None);
 }
 
 #[test]
@@ -166,14 +167,14 @@ fn half_of_random_values_are_small_and_edges_are_among_them() {
 }
 
 #[test]
-fn random_layouts_go_with_their_shapes_and_take_every_form() {
+fn random_layouts_fit_their_shapes_and_take_every_form() {
     let mut rng = Rng::new(1);
     let (mut forms, mut ranks) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..2_000 {
         let shape = random::shape(&mut rng);
         let layout = random::layout(&shape, &mut rng).expect("a layout");
         assert!(shape.iter().all(|extent| *extent <= 5));
-        Space::of(&shape, std::slice::from_ref(&layout)).unwrap();
+        Space::with_shape(&shape, std::slice::from_ref(&layout)).unwrap();
         ranks.insert(shape.len());
         forms.insert(("contiguous", layout.is_contiguous()));
         forms.insert(("offset", layout.offset() > 0));

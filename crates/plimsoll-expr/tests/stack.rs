@@ -1,30 +1,30 @@
-//! Whatever text is given, a thread with a stack of 64 KiB reads, prints and evaluates it, in builds without optimisation too.
+//! A thread with a stack of 64 KiB parses, prints and evaluates any text, also in unoptimized builds.
 
 use plimsoll_expr::parse::MAX_NESTING;
 use plimsoll_expr::{DType, In, Names, Problem, Value, parse, trace};
 
-/// Runs on a thread with the smallest stack that is common (musl's was 80 KiB for long).
+/// Runs `body` on a thread with a 64 KiB stack, smaller than any common default (musl's was 80 KiB for a long time).
 fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(64 << 10).spawn(body).unwrap().join().unwrap();
 }
 
-/// `prefix` so often, then the middle, then `suffix` as often.
+/// `prefix` repeated `times` times, then `x`, then `suffix` as often.
 fn nested(times: usize, (prefix, suffix): (&str, &str)) -> String {
     prefix.repeat(times) + "x" + &suffix.repeat(times)
 }
 
-/// Every level holds an operator of each strength open.
+/// Every level leaves an operator of each precedence open.
 const EVERY_STRENGTH: (&str, &str) = ("x | x ^ x & x << x + x * -(", ")");
 const DEEP: [(&str, &str); 6] =
     [("(", ")"), ("-", ""), ("~(", ")"), ("max(x, ", ")"), EVERY_STRENGTH, ("select(x < y, x, y - abs(", "))")];
 
 #[test]
-fn nesting_of_every_kind_is_read_printed_and_evaluated() {
+fn nesting_of_every_kind_is_parsed_printed_and_evaluated() {
     for parts in DEEP {
         on_a_small_stack(move || {
             let levels = parts.0.matches(['(', '-', '~']).count();
             let text = nested(MAX_NESTING / levels, parts);
-            let graph = parse(&text, &Names::all(DType::I32)).unwrap();
+            let graph = parse(&text, &Names::with_default(DType::I32)).unwrap();
             let again = parse(&graph.to_string(), &Names::default()).unwrap();
             assert_eq!(graph, again, "{text}");
             let problem = Problem::flat(&graph, 8, &[]).unwrap();
@@ -35,24 +35,24 @@ fn nesting_of_every_kind_is_read_printed_and_evaluated() {
 }
 
 #[test]
-fn deeper_nesting_is_an_error_however_deep_it_is() {
+fn deeper_nesting_is_an_error_at_any_depth() {
     for parts in DEEP {
         for times in [MAX_NESTING + 1, 30_000] {
             on_a_small_stack(move || {
-                let error = parse(&nested(times, parts), &Names::all(DType::I32)).unwrap_err().to_string();
+                let error = parse(&nested(times, parts), &Names::with_default(DType::I32)).unwrap_err().to_string();
                 assert!(error.contains("nested deeper than 128"), "{error}");
-                // What is open and never closed.
-                assert!(parse(&parts.0.repeat(times), &Names::all(DType::I32)).is_err());
+                // Opened and never closed.
+                assert!(parse(&parts.0.repeat(times), &Names::with_default(DType::I32)).is_err());
             });
         }
     }
 }
 
 #[test]
-fn expressions_as_deep_as_graphs_may_be_are_read_and_dropped() {
+fn expressions_as_deep_as_the_graph_limit_are_parsed_and_dropped() {
     on_a_small_stack(|| {
         let text = "let t = x\niterate 1000: t = (t + y)*x - abs(t)\nout = t";
-        let graph = parse(text, &Names::all(DType::F32)).unwrap();
+        let graph = parse(text, &Names::with_default(DType::F32)).unwrap();
         assert!(graph.nodes().len() > 3000);
         let again = parse(&graph.to_string(), &Names::default()).unwrap();
         assert_eq!(graph, again);

@@ -1,4 +1,4 @@
-//! Closures give the graphs that text gives; handles out of place are errors.
+//! Closures give the same graphs as text; handles used outside their closure are errors.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ fn text(text: &str) -> Graph {
 }
 
 #[test]
-fn a_closure_and_its_text_are_the_same_graph() {
+fn a_closure_and_its_text_give_the_same_graph() {
     let traced = trace(|a: Scalar<f32>, x: In<bf16>, y: In<bf16>| (a * x + y).tanh()).unwrap();
     assert_eq!(*traced.graph(), text("in x0: bf16, x1: bf16\nscalar a0: f32\ny0 = tanh(a0*x0 + x1)"));
     let traced =
@@ -74,7 +74,7 @@ fn a_handle_of_another_closure_is_an_error() {
 }
 
 #[test]
-fn faults_in_a_closure_are_told_by_trace() {
+fn errors_in_a_closure_are_returned_by_trace() {
     assert!(matches!(trace(|x: In<f32>| x << 1), Err(ExprError::Domain { op: "<<", .. })));
     assert!(matches!(trace(|x: In<u8>| x + 300), Err(ExprError::Range { .. })));
     assert!(matches!(trace(|_: In<f32>| ()), Err(ExprError::NoOutput)));

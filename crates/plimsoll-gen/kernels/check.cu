@@ -1,13 +1,13 @@
-// check: fills buffers before a measurement and checks them after. No figure comes from here. It is compiled by itself,
-// one element per step and with formulas of its own, so that it shares no fault with the kernels that it checks.
+// check: fills buffers before a measurement and checks them afterwards. Nothing is measured here. It is compiled separately,
+// processes one element per step and has independent formulas, so that it shares no fault with the kernels that it checks.
 //
-// What keeps it: fills store every element; checks add up the wrong elements and keep the first one's place.
-// Its loop in SASS: of no interest.
+// Why the compiler keeps it: fills store every element; checks count the wrong elements and store the first one's index.
+// Its loop in SASS: not relevant.
 //
-// Grids may be of any size. Data are a function of the seed and the element's place, the same on the host
+// Grids may have any size. Data are a function of the seed and the element's index, the same on the host
 // (`plimsoll_gen::pattern`): `BITS` any 32 bits; `UNIT` 1 ≤ x < 2 with every bit of the fraction random, so no sum or
 // product of a few overflows; `SMALL` whole numbers 1…4, whose sums of products are exact. result[0] counts the wrong
-// elements and must be 0 before; result[1] is the first of them and must be all ones before.
+// elements and must initially be 0; result[1] is the index of the first one and must initially be all ones.
 #include "device.h"
 
 enum Data { BITS, UNIT, SMALL };
@@ -36,7 +36,7 @@ template <Data DATA, typename T> __device__ __forceinline__ T datum(u64 seed, u6
         EACH(i, n) out[i] = datum<data, type>(seed, i);                                                                \
     }
 
-// Words that no right result has: poison.
+// Fills an array with one word: poison that no correct result contains, or zeros.
 extern "C" __global__ void fill_words(u32* out, u32 word, u64 n) { EACH(i, n) out[i] = word; }
 
 __device__ __forceinline__ void wrong(u64* result, u64 i) {
@@ -50,21 +50,21 @@ __device__ __forceinline__ bool same(double x, double y) {
     return __double_as_longlong(x) == __double_as_longlong(y);
 }
 
-// Is out[i] what `expression` says, bit for bit? It may use the arrays a, b, c, the scalar s, i and n.
+// Checks that out[i] equals `expression` bit for bit. It may use the arrays a, b, c, the scalar s, i and n.
 #define CHECK_MAP(name, type, expression)                                                                              \
     extern "C" __global__ void name(const type* out, const type* a, const type* b, const type* c, type s, u64 n,       \
                                     u64* result) {                                                                     \
         EACH(i, n) if (!same(out[i], type(expression))) wrong(result, i);                                              \
     }
 
-// The element `d` places from i, or the nearest that there is.
+// The element at i + d, or the nearest existing one.
 template <typename T> __device__ __forceinline__ T around(const T* a, u64 i, long long d, u64 n) {
     const long long at = (long long)i + d;
     return a[at < 0 ? 0 : u64(at) < n ? u64(at) : n - 1];
 }
 #define AT(d) around(a, i, d, n)
 
-// Is out[k · pitch + i] the exclusive or of `reads` inputs, and k + 1, for each of `writes` outputs? Counts words.
+// Checks for each of `writes` outputs that out[k · pitch + i] is the exclusive or of `reads` inputs and k + 1. Counts words.
 extern "C" __global__ void check_mix(const u32* out, const u32* in, u64 pitch, u64 n, u32 reads, u32 writes,
                                      u64* result) {
     EACH(i, n) {

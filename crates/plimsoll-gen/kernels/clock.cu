@@ -1,7 +1,8 @@
-// clock: the multiprocessors' clock, and work to settle it. Every block multiplies and adds until `nanoseconds` of the
-// device's timer have passed; the first thread of all writes the cycles and the nanoseconds that it saw meanwhile.
+// clock: measures the SM clock under a load that settles it. Every block multiplies and adds until `nanoseconds` of the device's
+// timer have passed; the first thread of the grid stores the elapsed cycles and nanoseconds.
 //
-// What keeps it: the store that depends on the sums (never taken: they stay finite) and the two counts.
+// Why the compiler keeps it: the store that depends on the sums (never executed, because they stay below its threshold) and the two
+// counts.
 // Its loop in SASS: one loop of 64 FFMA and a read of the timer; no local memory.
 
 #if defined(__CUDA_ARCH__)
@@ -32,5 +33,5 @@ extern "C" __global__ void __launch_bounds__(256) plimsoll_spin(unsigned long lo
     }
 }
 
-// Nothing: what a launch costs by itself.
+// Does nothing: measures the cost of a launch.
 extern "C" __global__ void plimsoll_empty() {}

@@ -1,7 +1,6 @@
-// What differs between devices, for the probes' kernels: words of 4 to 32 bytes and how they are loaded and stored,
-// sums over a warp, a barrier of the whole grid, dependent launches. Everything else is in the subset that CUDA and HIP
-// share. Outside CUDA a hint is an ordinary access and a warp is one thread, which also lets a host compiler run the
-// kernels thread by thread.
+// Code that differs between devices, for the probes' kernels: loads and stores of words of 4 to 32 bytes, and sums over a warp.
+// Everything else is in the subset that CUDA and HIP share. Outside CUDA, hints are ignored and a warp is one thread, which also
+// lets a host compiler run the kernels thread by thread.
 #pragma once
 
 typedef unsigned int u32;
@@ -13,7 +12,7 @@ typedef unsigned long long u64;
 #define WARP 1
 #endif
 
-// Hints, as bits: loads past the first-level cache; stores that leave the second level first.
+// Hints, as bits: loads that don't allocate in L1; stores that are evicted first from L2.
 enum Hint { PLAIN = 0, LOAD_NO_ALLOCATE = 1, STORE_STREAMING = 2 };
 
 struct alignas(32) Words32 {
@@ -26,7 +25,7 @@ template <> struct Words<8> { typedef uint2 type; };
 template <> struct Words<16> { typedef uint4 type; };
 template <> struct Words<32> { typedef Words32 type; };
 
-// One access's worth of elements.
+// The elements of one access.
 template <typename T, int BYTES> union Vector {
     typename Words<BYTES>::type words;
     T lane[BYTES / sizeof(T)];
@@ -68,7 +67,7 @@ template <int HINT> __device__ __forceinline__ uint4 load_words(const uint4* p) 
     return *p;
 }
 
-// 32 bytes in one access exist from compute capability 10.0 on; before, they are two of 16.
+// One access of 32 bytes from compute capability 10.0 on, two of 16 before.
 template <int HINT> __device__ __forceinline__ Words32 load_words(const Words32* p) {
     Words32 w;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
@@ -119,14 +118,14 @@ template <int HINT> __device__ __forceinline__ void store_words(Words32* p, Word
 #endif
 }
 
-// BYTES at `p`, which is aligned to them.
+// Loads BYTES from `p`, which is aligned to BYTES.
 template <int HINT, int BYTES, typename T> __device__ __forceinline__ Vector<T, BYTES> load(const T* p) {
     Vector<T, BYTES> v;
     v.words = load_words<HINT>(reinterpret_cast<const typename Words<BYTES>::type*>(p));
     return v;
 }
 
-// Ordinary stores of several words are spelled out: left to itself the compiler splits some of them in two.
+// Ordinary stores of several words are written in PTX, because the compiler would split some of them in two.
 template <int HINT, int BYTES, typename T> __device__ __forceinline__ void store(T* p, Vector<T, BYTES> v) {
 #if defined(__CUDA_ARCH__)
     if constexpr (HINT == PLAIN && BYTES == 16) {

@@ -1,6 +1,6 @@
-// What the language offers without a header in CUDA and with one in HIP, declared and nothing more: enough to check that
-// kernels without PTX are HIP as well, on a machine with clang alone. It is put before the sources by `cargo xtask test hip`;
-// no kernel includes it, and a build for AMD devices would take ROCm's own headers.
+// Declarations of the language features that CUDA has built in and that HIP has in a header. They suffice to check that kernels
+// without PTX also compile as HIP, on a machine with only clang. `cargo xtask test hip` prepends this file to the sources; no
+// kernel includes it, and a build for AMD devices would use ROCm's headers.
 #pragma once
 
 #define __global__ __attribute__((global))
@@ -48,7 +48,7 @@ __device__ long long __double_as_longlong(double x);
 __device__ double __longlong_as_double(long long x);
 __device__ double __hiloint2double(int high, int low);
 
-// The operations that kernels use, on the types that HIP has them for.
+// The operations that kernels use, on the types that HIP supports.
 #define ATOMIC(name)                                                                                                   \
     __device__ unsigned int name(unsigned int* at, unsigned int value);                                                \
     __device__ unsigned long long name(unsigned long long* at, unsigned long long value);

@@ -1,15 +1,15 @@
-// How long a block works, in cycles of its multiprocessor: from its first warp's start to its last warp's end. CUDA only.
+// Measures how long a block works, in cycles of its SM, from its first warp's start to its last warp's end. CUDA only.
 #pragma once
 
 #include "device.h"
 
-// All warps of the block start together, each at the clock that it gets.
+// Synchronizes the block's warps; returns the start time of the calling warp.
 __device__ __forceinline__ u64 start_together() {
     __syncthreads();
     return u64(clock64());
 }
 
-// Leaves the block's cycles at its place: the latest end less the earliest start.
+// Stores the block's cycles in cycles[block]: the latest end minus the earliest start.
 __device__ __forceinline__ void leave_span(u64* cycles, u64 start, u64 end) {
     __shared__ u64 first, last;
     if (threadIdx.x == 0) {

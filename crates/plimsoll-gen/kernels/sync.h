@@ -1,11 +1,11 @@
-// Cooperation between blocks and between kernels, for the probes that need it: a barrier of the whole grid, bringing
-// data into the second-level cache, and dependent launches. CUDA only.
+// Cooperation between blocks and between kernels, for the probes that need it: a grid barrier, prefetching into L2, dependent
+// launches, and clusters. CUDA only.
 #pragma once
 
 #include "clocks.h"
 
-// All blocks wait for each other. They must all be resident (a cooperative launch), and `barrier` must be zero before
-// the first launch; it needs no reset after, because only the change of its top bit counts.
+// All blocks wait for each other. They must all be resident (a cooperative launch), and `barrier` must be zero before the first
+// launch. It never needs a reset, because only the change of its top bit counts.
 __device__ __forceinline__ void grid_barrier(u32* barrier) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -20,11 +20,11 @@ __device__ __forceinline__ void grid_barrier(u32* barrier) {
     __syncthreads();
 }
 
-// Brings the line of `p` into the second-level cache.
+// Prefetches the line of `p` into L2.
 __device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// Lets the next kernel of the stream start, and waits for the one before: a dependent launch hides its own start
-// behind the end of the other. Nothing before compute capability 9.0.
+// Lets the next kernel of the stream start, and waits for the previous one: a dependent launch overlaps its start with the end of
+// the previous kernel. They do nothing before compute capability 9.0.
 __device__ __forceinline__ void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
@@ -37,15 +37,15 @@ __device__ __forceinline__ void wait_for_dependency() {
 #endif
 }
 
-// A moment by both clocks. Kernels that time themselves tell the host of each block four numbers: cycles, nanoseconds,
-// and two of their own.
+// A time by both clocks. Kernels with in-kernel timing report four numbers per block to the host: cycles, nanoseconds, and two that
+// depend on the kernel.
 struct Moment {
     u64 cycles, nanoseconds;
 };
 
 __device__ __forceinline__ Moment moment() {
-    const u64 at = nanoseconds();
-    return {cycles(), at};
+    const u64 now = nanoseconds();
+    return {cycles(), now};
 }
 
 __device__ __forceinline__ void tell(u64* out, Moment begin, Moment end) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void tell(u64* out, Moment begin, Moment end) {
 }
 
 #if __CUDA_ARCH__ >= 900
-// All threads of a cluster wait for each other, and see what the others wrote before.
+// All threads of a cluster wait for each other, and then see the others' earlier writes.
 __device__ __forceinline__ void cluster_barrier() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }

@@ -1,10 +1,10 @@
-// Walks of a block's warps over pieces of an array, again and again, and the cycles that they take.
+// Repeated traversals of pieces of an array by a block's warps, with the cycles that they take.
 //
-// The array is one piece of `slice` bytes per block, one behind the other. Warp w visits chunks w, w + warps, … of its
-// block's piece, counted on past the end: after each whole pass the block goes on in the piece `shift` further on, so that
-// with shift 0 every line is one multiprocessor's own, and with shift 1 all of them come to it in turn. `slice` is a
-// multiple of the chunk. `step` and `hop` are what an iteration adds to a warp's place: warps · chunk modulo slice, and
-// warps · chunk / slice · shift modulo the pieces. CUDA only.
+// The array consists of one piece of `slice` bytes per block, one after the other. Warp w visits chunks w, w + warps, … of its
+// block's piece, counted on past the end: after each whole pass the block continues in the piece `shift` further on. With shift 0
+// every line is used by one SM only; with shift 1 all SMs use each line in turn. `slice` is a multiple of the chunk. `step` and
+// `hop` are what an iteration adds to a warp's position: warps · chunk modulo slice, and warps · chunk / slice · shift modulo the
+// number of pieces. CUDA only.
 #pragma once
 
 #include "clocks.h"
@@ -13,7 +13,7 @@ struct Walk {
     u32 slice, step, hop, shift;
     u32 offset, piece;
 
-    // To this warp's first chunk.
+    // Moves to this warp's first chunk.
     __device__ __forceinline__ void begin(u32 chunk) {
         const u32 at = threadIdx.x / WARP * chunk;
         offset = at % slice;
@@ -27,12 +27,12 @@ struct Walk {
             offset -= slice;
             piece += shift;
         }
-        // Twice, because hop and shift may each go round.
+        // Twice, because hop and shift may each wrap around.
         if (piece >= gridDim.x) piece -= gridDim.x;
         if (piece >= gridDim.x) piece -= gridDim.x;
     }
 
-    // Bytes from the array's beginning.
+    // Byte offset from the array's beginning.
     __device__ __forceinline__ u64 place() const { return u64(piece) * slice + offset; }
 };
 
@@ -42,7 +42,8 @@ template <int BYTES> __device__ __forceinline__ u32 folded(const Vector<u32, BYT
     return bits;
 }
 
-// Does `body` for `warm` iterations untimed and for `iterations` iterations timed, by the same code; the block's cycles in cycles[block].
+// Runs `body` for `warm` iterations untimed and then for `iterations` iterations timed, with the same code. Stores the block's
+// cycles in out[block].
 template <typename Body> __device__ __forceinline__ void timed(u64* out, u32 warm, u32 iterations, Body body) {
     u64 first = 0;
 #pragma unroll 1

@@ -1,5 +1,5 @@
-//! What a launch of a kernel does, for the model of its cost: of an elementwise kernel from its plan, and from its machine code
-//! where that is at hand, else from rough counts of what its expression needs; of a probe's kernel from what it states of itself.
+//! Descriptions of launches for the cost model. An elementwise kernel is described by its plan and its machine code; without
+//! machine code, instruction counts are estimated from the expression. A probe's kernel is described by its [`KernelDesc`].
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::elementwise::{Dependent, Device, MOST_RESIDENT, Plan, Stream, Tier};
 use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
-/// Registers of a multiprocessor: compute capability 7.0 to 9.0.
+/// Registers per SM: compute capability 7.0 to 9.0.
 const REGISTERS: u32 = 65_536;
-/// Registers that a kernel needs beside its data in flight, about.
+/// Approximate number of registers that a kernel needs in addition to its data in flight.
 const OTHER_REGISTERS: u32 = 18;
-/// Instructions of a thread beside its work: where it is, addresses, the end of the data. About.
+/// Approximate overhead instructions per thread: its index, addresses, the check for the end of the data.
 const OTHER_INSTRUCTIONS: f64 = 20.0;
-/// Fewest instructions per operation: a product and a sum may be one, and so may be the operations on two 16-bit numbers.
+/// Fewest instructions per operation: a multiply and an add may fuse, and two 16-bit operations may be one instruction.
 const LEAST_PER_OPERATION: f64 = 0.25;
-/// Cycles from one instruction of a warp to the next, about: 1.6 to 2.3 in kernels of functions.
+/// Approximate cycles from one instruction of a warp to the next: 1.6 to 2.3 in kernels that evaluate functions.
 const CYCLES_PER_INSTRUCTION: f64 = 2.0;
 
 /// The instructions of one thread.
@@ -28,26 +28,27 @@ const CYCLES_PER_INSTRUCTION: f64 = 2.0;
 pub struct Code {
     /// Instructions by pipe; [`Pipe::Issue`] counts all.
     pub instructions: BTreeMap<Pipe, f64>,
-    /// Cycles that they take by themselves.
+    /// Cycles that they take when nothing else runs.
     pub serial_cycles: f64,
-    /// Registers.
+    /// Registers per thread.
     pub registers: u32,
-    /// True of counts that no machine code gave.
+    /// True for estimated counts, not read from machine code.
     pub estimated: bool,
 }
 
 impl Code {
-    /// What the compiler made of the plan's kernel. `traffic` is that of the launch: it tells how many elements an iteration of
-    /// the hot loop does. `None` of a kernel without a hot part, and of one whose hot part is not all that it does: long bodies
-    /// are functions that it calls.
+    /// The code that the compiler generated for the plan's kernel. The launch's `traffic` determines how many elements an
+    /// iteration of the hot loop processes. `None` if the kernel has no hot part, or if its hot part is not all the work: long
+    /// bodies are compiled to functions that the kernel calls.
     #[must_use]
-    pub fn read(found: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
-        let hot = found.hot.as_ref().filter(|hot| hot.moved() > 0)?;
-        // Of what isn't aligned more is loaded than used.
+    pub fn from_report(report: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
+        let hot = report.hot.as_ref().filter(|hot| hot.moved() > 0)?;
+        // Misaligned inputs load more than they use, so only stores count.
         let shifted = plan.spec.streams.contains(&Stream::Shifted) && hot.written > 0;
-        let (all, of_part) = if shifted { (traffic.written, hot.written) } else { (traffic.total(), hot.moved()) };
-        let scale = per_thread(plan) * (all as f64 / plan.elements.max(1) as f64) / f64::from(of_part);
-        let operations = Cost::of(&plan.spec.graph).operations.values().sum::<u64>() as f64 * per_thread(plan);
+        let (launch_bytes, hot_bytes) =
+            if shifted { (traffic.written, hot.written) } else { (traffic.total(), hot.moved()) };
+        let scale = per_thread(plan) * (launch_bytes as f64 / plan.elements.max(1) as f64) / f64::from(hot_bytes);
+        let operations = Cost::from_graph(&plan.spec.graph).operations.values().sum::<u64>() as f64 * per_thread(plan);
         if f64::from(hot.instructions) * scale < operations * LEAST_PER_OPERATION {
             return None;
         }
@@ -55,15 +56,15 @@ impl Code {
         Some(Self {
             instructions: hot.pipes.iter().map(|(pipe, count)| (*pipe, f64::from(*count) * scale)).collect(),
             serial_cycles: cycles * scale,
-            registers: found.registers.unwrap_or(OTHER_REGISTERS + in_flight(plan) / 4),
+            registers: report.registers.unwrap_or(OTHER_REGISTERS + in_flight(plan) / 4),
             estimated: false,
         })
     }
 
-    /// Rough counts from the expression's cost: functions are taken for 20 instructions where the result is f32 and 10 where it
-    /// is narrower, with one special function.
+    /// Rough counts from the expression's cost: a function counts as 20 instructions if the result is f32 and 10 if it is
+    /// narrower, including one MUFU instruction.
     #[must_use]
-    pub fn estimated(plan: &Plan) -> Self {
+    pub fn estimate(plan: &Plan) -> Self {
         let short = plan.spec.graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
         let narrow = short && plan.spec.tier != Tier::Full;
         let mut instructions: BTreeMap<Pipe, f64> = BTreeMap::new();
@@ -73,7 +74,7 @@ impl Code {
                 *instructions.entry(pipe).or_default() += count;
             }
         };
-        for ((class, dtype), count) in &Cost::of(&plan.spec.graph).operations {
+        for ((class, dtype), count) in &Cost::from_graph(&plan.spec.graph).operations {
             for (pipe, each) in slots(*class, *dtype, narrow) {
                 add(pipe, each * *count as f64 * elements);
             }
@@ -88,7 +89,7 @@ impl Code {
     }
 }
 
-/// Elements that a thread does.
+/// Elements per thread.
 fn per_thread(plan: &Plan) -> f64 {
     f64::from(plan.spec.lanes * plan.spec.unroll)
 }
@@ -119,7 +120,7 @@ fn slots(class: Class, dtype: DType, narrow: bool) -> Vec<(Pipe, f64)> {
         Class::Function(_) if double => vec![(Pipe::Fp64, 40.0), (Pipe::Alu, 20.0)],
         Class::Function(_) if narrow => vec![(Pipe::Fma, 6.0), (Pipe::Alu, 3.0), (Pipe::Mufu, 1.0)],
         Class::Function(_) => vec![(Pipe::Fma, 12.0), (Pipe::Alu, 7.0), (Pipe::Mufu, 1.0)],
-        // Two 16-bit numbers are converted at once.
+        // One instruction converts two 16-bit numbers.
         Class::Convert if float && !double => vec![(Pipe::Alu, 0.75)],
         Class::Convert => vec![(Pipe::Conversion, 1.0)],
         Class::Round if double => vec![(Pipe::Conversion, 1.0)],
@@ -129,7 +130,7 @@ fn slots(class: Class, dtype: DType, narrow: bool) -> Vec<(Pipe, f64)> {
     }
 }
 
-/// One launch of a plan whose threads run `code`; `traffic` is what it must move, and `cache` where the data is before.
+/// One launch of a plan whose threads run `code`. `traffic` is the bytes it must move, `cache` the state of the cache before.
 #[must_use]
 pub fn describe(
     plan: &Plan,
@@ -158,7 +159,7 @@ pub fn describe(
     }
 }
 
-/// Blocks that say that the next kernel may begin.
+/// Number of blocks that signal that the next kernel may begin.
 fn signals(plan: &Plan, device: &Device) -> u64 {
     let geometry = plan.geometry();
     let blocks = u64::from(geometry.blocks);
@@ -169,12 +170,12 @@ fn signals(plan: &Plan, device: &Device) -> u64 {
     }
 }
 
-/// One launch of a probe's kernel over `n` elements of each array, `footprint` being the bytes that launches go over again and
-/// again. It has no instructions but those of its bytes: a probe that counts others adds them.
+/// One launch of a probe's kernel over `n` elements of each array. `footprint` is the bytes that successive launches reuse.
+/// Counts only the load and store instructions; a probe that counts others adds them.
 ///
 /// # Errors
 /// Those of [`KernelDesc::geometry`].
-pub fn of_kernel(
+pub fn describe_kernel(
     kernel: &KernelDesc,
     n: u64,
     machine: Machine,
@@ -208,7 +209,7 @@ mod tests {
 
     use super::*;
     use crate::Target;
-    use crate::elementwise::{Choose, Table, Walk, plan};
+    use crate::elementwise::{Choose, Indexing, Table, plan};
 
     const DEVICE: Device = Device {
         target: Target::plain(90),
@@ -225,32 +226,32 @@ mod tests {
         let names = Names { default: Some(dtype), ..Names::default() };
         let problem = Problem::flat(&parse(text, &names).unwrap(), elements, &[]).unwrap();
         let layouts: Vec<_> = problem.inputs().iter().cloned().chain([problem.output(0).unwrap()]).collect();
-        let space = Space::of(problem.shape(), &layouts).unwrap();
-        let walk = Walk::new(problem.graph(), &space, &vec![0; layouts.len()]).unwrap();
-        let plan = plan(problem.graph(), &walk, &DEVICE, &Table::default(), choose).unwrap();
+        let space = Space::with_shape(problem.shape(), &layouts).unwrap();
+        let indexing = Indexing::new(problem.graph(), &space, &vec![0; layouts.len()]).unwrap();
+        let plan = plan(problem.graph(), &indexing, &DEVICE, &Table::default(), choose).unwrap();
         (plan, problem.traffic())
     }
 
     #[test]
-    fn a_description_has_the_plan_s_bytes_blocks_and_loads() {
+    fn description_has_the_bytes_blocks_and_loads_of_the_plan() {
         let (plan, traffic) = planned("x + y", DType::F32, 1 << 24);
-        let code = Code::estimated(&plan);
+        let code = Code::estimate(&plan);
         let description = describe(&plan, &code, &DEVICE, traffic, (Cache::Cold, LaunchForm::Graph));
         assert_eq!(description.traffic, Traffic::new(1 << 27, 1 << 26));
         assert_eq!(description.blocks, u64::from(plan.geometry().blocks));
         assert_eq!(description.in_flight, 8 * plan.spec.lanes * plan.spec.unroll);
         assert!(description.resident >= 1 && description.resident * description.threads <= 2048);
-        // At least the sum and three accesses of a warp.
+        // At least the addition and three accesses of each warp.
         assert!(description.instructions[&Pipe::Issue] > (1 << 24) as f64 / 32.0);
     }
 
     #[test]
-    fn the_last_blocks_of_dependent_launches_signal_or_all_of_them() {
+    fn dependent_launches_signal_from_one_wave_or_from_all_blocks() {
         for release in Dependent::ALL {
             let dependent = !matches!(release, Dependent::No | Dependent::Exit);
             let choose = Choose { dependent, release: Some(release), ..Choose::default() };
             let (plan, traffic) = chosen("x + y", DType::F32, 1 << 26, &choose);
-            let code = Code::estimated(&plan);
+            let code = Code::estimate(&plan);
             let found = describe(&plan, &code, &DEVICE, traffic, (Cache::Cold, LaunchForm::GraphDependent));
             let expected = match release {
                 Dependent::No | Dependent::Exit => 0,
@@ -263,10 +264,10 @@ mod tests {
     }
 
     #[test]
-    fn functions_cost_more_than_arithmetic_and_double_precision_has_its_own_pipe() {
+    fn functions_cost_more_than_arithmetic_and_double_precision_uses_its_own_pipe() {
         let count = |text, dtype, pipe| {
             let (plan, _) = planned(text, dtype, 1 << 20);
-            let code = Code::estimated(&plan);
+            let code = Code::estimate(&plan);
             code.instructions.get(&pipe).copied().unwrap_or(0.0) / per_thread(&plan)
         };
         assert!(count("erf(x)", DType::F32, Pipe::Issue) > 2.0 * count("x + 1", DType::F32, Pipe::Issue));
@@ -274,26 +275,26 @@ mod tests {
         assert!(count("erf(x)", DType::F32, Pipe::Mufu) > 0.0);
         let (mut full, _) = planned("erf(x)", DType::Bf16, 1 << 20);
         full.spec.tier = Tier::Full;
-        let issued = Code::estimated(&full).instructions[&Pipe::Issue] / per_thread(&full);
+        let issued = Code::estimate(&full).instructions[&Pipe::Issue] / per_thread(&full);
         assert!(issued > 1.5 * count("erf(x)", DType::Bf16, Pipe::Issue));
         assert!(count("x * x", DType::F64, Pipe::Fp64) > 0.0 && count("x * x", DType::F64, Pipe::Fma) == 0.0);
     }
 
     #[test]
-    fn a_large_copy_is_bound_by_memory() {
+    fn a_large_copy_is_memory_bound() {
         let (plan, traffic) = planned("x", DType::F32, 1 << 28);
-        let description = describe(&plan, &Code::estimated(&plan), &DEVICE, traffic, (Cache::Cold, LaunchForm::Graph));
+        let description = describe(&plan, &Code::estimate(&plan), &DEVICE, traffic, (Cache::Cold, LaunchForm::Graph));
         let mut machine = plimsoll_core::model::Machine::new("one");
         let term = |value| plimsoll_core::model::Term::exact(value, "test");
         use plimsoll_core::model::{Key, Level, Mix, predict};
-        machine.know(Key::Launch(LaunchForm::Graph), term(1e-6));
+        machine.insert(Key::Launch(LaunchForm::Graph), term(1e-6));
         for (level, bandwidth) in [(Level::L2, 8e12), (Level::Memory, 4e12)] {
-            machine.know(Key::Bandwidth(level, Mix { read: 1, written: 1 }), term(bandwidth));
+            machine.insert(Key::Bandwidth(level, Mix { read: 1, written: 1 }), term(bandwidth));
         }
         assert_eq!(predict(&description, &machine).limiter, Some(Kind::Memory));
-        machine.know(Key::Clock, term(2e9));
-        machine.know(Key::Multiprocessors, term(132.0));
-        machine.know(Key::Rate(Pipe::Issue), term(4.0));
+        machine.insert(Key::Clock, term(2e9));
+        machine.insert(Key::Multiprocessors, term(132.0));
+        machine.insert(Key::Rate(Pipe::Issue), term(4.0));
         let issue = predict(&description, &machine).part(Kind::Pipe(Pipe::Issue)).unwrap().seconds.value;
         assert!(issue > 0.0 && issue < 4e-4, "{issue}");
     }

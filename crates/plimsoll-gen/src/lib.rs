@@ -1,6 +1,6 @@
-//! Everything about GPU kernels that needs no GPU: their sources, what each states of itself (traffic, bytes in flight,
-//! grid), the data they run on, and a reader of machine code that says what the compiler made of them. Pure: compiling
-//! is `plimsoll-cuda`'s, and so is running.
+//! Everything about GPU kernels that needs no GPU: their sources, a description of each kernel (traffic, bytes in
+//! flight, grid), the input data, and a reader of machine code that reports what the compiler generated. This crate has
+//! no side effects: `plimsoll-cuda` compiles and runs the kernels.
 #![forbid(unsafe_code)]
 
 pub mod describe;

@@ -1,4 +1,4 @@
-//! The data that kernels run on, as `check.cu` makes them on the device: a function of the seed and the element's place.
+//! The kernels' input data, a function of the seed and the element's index; `check.cu` generates the same on the device.
 
 /// 64 random bits for element `i`: SplitMix64 after i + 1 steps from `seed` (Steele, Lea and Flood, 'Fast splittable
 /// pseudorandom number generators', 2014).
@@ -10,7 +10,7 @@ pub const fn random_bits(seed: u64, i: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Any 32 bits: what copies move.
+/// 32 random bits: the data of copies.
 #[must_use]
 pub const fn bits(seed: u64, i: u64) -> u32 {
     (random_bits(seed, i) >> 32) as u32
@@ -39,14 +39,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_bits_are_splitmix64() {
+    fn random_bits_match_the_splitmix64_reference() {
         // The first outputs of the reference implementation (prng.di.unimi.it/splitmix64.c) from state 1234567.
         let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!([0, 1, 2].map(|i| random_bits(1_234_567, i)), expected);
     }
 
     #[test]
-    fn data_stay_in_their_ranges() {
+    fn generated_values_stay_in_range() {
         for i in 0..10_000 {
             assert!((1.0..2.0).contains(&unit_f32(7, i)) && (1.0..2.0).contains(&unit_f64(7, i)));
             assert!((1..=4).contains(&small(7, i)));

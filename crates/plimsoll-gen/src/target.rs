@@ -1,4 +1,4 @@
-//! What a kernel is compiled for: the names that compilers and disassemblers use, and which to take for a device.
+//! Compilation targets, by the names that compilers and disassemblers use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 pub struct Target {
     /// Compute capability times ten: 80, 90, 120.
     pub capability: u32,
-    /// True for the form with instructions that no later device has (`sm_90a`).
+    /// True for the architecture-specific form, which later devices can't run (`sm_90a`).
     pub specific: bool,
 }
 
 impl Target {
-    /// Every target that the kernels are compiled for and checked on without a GPU.
+    /// Every target that the kernels are compiled and checked for without a GPU.
     pub const ALL: [Self; 7] = [
         Self::plain(80),
         Self::plain(86),
@@ -24,13 +24,13 @@ impl Target {
         Self::plain(120),
     ];
 
-    /// The target that later minor versions can run too.
+    /// The portable target, which later minor versions can run too.
     #[must_use]
     pub const fn plain(capability: u32) -> Self {
         Self { capability, specific: false }
     }
 
-    /// Bytes of the widest load: 32 from compute capability 10.0 on, before 16 (PTX ISA, `ld`: `.v8.b32` needs sm_100).
+    /// Bytes of the widest load: 32 from compute capability 10.0 on, 16 before (PTX ISA, `ld`: `.v8.b32` needs sm_100).
     #[must_use]
     pub fn widest_access(self) -> u32 {
         if self.capability >= 100 { 32 } else { 16 }
@@ -43,9 +43,9 @@ impl fmt::Display for Target {
     }
 }
 
-/// A text that names no target.
+/// The text is not a target's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no target: give one like sm_80 or sm_90a")]
+#[error("'{0}' is not a target: write one like sm_80 or sm_90a")]
 pub struct UnknownTarget(String);
 
 impl FromStr for Target {
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_target_is_read_back_from_its_name() {
+    fn target_parses_from_its_own_name() {
         for target in Target::ALL {
             assert_eq!(target.to_string().parse(), Ok(target));
         }
     }
 
     #[test]
-    fn what_names_no_target_is_refused() {
+    fn malformed_target_names_are_rejected() {
         for text in ["", "sm_", "sm_9", "sm_90b", "90", "compute_90", "sm_9000", "sm_90 ", "sm_+90"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }

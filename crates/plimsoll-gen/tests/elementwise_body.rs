@@ -1,5 +1,6 @@
-//! Bodies of expressions, compiled by g++ under the address and undefined-behaviour sanitizers and held to the oracle: random
-//! typed expressions whose every bit is defined, and every function in every type. All of them go into one program per test.
+//! Tests bodies of expressions on the CPU: compiled by g++ with the address and undefined-behaviour sanitizers, and compared with
+//! the oracle. Covers random typed expressions with exactly defined results, and every function in every type. Each test compiles
+//! one program.
 
 mod host;
 
@@ -19,20 +20,21 @@ use proptest::test_runner::TestRunner;
 
 use host::{compile, execute};
 
-/// One element: what each input and each scalar is, and its coordinates.
+/// One element: the values of inputs and scalars, and its coordinates.
 type Row = (Vec<Value>, Vec<Value>, Vec<u64>);
 
-/// A graph, and the elements on which it is tried.
+/// A graph, and the elements to evaluate it on.
 struct Case {
     graph: Graph,
     tier: Tier,
     rows: Vec<Row>,
 }
 
-/// The bits that every row's outputs have.
+/// The output bits of every row of every case.
 fn run(name: &str, cases: &[Case]) -> Vec<Vec<Vec<u64>>> {
     let mut text = String::from(
-        "#include \"shim.hpp\"\n#include \"narrow.h\"\nstatic u64 next() { u64 w = 0; if (fread(&w, 8, 1, stdin) != 1) exit(2); return w; }\n\
+        "#include \"shim.hpp\"\n#include \"narrow.h\"\n\
+         static u64 next() { u64 w = 0; if (fread(&w, 8, 1, stdin) != 1) exit(2); return w; }\n\
          static void put(u64 w) { fwrite(&w, 8, 1, stdout); }\n",
     );
     let mut calls = String::new();
@@ -69,7 +71,7 @@ fn write_case(text: &mut String, place: usize, case: &Case) {
     .unwrap();
 }
 
-/// Every row's words in the order in which `row` takes them.
+/// Every row's words, in the order in which the program's `row` reads them.
 fn input(cases: &[Case]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for case in cases {
@@ -93,17 +95,20 @@ fn sample<T: std::fmt::Debug>(runner: &mut TestRunner, strategy: impl Strategy<V
     strategy.new_tree(runner).unwrap().current()
 }
 
-/// `count` rows of values that the strategies give.
+/// `count` rows of random values.
 fn rows(runner: &mut TestRunner, graph: &Graph, count: u64) -> Vec<Row> {
-    let of = |runner: &mut TestRunner, parameters: &[plimsoll_expr::graph::Parameter]| -> Vec<Value> {
+    let sample_all = |runner: &mut TestRunner, parameters: &[plimsoll_expr::graph::Parameter]| -> Vec<Value> {
         parameters.iter().map(|parameter| sample(runner, values(parameter.dtype))).collect()
     };
     (0..count)
-        .map(|row| (of(runner, graph.inputs()), of(runner, graph.scalars()), vec![row, row + 1, 2, 3, 4, 5, 6, 7]))
+        .map(|row| {
+            let coordinates = vec![row, row + 1, 2, 3, 4, 5, 6, 7];
+            (sample_all(runner, graph.inputs()), sample_all(runner, graph.scalars()), coordinates)
+        })
         .collect()
 }
 
-/// What the oracle gives for a row.
+/// The oracle's outputs for a row.
 fn expected(graph: &Graph, row: &Row, precision: Precision) -> Vec<Value> {
     let element = Element { inputs: &row.0, scalars: &row.1, coordinates: &row.2, place: 7 };
     evaluate(graph, element, precision).unwrap()
@@ -111,7 +116,7 @@ fn expected(graph: &Graph, row: &Row, precision: Precision) -> Vec<Value> {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn random_expressions_agree_with_the_oracle_to_the_last_bit() {
+fn random_expressions_match_the_oracle_bit_for_bit() {
     let mut runner = TestRunner::deterministic();
     let strategy = graphs(&Expressions { operations: Operations::Exact, ..Expressions::default() });
     let cases: Vec<Case> = (0..120)
@@ -121,11 +126,11 @@ fn random_expressions_agree_with_the_oracle_to_the_last_bit() {
             Case { graph, tier: Tier::Accurate, rows }
         })
         .collect();
-    agree("exact", &cases);
+    assert_matches_oracle("exact", &cases);
 }
 
-/// Operands of a claim's function: of the upper 16 bits every seventh pattern and the ends of each sign, so that every exponent is
-/// there, with any bits below; with two operands, pairs that are far apart and near.
+/// Operands for a claim's function: every seventh pattern of the upper 16 bits and the limits of each sign, so that every exponent
+/// occurs, with arbitrary lower bits. With two operands, the pairs include distant and close values.
 fn operands(claim: &Claim) -> Vec<[u64; 2]> {
     let bits = 8 * claim.dtype.bytes() as u32;
     let ends =
@@ -134,7 +139,7 @@ fn operands(claim: &Claim) -> Vec<[u64; 2]> {
     let mix = |x: u64| (x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) & ((1 << bits) - 1);
     match claim.function.operands() {
         1 => all.map(|x| [x, x]).collect(),
-        // The second operand anything, or close to 2, and what is special with each other.
+        // The second operand is arbitrary, or close to 2; then all pairs of special values.
         _ => {
             let special = [0.0, 1.0, 2.0, 3.0, 0.5, 1e-30, 1e30, 16777217.0, f64::INFINITY, f64::NAN];
             let special: Vec<u64> =
@@ -150,7 +155,7 @@ fn operands(claim: &Claim) -> Vec<[u64; 2]> {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn functions_are_as_exact_as_is_promised() {
+fn functions_stay_within_their_promised_errors() {
     let claims = claims();
     let cases: Vec<Case> = claims
         .iter()
@@ -181,7 +186,7 @@ fn functions_are_as_exact_as_is_promised() {
         if std::env::var_os("PLIMSOLL_PRINT").is_some() {
             eprintln!("{line}");
         }
-        if !errors.within(claim.ulp) {
+        if !errors.is_within(claim.ulp) {
             writeln!(broken, "{line}").unwrap();
         }
     }
@@ -208,30 +213,35 @@ fn quotients_round_down_and_integer_powers_wrap() {
             cases.push(Case { graph, tier: Tier::Accurate, rows });
         }
     }
-    agree("divisions", &cases);
+    assert_matches_oracle("divisions", &cases);
 }
 
-/// What is written for an absolute value, and its uses: the least integer of each type is its own.
+/// Different ways to write an absolute value, and uses of it: the least integer of each type is its own absolute value.
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn the_least_integer_is_its_own_absolute_value_in_every_use() {
+fn least_integer_is_its_own_absolute_value_in_every_use() {
     let case = |entry: Entry| {
         let (low, high) = entry.graph.inputs()[0].dtype.range().unwrap();
         let rows = [low, low + 1, -1, 0, 1, high].map(|i| (vec![Value::Int(i)], vec![], vec![])).to_vec();
         Case { graph: entry.graph, tier: entry.tier, rows }
     };
     let cases: Vec<Case> = integer_idioms().into_iter().map(case).collect();
-    agree("idioms", &cases);
+    assert_matches_oracle("idioms", &cases);
 }
 
-/// Holds every output of every row to the oracle, to the last bit.
-fn agree(name: &str, cases: &[Case]) {
+/// Asserts that every output of every row equals the oracle's bit for bit.
+fn assert_matches_oracle(name: &str, cases: &[Case]) {
     for (case, found) in cases.iter().zip(run(name, cases)) {
         for (row, bits) in case.rows.iter().zip(found) {
             let right = expected(&case.graph, row, Precision::Carried);
             for ((output, right), bits) in case.graph.outputs().iter().zip(right).zip(bits) {
                 let value = output.dtype.decode(bits);
-                assert!(value.same(right), "{}\nof {row:?}: {} is {value:?}, not {right:?}", case.graph, output.name);
+                assert!(
+                    value.is_same(right),
+                    "{}\non {row:?}: {} is {value:?}, not {right:?}",
+                    case.graph,
+                    output.name
+                );
             }
         }
     }
@@ -239,7 +249,7 @@ fn agree(name: &str, cases: &[Case]) {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn random_expressions_of_all_operations_have_no_undefined_behaviour() {
+fn random_expressions_of_all_operations_run_without_undefined_behaviour() {
     let mut runner = TestRunner::deterministic();
     let strategy = graphs(&Expressions::default());
     let mut case = |tier| {

@@ -1,6 +1,7 @@
-//! Every form of elementwise kernels, as planned and generated for random layouts, addresses and sizes, compiled by g++ under
-//! the address and undefined-behaviour sanitizers and held to the oracle: each element is computed once and rightly, and no
-//! other byte changes. Expressions are exact, so that bits must agree; functions are the bodies' own tests.
+//! Tests every form of elementwise kernels on the CPU, planned and generated for random layouts, addresses and sizes.
+//! They are compiled by g++ with the address and undefined-behaviour sanitizers, and compared with the oracle: each
+//! element is computed correctly, and no other byte changes. Expressions are exact, so that results must match bit for
+//! bit; other tests cover functions.
 
 mod host;
 
@@ -12,22 +13,23 @@ use plimsoll_expr::oracle::{Precision, Tensor, run as oracle};
 use plimsoll_expr::{DType, Graph, Layout, Names, Space, Value, parse};
 use plimsoll_gen::Target;
 use plimsoll_gen::elementwise::{
-    Choose, Device, Form, GridPolicy, KernelSpec, Plan, Stream, Table, Walk, batch_capacity, generate, plan, plan_batch,
+    Choose, Device, Form, GridPolicy, Indexing, KernelSpec, Plan, Stream, Table, batch_capacity, generate, plan,
+    plan_batch,
 };
 use plimsoll_gen::kernel::Index;
 
 use host::{compile, execute};
 
-/// Files of the forms: written out for every kernel, as they depend on its macros.
+/// Headers of the forms: inlined for every kernel, because they depend on its macros.
 const FORMS: [&str; 9] =
-    ["access.h", "shift.h", "same.h", "single.h", "flat.h", "walked.h", "rows.h", "transpose.h", "bulk.h"];
+    ["access.h", "shift.h", "same.h", "single.h", "flat.h", "indexed.h", "rows.h", "transpose.h", "bulk.h"];
 
 /// The memory of one tensor.
 #[derive(Clone)]
 struct Memory {
     layout: Layout,
     dtype: DType,
-    /// Bytes from an address that is a multiple of 32.
+    /// Bytes before it, from an address that is a multiple of 32.
     before: u64,
     bytes: Vec<u8>,
 }
@@ -41,9 +43,9 @@ impl Memory {
 struct Case {
     plan: Plan,
     scalars: Vec<Value>,
-    /// Inputs, then outputs; an output in place has none.
+    /// Inputs, then outputs; the memory of an in-place output is unused.
     tensors: Vec<Memory>,
-    /// What each output's memory must be.
+    /// The expected memory of each output.
     expected: Vec<Vec<u8>>,
 }
 
@@ -59,7 +61,7 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[(rng.next_u64() % from.len() as u64) as usize]
 }
 
-/// Small numbers, on which sums and products are exact.
+/// A small number, so that sums and products are exact.
 fn value(rng: &mut Rng, dtype: DType) -> Value {
     let small = (rng.next_u64() % 15) as i128 - if dtype.is_signed() { 7 } else { 0 };
     dtype.cast(Value::Int(small))
@@ -74,7 +76,7 @@ fn memory(rng: &mut Rng, layout: Layout, dtype: DType, before: u64) -> Memory {
     Memory { layout, dtype, before, bytes }
 }
 
-/// A layout of `shape` in some order of memory, with gaps, and broadcast where it may be.
+/// A random layout of `shape`: any order of dimensions, with gaps, and broadcast if allowed.
 fn layout(rng: &mut Rng, shape: &[u64], output: bool, plain: bool) -> Layout {
     let rank = shape.len();
     let mut order: Vec<usize> = (0..rank).rev().collect();
@@ -109,7 +111,7 @@ fn before(rng: &mut Rng, dtype: DType, aligned: bool) -> u64 {
     if aligned { 0 } else { rng.next_u64() % (32 / dtype.bytes()) * dtype.bytes() }
 }
 
-/// What the outputs' memories become.
+/// The expected memory of the outputs.
 fn expected(graph: &Graph, shape: &[u64], tensors: &[Memory], scalars: &[Value]) -> Vec<Vec<u8>> {
     let inputs: Vec<Tensor<'_>> = graph
         .inputs()
@@ -118,7 +120,7 @@ fn expected(graph: &Graph, shape: &[u64], tensors: &[Memory], scalars: &[Value])
         .map(|(_, memory)| Tensor { memory: &memory.bytes, layout: &memory.layout })
         .collect();
     let values = oracle(graph, shape, &inputs, scalars, Precision::Carried).unwrap();
-    let space = |layout: &Layout| Space::of(shape, std::slice::from_ref(layout)).unwrap();
+    let space = |layout: &Layout| Space::with_shape(shape, std::slice::from_ref(layout)).unwrap();
     let written = |(place, values): (usize, &Vec<Value>)| {
         let output = &graph.outputs()[place];
         let memory = &tensors[output.in_place.map_or(graph.inputs().len() + place, |slot| slot as usize)];
@@ -164,10 +166,10 @@ fn case(rng: &mut Rng, text: &str, shape: &[u64], kind: (bool, bool), target: Ta
     let graph = graph(text);
     let tensors = tensors(rng, &graph, shape, kind.0, kind.1);
     let layouts: Vec<Layout> = tensors.iter().map(|memory| memory.layout.clone()).collect();
-    let space = Space::of(shape, &layouts).unwrap();
+    let space = Space::with_shape(shape, &layouts).unwrap();
     let starts: Vec<u64> = tensors.iter().map(Memory::start).collect();
-    let walk = Walk::new(&graph, &space, &starts).unwrap();
-    let plan = plan(&graph, &walk, &device(target), &Table::default(), choose).ok()?;
+    let indexing = Indexing::new(&graph, &space, &starts).unwrap();
+    let plan = plan(&graph, &indexing, &device(target), &Table::default(), choose).ok()?;
     let scalars = scalars(rng, &graph);
     let expected = expected(&graph, shape, &tensors, &scalars);
     Some(Case { plan, scalars, tensors, expected })
@@ -202,7 +204,7 @@ fn inline<'a>(text: &'a str, headers: &[(&str, &'a str)], included: &mut Vec<&'a
         };
         if FORMS.contains(&name) && !included.contains(&name) {
             included.push(name);
-            inline(headers.iter().find(|(of, _)| *of == name).unwrap().1, headers, included, lines);
+            inline(headers.iter().find(|(known, _)| *known == name).unwrap().1, headers, included, lines);
         }
     }
 }
@@ -218,10 +220,10 @@ fn launch(case: &Case, bytes: &mut Vec<u8>) {
     }
     let inputs = spec.graph.inputs().len();
     for (place, memory) in case.tensors.iter().enumerate() {
-        let of_set = place % spec.streams.len();
-        let output = of_set.checked_sub(inputs);
+        let index_in_set = place % spec.streams.len();
+        let output = index_in_set.checked_sub(inputs);
         let shared = output.and_then(|output| spec.graph.outputs()[output].in_place);
-        let shared = shared.map_or(0, |slot| (place - of_set) as u64 + u64::from(slot) + 1);
+        let shared = shared.map_or(0, |slot| (place - index_in_set) as u64 + u64::from(slot) + 1);
         put(shared, bytes);
         put(memory.before, bytes);
         put(memory.bytes.len() as u64, bytes);
@@ -242,11 +244,11 @@ fn launch(case: &Case, bytes: &mut Vec<u8>) {
     words.into_iter().for_each(|word| put(word, bytes));
 }
 
-/// Most kernels of one program: g++ takes a third of a second for each.
+/// Most kernels per program: g++ takes a third of a second for each.
 const MOST_KERNELS: usize = 45;
 
-/// What tells kernels apart that go other ways through the headers.
-fn way(case: &Case) -> String {
+/// The properties of a kernel that select code paths in the headers.
+fn code_path(case: &Case) -> String {
     let spec = &case.plan.spec;
     let kinds: BTreeSet<_> =
         spec.streams.iter().map(|stream| format!("{stream:?}").replace(char::is_numeric, "")).collect();
@@ -256,32 +258,32 @@ fn way(case: &Case) -> String {
     format!("{shape:?} {kinds:?} {written} {place}")
 }
 
-/// The cases of as many kernels as one program has: of every way through the headers the first one drawn, then the second, and so on.
-fn common(cases: &[Case]) -> Vec<&Case> {
+/// Selects the cases of at most [`MOST_KERNELS`] kernels: the first kernel of every code path, then the second ones, and so on.
+fn select(cases: &[Case]) -> Vec<&Case> {
     let mut kernels: Vec<(usize, &KernelSpec)> = Vec::new();
     let mut drawn: HashMap<String, usize> = HashMap::new();
     for case in cases {
         if kernels.iter().all(|(_, kernel)| **kernel != case.plan.spec) {
-            let iteration = drawn.entry(way(case)).or_default();
-            kernels.push((*iteration, &case.plan.spec));
-            *iteration += 1;
+            let rank = drawn.entry(code_path(case)).or_default();
+            kernels.push((*rank, &case.plan.spec));
+            *rank += 1;
         }
     }
-    kernels.sort_by_key(|(iteration, _)| *iteration);
+    kernels.sort_by_key(|(rank, _)| *rank);
     kernels.truncate(MOST_KERNELS);
     cases.iter().filter(|case| kernels.iter().any(|(_, kernel)| **kernel == case.plan.spec)).collect()
 }
 
-/// How many of those cases are such.
-fn compiled(cases: &[Case], is: impl Fn(&KernelSpec) -> bool) -> usize {
-    common(cases).iter().filter(|case| is(&case.plan.spec)).count()
+/// Number of selected cases whose kernel satisfies a condition.
+fn compiled(cases: &[Case], condition: impl Fn(&KernelSpec) -> bool) -> usize {
+    select(cases).iter().filter(|case| condition(&case.plan.spec)).count()
 }
 
 /// Runs all cases in one program and compares every byte of their outputs.
 fn check(name: &str, cases: &[Case]) {
     let mut kernels: HashMap<&KernelSpec, usize> = HashMap::new();
     let mut text = String::from("#include \"forms.hpp\"\n");
-    let cases = &common(cases)[..];
+    let cases = &select(cases)[..];
     for case in cases {
         let next = kernels.len();
         kernels.entry(&case.plan.spec).or_insert_with(|| {
@@ -327,7 +329,7 @@ const SIZES: [u64; 14] = [1, 2, 3, 31, 32, 33, 127, 257, 1021, 1024, 1025, 2047,
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn runs_of_any_size_and_address_are_computed_once() {
+fn contiguous_tensors_of_any_size_and_address_are_computed_correctly() {
     let mut rng = Rng::new(1);
     let mut cases = Vec::new();
     let texts = [
@@ -358,7 +360,7 @@ fn runs_of_any_size_and_address_are_computed_once() {
         }
     }
     cases.extend(case(&mut rng, "in x: f32\ny = x", &[2047], (true, true), Target::plain(90), &narrow));
-    // At any address.
+    // Bulk copies at any address.
     for (k, text) in texts.iter().cycle().take(36).enumerate() {
         let choose = Choose { vector: Some([2, 4, 8, 16][k / 6 % 4]), ..bulk };
         cases.extend(case(&mut rng, text, &[6151], (true, false), Target::plain(90), &choose));
@@ -377,7 +379,7 @@ fn runs_of_any_size_and_address_are_computed_once() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn any_layout_is_computed_once() {
+fn tensors_of_any_layout_are_computed_correctly() {
     let mut rng = Rng::new(2);
     let mut cases = Vec::new();
     let texts = [
@@ -391,7 +393,7 @@ fn any_layout_is_computed_once() {
         let rank = 2 + k % 3;
         let extents: Vec<u64> = (0..rank).map(|_| pick(&mut rng, &[1, 2, 3, 5, 8, 16, 17, 32, 33])).collect();
         let threads = Some(32);
-        // Whatever is chosen, divisors must be as wide as indices.
+        // Divisors must be as wide as indices, also if the width is forced.
         let index = pick(&mut rng, &[None, None, Some(Index::U64)]);
         let choose = Choose { vector: Some(pick(&mut rng, &[8, 16])), threads, index, ..Choose::default() };
         let aligned = !rng.next_u64().is_multiple_of(4);
@@ -412,8 +414,8 @@ fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], ch
         .collect();
     let layouts: Vec<Layout> = tensors.iter().map(|memory| memory.layout.clone()).collect();
     let starts = vec![0; tensors.len()];
-    let walk = Walk::new(&graph, &Space::of(shape, &layouts).unwrap(), &starts).unwrap();
-    let plan = plan(&graph, &walk, &device(Target::plain(90)), &Table::default(), choose).unwrap();
+    let indexing = Indexing::new(&graph, &Space::with_shape(shape, &layouts).unwrap(), &starts).unwrap();
+    let plan = plan(&graph, &indexing, &device(Target::plain(90)), &Table::default(), choose).unwrap();
     let scalars = scalars(rng, &graph);
     let expected = expected(&graph, shape, &tensors, &scalars);
     Case { plan, scalars, tensors, expected }
@@ -421,10 +423,10 @@ fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], ch
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn broadcast_and_transposed_tensors_take_the_forms_made_for_them() {
+fn broadcast_and_transposed_tensors_use_their_special_forms() {
     let mut rng = Rng::new(3);
     let choose = Choose { threads: Some(32), vector: Some(16), ..Choose::default() };
-    let turned = Choose { vector: Some(16), ..Choose::default() };
+    let transposed = Choose { vector: Some(16), ..Choose::default() };
     let mut cases = Vec::new();
     for (rows, columns) in [(5, 1024), (7, 1025), (1025, 3), (64, 64), (33, 129), (130, 72)] {
         let (r, c) = (rows as i64, columns as i64);
@@ -437,25 +439,25 @@ fn broadcast_and_transposed_tensors_take_the_forms_made_for_them() {
                 let index = (vector == 4).then_some(Index::U64);
                 let bulk =
                     Choose { form: Some(Form::Bulk), vector: Some(vector), unroll: Some(unroll), index, ..choose };
-                // What less than a quarter of the visits find anew.
+                // Only if less than a quarter of the accesses are to new elements.
                 for strides in [[0, 1], [1, 0]].into_iter().filter(|_| rows.min(columns) > 4) {
                     cases.push(with_strides(&mut rng, text, shape, &[&[c, 1], &strides, &[c, 1]], &bulk));
                 }
             }
-            cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &turned));
+            cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &transposed));
             assert_eq!(cases.last().unwrap().plan.spec.form == Form::Transpose, rows.min(columns) >= 16);
-            cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[0, 1], &[c, 1]], &turned));
-            // Tiles of another side, and threads that are not as many as it has squares.
+            cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[0, 1], &[c, 1]], &transposed));
+            // Other tile sizes, and numbers of threads that differ from the number of squares.
             for (vector, unroll, threads) in
                 [(16, Some(2), None), (16, Some(8), Some(96)), (2, Some(16), Some(256)), (8, None, Some(32))]
             {
-                let other = Choose { vector: Some(vector), unroll, threads, ..turned };
+                let other = Choose { vector: Some(vector), unroll, threads, ..transposed };
                 cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &other));
             }
         }
     }
     let batched: [&[i64]; 3] = [&[72 * 40, 1, 40], &[0, 72, 1], &[72 * 40, 72, 1]];
-    cases.push(with_strides(&mut rng, "in x: f64, z: u8\ny = x + z", &[3, 40, 72], &batched, &turned));
+    cases.push(with_strides(&mut rng, "in x: f64, z: u8\ny = x + z", &[3, 40, 72], &batched, &transposed));
     assert_eq!(cases.last().unwrap().plan.spec.form, Form::Transpose);
     for form in [Form::Rows, Form::Bulk, Form::Transpose] {
         assert!(compiled(&cases, |spec| spec.form == form) > 2, "{form:?}");
@@ -468,7 +470,7 @@ fn broadcast_and_transposed_tensors_take_the_forms_made_for_them() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn a_batch_computes_every_set() {
+fn batch_computes_every_set() {
     let mut rng = Rng::new(4);
     let mut cases = Vec::new();
     for text in ["in x: bf16, z: bf16\nscalar a: f32\ny = x + a*z", "in x: i32\nx = x*3 + 1"] {

@@ -1,5 +1,5 @@
-//! The kernels without PTX and without cooperation between threads, compiled by g++ through a loop over the threads, under
-//! the address and undefined-behaviour sanitizers, against naive oracles on awkward sizes.
+//! Tests kernels without PTX on the CPU: compiled by g++, with the address and undefined-behaviour sanitizers, and compared with
+//! naive oracles on awkward sizes.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn run(source: &Source, kernels: &[KernelDesc], checks: &str) -> String {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn stream_kernels_are_right_on_awkward_sizes() {
+fn stream_kernels_are_correct_on_awkward_sizes() {
     let mut checks = String::new();
     let mut kernels = Vec::new();
     for op in Op::ALL {
@@ -78,7 +78,7 @@ fn stream_kernels_are_right_on_awkward_sizes() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn copy_kernels_are_right_on_awkward_sizes() {
+fn copy_kernels_are_correct_on_awkward_sizes() {
     let mut checks = String::new();
     let kernels = copy::kernels();
     for kernel in &kernels {
@@ -91,7 +91,7 @@ fn copy_kernels_are_right_on_awkward_sizes() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn mixes_are_right_on_awkward_sizes() {
+fn mixes_are_correct_on_awkward_sizes() {
     let mut checks = String::new();
     let kernels = [(1, 1, 2), (4, 3, 1), (0, 4, 4), (3, 0, 2), (2, 1, 3)].map(|(r, w, burst)| mix::mix(r, w, burst));
     for kernel in &kernels {
@@ -104,7 +104,7 @@ fn mixes_are_right_on_awkward_sizes() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn footprint_kernels_pass_over_every_piece() {
+fn footprint_kernels_process_every_piece() {
     let mut checks = String::new();
     let kernels = footprint::kernels();
     for kernel in &kernels {
@@ -125,7 +125,7 @@ fn tiles_are_read_once_in_every_order() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn numbers_for_products_keep_sign_and_fraction() {
+fn limiting_exponents_keeps_sign_and_fraction() {
     let mut checks = String::new();
     let kernels = gemm::kernels();
     for (kernel, name) in kernels.iter().zip(gemm::TAMED) {
@@ -140,7 +140,7 @@ fn numbers_for_products_keep_sign_and_fraction() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn checks_find_one_wrong_element_and_fills_are_the_hosts() {
+fn checks_find_one_wrong_element_and_fills_match_the_host() {
     let kernels = check::kernels();
     let mut checks = String::new();
     let right = [(Op::Copy, "a"), (Op::Scale, "s * a"), (Op::Triad, "fma(s, b, a)"), (Op::Schoenauer, "fma(b, c, a)")];
@@ -176,7 +176,7 @@ fn checks_find_one_wrong_element_and_fills_are_the_hosts() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn compression_computes_z_and_its_data_are_the_hosts() {
+fn compression_computes_z_and_its_data_match_the_host() {
     let (looped, once, fill) = (compression::looped().name, compression::once().name, compression::fill().name);
     let checks = format!(
         "  failed |= check(\"{looped}\", true, {looped});\n  failed |= check(\"{once}\", false, {once});\n  print({fill});\n"
@@ -192,7 +192,7 @@ fn compression_computes_z_and_its_data_are_the_hosts() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn histograms_and_sliding_windows_are_right_and_their_checks_find_what_is_wrong() {
+fn histograms_and_sliding_windows_are_correct_and_their_checks_find_errors() {
     let (histogram, sliding) = (residency::histogram().name, residency::sliding().name);
     let checks = format!(
         "  failed |= check_histogram({histogram});\n  failed |= check_sliding({sliding});\n  failed |= check_checks();\n"
@@ -202,8 +202,8 @@ fn histograms_and_sliding_windows_are_right_and_their_checks_find_what_is_wrong(
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
-    // The blocks are smaller than a GPU's, as each of their threads is one of the host.
+fn wave_equation_steps_are_correct_in_blocks_of_any_shape() {
+    // The blocks are smaller than on a GPU, because each of their threads is a host thread.
     let mut kernels = vec![rtm::begin(), rtm::check()];
     let mut checks = "  failed |= begins(rtm_begin);\n".to_owned();
     for (x, y) in [(8, 16), (32, 8)] {
@@ -216,13 +216,13 @@ fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
+fn anisotropic_wave_steps_are_correct_with_any_axis() {
     let mut kernels = vec![tti::begin(), tti::check()];
     let mut checks = String::new();
-    for (loads, how) in [("DIRECT", "check"), ("NONE", "iterations")] {
+    for (loads, check) in [("DIRECT", "check"), ("NONE", "negates")] {
         for (x, y) in [(16, 4), (8, 16)] {
-            let (name, rest) = (format!("tti_{x}x{y}_{loads}"), if how == "check" { ", tti_check" } else { "" });
-            writeln!(checks, "  failed |= {how}(\"{name}\", {x}, {y}, {name}{rest});").unwrap();
+            let (name, rest) = (format!("tti_{x}x{y}_{loads}"), if check == "check" { ", tti_check" } else { "" });
+            writeln!(checks, "  failed |= {check}(\"{name}\", {x}, {y}, {name}{rest});").unwrap();
             kernels.push(KernelDesc { entry: format!("TTI_STEP({name}, {loads}, {x}, {y})"), name, ..tti::begin() });
         }
     }
@@ -231,10 +231,10 @@ fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn particles_are_turned_right_by_threads_and_by_blocks_of_products() {
+fn particle_pushes_are_correct_by_threads_and_by_matrix_products() {
     let kernels = pic::kernels();
     let mut checks = String::new();
-    // Half precision of directions and weights; single precision of everything.
+    // Threads use single precision; blocks use half precision for directions and weights.
     for (way, within) in [(pic::Way::Threads, "3e-6"), (pic::Way::Blocks, "3e-3")] {
         let name = pic::push(way).name;
         writeln!(checks, "  failed |= check(\"{name}\", {within}, {name}, pic_begin);").unwrap();

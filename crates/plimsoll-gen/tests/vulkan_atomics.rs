@@ -1,12 +1,12 @@
-//! What the committed modules for Vulkan must not do to a device with hundreds of thousands of threads.
+//! Checks that the committed Vulkan modules don't retry atomics from every thread, which hangs large devices.
 
 /// SPIR-V 1.6, section 3.
 const CONTROL_BARRIER: u32 = 224;
 const ATOMIC_COMPARE_EXCHANGE: u32 = 230;
 const HEADER: usize = 5;
 
-/// The instructions of a module, by their codes.
-fn codes(words: &[u8]) -> Vec<u32> {
+/// The opcodes of a module's instructions.
+fn opcodes(words: &[u8]) -> Vec<u32> {
     let words: Vec<u32> = words.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
     let mut codes = Vec::new();
     let mut place = HEADER;
@@ -17,16 +17,16 @@ fn codes(words: &[u8]) -> Vec<u32> {
     codes
 }
 
-/// Threads that try an atomic again until nobody else was faster take n² tries for n threads: 270,336 threads of an H200 held it until its
-/// driver took the device away. So a block joins its threads' values first, and one of them tries.
+/// If n threads each retry a compare-exchange until they succeed, they take n² attempts: with 270,336 threads, an H200 hung until
+/// the driver reset it. So each block must first combine its threads' values, and one thread retries.
 #[test]
-fn a_block_joins_its_values_before_an_atomic_is_tried_again_and_again() {
-    let mut trying = 0;
+fn blocks_combine_their_values_before_retrying_an_atomic() {
+    let mut retrying = 0;
     for build in plimsoll_probes::sources().iter().flat_map(|source| source.builds()) {
-        let codes = codes(build.words);
-        let Some(tried) = codes.iter().position(|code| *code == ATOMIC_COMPARE_EXCHANGE) else { continue };
-        trying += 1;
-        assert!(codes[..tried].contains(&CONTROL_BARRIER), "{}: every thread tries", build.file);
+        let opcodes = opcodes(build.words);
+        let Some(exchange) = opcodes.iter().position(|code| *code == ATOMIC_COMPARE_EXCHANGE) else { continue };
+        retrying += 1;
+        assert!(opcodes[..exchange].contains(&CONTROL_BARRIER), "{}: every thread retries", build.file);
     }
-    assert_eq!(trying, 2, "the sums of single and of double precision");
+    assert_eq!(retrying, 2, "the sums in single and in double precision");
 }

@@ -1,5 +1,5 @@
-//! Whether a launch is what its kernel states: number and kinds of the arguments, the ranges of numbers, and of memory its alignment, how
-//! much of it is touched, and that nothing is written which is read as another array.
+//! Checks a launch against its kernel's description: the number and kinds of arguments, the ranges of numbers, the alignment and
+//! size of memory, and that no array that is written overlaps another.
 
 use plimsoll_core::Fault;
 use plimsoll_gen::kernel::{Access, Array, Extent, KernelDesc, Number, Parameter, Setting};
@@ -14,9 +14,9 @@ pub struct Touched {
     pub name: &'static str,
     /// What the kernel does with it.
     pub access: Access,
-    /// The part that it may touch: all that was given where the kernel doesn't state how much.
+    /// The part that it may touch: the whole argument if the kernel doesn't state an extent.
     pub span: Span,
-    /// Whether the kernel states how much.
+    /// Whether the kernel states an extent.
     pub stated: bool,
     same_as: Option<&'static str>,
 }
@@ -28,16 +28,16 @@ impl Touched {
         self.span.bytes() > 0 && other.span.bytes() > 0 && !apart
     }
 
-    fn may_be(&self, other: &Self) -> bool {
+    fn may_alias(&self, other: &Self) -> bool {
         let named = self.same_as == Some(other.name) || other.same_as == Some(self.name);
         named && self.span.pointer() == other.span.pointer()
     }
 }
 
-/// What a launch with these arguments touches, once they were found to be what the kernel states.
+/// Checks the arguments of a launch against the kernel's description, and returns what the launch touches.
 ///
 /// # Errors
-/// [`Fault::Invalid`] with the kernel, the parameter and what was given.
+/// [`Fault::Invalid`], which names the kernel, the parameter and the argument.
 pub fn accept(
     stated: &KernelDesc,
     geometry: Geometry,
@@ -47,12 +47,12 @@ pub fn accept(
     geometry.check()?;
     let wrong = |why: String| Fault::Invalid(format!("{}: {why}", stated.name));
     if form.cooperative != stated.cooperative {
-        let is = |cooperative| if cooperative { "cooperatively" } else { "plainly" };
-        return Err(wrong(format!("is launched {}, not {}", is(stated.cooperative), is(form.cooperative))));
+        let how = |cooperative| if cooperative { "cooperatively" } else { "plainly" };
+        return Err(wrong(format!("must be launched {}, not {}", how(stated.cooperative), how(form.cooperative))));
     }
     if form.dependent && !stated.dependent {
         return Err(wrong(
-            "doesn't wait for the kernel before it, and can't be launched before that has ended".to_owned(),
+            "doesn't wait for the kernel before it, so it can't be launched as a dependent kernel".to_owned(),
         ));
     }
     let (count, takes) = (arguments.count(), stated.parameters.len());
@@ -64,10 +64,10 @@ pub fn accept(
     if stated.threads_fixed && threads > u64::from(stated.threads) {
         return Err(wrong(format!("is compiled for blocks of {} threads, not {threads}", stated.threads)));
     }
-    let given = || stated.parameters.iter().zip(arguments.kinds());
-    if let Some((parameter, kind)) = given().find(|(parameter, kind)| !fits(parameter, **kind, stated)) {
-        let is = parameter.number(stated).map_or("memory".to_owned(), |number| format!("{number:?}"));
-        return Err(wrong(format!("{} is {is} and was given as {kind:?}", parameter.name)));
+    let pairs = || stated.parameters.iter().zip(arguments.kinds());
+    if let Some((parameter, kind)) = pairs().find(|(parameter, kind)| !fits(parameter, **kind, stated)) {
+        let expected = parameter.number(stated).map_or("memory".to_owned(), |number| format!("{number:?}"));
+        return Err(wrong(format!("{} is {expected} and was given as {kind:?}", parameter.name)));
     }
     let number = |name: &str| {
         let place = stated.parameters.iter().position(|parameter| parameter.name == name)?;
@@ -89,12 +89,13 @@ pub fn accept(
         }
     }
     let mut all: Vec<Touched> = Vec::new();
-    for (parameter, kind) in given() {
+    for (parameter, kind) in pairs() {
         let (Some(array), Kind::Memory(span)) = (parameter.array(), *kind) else { continue };
-        let touched = touched(parameter.name, array, span, &setting).map_err(wrong)?;
+        let touched = check_array(parameter.name, array, span, &setting).map_err(wrong)?;
         let writes = |one: &Touched| one.access.writes();
-        let clash =
-            |other: &&Touched| (writes(other) || writes(&touched)) && touched.overlaps(other) && !touched.may_be(other);
+        let clash = |other: &&Touched| {
+            (writes(other) || writes(&touched)) && touched.overlaps(other) && !touched.may_alias(other)
+        };
         if let Some(other) = all.iter().find(clash) {
             let (first, second) = if writes(&touched) { (&touched, other) } else { (other, &touched) };
             return Err(wrong(format!(
@@ -109,13 +110,13 @@ pub fn accept(
 
 fn fits(parameter: &Parameter, given: Kind, stated: &KernelDesc) -> bool {
     match parameter.number(stated) {
-        Some(number) => given.is(number),
+        Some(number) => given.is_number(number),
         None => matches!(given, Kind::Memory(_)),
     }
 }
 
-/// The part of an array that is touched.
-fn touched(name: &'static str, array: Array, span: Span, setting: &Setting<'_>) -> Result<Touched, String> {
+/// Checks one array argument, and returns the part that the kernel touches.
+fn check_array(name: &'static str, array: Array, span: Span, setting: &Setting<'_>) -> Result<Touched, String> {
     let needed = array.extent.bytes(setting);
     let Some(needed) = needed.filter(|needed| *needed <= span.bytes()) else {
         let needed = needed.map_or("more than any memory".to_owned(), |bytes| format!("{bytes} bytes"));
@@ -125,7 +126,7 @@ fn touched(name: &'static str, array: Array, span: Span, setting: &Setting<'_>) 
     let part = if stated { Span::new(span.region(), span.pointer(), needed) } else { span };
     let align = array.align(setting.kernel);
     if part.bytes() > 0 && !part.pointer().is_multiple_of(align) {
-        return Err(format!("{name} begins at {:#x}, which is no multiple of {align} bytes", part.pointer()));
+        return Err(format!("{name} begins at {:#x}, which is not a multiple of {align} bytes", part.pointer()));
     }
     Ok(Touched { name, access: array.access, span: part, stated, same_as: array.same_as })
 }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_touched_is_what_is_stated() {
+    fn touched_spans_are_the_stated_extents() {
         let dot = Parameters { threads: 128, ..Parameters::new(Op::Dot) }.kernel();
         let list = Arguments::new().span(span(0, 4096)).span(span(4096, 4096)).span(span(4096, 4096));
         let list = list.span(span(0, 4096)).f32(1.0).u64(1000);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_outside_of_their_range_are_named_with_it() {
+    fn number_outside_its_range_is_named_with_the_range() {
         let chase = latency::chase(latency::Nearest::FirstLevel);
         let list = |warm, hops| Arguments::new().span(span(0, 32)).span(span(64, 8)).u64(warm).u64(hops);
         let one = Geometry::linear(1, 32);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_are_as_many_as_blocks() {
+    fn number_of_tiles_must_match_the_number_of_blocks() {
         let launch = |blocks, rows, columns| {
             let list =
                 Arguments::new().span(span(0, 1 << 16)).span(span(1 << 17, 1 << 20)).span(span(1 << 17, 1 << 20));
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_covers_its_elements_and_indices_count_them() {
+    fn grid_must_cover_the_elements_and_indices_must_count_them() {
         let wide = Arguments::new().span(span(0, 1 << 40)).span(span(1 << 40, 1 << 40));
         let naive = copy::naive(Index::U32);
         let launch = |kernel: &KernelDesc, blocks, list: Arguments| {
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_begin_at_multiples_of_what_reads_them() {
+    fn arrays_must_be_aligned_for_their_accesses() {
         for (vector_bytes, bulk, least) in
             [(4, false, 4_u64), (16, false, 16), (32, false, 32), (4, true, 16), (8, true, 16)]
         {
@@ -249,11 +250,11 @@ mod tests {
             assert!(accept(&kernel, grid, Form::default(), &list(least)).is_ok());
             let message = refused(&kernel, grid, Form::default(), list(least / 2));
             assert!(
-                message.contains("a begins at") && message.contains(&format!("no multiple of {least} bytes")),
+                message.contains("a begins at") && message.contains(&format!("not a multiple of {least} bytes")),
                 "{message}"
             );
         }
-        // What a fold leaves is aligned to its own values, and of nothing nothing matters.
+        // The output of a fold needs only the alignment of its own values, and empty arrays need none.
         let fold = Parameters::new(Op::Read).kernel();
         let list = |n| {
             Arguments::new()
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_no_other_array_unless_it_may_be() {
+    fn written_array_must_not_overlap_another_unless_stated() {
         let kernel = Parameters::new(Op::Copy).kernel();
         let grid = Geometry::linear(4, 256);
         let list = |out, a| {
@@ -276,13 +277,13 @@ mod tests {
             list.span(span(0, 4096)).span(span(0, 4096)).f32(1.0).u64(1000)
         };
         assert!(accept(&kernel, grid, Form::default(), &list(0, 4096)).is_ok());
-        // 4000 bytes are touched: what lies behind them is nobody's.
+        // The kernel touches only 4000 bytes, so the rest may overlap.
         assert!(accept(&kernel, grid, Form::default(), &list(0, 4000)).is_ok());
         for (out, a) in [(0, 0), (0, 3984), (3984, 0), (16, 0)] {
             let message = refused(&kernel, grid, Form::default(), list(out, a));
             assert!(message.contains("out is written and is in part the same memory as a"), "{message}");
         }
-        // Arrays that are only read may be one; the result of a check may not be what is checked.
+        // Arrays that are only read may be the same; the result of a check must not overlap the checked array.
         let check = check::map(Op::Add, plimsoll_gen::kernel::Element::F32).unwrap();
         let list = |result| {
             let same = span(0, 4096);
@@ -290,7 +291,7 @@ mod tests {
         };
         assert!(accept(&check, grid, Form::default(), &list(4096)).is_ok());
         assert!(refused(&check, grid, Form::default(), list(4080)).contains("result is written"));
-        // Of these two the description says that they may be one, from the same address on.
+        // The description allows these two to be the same array if they begin at the same address.
         let sliding = residency::sliding();
         let grid = Geometry::linear(1, 1024);
         let list = |stream| Arguments::new().span(span(0, 64)).span(span(stream, 128)).u64(4).u32(2);
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_kinds_and_sizes_is_named() {
+    fn wrong_kinds_and_sizes_are_named() {
         let kernel = Parameters::new(Op::Triad).kernel();
         let arrays = || (0..4).fold(Arguments::new(), |list, place| list.span(span(4096 * place, 4000)));
         let of = |list| refused(&kernel, Geometry::linear(4, 256), Form::default(), list);
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_states_how_much_it_touches_but_these() {
+    fn only_listed_kernels_leave_an_extent_unstated() {
         let target = Target { capability: 120, specific: false };
         let unstated: std::collections::BTreeSet<(&str, &str)> = plimsoll_probes::sources()
             .iter()
@@ -335,7 +336,7 @@ mod tests {
             .filter(|(_, parameter)| parameter.array().is_some_and(|array| array.extent == Extent::Unstated))
             .map(|(source, parameter)| (source, parameter.name))
             .collect();
-        // Both read where a table in memory says.
+        // Both read at addresses from a table in memory.
         assert_eq!(unstated.into_iter().collect::<Vec<_>>(), [("sectors", "in"), ("topology", "base")]);
     }
 }

@@ -13,101 +13,95 @@ use crate::capability::{Capabilities, Need};
 use crate::launch::{Arguments, Form, Geometry, Kernel};
 use crate::{Memory, Span, Unavailable};
 
-/// The compute capability of the kernels that need least.
+/// The lowest compute capability that kernels are written for.
 const OLDEST: u32 = 80;
 
-/// What a device says of its own energy and temperature. Its questions allocate nothing.
+/// A device's own readings of energy and temperature. Reading them allocates nothing.
 pub trait Meter: fmt::Debug + Send + Sync {
-    /// Energy that it took since it was started, joules, in the steps in which it counts; `None` where it doesn't tell.
+    /// Energy used since the device was started, joules, in the device's own steps; `None` where it isn't reported.
     fn joules(&self) -> Option<f64>;
-    /// Temperature of the chip, degrees Celsius; `None` where it doesn't tell.
+    /// Temperature of the chip, degrees Celsius; `None` where it isn't reported.
     fn temperature(&self) -> Option<f64>;
 }
 
-/// A family of GPUs, driven by one driver: CUDA, Vulkan. What a backend writes is this trait; probes, timing, checks and workloads
-/// are written against it.
+/// A driver API for GPUs: CUDA, Vulkan. A backend implements this trait; probes, timing, checks and workloads are written against
+/// it.
 ///
-/// Objects know their device: a stream, event or function of another one is an error. Safe methods are sound for any arguments;
-/// what a kernel does is promised once, where it is made ([`Kernel::new`]).
+/// Objects know their device: using a stream, event or function of another device is an error. Safe methods are sound for any
+/// arguments. The promise that a kernel keeps to its description is made once, where the kernel is created ([`Kernel::new`]).
 #[allow(unsafe_code)]
 pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// An ordered queue of work.
     type Stream: Send + Sync + 'static;
-    /// A mark in a stream's work, with the device's time.
+    /// An event in a stream, with the device's time.
     type Event: 'static;
     /// Memory of the device.
     type Buffer: Memory + fmt::Debug + 'static;
     /// A kernel's code, ready on a device.
     type Function: Clone + fmt::Debug + 'static;
-    /// A launch with all that it needs: it holds its function and its memory.
+    /// A prepared launch. It keeps its function and its memory alive.
     type Launch: Clone + fmt::Debug + 'static;
-    /// Many launches that are submitted at once.
+    /// Many launches that are submitted together.
     type Graph: 'static;
-    /// The kernel that holds a stream for a given time, so that what is queued behind it begins without the host's part.
+    /// The blocking kernel. It occupies a stream for a given time, so that work queued behind it doesn't wait for the host.
     type Blocker: Send + Sync + 'static;
-    /// What only this backend's streams do: copies by engines of their own, calls of a vendor's library.
+    /// Stream work that only this backend has: copies by copy engines, calls of a vendor's library.
     type Action: Clone + fmt::Debug + 'static;
 
-    /// What the device can do, each with the reason where it can't.
+    /// The device's capabilities, with the reason for each that is missing.
     fn capabilities(device: &Self::Device) -> &Capabilities;
-    /// What grids depend on.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// The properties that grid sizes depend on.
     fn machine(device: &Self::Device) -> Result<Machine, Fault>;
-    /// Of which of the sources' kernels a device may have code: those of a compute capability of NVIDIA's. Other backends keep the oldest,
-    /// whose kernels ask for nothing that is one vendor's, and [`Gpu::runs`] tells which of them they have.
+    /// The target whose kernels the device may run, as an NVIDIA compute capability. Other backends keep the lowest one, whose
+    /// kernels use no vendor-specific features; [`Gpu::runs`] says which of them they have code for.
     fn target(_device: &Self::Device) -> Target {
         Target::plain(OLDEST)
     }
-    /// The form of [`Gpu::target`] with instructions that no later device has, where this device runs it: `sm_90a`.
+    /// The architecture-specific form of [`Gpu::target`], such as `sm_90a`, if this device runs one.
     fn specific_target(_device: &Self::Device) -> Option<Target> {
         None
     }
-    /// Bytes of free memory, or the share of all that may be used where the driver doesn't tell.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Bytes of free memory; where the driver doesn't report it, an assumed share of all memory.
     fn free_memory(device: &Self::Device) -> Result<u64, Fault>;
-    /// Bytes of the last cache that all kernels share, where it is known.
+    /// Bytes of the last-level cache that all kernels share, if known.
     fn cache_bytes(device: &Self::Device) -> Option<u64>;
-    /// The clock that kernels count, when the device was opened, hertz.
+    /// Rate of the clock that kernels read, measured when the device was opened, hertz.
     fn clock_hz(device: &Self::Device) -> Option<f64>;
     /// The stream that probes work on.
     fn stream(device: &Self::Device) -> &Arc<Self::Stream>;
-    /// A further stream, where [`Capabilities::second_stream`] says so.
+    /// Creates another stream, if [`Capabilities::second_stream`] allows it.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where there is one stream only; the driver's.
+    /// [`Fault::Unavailable`] where there is only one stream.
     fn new_stream(_device: &Self::Device) -> Result<Arc<Self::Stream>, Fault> {
         let why = format!("{} has one stream", Self::NAME);
         Err(Unavailable::new("a second stream", why, "Use the CUDA backend").into())
     }
-    /// The device's own meter, where it has one.
+    /// The device's energy and temperature readings, if it has any.
     fn meter(_device: &Self::Device) -> Option<Arc<dyn Meter>> {
         None
     }
-    /// The blocking kernel, where there is one.
+    /// The blocking kernel, if there is one.
     fn blocker(device: &Self::Device) -> Option<&Arc<Self::Blocker>>;
 
-    /// Whether a kernel has code that this device takes.
+    /// Checks that a kernel has code for this device.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it has none.
     fn runs(device: &Self::Device, kernel: &KernelDesc) -> Result<(), Unavailable>;
-    /// Makes kernels of one source ready, and checks that they take what they state.
+    /// Compiles kernels of one source, and checks that they take the parameters that they state.
     ///
     /// # Safety
-    /// The kernels' code keeps to their descriptions.
+    /// The kernels' code must keep to their descriptions.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where there is no compiler, or no code for this backend; the driver's.
+    /// [`Fault::Unavailable`] where there is no compiler or no code for this backend.
     unsafe fn compile(
         device: &Self::Device,
         source: &'static Source,
         kernels: &[KernelDesc],
     ) -> Result<Vec<Kernel<Self>>, Fault>;
-    /// The same for [`Gpu::specific_target`].
+    /// As [`Gpu::compile`], for [`Gpu::specific_target`].
     ///
     /// # Safety
     /// That of [`Gpu::compile`].
@@ -122,153 +116,125 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
         let why = format!("{} has none", Self::NAME);
         Err(Unavailable::new("architecture-specific kernels", why, "Use the CUDA backend").into())
     }
-    /// A launch as it will be made again and again.
+    /// Prepares a launch that can be repeated.
     ///
     /// # Safety
-    /// The arguments are of the number and kinds that the function takes, memory is aligned as it is accessed, and with them the function
-    /// touches only memory of the spans among them, inside of their extents.
+    /// The arguments must be of the number and kinds that the function takes, and memory must be aligned for its accesses. With
+    /// these arguments the function must touch only memory inside the spans among them.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where memory was freed or is another device's; [`Fault::Unavailable`] for a form that the device lacks.
+    /// [`Fault::Invalid`] where memory was freed or belongs to another device; [`Fault::Unavailable`] for a form that the device
+    /// lacks.
     unsafe fn prepare(
         function: &Self::Function,
         geometry: Geometry,
         form: Form,
         arguments: &Arguments,
     ) -> Result<Self::Launch, Fault>;
-    /// Lets blocks of a function have so many bytes of dynamic shared memory.
+    /// Allows blocks of a function to use `bytes` bytes of dynamic shared memory.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where the backend has none; the driver's.
+    /// [`Fault::Unavailable`] where the backend has none.
     fn allow_shared(function: &Self::Function, bytes: u32) -> Result<(), Fault>;
-    /// Asks for the largest L1 cache that the function can have, where cache and shared memory divide one memory: a preference. Others
-    /// have nothing to do.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Asks for the largest L1 cache that the function can have, where L1 and shared memory are carved from one memory. This is a
+    /// hint; other devices do nothing.
     fn prefer_cache(_function: &Self::Function) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds at once.
+    /// How many blocks with `threads` threads and `shared` bytes of dynamic shared memory fit on a multiprocessor at once.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where the driver doesn't tell.
+    /// [`Fault::Unavailable`] where the driver doesn't report it.
     fn blocks_per_multiprocessor(_function: &Self::Function, _threads: u32, _shared: u32) -> Result<u32, Fault> {
-        let why = format!("{} doesn't tell how many blocks a multiprocessor holds", Self::NAME);
+        let why = format!("{} doesn't report how many blocks fit on a multiprocessor", Self::NAME);
         Err(Unavailable::new("occupancy", why, "Use the CUDA backend").into())
     }
 
-    /// Memory with any content; none for 0 bytes.
+    /// Allocates memory with undefined content; 0 bytes allocate nothing.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`]; the driver's.
+    /// [`Fault::OutOfMemory`].
     fn allocate(stream: &Arc<Self::Stream>, bytes: u64) -> Result<Self::Buffer, Fault>;
-    /// Memory of the host with this content, which kernels read where it is, where [`Capabilities::host_memory`] says so.
+    /// Allocates host memory with this content, which kernels read in place, if [`Capabilities::host_memory`] allows it.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where kernels can't; [`Fault::OutOfMemory`]; the driver's.
+    /// [`Fault::Unavailable`] where kernels can't read host memory; [`Fault::OutOfMemory`].
     fn host_memory(_stream: &Arc<Self::Stream>, _content: &[u8]) -> Result<Box<dyn Memory>, Fault> {
-        let why = format!("{} gives kernels none", Self::NAME);
+        let why = format!("{} kernels can't read it", Self::NAME);
         Err(Unavailable::new("memory of the host", why, "Use the CUDA backend").into())
     }
     /// Copies host bytes to the beginning of a span, after the stream's earlier work, and waits.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where they don't fit or the memory was freed; [`Fault::Hung`]; the driver's.
+    /// [`Fault::Invalid`] where they don't fit or the memory was freed; [`Fault::Hung`].
     fn upload(stream: &Arc<Self::Stream>, to: Span, from: &[u8]) -> Result<(), Fault>;
     /// Copies the first bytes of a span to the host, after the stream's earlier work, and waits.
     ///
     /// # Errors
     /// Those of [`Gpu::upload`].
     fn download(stream: &Arc<Self::Stream>, from: Span, to: &mut [u8]) -> Result<(), Fault>;
-    /// Sets every byte, in the stream's order. The span is whole words of 4 bytes.
+    /// Sets every byte, in stream order. The span must consist of whole 4-byte words.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the memory was freed; the driver's.
+    /// [`Fault::Invalid`] where the memory was freed.
     fn fill(stream: &Arc<Self::Stream>, span: Span, value: u8) -> Result<(), Fault>;
-    /// Copies one span to another of the same size, in the stream's order.
+    /// Copies one span to another of the same size, in stream order.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the sizes differ or memory was freed; the driver's.
+    /// [`Fault::Invalid`] where the sizes differ or memory was freed.
     fn copy(stream: &Arc<Self::Stream>, to: Span, from: Span) -> Result<(), Fault>;
 
-    /// Makes the calling thread ready to use the stream's device. Others have nothing to do.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Prepares the calling thread to use the stream's device. The default does nothing.
     fn bind(_stream: &Self::Stream) -> Result<(), Fault> {
         Ok(())
     }
     /// Enqueues a launch.
-    ///
-    /// # Errors
-    /// The driver's.
     fn launch(stream: &Self::Stream, launch: &Self::Launch) -> Result<(), Fault>;
-    /// Does what only this backend has.
-    ///
-    /// # Errors
-    /// The driver's.
-    fn act(stream: &Arc<Self::Stream>, action: &Self::Action) -> Result<(), Fault>;
-    /// Gives what was enqueued to the device, where the backend gathers it first.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Enqueues an action that only this backend has.
+    fn run_action(stream: &Arc<Self::Stream>, action: &Self::Action) -> Result<(), Fault>;
+    /// Submits enqueued work to the device, if the backend collects it first.
     fn submit(_stream: &Self::Stream) -> Result<(), Fault> {
         Ok(())
     }
-    /// Holds the stream for so long.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Enqueues the blocking kernel, which occupies the stream for `length`.
     fn block(blocker: &Self::Blocker, stream: &Self::Stream, length: Duration) -> Result<(), Fault>;
-    /// Keeps all multiprocessors busy for so long, and returns the clock that its kernel counted, hertz; `None` where the device
-    /// doesn't tell.
+    /// Keeps all multiprocessors busy for `length` and returns the clock rate that the kernel counted, hertz; `None` where the
+    /// device has no clock that kernels can read.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; the driver's.
+    /// [`Fault::Hung`].
     fn busy_clock_hz(blocker: &Self::Blocker, stream: &Self::Stream, length: Duration) -> Result<Option<f64>, Fault>;
-    /// Waits until all that the stream was asked is done.
+    /// Waits until all work of the stream is done.
     ///
     /// # Errors
-    /// [`Fault::Hung`] after the device's deadline; the driver's, among them those of kernels that ran before.
+    /// [`Fault::Hung`] after the device's deadline; the faults of kernels that ran before.
     fn wait(stream: &Self::Stream) -> Result<(), Fault>;
 
-    /// A mark with a time.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Creates an event with a time.
     fn event(stream: &Arc<Self::Stream>) -> Result<Self::Event, Fault>;
-    /// A mark for order alone.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Creates an event for ordering only.
     fn untimed_event(stream: &Arc<Self::Stream>) -> Result<Self::Event, Fault>;
-    /// Sets the mark here.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Records the event at this place in the stream.
     fn record(event: &Self::Event, stream: &Self::Stream) -> Result<(), Fault>;
-    /// Lets the stream wait for a mark of another.
+    /// Makes the stream wait for an event of another stream.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where there is one stream only; the driver's.
+    /// [`Fault::Unavailable`] where there is only one stream.
     fn wait_for(stream: &Self::Stream, event: &Self::Event) -> Result<(), Fault>;
-    /// Waits until a mark is reached.
+    /// Waits on the host until an event is reached.
     ///
     /// # Errors
     /// Those of [`Gpu::wait`].
     fn wait_event(event: &Self::Event) -> Result<(), Fault>;
-    /// Nanoseconds of the device from one mark to a later one, both of which were reached.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Nanoseconds of device time from one event to a later one. Both must have been reached.
     fn nanoseconds(from: &Self::Event, to: &Self::Event) -> Result<u64, Fault>;
 
-    /// The launches in turn, `count` in all, each after the one before has ended, or `dependent` on it.
+    /// Builds a graph of `count` launches, which cycles through `launches`. Each begins after the one before has ended or, if
+    /// `dependent`, by programmatic dependent launch.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where the driver has none; the driver's.
+    /// [`Fault::Unavailable`] where the driver has no graphs.
     fn graph(
         stream: &Arc<Self::Stream>,
         launches: &[Self::Launch],
@@ -276,19 +242,16 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
         dependent: bool,
     ) -> Result<Self::Graph, Fault>;
     /// Enqueues a graph.
-    ///
-    /// # Errors
-    /// The driver's.
     fn launch_graph(stream: &Self::Stream, graph: &Self::Graph) -> Result<(), Fault>;
 
     /// Allows clusters of more blocks than [`ClusterSizes::portable`](crate::ClusterSizes::portable).
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where the backend has no clusters; the driver's.
+    /// [`Fault::Unavailable`] where the backend has no clusters.
     fn allow_large_clusters(_function: &Self::Function) -> Result<(), Fault> {
         Err(no_clusters(Self::NAME))
     }
-    /// How many clusters of so many blocks run at once.
+    /// How many clusters of `blocks` blocks run at once.
     ///
     /// # Errors
     /// Those of [`Gpu::allow_large_clusters`].

@@ -1,4 +1,4 @@
-//! What a GPU can do beyond plain launches: each a value, or the reason why there is none.
+//! What a GPU can do beyond plain launches: each capability is a value, or the reason why it is missing.
 
 use plimsoll_gen::kernel::Source;
 
@@ -11,44 +11,44 @@ pub struct Limits {
     pub threads: u32,
     /// Blocks of a grid in x.
     pub blocks: u32,
-    /// Bytes of a kernel's arguments together.
+    /// Bytes of all arguments of a kernel.
     pub argument_bytes: u32,
     /// Bytes of one allocation.
     pub allocation: u64,
     /// Allocations begin at multiples of this many bytes.
     pub alignment: u64,
-    /// Bytes of shared memory that a block may have, its kernel's own included.
+    /// Bytes of shared memory per block, static and dynamic.
     pub shared_per_block: u32,
-    /// Bytes of shared memory that all blocks on a multiprocessor have together; the block's limit where the driver doesn't tell.
+    /// Bytes of shared memory of all blocks on a multiprocessor; the limit per block where the driver doesn't report it.
     pub shared_per_multiprocessor: u32,
 }
 
 /// Time stamps in a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stamps {
-    /// Nanoseconds of one step, as the driver reports or as measured.
+    /// Nanoseconds of one step, as reported by the driver or as measured.
     pub step: f64,
-    /// Bits that count.
+    /// Valid bits.
     pub bits: u32,
 }
 
 /// A clock that kernels read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelClock {
-    /// Bits that count.
+    /// Valid bits.
     pub bits: u32,
-    /// Whether kernels read nanoseconds too. Where not, the clock's rate is what it counted between two stamps.
+    /// Whether kernels can also read nanoseconds. If not, the clock's rate is measured between two time stamps.
     pub nanoseconds: bool,
 }
 
 /// Clusters of blocks that read each other's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterSizes {
-    /// Blocks that every device of the kind allows; more must be asked for.
+    /// Blocks per cluster that every device with clusters allows; more must be requested.
     pub portable: u32,
 }
 
-/// What a device may lack that some probes need: a field of [`Capabilities`].
+/// A capability that some probes need and a device may lack: a field of [`Capabilities`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// [`Capabilities::kernel_clock`].
@@ -59,43 +59,43 @@ pub enum Need {
     Cooperative,
     /// [`Capabilities::clusters`].
     Clusters,
-    /// Code for a kernel of this source at least.
+    /// Code for at least one kernel of this source.
     Code(&'static Source),
 }
 
 /// What a device can do.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
-    /// A CPU that runs kernels: named as such, and never chosen by itself.
+    /// The device is a CPU that runs kernels. It is named as such and never chosen automatically.
     pub software: bool,
-    /// Limits.
+    /// Limits of launches and allocations.
     pub limits: Limits,
-    /// Whether kernels can be made ready.
+    /// Whether kernels can be compiled.
     pub kernels: Result<(), Unavailable>,
-    /// Time stamps.
+    /// Time stamps in a stream.
     pub stamps: Result<Stamps, Unavailable>,
-    /// Clocks inside kernels.
+    /// Clock for in-kernel timing.
     pub kernel_clock: Result<KernelClock, Unavailable>,
-    /// Many launches submitted at once.
+    /// Many launches submitted together.
     pub graphs: Result<(), Unavailable>,
-    /// Launches in a stream that begin before the one before has ended.
+    /// Programmatic dependent launch in a stream: a launch may begin before the one before has ended.
     pub dependent: Result<(), Unavailable>,
-    /// The same in graphs.
+    /// Programmatic dependent launch in graphs.
     pub dependent_graphs: Result<(), Unavailable>,
-    /// Grids whose blocks are all resident and may wait for each other.
+    /// Cooperative launches: all blocks are resident and may wait for each other.
     pub cooperative: Result<(), Unavailable>,
     /// Clusters of blocks.
     pub clusters: Result<ClusterSizes, Unavailable>,
-    /// Further streams, whose work may overlap with that of the first.
+    /// More streams, whose work may overlap with that of the first.
     pub second_stream: Result<(), Unavailable>,
-    /// Memory of the host that kernels read where it is.
+    /// Host memory that kernels read in place.
     pub host_memory: Result<(), Unavailable>,
 }
 
-/// Whether a device has what is needed.
+/// Checks that a device has a capability.
 ///
 /// # Errors
-/// Why not.
+/// The reason if it has not.
 pub fn has<G: Gpu>(device: &G::Device, need: Need) -> Result<(), Unavailable> {
     let known = G::capabilities(device);
     match need {

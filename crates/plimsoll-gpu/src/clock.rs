@@ -1,4 +1,4 @@
-//! The GPU's clock as the sampling engine sees it: nanoseconds of events, and what telemetry says happened meanwhile.
+//! The GPU's clock as the sampling engine sees it: nanoseconds between events, and what telemetry observed meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,27 +9,27 @@ use plimsoll_core::sample::{Clock, Evidence};
 
 use crate::Gpu;
 
-/// Samples count nanoseconds.
+/// Seconds per tick: samples are nanoseconds.
 pub const TICK: f64 = 1e-9;
-/// The clock is steady when this many windows agree within [`STEADY`].
+/// The clock is steady when the last windows, this many, agree within [`STEADY`].
 const WINDOWS: usize = 3;
-/// Length of one of them.
+/// Length of a window.
 const WINDOW: Duration = Duration::from_millis(50);
-/// Relative spread of a steady clock.
+/// Largest relative spread of a steady clock.
 const STEADY: f64 = 0.01;
-/// After this long, what the clock does is left to the flags.
+/// Longest time to wait for a steady clock. After that, flags report an unsteady one.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
-/// What a device's management library says while it is measured.
+/// Readings of a device's management library during measurements.
 pub trait Telemetry: Send {
-    /// What happened since the last call; `None` where nothing is known. Doesn't allocate.
+    /// What happened since the last call; `None` if nothing is known. Must not allocate.
     fn observe(&mut self) -> Option<Evidence>;
 
     /// Energy that the device has used since its driver was loaded, joules.
     fn energy_joules(&self) -> Option<f64>;
 }
 
-/// Time stamps, telemetry and the kernel that settles the clock, as far as there are any.
+/// Time stamps, and telemetry and the blocking kernel if there are any.
 pub struct GpuClock<G: Gpu> {
     stream: Arc<G::Stream>,
     resolution: f64,
@@ -59,10 +59,10 @@ impl<G: Gpu> GpuClock<G> {
     }
 }
 
-/// Keeps all multiprocessors busy until their clock is steady; returns it in hertz, where the device tells.
+/// Keeps all multiprocessors busy until their clock is steady. Returns the clock in hertz; `None` where kernels can't read one.
 ///
 /// # Errors
-/// [`Fault::Hung`]; the driver's.
+/// [`Fault::Hung`].
 pub fn settle<G: Gpu>(blocker: &G::Blocker, stream: &G::Stream, stop: &AtomicBool) -> Result<Option<f64>, Fault> {
     let begin = Instant::now();
     let mut last = [0.0_f64; WINDOWS];

@@ -1,8 +1,9 @@
-//! What every GPU backend needs and no vendor owns: the trait of a backend ([`Gpu`]), launches checked by what a kernel states,
-//! workloads and in-kernel timing for the sampling engine, and checks of what kernels leave behind. Drivers are the backends'
-//! business; what is measured is the probes'.
+//! The vendor-independent half of the GPU backends: the backend trait ([`Gpu`]), launches that are checked against their kernel's
+//! description, workloads and in-kernel timing for the sampling engine, and checks of kernels' results. Backends talk to drivers;
+//! probes decide what is measured.
 //!
-//! Methods return the driver's faults beside those that they name.
+//! Every function that returns a [`Fault`](plimsoll_core::Fault) may return the driver's faults in addition to those in its
+//! `# Errors` section.
 #![deny(unsafe_code)]
 
 mod accept;

@@ -1,5 +1,5 @@
-//! The workloads that the probes hand to the sampling engine: what is launched k times in a sample, in which form, and
-//! what is timed. What the kernels do, and whether they did it, is the probes' business.
+//! The workloads that probes hand to the sampling engine: what is launched k times per sample, in which form, and what is timed.
+//! Probes decide what the kernels do and check that they did it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,30 +12,30 @@ use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
 use crate::{Gpu, Span};
 
-/// Samples between two waits: their events are made beforehand.
+/// Most samples between two waits. Their events are created in advance.
 const PAIRS: usize = 32;
-/// Most launches of a graph: `measurement.md`'s bound on K.
+/// Most launches in a graph: the bound on k in `measurement.md`.
 const MOST: u32 = 8192;
-/// Bounds on how long the device is kept busy while the host queues a sample.
-const LEAD: (Duration, Duration) = (Duration::from_micros(30), Duration::from_millis(5));
+/// Shortest and longest run of the blocking kernel while the host queues a sample.
+const BLOCK_LENGTHS: (Duration, Duration) = (Duration::from_micros(30), Duration::from_millis(5));
 
-/// Launches that wait in a stream at once at most: the driver takes some thousand, then its calls wait for the device.
+/// Most launches waiting in a stream at once: the driver accepts about a thousand, then its calls wait for the device.
 const QUEUE: u32 = 768;
-/// Longest time that the device is held for a queue: calls of 20 µs.
-const LONGEST_HOLD: Duration = Duration::from_millis(16);
-/// Times that a queue which outlasted its hold is made again.
+/// Longest run of the blocking kernel for a queued sample: enough for [`QUEUE`] calls of 20 µs.
+const LONGEST_QUEUE_BLOCK: Duration = Duration::from_millis(16);
+/// How often a sample is queued before it counts although queueing took longer than the blocking kernel ran.
 const TRIES: u32 = 4;
 
-/// One thing that a stream does.
-#[allow(clippy::large_enum_variant, reason = "a cycle is short, and a box more per launch would be in the timed loop")]
+/// One piece of work of a stream.
+#[allow(clippy::large_enum_variant, reason = "cycles are short, and a box per launch would add to the timed loop")]
 pub enum Action<G: Gpu> {
     /// A kernel.
     Launch(G::Launch),
-    /// Device to device: to, from.
-    Across(Span, Span),
-    /// Every byte set to a value.
+    /// Copies within the device: to, from.
+    Copy(Span, Span),
+    /// Sets every byte to a value.
     Fill(Span, u8),
-    /// What only this backend's streams do.
+    /// An action that only this backend has.
     Other(G::Action),
 }
 
@@ -43,7 +43,7 @@ impl<G: Gpu> Clone for Action<G> {
     fn clone(&self) -> Self {
         match self {
             Self::Launch(launch) => Self::Launch(launch.clone()),
-            Self::Across(to, from) => Self::Across(*to, *from),
+            Self::Copy(to, from) => Self::Copy(*to, *from),
             Self::Fill(span, value) => Self::Fill(*span, *value),
             Self::Other(action) => Self::Other(action.clone()),
         }
@@ -52,15 +52,12 @@ impl<G: Gpu> Clone for Action<G> {
 
 impl<G: Gpu> Action<G> {
     /// Enqueues it.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn enqueue(&self, stream: &Arc<G::Stream>) -> Result<(), Fault> {
         match self {
             Self::Launch(launch) => G::launch(stream, launch),
-            Self::Across(to, from) => G::copy(stream, *to, *from),
+            Self::Copy(to, from) => G::copy(stream, *to, *from),
             Self::Fill(span, value) => G::fill(stream, *span, *value),
-            Self::Other(action) => G::act(stream, action),
+            Self::Other(action) => G::run_action(stream, action),
         }
     }
 
@@ -72,7 +69,7 @@ impl<G: Gpu> Action<G> {
     }
 }
 
-/// How a sample's k launches reach the device, and what is timed.
+/// How the k launches of a sample reach the device, and what is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One instantiated graph of k kernels between two events; `dependent` lets each begin before the last has ended.
@@ -80,60 +77,61 @@ pub enum Shape {
         /// Programmatic dependent launch on every edge.
         dependent: bool,
     },
-    /// One instantiated graph of the cycle's kernels, launched again and again between two events.
+    /// One instantiated graph of the cycle's kernels, launched repeatedly between two events.
     Replay,
     /// k calls between two events.
     Stream,
-    /// k calls while the device is held, which does them all after: between two events what the device alone takes, none of it
-    /// the host's calls. Needs a lead.
+    /// k calls while the blocking kernel runs; the device then does them all. The time between the two events excludes the host's
+    /// calls. Needs a blocking kernel.
     Queued,
     /// One action between two events: the device's share of a launch.
     Latency,
-    /// One action by the host's clock, from the call until the host has seen it done.
+    /// One action by the host's clock, from the call until the host sees that it is done.
     HostLatency,
 }
 
-/// Actions on a second stream that run beside the first: both begin at the sample's start, which ends when both have.
-struct Beside<G: Gpu> {
+/// Actions that run on a second stream at the same time. Both streams begin at the sample's start; it ends when both have ended.
+struct SecondStream<G: Gpu> {
     stream: Arc<G::Stream>,
     actions: Vec<Action<G>>,
     done: G::Event,
 }
 
 type Prepare<G> = Box<dyn FnMut(&Arc<<G as Gpu>::Stream>) -> Result<(), Fault>>;
-type Verify<G> = Box<dyn FnMut(&Arc<<G as Gpu>::Stream>) -> Result<Check, Fault>>;
+type CheckResults<G> = Box<dyn FnMut(&Arc<<G as Gpu>::Stream>) -> Result<Check, Fault>>;
 
-/// A workload on one stream: actions that are repeated in turn (a rotation has one per window).
+/// A workload on one stream that repeats a cycle of actions (a rotation has one action per window).
 pub struct Load<G: Gpu> {
     stream: Arc<G::Stream>,
     shape: Shape,
     cycle: Vec<Action<G>>,
     before: Vec<Action<G>>,
-    beside: Option<Beside<G>>,
+    second: Option<SecondStream<G>>,
     work: Work,
     most: u32,
     pairs: Vec<(G::Event, G::Event)>,
     graph: Option<(u32, G::Graph)>,
-    lead: Option<Arc<G::Blocker>>,
-    lead_length: Duration,
-    /// Samples whose calls outlasted every hold.
+    blocker: Option<Arc<G::Blocker>>,
+    block_length: Duration,
+    /// Samples that took longer to queue than the blocking kernel ran, in every try.
     outlasted: u32,
-    iteration: usize,
+    /// Index in the cycle of the next action.
+    next: usize,
     prepare: Option<Prepare<G>>,
-    check: Option<Verify<G>>,
+    check: Option<CheckResults<G>>,
     unjudged: Rc<Cell<[u64; 2]>>,
     extra: Vec<(&'static str, f64)>,
 }
 
 impl<G: Gpu> Load<G> {
-    /// A workload of one or more actions in turn. Graphs hold kernels alone.
+    /// Makes a workload that repeats one or more actions in order. Graphs hold kernels only.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for no action or a copy in a graph; the driver's.
+    /// [`Fault::Invalid`] for no action, or for a graph of anything else than kernels.
     pub fn new(stream: &Arc<G::Stream>, shape: Shape, cycle: Vec<Action<G>>, work: Work) -> Result<Self, Fault> {
         let kernels = cycle.iter().all(|action| matches!(action, Action::Launch(_)));
         if cycle.is_empty() || (matches!(shape, Shape::Graph { .. } | Shape::Replay) && !kernels) {
-            return Err(Fault::Invalid("a graph takes one or more kernels and nothing else".to_owned()));
+            return Err(Fault::Invalid("a load takes one or more actions, and a graph takes kernels only".to_owned()));
         }
         let pair = |_| Ok((G::event(stream)?, G::event(stream)?));
         let pairs = (0..PAIRS).map(pair).collect::<Result<Vec<_>, Fault>>()?;
@@ -142,15 +140,15 @@ impl<G: Gpu> Load<G> {
             shape,
             cycle,
             before: Vec::new(),
-            beside: None,
+            second: None,
             work,
             most: if shape == Shape::Queued { QUEUE } else { MOST },
             pairs,
             graph: None,
-            lead: None,
-            lead_length: LEAD.0,
+            blocker: None,
+            block_length: BLOCK_LENGTHS.0,
             outlasted: 0,
-            iteration: 0,
+            next: 0,
             prepare: None,
             check: None,
             unjudged: Rc::default(),
@@ -158,7 +156,7 @@ impl<G: Gpu> Load<G> {
         })
     }
 
-    /// Kernels in one graph per sample.
+    /// Makes a workload with one graph of kernels per sample.
     ///
     /// # Errors
     /// Those of [`Load::new`].
@@ -172,61 +170,58 @@ impl<G: Gpu> Load<G> {
         Self::new(stream, Shape::Graph { dependent }, cycle, work)
     }
 
-    /// Keeps the device busy while the host queues a sample, so that no sample holds the host's part of a launch.
+    /// Runs the blocking kernel while the host queues a sample, so that samples exclude the host's share of a launch.
     #[must_use]
-    pub fn with_lead(mut self, spinner: &Arc<G::Blocker>) -> Self {
-        self.lead = Some(Arc::clone(spinner));
+    pub fn with_blocker(mut self, blocker: &Arc<G::Blocker>) -> Self {
+        self.blocker = Some(Arc::clone(blocker));
         self
     }
 
-    /// Actions before every sample, outside the timed window: a flush of the caches.
+    /// Enqueues `actions` before every sample, outside the timed window: a flush of the caches, for example.
     #[must_use]
     pub fn with_before(mut self, actions: Vec<Action<G>>) -> Self {
         self.before = actions;
         self
     }
 
-    /// Actions that run beside the first ones on a second stream, as often as they.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn with_beside(mut self, stream: &Arc<G::Stream>, actions: Vec<Action<G>>) -> Result<Self, Fault> {
+    /// Runs `actions` on a second stream at the same time, once per action of the first.
+    pub fn with_second_stream(mut self, stream: &Arc<G::Stream>, actions: Vec<Action<G>>) -> Result<Self, Fault> {
         let done = G::untimed_event(stream)?;
-        self.beside = Some(Beside { stream: Arc::clone(stream), actions, done });
+        self.second = Some(SecondStream { stream: Arc::clone(stream), actions, done });
         Ok(self)
     }
 
-    /// Runs before every slice of samples, untimed: poisons outputs.
+    /// Runs `prepare` before every slice of samples, untimed: poisons outputs, for example.
     #[must_use]
     pub fn with_prepare(mut self, prepare: impl FnMut(&Arc<G::Stream>) -> Result<(), Fault> + 'static) -> Self {
         self.prepare = Some(Box::new(prepare));
         self
     }
 
-    /// Where the check says how many elements it couldn't judge, of all.
+    /// Reads from `unjudged` how many elements the check could not judge, and how many there are.
     #[must_use]
     pub fn with_unjudged(mut self, unjudged: &Rc<Cell<[u64; 2]>>) -> Self {
         self.unjudged = Rc::clone(unjudged);
         self
     }
 
-    /// Runs after the last sample: did the kernels do what they claim?
+    /// Runs `check` after the last sample, to see whether the kernels did what they claim.
     #[must_use]
     pub fn with_check(mut self, check: impl FnMut(&Arc<G::Stream>) -> Result<Check, Fault> + 'static) -> Self {
         self.check = Some(Box::new(check));
         self
     }
 
-    /// A figure that belongs to the point beside its time: what a launch has in flight, say.
+    /// Adds a figure to the point: the bytes that a launch has in flight, for example.
     #[must_use]
     pub fn with_extra(mut self, metric: &'static str, value: f64) -> Self {
         self.extra.push((metric, value));
         self
     }
 
-    /// Most launches of a sample, instead of 8192.
+    /// Limits the launches of a sample to `most`, instead of 8192.
     #[must_use]
-    pub fn at_most(mut self, most: u32) -> Self {
+    pub fn limit_launches(mut self, most: u32) -> Self {
         self.most = most.clamp(1, MOST);
         self
     }
@@ -235,8 +230,8 @@ impl<G: Gpu> Load<G> {
         matches!(self.shape, Shape::Latency | Shape::HostLatency)
     }
 
-    /// Builds the graph of k kernels and learns how long the host takes to launch it.
-    fn build(&mut self, k: u32) -> Result<(), Fault> {
+    /// Builds the graph of k kernels and measures how long the host takes to launch it.
+    fn build_graph(&mut self, k: u32) -> Result<(), Fault> {
         let (k, dependent) = match self.shape {
             Shape::Graph { dependent } => (k, dependent),
             Shape::Replay => (u32::try_from(self.cycle.len()).unwrap_or(u32::MAX), false),
@@ -251,16 +246,16 @@ impl<G: Gpu> Load<G> {
         G::wait(&self.stream)?;
         let start = Instant::now();
         G::launch_graph(&self.stream, &graph)?;
-        self.lead_length = (2 * start.elapsed()).clamp(LEAD.0, LEAD.1);
+        self.block_length = (2 * start.elapsed()).clamp(BLOCK_LENGTHS.0, BLOCK_LENGTHS.1);
         G::wait(&self.stream)?;
         self.graph = Some((k, graph));
         Ok(())
     }
 
     /// Queues the k launches of one sample.
-    fn body(&mut self, k: u32, start: usize) -> Result<(), Fault> {
-        if let Some(beside) = &self.beside {
-            G::wait_for(&beside.stream, &self.pairs[start].0)?;
+    fn enqueue_launches(&mut self, k: u32, pair: usize) -> Result<(), Fault> {
+        if let Some(second) = &self.second {
+            G::wait_for(&second.stream, &self.pairs[pair].0)?;
         }
         if let Some((_, graph)) = self.graph.as_ref().filter(|_| matches!(self.shape, Shape::Graph { .. })) {
             G::launch_graph(&self.stream, graph)?;
@@ -268,39 +263,39 @@ impl<G: Gpu> Load<G> {
             (0..k / kernels).try_for_each(|_| G::launch_graph(&self.stream, graph))?;
         } else {
             for _ in 0..k {
-                self.cycle[self.iteration].enqueue(&self.stream)?;
+                self.cycle[self.next].enqueue(&self.stream)?;
                 if self.shape == Shape::Stream {
                     G::submit(&self.stream)?;
                 }
-                self.iteration = (self.iteration + 1) % self.cycle.len();
-                if let Some(beside) = &self.beside {
-                    beside.actions.iter().try_for_each(|action| action.enqueue(&beside.stream))?;
+                self.next = (self.next + 1) % self.cycle.len();
+                if let Some(second) = &self.second {
+                    second.actions.iter().try_for_each(|action| action.enqueue(&second.stream))?;
                 }
             }
         }
-        if let Some(beside) = &self.beside {
-            G::record(&beside.done, &beside.stream)?;
-            G::wait_for(&self.stream, &beside.done)?;
+        if let Some(second) = &self.second {
+            G::record(&second.done, &second.stream)?;
+            G::wait_for(&self.stream, &second.done)?;
         }
         Ok(())
     }
 
-    fn before(&self) -> Result<(), Fault> {
+    fn enqueue_before(&self) -> Result<(), Fault> {
         self.before.iter().try_for_each(|action| action.enqueue(&self.stream))
     }
 
-    fn lead(&self) -> Result<(), Fault> {
-        self.lead.as_ref().map_or(Ok(()), |spinner| G::block(spinner, &self.stream, self.lead_length))
+    fn block(&self) -> Result<(), Fault> {
+        self.blocker.as_ref().map_or(Ok(()), |blocker| G::block(blocker, &self.stream, self.block_length))
     }
 
-    /// Samples queued together, waited for once.
-    fn slice(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
-        self.lead()?;
-        for place in 0..out.len() {
-            self.before()?;
-            G::record(&self.pairs[place].0, &self.stream)?;
-            self.body(k, place)?;
-            G::record(&self.pairs[place].1, &self.stream)?;
+    /// Queues several samples together and waits once.
+    fn sample_slice(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.block()?;
+        for pair in 0..out.len() {
+            self.enqueue_before()?;
+            G::record(&self.pairs[pair].0, &self.stream)?;
+            self.enqueue_launches(k, pair)?;
+            G::record(&self.pairs[pair].1, &self.stream)?;
         }
         let Some(last) = out.len().checked_sub(1) else { return Ok(()) };
         G::wait_event(&self.pairs[last].1)?;
@@ -310,38 +305,39 @@ impl<G: Gpu> Load<G> {
         Ok(())
     }
 
-    /// One sample that is queued whole before the device begins with it: made again, under a longer hold, where the calls took
-    /// longer than that. The last try counts whatever it was, and the check tells.
-    fn queued(&mut self, k: u32) -> Result<u64, Fault> {
+    /// Takes one sample that is queued completely before the device starts it. If queueing took longer than the blocking kernel
+    /// ran, it tries again with a longer one. The last try counts in any case, and the check reports it.
+    fn sample_queued(&mut self, k: u32) -> Result<u64, Fault> {
         for attempt in 1..=TRIES {
             let start = Instant::now();
-            self.lead()?;
-            self.before()?;
+            self.block()?;
+            self.enqueue_before()?;
             G::record(&self.pairs[0].0, &self.stream)?;
-            self.body(k, 0)?;
+            self.enqueue_launches(k, 0)?;
             G::record(&self.pairs[0].1, &self.stream)?;
-            // The hold began after `start`, so that it lasts at least until the length has gone by.
+            // The blocking kernel began after `start`, so it ran at least until `start` plus its length.
             let calls = start.elapsed();
             G::wait_event(&self.pairs[0].1)?;
-            let held = self.lead.is_none() || calls < self.lead_length;
-            self.outlasted += u32::from(!held && attempt == TRIES);
-            // A third more than these calls took, and after a slow queue back to that by and by: few are made again, and little
-            // time goes by in which nothing is measured.
-            self.lead_length = (self.lead_length * 7 / 8).max(calls * 4 / 3).clamp(LEAD.0, LONGEST_HOLD);
-            if held {
+            let queued_in_time = self.blocker.is_none() || calls < self.block_length;
+            self.outlasted += u32::from(!queued_in_time && attempt == TRIES);
+            // Next time, a third longer than these calls took. After one slow queue the length shrinks back step by step, so that
+            // few samples are repeated and the device is seldom blocked for nothing.
+            self.block_length =
+                (self.block_length * 7 / 8).max(calls * 4 / 3).clamp(BLOCK_LENGTHS.0, LONGEST_QUEUE_BLOCK);
+            if queued_in_time {
                 break;
             }
         }
         G::nanoseconds(&self.pairs[0].0, &self.pairs[0].1)
     }
 
-    /// One sample by the host's clock, from an idle device.
-    fn by_host(&mut self, k: u32) -> Result<u64, Fault> {
-        self.before()?;
+    /// Takes one sample by the host's clock, from an idle device.
+    fn sample_by_host(&mut self, k: u32) -> Result<u64, Fault> {
+        self.enqueue_before()?;
         G::record(&self.pairs[0].0, &self.stream)?;
         G::wait(&self.stream)?;
         let start = Instant::now();
-        self.body(k, 0)?;
+        self.enqueue_launches(k, 0)?;
         G::record(&self.pairs[0].1, &self.stream)?;
         G::wait_event(&self.pairs[0].1)?;
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
@@ -363,32 +359,32 @@ impl<G: Gpu> Workload for Load<G> {
 
     fn prepare(&mut self, k: u32) -> Result<(), Fault> {
         G::bind(&self.stream)?;
-        self.build(k)?;
+        self.build_graph(k)?;
         self.prepare.as_mut().map_or(Ok(()), |prepare| prepare(&self.stream))
     }
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         G::bind(&self.stream)?;
-        self.build(k)?;
+        self.build_graph(k)?;
         match self.shape {
             Shape::HostLatency => {
                 for sample in out {
-                    *sample = self.by_host(k)?;
+                    *sample = self.sample_by_host(k)?;
                 }
             }
             Shape::Queued => {
                 for sample in out {
-                    *sample = self.queued(k)?;
+                    *sample = self.sample_queued(k)?;
                 }
             }
             Shape::Latency => {
                 for sample in out.chunks_mut(1) {
-                    self.slice(k, sample)?;
+                    self.sample_slice(k, sample)?;
                 }
             }
             Shape::Graph { .. } | Shape::Replay | Shape::Stream => {
                 for samples in out.chunks_mut(PAIRS) {
-                    self.slice(k, samples)?;
+                    self.sample_slice(k, samples)?;
                 }
             }
         }
@@ -398,31 +394,31 @@ impl<G: Gpu> Workload for Load<G> {
     fn check(&mut self) -> Result<Check, Fault> {
         G::wait(&self.stream)?;
         if self.outlasted > 0 {
-            let why = format!("in {} samples the host took longer to queue than the device was held", self.outlasted);
+            let why = format!("in {} samples queueing took longer than the blocking kernel ran", self.outlasted);
             return Ok(Check::Failed(why));
         }
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.stream))
     }
 
-    /// Launches alone are counted: what copy engines move, and what a second stream does beside, is not.
-    fn ready(&mut self) -> Result<u32, Fault> {
+    /// Hardware counters see launches only, so loads with copies or a second stream are not ready for them.
+    fn prepare_count(&mut self) -> Result<u32, Fault> {
         let kernels = self.cycle.iter().all(|action| action.kernel().is_some());
-        if !kernels || self.beside.is_some() {
+        if !kernels || self.second.is_some() {
             return Ok(0);
         }
         G::bind(&self.stream)?;
-        self.iteration = 0;
-        // A rotation leaves in the caches what the one before a sample leaves there.
+        self.next = 0;
+        // One rotation puts the caches in the state in which a sample finds them.
         if self.before.is_empty() {
-            self.once()?;
+            self.launch_once()?;
         } else {
-            self.before()?;
+            self.enqueue_before()?;
             G::wait(&self.stream)?;
         }
         Ok(u32::try_from(self.cycle.len()).unwrap_or(u32::MAX))
     }
 
-    fn once(&mut self) -> Result<(), Fault> {
+    fn launch_once(&mut self) -> Result<(), Fault> {
         self.cycle.iter().try_for_each(|action| action.enqueue(&self.stream))?;
         G::wait(&self.stream)
     }

@@ -1,11 +1,11 @@
-//! Parts of a device's memory, as kernels and copies take them.
+//! Parts of device memory, as arguments of kernels and copies.
 
 use std::rc::Rc;
 
 use plimsoll_core::Fault;
 
-/// A part of an allocation, by name: it holds nothing. A backend looks the allocation up at each use, and answers with an error
-/// where it was freed or the part doesn't lie inside it.
+/// A part of an allocation. It names the allocation but doesn't keep it alive: a backend looks the allocation up at each use, and
+/// returns an error if it was freed or the part isn't inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     region: u64,
@@ -14,50 +14,50 @@ pub struct Span {
 }
 
 impl Span {
-    /// `bytes` from an address, in the allocation that a backend knows by the number `region`.
+    /// `bytes` bytes from the address `pointer`, in the allocation with the backend's number `region`.
     #[must_use]
     pub fn new(region: u64, pointer: u64, bytes: u64) -> Self {
         Self { region, pointer, bytes }
     }
 
-    /// The number of the allocation.
+    /// The backend's number of the allocation.
     #[must_use]
     pub fn region(self) -> u64 {
         self.region
     }
 
-    /// Address on the device: a number. Memory is given to kernels as spans.
+    /// Address on the device, as a plain number. Kernels get memory as spans, not as addresses.
     #[must_use]
     pub fn pointer(self) -> u64 {
         self.pointer
     }
 
-    /// Size.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.bytes
     }
 
-    /// Its first `bytes`.
+    /// Its first `bytes` bytes.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it has fewer.
+    /// [`Fault::Invalid`] if it has fewer.
     pub fn first(self, bytes: u64) -> Result<Self, Fault> {
-        let short = || Fault::Invalid(format!("{bytes} bytes of a span of {}", self.bytes));
+        let short = || Fault::Invalid(format!("{bytes} bytes are more than the span of {} bytes", self.bytes));
         (bytes <= self.bytes).then_some(Self { bytes, ..self }).ok_or_else(short)
     }
 
-    /// `bytes` from `offset`.
+    /// `bytes` bytes from `offset`.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where that isn't inside.
+    /// [`Fault::Invalid`] if that isn't inside the span.
     pub fn part(self, offset: u64, bytes: u64) -> Result<Self, Fault> {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         let outside = || Fault::Invalid(format!("{bytes} bytes from {offset} are not inside {} bytes", self.bytes));
         inside.then(|| Self { pointer: self.pointer + offset, bytes, ..self }).ok_or_else(outside)
     }
 
-    /// Whether it lies inside an allocation of `bytes` from `pointer`.
+    /// Whether it lies inside an allocation of `bytes` bytes at `pointer`.
     #[must_use]
     pub fn is_inside(self, pointer: u64, bytes: u64) -> bool {
         let end = |pointer: u64, bytes: u64| pointer.checked_add(bytes);
@@ -68,12 +68,12 @@ impl Span {
     }
 }
 
-/// Device memory that frees itself when it is dropped, and not before the device has finished with it.
+/// Device memory that is freed after it is dropped and the device has finished with it.
 pub trait Memory {
-    /// The whole of it.
+    /// All of it.
     fn whole(&self) -> Span;
 
-    /// Its size.
+    /// Its size in bytes.
     fn bytes(&self) -> u64 {
         self.whole().bytes()
     }
@@ -83,10 +83,10 @@ pub trait Memory {
         self.whole().pointer()
     }
 
-    /// `bytes` from `offset`.
+    /// `bytes` bytes from `offset`.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where that isn't inside.
+    /// [`Fault::Invalid`] if that isn't inside.
     fn part(&self, offset: u64, bytes: u64) -> Result<Span, Fault> {
         self.whole().part(offset, bytes)
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_lie_inside_and_overflow_is_an_error() {
+    fn parts_outside_a_span_and_overflow_are_errors() {
         let span = Span::new(1, 4096, 100);
         assert_eq!(span.part(10, 90).unwrap(), Span::new(1, 4106, 90));
         assert!(span.part(10, 91).is_err() && span.part(u64::MAX, 2).is_err() && span.first(101).is_err());

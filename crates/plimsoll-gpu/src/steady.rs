@@ -1,5 +1,5 @@
-//! A load that is warmed up by itself until it goes on at one pace. A device at its power limit takes a tenth of a second and
-//! more to find the clock that a heavy load leaves it, in steps, and starts from the clock that the load before had.
+//! A load that warms up until it runs at a constant pace. Under a heavy load, a device at its power limit needs 0.1 s and more to
+//! settle on a clock. It gets there in steps, and starts from the clock of the load before.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,36 @@ use plimsoll_core::sample::{Batch, Check, Work, Workload};
 use crate::Gpu;
 use crate::load::Load;
 
-/// Samples between two waits: the device hardly rests between them.
+/// Samples between two waits, so that the device is hardly ever idle.
 const TOGETHER: usize = 16;
-/// Length of a window, nanoseconds: longer than the 30 to 60 ms for which a step lasts on an H200.
+/// Length of a window, nanoseconds: at least the 30 to 60 ms that a clock step lasts on an H200.
 const WINDOW: u64 = 60_000_000;
-/// Windows that must agree.
+/// Number of windows that must agree.
 const WINDOWS: usize = 2;
-/// Relative difference of windows that agree.
+/// Largest relative difference of windows that agree.
 const ALIKE: f64 = 0.01;
-/// After so many windows what the clock does is left to the flags.
+/// Most windows. After that the measurement starts anyway, and flags report an unsteady clock.
 const MOST: usize = 8;
 
-/// The load.
+/// A load that settles before its first sample.
 pub struct Steady<G: Gpu> {
     load: Load<G>,
     settled: bool,
 }
 
 impl<G: Gpu> Steady<G> {
-    /// A load that settles before its first sample.
+    /// Wraps a load.
     pub fn new(load: Load<G>) -> Self {
         Self { load, settled: false }
     }
 
-    /// Mean length of a sample of k launches over a window.
-    fn window(&mut self, k: u32) -> Result<f64, Fault> {
+    /// Measures one window: the mean length of a sample of k launches.
+    fn measure_window(&mut self, k: u32) -> Result<f64, Fault> {
         let (mut total, mut samples) = (0_u64, 0_u32);
         let mut lengths = [0; TOGETHER];
         while total < WINDOW {
             self.load.sample(k, &mut lengths)?;
-            // Events of a device that stands still end it, too.
+            // The minimum ends the loop even if the device's events stand still.
             total = total.saturating_add(lengths.iter().sum::<u64>().max(WINDOW / 100));
             samples += TOGETHER as u32;
         }
@@ -47,16 +47,16 @@ impl<G: Gpu> Steady<G> {
 
     fn settle(&mut self, k: u32) -> Result<(), Fault> {
         let mut seen = Vec::with_capacity(MOST);
-        while seen.len() < MOST && !agree(&seen) {
-            let window = self.window(k)?;
+        while seen.len() < MOST && !windows_agree(&seen) {
+            let window = self.measure_window(k)?;
             seen.push(window);
         }
         Ok(())
     }
 }
 
-/// Whether the last windows differ by little. The first never counts: in it the device may not have noticed the load yet.
-fn agree(seen: &[f64]) -> bool {
+/// Whether the last windows agree. The first window never counts, because the device may not have reacted to the load yet.
+fn windows_agree(seen: &[f64]) -> bool {
     let Some(last) = seen.get(1..).and_then(|seen| seen.last_chunk::<WINDOWS>()) else { return false };
     let (low, high) = last.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(*x), high.max(*x)));
     high - low <= ALIKE * high
@@ -87,12 +87,12 @@ impl<G: Gpu> Workload for Steady<G> {
         self.load.check()
     }
 
-    fn ready(&mut self) -> Result<u32, Fault> {
-        self.load.ready()
+    fn prepare_count(&mut self) -> Result<u32, Fault> {
+        self.load.prepare_count()
     }
 
-    fn once(&mut self) -> Result<(), Fault> {
-        self.load.once()
+    fn launch_once(&mut self) -> Result<(), Fault> {
+        self.load.launch_once()
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
@@ -105,10 +105,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_steady_when_windows_after_the_first_agree() {
-        assert!(!agree(&[]) && !agree(&[1.0, 1.0]));
-        assert!(agree(&[1.0, 1.15, 1.155]));
-        assert!(!agree(&[1.0, 1.0, 1.15]));
-        assert!(agree(&[1.0, 1.0, 1.15, 1.16]));
+    fn load_is_steady_when_windows_after_the_first_agree() {
+        assert!(!windows_agree(&[]) && !windows_agree(&[1.0, 1.0]));
+        assert!(windows_agree(&[1.0, 1.15, 1.155]));
+        assert!(!windows_agree(&[1.0, 1.0, 1.15]));
+        assert!(windows_agree(&[1.0, 1.0, 1.15, 1.16]));
     }
 }

@@ -1,9 +1,9 @@
-//! A capability that this machine does not give, as a typed reason. What wanted it decides whether that is a fault.
+//! A missing capability, as a typed reason. The caller decides whether that is a fault.
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::Capability;
 
-/// What is missing, why, and what would bring it.
+/// What is missing, why, and how to get it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {why}. {hint}")]
 pub struct Unavailable {
@@ -28,11 +28,11 @@ impl From<Unavailable> for Fault {
     }
 }
 
-/// A row of a device's capabilities: 'yes', or the reason why not.
+/// A row in the list of a device's capabilities: present, or missing with the reason.
 #[must_use]
 pub fn capability<T>(name: &str, found: &Result<T, Unavailable>) -> Capability {
     match found {
-        Ok(_) => Capability::there(name),
+        Ok(_) => Capability::available(name),
         Err(reason) => Capability::missing(name, reason.why.as_str(), reason.hint.as_str()),
     }
 }

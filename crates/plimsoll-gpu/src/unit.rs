@@ -1,5 +1,5 @@
-//! A probe's kernels: one source with the entry points wanted of it, compiled as one unit, and launches made of them as
-//! their descriptions say. What the kernels are is `plimsoll-gen`'s; arguments are each probe's.
+//! A probe's kernels: the needed entry points of one source, compiled as one unit, and launches made from them according to their
+//! descriptions. `plimsoll-gen` defines the kernels; each probe chooses the arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,41 +13,41 @@ use crate::{Gpu, Touched, Trust, Unavailable};
 #[derive(Debug)]
 pub struct Unit<G: Gpu> {
     functions: BTreeMap<String, Kernel<G>>,
-    /// Kernels that this device has no code for, and why.
+    /// Kernels without code for this device, and why.
     missing: BTreeMap<String, Unavailable>,
     machine: Machine,
 }
 
 impl<G: Gpu> Unit<G> {
-    /// Compiles these kernels of `source` as one unit, or finds them compiled, and loads them. Those that the device has no code for
-    /// are missed when they are launched.
+    /// Compiles these kernels of `source` as one unit, or takes them from the cache, and loads them. A kernel without code for this
+    /// device is an error only when it is launched.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where there is no compiler, or no code for any of them; the driver's.
+    /// [`Fault::Unavailable`] where there is no compiler, or no code for any of the kernels.
     pub fn new(device: &G::Device, source: &'static Source, kernels: &[KernelDesc], _: Trust) -> Result<Self, Fault> {
-        // SAFETY: whoever holds the trust promised that kernels keep to their descriptions.
+        // SAFETY: `Trust` proves the promise that kernels keep to their descriptions.
         #[allow(unsafe_code)]
         let compile = |wanted: &[KernelDesc]| unsafe { G::compile(device, source, wanted) };
-        Self::compiled(device, source, kernels, compile)
+        Self::compile_with(device, source, kernels, compile)
     }
 
-    /// The same for [`Gpu::specific_target`].
+    /// As [`Unit::new`], for [`Gpu::specific_target`].
     ///
     /// # Errors
     /// Those of [`Unit::new`]; [`Fault::Unavailable`] where the device has no such target.
-    pub fn specific(
+    pub fn new_specific(
         device: &G::Device,
         source: &'static Source,
         kernels: &[KernelDesc],
         _: Trust,
     ) -> Result<Self, Fault> {
-        // SAFETY: that of `new`.
+        // SAFETY: as in `new`.
         #[allow(unsafe_code)]
         let compile = |wanted: &[KernelDesc]| unsafe { G::compile_specific(device, source, wanted) };
-        Self::compiled(device, source, kernels, compile)
+        Self::compile_with(device, source, kernels, compile)
     }
 
-    fn compiled(
+    fn compile_with(
         device: &G::Device,
         source: &'static Source,
         kernels: &[KernelDesc],
@@ -70,13 +70,13 @@ impl<G: Gpu> Unit<G> {
         Ok(Self { missing, ..Self::from_kernels(kernels, G::machine(device)?) })
     }
 
-    /// Kernels by name, of a device whose grids depend on `machine`.
+    /// A unit of loaded kernels, by name. `machine` has the properties that grid sizes depend on.
     #[must_use]
     pub fn from_kernels(kernels: impl IntoIterator<Item = (String, Kernel<G>)>, machine: Machine) -> Self {
         Self { functions: kernels.into_iter().collect(), missing: BTreeMap::new(), machine }
     }
 
-    /// What grids depend on.
+    /// The properties that grid sizes depend on.
     pub fn machine(&self) -> Machine {
         self.machine
     }
@@ -84,16 +84,16 @@ impl<G: Gpu> Unit<G> {
     /// A loaded kernel.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where the device has no code for it; [`Fault::Invalid`] where it was not among those compiled.
+    /// [`Fault::Unavailable`] if there is no code for this device; [`Fault::Invalid`] if it was not among the compiled kernels.
     pub fn function(&self, kernel: &KernelDesc) -> Result<&Kernel<G>, Fault> {
         if let Some(reason) = self.missing.get(&kernel.name) {
             return Err(reason.clone().into());
         }
-        let missing = || Fault::Invalid(format!("{} was not compiled: this is an error of plimsoll", kernel.name));
+        let missing = || Fault::Invalid(format!("{} was not compiled: this is a bug in plimsoll", kernel.name));
         self.functions.get(&kernel.name).ok_or_else(missing)
     }
 
-    /// A launch of `kernel` over n elements, on the grid and in the form that its description states.
+    /// Prepares a launch of `kernel` over n elements, with the grid and form that its description states.
     ///
     /// # Errors
     /// Those of [`KernelDesc::geometry`] and [`Kernel::launch`].
@@ -101,10 +101,10 @@ impl<G: Gpu> Unit<G> {
         self.launch_with_shared(kernel, n, arguments, 0)
     }
 
-    /// The same with so many bytes of dynamic shared memory per block, which nobody touches: fewer blocks are resident.
+    /// As [`Unit::launch`], with `shared` bytes of unused dynamic shared memory per block, so that fewer blocks are resident.
     ///
     /// # Errors
-    /// Those of [`Unit::launch`]; the driver's where no block may have so much.
+    /// Those of [`Unit::launch`].
     pub fn launch_with_shared(
         &self,
         kernel: &KernelDesc,
@@ -113,8 +113,8 @@ impl<G: Gpu> Unit<G> {
         shared: u32,
     ) -> Result<G::Launch, Fault> {
         let function = self.function(kernel)?;
-        // More than 48 KiB must be asked for (CUDA C++ Programming Guide, compute capabilities), and a kernel's own shared memory
-        // counts.
+        // More than 48 KiB must be requested (CUDA C++ Programming Guide, compute capabilities), and the kernel's static shared
+        // memory counts too.
         if shared > 0 {
             G::allow_shared(function.function(), shared)?;
         }
@@ -122,7 +122,7 @@ impl<G: Gpu> Unit<G> {
         function.launch(geometry, form, &arguments)
     }
 
-    /// What a launch of `kernel` over n elements does with each of its arrays, as its description states.
+    /// Checks the arguments and returns what a launch of `kernel` over n elements does with each array.
     ///
     /// # Errors
     /// Those of [`KernelDesc::geometry`] and [`Kernel::touched`].

@@ -1,6 +1,6 @@
-//! Every kernel of a source against the kernels that check, at awkward sizes: around its vectors and blocks, primes, none at
-//! all, and where memory allows more than 2³² bytes per array. Outputs are poisoned before, and so is what lies behind
-//! them, which must still be poison after. Used by each probe's `verify`.
+//! Verifies every kernel of a source with the checking kernels, at awkward sizes: around multiples of its vectors and blocks,
+//! primes, zero and, if memory allows, more than 2³² bytes per array. Outputs and the guards after them are poisoned before; the
+//! guards must still be poison after. Used by each probe's `verify`.
 
 use std::collections::BTreeSet;
 
@@ -12,73 +12,70 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Machine, Output, Source};
 
 use crate::checker::Checker;
-use crate::kit::{Kit, all};
+use crate::kit::{Kit, combine_checks};
 use crate::launch::Arguments;
 use crate::{Gpu, Memory as _, Span, Trust};
 
-/// The scalar of all kernels.
+/// The scalar argument of all kernels.
 pub const SCALAR: f32 = 1.625;
 /// Seed of the inputs.
 const SEED: u64 = 0x706c_696d;
-/// Bytes behind each output that must stay as they were.
+/// Bytes after each output that must not change.
 const GUARD: u64 = 4096;
-/// Bytes per array of the large case: 32 bits don't count them.
+/// Bytes per array of the large case: more than 32 bits can count.
 const LARGE: u64 = (1 << 32) + (1 << 20);
-/// Share of the free memory that may be used.
+/// Share of the free memory that is used at most.
 const SHARE: f64 = 0.9;
-/// A grid that makes every looping kernel loop, and unevenly.
+/// A grid that makes every looping kernel loop, with uneven numbers of iterations.
 const FEW: Grid = Grid::Blocks(3);
 
-/// What a case gives to a kernel.
+/// The operands of a kernel in one case.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'s> {
     /// Elements of each array.
     pub n: u64,
-    /// Where results go: outputs lie a pitch apart, and more is behind them.
+    /// Memory for results: outputs are a pitch apart, and guards follow them.
     pub out: Span,
     /// All memory that is read.
     pub input: Span,
-    /// The arrays in it, n elements each and a pitch apart.
+    /// The input arrays in `input`, n elements each and a pitch apart.
     pub inputs: &'s [Span],
     /// Bytes from one array to the next.
     pub pitch: u64,
-    /// A word for barriers of the grid.
+    /// A word for grid barriers.
     pub barrier: Span,
 }
 
 impl Operands<'_> {
-    /// An input; where there are fewer, some memory that nobody reads.
+    /// Input number `number`; if there are fewer inputs, some memory that the kernel doesn't read.
     #[must_use]
     pub fn input(&self, number: usize) -> Span {
         self.inputs.get(number).copied().unwrap_or(self.input)
     }
 }
 
-/// What a kernel of [`Output::Map`] leaves.
+/// What a kernel of [`Output::Map`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
-    /// What an operation makes of its inputs and of [`SCALAR`].
+pub enum MapOutput {
+    /// An operation on its inputs and [`SCALAR`].
     Map(Op, Element),
-    /// As many mixtures of all inputs as it has outputs.
+    /// A mix of all inputs for each of its outputs.
     Mix,
 }
 
-/// How the kernels of one source are called, and what they leave.
+/// How the kernels of one source are called, and what they write.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// A kernel's arguments.
+    /// Builds a kernel's arguments.
     pub arguments: fn(&KernelDesc, &Operands<'_>) -> Arguments,
-    /// What it leaves where that is one element per element; nothing where it is none of the source's.
-    pub leaves: fn(&KernelDesc) -> Option<Leaves>,
-    /// Numbers of elements at which it may go wrong; [`sizes`] for most.
+    /// What a kernel of [`Output::Map`] writes; `None` for a kernel that isn't of the source.
+    pub map_output: fn(&KernelDesc) -> Option<MapOutput>,
+    /// Numbers of elements at which a kernel is likely to fail; [`awkward_sizes`] for most sources.
     pub sizes: fn(&KernelDesc, Machine, Depth) -> BTreeSet<u64>,
 }
 
-/// Checks all kernels of `source` that this device can launch.
-///
-/// # Errors
-/// The device's; wrong results are reported.
-pub fn source<G: Gpu>(
+/// Verifies all kernels of `source` that this device can launch. Wrong results are reported as cases, not as errors.
+pub fn check_source<G: Gpu>(
     device: &G::Device,
     source: &'static Source,
     rules: Rules,
@@ -86,29 +83,29 @@ pub fn source<G: Gpu>(
     report: &mut dyn FnMut(Case),
 ) -> Result<(), Fault> {
     let kernels: Vec<KernelDesc> =
-        source.kernels(G::target(device)).into_iter().filter(|kernel| launchable::<G>(kernel, device)).collect();
+        source.kernels(G::target(device)).into_iter().filter(|kernel| is_launchable::<G>(kernel, device)).collect();
     let bench = Bench::<G>::new(device, source, &kernels, rules, (depth, trust))?;
-    report(bench.kit.checker.try_itself()?);
+    report(bench.kit.checker.self_test()?);
     let mut data = None;
     for kernel in &kernels {
         bench.fill(kernel, &mut data)?;
         for n in (rules.sizes)(kernel, bench.kit.unit.machine(), depth) {
-            bench.report(kernel, n, "", report)?;
+            bench.report_case(kernel, n, "", report)?;
         }
         if kernel.looping && kernel.output != Output::None {
             let few = kernel.clone().with_grid(FEW);
             for n in [kernel.elements_per_block() * 7 + 5, 65_537] {
-                bench.report(&few, n, ", 3 blocks", report)?;
+                bench.report_case(&few, n, ", 3 blocks", report)?;
             }
         }
         if bench.large {
-            bench.report(kernel, LARGE / u64::from(kernel.element.bytes()) + 1, "", report)?;
+            bench.report_case(kernel, LARGE / u64::from(kernel.element.bytes()) + 1, "", report)?;
         }
     }
     Ok(())
 }
 
-fn launchable<G: Gpu>(kernel: &KernelDesc, device: &G::Device) -> bool {
+fn is_launchable<G: Gpu>(kernel: &KernelDesc, device: &G::Device) -> bool {
     let has = G::capabilities(device);
     (!kernel.dependent || has.dependent.is_ok())
         && (!kernel.cooperative || has.cooperative.is_ok())
@@ -116,9 +113,9 @@ fn launchable<G: Gpu>(kernel: &KernelDesc, device: &G::Device) -> bool {
         && G::runs(device, kernel).is_ok()
 }
 
-/// Numbers of elements at which a kernel may go wrong: around its vectors and blocks, primes, none.
+/// Numbers of elements at which a kernel is likely to fail: around multiples of its vectors and blocks, primes, zero.
 #[must_use]
-pub fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u64> {
+pub fn awkward_sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u64> {
     let (lanes, block) = (u64::from(kernel.lanes()), kernel.elements_per_block());
     if depth == Depth::Small {
         return [0, 1, 33, block - 1, block + lanes + 1].into();
@@ -127,7 +124,7 @@ pub fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u6
     let warp = 32 * lanes;
     sizes.extend([lanes, warp, block, 2 * block].into_iter().flat_map(|n| [n.saturating_sub(1), n, n + 1]));
     if kernel.looping {
-        // Where every block has done one iteration and the first begins another.
+        // Sizes around the one where every block has done one iteration and the first begins another.
         let resident =
             u64::from(machine.multiprocessors) * u64::from(machine.threads_per_multiprocessor / kernel.threads);
         sizes.extend([(resident * block).saturating_sub(1), resident * block + 1]);
@@ -144,10 +141,10 @@ struct Bench<G: Gpu> {
     rules: Rules,
     out: G::Buffer,
     input: G::Buffer,
-    /// What the guards are compared with.
+    /// Poison that the guards are compared with.
     poisoned: G::Buffer,
     barrier: G::Buffer,
-    /// There is room for the large case.
+    /// Whether memory is large enough for the large case.
     large: bool,
 }
 
@@ -161,7 +158,7 @@ impl<G: Gpu> Bench<G> {
     ) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, source, kernels, trust)?;
         let machine = kit.unit.machine();
-        let most = |of: fn(&KernelDesc) -> u32| u64::from(kernels.iter().map(of).max().unwrap_or(0).max(1));
+        let most = |count: fn(&KernelDesc) -> u32| u64::from(kernels.iter().map(count).max().unwrap_or(0).max(1));
         let (inputs, outputs) = (most(|kernel| kernel.inputs), most(|kernel| kernel.outputs));
         let bytes = |kernel: &KernelDesc| {
             let usual = (rules.sizes)(kernel, machine, depth).last().copied().unwrap_or(0);
@@ -177,33 +174,33 @@ impl<G: Gpu> Bench<G> {
         let (out, input) = (kit.array(outputs * each)?, kit.array(inputs * each)?);
         let (poisoned, barrier) = (kit.array(GUARD)?, kit.array(4)?);
         kit.checker.poison(poisoned.whole())?;
-        kit.checker.words(barrier.whole(), 0)?;
+        kit.checker.fill_words(barrier.whole(), 0)?;
         Ok(Self { kit, rules, out, input, poisoned, barrier, large })
     }
 
-    /// Fills the inputs with what this kernel's result can be checked on, unless they hold it.
-    fn fill(&self, kernel: &KernelDesc, held: &mut Option<(Data, Element)>) -> Result<(), Fault> {
+    /// Fills the inputs with data on which this kernel's result can be checked, unless they already hold it.
+    fn fill(&self, kernel: &KernelDesc, filled: &mut Option<(Data, Element)>) -> Result<(), Fault> {
         let wanted = match kernel.element {
             Element::Word | Element::Vector16 => (Data::Bits, Element::Word),
             element if kernel.output == Output::WarpSums => (Data::Small, element),
             element => (Data::Unit, element),
         };
-        if held.replace(wanted) != Some(wanted) {
+        if filled.replace(wanted) != Some(wanted) {
             self.kit.checker.fill(wanted.0, wanted.1, self.input.whole(), SEED)?;
         }
         Ok(())
     }
 
-    fn report(&self, kernel: &KernelDesc, n: u64, how: &str, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let wrong = self.case(kernel, n)?.into_wrong();
+    fn report_case(&self, kernel: &KernelDesc, n: u64, how: &str, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let wrong = self.run_case(kernel, n)?.into_wrong();
         report(Case { kernel: kernel.name.clone(), on: format!("n = {n}{how}"), wrong });
         Ok(())
     }
 
-    /// Runs a kernel once and checks what it left behind, and that nothing lies beyond.
-    fn case(&self, kernel: &KernelDesc, n: u64) -> Result<Check, Fault> {
+    /// Runs a kernel once and checks its outputs and the guards after them.
+    fn run_case(&self, kernel: &KernelDesc, n: u64) -> Result<Check, Fault> {
         let bytes = n * u64::from(kernel.element.bytes());
-        // Arrays follow each other with a guard between, aligned for any vector.
+        // Arrays follow each other with a guard between them, aligned for any vector.
         let pitch = bytes.next_multiple_of(GUARD) + GUARD;
         let inputs: Vec<Span> =
             (0..u64::from(kernel.inputs)).map(|k| self.input.part(k * pitch, bytes)).collect::<Result<_, Fault>>()?;
@@ -218,57 +215,67 @@ impl<G: Gpu> Bench<G> {
         let arguments = (self.rules.arguments)(kernel, &operands);
         let touched = self.kit.unit.touched(kernel, n, &arguments)?;
         let written = touched.iter().find(|array| !array.access.reads()).map_or(0, |array| array.span.bytes());
-        // Several outputs are one array of the kernel's, a pitch apart.
+        // Several outputs of a kernel are one array, in which they are a pitch apart.
         let outputs = u64::from(kernel.outputs.max(1));
         let left = written.saturating_sub((outputs - 1) * pitch);
         self.kit.checker.poison(self.out.part(0, written + GUARD)?)?;
         let launch = self.kit.unit.launch(kernel, n, arguments)?;
         G::bind(self.kit.stream())?;
         G::launch(self.kit.stream(), &launch)?;
-        let result = self.result(kernel, n, &inputs, left, pitch);
-        let guards = (0..outputs).map(|k| self.guard(k * pitch + left));
-        all(std::iter::once(result).chain(guards))
+        let result = self.check_result(kernel, n, &inputs, left, pitch);
+        let guards = (0..outputs).map(|k| self.check_guard(k * pitch + left));
+        combine_checks(std::iter::once(result).chain(guards))
     }
 
-    fn result(&self, kernel: &KernelDesc, n: u64, inputs: &[Span], left: u64, pitch: u64) -> Result<Check, Fault> {
+    fn check_result(
+        &self,
+        kernel: &KernelDesc,
+        n: u64,
+        inputs: &[Span],
+        left: u64,
+        pitch: u64,
+    ) -> Result<Check, Fault> {
         let checker = &self.kit.checker;
         let (out, bytes) = (self.out.part(0, left)?, n * u64::from(kernel.element.bytes()));
-        let of = |k: usize| inputs.get(k).copied().unwrap_or(out);
+        let operand = |k: usize| inputs.get(k).copied().unwrap_or(out);
         match kernel.output {
             Output::WarpBits => {
-                let expected = inputs.iter().try_fold(0, |bits, input| Ok::<_, Fault>(bits ^ checker.bits(*input)?))?;
-                Ok(Checker::<G>::same_bits(&kernel.name, checker.bits(out)?, expected))
+                let expected =
+                    inputs.iter().try_fold(0, |bits, input| Ok::<_, Fault>(bits ^ checker.xor_words(*input)?))?;
+                Ok(Checker::<G>::compare_folds(&kernel.name, checker.xor_words(out)?, expected))
             }
             Output::WarpSums => {
-                let found = checker.sum(kernel.element, out, None)?;
-                let expected = checker.sum(kernel.element, of(0), Some(of(1)))?;
+                let found = checker.sum_products(kernel.element, out, None)?;
+                let expected = checker.sum_products(kernel.element, operand(0), Some(operand(1)))?;
                 let wrong = || Check::Failed(format!("the sum is {found}, not {expected}"));
                 Ok(if found == expected { Check::Passed } else { wrong() })
             }
-            Output::Map => match (self.rules.leaves)(kernel) {
-                Some(Leaves::Map(op, element)) => checker.map(op, element, out, [of(0), of(1), of(2)], SCALAR.into()),
-                Some(Leaves::Mix) => {
+            Output::Map => match (self.rules.map_output)(kernel) {
+                Some(MapOutput::Map(op, element)) => {
+                    checker.check_map(op, element, out, [operand(0), operand(1), operand(2)], SCALAR.into())
+                }
+                Some(MapOutput::Mix) => {
                     let out = self.out.whole();
-                    checker.mix(out, self.input.whole(), (pitch, bytes), (kernel.inputs, kernel.outputs))
+                    checker.check_mix(out, self.input.whole(), (pitch, bytes), (kernel.inputs, kernel.outputs))
                 }
                 None => {
-                    let why = format!("nobody knows what {} leaves: this is an error of plimsoll", kernel.name);
+                    let why = format!("no rule says what {} writes: this is a bug in plimsoll", kernel.name);
                     Err(Fault::Invalid(why))
                 }
             },
-            Output::BlockMarks => checker.marks(out),
+            Output::BlockMarks => checker.check_marks(out),
             Output::None => G::wait(self.kit.stream()).map(|()| Check::Passed),
         }
     }
 
-    /// Is what lies behind an output still poison?
-    fn guard(&self, from: u64) -> Result<Check, Fault> {
-        let behind = self.out.part(from, GUARD)?;
+    /// Checks that the guard after an output is still poison.
+    fn check_guard(&self, from: u64) -> Result<Check, Fault> {
+        let guard = self.out.part(from, GUARD)?;
         let poison = self.poisoned.whole();
-        let check = self.kit.checker.map(Op::Copy, Element::Word, behind, [poison; 3], 0.0)?;
+        let check = self.kit.checker.check_map(Op::Copy, Element::Word, guard, [poison; 3], 0.0)?;
         Ok(match check {
             Check::Passed => Check::Passed,
-            Check::Failed(_) => Check::Failed("something was written behind the output".to_owned()),
+            Check::Failed(_) => Check::Failed("the kernel wrote past the end of the output".to_owned()),
         })
     }
 }

@@ -1,15 +1,15 @@
-//! The types of plimsoll-gpu on CUDA, for the probes that only CUDA runs.
+//! The types of plimsoll-gpu specialised for CUDA, for the probes that only CUDA runs.
 
 pub(crate) mod checker {
     pub(crate) use plimsoll_gpu::checker::POISON;
     pub(crate) type Checker = plimsoll_gpu::checker::Checker<plimsoll_cuda::Cuda>;
 }
-pub(crate) mod inside {
-    pub(crate) use plimsoll_gpu::in_kernel::{Of, Told};
-    pub(crate) type Inside = plimsoll_gpu::in_kernel::Inside<plimsoll_cuda::Cuda>;
+pub(crate) mod in_kernel {
+    pub(crate) use plimsoll_gpu::in_kernel::{BlockReport, LaunchCycles};
+    pub(crate) type InKernel = plimsoll_gpu::in_kernel::InKernel<plimsoll_cuda::Cuda>;
 }
 pub(crate) mod kit {
-    pub(crate) use plimsoll_gpu::kit::{GRAPH, all, asked, late};
+    pub(crate) use plimsoll_gpu::kit::{GRAPH, combine_checks, elapsed_share, requested_bytes};
     pub(crate) type Kit = plimsoll_gpu::kit::Kit<plimsoll_cuda::Cuda>;
 }
 pub(crate) mod steady {
@@ -22,8 +22,12 @@ pub(crate) mod window {
     use plimsoll_core::Fault;
     use plimsoll_core::flag::Flags;
 
-    /// See [`plimsoll_gpu::window::room`].
-    pub(crate) fn room(device: &plimsoll_cuda::CudaDevice, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
-        plimsoll_gpu::window::room::<plimsoll_cuda::Cuda>(device, arrays, wanted)
+    /// See [`plimsoll_gpu::window::fit_arrays`].
+    pub(crate) fn fit_arrays(
+        device: &plimsoll_cuda::CudaDevice,
+        arrays: u64,
+        wanted: u64,
+    ) -> Result<(u64, Flags), Fault> {
+        plimsoll_gpu::window::fit_arrays::<plimsoll_cuda::Cuda>(device, arrays, wanted)
     }
 }

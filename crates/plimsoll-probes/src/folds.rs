@@ -1,5 +1,5 @@
-//! What kernels leave that read in patterns: one exclusive or per thread of all that it read, held against a naive walk on
-//! the host. Where the walks go is said here a second time, apart from `walk.h`.
+//! Expected results of kernels that read in patterns: each block or thread leaves the XOR of all words it read, and the host
+//! recomputes it naively. The traversal order is written here a second time, independently of `walk.h`.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use plimsoll_gpu::{Arguments, Gpu, Span};
 
 /// Threads of a warp.
 const WARP: u64 = 32;
-/// Every so many threads are held against the walk: a prime, so that all lanes and warps come up.
+/// Step between checked threads: a prime, so that all lanes and warps come up.
 pub(crate) const SOME: usize = 4999;
-/// The same where a kernel is verified.
+/// The same step for `verify`.
 pub(crate) const MANY: usize = 61;
 
-/// The walk of a kernel's blocks over pieces of an array, one block per multiprocessor.
+/// The order in which a kernel's blocks traverse the pieces of an array, one block per SM.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     /// Bytes of a piece: a multiple of [`Walk::chunk`].
@@ -34,7 +34,7 @@ pub(crate) fn chunk(kernel: &KernelDesc) -> u64 {
 }
 
 impl Walk {
-    /// Of pieces of about `slice` bytes, at least a chunk; after a pass a block goes on `shift` pieces further on.
+    /// Pieces of about `slice` bytes, at least one chunk. After a pass a block moves on by `shift` pieces.
     pub(crate) fn new(kernel: &KernelDesc, slice: u64, shift: u64, machine: Machine) -> Self {
         let chunk = chunk(kernel);
         Self {
@@ -61,12 +61,12 @@ impl Walk {
         self.warps * self.chunk()
     }
 
-    /// Turns after which every chunk of a piece was visited.
+    /// Iterations after which every chunk of a piece was visited.
     pub(crate) fn pass(&self) -> u64 {
         self.slice.div_ceil(self.iteration())
     }
 
-    /// `slice` and `step`, and for walks that shift `hop` and `shift`, as `walk.h` wants them.
+    /// Appends the arguments that `walk.h` expects: `slice` and `step`, and for shifting traversals `hop` and `shift`.
     pub(crate) fn arguments(&self, list: Arguments, shifts: bool) -> Arguments {
         let list = list.u32(self.slice as u32).u32((self.iteration() % self.slice) as u32);
         if !shifts {
@@ -75,17 +75,17 @@ impl Walk {
         list.u32((self.iteration() / self.slice * self.shift % self.pieces) as u32).u32(self.shift as u32)
     }
 
-    /// Where a warp's chunks begin, bytes from the array's beginning.
+    /// The byte offsets of a warp's chunks in the array.
     fn places(&self, block: u64, warp: u64, iterations: u64) -> impl Iterator<Item = u64> {
         let walk = *self;
         (0..iterations).map(move |iteration| {
-            let far = (iteration * walk.warps + warp) * walk.chunk();
-            let piece = (block + far / walk.slice * walk.shift) % walk.pieces;
-            piece * walk.slice + far % walk.slice
+            let distance = (iteration * walk.warps + warp) * walk.chunk();
+            let piece = (block + distance / walk.slice * walk.shift) % walk.pieces;
+            piece * walk.slice + distance % walk.slice
         })
     }
 
-    /// The exclusive or of all that a thread reads in phases of so many iterations, each from the walk's beginning.
+    /// The XOR of all words that a thread reads in phases of so many iterations. Each phase starts at the traversal's beginning.
     pub(crate) fn fold(&self, seed: u64, thread: usize, phases: &[u64]) -> u32 {
         let (thread, threads) = (thread as u64, self.warps * WARP);
         let (block, warp, lane) = (thread / threads, thread % threads / WARP, thread % WARP);
@@ -102,9 +102,9 @@ impl Walk {
     /// How often each chunk of a block's own piece is visited in phases of so many iterations.
     pub(crate) fn visits(&self, phases: &[u64]) -> Vec<u32> {
         let mut visits = vec![0; (self.slice / self.chunk()) as usize];
-        let alone = Self { shift: 0, ..*self };
+        let unshifted = Self { shift: 0, ..*self };
         for iterations in phases {
-            for place in (0..self.warps).flat_map(|warp| alone.places(0, warp, *iterations)) {
+            for place in (0..self.warps).flat_map(|warp| unshifted.places(0, warp, *iterations)) {
                 visits[(place / self.chunk()) as usize] += 1;
             }
         }
@@ -112,25 +112,25 @@ impl Walk {
     }
 }
 
-/// The words of a span.
-///
-/// # Errors
-/// Those of the download.
+/// Downloads the words of a span.
 pub(crate) fn words<G: Gpu>(stream: &Arc<G::Stream>, from: Span) -> Result<Vec<u32>, Fault> {
     let mut bytes = vec![0; usize::try_from(from.bytes()).unwrap_or(usize::MAX)];
     G::download(stream, from, &mut bytes)?;
     Ok(bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
 }
 
-/// Every so many of the words that threads left, against what the oracle says of a thread.
+/// Compares every `every`th word that threads left, and the last one, with the oracle.
 pub(crate) fn check(found: &[u32], every: usize, oracle: impl Fn(usize) -> u32) -> Check {
-    let mut some = (0..found.len()).step_by(every).chain(found.len().checked_sub(1));
-    let wrong = some.find_map(|thread| {
+    let mut checked = (0..found.len()).step_by(every).chain(found.len().checked_sub(1));
+    let wrong = checked.find_map(|thread| {
         let expected = oracle(thread);
         (found[thread] != expected).then_some((thread, expected))
     });
     wrong.map_or(Check::Passed, |(thread, expected)| {
-        Check::Failed(format!("thread {thread} read {:#010x} in all, not {expected:#010x}", found[thread]))
+        Check::Failed(format!(
+            "thread {thread}: the XOR of all it read is {:#010x}, not {expected:#010x}",
+            found[thread]
+        ))
     })
 }
 
@@ -143,7 +143,7 @@ mod tests {
     const MACHINE: Machine = Machine { multiprocessors: 7, threads_per_multiprocessor: 2048 };
 
     #[test]
-    fn one_pass_visits_every_word_of_a_piece_once_where_it_is_whole_turns() {
+    fn one_pass_of_whole_iterations_visits_every_chunk_of_a_piece_once() {
         let kernel = l1::load(16);
         let walk = Walk::new(&kernel, 3 * 32 * chunk(&kernel), 0, MACHINE);
         assert_eq!((walk.pass(), walk.visits(&[walk.pass()])), (3, vec![1; 96]));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_smaller_than_a_turn_is_visited_evenly() {
+    fn a_piece_smaller_than_an_iteration_is_visited_evenly() {
         let kernel = l1::load(4);
         let walk = Walk::new(&kernel, 5 * chunk(&kernel), 0, MACHINE);
         let visits = walk.visits(&[10]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn shifted_walks_come_to_every_piece_and_the_arguments_step_alike() {
+    fn shifted_walks_visit_every_piece_and_match_the_kernel_arguments() {
         let kernel = l2::read();
         for slice in [1, 3, 32, 33, 100].map(|chunks| chunks * chunk(&kernel)) {
             let walk = Walk::new(&kernel, slice, 1, MACHINE);

@@ -1,47 +1,41 @@
-//! How many iterations of its loop a launch makes whose blocks count their cycles: enough that what stands around the loop
-//! doesn't count. Longer launches of the same, by the device's time, and a glance at which configuration is fast.
+//! Chooses how many loop iterations a launch makes, so that the code around the loop costs next to nothing. Also longer launches
+//! timed by the device, and a quick comparison of configurations.
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Work;
 
-use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::in_kernel::{InKernel, LaunchCycles};
 use plimsoll_gpu::kit::{GRAPH, Kit};
 use plimsoll_gpu::load::Load;
 use plimsoll_gpu::{Gpu, Memory as _, Span};
 
-/// Turns of the launch that the others' length is planned from.
+/// Iterations of the trial launch, from which the length of the others is planned.
 const TRIAL: u32 = 4;
-/// How much longer a launch of the whole device is than one that counts cycles: 0.4 ms, which starting it is little of.
+/// How much longer a launch timed on the whole device is than one that counts cycles: 0.4 ms, long against starting it.
 const LONGER: u32 = 8;
-/// Cycles that a launch takes, about: what stands around the loop is some hundreds: all warps meet the loop's code for the first time.
+/// Target length of a launch in cycles. The code around the loop takes some hundreds: all warps fetch the loop for the first time.
 const LENGTH: f64 = 100_000.0;
 
-/// Samples of launches of one block per multiprocessor, each of as many iterations as make it long enough, at most `most`.
-/// `operations` are those of one multiprocessor in one iteration; `launch` makes a launch of so many iterations whose blocks leave
-/// their cycles in a place. Reiterations the turns as well.
-///
-/// # Errors
-/// Those of the allocation; the maker's; the driver's.
+/// In-kernel samples of launches with one block per SM, each long enough but at most `most` iterations. `operations` are those of
+/// one SM in one iteration; `launch(span, iterations)` makes a launch whose blocks store their cycles in the span. Also returns the
+/// iterations chosen.
 pub(crate) fn long_enough<G: Gpu>(
     kit: &Kit<G>,
     (operations, most): (f64, u32),
     launch: impl Fn(Span, u32) -> Result<G::Launch, Fault>,
-) -> Result<(Inside<G>, u32), Fault> {
-    let blocks = (kit.unit.machine().multiprocessors, Of::Typical);
-    let of = |iterations: u32| {
+) -> Result<(InKernel<G>, u32), Fault> {
+    let blocks = (kit.unit.machine().multiprocessors, LaunchCycles::Median);
+    let build = |iterations: u32| {
         let work = Work { operations: operations * f64::from(iterations), ..Work::default() };
-        Inside::counted(kit, blocks, work, |place| launch(place, iterations))
+        InKernel::new_cycles_only(kit, blocks, work, |place| launch(place, iterations))
     };
-    let cycles = of(TRIAL)?.cycles()?.max(1.0);
+    let cycles = build(TRIAL)?.measure_cycles()?.max(1.0);
     let iterations = ((LENGTH / cycles * f64::from(TRIAL)).ceil() as u32).clamp(1, most);
-    Ok((of(iterations)?, iterations))
+    Ok((build(iterations)?, iterations))
 }
 
-/// Longer launches of the same by the device's time: what the whole device does of it. `cycles` is where the blocks leave
-/// theirs, which nobody reads. Reiterations the turns as well.
-///
-/// # Errors
-/// Those of [`long_enough`] and [`Load::new`].
+/// The same in longer launches, timed by the device: the rate of the whole device. Blocks store their cycles in `cycles`, which
+/// nobody reads. Also returns the iterations chosen.
 pub(crate) fn whole_device<G: Gpu>(
     kit: &Kit<G>,
     (operations, most): (f64, u32),
@@ -56,18 +50,12 @@ pub(crate) fn whole_device<G: Gpu>(
     Ok((kit.load(GRAPH, vec![long], work)?, iterations))
 }
 
-/// Operations per cycle of one launch: enough to choose among configurations, and no figure to quote.
-///
-/// # Errors
-/// The driver's.
-pub(crate) fn glance<G: Gpu>((mut load, iterations): (Inside<G>, u32), operations: f64) -> Result<f64, Fault> {
-    Ok(operations * f64::from(iterations) / load.cycles()?.max(1.0))
+/// Operations per cycle of one launch: enough to choose among configurations, too rough to report.
+pub(crate) fn glance<G: Gpu>((mut load, iterations): (InKernel<G>, u32), operations: f64) -> Result<f64, Fault> {
+    Ok(operations * f64::from(iterations) / load.measure_cycles()?.max(1.0))
 }
 
-/// The first of those that no other exceeds by what `rate` says of each.
-///
-/// # Errors
-/// The first of `rate`'s.
+/// The spot with the highest `rate`; the first one of equals. Stops at the first fault.
 pub(crate) fn quickest<S: Copy>(
     spots: impl IntoIterator<Item = S>,
     rate: impl Fn(S) -> Result<f64, Fault>,

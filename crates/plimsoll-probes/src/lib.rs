@@ -1,7 +1,11 @@
-//! The probes, a folder each. `mod.rs` is what a probe means: its spec, axes and series, and its findings as pure functions of them.
-//! `kernels.rs` (feature `kernels`) is what its GPU kernels state of themselves. `cpu.rs` (feature `cpu`) is how a CPU runs it, `gpu.rs`
-//! (feature `gpu`) how any GPU does, and `cuda.rs` (feature `cuda`) how CUDA does where no other GPU can. How a device is driven is each
-//! backend's business.
+//! The probes, one folder each:
+//!
+//! - `mod.rs` defines a probe: its spec, axes and series, and its findings as pure functions of the series.
+//! - `kernels.rs` (feature `kernels`) describes its GPU kernels.
+//! - `cpu.rs` (feature `cpu`) runs it on a CPU, `gpu.rs` (feature `gpu`) on any GPU, `cuda.rs` (feature `cuda`) on CUDA only.
+//!
+//! The backend crates drive the devices. A function that returns a `Fault` passes on those of the backend and of its callees;
+//! its docs list only what it adds.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "cuda")]
@@ -16,12 +20,15 @@ mod iterations;
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod meter;
 
+mod prelude;
+#[cfg(all(test, feature = "cpu"))]
+mod verified;
 #[macro_use]
 mod registry;
 pub mod lab;
 
-// `launch` and `dispatch` come early: behind the others in one process an empty kernel of a graph took 0.68 µs on an H200
-// instead of 0.50, for a reason that is not known.
+// `launch` and `dispatch` come early: after the other probes in the same process, an empty kernel in a graph took 0.68 µs
+// instead of 0.50 µs on an H200. The reason is unknown.
 registry! {
     stream: cpu gpu kernels;
     mix: gpu kernels;
@@ -60,8 +67,8 @@ pub use registry::gpu_probes;
 pub use registry::sources;
 pub use registry::{ALL, find, in_order};
 
-// SAFETY: these probes launch kernels of this crate and of plimsoll-gen alone, which keep to their descriptions: `cargo xtask sass` and the sanitizers
-// hold them to it.
+// SAFETY: these probes launch only kernels of this crate and of plimsoll-gen. These keep to their descriptions, which
+// `cargo xtask sass` and the sanitizers check.
 #[cfg(feature = "gpu")]
 #[allow(unsafe_code)]
 pub(crate) const TRUST: plimsoll_gpu::Trust = unsafe { plimsoll_gpu::Trust::new() };

@@ -1,4 +1,5 @@
-//! Loads whose kernels tell their clock and, where they are steady, whose power and temperature the device tells. What is launched is the probe's business.
+//! Loads whose kernels report their clock. For steady loads the device also reports power and temperature. The probe chooses what
+//! is launched.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,24 +11,23 @@ use plimsoll_core::sample::{Batch, Check, Work, Workload};
 use plimsoll_gpu::load::Load;
 use plimsoll_gpu::{Gpu, Memory as _, Meter};
 
-/// Length of a sample of a steady load, seconds: thirty of them span many of the steps in which devices count energy.
+/// Length of one sample of a steady load, seconds: thirty of them span many steps of the energy counter.
 const STEADY: f64 = 0.025;
 
-/// A load whose power may be read between its samples, and whose kernels leave their own clock: cycles and nanoseconds, 8 bytes
-/// each.
+/// A load whose power may be read between its samples. Its kernels store their clock: cycles and nanoseconds, 8 bytes each.
 pub(crate) struct Metered<G: Gpu> {
     load: Load<G>,
     meter: Option<Arc<dyn Meter>>,
     clock: (Rc<G::Buffer>, Arc<G::Stream>),
     hertz: Option<f64>,
-    /// Launches of a sample where the load is steady.
+    /// Launches per sample of a steady load.
     steady: Option<u32>,
     begun: Option<Instant>,
     temperature: Option<f64>,
     energy: Energy,
 }
 
-/// The first and the latest step of the energy counter that was seen.
+/// The first and the latest observed step of the energy counter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Energy {
     before: Option<f64>,
@@ -36,7 +36,7 @@ struct Energy {
 }
 
 impl Energy {
-    /// Takes a reading at a time.
+    /// Adds a reading taken at `seconds`.
     fn read(&mut self, joules: f64, seconds: f64) {
         let stepped = self.before.replace(joules).is_some_and(|before| joules > before);
         if stepped {
@@ -45,7 +45,7 @@ impl Energy {
         }
     }
 
-    /// Watts between the two.
+    /// Average power between the two steps, watts.
     fn power(&self) -> Option<f64> {
         let ((low, begin), (high, end)) = (self.first?, self.latest?);
         (end > begin).then(|| (high - low) / (end - begin))
@@ -53,7 +53,7 @@ impl Energy {
 }
 
 impl<G: Gpu> Metered<G> {
-    /// A load with its power.
+    /// A load with its power meter.
     pub(crate) fn new(load: Load<G>, meter: Option<Arc<dyn Meter>>, clock: (Rc<G::Buffer>, Arc<G::Stream>)) -> Self {
         Self {
             load,
@@ -67,13 +67,13 @@ impl<G: Gpu> Metered<G> {
         }
     }
 
-    /// The same in samples so long that the device counts its energy meanwhile.
+    /// Makes samples long enough for the energy counter to advance.
     pub(crate) fn steady(mut self) -> Self {
         self.steady = Some(1);
         self
     }
 
-    fn look(&mut self) {
+    fn read_meter(&mut self) {
         let (Some(meter), now) = (&self.meter, Instant::now()) else { return };
         if let Some(joules) = meter.joules().filter(|_| self.steady.is_some_and(|launches| launches > 1)) {
             let begin = *self.begun.get_or_insert(now);
@@ -82,13 +82,13 @@ impl<G: Gpu> Metered<G> {
         self.temperature = meter.temperature();
     }
 
-    /// Samples of as many launches as make one long, each as if it were one launch.
+    /// Long samples of many launches, each divided by its number of launches.
     fn steady_samples(&mut self, launches: u32, out: &mut [u64]) -> Result<(), Fault> {
         for sample in out {
             self.load.prepare(launches)?;
             self.load.sample(launches, std::slice::from_mut(sample))?;
             *sample = (*sample / u64::from(launches)).max(1);
-            self.look();
+            self.read_meter();
             if launches == 1 {
                 let most = f64::from(self.load.batch().max);
                 self.steady = Some((STEADY / (*sample as f64 * 1e-9)).clamp(2.0, most.max(2.0)) as u32);
@@ -116,7 +116,7 @@ impl<G: Gpu> Workload for Metered<G> {
             return self.steady_samples(launches, out);
         }
         self.load.sample(k, out)?;
-        self.look();
+        self.read_meter();
         Ok(())
     }
 
@@ -124,18 +124,18 @@ impl<G: Gpu> Workload for Metered<G> {
         let mut bytes = [0; 16];
         G::download(&self.clock.1, self.clock.0.whole(), &mut bytes)?;
         let [cycles, nanoseconds] =
-            [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])) as f64);
+            [0, 8].map(|offset| u64::from_le_bytes(std::array::from_fn(|byte| bytes[offset + byte])) as f64);
         let hertz = cycles / nanoseconds * 1e9;
         self.hertz = Some(hertz).filter(|hertz| hertz.is_finite() && (1e8..1e10).contains(hertz));
         self.load.check()
     }
 
-    fn ready(&mut self) -> Result<u32, Fault> {
-        self.load.ready()
+    fn prepare_count(&mut self) -> Result<u32, Fault> {
+        self.load.prepare_count()
     }
 
-    fn once(&mut self) -> Result<(), Fault> {
-        self.load.once()
+    fn launch_once(&mut self) -> Result<(), Fault> {
+        self.load.launch_once()
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
@@ -154,9 +154,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn power_is_read_between_two_steps_of_the_energy_counter() {
+    fn power_is_measured_between_steps_of_the_energy_counter() {
         let mut energy = Energy::default();
-        // 500 W, counted in steps of 100 ms, seen every 30.
+        // 500 W, counted in steps of 100 ms, read every 30 ms.
         for look in 0..40 {
             let seconds = f64::from(look) * 0.03;
             energy.read(1000.0 + 50.0 * (seconds / 0.1 + 1e-9).floor(), seconds);

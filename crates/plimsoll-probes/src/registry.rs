@@ -1,4 +1,4 @@
-//! Which probes there are, and where each runs. The lines themselves are in `lib.rs`, those of the experiments in `lab/mod.rs`.
+//! The list of probes and of the backends that run each. The entries are in `lib.rs`, those of the experiments in `lab/mod.rs`.
 
 #[cfg(any(feature = "cpu", feature = "kernels"))]
 use std::sync::LazyLock;
@@ -15,16 +15,17 @@ use plimsoll_gpu::Gpu;
 
 use crate::lab;
 
-/// Declares the modules of probes and lists them, in the order on screen. A line is `name: words;`, where each word names a file
-/// with a struct `Runner`: `cpu` says that the folder has `cpu.rs`, `gpu` that it has `gpu.rs`. `cuda` that it has `cuda.rs`. `kernels` says that it has `kernels.rs`, with a `SOURCE`.
+/// Declares the modules of probes and lists them in display order. A line is `name: words;`. Each word says which file the folder
+/// has: `cpu`, `gpu` and `cuda` stand for `cpu.rs`, `gpu.rs` and `cuda.rs`, each with a struct `Runner`; `kernels` stands for
+/// `kernels.rs` with a `SOURCE`.
 ///
-/// A further word needs a line `@known`, a line `@runner` and a function that makes its list.
+/// A new word needs a line `@known`, a line `@runner` and a function that builds its list.
 macro_rules! registry {
     ($($name:ident: $($word:ident)*;)*) => {
         $(pub mod $name;)*
         $($(registry!(@known $word);)*)*
 
-        /// Every probe of this module, in the order on screen.
+        /// Every probe of this module, in display order.
         pub(crate) const SPECS: &[&plimsoll_core::probe::ProbeSpec] = &[$(&$name::SPEC),*];
 
         /// The sources of this module's kernels.
@@ -43,7 +44,7 @@ macro_rules! registry {
             runners.iter().copied().flatten().collect()
         }
 
-        /// The probes of this module that CUDA alone runs.
+        /// The probes of this module that only CUDA runs.
         #[cfg(feature = "cuda")]
         pub(crate) fn on_cuda() -> Vec<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>> {
             let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>>] =
@@ -76,20 +77,20 @@ macro_rules! registry {
 
 /// Every probe, in the order in which it is listed and run.
 pub static ALL: &[&ProbeSpec] = &{
-    let mut all = [crate::SPECS[0]; crate::SPECS.len() + lab::SPECS.len()];
-    let (probes, experiments) = all.split_at_mut(crate::SPECS.len());
+    let mut specs = [crate::SPECS[0]; crate::SPECS.len() + lab::SPECS.len()];
+    let (probes, experiments) = specs.split_at_mut(crate::SPECS.len());
     probes.copy_from_slice(crate::SPECS);
     experiments.copy_from_slice(lab::SPECS);
-    all
+    specs
 };
 
-/// The probe of this name.
+/// Finds a probe by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
 }
 
-/// Every source of kernels: the probes' in the order of [`ALL`], then those that all backends need.
+/// Every kernel source: the probes' in the order of [`ALL`], then those that all backends need.
 #[cfg(feature = "kernels")]
 #[must_use]
 pub fn sources() -> &'static [&'static Source] {
@@ -98,7 +99,7 @@ pub fn sources() -> &'static [&'static Source] {
     &SOURCES
 }
 
-/// Every probe of a CPU, in the order of [`ALL`]: what [`plimsoll_cpu::open`] takes.
+/// Every probe that a CPU runs, in the order of [`ALL`]: the argument of [`plimsoll_cpu::open`].
 #[cfg(feature = "cpu")]
 #[must_use]
 pub fn cpu_probes() -> &'static [&'static dyn Probe<Cpu>] {
@@ -113,7 +114,7 @@ pub fn gpu_probes<G: Gpu>() -> Vec<&'static dyn Probe<G>> {
     [crate::on_gpu(), lab::on_gpu()].concat()
 }
 
-/// Every probe of a CUDA device, in the order of [`ALL`]: what [`plimsoll_cuda::open`] takes.
+/// Every probe that a CUDA device runs, in the order of [`ALL`]: the argument of [`plimsoll_cuda::open`].
 #[cfg(feature = "cuda")]
 #[must_use]
 pub fn cuda_probes() -> &'static [&'static dyn Probe<Cuda>] {
@@ -122,7 +123,7 @@ pub fn cuda_probes() -> &'static [&'static dyn Probe<Cuda>] {
     &PROBES
 }
 
-/// One list of these, in the order of [`ALL`].
+/// Joins lists of probes into one, in the order of [`ALL`].
 #[must_use]
 pub fn in_order<B: Backend>(lists: &[&[&'static dyn Probe<B>]]) -> Vec<&'static dyn Probe<B>> {
     let mut joined = lists.concat();
@@ -139,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// A probe's folder: the name of its module, below `lab` for an experiment.
+    /// A probe's folder: named like its module, below `lab` for an experiment.
     fn folder(spec: &ProbeSpec) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let parent = if spec.group == LAB { source.join("lab") } else { source };
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_probe_has_its_page_with_its_name_on_top_and_the_index_links_to_it() {
+    fn every_probe_has_a_page_titled_with_its_name_and_linked_from_the_index() {
         let index = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/method/README.md");
         let index = std::fs::read_to_string(index).unwrap();
         for spec in ALL {
@@ -159,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn every_probe_has_a_name_of_its_own() {
+    fn probe_names_are_unique() {
         let names: BTreeSet<&str> = ALL.iter().map(|spec| spec.name).collect();
         assert_eq!(names.len(), ALL.len());
     }
 
     #[cfg(feature = "cpu")]
     #[test]
-    fn cpu_has_every_runner_that_a_folder_has_in_the_order_on_screen() {
+    fn cpu_probes_list_every_cpu_runner_in_display_order() {
         fn files_below(folder: &Path) -> usize {
             let paths = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
             paths

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use plimsoll_core::model::{Cache, LaunchForm};
 use plimsoll_core::probe::Depth;
 use plimsoll_gen::Target;
-use plimsoll_gen::describe::of_kernel;
+use plimsoll_gen::describe::describe_kernel;
 use plimsoll_gen::kernel::{Amount, KernelDesc, Machine, Number};
-use plimsoll_gpu::verify::sizes;
+use plimsoll_gpu::verify::awkward_sizes;
 use plimsoll_probes::sources;
 
 fn all() -> Vec<KernelDesc> {
@@ -58,7 +58,7 @@ fn kernels_for_older_devices_use_no_wider_access_than_they_have() {
 fn every_kernel_of_every_probe_that_moves_elements_has_a_description() {
     let mut described = 0;
     for kernel in sources().iter().flat_map(|source| source.kernels(Target::plain(90))) {
-        let Ok(found) = of_kernel(&kernel, 1 << 20, MACHINE, (Cache::Hot, 1 << 22), LaunchForm::Stream) else {
+        let Ok(found) = describe_kernel(&kernel, 1 << 20, MACHINE, (Cache::Hot, 1 << 22), LaunchForm::Stream) else {
             continue;
         };
         assert_eq!(found.traffic, kernel.traffic(1 << 20), "{}", kernel.name);
@@ -104,7 +104,7 @@ fn verified() -> impl Iterator<Item = KernelDesc> {
 fn every_size_has_a_grid_on_every_kernel() {
     for kernel in verified() {
         for depth in [Depth::Small, Depth::Usual] {
-            for n in sizes(&kernel, MACHINE, depth) {
+            for n in awkward_sizes(&kernel, MACHINE, depth) {
                 let geometry = kernel.geometry(n, MACHINE);
                 assert!(geometry.is_ok(), "{} on {n}: {geometry:?}", kernel.name);
             }
@@ -117,7 +117,7 @@ fn every_size_has_a_grid_on_every_kernel() {
 #[test]
 fn sizes_lie_on_both_sides_of_every_vector_and_block() {
     for kernel in verified() {
-        let sizes = sizes(&kernel, MACHINE, Depth::Usual);
+        let sizes = awkward_sizes(&kernel, MACHINE, Depth::Usual);
         let (lanes, block) = (u64::from(kernel.lanes()), kernel.elements_per_block());
         for n in [0, 1, lanes + 1, block - 1, block, block + 1] {
             assert!(sizes.contains(&n), "{} lacks {n}", kernel.name);

@@ -1,5 +1,5 @@
-//! What every format shows: runs with their standings, and their series gathered by probe and case, so that several runs
-//! stand side by side. Order and labels are decided here once; looks are each format's.
+//! The content that all formats share: runs with their standings, and their series grouped by probe and case, so that
+//! several runs can be compared. This module decides order and labels; each format decides the layout.
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::{Finding, Run};
@@ -13,41 +13,41 @@ use plimsoll_suite::standing::{Standing, shipped_reference, standings};
 use crate::faults::faults;
 use crate::text::clean;
 
-/// One or more runs, arranged for showing.
+/// One or more runs, arranged for display.
 #[derive(Debug)]
 pub struct Report<'r> {
     /// The runs in the order given.
     pub entries: Vec<Entry<'r>>,
-    /// One section per probe, in the order first measured.
+    /// One section per probe, in the order in which they were first measured.
     pub sections: Vec<Section<'r>>,
 }
 
-/// A run with what is derived from the whole of it.
+/// A run and what is derived from it as a whole.
 #[derive(Debug)]
 pub struct Entry<'r> {
     /// The run.
     pub run: &'r Run,
-    /// Its findings with what stands beside them.
+    /// Its findings with their yardsticks.
     pub standings: Vec<Standing>,
-    /// What each of its devices is called in this report: safe to show, and unique where two runs have the same device.
+    /// A label for each of its devices: safe to show, and unique even where two runs have the same device.
     pub labels: Vec<String>,
 }
 
-/// All of one probe.
+/// Everything about one probe.
 #[derive(Debug)]
 pub struct Section<'r> {
     /// The probe's name.
     pub probe: String,
-    /// What a person learns from it; empty where this version doesn't know the probe.
+    /// The question it answers, in a sentence; empty where this version doesn't know the probe.
     pub sentence: &'static str,
     /// Its series.
     pub cases: Vec<Case<'r>>,
-    /// Its findings with what tells their sources apart.
+    /// Its findings, each with the label of its source.
     pub findings: Vec<(String, &'r Finding)>,
 }
 
 impl Section<'_> {
-    /// What an experiment advises, each device's own: whose it is where there are several, and the sentence. Safe to show.
+    /// An experiment's advice for each device: the device's label (empty where there is only one) and the sentence. Safe to show.
     pub fn advice(&self) -> impl Iterator<Item = (String, String)> {
         let advice = self.findings.iter().filter(|(_, finding)| is_advice(finding));
         advice.map(|(label, finding)| (clean(label), clean(&finding.says)))
@@ -59,25 +59,25 @@ impl Section<'_> {
 pub struct Case<'r> {
     /// Its name within the probe.
     pub name: String,
-    /// Who measured it; never empty.
+    /// The runs and devices that measured it; never empty.
     pub sources: Vec<Source<'r>>,
 }
 
-/// A series and whose it is.
+/// A series and where it comes from.
 #[derive(Debug)]
 pub struct Source<'r> {
-    /// Place of the run in the report.
+    /// Index of the run in the report.
     pub run: usize,
     /// The device.
     pub device: &'r DeviceInfo,
-    /// What tells it from other sources: run, device or both; empty where there is but one.
+    /// Tells it from other sources: run, device or both; empty where there is only one.
     pub label: String,
-    /// What was measured.
+    /// The measured series.
     pub series: &'r Series,
 }
 
 impl<'r> Report<'r> {
-    /// Arranges runs; figures of known machines that plimsoll ships stand beside them.
+    /// Arranges runs and compares them with the figures of known machines that plimsoll ships.
     #[must_use]
     pub fn new(runs: &'r [Run]) -> Self {
         let entries: Vec<Entry<'r>> = runs
@@ -86,10 +86,10 @@ impl<'r> Report<'r> {
             .map(|(place, run)| Entry {
                 run,
                 standings: standings(run, &shipped_reference),
-                labels: run.header.devices.iter().map(|device| label(runs, place, device)).collect(),
+                labels: run.header.devices.iter().map(|device| label_device(runs, place, device)).collect(),
             })
             .collect();
-        let sections = sections(&entries);
+        let sections = build_sections(&entries);
         Self { entries, sections }
     }
 
@@ -101,52 +101,56 @@ impl<'r> Report<'r> {
         of_rows.map(|row| row.flags).chain(of_findings).fold(Flags::NONE, Flags::union)
     }
 
-    /// True where a simulated device is among them: its figures say nothing of any machine.
+    /// True where one of the devices is simulated: its figures describe no real machine.
     #[must_use]
-    pub fn simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.entries.iter().flat_map(|entry| &entry.run.header.devices).any(|device| device.backend == "sim")
     }
 
-    /// How many of all points carry a flag that throws doubt on them, and how many there are.
+    /// The number of points with a flag that throws doubt on them, and the number of all points.
     #[must_use]
-    pub fn doubtful(&self) -> (usize, usize) {
+    pub fn count_doubtful(&self) -> (usize, usize) {
         let rows = || self.entries.iter().flat_map(|entry| &entry.run.series).flat_map(|series| &series.rows);
-        (rows().filter(|row| !row.flags.impugning().is_empty()).count(), rows().count())
+        (rows().filter(|row| !row.flags.doubtful().is_empty()).count(), rows().count())
     }
 
     /// What could not be measured, one sentence each: faults, damaged lines, a run cut off.
     #[must_use]
-    pub fn troubles(&self) -> Vec<String> {
-        self.entries.iter().enumerate().flat_map(|(place, entry)| entry.troubles(self.run_word(place))).collect()
+    pub fn list_problems(&self) -> Vec<String> {
+        self.entries
+            .iter()
+            .enumerate()
+            .flat_map(|(place, entry)| entry.list_problems(&self.run_prefix(place)))
+            .collect()
     }
 
-    /// 'run 2: ' where there are several, else nothing.
-    fn run_word(&self, place: usize) -> String {
+    /// `run 2: ` where there are several runs, else empty.
+    fn run_prefix(&self, place: usize) -> String {
         if self.entries.len() > 1 { format!("run {}: ", place + 1) } else { String::new() }
     }
 }
 
 impl Entry<'_> {
-    fn troubles(&self, of: String) -> Vec<String> {
+    fn list_problems(&self, prefix: &str) -> Vec<String> {
         let run = self.run;
-        let mut troubles: Vec<String> = faults(run).into_iter().map(|fault| format!("{of}{fault}")).collect();
+        let mut problems: Vec<String> = faults(run).into_iter().map(|fault| format!("{prefix}{fault}")).collect();
         if run.damaged_lines > 0 {
             let first = run.damage.first().map(|damage| format!(" (line {}: {})", damage.line, clean(&damage.what)));
             let count = run.damaged_lines;
             let lines = if count == 1 { "1 line".into() } else { format!("{count} lines") };
-            troubles.push(format!("{of}{lines} of the record could not be read{}", first.unwrap_or_default()));
+            problems.push(format!("{prefix}{lines} of the record could not be read{}", first.unwrap_or_default()));
         }
         match run.end {
-            None => troubles.push(format!("{of}the record has no end: the run was cut off")),
-            Some(false) => troubles.push(format!("{of}the run ended before all was measured")),
+            None => problems.push(format!("{prefix}the record has no end: the run was cut off")),
+            Some(false) => problems.push(format!("{prefix}the run ended before everything was measured")),
             Some(true) => {}
         }
-        troubles
+        problems
     }
 }
 
-/// The device's name, with its place where the run has several of the model, and the run where several have it.
-fn label(runs: &[Run], place: usize, device: &DeviceInfo) -> String {
+/// The device's name, with its selector where the run has several of the model, and the run where several runs have the model.
+fn label_device(runs: &[Run], place: usize, device: &DeviceInfo) -> String {
     let name = clean(&device.name);
     let name = if name.trim().is_empty() { clean(&device.selector) } else { name };
     let twins = |run: &Run| run.header.devices.iter().filter(|other| other.name == device.name).count();
@@ -159,7 +163,7 @@ fn label(runs: &[Run], place: usize, device: &DeviceInfo) -> String {
     format!("{name}{selector}{run}")
 }
 
-/// The labels without the name that all devices share, where one run alone doesn't have several of them.
+/// The labels, without the device's name where all runs have one device each and all of them share the name.
 fn short_labels(entries: &[Entry<'_>]) -> Vec<Vec<String>> {
     let devices = || entries.iter().flat_map(|entry| &entry.run.header.devices);
     let shared = devices().next().map(|device| &device.name);
@@ -172,7 +176,7 @@ fn short_labels(entries: &[Entry<'_>]) -> Vec<Vec<String>> {
     entries.iter().map(|entry| entry.labels.clone()).collect()
 }
 
-fn sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
+fn build_sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
     let labels = short_labels(entries);
     let mut sections: Vec<Section<'r>> = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
@@ -180,21 +184,22 @@ fn sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
             let Some(device) = entry.run.header.devices.get(series.spec.device as usize) else { continue };
             let label = labels[place][series.spec.device as usize].clone();
             let source = Source { run: place, device, label, series };
-            let cases = &mut section(&mut sections, &series.spec.probe).cases;
-            match cases.iter_mut().find(|case| case.holds(series)) {
+            let cases = &mut section_of(&mut sections, &series.spec.probe).cases;
+            match cases.iter_mut().find(|case| case.accepts(series)) {
                 Some(case) => case.sources.push(source),
                 None => cases.push(Case { name: series.spec.case.clone(), sources: vec![source] }),
             }
         }
         for finding in &entry.run.findings {
             let label = labels[place].get(finding.device as usize).cloned().unwrap_or_default();
-            section(&mut sections, &finding.probe).findings.push((label, finding));
+            section_of(&mut sections, &finding.probe).findings.push((label, finding));
         }
     }
     sections
 }
 
-fn section<'s, 'r>(sections: &'s mut Vec<Section<'r>>, probe: &str) -> &'s mut Section<'r> {
+/// The section of a probe; it is added where there is none yet.
+fn section_of<'s, 'r>(sections: &'s mut Vec<Section<'r>>, probe: &str) -> &'s mut Section<'r> {
     let place = sections.iter().position(|section| section.probe == probe).unwrap_or_else(|| {
         let sentence = plimsoll_probes::find(probe).map_or("", |spec| spec.sentence);
         sections.push(Section { probe: probe.to_owned(), sentence, cases: vec![], findings: vec![] });
@@ -204,15 +209,15 @@ fn section<'s, 'r>(sections: &'s mut Vec<Section<'r>>, probe: &str) -> &'s mut S
 }
 
 impl Case<'_> {
-    /// Series go into one picture only where they show the same.
-    fn holds(&self, series: &Series) -> bool {
+    /// True where the series measures the same thing as those of this case and may share a picture with them.
+    fn accepts(&self, series: &Series) -> bool {
         let (ours, theirs) = (&self.sources[0].series.spec, &series.spec);
-        self.name == theirs.case && ours.cache == theirs.cache && alike(ours, theirs)
+        self.name == theirs.case && ours.cache == theirs.cache && has_same_shape(ours, theirs)
     }
 }
 
-/// True for series that have the same axes and figures: name and cache policy may differ.
-pub(crate) fn alike(one: &SeriesSpec, other: &SeriesSpec) -> bool {
+/// True for series that have the same axes and metrics; name and cache policy may differ.
+pub(crate) fn has_same_shape(one: &SeriesSpec, other: &SeriesSpec) -> bool {
     one.axes == other.axes
         && one.metrics == other.metrics
         && one.draw == other.draw
@@ -220,13 +225,13 @@ pub(crate) fn alike(one: &SeriesSpec, other: &SeriesSpec) -> bool {
         && one.trace == other.trace
 }
 
-/// A coordinate for a person.
-pub(crate) fn coordinate(unit: &Unit, value: &Value) -> String {
+/// A coordinate as readable text.
+pub(crate) fn format_coordinate(unit: &Unit, value: &Value) -> String {
     clean(&value.format(unit))
 }
 
-/// A row's figure with its interval for a person; `—` where it can't be derived.
-pub(crate) fn figure(series: &Series, row: &Row, metric: &str) -> String {
+/// A row's figure with its interval as readable text; `—` where it can't be computed.
+pub(crate) fn format_figure(series: &Series, row: &Row, metric: &str) -> String {
     let Some(metric) = series.metric(metric) else { return "—".into() };
     match series.estimate(row, &metric.name).filter(is_finite) {
         Some(known) => clean(&unit_at(metric, &row.at).format_with_interval(known.value, known.interval.into())),
@@ -234,7 +239,7 @@ pub(crate) fn figure(series: &Series, row: &Row, metric: &str) -> String {
     }
 }
 
-/// True where all of a figure can be shown.
+/// True where a figure and its interval are finite.
 pub(crate) fn is_finite(known: &plimsoll_core::series::Estimate) -> bool {
     known.value.is_finite() && known.interval.lo.is_finite() && known.interval.hi.is_finite()
 }

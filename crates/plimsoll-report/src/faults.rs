@@ -1,16 +1,16 @@
-//! What could not be measured, in sentences: one for each kind of fault of a probe, however many points it cost, since a
-//! small memory refuses hundreds of them.
+//! Sentences about what could not be measured: one for each kind of fault of a probe, however many points it affected. On a
+//! device with little memory there can be hundreds.
 
 use plimsoll_core::record::{FaultRecord, Run};
 
 use crate::text::clean;
 
-/// One sentence for each fault of a run, faults of one kind in the points of one probe taken together.
+/// One sentence for each fault of a run. Faults of one kind in the points of one probe share a sentence.
 #[must_use]
 pub fn faults(run: &Run) -> Vec<String> {
     let mut kinds: Vec<Vec<&FaultRecord>> = Vec::new();
     for fault in &run.faults {
-        match kinds.iter_mut().find(|kind| is_alike(kind[0], fault)) {
+        match kinds.iter_mut().find(|kind| is_same_kind(kind[0], fault)) {
             Some(kind) => kind.push(fault),
             None => kinds.push(vec![fault]),
         }
@@ -18,10 +18,10 @@ pub fn faults(run: &Run) -> Vec<String> {
     kinds.iter().map(|kind| sentence(run, kind)).collect()
 }
 
-fn is_alike(a: &FaultRecord, b: &FaultRecord) -> bool {
-    let of_points = !a.at.is_empty() && !b.at.is_empty();
+fn is_same_kind(a: &FaultRecord, b: &FaultRecord) -> bool {
+    let both_in_points = !a.at.is_empty() && !b.at.is_empty();
     (a.device, &a.probe, a.class) == (b.device, &b.probe, b.class)
-        && (of_points || (&a.at, &a.what) == (&b.at, &b.what))
+        && (both_in_points || (&a.at, &a.what) == (&b.at, &b.what))
 }
 
 fn sentence(run: &Run, kind: &[&FaultRecord]) -> String {
@@ -40,23 +40,25 @@ mod tests {
     use plimsoll_core::Fault;
 
     use super::*;
-    use crate::made;
+    use crate::synthetic;
 
     #[test]
-    fn a_small_memory_is_one_sentence_per_probe_and_other_faults_keep_their_own() {
-        let mut run = made::run("Box", "2026-01-02T03:04:05Z", 1.0);
+    fn out_of_memory_faults_share_one_sentence_per_probe_and_others_get_their_own() {
+        let mut run = synthetic::run("Box", "2026-01-02T03:04:05Z", 1.0);
         run.faults.clear();
         for probe in ["roofline", "stream"] {
             for power in 10..30 {
                 let fault = Fault::OutOfMemory { asked: 1 << power, free: 960 };
-                run.faults.push(FaultRecord::of(0, probe, &fault).at(0, vec![(1u64 << power).into()]));
+                run.faults.push(FaultRecord::from_fault(0, probe, &fault).at_point(0, vec![(1u64 << power).into()]));
             }
         }
-        run.faults.push(FaultRecord::of(0, "stream", &Fault::Invalid("odd".into())).at(0, vec![8.0.into()]));
-        run.faults.push(FaultRecord::of(0, "sync", &Fault::Invalid("odd".into())));
-        let told = faults(&run);
-        assert_eq!(told.len(), 4, "{told:?}");
-        assert!(told[0].starts_with("roofline: 20 points, the first at") && told[0].contains("1 KiB"), "{}", told[0]);
-        assert!(told[2].starts_with("stream at") && told[3].starts_with("sync: odd"), "{told:?}");
+        run.faults
+            .push(FaultRecord::from_fault(0, "stream", &Fault::Invalid("odd".into())).at_point(0, vec![8.0.into()]));
+        run.faults.push(FaultRecord::from_fault(0, "sync", &Fault::Invalid("odd".into())));
+        let sentences = faults(&run);
+        assert_eq!(sentences.len(), 4, "{sentences:?}");
+        let first = &sentences[0];
+        assert!(first.starts_with("roofline: 20 points, the first at") && first.contains("1 KiB"), "{first}");
+        assert!(sentences[2].starts_with("stream at") && sentences[3].starts_with("sync: odd"), "{sentences:?}");
     }
 }

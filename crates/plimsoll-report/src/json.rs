@@ -1,10 +1,10 @@
-//! JSON for programs: findings with their yardsticks and series with their derived figures, in base units. Raw samples
-//! stay in the records.
+//! JSON for programs: findings with their yardsticks and series with their computed figures, in base units. Raw samples
+//! are only in the records.
 
 use serde_json::{Value, json};
 
 use plimsoll_core::series::{Estimate, Row, Series};
-use plimsoll_suite::standing::{Beside, Standing};
+use plimsoll_suite::standing::{Standing, YardstickResult};
 
 use crate::Report;
 use crate::content::{Entry, Source, is_finite};
@@ -21,18 +21,18 @@ pub fn render(report: &Report<'_>) -> String {
     let series: Vec<Value> = sources.map(series).collect();
     let whole = json!({
         "version": VERSION,
-        "simulated": report.simulated(),
+        "simulated": report.is_simulated(),
         "runs": runs,
         "series": series,
-        "not_measured": report.troubles(),
+        "not_measured": report.list_problems(),
     });
-    text(&whole)
+    to_text(&whole)
 }
 
-/// JSON for people and programs: indented, with a newline at the end. Characters that a terminal would obey (control,
-/// direction) are written as escapes, so nothing is lost and nothing acts.
+/// JSON for people and programs: indented, with a newline at the end. Characters that a terminal would act on (control,
+/// direction) are written as escapes, so nothing is lost and a terminal ignores them.
 #[must_use]
-pub fn text(value: &Value) -> String {
+pub fn to_text(value: &Value) -> String {
     let mut out = String::new();
     for c in format!("{value:#}\n").chars() {
         if c == '\n' || !is_hidden(c) {
@@ -62,8 +62,8 @@ fn run(entry: &Entry<'_>) -> Value {
 }
 
 fn standing(standing: &Standing) -> Value {
-    let beside = |beside: &Beside| match beside {
-        Ok(found) => json!({ "value": found.value, "source": found.source }),
+    let yardstick = |result: &YardstickResult| match result {
+        Ok(known) => json!({ "value": known.value, "source": known.source }),
         Err(why) => json!({ "value": null, "why_not": why }),
     };
     json!({
@@ -73,9 +73,9 @@ fn standing(standing: &Standing) -> Value {
         "unit": standing.unit,
         "value": standing.achieved.value,
         "interval": standing.achieved.interval,
-        "ceiling": beside(&standing.ceiling),
-        "peak": beside(&standing.peak),
-        "reference": beside(&standing.reference),
+        "ceiling": yardstick(&standing.ceiling),
+        "peak": yardstick(&standing.peak),
+        "reference": yardstick(&standing.reference),
         "flags": standing.flags,
         "says": standing.says,
     })
@@ -108,16 +108,16 @@ fn row(series: &Series, row: &Row) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made;
+    use crate::synthetic;
 
     #[test]
-    fn it_reads_back_with_every_finding_and_row() {
-        let runs = [made::run(made::HOSTILE, "2026-01-02T03:04:05Z", 1.0)];
+    fn json_reads_back_with_every_finding_and_row() {
+        let runs = [synthetic::run(synthetic::HOSTILE, "2026-01-02T03:04:05Z", 1.0)];
         let report = Report::new(&runs);
         let text = render(&report);
         assert!(!text.contains('\u{202e}') && !text.contains('\x1b'));
         let read: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(read["runs"][0]["devices"][0]["name"], made::HOSTILE);
+        assert_eq!(read["runs"][0]["devices"][0]["name"], synthetic::HOSTILE);
         assert_eq!(read["runs"][0]["findings"].as_array().unwrap().len(), runs[0].findings.len());
         assert_eq!(read["series"].as_array().unwrap().len(), runs[0].series.len());
         assert_eq!(read["runs"][0]["findings"][2]["ceiling"]["value"], 61.2e9);

@@ -1,6 +1,6 @@
-//! Reports from records: terminal, CSV, Markdown, JSON, SVG and HTML. A [`Report`] arranges one or more runs; each format is
-//! one file with a `render` of it, and one [`chart`] code feeds all pictures. Records are read, and nothing else; what
-//! they mean is `plimsoll-probes`'. All text in them is untrusted: [`text`] and each format's escaping stand between.
+//! Reports from records: terminal, CSV, Markdown, JSON, SVG and HTML. A [`Report`] arranges one or more runs. Each format has
+//! its own module with a `render` function; all pictures are built by [`chart`]. A report reads nothing but records, and
+//! `plimsoll-probes` knows what they mean. All text in records is untrusted: [`text`] cleans it and each format escapes it.
 #![forbid(unsafe_code)]
 
 pub mod chart;
@@ -17,7 +17,7 @@ pub mod text;
 #[cfg(test)]
 mod extremes;
 #[cfg(test)]
-mod made;
+mod synthetic;
 
 pub use content::{Case, Entry, Report, Section, Source};
 pub use faults::faults;

@@ -1,7 +1,7 @@
-//! Text from records, made safe to show: no control characters, nothing that turns the direction of what follows, nothing
-//! invisible, no endless names. Escaping for a format is the format's.
+//! Text from records, made safe to show: no control characters, no direction overrides, no invisible characters, a limited
+//! length. Each format does its own escaping.
 
-/// Longest text that is shown whole, characters. Names and reasons are far shorter.
+/// Longest text that is shown in full, in characters. Names and reasons are far shorter.
 const LONGEST: usize = 400;
 
 /// The text without control, direction and invisible characters; line breaks and tabs become spaces.
@@ -20,7 +20,7 @@ pub fn clean(text: &str) -> String {
     shown
 }
 
-/// True for what a terminal would obey rather than show.
+/// True for characters that a terminal would act on, or not show.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
@@ -38,13 +38,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminal_escapes_and_direction_overrides_are_gone() {
+    fn clean_removes_terminal_escapes_and_direction_overrides() {
         assert_eq!(clean("a\x1b[31mb\u{202e}c\u{7}\u{9b}d\ne"), "a[31mbcd e");
         assert_eq!(clean("Größe µ 三"), "Größe µ 三");
     }
 
     #[test]
-    fn endless_names_are_cut() {
+    fn clean_shortens_long_names() {
         assert_eq!(clean(&"x".repeat(10_000)).chars().count(), LONGEST + 1);
         assert_eq!(clean(&"x".repeat(LONGEST)).chars().count(), LONGEST);
     }

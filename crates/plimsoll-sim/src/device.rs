@@ -1,4 +1,4 @@
-//! The simulated device: memory that can run out, and loads whose time passes as the model says.
+//! The simulated device: limited memory, and workloads whose duration comes from the model.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::world::{Shared, SimClock};
 #[derive(Debug)]
 pub struct SimDevice {
     shared: Shared,
-    /// The model of the machine.
+    /// The machine model.
     pub(crate) machine: Machine,
 }
 
@@ -25,7 +25,7 @@ impl SimDevice {
         (Self { shared: shared.clone(), machine }, SimClock(shared))
     }
 
-    /// What it says of itself.
+    /// The device's description.
     pub(crate) fn info(&self) -> DeviceInfo {
         machine::info(self.scenario(), self.free())
     }
@@ -34,14 +34,14 @@ impl SimDevice {
         &self.shared.scenario
     }
 
-    /// Memory that seems free, bytes.
+    /// Reported free memory, bytes.
     pub(crate) fn free(&self) -> u64 {
         self.scenario().memory / 16 * 15
     }
 
-    /// Takes the memory of a job and makes it ready to run. `wrong` makes its results so.
+    /// Allocates the memory of a job and prepares it. With `wrong`, its results are wrong.
     pub(crate) fn load(&self, job: &Job, wrong: bool) -> Result<SimLoad, Fault> {
-        let free = self.scenario().oom_above.map_or(self.free(), |most| most.min(self.free()));
+        let free = self.scenario().oom_above.map_or(self.free(), |limit| limit.min(self.free()));
         if job.allocate > free {
             return Err(Fault::OutOfMemory { asked: job.allocate, free });
         }
@@ -50,20 +50,20 @@ impl SimDevice {
     }
 }
 
-/// What is to be simulated at one point.
+/// The workload to simulate at one point.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Job {
-    /// Memory that it needs, bytes.
+    /// Memory needed, bytes.
     pub allocate: u64,
-    /// One launch at the full clock without the launching, seconds.
+    /// Duration of one launch at the full clock, without launch overhead, seconds.
     pub seconds: f64,
     /// What one launch does.
     pub work: Work,
-    /// A figure beside the time: a metric's name and its value.
+    /// An additional figure: a metric's name and its value.
     pub extra: Option<(&'static str, f64)>,
 }
 
-/// A job on the device.
+/// A job loaded on the device.
 #[derive(Debug)]
 pub(crate) struct SimLoad {
     shared: Shared,
@@ -90,7 +90,7 @@ impl Workload for SimLoad {
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
-        Ok(if self.wrong { Check::Failed("the scenario says so (wrong)".into()) } else { Check::Passed })
+        Ok(if self.wrong { Check::Failed("simulated by the scenario (wrong)".into()) } else { Check::Passed })
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {

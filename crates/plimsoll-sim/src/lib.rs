@@ -1,8 +1,8 @@
-//! A simulated device: simulated time, seeded noise and faults at will, so that the same scenario gives the same record
-//! byte for byte. For tests of the engine and of everything that reads records, and for trying the tool.
+//! A simulated device with simulated time, seeded noise and configurable faults: the same scenario gives the same record,
+//! byte for byte. For testing the engine and everything that reads records, and for trying the tool.
 //!
-//! It runs many probes of `plimsoll-probes` on a made-up machine with plausible figures ([`machine`]). It measures nothing
-//! real, and says so in its name, its driver and its notes.
+//! It runs many of the probes in `plimsoll-probes` on a fictitious machine with plausible figures ([`machine`]). It measures
+//! nothing real, and says so in its name, its driver and its notes.
 //!
 //! ```
 //! use plimsoll_core::probe::Instrument;
@@ -46,7 +46,7 @@ impl Backend for Sim {
     }
 }
 
-/// The simulated device of a scenario, ready to be measured.
+/// Opens the simulated device of a scenario.
 #[must_use]
 pub fn open(scenario: &Scenario) -> Bench<Sim> {
     let (device, clock) = SimDevice::new(scenario.clone());

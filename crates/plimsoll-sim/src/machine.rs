@@ -1,5 +1,5 @@
-//! The made-up machine: its figures, and how long anything takes on it at its full clock. Smooth and simple: caches are
-//! crossed in logistic steps, limits that work side by side join as powers. Noise and faults are the world's.
+//! The fictitious machine: its figures, and how long operations take at its full clock. The model is smooth and simple: cache
+//! levels change in logistic steps, and simultaneous limits are combined by a power mean. `world` adds noise and faults.
 
 use plimsoll_core::Traffic;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
@@ -12,71 +12,71 @@ use crate::world::TIMER_OVERHEAD;
 pub const CLOCK_HZ: f64 = 3e9;
 /// Cores.
 pub const CORES: u32 = 16;
-/// Line length of every cache, bytes.
+/// Cache line length of every level, bytes.
 pub const LINE: u32 = 64;
-/// Capacity of each level in bytes, per core for L1 and L2, of all cores for L3.
+/// Capacity of each level in bytes: per core for L1 and L2, shared by all cores for L3.
 pub const CACHES: [u64; 3] = [48 << 10, 2 << 20, 96 << 20];
 /// Theoretical bandwidth of memory, B/s: 8 channels × 64 bit × 3.2 GT/s.
 pub const PEAK_BANDWIDTH: f64 = 8.0 * 8.0 * 3.2e9;
 /// FLOP per cycle and core in f64: 2 FMA of 8 lanes.
 pub const FLOP_PER_CYCLE: f64 = 32.0;
 
-/// Bandwidth of each level from one core, bytes per cycle, and of L3 and memory for all cores together, B/s.
+/// Bandwidth of L1 and L2 from one core, bytes per cycle, and of L3 for all cores together, B/s.
 const L1_BYTES_PER_CYCLE: f64 = 128.0;
 const L2_BYTES_PER_CYCLE: f64 = 48.0;
 const L3_BANDWIDTH: f64 = 600e9;
-/// What one core can draw from memory, B/s.
+/// Memory bandwidth of one core, B/s.
 const CORE_BANDWIDTH: f64 = 14e9;
-/// Share of the peak that reads alone reach, and what is lost of it where all is written.
+/// Share of the peak that pure reads reach, and how much less pure writes reach.
 const READ_EFFICIENCY: f64 = 0.93;
 const WRITE_LOSS: f64 = 0.10;
-/// With `above-peak`.
+/// Factor on memory bandwidth with `above-peak`.
 const IMPOSSIBLE: f64 = 1.5;
 /// Latency of each level and of memory, cycles.
 const LATENCIES: [f64; 4] = [5.0, 15.0, 62.0, 290.0];
-/// How sharply one level gives way to the next, as a power of footprint over capacity.
+/// Sharpness of the step from one level to the next: the exponent of footprint over capacity.
 const SHARPNESS: f64 = 20.0;
-/// Half of the accesses miss at so many times the capacity; the curve begins to rise at the capacity itself.
+/// Footprint over capacity at which half of the accesses miss; the curve begins to rise at the capacity itself.
 const HALF_MISS: f64 = 1.04;
-/// Reach of the two levels of translation with small pages, bytes, and what missing each costs, cycles.
+/// Reach of the two TLB levels with small pages, bytes, and the cost of a miss in each, cycles.
 const TRANSLATION: [(f64, f64); 2] = [(256.0 * 1024.0, 7.0), (8.0 * 1024.0 * 1024.0, 60.0)];
-/// Huge pages over small ones: 2 MiB / 4 KiB.
+/// Size of huge pages over small ones: 2 MiB / 4 KiB.
 const HUGE: f64 = 512.0;
-/// Share of the accesses that change the page where all lines of a page are visited before the next: 64 B / 4 KiB.
+/// Share of the accesses that change the page if all cache lines of a page are visited before the next page: 64 B / 4 KiB.
 const PAGE_CHANGES: f64 = 1.0 / 64.0;
 
-/// The machine under a scenario.
+/// The machine in a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Factor on memory's bandwidth: 1, or more than can be.
+    /// Factor on memory bandwidth: 1, or an impossible value above.
     memory_factor: f64,
     /// An empty launch, seconds.
     pub launch: f64,
 }
 
 impl Machine {
-    /// The machine as the scenario has it.
+    /// The machine of a scenario.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         Self { memory_factor: if scenario.above_peak { IMPOSSIBLE } else { 1.0 }, launch: scenario.launch }
     }
 
-    /// What memory moves for this mix when `threads` cores ask, B/s. `traffic` includes lines read before writes.
+    /// Memory bandwidth for this mix with `threads` cores, B/s. `traffic` includes cache lines read before writes.
     #[must_use]
     pub fn memory_bandwidth(&self, traffic: Traffic, threads: u32) -> f64 {
         let written = 1.0 - traffic.read_fraction().unwrap_or(1.0);
-        let all = PEAK_BANDWIDTH * self.memory_factor * (READ_EFFICIENCY - WRITE_LOSS * written);
-        joined(all, CORE_BANDWIDTH * self.memory_factor * f64::from(threads), 6.0)
+        let all_cores = PEAK_BANDWIDTH * self.memory_factor * (READ_EFFICIENCY - WRITE_LOSS * written);
+        combine_limits(all_cores, CORE_BANDWIDTH * self.memory_factor * f64::from(threads), 6.0)
     }
 
-    /// Bandwidth of all cores on private data of `footprint` bytes in all, B/s.
+    /// Bandwidth of all cores on private data, `footprint` bytes in total, B/s.
     #[must_use]
     pub fn bandwidth(&self, footprint: u64, traffic: Traffic) -> f64 {
         let cores = f64::from(CORES);
         let per_core = footprint as f64 / cores;
-        let to_l2 = beyond(per_core, CACHES[0] as f64);
-        let to_l3 = to_l2 * beyond(per_core, CACHES[1] as f64);
-        let to_memory = to_l3 * beyond(footprint as f64, (CACHES[2] + u64::from(CORES) * CACHES[1]) as f64);
+        let to_l2 = miss_share(per_core, CACHES[0] as f64);
+        let to_l3 = to_l2 * miss_share(per_core, CACHES[1] as f64);
+        let to_memory = to_l3 * miss_share(footprint as f64, (CACHES[2] + u64::from(CORES) * CACHES[1]) as f64);
         let memory = self.memory_bandwidth(traffic, CORES);
         let seconds_per_byte = (1.0 - to_l2) / (L1_BYTES_PER_CYCLE * CLOCK_HZ * cores)
             + (to_l2 - to_l3) / (L2_BYTES_PER_CYCLE * CLOCK_HZ * cores)
@@ -85,23 +85,23 @@ impl Machine {
         1.0 / seconds_per_byte
     }
 
-    /// One dependent load in a random cycle over `footprint` bytes, cycles.
+    /// Latency of one dependent load in a random cycle over `footprint` bytes, cycles.
     #[must_use]
     pub fn latency(&self, footprint: u64, huge_pages: bool, page_local: bool) -> f64 {
         let footprint = footprint as f64;
         let mut cycles = LATENCIES[0];
         for (level, capacity) in CACHES.iter().enumerate() {
-            cycles += (LATENCIES[level + 1] - LATENCIES[level]) * beyond(footprint, *capacity as f64);
+            cycles += (LATENCIES[level + 1] - LATENCIES[level]) * miss_share(footprint, *capacity as f64);
         }
         for (reach, cost) in TRANSLATION {
             let reach = if huge_pages { reach * HUGE } else { reach };
             let share = if page_local { PAGE_CHANGES } else { 1.0 };
-            cycles += cost * share * beyond(footprint, reach);
+            cycles += cost * share * miss_share(footprint, reach);
         }
         cycles
     }
 
-    /// Latency of memory while others draw `background` of the `most` that there is, cycles: a queue's.
+    /// Memory latency while others draw `background` of the maximum bandwidth `most`, modelled as a queue, cycles.
     #[must_use]
     pub fn loaded_latency(&self, background: f64, most: f64) -> f64 {
         let used = (background / most).min(1.0);
@@ -112,21 +112,21 @@ impl Machine {
     #[must_use]
     pub fn roofline(&self, intensity: f64, lanes: f64, traffic: Traffic) -> f64 {
         let peak = 0.98 * FLOP_PER_CYCLE * CLOCK_HZ * f64::from(CORES) * lanes;
-        joined(peak, intensity * self.memory_bandwidth(traffic, CORES), 8.0)
+        combine_limits(peak, intensity * self.memory_bandwidth(traffic, CORES), 8.0)
     }
 }
 
-/// Two limits of which both are nearly reached where they meet.
-fn joined(a: f64, b: f64, sharpness: f64) -> f64 {
+/// Combines two limits smoothly: approximately the smaller one, a little less where they are close.
+fn combine_limits(a: f64, b: f64, sharpness: f64) -> f64 {
     (a.powf(-sharpness) + b.powf(-sharpness)).powf(-1.0 / sharpness)
 }
 
-/// Share of the accesses that go past a level of `capacity`.
-fn beyond(footprint: f64, capacity: f64) -> f64 {
+/// Share of the accesses that miss in a level of `capacity`.
+fn miss_share(footprint: f64, capacity: f64) -> f64 {
     1.0 / (1.0 + (capacity * HALF_MISS / footprint).powf(SHARPNESS))
 }
 
-/// What the device says of itself.
+/// The device's description.
 pub(crate) fn info(scenario: &Scenario, free: u64) -> DeviceInfo {
     let cache = |level: &str, bytes, shared_by| CacheInfo { level: level.into(), bytes, line: LINE, shared_by };
     let flops = FLOP_PER_CYCLE * CLOCK_HZ * f64::from(CORES);
@@ -149,7 +149,7 @@ pub(crate) fn info(scenario: &Scenario, free: u64) -> DeviceInfo {
             peak("f32", 2.0 * flops, Unit::FlopPerSecond, "16 cores × 2 FMA × 16 lanes × 3 GHz, made up"),
         ],
         capabilities: vec![
-            Capability::there("huge pages"),
+            Capability::available("huge pages"),
             Capability::missing("hardware counters", "a simulated device counts nothing", "Measure a real device"),
         ],
         calibration: Calibration {
@@ -170,7 +170,7 @@ mod tests {
     const READ: Traffic = Traffic::new(1, 0);
 
     #[test]
-    fn latency_has_a_plateau_in_the_middle_of_every_level() {
+    fn latency_has_a_plateau_within_every_level() {
         let machine = Machine::new(&Scenario::default());
         for (footprint, cycles) in [(16 << 10, 5.0), (512 << 10, 15.0), (12 << 20, 62.0), (1 << 30, 290.0)] {
             let got = machine.latency(footprint, true, true);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_only_falls_with_the_footprint_and_stays_below_the_peak_in_memory() {
+    fn bandwidth_falls_with_the_footprint_and_stays_below_the_peak_in_memory() {
         let machine = Machine::new(&Scenario::default());
         let curve: Vec<f64> = (16..34).map(|log| machine.bandwidth(1 << log, READ)).collect();
         assert!(curve.windows(2).all(|pair| pair[1] <= pair[0]));

@@ -1,61 +1,61 @@
-//! Scenarios: what befalls the simulated device, as words on the command line (`seed=7,noise=0.01,lost-after=40`).
+//! Scenarios: the simulated device's noise and faults, as text on the command line (`seed=7,noise=0.01,lost-after=40`).
 
 use std::str::FromStr;
 
 use plimsoll_core::unit::{ByteSize, Seconds};
-use plimsoll_suite::slip;
+use plimsoll_suite::spelling;
 
-/// What befalls the simulated device. The default is an idle machine of good manners.
+/// Noise and faults of the simulated device. The default is an undisturbed machine.
 ///
-/// Shares are fractions of 1, sizes and times are read as people type them (`1GiB`, `0.5us`), and switches need no
-/// value: `above-peak`, `link-degraded`, `smt`, `real-time`.
+/// Shares are fractions of 1, sizes and times have the usual forms (`1GiB`, `0.5us`), and switches need no value:
+/// `above-peak`, `link-degraded`, `smt`, `real-time`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// `seed=N`: seed of all noise.
     pub seed: u64,
-    /// `noise=SHARE`: standard deviation of a sample, relative.
+    /// `noise=SHARE`: relative standard deviation of the samples.
     pub noise: f64,
     /// `tick=TIME`: the timer's step, seconds.
     pub tick: f64,
-    /// `launch=TIME`: an empty launch, seconds.
+    /// `launch=TIME`: duration of an empty launch, seconds.
     pub launch: f64,
-    /// `memory=SIZE`: memory of the device, bytes; one sixteenth of it is taken already.
+    /// `memory=SIZE`: memory of the device, bytes; one sixteenth of it is already in use.
     pub memory: u64,
-    /// `throttle-after=TIME`: from then on the clock is at 80 %, seconds of simulated time.
+    /// `throttle-after=TIME`: simulated time from which on the clock runs at 80 %, seconds.
     pub throttle_after: Option<f64>,
-    /// `throttle=power|thermal|hw`: the reason that is given for it.
+    /// `throttle=power|thermal|hw`: the reason reported for throttling.
     pub brake: Brake,
     /// `clock-low=SHARE`: the clock runs at this share of the calibrated one, 0…1.
     pub clock_low: f64,
-    /// `drift=SHARE`: samples of a point slow down towards 1 + SHARE, by a factor e nearer every 30 samples.
+    /// `drift=SHARE`: the samples of a point slow down exponentially towards 1 + SHARE, with a time constant of 30 samples.
     pub drift: f64,
     /// `bimodal=SHARE`: one sample in four is slower by this share.
     pub bimodal: f64,
-    /// `correlated=R`: correlation of each sample's noise with the one before, 0…0.999.
+    /// `correlated=R`: correlation of the noise of neighbouring samples, 0…0.999.
     pub correlated: f64,
-    /// `outliers=SHARE`: share of samples that take 1.5 to 3 times as long.
+    /// `outliers=SHARE`: share of the samples that take 1.5 to 3 times as long.
     pub outliers: f64,
-    /// `steal=SHARE`: of the processors' time, the hypervisor's.
+    /// `steal=SHARE`: share of the processors' time that the hypervisor gives to others.
     pub steal: f64,
-    /// `cotenant=SHARE`: of the processors' time, other processes'.
+    /// `cotenant=SHARE`: share of the processors' time that other processes use.
     pub cotenant: f64,
-    /// `quota=SHARE`: of the time, stopped by the container's quota.
+    /// `quota=SHARE`: share of the time for which the container's quota stops the process.
     pub quota: f64,
-    /// `preempt=SHARE`: of the samples, interrupted.
+    /// `preempt=SHARE`: share of the samples that are interrupted.
     pub preempt: f64,
-    /// `ecc=N`: memory errors corrected in every slice of samples.
+    /// `ecc=N`: corrected memory errors per slice of samples.
     pub ecc: u64,
     /// `link-degraded`: the link runs narrower than it can.
     pub link_degraded: bool,
     /// `smt`: measuring threads share cores.
     pub smt: bool,
-    /// `above-peak`: memory moves half as much again as it should.
+    /// `above-peak`: memory bandwidth is 50 % higher than possible.
     pub above_peak: bool,
-    /// `oom-above=SIZE`: allocations of more bytes fail, though there seems to be room.
+    /// `oom-above=SIZE`: larger allocations fail, even where enough memory is reported free.
     pub oom_above: Option<u64>,
-    /// `lost-after=N`: the device is lost at the N-th request for samples, warm-up included.
+    /// `lost-after=N`: the device is lost at the N-th request for samples, including warm-up.
     pub lost_after: Option<u64>,
-    /// `hang-after=N`: it stops answering at the N-th request for samples.
+    /// `hang-after=N`: the device stops responding at the N-th request for samples.
     pub hang_after: Option<u64>,
     /// `panic=PROBE`: this probe panics at its third point.
     pub panic: Option<&'static str>,
@@ -63,11 +63,11 @@ pub struct Scenario {
     pub wrong: Option<&'static str>,
     /// `without=PROBE`: the device can't run this probe.
     pub without: Option<&'static str>,
-    /// `real-time`: simulated time passes as slowly as the real one.
+    /// `real-time`: simulated time passes at the speed of real time.
     pub real_time: bool,
 }
 
-/// Which brake the device reports when it throttles.
+/// The reason that the device reports when it throttles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Brake {
     /// The power limit.
@@ -144,16 +144,16 @@ const KEYS: &[&str] = &[
     "real-time",
 ];
 
-/// A scenario that can't be read.
+/// A scenario that can't be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScenarioError {
-    /// No such key.
+    /// Unknown key.
     #[error("a scenario has no '{key}'{} (known: {})", question(*nearest), KEYS.join(", "))]
     UnknownKey {
-        /// As typed, shortened.
+        /// The text as typed, shortened.
         key: String,
-        /// The nearest key that there is, where one is much alike.
+        /// The most similar existing key, if one is similar enough.
         nearest: Option<&'static str>,
     },
     /// The value doesn't fit the key.
@@ -161,12 +161,12 @@ pub enum ScenarioError {
     BadValue {
         /// The key.
         key: String,
-        /// As typed, shortened.
+        /// The text as typed, shortened.
         value: String,
-        /// What is wrong and what would do.
+        /// What is wrong, and what is valid.
         why: String,
     },
-    /// The key stands there twice.
+    /// The key occurs twice.
     #[error("'{key}' is given twice; leave one out")]
     Twice {
         /// The key.
@@ -175,7 +175,7 @@ pub enum ScenarioError {
 }
 
 fn question(nearest: Option<&'static str>) -> String {
-    slip::did_you_mean(nearest.as_slice()).map_or_else(String::new, |question| format!("; {question}"))
+    spelling::did_you_mean(nearest.as_slice()).map_or_else(String::new, |question| format!("; {question}"))
 }
 
 impl FromStr for Scenario {
@@ -198,37 +198,37 @@ impl FromStr for Scenario {
 
 impl Scenario {
     fn set(&mut self, key: &str, value: &str) -> Result<(), ScenarioError> {
-        let given = Given { key, value };
+        let setting = Setting { key, value };
         match key {
-            "seed" => self.seed = given.count()?,
-            "noise" => self.noise = given.number(0.0, 10.0)?,
-            "tick" => self.tick = given.seconds(1e-12)?,
-            "launch" => self.launch = given.seconds(0.0)?,
-            "memory" => self.memory = given.bytes()?,
-            "throttle-after" => self.throttle_after = Some(given.seconds(0.0)?),
-            "throttle" => self.brake = given.brake()?,
-            "clock-low" => self.clock_low = given.number(0.01, 1.0)?,
-            "drift" => self.drift = given.number(-0.9, 10.0)?,
-            "bimodal" => self.bimodal = given.number(0.0, 10.0)?,
-            "correlated" => self.correlated = given.number(0.0, 0.999)?,
-            "outliers" => self.outliers = given.number(0.0, 1.0)?,
-            "steal" => self.steal = given.number(0.0, 1.0)?,
-            "cotenant" => self.cotenant = given.number(0.0, 1.0)?,
-            "quota" => self.quota = given.number(0.0, 1.0)?,
-            "preempt" => self.preempt = given.number(0.0, 1.0)?,
-            "ecc" => self.ecc = given.count()?.min(1 << 32),
-            "link-degraded" => self.link_degraded = given.switch()?,
-            "smt" => self.smt = given.switch()?,
-            "above-peak" => self.above_peak = given.switch()?,
-            "oom-above" => self.oom_above = Some(given.bytes()?),
-            "lost-after" => self.lost_after = Some(given.count()?),
-            "hang-after" => self.hang_after = Some(given.count()?),
-            "panic" => self.panic = Some(given.probe()?),
-            "wrong" => self.wrong = Some(given.probe()?),
-            "without" => self.without = Some(given.probe()?),
-            "real-time" => self.real_time = given.switch()?,
+            "seed" => self.seed = setting.parse_count()?,
+            "noise" => self.noise = setting.parse_number(0.0, 10.0)?,
+            "tick" => self.tick = setting.parse_seconds(1e-12)?,
+            "launch" => self.launch = setting.parse_seconds(0.0)?,
+            "memory" => self.memory = setting.parse_bytes()?,
+            "throttle-after" => self.throttle_after = Some(setting.parse_seconds(0.0)?),
+            "throttle" => self.brake = setting.parse_brake()?,
+            "clock-low" => self.clock_low = setting.parse_number(0.01, 1.0)?,
+            "drift" => self.drift = setting.parse_number(-0.9, 10.0)?,
+            "bimodal" => self.bimodal = setting.parse_number(0.0, 10.0)?,
+            "correlated" => self.correlated = setting.parse_number(0.0, 0.999)?,
+            "outliers" => self.outliers = setting.parse_number(0.0, 1.0)?,
+            "steal" => self.steal = setting.parse_number(0.0, 1.0)?,
+            "cotenant" => self.cotenant = setting.parse_number(0.0, 1.0)?,
+            "quota" => self.quota = setting.parse_number(0.0, 1.0)?,
+            "preempt" => self.preempt = setting.parse_number(0.0, 1.0)?,
+            "ecc" => self.ecc = setting.parse_count()?.min(1 << 32),
+            "link-degraded" => self.link_degraded = setting.parse_switch()?,
+            "smt" => self.smt = setting.parse_switch()?,
+            "above-peak" => self.above_peak = setting.parse_switch()?,
+            "oom-above" => self.oom_above = Some(setting.parse_bytes()?),
+            "lost-after" => self.lost_after = Some(setting.parse_count()?),
+            "hang-after" => self.hang_after = Some(setting.parse_count()?),
+            "panic" => self.panic = Some(setting.parse_probe()?),
+            "wrong" => self.wrong = Some(setting.parse_probe()?),
+            "without" => self.without = Some(setting.parse_probe()?),
+            "real-time" => self.real_time = setting.parse_switch()?,
             _ => {
-                let nearest = slip::nearest(key, KEYS.iter().copied(), 1).first().copied();
+                let nearest = spelling::nearest(key, KEYS.iter().copied(), 1).first().copied();
                 return Err(ScenarioError::UnknownKey { key: shortened(key), nearest });
             }
         }
@@ -237,59 +237,64 @@ impl Scenario {
 }
 
 /// One `key=value` as typed.
-struct Given<'t> {
+struct Setting<'t> {
     key: &'t str,
     value: &'t str,
 }
 
-impl Given<'_> {
-    fn bad(&self, why: impl Into<String>) -> ScenarioError {
+impl Setting<'_> {
+    fn bad_value(&self, why: impl Into<String>) -> ScenarioError {
         ScenarioError::BadValue { key: self.key.to_owned(), value: shortened(self.value), why: why.into() }
     }
 
-    fn number(&self, least: f64, most: f64) -> Result<f64, ScenarioError> {
+    fn parse_number(&self, least: f64, most: f64) -> Result<f64, ScenarioError> {
         let number = self.value.parse::<f64>().ok().filter(|number| (least..=most).contains(number));
-        number.ok_or_else(|| self.bad(format!("give a number from {least} to {most}")))
+        number.ok_or_else(|| self.bad_value(format!("give a number from {least} to {most}")))
     }
 
-    fn count(&self) -> Result<u64, ScenarioError> {
-        self.value.parse().map_err(|_| self.bad("give a whole number"))
+    fn parse_count(&self) -> Result<u64, ScenarioError> {
+        self.value.parse().map_err(|_| self.bad_value("give a whole number"))
     }
 
-    fn seconds(&self, least: f64) -> Result<f64, ScenarioError> {
-        let Seconds(seconds) = self.value.parse().map_err(|error| self.bad(format!("{error}")))?;
-        if (least..=1e6).contains(&seconds) { Ok(seconds) } else { Err(self.bad("give a time from 1 ps to 10⁶ s")) }
-    }
-
-    fn bytes(&self) -> Result<u64, ScenarioError> {
-        let ByteSize(bytes) = self.value.parse().map_err(|error| self.bad(format!("{error}")))?;
-        Ok(bytes)
-    }
-
-    fn switch(&self) -> Result<bool, ScenarioError> {
-        match self.value {
-            "" | "1" | "yes" => Ok(true),
-            "0" | "no" => Ok(false),
-            _ => Err(self.bad("it is a switch: give 1 or 0, or no value for 1")),
+    fn parse_seconds(&self, least: f64) -> Result<f64, ScenarioError> {
+        let Seconds(seconds) = self.value.parse().map_err(|error| self.bad_value(format!("{error}")))?;
+        if (least..=1e6).contains(&seconds) {
+            Ok(seconds)
+        } else {
+            Err(self.bad_value("give a time from 1 ps to 10⁶ s"))
         }
     }
 
-    fn brake(&self) -> Result<Brake, ScenarioError> {
+    fn parse_bytes(&self) -> Result<u64, ScenarioError> {
+        let ByteSize(bytes) = self.value.parse().map_err(|error| self.bad_value(format!("{error}")))?;
+        Ok(bytes)
+    }
+
+    fn parse_switch(&self) -> Result<bool, ScenarioError> {
+        match self.value {
+            "" | "1" | "yes" => Ok(true),
+            "0" | "no" => Ok(false),
+            _ => Err(self.bad_value("it is a switch: give 1 or 0, or no value for 1")),
+        }
+    }
+
+    fn parse_brake(&self) -> Result<Brake, ScenarioError> {
         match self.value {
             "power" => Ok(Brake::Power),
             "thermal" => Ok(Brake::Thermal),
             "hw" => Ok(Brake::Hardware),
-            _ => Err(self.bad("give power, thermal or hw")),
+            _ => Err(self.bad_value("give power, thermal or hw")),
         }
     }
 
-    fn probe(&self) -> Result<&'static str, ScenarioError> {
+    fn parse_probe(&self) -> Result<&'static str, ScenarioError> {
         match plimsoll_probes::find(self.value) {
             Some(spec) => Ok(spec.name),
             None => {
-                let nearest =
-                    slip::nearest(self.value, plimsoll_probes::ALL.iter().map(|spec| spec.name), 1).first().copied();
-                Err(self.bad(format!("no probe has this name{}", question(nearest))))
+                let nearest = spelling::nearest(self.value, plimsoll_probes::ALL.iter().map(|spec| spec.name), 1)
+                    .first()
+                    .copied();
+                Err(self.bad_value(format!("no probe has this name{}", question(nearest))))
             }
         }
     }
@@ -304,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_read() {
+    fn every_key_is_parsed() {
         let text = "seed=7,noise=0.01,tick=0.5us,launch=2us,memory=8GiB,throttle-after=2s,throttle=power,clock-low=0.9,\
                     drift=0.02,bimodal=0.1,correlated=0.8,outliers=0.03,steal=0.02,cotenant=0.1,quota=0.1,preempt=0.2,\
                     ecc=1,link-degraded,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
@@ -319,13 +324,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_is_the_clean_scenario() {
+    fn an_empty_text_is_the_default_scenario() {
         assert_eq!("".parse(), Ok(Scenario::default()));
         assert_eq!(" , ".parse(), Ok(Scenario::default()));
     }
 
     #[test]
-    fn an_unknown_key_is_told_the_nearest() {
+    fn unknown_keys_and_probes_suggest_the_nearest_name() {
         let error = "lost-afer=3".parse::<Scenario>().unwrap_err();
         assert!(matches!(&error, ScenarioError::UnknownKey { nearest: Some("lost-after"), .. }), "{error}");
         let error = "panic=latencies".parse::<Scenario>().unwrap_err();
@@ -335,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_make_no_sense_are_refused() {
+    fn invalid_values_and_repeated_keys_are_refused() {
         for text in [
             "noise=NaN",
             "noise=-1",

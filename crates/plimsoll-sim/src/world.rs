@@ -1,4 +1,4 @@
-//! The simulated world: time, noise and what goes wrong. The device makes time pass; the clock tells it.
+//! The simulated world: time, noise and faults. The device advances the time; the clock reads it.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,24 +11,24 @@ use plimsoll_core::stats::Rng;
 use crate::machine::CLOCK_HZ;
 use crate::scenario::{Brake, Scenario};
 
-/// Clock while throttled, relative.
+/// Relative clock while throttled.
 const THROTTLED: f64 = 0.8;
-/// Two reads of the timer, seconds.
+/// Duration of two reads of the timer, seconds.
 pub(crate) const TIMER_OVERHEAD: f64 = 20e-9;
-/// How long a preemption lasts, seconds.
+/// Duration of a preemption, seconds.
 const PREEMPTION: f64 = 100e-6;
-/// One sample in so many belongs to the slow mode of `bimodal`.
+/// Share of the samples in the slow mode of `bimodal`.
 const SLOW_MODE: f64 = 0.25;
-/// Samples in which `drift` comes nearer its end by a factor e.
+/// Time constant of `drift`, samples.
 const DRIFT_SAMPLES: f64 = 30.0;
-/// How long a wait for a device that hangs lasts, seconds.
-const PATIENCE: f64 = 5.0;
-/// Longest sleep in real time, so that signals are seen soon.
-const NAP: f64 = 0.01;
-/// How long the clock takes to settle: three windows of 50 ms.
+/// Deadline of a wait for the device, seconds.
+const DEADLINE: f64 = 5.0;
+/// Longest single sleep in real time, so that signals are noticed soon, seconds.
+const SLEEP_SLICE: f64 = 0.01;
+/// Time that the clock takes to settle: three windows of 50 ms, seconds.
 const SETTLING: f64 = 0.15;
 
-/// What the device and its clock share.
+/// The state shared by the device and its clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) scenario: Arc<Scenario>,
@@ -53,14 +53,14 @@ impl Shared {
         Self { scenario: Arc::new(scenario), world: Arc::new(Mutex::new(world)) }
     }
 
-    /// A probe that panics must not take the device with it.
+    /// Locks the world. Ignores poisoning, so that a probe's panic doesn't break the device.
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `out.len()` samples of `seconds` each (at the full clock) pass, the first being number `from` of its point.
+    /// Simulates `out.len()` samples of `seconds` each (at the full clock); the first is sample number `from` of its point.
     pub(crate) fn sample(&self, seconds: f64, from: u64, out: &mut [u64]) -> Result<(), Fault> {
-        self.request()?;
+        self.count_request()?;
         for (index, ticks) in (from..).zip(out) {
             let took = self.world().sample(&self.scenario, seconds, index);
             *ticks = (took / self.scenario.tick).round() as u64;
@@ -69,17 +69,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Counts a request to the device, which may be its last.
-    fn request(&self) -> Result<(), Fault> {
+    /// Counts a request to the device; fails where the scenario ends the device at it.
+    fn count_request(&self) -> Result<(), Fault> {
         let mut world = self.world();
         world.requests += 1;
         let reached = |after: Option<u64>| after.is_some_and(|after| world.requests >= after);
         if reached(self.scenario.lost_after) {
-            return Err(Fault::DeviceLost { call: "sample", why: "the scenario says so (lost-after)".into() });
+            return Err(Fault::DeviceLost { call: "sample", why: "simulated by the scenario (lost-after)".into() });
         }
         if reached(self.scenario.hang_after) {
-            world.now += PATIENCE;
-            return Err(Fault::Hung { call: "sample", seconds: PATIENCE });
+            world.now += DEADLINE;
+            return Err(Fault::Hung { call: "sample", seconds: DEADLINE });
         }
         Ok(())
     }
@@ -88,10 +88,10 @@ impl Shared {
         if !self.scenario.real_time {
             return;
         }
-        let mut left = seconds.min(PATIENCE);
+        let mut left = seconds.min(DEADLINE);
         while left > 0.0 {
-            std::thread::sleep(Duration::from_secs_f64(left.min(NAP)));
-            left -= NAP;
+            std::thread::sleep(Duration::from_secs_f64(left.min(SLEEP_SLICE)));
+            left -= SLEEP_SLICE;
         }
     }
 }
@@ -117,17 +117,17 @@ impl World {
         took
     }
 
-    fn throttled(&self, scenario: &Scenario) -> bool {
+    fn is_throttled(&self, scenario: &Scenario) -> bool {
         scenario.throttle_after.is_some_and(|after| self.now >= after)
     }
 
-    /// The clock over the calibrated one.
+    /// The current clock relative to the calibrated one.
     fn speed(&self, scenario: &Scenario) -> f64 {
-        scenario.clock_low * if self.throttled(scenario) { THROTTLED } else { 1.0 }
+        scenario.clock_low * if self.is_throttled(scenario) { THROTTLED } else { 1.0 }
     }
 }
 
-/// The simulated clock: its time is what the samples took.
+/// The simulated clock: its time is the sum of the samples' durations.
 #[derive(Debug)]
 pub struct SimClock(pub(crate) Shared);
 
@@ -149,7 +149,7 @@ impl Clock for SimClock {
         let mut world = self.0.world();
         let wall = world.now - world.observed;
         world.observed = world.now;
-        let throttled = world.throttled(scenario);
+        let throttled = world.is_throttled(scenario);
         Evidence {
             clock_hz: Some(CLOCK_HZ * world.speed(scenario)),
             wall,

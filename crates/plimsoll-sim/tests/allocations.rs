@@ -47,7 +47,7 @@ impl Workload for Noisy {
 }
 
 #[test]
-fn measuring_a_point_allocates_nothing_whether_it_converges_or_fills_every_buffer() {
+fn measuring_allocates_nothing_whether_it_converges_or_fills_the_buffers() {
     let (stop, mut largest) = (AtomicBool::new(false), 0);
     for (noise, half_width) in [(0.001, 0.0025), (0.2, 0.0025), (2.0, 1e-9)] {
         let policy = Policy { min_samples: 30, half_width, rounds: 1, sample_seconds: 1e-3, trace: false };
@@ -58,13 +58,13 @@ fn measuring_a_point_allocates_nothing_whether_it_converges_or_fills_every_buffe
             let allocated = allocation_counter::measure(|| {
                 outcome = Some(sampler.measure(&mut workload, figure, 1e9, &stop));
             });
-            let measured = outcome.expect("it was measured").unwrap();
+            let measured = outcome.expect("the closure ran").unwrap();
             assert!(matches!(measured.ended, Ended::Converged | Ended::Budget));
             largest = largest.max(measured.ticks.len());
             assert_eq!(allocated.count_total, 0, "noise {noise}, {} samples", measured.ticks.len());
         }
     }
     assert_eq!(largest, MAX_SAMPLES);
-    // The counter itself works.
+    // Check that the counter works.
     assert_eq!(allocation_counter::measure(|| drop(std::hint::black_box(vec![0_u8; 64]))).count_total, 1);
 }

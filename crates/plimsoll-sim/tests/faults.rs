@@ -1,4 +1,4 @@
-//! Faults: what was measured before is kept, what failed is said, and what can go on goes on.
+//! Faults: earlier points are kept, the fault is recorded, and measuring continues where possible.
 
 mod common;
 
@@ -8,7 +8,7 @@ use plimsoll_core::record::Record;
 use plimsoll_core::{Fault, Flag};
 
 #[test]
-fn a_lost_or_hung_device_keeps_every_point_measured_before() {
+fn a_lost_or_hung_device_keeps_all_earlier_points() {
     let (_, clean) = measure("", "sync", &Request::default());
     let clean = points(&clean);
     for (key, class) in [("lost-after", "device_lost"), ("hang-after", "hung")] {
@@ -27,7 +27,7 @@ fn a_lost_or_hung_device_keeps_every_point_measured_before() {
                 if i + 1 < kept.len() {
                     assert_eq!(kept_point, clean_point, "{key}={after}");
                 } else {
-                    // The point at hand keeps the slices that were taken.
+                    // The current point keeps the slices that were taken.
                     assert!(clean_point.samples.starts_with(&kept_point.samples), "{key}={after}");
                 }
             }
@@ -37,14 +37,14 @@ fn a_lost_or_hung_device_keeps_every_point_measured_before() {
 }
 
 #[test]
-fn a_panic_ends_its_own_probe_alone() {
+fn a_panic_only_ends_its_own_probe() {
     let mut bench = device("panic=latency");
     for probe in probes() {
         let mut records = Vec::new();
         let outcome = measure_on(&mut bench, probe, &Request::default(), &mut records);
         if probe == "latency" {
             assert!(matches!(&outcome, Outcome::Faulted(Fault::Panicked(why)) if why.contains("scenario")));
-            // The sweep that panicked wrote its points; only what was derived of them is lost.
+            // The sweep that panicked wrote its points; only the figures derived from them are lost.
             assert_eq!((points(&records).len(), faults(&records)), (2, vec!["panicked"]));
         } else {
             assert!(matches!(outcome, Outcome::Complete), "{probe}: {outcome:?}");
@@ -54,7 +54,7 @@ fn a_panic_ends_its_own_probe_alone() {
 }
 
 #[test]
-fn points_too_large_for_memory_leave_a_fault_each_and_the_others_are_measured() {
+fn points_too_large_for_memory_leave_faults_and_the_others_are_measured() {
     for scenario in ["oom-above=1MiB", "memory=1MiB"] {
         let (outcome, records) = measure(scenario, "latency", &Request::default());
         assert!(matches!(outcome, Outcome::Complete));
@@ -76,12 +76,12 @@ fn points_too_large_for_memory_leave_a_fault_each_and_the_others_are_measured() 
 }
 
 #[test]
-fn stream_shrinks_to_the_memory_there_is_and_says_so() {
+fn stream_shrinks_to_the_free_memory_and_flags_it() {
     let request = Request { bytes: Some(1 << 40), ..Request::default() };
     let (outcome, records) = measure("memory=8GiB", "stream", &request);
     assert!(matches!(outcome, Outcome::Complete));
     assert!(points(&records).iter().all(|point| point.flags.contains(Flag::Shrunk) && point.work.window < 2 << 30));
-    // What only the allocation shows can't be shrunk to: it is a fault.
+    // A limit that only shows in the allocation can't be anticipated by shrinking: it is a fault.
     let (_, records) = measure("oom-above=1GiB", "stream", &Request::default());
     assert!(faults(&records).contains(&"out_of_memory") && !points(&records).is_empty());
 }
@@ -101,7 +101,7 @@ fn any_size_is_measured_refused_or_out_of_memory() {
 }
 
 #[test]
-fn a_probe_that_the_device_lacks_is_listed_with_the_reason_and_measures_nothing() {
+fn an_unsupported_probe_is_listed_with_the_reason_and_measures_nothing() {
     let listed = device("without=sync").probes(&Request::default());
     assert_eq!(listed.len(), plimsoll_sim::PROBES.len());
     for listing in listed {
@@ -113,7 +113,7 @@ fn a_probe_that_the_device_lacks_is_listed_with_the_reason_and_measures_nothing(
 }
 
 #[test]
-fn a_probe_that_does_not_exist_is_an_error_and_writes_nothing() {
+fn an_unknown_probe_is_an_error_and_writes_nothing() {
     let (mut records, stop) = (Vec::new(), false.into());
     let request = Request::default();
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };

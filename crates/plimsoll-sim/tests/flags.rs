@@ -1,14 +1,13 @@
-//! Every flag is raised by what it is for, and hardly ever by an idle machine.
+//! Every flag is raised by its cause, and hardly ever on an undisturbed machine.
 
 mod common;
 
-use common::{at, measure, points, probes};
+use common::{measure, points, probes, request_with};
 use plimsoll_core::Flag;
 use plimsoll_core::probe::Request;
 use plimsoll_core::sample::Effort;
 
-/// What raises a flag: scenario, probe, and the size asked for. `None` for those that no measurement of a simulated
-/// device raises.
+/// The cause of a flag: scenario, probe, and requested size. `None` for flags that a simulated device can't raise.
 fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
     Some(match flag {
         Flag::LaunchBound => ("launch=1ms", "stream", None),
@@ -33,7 +32,7 @@ fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
         Flag::Budget => ("noise=0.5", "sync", None),
         Flag::VerifyFail => ("wrong=sync", "sync", None),
         Flag::Shrunk => ("memory=1GiB", "stream", None),
-        // A simulated device counts nothing.
+        // A simulated device has no hardware counters.
         Flag::Counted | Flag::Unknown => return None,
     })
 }
@@ -61,36 +60,36 @@ fn every_flag_is_raised_by_its_cause_and_not_without_it() {
 }
 
 #[test]
-fn an_idle_machine_flags_at_most_one_point_in_twenty() {
+fn an_undisturbed_machine_flags_at_most_one_point_in_twenty() {
     for effort in Effort::ALL {
         for seed in [0, 1] {
-            let (mut all, mut flagged) = (0, Vec::new());
+            let (mut total, mut flagged) = (0, Vec::new());
             for probe in probes() {
-                let (_, records) = measure(&format!("seed={seed}"), probe, &at(effort));
+                let (_, records) = measure(&format!("seed={seed}"), probe, &request_with(effort));
                 for point in points(&records) {
-                    all += 1;
-                    let mut doubts = point.flags.iter();
-                    let harmless = |flag| matches!(flag, Flag::LaunchBound | Flag::CacheResident);
-                    if !doubts.all(harmless) {
+                    total += 1;
+                    let mut flags = point.flags.iter();
+                    let is_harmless = |flag| matches!(flag, Flag::LaunchBound | Flag::CacheResident);
+                    if !flags.all(is_harmless) {
                         flagged.push(format!("{probe} {:?} {}", point.at, point.flags));
                     }
                 }
             }
-            assert!(flagged.len() * 20 <= all, "{} of {all} at {}: {flagged:#?}", flagged.len(), effort.name());
+            assert!(flagged.len() * 20 <= total, "{} of {total} at {}: {flagged:#?}", flagged.len(), effort.name());
         }
     }
 }
 
 #[test]
 fn a_throttled_clock_explains_the_slower_time_in_cycles() {
-    let series = |scenario: &str| {
+    let clock_and_time = |scenario: &str| {
         let (_, records) = measure(scenario, "sync", &Request::default());
         let points = points(&records);
         let clock = points.iter().map(|point| point.evidence.clock_hz.unwrap()).sum::<f64>();
         let time = points.iter().map(|point| point.seconds().sum::<f64>() / point.samples.len() as f64);
         (clock, time.sum::<f64>())
     };
-    let ((clean_hz, clean), (throttled_hz, throttled)) = (series(""), series("throttle-after=0s"));
+    let ((clean_hz, clean), (throttled_hz, throttled)) = (clock_and_time(""), clock_and_time("throttle-after=0s"));
     assert!(throttled_hz < 0.81 * clean_hz && throttled > 1.2 * clean);
     assert!((throttled * throttled_hz / (clean * clean_hz) - 1.0).abs() < 0.01);
 }

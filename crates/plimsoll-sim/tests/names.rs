@@ -1,4 +1,4 @@
-//! The names by which others know what a simulated run writes: its series and its findings.
+//! The names of series and findings that a simulated run writes, which other tools rely on.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::measure;
 use plimsoll_core::probe::Request;
 use plimsoll_core::record::Record;
 
-/// The cases of the series and the names of the findings, each in the order written.
+/// The cases of the series and the names of the findings, in the order written.
 fn names(probe: &str) -> [String; 2] {
     let (_, records) = measure("seed=7", probe, &Request::default());
     let (mut cases, mut findings) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Records: whatever happens to the file, the reader loses the damaged lines and nothing else, and never panics.
+//! Records: whatever happens to the file, the reader loses only the damaged lines and never panics.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn a_finding() -> Record {
     serde_json::from_str(text).unwrap()
 }
 
-/// Reads and derives everything that a report would.
+/// Reads a record and derives everything that a report would.
 fn derive(file: &[u8]) -> Result<Run, ReadError> {
     let run = read(file, Limits::default())?;
     for series in &run.series {
@@ -51,12 +51,12 @@ fn rows(run: &Run) -> usize {
 }
 
 #[test]
-fn cut_at_any_byte_a_record_loses_at_most_the_line_at_hand() {
+fn a_record_cut_at_any_byte_loses_at_most_one_line() {
     let records = every_kind();
     let file = lines(&records);
     for cut in 0..=file.len() {
         let head = &file[..cut];
-        // Without its line feed the last line may still be whole.
+        // The last line may be whole even without its line feed.
         let mut whole = head.iter().filter(|byte| **byte == b'\n').count();
         whole += usize::from(file.get(cut) == Some(&b'\n'));
         match derive(head) {
@@ -71,7 +71,7 @@ fn cut_at_any_byte_a_record_loses_at_most_the_line_at_hand() {
 }
 
 #[test]
-fn every_line_of_every_probe_survives_being_written_and_read() {
+fn every_line_of_every_probe_round_trips_through_json() {
     let check = |record: &Record| {
         let text = serde_json::to_string(record).unwrap();
         let back: Record = serde_json::from_str(&text).unwrap();
@@ -86,14 +86,14 @@ fn every_line_of_every_probe_survives_being_written_and_read() {
 }
 
 #[test]
-fn hostile_lines_cost_themselves_only() {
+fn hostile_lines_do_not_affect_other_lines() {
     let good = every_kind();
     let valid = lines(&good);
     let point = String::from_utf8(lines(good.iter().filter(|record| matches!(record, Record::Point(_))).take(1)));
     let series = String::from_utf8(lines(good.iter().filter(|record| matches!(record, Record::Series(_))).take(1)));
     let (point, series, run) = (point.unwrap(), series.unwrap(), String::from_utf8(lines([&good[0]])).unwrap());
     let samples = serde_json::to_string(&vec![7; 5000]).unwrap();
-    let with = |from: &str, to: &str| {
+    let point_with = |from: &str, to: &str| {
         let start = point.find(from).expect("the field is there");
         let value = start + from.len();
         let end = value + point[value..].find([',', '}', ']']).expect("it ends");
@@ -103,26 +103,26 @@ fn hostile_lines_cost_themselves_only() {
         "[".repeat(100_000),
         "{\"kind\":\"point\",\"at\":".to_owned() + &"[".repeat(10_000),
         r#"{"a":"#.repeat(5_000),
-        with("\"tick\":", "1e400"),
-        with("\"tick\":", "NaN"),
-        with("\"tick\":", "0"),
-        with("\"tick\":", "-1e-9"),
-        with("\"k\":", "0"),
-        with("\"k\":", "4294967296"),
-        with("\"k\":", "1e3"),
-        with("\"k\":", &"9".repeat(1000)),
-        with("\"series\":", "77"),
-        with("\"series\":", "\"0\""),
-        with("\"round\":", "-1"),
-        with("\"at\":[", "1e999"),
-        with("\"at\":[", "1,2,3,4,5"),
-        with("\"at\":[", "null"),
-        with("\"samples\":[", "-5"),
-        with("\"samples\":[", "18446744073709551616"),
-        with("\"samples\":[", &samples[1..samples.len() - 1]),
-        with("\"operations\":", "Infinity"),
-        with("\"wall\":", "\"long\""),
-        with("\"flags\":[", "17"),
+        point_with("\"tick\":", "1e400"),
+        point_with("\"tick\":", "NaN"),
+        point_with("\"tick\":", "0"),
+        point_with("\"tick\":", "-1e-9"),
+        point_with("\"k\":", "0"),
+        point_with("\"k\":", "4294967296"),
+        point_with("\"k\":", "1e3"),
+        point_with("\"k\":", &"9".repeat(1000)),
+        point_with("\"series\":", "77"),
+        point_with("\"series\":", "\"0\""),
+        point_with("\"round\":", "-1"),
+        point_with("\"at\":[", "1e999"),
+        point_with("\"at\":[", "1,2,3,4,5"),
+        point_with("\"at\":[", "null"),
+        point_with("\"samples\":[", "-5"),
+        point_with("\"samples\":[", "18446744073709551616"),
+        point_with("\"samples\":[", &samples[1..samples.len() - 1]),
+        point_with("\"operations\":", "Infinity"),
+        point_with("\"wall\":", "\"long\""),
+        point_with("\"flags\":[", "17"),
         series.clone(),
         series.replace("\"device\":0", "\"device\":9"),
         series.replace("\"axes\":[", "\"axes\":[7,"),
@@ -135,7 +135,7 @@ fn hostile_lines_cost_themselves_only() {
         r#"{"kind":"end"}"#.into(),
         r#"{"kind":"finding","device":5,"name":"x","value":1,"interval":[0,2],"unit":"s"}"#.into(),
         r#"{"kind":"finding","name":"x","value":1e999,"interval":[0,2],"unit":"s"}"#.into(),
-        // Last, because nothing after it is read.
+        // Last, because nothing after a second header is read.
         run,
     ];
     let clean = derive(&valid).unwrap();
@@ -153,7 +153,7 @@ fn hostile_lines_cost_themselves_only() {
 }
 
 #[test]
-fn a_point_with_the_greatest_numbers_is_read_and_derived_without_panic() {
+fn a_point_with_the_largest_numbers_is_read_without_panic() {
     let mut records = every_kind();
     for record in &mut records {
         if let Record::Point(point) = record {
@@ -193,10 +193,10 @@ fn two_runs_in_one_file_are_not_merged() {
 }
 
 #[test]
-fn points_after_a_series_that_begins_twice_belong_to_neither() {
+fn points_after_a_repeated_series_are_damage() {
     let records = every_kind();
     let clean = derive(&lines(&records)).unwrap();
-    // Lines after the header, again: a series and its points under the same numbers.
+    // Repeats a series and its points with the same ids.
     let series = records.iter().filter(|record| matches!(record, Record::Series(_)));
     let points = records.iter().filter(|record| matches!(record, Record::Point(_)));
     let again: Vec<&Record> = series.chain(points).collect();
@@ -214,7 +214,7 @@ fn a_byte_order_mark_and_empty_lines_may_precede_the_header() {
 }
 
 #[test]
-fn efforts_and_faults_of_later_versions_are_read() {
+fn efforts_and_faults_from_later_versions_are_read() {
     let file = String::from_utf8(lines(&every_kind())).unwrap();
     let file = file.replacen("\"effort\":\"quick\"", "\"effort\":\"heroic\"", 1)
         + r#"{"kind":"fault","probe":"sync","class":"bewitched","what":"who knows"}"#;
@@ -225,22 +225,22 @@ fn efforts_and_faults_of_later_versions_are_read() {
 }
 
 #[test]
-fn a_finding_outside_its_interval_or_beyond_all_measure_is_damage() {
-    let with = |interval: &str| {
+fn a_finding_outside_its_interval_or_with_impossible_numbers_is_damage() {
+    let read_finding_with = |interval: &str| {
         let finding = format!(
             r#"{{"kind":"finding","device":0,"probe":"sync","name":"x","value":1.1e-7,"interval":{interval},"unit":"s"}}"#
         );
         derive(&[lines(&[header("")]), finding.into_bytes()].concat()).unwrap()
     };
-    assert_eq!(with("[1e-7,1.2e-7]").findings.len(), 1);
+    assert_eq!(read_finding_with("[1e-7,1.2e-7]").findings.len(), 1);
     for interval in ["[1e-7,1e308]", "[-1e300,1]", "[2e-7,3e-7]", "[1.2e-7,1e-7]"] {
-        let run = with(interval);
+        let run = read_finding_with(interval);
         assert_eq!((run.findings.len(), run.damaged_lines), (0, 1), "{interval}");
     }
 }
 
 #[test]
-fn lines_beyond_the_limit_cost_only_themselves() {
+fn lines_beyond_the_line_count_limit_are_damage() {
     let records = every_kind();
     let limits = Limits { lines: records.len() - 1, ..Limits::default() };
     let run = read(&*lines(&records), limits).unwrap();
@@ -249,7 +249,7 @@ fn lines_beyond_the_limit_cost_only_themselves() {
 }
 
 #[test]
-fn a_line_of_a_later_version_is_passed_over_in_silence() {
+fn unknown_kinds_of_lines_are_skipped_silently() {
     let mut file = lines(&every_kind());
     file.extend_from_slice(b"{\"kind\":\"hologram\",\"depth\":{\"z\":[1,2]}}\n");
     let run = derive(&file).unwrap();
@@ -257,7 +257,7 @@ fn a_line_of_a_later_version_is_passed_over_in_silence() {
 }
 
 #[test]
-fn what_is_no_record_is_refused_with_the_reason() {
+fn files_that_are_not_records_are_refused() {
     for text in ["", "\n", "{}", "not json", "{\"kind\":\"end\",\"complete\":true}\n", "\u{0}", "{\"kind\":\"run\"}"] {
         assert!(matches!(derive(text.as_bytes()), Err(ReadError::NotARecord(_))), "{text:?}");
     }
@@ -266,7 +266,7 @@ fn what_is_no_record_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_line_beyond_the_limit_costs_itself_only() {
+fn a_line_beyond_the_length_limit_does_not_affect_others() {
     let valid = lines(&every_kind());
     let clean = derive(&valid).unwrap().findings.len();
     let limits = Limits { line: 1 << 20, ..Limits::default() };
@@ -278,33 +278,33 @@ fn a_line_beyond_the_limit_costs_itself_only() {
 }
 
 #[test]
-fn a_gzipped_record_is_read_alike_and_cut_off_anywhere_gives_what_was_before() {
+fn a_gzipped_record_reads_the_same_and_a_truncated_one_gives_its_beginning() {
     let file = lines(&every_kind());
     let clean = derive(&file).unwrap();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut encoder, &file).unwrap();
     let packed = encoder.finish().unwrap();
     assert_eq!(derive(&packed).unwrap(), clean);
-    let mut some = 0;
+    let mut readable = 0;
     for end in (0..packed.len()).rev().step_by(97) {
         match derive(&packed[..end]) {
             Ok(run) => {
                 assert!(run.damage.last().is_some_and(|damage| damage.what.contains("gzip")), "{end}");
                 assert!(run.series.len() <= clean.series.len() && run.findings.len() <= clean.findings.len(), "{end}");
-                some += 1;
+                readable += 1;
             }
-            // Without its header it is no run.
+            // Without its header it is not a run.
             Err(error) => assert!(matches!(error, ReadError::Io(_) | ReadError::NotARecord(_)), "{end}: {error}"),
         }
     }
-    assert!(some > 0);
+    assert!(readable > 0);
     let limits = Limits { file: file.len() as u64 - 1, ..Limits::default() };
     assert!(matches!(read(&*packed, limits), Err(ReadError::TooLarge(_))));
     assert!(matches!(read(&*file, limits), Err(ReadError::TooLarge(_))));
 }
 
 #[test]
-fn a_run_read_from_memory_is_the_run_read_from_its_file() {
+fn a_run_from_memory_equals_the_run_read_from_its_file() {
     let records = every_kind();
     let from_file = read(&*lines(&records), Limits::default()).unwrap();
     let again = lines(&records);
@@ -315,8 +315,8 @@ fn a_run_read_from_memory_is_the_run_read_from_its_file() {
 }
 
 #[test]
-fn series_of_single_calls_are_known_by_their_mark_or_by_the_command_line_of_older_records() {
-    let traced = |header: Record, older: bool, mark: bool| {
+fn traces_are_recognized_by_their_field_or_by_an_older_record_s_command_line() {
+    let is_traced = |header: Record, older: bool, mark: bool| {
         let series = measure("", "sync", &Request::default()).1.into_iter().map(|record| match record {
             Record::Series(spec) => Record::Series(plimsoll_core::series::SeriesSpec { trace: mark, ..spec }),
             other => other,
@@ -333,19 +333,19 @@ fn series_of_single_calls_are_known_by_their_mark_or_by_the_command_line_of_olde
     };
     let Record::Run(mut header) = header("") else { panic!("no header") };
     let plain = Record::Run(header.clone());
-    assert!(!traced(plain.clone(), false, false) && traced(plain, false, true));
+    assert!(!is_traced(plain.clone(), false, false) && is_traced(plain, false, true));
     header.argv.push("--trace".into());
-    let said = Record::Run(header);
-    assert!(traced(said.clone(), true, false));
-    // What the header tells counts, not what stands on a command line that may be anybody's.
-    assert!(!traced(said, false, false));
+    let with_option = Record::Run(header);
+    assert!(is_traced(with_option.clone(), true, false));
+    // If the header has the conditions, the command line is ignored.
+    assert!(!is_traced(with_option, false, false));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn flipped_bytes_never_panic_and_lose_no_line_that_they_miss(
+    fn corrupted_bytes_never_panic_and_only_lose_their_own_lines(
         flips in proptest::collection::vec((0.0..1.0_f64, any::<u8>()), 1..6),
     ) {
         let records = every_kind();
@@ -356,11 +356,11 @@ proptest! {
         for (place, byte) in flips {
             let at = first + (place * length as f64) as usize;
             touched.insert(file[..at].iter().filter(|byte| **byte == b'\n').count());
-            // A line feed would split a line in two; that is the cut's test.
+            // A line feed would split a line in two, which the test of cut files covers.
             file[at] = if byte == b'\n' || file[at] == b'\n' { file[at] } else { byte };
         }
         let run = derive(&file).unwrap();
-        // A damaged series line takes its points along.
+        // A damaged series line also makes its points unreadable.
         if !touched.contains(&1) {
             let intact = records.iter().enumerate().skip(1);
             let intact = intact.filter(|(i, record)| matches!(record, Record::Point(_)) && !touched.contains(i));

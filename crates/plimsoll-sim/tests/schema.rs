@@ -1,4 +1,4 @@
-//! The published schema describes the lines that are written: checked with the few rules of JSON Schema that it uses.
+//! The published schema describes the written lines; checked with the subset of JSON Schema that it uses.
 
 mod common;
 
@@ -7,27 +7,27 @@ use plimsoll_core::probe::Request;
 use plimsoll_core::record::{Record, schema};
 use serde_json::{Value, json};
 
-/// Why `value` doesn't fit `rule`, if it doesn't.
-fn misfit(root: &Value, rule: &Value, value: &Value) -> Option<String> {
+/// Why `value` violates `rule`, or `None` if it doesn't.
+fn violation(root: &Value, rule: &Value, value: &Value) -> Option<String> {
     if let Some(target) = rule["$ref"].as_str() {
         let target = root.pointer(target.trim_start_matches('#'))?;
-        return misfit(root, target, value).or_else(|| own_misfit(root, rule, value));
+        return violation(root, target, value).or_else(|| violation_without_ref(root, rule, value));
     }
-    own_misfit(root, rule, value)
+    violation_without_ref(root, rule, value)
 }
 
-fn own_misfit(root: &Value, rule: &Value, value: &Value) -> Option<String> {
+fn violation_without_ref(root: &Value, rule: &Value, value: &Value) -> Option<String> {
     let why = |what: &str| Some(format!("{what}: {value} against {rule}"));
-    let fits = |rule| misfit(root, rule, value).is_none();
+    let fits = |rule| violation(root, rule, value).is_none();
     let list = |key: &str| rule[key].as_array().map(Vec::as_slice).unwrap_or_default();
     if !rule["const"].is_null() && rule["const"] != *value {
         return why("not the constant");
     }
     let types: Vec<&str> = match &rule["type"] {
-        Value::String(one) => vec![one],
+        Value::String(single) => vec![single],
         several => several.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
     };
-    if !types.is_empty() && !types.iter().any(|name| is_of(name, value)) {
+    if !types.is_empty() && !types.iter().any(|name| has_type(name, value)) {
         return why("not of the type");
     }
     if !list("oneOf").is_empty() && list("oneOf").iter().filter(|rule| fits(rule)).count() != 1 {
@@ -36,7 +36,7 @@ fn own_misfit(root: &Value, rule: &Value, value: &Value) -> Option<String> {
     if !list("anyOf").is_empty() && !list("anyOf").iter().any(fits) {
         return why("not any of");
     }
-    if let Some(failed) = list("allOf").iter().find_map(|rule| misfit(root, rule, value)) {
+    if let Some(failed) = list("allOf").iter().find_map(|rule| violation(root, rule, value)) {
         return Some(failed);
     }
     if let Some(missing) = list("required").iter().find(|key| key.as_str().is_some_and(|key| value[key].is_null())) {
@@ -49,11 +49,11 @@ fn own_misfit(root: &Value, rule: &Value, value: &Value) -> Option<String> {
     let mut properties = properties.filter_map(|(key, rule)| Some((rule, value.get(key)?)));
     let items = value.as_array().filter(|_| rule.get("items").is_some()).into_iter().flatten();
     let mut items = items.map(|item| (&rule["items"], item));
-    let inside = properties.find_map(|(rule, value)| misfit(root, rule, value));
-    inside.or_else(|| items.find_map(|(rule, value)| misfit(root, rule, value)))
+    let nested = properties.find_map(|(rule, value)| violation(root, rule, value));
+    nested.or_else(|| items.find_map(|(rule, value)| violation(root, rule, value)))
 }
 
-fn is_of(name: &str, value: &Value) -> bool {
+fn has_type(name: &str, value: &Value) -> bool {
     match name {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -67,7 +67,7 @@ fn is_of(name: &str, value: &Value) -> bool {
 }
 
 #[test]
-fn every_kind_of_line_is_in_the_schema_and_every_line_written_fits_it() {
+fn every_written_line_conforms_to_the_schema() {
     let schema = schema();
     let kinds: Vec<&str> = schema["oneOf"]
         .as_array()
@@ -80,27 +80,27 @@ fn every_kind_of_line_is_in_the_schema_and_every_line_written_fits_it() {
     }
     let mut records = vec![header("seed=3"), Record::End { complete: true }];
     for probe in probes() {
-        let (_, of_probe) = measure("seed=3,oom-above=16MiB,wrong=sync,steal=0.1", probe, &Request::default());
-        records.extend(of_probe);
+        let (_, probe_records) = measure("seed=3,oom-above=16MiB,wrong=sync,steal=0.1", probe, &Request::default());
+        records.extend(probe_records);
     }
     for record in &records {
         let line = serde_json::to_value(record).unwrap();
-        assert_eq!(misfit(&schema, &schema, &line), None);
+        assert_eq!(violation(&schema, &schema, &line), None);
     }
 }
 
 #[test]
-fn a_line_that_lacks_a_field_or_has_a_wrong_type_does_not_fit() {
+fn lines_with_missing_fields_or_wrong_types_violate_the_schema() {
     let schema = schema();
     let (_, records) = measure("", "sync", &Request::default());
     let point =
         serde_json::to_value(records.iter().find(|record| matches!(record, Record::Point(_))).unwrap()).unwrap();
-    assert_eq!(misfit(&schema, &schema, &point), None);
+    assert_eq!(violation(&schema, &schema, &point), None);
     for (field, wrong) in [("k", json!("8")), ("samples", json!([1, "2"])), ("at", json!(3)), ("work", json!(null))] {
         let mut spoiled = point.clone();
         spoiled[field] = wrong;
-        assert!(misfit(&schema, &schema, &spoiled).is_some(), "{field} spoiled");
+        assert!(violation(&schema, &schema, &spoiled).is_some(), "{field} spoiled");
         spoiled.as_object_mut().unwrap().remove(field);
-        assert!(misfit(&schema, &schema, &spoiled).is_some(), "{field} missing");
+        assert!(violation(&schema, &schema, &spoiled).is_some(), "{field} missing");
     }
 }

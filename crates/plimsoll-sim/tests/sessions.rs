@@ -1,15 +1,15 @@
-//! The session's promises: stopping at any moment, rounds, budgets, and the same record for the same seed.
+//! What a session guarantees: stopping at any moment, rounds, budgets, and the same record for the same seed.
 
 mod common;
 
-use common::{at, device, faults, header, lines, measure, measure_on, measure_until, points, probes};
+use common::{device, faults, header, lines, measure, measure_on, measure_until, points, probes, request_with};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Outcome, Request};
 use plimsoll_core::record::{Limits, Record, read};
 use plimsoll_core::sample::Effort;
 
 #[test]
-fn stopping_after_any_record_keeps_what_was_measured_and_the_record_reads_back() {
+fn stopping_after_any_record_keeps_earlier_points_and_a_readable_record() {
     let (_, clean) = measure("", "sync", &Request::default());
     let clean_points = points(&clean);
     for last in 1..=clean.len() {
@@ -19,7 +19,7 @@ fn stopping_after_any_record_keeps_what_was_measured_and_the_record_reads_back()
         if kept.len() == clean_points.len() {
             assert!(matches!(outcome, Outcome::Complete));
         } else {
-            // The series' line comes first, then one point each.
+            // The series' line comes first, then one line per point.
             assert_eq!(kept.len(), last - 1);
             assert!(matches!(outcome, Outcome::Faulted(Fault::Stopped)));
             assert_eq!(faults(&records), ["stopped"]);
@@ -48,9 +48,9 @@ fn a_stop_before_the_first_point_measures_nothing() {
 }
 
 #[test]
-fn rounds_visit_all_points_before_any_is_visited_again() {
+fn every_round_measures_all_points_before_the_next_begins() {
     for (effort, rounds) in [(Effort::Quick, 1), (Effort::Standard, 3), (Effort::Thorough, 5)] {
-        let (_, records) = measure("", "stream", &at(effort));
+        let (_, records) = measure("", "stream", &request_with(effort));
         let points = points(&records);
         for series in [0, 1, 2] {
             let of_series: Vec<_> = points.iter().filter(|point| point.series == series).collect();
@@ -61,17 +61,17 @@ fn rounds_visit_all_points_before_any_is_visited_again() {
                 assert_eq!(point.at, of_series[i % each].at);
             }
         }
-        // A series is finished before the next begins, because the next may depend on it.
+        // A series is complete before the next begins, because the next may depend on it.
         assert!(points.is_sorted_by_key(|point| point.series));
     }
 }
 
 #[test]
-fn a_probe_ends_within_its_budget_and_one_point() {
+fn a_probe_exceeds_its_budget_by_at_most_one_point() {
     for spec in plimsoll_sim::PROBES.iter().map(|probe| probe.spec()) {
         for effort in [Effort::Quick, Effort::Standard] {
             // So noisy that no point ever converges.
-            let (outcome, records) = measure("noise=0.4", spec.name, &at(effort));
+            let (outcome, records) = measure("noise=0.4", spec.name, &request_with(effort));
             assert!(matches!(outcome, Outcome::Complete));
             let walls: Vec<f64> = points(&records).iter().map(|point| point.evidence.wall).collect();
             let (spent, longest) = (walls.iter().sum::<f64>(), walls.iter().copied().fold(0.0, f64::max));
@@ -82,7 +82,7 @@ fn a_probe_ends_within_its_budget_and_one_point() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_record_and_another_seed_another() {
+fn records_depend_only_on_the_seed() {
     let record = |scenario: &str| {
         let (mut bench, mut records) = (device(scenario), Vec::new());
         for probe in probes() {
@@ -96,7 +96,7 @@ fn the_same_seed_gives_the_same_record_and_another_seed_another() {
 }
 
 #[test]
-fn a_trace_records_every_launch_from_the_first_and_does_not_stop_early() {
+fn a_trace_records_single_launches_and_does_not_stop_early() {
     let request = Request { trace: true, ..Request::default() };
     let (_, records) = measure("", "incore", &request);
     let (_, usual) = measure("", "incore", &Request::default());
@@ -106,7 +106,7 @@ fn a_trace_records_every_launch_from_the_first_and_does_not_stop_early() {
 }
 
 #[test]
-fn a_sink_that_refuses_ends_the_probe_with_its_error() {
+fn a_failing_sink_ends_the_probe_with_its_error() {
     struct Full(usize);
     impl plimsoll_core::record::Sink for Full {
         fn write(&mut self, _: &Record) -> Result<(), Fault> {
@@ -130,7 +130,7 @@ fn a_sink_that_refuses_ends_the_probe_with_its_error() {
 }
 
 #[test]
-fn a_slow_run_passes_in_real_time() {
+fn a_real_time_run_takes_at_least_the_simulated_time() {
     let before = std::time::Instant::now();
     let (_, records) = measure_until(3, "real-time=1", "sync");
     let simulated: f64 = points(&records).iter().map(|point| point.evidence.wall).sum();

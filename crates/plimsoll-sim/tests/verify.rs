@@ -1,4 +1,4 @@
-//! `verify` finds a wrong kernel and passes right ones.
+//! `verify` detects a wrong kernel and passes correct ones.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn cases(scenario: &str, probe: &str, depth: Depth) -> Vec<plimsoll_core::probe:
 }
 
 #[test]
-fn right_kernels_pass_at_every_depth_and_a_greater_depth_tries_more() {
+fn correct_kernels_pass_and_greater_depths_check_more_sizes() {
     for probe in probes() {
         let [small, usual] = [Depth::Small, Depth::Usual].map(|depth| cases("", probe, depth));
         assert!(!small.is_empty() && small.len() < usual.len());
@@ -22,7 +22,7 @@ fn right_kernels_pass_at_every_depth_and_a_greater_depth_tries_more() {
 }
 
 #[test]
-fn one_skipped_element_fails_one_case_of_the_probe_that_is_wrong() {
+fn one_skipped_element_fails_exactly_one_case_of_its_probe() {
     for depth in [Depth::Small, Depth::Usual] {
         let failed = |probe| cases("wrong=stream", probe, depth).iter().filter(|case| !case.wrong.is_empty()).count();
         assert_eq!((failed("stream"), failed("sync")), (1, 0));

@@ -1,5 +1,5 @@
-//! bench: elementwise expressions by size. What a point is called, the series, and the lines that the command shows beside
-//! the ceilings. How an expression is read is `plimsoll-expr`'s business, how it is run each backend's.
+//! bench: elementwise expressions by size. Defines the points, the series, and the lines that the command shows next to the
+//! ceilings. `plimsoll-expr` parses expressions, and each backend runs them.
 
 use plimsoll_core::Traffic;
 use plimsoll_core::device::DeviceInfo;
@@ -13,22 +13,24 @@ use plimsoll_core::unit::Unit;
 use crate::kernels::KERNELS;
 use crate::profile::Profile;
 
-/// What it is. Its seconds are those of one point, as a user may ask for any number: a sweep's share is that number.
+/// The description of `bench`. Its seconds are those of one point, because users choose the number of points: a sweep's share
+/// is that number.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "bench",
     group: "elementwise",
-    sentence: "How fast an elementwise expression runs, by size, beside what memory can do.",
+    sentence: "How fast an elementwise expression runs, by size, compared with what memory can do.",
     seconds: [0.35, 1.0, 3.0],
+    takes_bytes: true,
     findings,
 };
 
-/// Metric of a point: the bandwidth that was measured on this device for its mix of reads and writes, by `stream`.
+/// Metric of a point: the bandwidth that `stream` measured on this device for the point's mix of reads and writes.
 pub const CEILING: &str = "ceiling";
-/// Launches follow each other, each after the other has ended.
+/// Each launch begins after the one before it has ended.
 pub const PLAIN: &str = "plain";
 /// Each launch may begin before the one before it has ended.
 pub const DEPENDENT: &str = "dependent";
-/// The plan is the planner's.
+/// The planner chose the plan.
 pub const PLANNED: &str = "planned";
 
 const AXES: [&str; 6] = ["expression", "types", "shape", "launch", "plan", "bytes"];
@@ -36,30 +38,30 @@ const AXES: [&str; 6] = ["expression", "types", "shape", "launch", "plan", "byte
 /// One point: an expression at one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What the expression is called: a name such as `triad`, else its text.
+    /// The expression's name, such as `triad`, or its text where it has none.
     pub expression: String,
     /// The types of inputs and outputs: `bf16`, or `bf16+f32>bf16` where they differ.
     pub types: String,
-    /// The inputs' shapes where they aren't all flat, else `flat`.
+    /// The inputs' shapes, or `flat` where all are flat.
     pub shape: String,
     /// [`PLAIN`] or [`DEPENDENT`].
     pub launch: &'static str,
-    /// [`PLANNED`], or what of the plan was chosen by hand.
+    /// [`PLANNED`], or the parts of the plan that were chosen by hand.
     pub plan: String,
     /// Bytes of the largest tensor.
     pub bytes: u64,
-    /// Hot, or cold by rotation.
+    /// Hot, or cold by rotation of the arrays.
     pub cache: CachePolicy,
     /// Bytes that one launch must move.
     pub traffic: Traffic,
-    /// The bandwidth measured for this mix, B/s, where it is known.
+    /// The bandwidth measured for this mix of reads and writes, B/s, where it is known.
     pub ceiling: Option<f64>,
 }
 
 impl Cell {
-    /// Its coordinates in [`series`].
+    /// The coordinates in [`series`].
     #[must_use]
-    pub fn at(&self) -> Vec<Value> {
+    pub fn coordinates(&self) -> Vec<Value> {
         vec![
             self.expression.as_str().into(),
             self.types.as_str().into(),
@@ -76,13 +78,7 @@ impl Cell {
 pub fn series(cache: CachePolicy) -> SeriesSpec {
     let case = if cache.is_cold() { "cold" } else { "hot" };
     let unit = |name: &str| if name == "bytes" { Unit::Byte } else { Unit::One };
-    let draw = |by: &str| Draw::Lines {
-        x: "bytes".into(),
-        y: "bandwidth".into(),
-        by: Some(by.into()),
-        log_x: true,
-        log_y: false,
-    };
+    let draw = |by: &str| Draw::lines("bytes", "bandwidth").grouped_by(by).log_x();
     SeriesSpec::new(
         case,
         Figure::Throughput,
@@ -97,34 +93,34 @@ pub fn series(cache: CachePolicy) -> SeriesSpec {
     )
 }
 
-/// The bandwidth that `stream` found for the mix of reads and writes next to this one, B/s. Figures that are doubtful or
-/// published count for nothing here.
+/// The bandwidth that `stream` measured for the nearest mix of reads and writes, B/s. Doubtful and published figures are
+/// ignored.
 #[must_use]
 pub fn ceiling(profile: &Profile, traffic: Traffic) -> Option<f64> {
-    let written = |read: f64, written: f64| written / (read + written).max(1.0);
-    let wanted = written(traffic.read as f64, traffic.written as f64);
+    let written_share = |read: f64, written: f64| written / (read + written).max(1.0);
+    let wanted = written_share(traffic.read as f64, traffic.written as f64);
     let known = KERNELS.iter().filter_map(|kernel| {
         let stored = profile.finding("stream", kernel.name)?;
-        let sound = !stored.is_published() && stored.finding.flags.impugning().is_empty();
-        let away = (written(f64::from(kernel.reads), f64::from(kernel.writes)) - wanted).abs();
-        sound.then_some((away, stored.finding.value))
+        let sound = !stored.is_published() && stored.finding.flags.doubtful().is_empty();
+        let distance = (written_share(f64::from(kernel.reads), f64::from(kernel.writes)) - wanted).abs();
+        sound.then_some((distance, stored.finding.value))
     });
-    // Of mixes equally near, the faster kernel: copy and scale differ by what else they do.
+    // Of equally near mixes the faster kernel counts: copy and scale differ only in arithmetic.
     known.min_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1))).map(|(_, value)| value)
 }
 
-/// One measured point beside its yardsticks.
+/// One measured point with its yardsticks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Which point.
+    /// The point.
     pub cell: Cell,
     /// Seconds per launch.
     pub time: Estimate,
-    /// B/s, reads and writes.
+    /// Bandwidth of reads and writes together, B/s.
     pub bandwidth: Estimate,
-    /// Of [`Cell::ceiling`], 0…1 and more.
+    /// Bandwidth as a share of [`Cell::ceiling`]; may exceed 1.
     pub of_ceiling: Option<f64>,
-    /// Of the device's theoretical bandwidth, where it is known.
+    /// Bandwidth as a share of the device's theoretical bandwidth, where that is known.
     pub of_peak: Option<f64>,
     /// Flags of all rounds.
     pub flags: Flags,
@@ -137,8 +133,8 @@ pub fn lines(run: &Run) -> Vec<Line> {
         let info = run.header.devices.get(device as usize)?;
         Some(info.peak("bandwidth")?.value)
     };
-    let of_bench = run.series.iter().filter(|series| series.spec.probe == SPEC.name);
-    let lines = of_bench.flat_map(|series| {
+    let bench_series = run.series.iter().filter(|series| series.spec.probe == SPEC.name);
+    let lines = bench_series.flat_map(|series| {
         let peak = peak(series.spec.device);
         series.rows.iter().filter_map(move |row| line(series, row, peak))
     });
@@ -161,14 +157,14 @@ fn line(series: &Series, row: &Row, peak: Option<f64>) -> Option<Line> {
         traffic: row.points.first()?.work.traffic,
         ceiling,
     };
-    let of = |yardstick: f64| bandwidth.value / yardstick;
-    let of_peak = peak.filter(|peak| *peak > 0.0 && series.spec.cache.is_cold()).map(of);
-    // What comes from a cache is no share of what memory does.
-    let of_ceiling = ceiling.filter(|_| series.spec.cache.is_cold()).map(of);
+    let share_of = |yardstick: f64| bandwidth.value / yardstick;
+    let of_peak = peak.filter(|peak| *peak > 0.0 && series.spec.cache.is_cold()).map(share_of);
+    // Bandwidth from a cache can't be compared with memory's.
+    let of_ceiling = ceiling.filter(|_| series.spec.cache.is_cold()).map(share_of);
     Some(Line { cell, time: row.time, bandwidth, of_ceiling, of_peak, flags: row.flags })
 }
 
-/// The bandwidth at the largest size of each expression, type and way to launch.
+/// The bandwidth at the largest size, for each expression, type and kind of launch.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let mut found = Vec::new();
     for series in series {
@@ -225,21 +221,17 @@ mod tests {
     fn point(cell: &Cell, bandwidth: f64) -> Point {
         let seconds = cell.traffic.total() as f64 / bandwidth;
         Point {
-            series: 0,
-            round: 0,
-            at: cell.at(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { traffic: cell.traffic, ..Work::default() },
-            samples: vec![(seconds * 1e9) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
             extra: cell.ceiling.map(|ceiling| (CEILING.to_owned(), ceiling)).into_iter().collect(),
+            ..Point::new(
+                cell.coordinates(),
+                Work { traffic: cell.traffic, ..Work::default() },
+                vec![(seconds * 1e9) as u64; 30],
+            )
         }
     }
 
     #[test]
-    fn the_largest_size_is_the_finding() {
+    fn finding_is_the_bandwidth_at_the_largest_size() {
         let points = [(1 << 20, 1e12), (1 << 30, 4e12)].map(|(bytes, rate)| point(&cell("copy", bytes), rate));
         let series = Series::new(series(CachePolicy::ColdRotate), points);
         let found = findings(&DeviceInfo::default(), &[series]);
@@ -249,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_which_point_and_what_share_of_the_ceiling() {
+    fn line_has_its_point_and_its_share_of_the_ceiling() {
         let mut spec = series(CachePolicy::ColdRotate);
         spec.probe = SPEC.name.to_owned();
         let cell = cell("copy", 1 << 30);
@@ -261,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_a_cache_has_no_share_of_memory_s_ceiling() {
+    fn hot_points_have_no_share_of_memorys_ceiling() {
         let cell = Cell { cache: CachePolicy::Hot, ..cell("copy", 1 << 20) };
         let series = Series::new(series(CachePolicy::Hot), [point(&cell, 2e12)]);
         let line = line(&series, &series.rows[0], Some(5e12)).unwrap();
@@ -269,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ceiling_is_that_of_the_nearest_mix() {
+    fn ceiling_is_that_of_the_nearest_mix() {
         let mut profile = Profile::new("id", "name", "0", "2026-01-01T00:00:00Z");
         for (name, value) in [("read", 4.6e12), ("copy", 4.1e12), ("scale", 4.0e12), ("triad", 4.3e12)] {
             let estimate = Estimate { value, interval: Interval { lo: value, hi: value } };

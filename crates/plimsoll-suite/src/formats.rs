@@ -1,30 +1,30 @@
-//! What the standards say that a number format holds: the bits of its limits, in literal, and what bits stand for.
+//! Number formats as the standards define them: the bits of their limits as literals, and the values that bits represent.
 
-/// A limit of a format, as the device finds it.
+/// A limit of a format that a device computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The largest finite number.
     Largest,
-    /// That number added to itself.
+    /// The largest finite number added to itself.
     Doubled,
-    /// The smallest number with all bits of the fraction.
+    /// The smallest normal number, which has the full precision.
     Normal,
     /// The smallest number above 0.
     Smallest,
-    /// From 1 to the next number.
+    /// The distance from 1 to the next number.
     Step,
     /// The number after 1.
     After,
-    /// What is no number.
+    /// Not a number.
     Nan,
 }
 
-/// Every limit, in the order in which kernels leave them.
+/// Every limit, in the order in which kernels store them.
 pub const LIMITS: [Limit; 7] =
     [Limit::Largest, Limit::Doubled, Limit::Normal, Limit::Smallest, Limit::Step, Limit::After, Limit::Nan];
 
 impl Limit {
-    /// As the axis names it.
+    /// The name on the axis.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,33 +39,33 @@ impl Limit {
     }
 }
 
-/// What a format keeps the largest exponent for.
+/// What the largest exponent of a format encodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
-    /// Infinities and numbers that are none.
+    /// Infinities and NaNs.
     Infinities,
-    /// One pattern that is no number: all ones. The rest of the exponent is numbers.
+    /// One NaN, all ones; the other patterns with this exponent are numbers.
     OneNan,
 }
 
-/// A format of floating-point numbers: sign, exponent, fraction, from the highest bit down.
+/// A floating-point format: sign, exponent and fraction, from the highest bit down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// As the axis names it.
+    /// The name on the axis.
     pub name: &'static str,
-    /// Bits that it is kept in.
+    /// Bits of storage.
     pub storage: u32,
     /// Bits of the exponent.
     pub exponent: u32,
     /// Bits of the fraction.
     pub fraction: u32,
-    /// Lowest bits of the storage that don't count.
+    /// Lowest bits of the storage that are ignored.
     pub unused: u32,
-    /// What the largest exponent is for.
+    /// What the largest exponent encodes.
     pub specials: Specials,
-    /// The bits of each of [`LIMITS`] but the last, which is any pattern that is no number.
+    /// The bits of each of [`LIMITS`] except the last, which is any NaN.
     pub bits: [u64; 6],
-    /// Who says so.
+    /// The standard or document.
     pub source: &'static str,
 }
 
@@ -74,8 +74,8 @@ const BFLOAT: &str = "the upper half of IEEE 754's binary32 (PTX ISA, 'Alternate
 const TENSOR: &str = "NVIDIA A100 white paper, 'TensorFloat-32': 8 bits of exponent, 10 of fraction";
 const OCP: &str = "OCP 8-bit Floating Point Specification 1.0, table 2, saturating conversion (table 3)";
 
-/// The formats, from the widest to the narrowest. What is too large becomes an infinity, but in 8 bits the largest number:
-/// the devices' conversions to them saturate always.
+/// The formats, from the widest to the narrowest. A result that is too large becomes infinity, except in 8-bit formats, where it
+/// becomes the largest number because the devices' conversions always saturate.
 pub const FORMATS: [Format; 7] = [
     Format {
         name: "f64",
@@ -156,25 +156,25 @@ pub const FORMATS: [Format; 7] = [
     },
 ];
 
-/// The format of this name.
+/// The format with this name.
 #[must_use]
 pub fn format(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)
 }
 
-/// What bits stand for.
+/// The value that bits represent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Meaning {
     /// A finite number, exactly.
     Number(f64),
-    /// Infinite.
+    /// An infinity.
     Infinity,
-    /// No number.
+    /// Not a number.
     Nan,
 }
 
 impl Format {
-    /// What these bits stand for; those that don't count are left out.
+    /// The value that these bits represent; unused bits are ignored.
     #[must_use]
     pub fn meaning(&self, bits: u64) -> Meaning {
         let bits = bits >> self.unused;
@@ -191,16 +191,17 @@ impl Format {
             }
         }
         let bias = (most >> 1) as i32;
-        let (lead, power) = if exponent == 0 { (0, 1 - bias) } else { (1 << self.fraction, exponent as i32 - bias) };
-        // In two steps: 2⁻¹⁰⁷⁴ by itself is a number, 2¹⁰⁷⁴ isn't.
-        let whole = (lead + fraction) as f64;
+        let (implicit_one, power) =
+            if exponent == 0 { (0, 1 - bias) } else { (1 << self.fraction, exponent as i32 - bias) };
+        // In two steps: `powi` may compute 2⁻¹⁰⁷⁴ as 1 / 2¹⁰⁷⁴, which overflows.
+        let significand = (implicit_one + fraction) as f64;
         let scale = power - self.fraction as i32;
-        Meaning::Number(sign * whole * 2_f64.powi(scale / 2) * 2_f64.powi(scale - scale / 2))
+        Meaning::Number(sign * significand * 2_f64.powi(scale / 2) * 2_f64.powi(scale - scale / 2))
     }
 
-    /// Whether the device's bits for a limit are those of the standard.
+    /// True where `bits` are the standard's bits for a limit.
     #[must_use]
-    pub fn holds(&self, limit: Limit, bits: u64) -> bool {
+    pub fn has_limit(&self, limit: Limit, bits: u64) -> bool {
         let place = LIMITS.iter().position(|one| *one == limit).unwrap_or(LIMITS.len());
         let stored = self.storage == 64 || bits >> self.storage == 0;
         match self.bits.get(place) {
@@ -209,15 +210,15 @@ impl Format {
         }
     }
 
-    /// The bits as the axis has them: hexadecimal, all of the storage.
+    /// The bits as the axis shows them: hexadecimal, with all digits of the storage.
     #[must_use]
-    pub fn text(&self, bits: u64) -> String {
+    pub fn to_hex(&self, bits: u64) -> String {
         format!("0x{bits:0width$x}", width = self.storage as usize / 4)
     }
 
-    /// The bits that an axis has.
+    /// Parses bits from an axis.
     #[must_use]
-    pub fn read(text: &str) -> Option<u64> {
+    pub fn parse_hex(text: &str) -> Option<u64> {
         u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
     }
 }
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
 
     /// The bits of a limit from the widths of exponent and fraction alone.
-    fn derived(format: &Format, limit: Limit) -> u64 {
+    fn derive_bits(format: &Format, limit: Limit) -> u64 {
         let Format { exponent, fraction, .. } = *format;
         let most = (1_u64 << exponent) - 1;
         let bias = most >> 1;
@@ -249,19 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn the_literals_are_what_the_widths_make() {
+    fn literals_agree_with_the_widths_of_exponent_and_fraction() {
         for format in &FORMATS {
             assert_eq!(1 + format.exponent + format.fraction + format.unused, format.storage, "{}", format.name);
             for limit in LIMITS {
-                let bits = derived(format, limit);
-                assert!(format.holds(limit, bits), "{} {limit:?}: {}", format.name, format.text(bits));
-                assert!(!format.holds(limit, bits ^ (1 << (format.storage - 2))), "{} {limit:?}", format.name);
+                let bits = derive_bits(format, limit);
+                assert!(format.has_limit(limit, bits), "{} {limit:?}: {}", format.name, format.to_hex(bits));
+                assert!(!format.has_limit(limit, bits ^ (1 << (format.storage - 2))), "{} {limit:?}", format.name);
             }
         }
     }
 
     #[test]
-    fn bits_stand_for_the_numbers_that_rust_knows() {
+    fn meaning_agrees_with_rusts_floats() {
         let (f64s, f32s) = (&FORMATS[0], &FORMATS[1]);
         for bits in [0, 1, 0x10, 0x3cb0_0000_0000_0000, 0x7fef_ffff_ffff_ffff, 0x8010_0000_0000_0001] {
             assert_eq!(f64s.meaning(bits), Meaning::Number(f64::from_bits(bits)));
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn published_numbers_are_met() {
+    fn limits_agree_with_published_numbers() {
         let number = |name: &str, limit: usize| {
             let format = format(name).unwrap();
             match format.meaning(format.bits[limit]) {
@@ -294,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn bits_survive_as_text_to_the_last() {
+    fn bits_survive_a_round_trip_through_text() {
         for format in &FORMATS {
             for bits in format.bits {
-                assert_eq!(Format::read(&format.text(bits)), Some(bits));
+                assert_eq!(Format::parse_hex(&format.to_hex(bits)), Some(bits));
             }
         }
-        assert_eq!(FORMATS[3].text(1), "0x0001");
-        assert_eq!((Format::read("7bff"), Format::read("0x"), Format::read("0xg")), (None, None, None));
+        assert_eq!(FORMATS[3].to_hex(1), "0x0001");
+        assert_eq!((Format::parse_hex("7bff"), Format::parse_hex("0x"), Format::parse_hex("0xg")), (None, None, None));
     }
 }

@@ -1,13 +1,13 @@
-//! The kernels of STREAM and their kin, which `stream` measures, and of which other probes and the ceilings of expressions take some.
+//! The kernels of STREAM and similar ones. `stream` measures all of them; other probes and the ceilings of expressions use some.
 
-/// A kernel of the family: its name and how many arrays it reads and writes.
+/// A kernel of the family: its name and the numbers of arrays that it reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// As axes, findings and reference figures call it.
+    /// The name in axes, findings and reference figures.
     pub name: &'static str,
-    /// Arrays read.
+    /// Number of arrays read.
     pub reads: u32,
-    /// Arrays written.
+    /// Number of arrays written.
     pub writes: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Knowledge: machines, references, profiles, the model, standings and verdicts, and what the findings of several probes are made
-//! with. What one probe is, and what its series show, is `plimsoll-probes`'.
+//! Knowledge: machines, references, profiles, the model, standings and verdicts, and helpers for the findings of several probes.
+//! The probes themselves, and the meaning of their series, are in `plimsoll-probes`.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -11,6 +11,6 @@ pub mod model;
 pub mod operations;
 pub mod profile;
 pub mod references;
-pub mod slip;
+pub mod spelling;
 pub mod standing;
 pub mod verdict;

@@ -1,12 +1,12 @@
-//! Machines by name: what their vendors publish about GPUs ([`catalogue`]), how memory moves data ([`memory`]), and what
-//! is published about CPU cores ([`cpus`]). What a machine was measured to do is in the references and in its profile.
+//! Machines by name: published data of GPUs ([`catalogue`]), of memory types ([`memory`]) and of CPU cores ([`cpus`]). Measured
+//! figures are in the references and in profiles.
 
 pub mod catalogue;
 pub mod cpus;
 pub mod memory;
 pub mod rates;
 
-use crate::slip;
+use crate::spelling;
 
 pub use catalogue::MACHINES;
 pub use memory::{MemoryType, peak_bandwidth, peak_bandwidth_from_driver};
@@ -35,12 +35,12 @@ pub enum Arithmetic {
     I8Matrix,
 }
 
-/// A GPU model as its vendor publishes it. `None` stands for 'not published, or not surely known'.
+/// A GPU model as its vendor publishes it. `None` means 'not published, or not known for certain'.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// The name that the catalogue prints.
+    /// The catalogue's name.
     pub name: &'static str,
-    /// Other names, among them those that drivers report.
+    /// Other names, including those that drivers report.
     pub aliases: &'static [&'static str],
     /// Type of the device memory.
     pub memory: MemoryType,
@@ -50,9 +50,9 @@ pub struct Machine {
     pub memory_clock_hz: f64,
     /// Streaming multiprocessors, or compute units.
     pub multiprocessors: Option<u32>,
-    /// Level-2 cache in bytes, all partitions together.
+    /// L2 in bytes, all partitions together.
     pub l2_bytes: Option<u64>,
-    /// Level-1 data cache and shared memory of one multiprocessor in bytes.
+    /// L1 data cache and shared memory of one multiprocessor in bytes.
     pub l1_bytes_per_multiprocessor: Option<u64>,
     /// CUDA compute capability, major and minor.
     pub compute_capability: Option<(u8, u8)>,
@@ -62,7 +62,7 @@ pub struct Machine {
     pub power_w: Option<f64>,
     /// Published peaks in operations per second at the boost clock, without sparsity; a multiply-add counts as two.
     pub peaks: &'static [(Arithmetic, f64)],
-    /// Where the figures come from, and any correction.
+    /// The source of the figures, and any correction.
     pub source: &'static str,
 }
 
@@ -80,34 +80,37 @@ impl Machine {
     }
 }
 
-/// A machine name that the catalogue can't settle.
+/// A machine name that doesn't identify one machine of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
     /// No machine has this name.
-    #[error("no machine called {name:?} in the catalogue{}", slip::did_you_mean(nearest).map_or_else(String::new, |question| format!("; {question}")))]
+    #[error(
+        "no machine called {name:?} in the catalogue{}",
+        spelling::did_you_mean(nearest).map_or_else(String::new, |question| format!("; {question}"))
+    )]
     Unknown {
-        /// What was asked for, shortened to 60 characters.
+        /// The given name, shortened to 60 characters.
         name: String,
-        /// The catalogue's nearest names, best first; none where none is much alike.
+        /// The most similar names of the catalogue, best first; empty where none is similar enough.
         nearest: Vec<&'static str>,
     },
     /// Several machines have this name.
     #[error("{name:?} could be any of: {}; say which", candidates.join(", "))]
     Ambiguous {
-        /// What was asked for, shortened to 60 characters.
+        /// The given name, shortened to 60 characters.
         name: String,
         /// The machines that it could be.
         candidates: Vec<&'static str>,
     },
 }
 
-/// Words of vendor and brand that say nothing about the model.
+/// Words of vendor and brand, which don't identify the model.
 const BRANDS: &[&str] = &["nvidia", "amd", "tesla", "geforce", "instinct", "corporation"];
 const NEAREST_SHOWN: usize = 4;
 const LONGEST_NAME: usize = 60;
 
-/// The machine called `name`: in any case, with or without the vendor, spaces and hyphens, as people or drivers write it
+/// The machine called `name`, in upper or lower case, with or without the vendor, spaces and hyphens, as people or drivers write it
 /// (`a100 80gb`, `NVIDIA A100-SXM4-80GB`, `NVIDIA H100 80GB HBM3`).
 ///
 /// # Errors
@@ -121,7 +124,7 @@ pub fn machine(name: &str) -> Result<&'static Machine, LookupError> {
     if let Some(machine) = exact {
         return Ok(machine);
     }
-    // Fewer words than a machine's own fit every machine that has them all.
+    // Fewer words than a machine's name has match every machine that has them all.
     let fitting: Vec<&'static Machine> = MACHINES
         .iter()
         .filter(|machine| !words.is_empty() && names(machine).any(|known| has_all(known, &words)))
@@ -148,13 +151,13 @@ fn words(name: &str) -> Vec<String> {
 fn has_all(known: &str, words: &[String]) -> bool {
     let known = self::words(known);
     words.iter().all(|word| {
-        // `SXM` fits `SXM4`; a model number fits itself alone, so that `L4` doesn't find the L40.
-        let starts = word == "sxm";
-        known.iter().any(|k| k == word || (starts && k.starts_with(word.as_str())))
+        // `SXM` matches `SXM4`; a model number matches only itself, so that `L4` doesn't find the L40.
+        let is_prefix = word == "sxm";
+        known.iter().any(|k| k == word || (is_prefix && k.starts_with(word.as_str())))
     })
 }
 
-/// Machines whose name or other name is much like `joined`, best first.
+/// Machines whose name or alias is similar to `joined`, best first.
 fn nearest(joined: &str) -> Vec<&'static str> {
     let known: Vec<(String, &'static str)> = MACHINES
         .iter()
@@ -162,11 +165,10 @@ fn nearest(joined: &str) -> Vec<&'static str> {
         .map(|(known, name)| (words(known).concat(), name))
         .collect();
     let mut names: Vec<&'static str> = Vec::new();
-    for alike in slip::nearest(joined, known.iter().map(|(joined, _)| joined.as_str()), known.len()) {
-        let of = known.iter().filter(|(joined, _)| joined == alike).map(|(_, name)| *name);
-        names.extend(of);
+    for similar in spelling::nearest(joined, known.iter().map(|(joined, _)| joined.as_str()), known.len()) {
+        names.extend(known.iter().filter(|(joined, _)| joined == similar).map(|(_, name)| *name));
     }
-    // By name, not by how it is written: the first, most alike writing counts.
+    // A machine with several similar aliases is listed once, at the best of them.
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(*name));
     names.truncate(NEAREST_SHOWN);

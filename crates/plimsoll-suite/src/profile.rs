@@ -1,6 +1,6 @@
-//! The machine profile: what was found about a device, kept as one JSON file per device so that predictions, tuning and
-//! explanations need no new measurement. How it is stored is [`mod@file`]'s business, what is known of machines that aren't
-//! here is [`shipped`]'s. Where it is stored is the caller's choice; what a finding means is its probe's.
+//! The machine profile: findings about a device, stored as one JSON file per device so that predictions, tuning and explanations
+//! need no new measurement. [`mod@file`] reads and writes it, and [`shipped`] has profiles of machines that aren't here. The
+//! caller chooses the path; the meaning of a finding is defined by its probe.
 
 pub mod file;
 pub mod shipped;
@@ -16,67 +16,67 @@ pub use file::{Kept, SetAside};
 /// The version of the file's layout that this version writes. Fields may be added without raising it.
 pub const SCHEMA: u32 = 1;
 
-/// What is known about one device.
+/// The findings about one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// Layout of the file, see [`SCHEMA`].
+    /// Layout version of the file, see [`SCHEMA`].
     pub schema: u32,
-    /// The device's own identity: a GPU's UUID, or `cpu-…`; `model-…` of a machine that is known by its model alone.
+    /// The device's identity: a GPU's UUID, `cpu-…`, or `model-…` for a machine model.
     pub device_id: String,
-    /// The device as its driver calls it.
+    /// The device's name as its driver reports it.
     pub device_name: String,
     /// Version of plimsoll that wrote it last.
     pub tool_version: String,
-    /// When it was last written: UTC in RFC 3339, whole seconds and a `Z`, so that text order is time order. Empty where no
-    /// run told.
+    /// Time of the latest run in it: UTC in RFC 3339 with whole seconds and a `Z`, so that text order is time order. Empty where
+    /// it isn't known.
     pub when: String,
-    /// What was found, at most one of each probe and name.
+    /// The findings, at most one for each probe and name.
     #[serde(default)]
     pub findings: Vec<StoredFinding>,
 }
 
-/// One finding as kept: its flags come with it, so that a reader knows what to make of it.
+/// A stored finding, including its flags, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredFinding {
-    /// What was found. The place of its device is that in its run, and means nothing here.
+    /// The finding. Its device index has no meaning here.
     #[serde(flatten)]
     pub finding: Finding,
-    /// The run that it comes from: the name of its folder. Empty of a published figure.
+    /// The run that it comes from: the name of its folder. Empty for a published figure.
     #[serde(default)]
     pub run: String,
-    /// When that run began, in the form of [`Profile::when`]; empty counts as oldest.
+    /// When that run began, in the format of [`Profile::when`]; empty counts as oldest.
     #[serde(default)]
     pub when: String,
     /// Version of plimsoll that measured it.
     #[serde(default)]
     pub tool: String,
-    /// The document that publishes the figure, where it was not measured by plimsoll; else empty.
+    /// The document with the figure if it was published by others; empty if plimsoll measured it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
 }
 
 impl StoredFinding {
-    /// True of a figure that others published: its interval is an allowance, not a measurement.
+    /// True for a figure that others published: its interval is assumed, not measured.
     #[must_use]
     pub fn is_published(&self) -> bool {
         !self.source.is_empty()
     }
 
-    fn is_same_thing(&self, other: &Self) -> bool {
+    fn has_same_name(&self, other: &Self) -> bool {
         self.finding.probe == other.finding.probe && self.finding.name == other.finding.name
     }
 
     fn is_clean(&self) -> bool {
-        self.finding.flags.impugning().is_empty()
+        self.finding.flags.doubtful().is_empty()
     }
 
-    /// False of what was read from a wrong result.
-    fn is_right(&self) -> bool {
+    /// False for a finding from a kernel with a wrong result.
+    fn is_verified(&self) -> bool {
         !self.finding.flags.contains(Flag::VerifyFail)
     }
 
-    /// Whether this takes the place of `old`, the same thing: clean before doubtful, then newer before older, then the later
-    /// to come.
+    /// True where this replaces `old`, a finding with the same name: clean ones win over doubtful ones, then newer over older
+    /// ones, then the one that is added later.
     fn replaces(&self, old: &Self) -> bool {
         (self.is_clean(), self.when.as_str()) >= (old.is_clean(), old.when.as_str())
     }
@@ -102,7 +102,7 @@ pub enum ProfileError {
         #[source]
         why: std::io::Error,
     },
-    /// The file is no profile.
+    /// The file isn't a valid profile.
     #[error("{} is damaged: {why}. Remove it and measure again; only stored findings are lost", path.display())]
     Damaged {
         /// The file.
@@ -118,31 +118,32 @@ pub enum ProfileError {
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its layout.
+        /// Its layout version.
         found: u32,
     },
-    /// A finding that no file may hold.
-    #[error("finding {probe}/{name} isn't a number within its own interval and can't be kept; measure {probe} again")]
+    /// A finding that can't be stored in a file.
+    #[error("finding {probe}/{name} isn't a number within its own interval and can't be stored; measure {probe} again")]
     Unsound {
         /// Its probe.
         probe: String,
         /// Its name.
         name: String,
     },
-    /// Something is dated later than now, so that nothing could ever replace it.
+    /// A date in the future, so that no new finding could replace the old one.
     #[error(
-        "{}: {what} is of {when}, which is not yet: a clock is or was wrong. Set it right, or remove the file and measure again",
+        "{}: {what} is dated {when}, which is in the future: a clock is or was wrong. Correct it, or remove the file \
+         and measure again",
         path.display()
     )]
     Future {
         /// The file.
         path: PathBuf,
-        /// The finding, or the whole.
+        /// The finding, or the profile itself.
         what: String,
         /// Its time.
         when: String,
     },
-    /// The file holds the profile of another device.
+    /// The file contains the profile of another device.
     #[error("{} is the profile of another device ({theirs}); name another file, or a folder", path.display())]
     NotOurs {
         /// The file.
@@ -160,7 +161,7 @@ pub enum ProfileError {
     },
 }
 
-/// A run whose figures are no limits of the machine.
+/// The reason why a run's figures don't show what the machine can do in general, so that no profile can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unfit(&'static str);
@@ -179,29 +180,30 @@ impl Profile {
         }
     }
 
-    /// What a run found about one of its devices, by its place in the header; `name` is the run's. Probes that did not end
-    /// well are left out, because what is found from a part of their points may be another thing under the same name; so are
-    /// traces and wrong results. `None` where the run has no such device.
+    /// The findings of a run about one of its devices, by its index in the header; `name` is the run's. Probes that failed are left
+    /// out, because a finding from some of their points may mean something else; so are traces and wrong results. `None` where the
+    /// run has no such device.
     ///
     /// # Errors
-    /// [`Unfit`] where the whole run was made under conditions of its own, or doesn't tell when.
-    pub fn of_run(run: &Run, device: u32, name: &str) -> Result<Option<Self>, Unfit> {
-        if let Some(why) = unfit(&run.header) {
+    /// [`Unfit`] where the run was made under special conditions, or its start time isn't valid.
+    pub fn from_run(run: &Run, device: u32, name: &str) -> Result<Option<Self>, Unfit> {
+        if let Some(why) = why_unfit(&run.header) {
             return Err(Unfit(why));
         }
         let header = &run.header;
         let Some(info) = header.devices.get(device as usize) else { return Ok(None) };
         let mut profile = Self::new(&info.id, &info.name, &header.tool, &header.started);
         let failed = |probe: &str| {
-            let whole = |fault: &&plimsoll_core::record::FaultRecord| fault.series.is_none() && fault.at.is_empty();
-            run.faults.iter().filter(whole).any(|fault| fault.device == device && fault.probe == probe)
+            let is_of_probe =
+                |fault: &&plimsoll_core::record::FaultRecord| fault.series.is_none() && fault.at.is_empty();
+            run.faults.iter().filter(is_of_probe).any(|fault| fault.device == device && fault.probe == probe)
         };
         let traced = |probe: &str| run.series.iter().any(|series| series.spec.trace && series.spec.probe == probe);
         for finding in run.findings.iter().filter(|finding| finding.device == device && finding.is_sound()) {
             if failed(&finding.probe) || traced(&finding.probe) {
                 continue;
             }
-            profile.put(StoredFinding {
+            profile.insert(StoredFinding {
                 finding: Finding { device: 0, ..finding.clone() },
                 run: name.to_owned(),
                 when: header.started.clone(),
@@ -213,11 +215,11 @@ impl Profile {
         Ok(Some(profile))
     }
 
-    /// Takes over the findings of `other`, another profile of the same device, each as [`put`](Self::put) does, and says
-    /// how many it took. Order is by probe and name, so that the file is stable.
+    /// Inserts the findings of `other`, another profile of the same device, as [`insert`](Self::insert) does, and returns how many
+    /// were taken. The result is sorted by probe and name, so that the file is stable.
     ///
     /// # Errors
-    /// [`ProfileError::OtherDevice`] where the devices differ; nothing is changed then.
+    /// [`ProfileError::OtherDevice`] where the devices differ; then nothing is changed.
     pub fn merge(&mut self, other: Self) -> Result<usize, ProfileError> {
         if self.device_id != other.device_id {
             return Err(ProfileError::OtherDevice { ours: self.device_id.clone(), theirs: other.device_id });
@@ -227,7 +229,7 @@ impl Profile {
             self.tool_version = other.tool_version;
             self.when = other.when;
         }
-        let taken = other.findings.into_iter().map(|finding| usize::from(self.put(finding))).sum();
+        let taken = other.findings.into_iter().map(|finding| usize::from(self.insert(finding))).sum();
         self.sort();
         Ok(taken)
     }
@@ -237,14 +239,13 @@ impl Profile {
         self.findings.sort_by_cached_key(key);
     }
 
-    /// Keeps a finding and says whether it did: not one of a wrong result; not one that something else may have moved (a
-    /// flag that impugns) where a clean one of the same probe and name is there; else the newer one stays, and `new`
-    /// where they are equally old.
-    pub fn put(&mut self, new: StoredFinding) -> bool {
-        if !new.is_right() {
+    /// Inserts a finding and returns whether it was taken. A finding from a wrong result is refused. A doubtful one never replaces
+    /// a clean one of the same probe and name; otherwise the newer one stays, or `new` where both have the same date.
+    pub fn insert(&mut self, new: StoredFinding) -> bool {
+        if !new.is_verified() {
             return false;
         }
-        match self.findings.iter_mut().find(|old| old.is_same_thing(&new)) {
+        match self.findings.iter_mut().find(|old| old.has_same_name(&new)) {
             Some(old) if !new.replaces(old) => false,
             Some(old) => {
                 *old = new;
@@ -257,16 +258,16 @@ impl Profile {
         }
     }
 
-    /// Makes what a file held what [`put`](Self::put) would have made of it, in time that grows with its length alone.
-    fn unite(&mut self) {
-        self.findings.retain(StoredFinding::is_right);
-        // Of equals, sorting keeps the order.
+    /// Removes duplicates that a file contains, with the result that [`insert`](Self::insert) would have had, in O(n log n).
+    fn deduplicate(&mut self) {
+        self.findings.retain(StoredFinding::is_verified);
+        // The sort is stable.
         self.sort();
         let mut found = std::mem::take(&mut self.findings).into_iter();
         self.findings.extend(found.next());
         for new in found {
             match self.findings.last_mut() {
-                Some(old) if old.is_same_thing(&new) => {
+                Some(old) if old.has_same_name(&new) => {
                     if new.replaces(old) {
                         *old = new;
                     }
@@ -282,7 +283,7 @@ impl Profile {
         self.findings.iter().find(|stored| stored.finding.probe == probe && stored.finding.name == name)
     }
 
-    /// The most that memory was found to move, reads and writes together: the best of `stream` that nothing throws doubt on.
+    /// The highest measured memory bandwidth, reads and writes together: the best clean finding of `stream`.
     #[must_use]
     pub fn best_bandwidth(&self) -> Option<&StoredFinding> {
         let of_memory = |stored: &&StoredFinding| {
@@ -293,24 +294,24 @@ impl Profile {
     }
 }
 
-/// Why a run's figures are no limits of its machine, or can't be put in order with others.
-fn unfit(header: &RunHeader) -> Option<&'static str> {
+/// Why a run's figures don't show what its machine can do, or can't be ordered by time.
+fn why_unfit(header: &RunHeader) -> Option<&'static str> {
     let Conditions { bytes, trace, concurrent, counters: _ } = header.conditions;
     if trace {
         Some("a trace shows first launches, not what the machine can do")
     } else if bytes.is_some() {
-        Some("a size of one's own (--bytes) finds what holds for that size")
+        Some("with --bytes the figures hold for that size only")
     } else if concurrent {
-        Some("devices that are measured at once (--concurrent) share what they run on")
-    } else if time(&header.started).is_none() {
-        Some("the record doesn't tell when it was made")
+        Some("devices measured at the same time (--concurrent) share the host's resources")
+    } else if parse_time(&header.started).is_none() {
+        Some("the record has no valid start time")
     } else {
         None
     }
 }
 
-/// The time that a text in the form of [`Profile::when`] tells; no other form, because texts are compared.
-fn time(text: &str) -> Option<jiff::Timestamp> {
+/// Parses a time in the format of [`Profile::when`]; no other format is accepted, because times are compared as text.
+fn parse_time(text: &str) -> Option<jiff::Timestamp> {
     let time: jiff::Timestamp = text.parse().ok()?;
     (time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string() == text).then_some(time)
 }

@@ -1,5 +1,5 @@
-//! Standings: each finding beside the numbers that say how good it is. The theoretical peak, the ceiling measured on the
-//! same device and the reference of the same model; where one is missing, the reason. How they look is the report's.
+//! Standings: each finding with the numbers that say how good it is: the theoretical peak, the ceiling measured on the same
+//! device, and the reference for the same model. Where one is missing, the standing holds the reason. Reports display them.
 
 use plimsoll_core::Flags;
 use plimsoll_core::device::DeviceInfo;
@@ -10,24 +10,24 @@ use plimsoll_core::unit::Unit;
 use crate::operations;
 use crate::references;
 
-/// The probe whose findings are the measured ceilings of memory.
+/// The probe whose findings are the measured memory ceilings.
 const CEILING_PROBE: &str = "stream";
-/// The metric that the ceiling is for.
+/// The metric that has a ceiling.
 const CEILING_METRIC: &str = "bandwidth";
 
-/// A number to stand beside an achieved figure, in the figure's unit.
+/// A number to compare an achieved figure with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Yardstick {
-    /// In the finding's unit.
+    /// The value in the finding's unit.
     pub value: f64,
-    /// Where it comes from: a formula, a document, a kernel, a machine.
+    /// Its source: a formula, a document, a kernel or a machine.
     pub source: String,
 }
 
-/// A yardstick, or why there is none.
-pub type Beside = Result<Yardstick, &'static str>;
+/// A yardstick, or the reason why there is none.
+pub type YardstickResult = Result<Yardstick, &'static str>;
 
-/// An achieved figure with what stands beside it.
+/// An achieved figure with its yardsticks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
     /// Index into the run's devices.
@@ -38,25 +38,25 @@ pub struct Standing {
     pub probe: String,
     /// The finding's name.
     pub name: String,
-    /// What all the numbers are in.
+    /// The unit of all its numbers.
     pub unit: Unit,
-    /// What was measured.
+    /// The measured figure.
     pub achieved: Estimate,
-    /// The figure of the same kernel in the stream family on this device, or where it has none, the best of the family.
-    pub ceiling: Beside,
+    /// stream's figure for the same kernel on this device, or its best figure where it doesn't have that kernel.
+    pub ceiling: YardstickResult,
     /// The theoretical peak, as the device reports it.
-    pub peak: Beside,
-    /// The published or recorded figure of the same model.
-    pub reference: Beside,
-    /// Flags of the row it was read from.
+    pub peak: YardstickResult,
+    /// The published or recorded figure for the same model.
+    pub reference: YardstickResult,
+    /// Flags of the row that it was read from.
     pub flags: Flags,
     /// The finding's own sentence; may be empty.
     pub says: String,
 }
 
-/// Which yardstick a percentage is of.
+/// The kinds of yardsticks that a percentage can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum YardstickKind {
     /// [`Standing::peak`].
     Peak,
     /// [`Standing::ceiling`].
@@ -65,8 +65,8 @@ pub enum Of {
     Reference,
 }
 
-impl Of {
-    /// The word for it.
+impl YardstickKind {
+    /// The name as reports show it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,27 +78,29 @@ impl Of {
 }
 
 impl Standing {
-    /// The achieved figure in hundredths of the strictest yardstick there is (peak, else ceiling, else reference), and
-    /// which that is: a percentage never stands alone.
+    /// The achieved figure in per cent of the strictest available yardstick (peak, else ceiling, else reference), and the kind
+    /// of that yardstick, which is always shown with the percentage.
     #[must_use]
-    pub fn percent(&self) -> Option<(f64, Of)> {
-        [(Of::Peak, &self.peak), (Of::Ceiling, &self.ceiling), (Of::Reference, &self.reference)]
-            .into_iter()
-            .find_map(|(of, beside)| Some((self.percent_of(beside)?, of)))
+    pub fn percent(&self) -> Option<(f64, YardstickKind)> {
+        let kinds = [
+            (YardstickKind::Peak, &self.peak),
+            (YardstickKind::Ceiling, &self.ceiling),
+            (YardstickKind::Reference, &self.reference),
+        ];
+        kinds.into_iter().find_map(|(kind, yardstick)| Some((self.percent_of(yardstick)?, kind)))
     }
 
-    /// The achieved figure in hundredths of one yardstick; where less is better (a latency), the other way round, so that
-    /// 100 is always as good as the yardstick and more is better.
+    /// The achieved figure in per cent of one yardstick. Where less is better (a latency) the ratio is inverted, so that 100 is
+    /// always as good as the yardstick and more is better.
     #[must_use]
-    pub fn percent_of(&self, beside: &Beside) -> Option<f64> {
-        let ratio = self.achieved.value / beside.as_ref().ok()?.value;
+    pub fn percent_of(&self, yardstick: &YardstickResult) -> Option<f64> {
+        let ratio = self.achieved.value / yardstick.as_ref().ok()?.value;
         let percent = 100.0 * if self.unit.larger_is_better() == Some(false) { ratio.recip() } else { ratio };
         percent.is_finite().then_some(percent)
     }
 }
 
-/// Every finding of a run with its yardsticks. `reference` looks a figure of the same machine model up, in the finding's
-/// unit.
+/// Every finding of a run with its yardsticks. `reference` looks up a figure of the same machine model in the finding's unit.
 #[must_use]
 pub fn standings(run: &Run, reference: &dyn Fn(&DeviceInfo, &Finding) -> Option<Yardstick>) -> Vec<Standing> {
     let findings = run.findings.iter().filter(|finding| finding.value.is_finite());
@@ -113,40 +115,40 @@ pub fn standings(run: &Run, reference: &dyn Fn(&DeviceInfo, &Finding) -> Option<
             achieved: Estimate { value: finding.value, interval: finding.interval },
             ceiling: ceiling(run, finding),
             peak: peak(device, finding),
-            reference: published(finding)
+            reference: published_figure(finding)
                 .or_else(|| reference(device, finding))
-                .filter(|found| found.value.is_finite())
-                .ok_or("no reference of this machine model"),
+                .filter(|known| known.value.is_finite())
+                .ok_or("no reference for this machine model"),
             flags: finding.flags,
             says: finding.says.clone(),
         })
         .collect()
 }
 
-/// The shipped figure for a finding of a machine that the catalogue knows: same probe, unit and name (the name alone, or
-/// after its metric as in `latency L2`); figures that belong to one place on a curve are left out.
+/// The shipped figure for a finding of a machine in the catalogue, with the same probe, unit and name. The finding's name is the
+/// case, or metric and case as in `latency L2`. Figures for one point of a curve are ignored.
 #[must_use]
 pub fn shipped_reference(device: &DeviceInfo, finding: &Finding) -> Option<Yardstick> {
-    let same = |figure: &&references::Reference| {
+    let matches = |figure: &&references::Reference| {
         let named = finding.name == figure.case || finding.name == format!("{} {}", figure.metric, figure.case);
         named && figure.probe == finding.probe && figure.unit == finding.unit && figure.x.is_none()
     };
-    let figure = references::of_machine(&device.name).find(same)?;
+    let figure = references::of_machine(&device.name).find(matches)?;
     Some(Yardstick { value: figure.value, source: format!("{}: {}", figure.machine, figure.source) })
 }
 
-/// What the probe itself knows to be published; of a range, the number nearest to the measured one.
-fn published(finding: &Finding) -> Option<Yardstick> {
+/// The published figure that the finding itself names; of a range, the number nearest to the measured one.
+fn published_figure(finding: &Finding) -> Option<Yardstick> {
     let known = finding.published.as_ref().filter(|known| known.range.lo <= known.range.hi)?;
     let value = finding.value.clamp(known.range.lo, known.range.hi);
     Some(Yardstick { value, source: known.source.clone() })
 }
 
-fn peak(device: &DeviceInfo, finding: &Finding) -> Beside {
+fn peak(device: &DeviceInfo, finding: &Finding) -> YardstickResult {
     if finding.metric.is_empty() {
         return Err("no theoretical peak applies to this figure");
     }
-    let peak = device.peak(&finding.metric).ok_or("the device states no peak for it")?;
+    let peak = device.peak(&finding.metric).ok_or("the device reports no peak for this metric")?;
     let same = operations::unit(&peak.unit, &peak.metric) == operations::unit_of_finding(finding);
     if !same || !peak.value.is_finite() {
         return Err("the device's peak is in another unit");
@@ -154,9 +156,9 @@ fn peak(device: &DeviceInfo, finding: &Finding) -> Beside {
     Ok(Yardstick { value: peak.value, source: peak.source.clone() })
 }
 
-fn ceiling(run: &Run, finding: &Finding) -> Beside {
+fn ceiling(run: &Run, finding: &Finding) -> YardstickResult {
     if finding.metric != CEILING_METRIC || finding.probe == CEILING_PROBE {
-        return Err("a ceiling is measured for bandwidth only, by stream itself");
+        return Err("ceilings exist for bandwidth only; they are stream's own figures");
     }
     let measured = run.findings.iter().filter(|other| {
         other.probe == CEILING_PROBE
@@ -166,11 +168,11 @@ fn ceiling(run: &Run, finding: &Finding) -> Beside {
             && other.value.is_finite()
             && !other.flags.contains(plimsoll_core::Flag::VerifyFail)
     });
-    // A finding of a kernel that stream has too (`read memory`) stands beside that kernel: the same mix of reads and writes.
+    // A finding of a kernel that stream has too (`read memory`) is compared with that kernel: the same mix of reads and writes.
     let kernel = finding.name.split(' ').next().unwrap_or_default();
     let (same, others): (Vec<_>, Vec<_>) = measured.partition(|other| other.name == kernel);
-    let of = if same.is_empty() { others } else { same };
-    let best = of.into_iter().reduce(|best, next| if next.value > best.value { next } else { best });
+    let candidates = if same.is_empty() { others } else { same };
+    let best = candidates.into_iter().reduce(|best, next| if next.value > best.value { next } else { best });
     let best = best.ok_or("stream was not measured in this run")?;
     Ok(Yardstick { value: best.value, source: format!("stream: {}", best.name) })
 }
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ceiling_is_the_same_kernel_of_stream_else_its_best_and_never_stands_beside_stream_itself() {
+    fn ceiling_is_streams_same_kernel_or_its_best_and_stream_has_none() {
         let run = run(&[
             ("stream", "copy", 300.0, "bandwidth"),
             ("stream", "triad", 320.0, "bandwidth"),
@@ -233,20 +235,20 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_says_of_which_number_and_a_missing_one_says_why() {
+    fn percentage_names_its_yardstick_and_missing_yardsticks_have_a_reason() {
         let run = run(&[("stream", "copy", 300.0, "bandwidth"), ("footprint", "L1", 900.0, "")]);
         let reference = |_: &DeviceInfo, finding: &Finding| {
             (finding.name == "L1").then(|| Yardstick { value: 1000.0, source: "a Box elsewhere".into() })
         };
         let all = standings(&run, &reference);
-        assert_eq!(all[0].percent(), Some((75.0, Of::Peak)));
-        assert_eq!(all[0].reference, Err("no reference of this machine model"));
-        assert_eq!(all[1].percent(), Some((90.0, Of::Reference)));
+        assert_eq!(all[0].percent(), Some((75.0, YardstickKind::Peak)));
+        assert_eq!(all[0].reference, Err("no reference for this machine model"));
+        assert_eq!(all[1].percent(), Some((90.0, YardstickKind::Reference)));
         assert_eq!(all[1].peak, Err("no theoretical peak applies to this figure"));
     }
 
     #[test]
-    fn a_shipped_figure_is_found_by_machine_probe_and_name() {
+    fn shipped_figure_is_found_by_machine_probe_and_name() {
         let run = run(&[("stream", "triad", 2e12, "bandwidth"), ("stream", "no such kernel", 2e12, "bandwidth")]);
         let device = DeviceInfo { name: "NVIDIA H100 PCIe".into(), ..DeviceInfo::default() };
         let found = shipped_reference(&device, &run.findings[0]).unwrap();
@@ -256,14 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_of_zero_gives_no_percentage() {
+    fn peak_of_zero_gives_no_percentage() {
         let mut run = run(&[("stream", "copy", 300.0, "bandwidth")]);
         run.header.devices[0].peaks[0].value = 0.0;
         assert_eq!(standings(&run, &|_, _| None)[0].percent(), None);
     }
 
     #[test]
-    fn a_latency_above_its_reference_is_below_a_hundred_percent_of_it() {
+    fn latency_above_its_reference_is_below_a_hundred_percent() {
         let mut run = run(&[("latency", "latency memory", 125e-9, "latency")]);
         run.findings[0].unit = Unit::Second;
         let reference = |_: &DeviceInfo, _: &Finding| Some(Yardstick { value: 100e-9, source: "a paper".into() });

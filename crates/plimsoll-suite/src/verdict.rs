@@ -1,11 +1,10 @@
-//! Verdicts: whether one run is the same as, faster or slower than another, figure by figure, and what can't be compared.
+//! Verdicts: whether each figure of one run is the same as, faster or slower than in another run, and what can't be compared.
 //!
-//! Two rows are the same figure where device, probe, case, kind of figure, cache policy, axes and coordinates agree;
-//! devices are the same by identity, else by model. A row is called faster or
-//! slower only where its whole interval, with Holm's correction over all figures of the comparison, lies beyond ±1 %.
-//! Where the clock moved, the interval spans both readings: that the figure follows the clock and that it doesn't.
-//! The very same measurement on both sides is the same, however noisy.
-//! How well each figure is known is `spread`'s; how a comparison looks is the report's.
+//! Two rows are the same figure where device, probe, case, kind of figure, cache policy, axes and coordinates agree. Devices are
+//! matched by identity, else by model. A figure is faster or slower only where its whole interval, with Holm's correction over
+//! all figures of the comparison, lies beyond ±1 %. Where the clock changed between the runs, the interval spans both
+//! assumptions: that the figure follows the clock, and that it doesn't. One measurement compared with itself is the same,
+//! however noisy it is. The module `spread` estimates uncertainties; reports display comparisons.
 
 mod cause;
 mod clock;
@@ -26,12 +25,12 @@ use crate::operations;
 
 pub use cause::Cause;
 
-/// A difference within this share is no difference: what plimsoll promises to repeat on an idle machine.
+/// Differences within this share don't count: figures repeat within it on an idle machine.
 pub const MARGIN: f64 = 0.01;
-/// Chance of one false 'faster' or 'slower' in a whole comparison, and of a true ratio outside a row's interval.
+/// Probability of any false 'faster' or 'slower' in a whole comparison, and of a true ratio outside a row's interval.
 const ALPHA: f64 = 0.05;
 
-/// Differences that are the purpose of the comparison, not an obstacle to it.
+/// Differences between the runs that the user wants to compare across.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Across {
     /// The drivers may differ.
@@ -40,7 +39,7 @@ pub struct Across {
     pub version: bool,
 }
 
-/// What a comparison says of one figure.
+/// The verdict on one figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval lies within ±1 %.
@@ -54,10 +53,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All, worst first.
+    /// All verdicts, worst first.
     pub const ALL: [Verdict; 4] = [Verdict::Slower, Verdict::Ambiguous, Verdict::Faster, Verdict::Same];
 
-    /// The word for it.
+    /// The name as reports show it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,25 +68,25 @@ impl Verdict {
     }
 }
 
-/// Which figure: what both runs have in common.
+/// What identifies a figure in both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
     /// The device's name.
     pub device: String,
     /// The probe.
     pub probe: String,
-    /// Which of its series.
+    /// The series' name within the probe.
     pub case: String,
-    /// Axis names with their units and the coordinates on them.
+    /// Name, unit and coordinate of each axis.
     pub at: Vec<(String, Unit, Value)>,
-    /// Where the data were (and that it is a latency), where the run holds more than one such figure; else empty.
+    /// The cache policy (and `latency` for one) where a run has several such figures; otherwise empty.
     pub kind: String,
 }
 
 /// One figure, compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// Which.
+    /// The figure's identity.
     pub subject: Subject,
     /// The metric's name.
     pub metric: String,
@@ -97,23 +96,23 @@ pub struct Compared {
     pub base: f64,
     /// The new run's figure.
     pub new: f64,
-    /// New over base, as measured.
+    /// New divided by base, as measured.
     pub ratio: f64,
-    /// 95 % interval of the ratio, for this row alone. Where the clocks differ by more than 1 % it spans the ratio's
-    /// intervals both as measured and at the same clock, and may leave `ratio` at its edge.
+    /// 95 % interval of the ratio, for this row alone. Where the clocks differ by more than 1 %, it spans the ratio's intervals
+    /// as measured and at equal clocks, so that `ratio` may be near its edge.
     pub interval: Interval,
-    /// Chance of so large a difference where the truth is ±1 %, after Holm's correction; of both readings the larger.
+    /// Probability of such a large difference if the true one is ±1 %, after Holm's correction; the larger of both readings.
     pub p: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
     /// Mean clocks of the base and the new run, hertz, where both are known.
     pub clocks: Option<(f64, f64)>,
-    /// Why it is ambiguous: at least one cause where it is, none where it isn't.
+    /// Why it is ambiguous; empty exactly where it isn't.
     pub causes: Vec<Cause>,
 }
 
 impl Compared {
-    /// The causes for a person, with commas between: `BUDGET, clock 3.02 → 3.19 GHz`. Empty unless it is ambiguous.
+    /// The causes as text: `BUDGET, clock 3.02 → 3.19 GHz`. Empty unless it is ambiguous.
     #[must_use]
     pub fn explained_by(&self) -> String {
         self.causes.iter().map(Cause::to_string).collect::<Vec<_>>().join(", ")
@@ -123,13 +122,13 @@ impl Compared {
 /// Something that both runs measured but that can't be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incomparable {
-    /// What, for a person.
+    /// What it is, as readable text.
     pub what: String,
-    /// Why not, for a person.
+    /// Why it can't be compared, as readable text.
     pub why: String,
 }
 
-/// How often each verdict was given.
+/// The number of figures with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// [`Verdict::Same`].
@@ -145,23 +144,23 @@ pub struct Counts {
 /// Two runs, compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Figures that both have, in the base run's order.
+    /// Figures of both runs, in the base run's order.
     pub rows: Vec<Compared>,
-    /// What both have but can't be compared.
+    /// Figures and devices of both runs that can't be compared.
     pub incomparable: Vec<Incomparable>,
-    /// Figures and devices that only one run has, for a person.
+    /// Figures and devices that only one run has, as readable text.
     pub unmatched: Vec<String>,
-    /// Devices that were compared with another one of their model although a run has several, for a person.
+    /// Notes on devices that were compared with another one of their model although a run has several, as readable text.
     pub notes: Vec<String>,
-    /// How often each verdict was given.
+    /// The number of figures with each verdict.
     pub counts: Counts,
 }
 
 impl Comparison {
-    /// Causes of the ambiguous figures by their label, with how many figures each counts for, most frequent first. A
-    /// figure counts under each of its causes.
+    /// The labels of the ambiguous figures' causes, each with the number of figures that have it, most frequent first. A figure
+    /// counts for each of its causes.
     #[must_use]
-    pub fn causes(&self) -> Vec<(&'static str, usize)> {
+    pub fn count_causes(&self) -> Vec<(&'static str, usize)> {
         let mut counts = BTreeMap::new();
         for cause in self.rows.iter().flat_map(|row| &row.causes) {
             *counts.entry(cause.label()).or_insert(0) += 1;
@@ -196,7 +195,7 @@ pub fn compare(base: &Run, new: &Run, across: Across) -> Comparison {
         .into_iter()
         .zip(judged.iter().zip(holm(&p)))
         .map(|(pair, (judged, p))| {
-            let row = judged.row(pair, p, figures);
+            let row = judged.to_row(pair, p, figures);
             match row.verdict {
                 Verdict::Same => counts.same += 1,
                 Verdict::Faster => counts.faster += 1,
@@ -210,63 +209,70 @@ pub fn compare(base: &Run, new: &Run, across: Across) -> Comparison {
     Comparison { rows, incomparable, unmatched, notes, counts }
 }
 
-/// The flags that keep a difference from being blamed on what was measured. A low clock is none of them where both clocks
-/// are known and the figure follows from the time: both readings of it have to agree then.
-fn doubts(pair: &pairing::Pair) -> Flags {
-    let spanned = pair.clocks.is_some() && pair.metric.of != Quantity::Extra;
-    pair.flags.impugning().iter().filter(|flag| !(spanned && *flag == Flag::ClockLow)).collect()
+/// The flags that say that something else may have caused a difference. A low clock isn't one of them where both clocks are known
+/// and the figure follows from the time: then both readings have to agree.
+fn doubtful_flags(pair: &pairing::Pair) -> Flags {
+    let has_both_readings = pair.clocks.is_some() && pair.metric.quantity != Quantity::Extra;
+    pair.flags.doubtful().iter().filter(|flag| !(has_both_readings && *flag == Flag::ClockLow)).collect()
 }
 
-/// A figure of both runs, before the correction for many.
+/// A figure of both runs, before the correction for multiple comparisons.
 struct Judged {
-    /// ln(new ÷ base) as measured.
+    /// ln(new ÷ base), as measured.
     log_ratio: f64,
-    /// The least and the greatest reading of `log_ratio`: one where the clock stayed.
+    /// The smallest and the largest reading of `log_ratio`; equal where the clock didn't change.
     readings: (f64, f64),
-    /// Half of the 95 % interval of each reading.
-    half: f64,
-    /// Two-sided chance of a difference this far beyond the margin, by the reading that shows the least.
+    /// Half-width of the 95 % interval of each reading.
+    half_width: f64,
+    /// Two-sided probability of a difference this far beyond the margin, for the reading with the smaller difference.
     p: f64,
-    /// The difference, where there is one, is one for the worse.
+    /// True where a difference, if there is one, is for the worse.
     worse: bool,
-    /// The clocks, where they make two readings.
-    moved: Option<(f64, f64)>,
+    /// Both clocks, where they differ and lead to two readings.
+    changed_clocks: Option<(f64, f64)>,
 }
 
 fn judge(pair: &pairing::Pair) -> Judged {
     if pair.identical {
-        return Judged { log_ratio: 0.0, readings: (0.0, 0.0), half: 0.0, p: 1.0, worse: false, moved: None };
+        return Judged {
+            log_ratio: 0.0,
+            readings: (0.0, 0.0),
+            half_width: 0.0,
+            p: 1.0,
+            worse: false,
+            changed_clocks: None,
+        };
     }
     let log_ratio = (pair.new.value / pair.base.value).ln();
-    let shift = pair.clocks.and_then(|clocks| clock::shift(pair.metric.of, clocks));
+    let shift = pair.clocks.and_then(|clocks| clock::shift(pair.metric.quantity, clocks));
     let other = log_ratio + shift.unwrap_or(0.0);
     let readings = (log_ratio.min(other), log_ratio.max(other));
-    // The spread as measured serves for both: where it holds the clock's own spread, it errs on the wide side.
-    let (error, freedom) = spread::of_difference(&pair.base, &pair.new);
+    // The measured spread serves for both readings: it may include the clock's spread and is then a little too wide.
+    let (error, freedom) = spread::difference_error(&pair.base, &pair.new);
     let margin = MARGIN.ln_1p();
-    // How far both readings are above the margin, and how far below: at most one is positive.
+    // How far both readings lie above or below the margin; at most one is positive.
     let (above, below) = (readings.0 - margin, -readings.1 - margin);
     let p = (2.0 * spread::upper_tail(above.max(below) / error, freedom)).min(1.0);
-    let half = spread::t_quantile(1.0 - ALPHA / 2.0, freedom) * error;
-    let moved = pair.clocks.filter(|_| shift.is_some());
-    Judged { log_ratio, readings, half, p, worse: (above > below) != pair.more_is_better, moved }
+    let half_width = spread::t_quantile(1.0 - ALPHA / 2.0, freedom) * error;
+    let changed_clocks = pair.clocks.filter(|_| shift.is_some());
+    Judged { log_ratio, readings, half_width, p, worse: (above > below) != pair.more_is_better, changed_clocks }
 }
 
 impl Judged {
-    /// `p` is corrected for all `figures` of the comparison.
-    fn row(&self, pair: pairing::Pair, p: f64, figures: usize) -> Compared {
-        let (lo, hi) = (self.readings.0 - self.half, self.readings.1 + self.half);
+    /// The result for the figure. `p` is corrected for all `figures` of the comparison.
+    fn to_row(&self, pair: pairing::Pair, p: f64, figures: usize) -> Compared {
+        let (lo, hi) = (self.readings.0 - self.half_width, self.readings.1 + self.half_width);
         let margin = MARGIN.ln_1p();
         let verdict = if lo >= -margin && hi <= margin {
             Verdict::Same
-        } else if p > ALPHA || !doubts(&pair).is_empty() {
+        } else if p > ALPHA || !doubtful_flags(&pair).is_empty() {
             Verdict::Ambiguous
         } else if self.worse {
             Verdict::Slower
         } else {
             Verdict::Faster
         };
-        let causes = if verdict == Verdict::Ambiguous { self.causes(&pair, p, figures) } else { vec![] };
+        let causes = if verdict == Verdict::Ambiguous { self.find_causes(&pair, p, figures) } else { vec![] };
         let unit = operations::unit_at(&pair.metric, pair.subject.at.iter().map(|(_, _, value)| value));
         Compared {
             subject: pair.subject,
@@ -283,16 +289,19 @@ impl Judged {
         }
     }
 
-    /// Why the figure is ambiguous: all that applies, and the width of its interval where nothing else does.
-    fn causes(&self, pair: &pairing::Pair, p: f64, figures: usize) -> Vec<Cause> {
-        let flags = doubts(pair).union(pair.flags.widening());
+    /// Why the figure is ambiguous: every cause that applies, or the width of its interval where none does.
+    fn find_causes(&self, pair: &pairing::Pair, p: f64, figures: usize) -> Vec<Cause> {
+        let flags = doubtful_flags(pair).union(pair.flags.widening());
         let mut causes: Vec<Cause> = flags.iter().map(Cause::Flag).collect();
-        causes.extend(self.moved.map(|(base, new)| Cause::Clock { base, new }));
+        causes.extend(self.changed_clocks.map(|(base, new)| Cause::Clock { base, new }));
         if self.p <= ALPHA && p > ALPHA {
             causes.push(Cause::Chance { figures });
         }
         if causes.is_empty() {
-            causes.push(Cause::Interval { half: self.half.exp_m1(), rounds: (pair.base.rounds, pair.new.rounds) });
+            causes.push(Cause::Interval {
+                half_width: self.half_width.exp_m1(),
+                rounds: (pair.base.rounds, pair.new.rounds),
+            });
         }
         causes
     }

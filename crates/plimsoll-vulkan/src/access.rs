@@ -1,6 +1,6 @@
-//! Which parameters of a kernel its SPIR-V reads and writes through, as far as addresses can be followed in it: from the members of the
-//! push constants through sums, conversions, variables and functions to loads, stores and atomics. What is loaded from memory is no
-//! address of a parameter: a kernel that follows a chain is seen at its first load alone.
+//! Finds the parameters through which a kernel's SPIR-V reads and writes memory, as far as addresses can be followed: from the
+//! members of the push constants through additions, conversions, variables and functions to loads, stores and atomics. An address
+//! loaded from memory isn't followed, so of a kernel that follows a chain only the first load is seen.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -26,7 +26,7 @@ mod op {
     pub(super) const I_ADD: u32 = 128;
     pub(super) const I_SUB: u32 = 130;
     pub(super) const SELECT: u32 = 169;
-    /// Loads, stores, exchanges, additions and the like, in a row.
+    /// Atomic operations have consecutive numbers.
     pub(super) const ATOMIC_LOAD: u32 = 227;
     pub(super) const ATOMIC_STORE: u32 = 228;
     pub(super) const ATOMICS: std::ops::RangeInclusive<u32> = 229..=242;
@@ -38,34 +38,35 @@ mod op {
     pub(super) const PHYSICAL: u32 = 5349;
 }
 
-/// Whether memory is read and written through a parameter.
+/// Whether memory is read or written through a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
 }
 
-/// Members of the push constants.
+/// Indices of members of the push constants.
 type Members = BTreeSet<u32>;
 
 #[derive(Default)]
 struct Follower<'m> {
-    /// Of each function its parameters, in order.
+    /// The parameters of each function, in order.
     parameters: HashMap<u32, Vec<u32>>,
     constants: HashMap<u32, u32>,
     /// Types of pointers into memory.
     physical: HashSet<u32>,
-    /// Pointers into memory, and the push constants.
+    /// Pointers into memory.
     pointers: HashSet<u32>,
+    /// Push-constant blocks.
     blocks: HashSet<u32>,
-    /// Which addresses a value, or what lies in a variable, is made of.
-    made_of: HashMap<u32, Members>,
+    /// The members from which a value, or the content of a variable, is derived.
+    origins: HashMap<u32, Members>,
     uses: BTreeMap<u32, Uses>,
     code: Vec<(u32, u32, &'m [u32])>,
 }
 
-/// What is done through each member of the push constants that is used as an address; the words passed the reader.
-pub(crate) fn uses(words: &[u32]) -> BTreeMap<u32, Uses> {
+/// Finds what is done through each member of the push constants that is used as an address. The words must have passed the reader.
+pub(crate) fn find_uses(words: &[u32]) -> BTreeMap<u32, Uses> {
     let mut follower = Follower::default();
     let (mut rest, mut function) = (words.get(5..).unwrap_or_default(), 0);
     while let Some((first, _)) = rest.split_first() {
@@ -79,8 +80,8 @@ pub(crate) fn uses(words: &[u32]) -> BTreeMap<u32, Uses> {
         follower.code.push((code, function, operands));
         rest = after;
     }
-    // Until nothing more is found: what a later instruction leaves in a variable an earlier one of a loop may take.
-    while follower.pass() {}
+    // Repeat until nothing changes: in a loop, an earlier instruction may read what a later one stored in a variable.
+    while follower.run_pass() {}
     follower.uses
 }
 
@@ -100,17 +101,17 @@ impl<'m> Follower<'m> {
         }
     }
 
-    fn join(&mut self, to: u32, from: &[u32]) -> bool {
-        let found: Members = from.iter().filter_map(|id| self.made_of.get(id)).flatten().copied().collect();
-        let of = self.made_of.entry(to).or_default();
-        let before = of.len();
-        of.extend(found);
-        of.len() > before
+    fn add_origins(&mut self, to: u32, from: &[u32]) -> bool {
+        let found: Members = from.iter().filter_map(|id| self.origins.get(id)).flatten().copied().collect();
+        let origins = self.origins.entry(to).or_default();
+        let before = origins.len();
+        origins.extend(found);
+        origins.len() > before
     }
 
-    fn note(&mut self, pointer: u32, reads: bool, writes: bool) -> bool {
+    fn record_use(&mut self, pointer: u32, reads: bool, writes: bool) -> bool {
         let mut more = false;
-        for member in self.made_of.get(&pointer).into_iter().flatten() {
+        for member in self.origins.get(&pointer).into_iter().flatten() {
             let uses = self.uses.entry(*member).or_default();
             let now = Uses { reads: uses.reads | reads, writes: uses.writes | writes };
             more |= now != *uses;
@@ -119,7 +120,7 @@ impl<'m> Follower<'m> {
         more
     }
 
-    fn pass(&mut self) -> bool {
+    fn run_pass(&mut self) -> bool {
         let all = std::mem::take(&mut self.code);
         let more =
             all.iter().fold(false, |more, (code, function, operands)| self.step(*code, *function, operands) | more);
@@ -133,20 +134,24 @@ impl<'m> Follower<'m> {
                 if self.blocks.contains(base) =>
             {
                 let member = self.constants.get(member).copied().unwrap_or(u32::MAX);
-                self.made_of.entry(*id).or_default().insert(member)
+                self.origins.entry(*id).or_default().insert(member)
             }
-            // The whole of a variable takes what a part of it is given.
+            // What is stored in a part of a variable counts for all of it.
             (op::ACCESS_CHAIN | op::IN_BOUNDS_ACCESS_CHAIN, [_, id, base, ..]) => {
-                self.join(*id, &[*base]) | self.join(*base, &[*id])
+                self.add_origins(*id, &[*base]) | self.add_origins(*base, &[*id])
             }
-            (op::LOAD, [_, _, pointer, ..]) if self.pointers.contains(pointer) => self.note(*pointer, true, false),
-            (op::LOAD, [_, id, pointer, ..]) => self.join(*id, &[*pointer]),
-            (op::STORE, [pointer, ..]) if self.pointers.contains(pointer) => self.note(*pointer, false, true),
-            (op::STORE, [variable, value, ..]) => self.join(*variable, &[*value]),
-            (op::COPY_MEMORY, [to, from, ..]) => self.note(*from, true, false) | self.note(*to, false, true),
-            (op::ATOMIC_LOAD, [_, _, pointer, ..]) => self.note(*pointer, true, false),
-            (op::ATOMIC_STORE, [pointer, ..]) => self.note(*pointer, false, true),
-            (code, [_, _, pointer, ..]) if op::ATOMICS.contains(&code) => self.note(*pointer, true, true),
+            (op::LOAD, [_, _, pointer, ..]) if self.pointers.contains(pointer) => {
+                self.record_use(*pointer, true, false)
+            }
+            (op::LOAD, [_, id, pointer, ..]) => self.add_origins(*id, &[*pointer]),
+            (op::STORE, [pointer, ..]) if self.pointers.contains(pointer) => self.record_use(*pointer, false, true),
+            (op::STORE, [variable, value, ..]) => self.add_origins(*variable, &[*value]),
+            (op::COPY_MEMORY, [to, from, ..]) => {
+                self.record_use(*from, true, false) | self.record_use(*to, false, true)
+            }
+            (op::ATOMIC_LOAD, [_, _, pointer, ..]) => self.record_use(*pointer, true, false),
+            (op::ATOMIC_STORE, [pointer, ..]) => self.record_use(*pointer, false, true),
+            (code, [_, _, pointer, ..]) if op::ATOMICS.contains(&code) => self.record_use(*pointer, true, true),
             (
                 op::COPY_OBJECT
                 | op::U_CONVERT
@@ -156,17 +161,17 @@ impl<'m> Follower<'m> {
                 | op::BITCAST
                 | op::COMPOSITE_EXTRACT,
                 [_, id, from, ..],
-            ) => self.join(*id, &[*from]),
+            ) => self.add_origins(*id, &[*from]),
             (op::I_ADD | op::I_SUB | op::COMPOSITE_CONSTRUCT | op::SELECT | op::PHI, [_, id, from @ ..]) => {
-                self.join(*id, from)
+                self.add_origins(*id, from)
             }
-            (op::RETURN_VALUE, [value]) => self.join(function, &[*value]),
+            (op::RETURN_VALUE, [value]) => self.add_origins(function, &[*value]),
             (op::FUNCTION_CALL, [_, id, called, given @ ..]) => {
                 let parameters = self.parameters.get(called).cloned().unwrap_or_default();
-                let mut more = self.join(*id, &[*called]);
+                let mut more = self.add_origins(*id, &[*called]);
                 for (parameter, given) in parameters.iter().zip(given) {
-                    // Parameters are pointers to variables, which a function may also change.
-                    more |= self.join(*parameter, &[*given]) | self.join(*given, &[*parameter]);
+                    // Parameters are pointers to variables, so the function may also change the variable.
+                    more |= self.add_origins(*parameter, &[*given]) | self.add_origins(*given, &[*parameter]);
                 }
                 more
             }
@@ -188,9 +193,9 @@ mod tests {
 
     const ALL: Features = Features { cycles: true, timer: true, double: true, atomics: true, short_loops: false };
 
-    /// What is wrong with a description beside its code.
-    fn differences(kernel: &KernelDesc, spirv: &Spirv) -> Vec<String> {
-        let uses = uses(&spirv::words(spirv.words).unwrap());
+    /// Lists differences between a description and its code.
+    fn find_differences(kernel: &KernelDesc, spirv: &Spirv) -> Vec<String> {
+        let uses = find_uses(&spirv::words(spirv.words).unwrap());
         let arrays = (0..).zip(kernel.parameters).map(|(place, one)| (place, one.name, one.array()));
         let mut wrong = Vec::new();
         for (place, name, array) in arrays {
@@ -198,7 +203,7 @@ mod tests {
             let differs = match array.map(|array| array.access) {
                 None => found != Uses::default(),
                 Some(Access::Read) => found.writes,
-                // What one kernel of a module leaves alone another may write.
+                // What one kernel of a module doesn't write, another may.
                 Some(Access::Fill | Access::Write) => found.reads || !found.writes,
                 Some(Access::Update) => !found.writes,
             };
@@ -214,34 +219,34 @@ mod tests {
     }
 
     #[test]
-    fn code_reads_and_writes_what_descriptions_state() {
+    fn code_reads_and_writes_the_stated_arrays() {
         let mut arrays = 0;
         for kernel in plimsoll_probes::sources().iter().flat_map(|source| source.kernels(Target::plain(80))) {
             for features in [ALL, Features { timer: false, ..ALL }, Features { double: false, cycles: false, ..ALL }] {
                 let Ok(spirv) = code(&kernel, features) else { continue };
                 arrays += kernel.parameters.iter().filter(|one| one.array().is_some()).count();
-                assert_eq!(differences(&kernel, &spirv), Vec::<String>::new());
+                assert_eq!(find_differences(&kernel, &spirv), Vec::<String>::new());
             }
         }
         assert!(arrays > 100, "{arrays}");
     }
 
     #[test]
-    fn a_description_that_differs_is_found() {
-        let stated = |kernel: &KernelDesc, place: usize, access| {
+    fn wrong_description_is_found() {
+        let with_access = |kernel: &KernelDesc, place: usize, access| {
             let mut parameters = kernel.parameters.to_vec();
             let plimsoll_gen::kernel::Kind::Array(array) = &mut parameters[place].kind else { panic!("{place}") };
             array.access = access;
             let kernel = KernelDesc { parameters: parameters.leak(), ..kernel.clone() };
-            differences(&kernel, &code(&kernel, ALL).unwrap())
+            find_differences(&kernel, &code(&kernel, ALL).unwrap())
         };
         let copy = copy::naive(plimsoll_gen::kernel::Index::U64);
-        assert!(stated(&copy, 0, Access::Fill).is_empty() && stated(&copy, 1, Access::Read).is_empty());
-        assert!(stated(&copy, 0, Access::Read)[0].contains("out is stated as Read"));
-        assert!(stated(&copy, 1, Access::Update)[0].contains("in is stated as Update"));
-        assert!(stated(&copy, 1, Access::Fill)[0].contains("in is stated as Fill"));
+        assert!(with_access(&copy, 0, Access::Fill).is_empty() && with_access(&copy, 1, Access::Read).is_empty());
+        assert!(with_access(&copy, 0, Access::Read)[0].contains("out is stated as Read"));
+        assert!(with_access(&copy, 1, Access::Update)[0].contains("in is stated as Update"));
+        assert!(with_access(&copy, 1, Access::Fill)[0].contains("in is stated as Fill"));
         let chase = latency::chase(latency::Nearest::FirstLevel);
-        assert!(stated(&chase, 1, Access::Fill)[0].contains("cursor is stated as Fill"));
-        assert!(stated(&chase, 1, Access::Read)[0].contains("cursor is stated as Read"));
+        assert!(with_access(&chase, 1, Access::Fill)[0].contains("cursor is stated as Fill"));
+        assert!(with_access(&chase, 1, Access::Read)[0].contains("cursor is stated as Read"));
     }
 }

@@ -1,4 +1,4 @@
-//! Physical devices and what they say of themselves. All of it is read once; nothing is opened.
+//! Physical devices and their properties. All of it is read once, without opening a device.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -12,20 +12,20 @@ use plimsoll_gpu::Unavailable;
 
 use crate::instance::{Instance, failed};
 
-/// Multiprocessors of a device that doesn't tell, and threads of each.
+/// Multiprocessors of a device that doesn't report them, and threads of each.
 const ASSUMED: Machine = Machine { multiprocessors: 32, threads_per_multiprocessor: 2048 };
-/// Threads of one processor that acts as a multiprocessor: as many as keep the loops of kernels short, of which Mesa's llvmpipe (22.3) ends
-/// all after 65,535 iterations together.
+/// Threads of a processor that acts as a multiprocessor. The number is large so that the loops of kernels are short: Mesa's
+/// llvmpipe (22.3) ends a kernel's loops after 65,535 iterations in total.
 const THREADS_OF_A_CPU: u32 = 1 << 16;
 
-/// The sort of a device.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A GPU with memory of its own.
+    /// A GPU with its own memory.
     Discrete,
     /// A GPU that shares the CPU's memory.
     Integrated,
-    /// A part of a GPU that a hypervisor gives.
+    /// A GPU, or a part of one, that a hypervisor provides.
     Virtual,
     /// Something else.
     Other,
@@ -48,13 +48,13 @@ impl fmt::Display for Kind {
 /// A device of this machine that has a Vulkan driver.
 #[derive(Clone, Debug)]
 pub struct Adapter {
-    /// Its place in the list: hardware first, as the loader orders it, then software.
+    /// Its index in the list: hardware first, in the loader's order, then software.
     pub index: u32,
     /// The driver's name for it.
     pub name: String,
-    /// Its sort.
+    /// Its kind.
     pub kind: Kind,
-    /// Its UUID, as 32 hexadecimal digits in groups; empty where the driver is too old to tell.
+    /// Its UUID, as 32 hexadecimal digits in groups; empty if the driver is too old to report it.
     pub uuid: String,
     /// Name and version of the driver.
     pub driver: String,
@@ -63,14 +63,14 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Whether it is a CPU that runs kernels, and never to be preferred.
+    /// Whether it is a CPU that runs kernels, which is never preferred.
     #[must_use]
     pub fn is_software(&self) -> bool {
         self.kind == Kind::Software
     }
 }
 
-/// A physical device with what it said.
+/// A physical device with its properties.
 #[derive(Clone)]
 pub(crate) struct Physical {
     pub(crate) instance: Arc<Instance>,
@@ -78,7 +78,7 @@ pub(crate) struct Physical {
     pub(crate) facts: Facts,
 }
 
-/// What a device says of itself.
+/// The properties of a device.
 #[derive(Clone)]
 pub(crate) struct Facts {
     pub(crate) name: String,
@@ -90,26 +90,26 @@ pub(crate) struct Facts {
     /// Bytes of one allocation and of one buffer.
     pub(crate) allocation: u64,
     pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
-    /// The queue family that is used, and how many bits of its time stamps count.
+    /// The queue family that is used, and the number of valid bits of its time stamps.
     pub(crate) family: Option<(u32, u32)>,
     pub(crate) features: Features,
     pub(crate) addresses: bool,
     pub(crate) budget: bool,
-    /// The driver tells what the fault was when the device is lost.
-    pub(crate) tells_faults: bool,
+    /// Whether the driver reports the fault when the device is lost (VK_EXT_device_fault).
+    pub(crate) reports_faults: bool,
     pub(crate) portable: bool,
     pub(crate) machine: Option<Machine>,
     pub(crate) subgroup: u32,
 }
 
 impl Facts {
-    /// What grids depend on; assumed where the device doesn't tell.
+    /// The properties that grid sizes depend on; assumed where the device doesn't report them.
     pub(crate) fn machine(&self) -> Machine {
         self.machine.unwrap_or(ASSUMED)
     }
 
-    /// Whether the device has all that this backend needs.
-    pub(crate) fn usable(&self) -> Result<(), Unavailable> {
+    /// Checks that the device has everything that this backend needs.
+    pub(crate) fn check_usable(&self) -> Result<(), Unavailable> {
         let lacks = |why: &str| {
             Err(Unavailable::new(
                 "Vulkan device",
@@ -121,36 +121,36 @@ impl Facts {
             return lacks("its driver is older than Vulkan 1.2");
         }
         if !self.addresses {
-            return lacks("kernels take no addresses of 64 bits (bufferDeviceAddress, hostQueryReset, shaderInt64)");
+            return lacks("kernels can't use 64-bit addresses (bufferDeviceAddress, hostQueryReset, shaderInt64)");
         }
         match self.family {
-            None => lacks("it has no queue that computes"),
+            None => lacks("it has no compute queue"),
             Some((_, 0)) => lacks("its queue has no time stamps"),
-            Some(_) if self.limits.timestamp_period <= 0.0 => lacks("its time stamps have no length"),
+            Some(_) if self.limits.timestamp_period <= 0.0 => lacks("its time stamps have a period of 0 ns"),
             Some(_) => Ok(()),
         }
     }
 
-    /// The UUID as people write it.
+    /// The UUID in its usual text form.
     pub(crate) fn uuid_text(&self) -> String {
         let hex: String = self.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 }
 
-/// All devices: hardware first, then software, else as the loader orders them.
+/// Lists all devices: hardware first, then software, otherwise in the loader's order.
 ///
 /// # Errors
 /// Those of [`Instance::devices`].
-pub(crate) fn all(instance: &Arc<Instance>) -> Result<Vec<Physical>, Fault> {
-    let read = |raw| Ok(Physical { instance: Arc::clone(instance), raw, facts: facts(instance, raw)? });
+pub(crate) fn list_devices(instance: &Arc<Instance>) -> Result<Vec<Physical>, Fault> {
+    let read = |raw| Ok(Physical { instance: Arc::clone(instance), raw, facts: read_facts(instance, raw)? });
     let mut found = instance.devices()?.into_iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
     found.sort_by_key(|physical| physical.facts.kind == Kind::Software);
     Ok(found)
 }
 
 impl Physical {
-    /// What the list says of it.
+    /// Its entry in the list.
     pub(crate) fn adapter(&self, index: usize) -> Adapter {
         let facts = &self.facts;
         Adapter {
@@ -159,7 +159,7 @@ impl Physical {
             kind: facts.kind,
             uuid: if facts.api < vk::API_VERSION_1_2 { String::new() } else { facts.uuid_text() },
             driver: facts.driver.clone(),
-            usable: facts.usable(),
+            usable: facts.check_usable(),
         }
     }
 }
@@ -183,10 +183,10 @@ fn kind(device: vk::PhysicalDeviceType) -> Kind {
     }
 }
 
-/// Reads all that is asked of a device. Structures of later versions are given to drivers that know them alone.
-fn facts(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Facts, Fault> {
+/// Reads the properties of a device. Structures of later versions are only passed to drivers that know them.
+fn read_facts(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Facts, Fault> {
     let call = instance.raw();
-    // SAFETY: the device is the live instance's; so in the other queries here.
+    // SAFETY: the device belongs to the live instance; the same holds for the other queries here.
     let (core, extensions, memory) = unsafe {
         let extensions = call.enumerate_device_extension_properties(raw);
         let extensions = extensions.map_err(|result| failed("vkEnumerateDeviceExtensionProperties", result))?;
@@ -203,26 +203,27 @@ fn facts(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Facts, Fault> {
         limits: core.limits,
         allocation: 1 << 30,
         memory,
-        family: family(call, raw),
+        family: choose_family(call, raw),
         features: Features::default(),
         addresses: false,
         budget: offers(ash::ext::memory_budget::NAME),
-        tells_faults: false,
+        reports_faults: false,
         portable: offers(ash::khr::portability_subset::NAME),
         machine: None,
         subgroup: 0,
     };
     if api >= vk::API_VERSION_1_2 {
         let larger = api >= vk::API_VERSION_1_3 || offers(ash::khr::maintenance4::NAME);
-        properties(call, raw, &mut facts, larger);
-        features(call, raw, &mut facts, &offers);
-        facts.machine = machine(call, raw, &offers).or_else(|| (facts.kind == Kind::Software).then(processors));
+        read_properties(call, raw, &mut facts, larger);
+        read_features(call, raw, &mut facts, &offers);
+        facts.machine =
+            read_machine(call, raw, &offers).or_else(|| (facts.kind == Kind::Software).then(cpu_as_machine));
     }
     Ok(facts)
 }
 
-/// The first family that computes and has time stamps, else the first that computes, with the bits of its time stamps.
-fn family(call: &ash::Instance, raw: vk::PhysicalDevice) -> Option<(u32, u32)> {
+/// The first compute queue family with time stamps, else the first compute family, with the valid bits of its time stamps.
+fn choose_family(call: &ash::Instance, raw: vk::PhysicalDevice) -> Option<(u32, u32)> {
     // SAFETY: as above.
     let families = unsafe { call.get_physical_device_queue_family_properties(raw) };
     let computing = (0..)
@@ -233,7 +234,7 @@ fn family(call: &ash::Instance, raw: vk::PhysicalDevice) -> Option<(u32, u32)> {
     all.iter().find(|(_, bits)| *bits > 0).or(all.first()).copied()
 }
 
-fn properties(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, larger: bool) {
+fn read_properties(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, larger: bool) {
     let mut of11 = vk::PhysicalDeviceVulkan11Properties::default();
     let mut of12 = vk::PhysicalDeviceVulkan12Properties::default();
     let mut of_buffers = vk::PhysicalDeviceMaintenance4Properties::default();
@@ -241,7 +242,7 @@ fn properties(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, 
     if larger {
         all = all.push_next(&mut of_buffers);
     }
-    // SAFETY: the driver has Vulkan 1.2, and maintenance4 where that is asked.
+    // SAFETY: the driver has Vulkan 1.2, and maintenance4 if its structure is in the chain.
     unsafe { call.get_physical_device_properties2(raw, &mut all) };
     facts.uuid = of11.device_uuid;
     facts.subgroup = of11.subgroup_size;
@@ -255,7 +256,7 @@ fn properties(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, 
     }
 }
 
-fn features(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, offers: &impl Fn(&CStr) -> bool) {
+fn read_features(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, offers: &impl Fn(&CStr) -> bool) {
     let mut of12 = vk::PhysicalDeviceVulkan12Features::default();
     let mut of_clock = vk::PhysicalDeviceShaderClockFeaturesKHR::default();
     let mut of_faults = vk::PhysicalDeviceFaultFeaturesEXT::default();
@@ -270,7 +271,7 @@ fn features(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, of
     unsafe { call.get_physical_device_features2(raw, &mut all) };
     let core = all.features;
     let yes = |feature: vk::Bool32| feature == vk::TRUE;
-    facts.tells_faults = yes(of_faults.device_fault);
+    facts.reports_faults = yes(of_faults.device_fault);
     facts.addresses = yes(of12.buffer_device_address) && yes(of12.host_query_reset) && yes(core.shader_int64);
     facts.features = Features {
         cycles: yes(of_clock.shader_subgroup_clock),
@@ -281,8 +282,8 @@ fn features(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, of
     };
 }
 
-/// Multiprocessors, as vendors' extensions tell them.
-fn machine(call: &ash::Instance, raw: vk::PhysicalDevice, offers: &impl Fn(&CStr) -> bool) -> Option<Machine> {
+/// Reads the number of multiprocessors and their threads from the vendors' extensions.
+fn read_machine(call: &ash::Instance, raw: vk::PhysicalDevice, offers: &impl Fn(&CStr) -> bool) -> Option<Machine> {
     let mut nvidia = vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV::default();
     let mut amd = vk::PhysicalDeviceShaderCorePropertiesAMD::default();
     let (has_nvidia, has_amd) =
@@ -294,7 +295,7 @@ fn machine(call: &ash::Instance, raw: vk::PhysicalDevice, offers: &impl Fn(&CStr
     if has_amd {
         all = all.push_next(&mut amd);
     }
-    // SAFETY: structures of extensions that the device offers.
+    // SAFETY: only structures of extensions that the device offers are in the chain.
     unsafe { call.get_physical_device_properties2(raw, &mut all) };
     let (multiprocessors, threads) = if has_nvidia {
         (nvidia.shader_sm_count, nvidia.shader_warps_per_sm.saturating_mul(32))
@@ -303,12 +304,12 @@ fn machine(call: &ash::Instance, raw: vk::PhysicalDevice, offers: &impl Fn(&CStr
         let waves = amd.simd_per_compute_unit.saturating_mul(amd.wavefronts_per_simd);
         (units.saturating_mul(amd.compute_units_per_shader_array), waves.saturating_mul(amd.wavefront_size))
     };
-    let told = multiprocessors > 0 && threads > 0;
-    told.then_some(Machine { multiprocessors, threads_per_multiprocessor: threads })
+    let is_known = multiprocessors > 0 && threads > 0;
+    is_known.then_some(Machine { multiprocessors, threads_per_multiprocessor: threads })
 }
 
-/// A CPU that runs kernels: each of its processors is a multiprocessor.
-fn processors() -> Machine {
+/// A CPU that runs kernels, with each of its processors as a multiprocessor.
+fn cpu_as_machine() -> Machine {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     Machine { multiprocessors: u32::try_from(count).unwrap_or(1), threads_per_multiprocessor: THREADS_OF_A_CPU }
 }

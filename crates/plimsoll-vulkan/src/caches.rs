@@ -1,4 +1,4 @@
-//! The caches of a device: Vulkan tells of none. A model that the catalogue has is known, and software has those of the CPU it runs on.
+//! The caches of a device. Vulkan doesn't report them, so they come from the catalogue of models or, for software, from the CPU.
 
 use std::path::Path;
 
@@ -7,32 +7,32 @@ use plimsoll_suite::machines::machine;
 
 use crate::adapter::{Facts, Kind};
 
-/// Where Linux tells of the first processor's caches.
+/// Where Linux describes the first processor's caches.
 const LINUX: &str = "/sys/devices/system/cpu/cpu0/cache";
 /// Most caches of a processor.
 const MOST: u32 = 16;
-/// Bytes of a line of the GPUs in the catalogue.
+/// Bytes of a cache line of the GPUs in the catalogue.
 const LINE: u32 = 128;
 
-/// Caches that all kernels share, and those before where they are known; none where nothing is.
-pub(crate) fn caches(facts: &Facts) -> Vec<CacheInfo> {
+/// Finds the known caches of a device, by level; none if nothing is known.
+pub(crate) fn find_caches(facts: &Facts) -> Vec<CacheInfo> {
     if facts.kind == Kind::Software {
-        return of_processor(Path::new(LINUX));
+        return read_processor_caches(Path::new(LINUX));
     }
-    of_model(&facts.name, facts.machine().multiprocessors)
+    find_model_caches(&facts.name, facts.machine().multiprocessors)
 }
 
-/// The last cache of a model of the catalogue. How much of the first one is a cache depends on the kernel, so that it isn't named.
-fn of_model(name: &str, multiprocessors: u32) -> Vec<CacheInfo> {
+/// The L2 of a model in the catalogue. The L1 isn't listed, because its size depends on the kernel.
+fn find_model_caches(name: &str, multiprocessors: u32) -> Vec<CacheInfo> {
     let bytes = machine(name).ok().and_then(|known| known.l2_bytes);
     let cache = |bytes| CacheInfo { level: "L2".to_owned(), bytes, line: LINE, shared_by: multiprocessors };
     bytes.map(cache).into_iter().collect()
 }
 
-/// The data caches that a folder of Linux describes, by level.
-fn of_processor(folder: &Path) -> Vec<CacheInfo> {
-    let read = |place: u32| {
-        let field = |name: &str| std::fs::read_to_string(folder.join(format!("index{place}")).join(name)).ok();
+/// Reads the data caches that a folder of Linux describes, by level.
+fn read_processor_caches(folder: &Path) -> Vec<CacheInfo> {
+    let read = |index: u32| {
+        let field = |name: &str| std::fs::read_to_string(folder.join(format!("index{index}")).join(name)).ok();
         let field = |name: &str| field(name).map(|text| text.trim().to_owned());
         if !matches!(field("type")?.as_str(), "Data" | "Unified") {
             return None;
@@ -40,7 +40,7 @@ fn of_processor(folder: &Path) -> Vec<CacheInfo> {
         let level: u32 = field("level")?.parse().ok()?;
         let kib: u64 = field("size")?.strip_suffix('K')?.parse().ok()?;
         let line = field("coherency_line_size").and_then(|line| line.parse().ok()).unwrap_or(64);
-        let shared_by = field("shared_cpu_list").map_or(1, |list| processors(&list));
+        let shared_by = field("shared_cpu_list").map_or(1, |list| count_processors(&list));
         Some((level, CacheInfo { level: format!("L{level}"), bytes: kib.checked_mul(1024)?, line, shared_by }))
     };
     let mut found: Vec<(u32, CacheInfo)> = (0..MOST).filter_map(read).collect();
@@ -48,8 +48,8 @@ fn of_processor(folder: &Path) -> Vec<CacheInfo> {
     found.into_iter().map(|(_, cache)| cache).collect()
 }
 
-/// How many processors a list such as `0-3,8` has.
-fn processors(list: &str) -> u32 {
+/// Counts the processors in a list such as `0-3,8`.
+fn count_processors(list: &str) -> u32 {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let [first, last] = [first, last].map(|number| number.trim().parse::<u32>().ok());
@@ -63,15 +63,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_of_the_catalogue_has_the_last_cache_that_is_published() {
-        let known = of_model("NVIDIA H200", 132);
+    fn model_in_the_catalogue_has_its_published_l2() {
+        let known = find_model_caches("NVIDIA H200", 132);
         assert_eq!(known.len(), 1);
         assert_eq!((known[0].bytes, known[0].shared_by, known[0].level.as_str()), (60 << 20, 132, "L2"));
-        assert!(of_model("A device that nobody knows", 1).is_empty());
+        assert!(find_model_caches("A device that nobody knows", 1).is_empty());
     }
 
     #[test]
-    fn the_caches_of_a_processor_are_its_data_caches_by_level() {
+    fn processor_caches_are_its_data_caches_by_level() {
         let folder = tempfile::tempdir().unwrap();
         let caches = [
             ("Unified", "3", "32768K", "0-3,8"),
@@ -86,11 +86,11 @@ mod tests {
                 std::fs::write(index.join(name), format!("{text}\n")).unwrap();
             }
         }
-        let found = of_processor(folder.path());
+        let found = read_processor_caches(folder.path());
         let short: Vec<_> = found.iter().map(|cache| (cache.level.as_str(), cache.bytes, cache.shared_by)).collect();
         // What can't be read is left out.
         assert_eq!(short, [("L1", 32 << 10, 1), ("L3", 32 << 20, 5)]);
-        assert!(of_processor(Path::new("/nonexistent")).is_empty());
-        assert_eq!((processors(""), processors("7-3"), processors("0-4294967295")), (1, 1, u32::MAX));
+        assert!(read_processor_caches(Path::new("/nonexistent")).is_empty());
+        assert_eq!((count_processors(""), count_processors("7-3"), count_processors("0-4294967295")), (1, 1, u32::MAX));
     }
 }

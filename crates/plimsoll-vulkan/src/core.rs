@@ -1,4 +1,4 @@
-//! An opened device: its queue, its time stamps, and whether it was given up.
+//! An opened device: its queue, its time stamps, and whether it was given up after a fault.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,61 +13,62 @@ use crate::instance::failed;
 use crate::loss::{Address, Report};
 use crate::memory;
 
-/// Time stamps of one pool.
+/// Time stamps in one query pool.
 const POOL: u32 = 1024;
-/// Kernels' clocks step by whole nanoseconds until they are measured.
+/// The assumed step of the kernels' clock until it is measured: 1 ns, times 2²⁴.
 const NANOSECOND: u32 = 1 << 24;
-/// Share of a heap that is taken for free where the driver doesn't tell: others use it too, and integrated GPUs have it of the system's.
+/// Share of a heap that is assumed to be free where the driver doesn't report it: other processes use the heap too, and an
+/// integrated GPU's heap is system memory.
 const SHARE: f64 = 0.5;
 
-/// An opened device. All objects of it hold it.
+/// An opened device. All its objects keep it alive.
 pub(crate) struct Core {
     raw: ash::Device,
-    /// One thread at a time gives it work.
+    /// Locked, because only one thread at a time may submit.
     queue: Mutex<vk::Queue>,
     pub(crate) family: u32,
-    /// Bits of a time stamp that count.
+    /// Valid bits of a time stamp.
     pub(crate) bits: u32,
     pub(crate) physical: Physical,
     pub(crate) deadline: Duration,
     given_up: AtomicBool,
-    /// Why it was lost, once it was.
+    /// Why it was lost, if it was.
     lost: OnceLock<String>,
-    /// What tells of a fault, where the driver does.
+    /// The functions of VK_EXT_device_fault, if the driver has it.
     faults: Option<ash::ext::device_fault::Device>,
     stamps: Mutex<Stamps>,
-    /// Bytes that are allocated.
+    /// Allocated bytes.
     pub(crate) allocated: AtomicU64,
-    /// Nanoseconds of a step of the clock that kernels tell time by, times 2²⁴.
+    /// Nanoseconds per step of the clock by which kernels measure time, times 2²⁴.
     step: AtomicU32,
 }
 
-/// Query pools and their places that nobody uses.
+/// Query pools, and the queries in them that are free.
 #[derive(Default)]
 struct Stamps {
     pools: Vec<vk::QueryPool>,
     free: Vec<(vk::QueryPool, u32)>,
 }
 
-/// The content, whatever a thread that panicked left: nothing here is changed half.
+/// Locks a mutex even after a panic of another thread: no mutex here is ever left with half-changed content.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Core {
-    /// Opens a device that is usable.
+    /// Opens a device.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] with what it lacks, or where the driver refuses.
+    /// [`Fault::Unavailable`] if the device lacks something or the driver refuses.
     pub(crate) fn new(physical: Physical, deadline: Duration) -> Result<Arc<Self>, Fault> {
         let facts = &physical.facts;
-        facts.usable()?;
+        facts.check_usable()?;
         let (family, bits) = facts.family.unwrap_or_default();
         let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
         let optional = [
             (facts.features.cycles, ash::khr::shader_clock::NAME),
             (facts.budget, ash::ext::memory_budget::NAME),
-            (facts.tells_faults, ash::ext::device_fault::NAME),
+            (facts.reports_faults, ash::ext::device_fault::NAME),
             (facts.portable, ash::khr::portability_subset::NAME),
         ];
         let names: Vec<_> = optional.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.as_ptr()).collect();
@@ -88,18 +89,19 @@ impl Core {
         if facts.features.cycles {
             info = info.push_next(&mut clock);
         }
-        if facts.tells_faults {
+        if facts.reports_faults {
             info = info.push_next(&mut of_faults);
         }
-        // SAFETY: the device has the features and extensions that are asked for; all that the info points to lives until the call returns.
+        // SAFETY: the device has the requested features and extensions; everything that the info points to lives until the call
+        // returns.
         let raw = unsafe { physical.instance.raw().create_device(physical.raw, &info, None) };
         let raw = raw.map_err(|result| failed("vkCreateDevice", result))?;
-        // SAFETY: the family and its first queue were asked for.
+        // SAFETY: the device was created with the first queue of this family.
         let queue = Mutex::new(unsafe { raw.get_device_queue(family, 0) });
         let (given_up, stamps, allocated) = (AtomicBool::new(false), Mutex::default(), AtomicU64::new(0));
         let (step, lost) = (AtomicU32::new(NANOSECOND), OnceLock::new());
-        let tells = physical.facts.tells_faults;
-        let faults = tells.then(|| ash::ext::device_fault::Device::new(physical.instance.raw(), &raw));
+        let reports_faults = physical.facts.reports_faults;
+        let faults = reports_faults.then(|| ash::ext::device_fault::Device::new(physical.instance.raw(), &raw));
         let core =
             Self { raw, queue, family, bits, physical, deadline, given_up, lost, faults, stamps, allocated, step };
         Ok(Arc::new(core))
@@ -109,10 +111,10 @@ impl Core {
         &self.raw
     }
 
-    /// Whether the device answered all that it was asked.
+    /// Checks that the device may still be called.
     ///
     /// # Errors
-    /// [`Fault::DeviceLost`] once it was given up: nothing is asked of it again.
+    /// [`Fault::DeviceLost`] if it was given up: it is not called again.
     pub(crate) fn check(&self, call: &'static str) -> Result<(), Fault> {
         if self.is_given_up() {
             let earlier = self.lost.get().map_or(String::new(), |why| format!(": {why}"));
@@ -125,17 +127,17 @@ impl Core {
         self.given_up.load(Ordering::SeqCst)
     }
 
-    /// From now on nothing of the device is waited for, and nothing is freed: it may still use all of it.
+    /// Gives the device up: from now on nothing waits for it, and nothing is freed, because the device may still use it.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
     }
 
-    /// A call's failure as a fault. A lost device is given up.
+    /// Converts a failed call to a fault. A lost device is given up.
     pub(crate) fn fault(&self, call: &'static str, result: vk::Result) -> Fault {
         self.fault_during(call, result, String::new)
     }
 
-    /// The same with the work that the device had, for the one who looks for the cause.
+    /// As [`Core::fault`], with a description of the device's pending work in the message.
     pub(crate) fn fault_during(&self, call: &'static str, result: vk::Result, work: impl FnOnce() -> String) -> Fault {
         match result {
             vk::Result::ERROR_DEVICE_LOST => {
@@ -151,31 +153,32 @@ impl Core {
         }
     }
 
-    /// What the driver says of a fault, and the memory that there was: for the one who looks for its cause.
+    /// Describes what the driver reports about a fault and the allocated memory, to help find the cause.
     fn circumstances(&self) -> String {
-        let arrays = memory::arrays(self);
+        let arrays = memory::list_arrays(self);
         let (allocated, free) = (self.allocated.load(Ordering::Relaxed), self.free_memory());
-        let report = match self.report() {
-            Some(Ok(report)) => format!("the driver says: {}", report.words(&arrays)),
-            Some(Err(result)) => format!("the driver doesn't say why: {result}"),
-            None => "the driver has no VK_EXT_device_fault to say why".to_owned(),
+        let report = match self.read_report() {
+            Some(Ok(report)) => format!("the driver says: {}", report.describe(&arrays)),
+            Some(Err(result)) => format!("the driver doesn't report why: {result}"),
+            None => "the driver has no VK_EXT_device_fault, which would report why".to_owned(),
         };
         format!("{report}; {} arrays, {allocated} bytes allocated, {free} free", arrays.len())
     }
 
-    /// What the driver says of a fault, where it has the extension.
-    fn report(&self) -> Option<Result<Report, vk::Result>> {
+    /// Reads the driver's report of a fault, if it has the extension.
+    fn read_report(&self) -> Option<Result<Report, vk::Result>> {
         let faults = self.faults.as_ref()?;
         let ask = faults.fp().get_device_fault_info_ext;
         let mut counts = vk::DeviceFaultCountsEXT::default();
-        // SAFETY: the device was opened with the extension and its feature, and was lost; no place for what is counted is asked for.
+        // SAFETY: the device was opened with the extension and its feature, and was lost; with a null info, only counts are
+        // returned.
         let counted = unsafe { ask(faults.device(), &mut counts, std::ptr::null_mut()) };
         if counted != vk::Result::SUCCESS {
             return Some(Err(counted));
         }
         let mut addresses = vec![vk::DeviceFaultAddressInfoEXT::default(); counts.address_info_count as usize];
         let mut vendor = vec![vk::DeviceFaultVendorInfoEXT::default(); counts.vendor_info_count as usize];
-        // The vendor's binary is of no use here, and its feature wasn't asked for.
+        // The vendor's binary isn't used here, and its feature wasn't enabled.
         counts.vendor_binary_size = 0;
         let mut info = vk::DeviceFaultInfoEXT {
             p_address_infos: addresses.as_mut_ptr(),
@@ -183,9 +186,9 @@ impl Core {
             ..Default::default()
         };
         // SAFETY: as above; the arrays are as long as the counts say.
-        let told = unsafe { ask(faults.device(), &mut counts, &mut info) };
-        if !matches!(told, vk::Result::SUCCESS | vk::Result::INCOMPLETE) {
-            return Some(Err(told));
+        let answer = unsafe { ask(faults.device(), &mut counts, &mut info) };
+        if !matches!(answer, vk::Result::SUCCESS | vk::Result::INCOMPLETE) {
+            return Some(Err(answer));
         }
         addresses.truncate(counts.address_info_count as usize);
         vendor.truncate(counts.vendor_info_count as usize);
@@ -206,19 +209,19 @@ impl Core {
         }))
     }
 
-    /// Keeps what a device had to do that gave no answer, for all who ask it later.
-    pub(crate) fn keep_silence(&self, work: &str) {
+    /// Records that the device gave no answer to this work, for the messages of later faults.
+    pub(crate) fn record_hang(&self, work: &str) {
         let _ = self.lost.set(format!("it gave no answer; {work}{}", self.circumstances()));
     }
 
-    /// Gives the queue what was recorded.
+    /// Submits recorded commands to the queue.
     ///
     /// # Errors
     /// The driver's answer.
     ///
     /// # Safety
-    /// The commands are recorded in full and not pending, what they use lives until the fence is signalled, and the fence is neither
-    /// signalled nor in use.
+    /// The commands must be fully recorded and not pending. Everything they use must live until the fence is signalled. The fence
+    /// must be neither signalled nor in use.
     pub(crate) unsafe fn submit(&self, commands: vk::CommandBuffer, fence: vk::Fence) -> Result<(), vk::Result> {
         let commands = [commands];
         let info = [vk::SubmitInfo::default().command_buffers(&commands)];
@@ -227,10 +230,10 @@ impl Core {
         unsafe { self.raw.queue_submit(*queue, &info, fence) }
     }
 
-    /// Records that what comes later, the host included, sees all that came before and begins after its end.
+    /// Records a full barrier: later commands and the host see the effects of all earlier commands, and begin after they end.
     ///
     /// # Safety
-    /// The command buffer is this device's and is being recorded, by this thread alone.
+    /// The command buffer must belong to this device and be in recording by this thread only.
     pub(crate) unsafe fn barrier(&self, commands: vk::CommandBuffer) {
         let all = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
         let seen =
@@ -241,19 +244,19 @@ impl Core {
         unsafe { self.raw.cmd_pipeline_barrier(commands, before, after, none, &seen, &[], &[]) };
     }
 
-    /// The heap that arrays lie in: that of the first kind of memory of the device's own, else of any.
+    /// The heap of arrays: that of the first device-local memory type, else of the first type.
     pub(crate) fn heap(&self) -> usize {
         let kinds = self.physical.facts.memory.memory_types_as_slice();
         let own = |kind: &&vk::MemoryType| kind.property_flags.contains(vk::MemoryPropertyFlags::DEVICE_LOCAL);
         kinds.iter().find(own).or(kinds.first()).map_or(0, |kind| kind.heap_index as usize)
     }
 
-    /// Bytes of that heap.
+    /// Bytes of the heap of arrays.
     pub(crate) fn memory(&self) -> u64 {
         self.physical.facts.memory.memory_heaps_as_slice().get(self.heap()).map_or(0, |heap| heap.size)
     }
 
-    /// Free bytes of it as the driver tells, else half of it less what this process has.
+    /// Free bytes of that heap as the driver reports, else half of the heap less what this process has allocated.
     pub(crate) fn free_memory(&self) -> u64 {
         if !self.physical.facts.budget {
             let share = (self.memory() as f64 * SHARE) as u64;
@@ -267,7 +270,7 @@ impl Core {
         budget.heap_budget[self.heap()].saturating_sub(budget.heap_usage[self.heap()])
     }
 
-    /// Nanoseconds of a step of the kernels' clock, times 2²⁴.
+    /// Nanoseconds per step of the kernels' clock, times 2²⁴.
     pub(crate) fn step(&self) -> u32 {
         self.step.load(Ordering::Relaxed)
     }
@@ -284,7 +287,8 @@ impl Drop for Core {
             std::mem::forget(Arc::clone(&self.physical.instance));
             return;
         }
-        // SAFETY: every object of the device holds it, so there is none, and nothing is pending: streams wait before they end.
+        // SAFETY: every object of the device keeps it alive, so none is left. Nothing is pending, because streams wait in their
+        // drop.
         unsafe {
             for pool in &lock(&self.stamps).pools {
                 self.raw.destroy_query_pool(*pool, None);
@@ -294,7 +298,7 @@ impl Drop for Core {
     }
 }
 
-/// A place for one time stamp, which nobody else has until it is dropped.
+/// A query for one time stamp, reserved until it is dropped.
 pub(crate) struct Slot {
     core: Arc<Core>,
     pool: vk::QueryPool,
@@ -302,10 +306,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// A place that is ready to be written.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Reserves a query and resets it.
     pub(crate) fn new(core: &Arc<Core>) -> Result<Arc<Self>, Fault> {
         core.check("vkCreateQueryPool")?;
         let mut stamps = lock(&core.stamps);
@@ -319,36 +320,37 @@ impl Slot {
         }
         let taken = stamps.free.pop();
         drop(stamps);
-        let (pool, place) = taken.ok_or_else(|| Fault::Invalid("no place for a time stamp".to_owned()))?;
-        // SAFETY: nobody else has the place, and no pending command uses it: those hold it.
+        let (pool, place) = taken.ok_or_else(|| Fault::Invalid("no query for a time stamp".to_owned()))?;
+        // SAFETY: the query is reserved here, and no pending command uses it, because pending commands keep their slot.
         unsafe { core.raw.reset_query_pool(pool, place, 1) };
         Ok(Arc::new(Self { core: Arc::clone(core), pool, place }))
     }
 
-    /// Records the stamp, after all commands before it have ended.
+    /// Records a command that writes the stamp after all commands before it have ended.
     ///
     /// # Safety
-    /// The command buffer is this device's, is being recorded by this thread alone, holds this slot, and doesn't write it twice.
+    /// The command buffer must belong to this device, be in recording by this thread only, keep this slot alive and write it only
+    /// once.
     pub(crate) unsafe fn write(&self, commands: vk::CommandBuffer) {
         let end = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
-        // SAFETY: the caller's promise; the place was reset.
+        // SAFETY: the caller's promise; the query was reset.
         unsafe { self.core.raw.cmd_write_timestamp(commands, end, self.pool, self.place) };
     }
 
-    /// What was written.
+    /// Reads the stamp.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where nothing was; the driver's.
+    /// [`Fault::Invalid`] if it wasn't written yet.
     pub(crate) fn read(&self) -> Result<u64, Fault> {
         self.core.check("vkGetQueryPoolResults")?;
         let mut ticks = [0_u64];
-        // SAFETY: one place with one result of 64 bits.
+        // SAFETY: one query with one 64-bit result.
         let answer = unsafe {
             self.core.raw.get_query_pool_results(self.pool, self.place, &mut ticks, vk::QueryResultFlags::TYPE_64)
         };
         match answer {
             Ok(()) => Ok(ticks[0]),
-            Err(vk::Result::NOT_READY) => Err(Fault::Invalid("a time stamp is read that was not reached".to_owned())),
+            Err(vk::Result::NOT_READY) => Err(Fault::Invalid("a time stamp was read before it was reached".to_owned())),
             Err(result) => Err(self.core.fault("vkGetQueryPoolResults", result)),
         }
     }
@@ -360,7 +362,7 @@ impl Drop for Slot {
     }
 }
 
-/// The reason for what no device of this backend does.
+/// The reason for a capability that no device of this backend has.
 pub(crate) fn never(what: &'static str, why: &str, hint: &str) -> Unavailable {
     Unavailable::new(what, why, hint)
 }

@@ -1,4 +1,4 @@
-//! A Vulkan device to be measured: listing and opening.
+//! Listing and opening Vulkan devices.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use plimsoll_gpu::clock::GpuClock;
 use plimsoll_gpu::{Capabilities, Need, Unavailable};
 
 use crate::adapter::{self, Adapter};
-use crate::caches::caches;
+use crate::caches::find_caches;
 use crate::core::Core;
 use crate::function::Function;
-use crate::info::{Found, compare_clocks, info};
+use crate::info::{Opened, compare_clocks, device_info};
 use crate::instance::Instance;
 use crate::spin::Spinner;
 use crate::stream::{DEADLINE, Stream};
@@ -34,7 +34,7 @@ impl Backend for Vulkan {
     type Need = Need;
     const NAME: &'static str = "vulkan";
 
-    fn ready(device: &VulkanDevice) -> Result<(), Fault> {
+    fn check_ready(device: &VulkanDevice) -> Result<(), Fault> {
         Ok(device.capabilities.kernels.clone()?)
     }
 
@@ -52,9 +52,9 @@ pub struct VulkanDevice {
     pub(crate) stream: Arc<Stream>,
     pub(crate) spinner: Arc<Spinner>,
     pub(crate) capabilities: Capabilities,
-    /// Its caches, where they are known.
+    /// Its caches, as far as they are known.
     pub(crate) caches: Vec<CacheInfo>,
-    /// The clock that kernels count when it was opened, hertz.
+    /// Rate of the clock that kernels read, measured when the device was opened, hertz.
     pub(crate) clock_hz: Option<f64>,
 }
 
@@ -67,25 +67,25 @@ impl VulkanDevice {
 /// How devices are found and opened.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The loader's library; the system's where `None`.
+    /// Path of the loader's library; `None` means the system's.
     pub loader: Option<PathBuf>,
-    /// How long a wait may last; 20 s where `None`.
+    /// How long a wait may last; `None` means 20 s.
     pub deadline: Option<Duration>,
 }
 
-/// All devices: hardware first, then software, with the reason where one can't be opened.
+/// Lists all devices: hardware first, then software. A device that can't be opened has the reason.
 ///
 /// # Errors
-/// [`Fault::Unavailable`]: no loader, no driver, no device.
+/// [`Fault::Unavailable`] if there is no loader, driver or device.
 pub fn devices(options: &Options) -> Result<Vec<Adapter>, Fault> {
-    let found = adapter::all(&Instance::new(options.loader.as_deref())?)?;
+    let found = adapter::list_devices(&Instance::new(options.loader.as_deref())?)?;
     Ok(found.iter().enumerate().map(|(index, physical)| physical.adapter(index)).collect())
 }
 
-/// The place of the first device that is hardware and can be opened: software is never chosen by itself.
+/// The index of the first hardware device that can be opened. Software is never chosen automatically.
 ///
 /// # Errors
-/// Those of [`devices`]; [`Fault::Unavailable`] where there is software alone, or none can be opened.
+/// Those of [`devices`]; [`Fault::Unavailable`] if there is only software, or no device can be opened.
 pub fn first(options: &Options) -> Result<u32, Fault> {
     Ok(choose(&devices(options)?)?)
 }
@@ -100,7 +100,9 @@ fn choose(found: &[Adapter]) -> Result<u32, Unavailable> {
         let software = found.iter().find(|adapter| adapter.usable.is_ok());
         let why = software.map_or_else(
             || "the drivers find no device that can be opened".to_owned(),
-            |adapter| format!("the only one is {}, {}, which is never chosen by itself", adapter.name, adapter.kind),
+            |adapter| {
+                format!("the only one is {}, {}, which is never chosen automatically", adapter.name, adapter.kind)
+            },
         );
         let number = software.map_or(0, |adapter| adapter.index);
         let hint = format!("Install the GPU's driver, or ask for software by its number: vulkan:{number}");
@@ -108,29 +110,29 @@ fn choose(found: &[Adapter]) -> Result<u32, Unavailable> {
     }))
 }
 
-/// Opens the device at a place of the list. Takes some 0.5 s.
+/// Opens the device at this index of the list. This takes about 0.5 s.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] where there is none or it lacks something; [`Fault::DeviceLost`] and [`Fault::Hung`] where it fails the first
-/// small tasks.
+/// [`Fault::Unavailable`] if there is no such device or it lacks something; [`Fault::DeviceLost`] and [`Fault::Hung`] if it fails
+/// the first small tasks.
 pub fn open(index: u32, options: &Options, probes: Probes) -> Result<Bench<Vulkan>, Fault> {
-    let mut found = adapter::all(&Instance::new(options.loader.as_deref())?)?;
-    let (place, there) = (index as usize, found.len());
-    if place >= there {
-        let why = format!("there is no vulkan:{index}: the drivers find {there} device(s)");
-        let hint = "See what vulkaninfo --summary lists; numbers count from 0, hardware first";
+    let mut found = adapter::list_devices(&Instance::new(options.loader.as_deref())?)?;
+    let (place, count) = (index as usize, found.len());
+    if place >= count {
+        let why = format!("there is no vulkan:{index}: the drivers find {count} device(s)");
+        let hint = "Run vulkaninfo --summary to list them; numbers start at 0, hardware first";
         return Err(Unavailable::new("Vulkan device", why, hint).into());
     }
     let core = Core::new(found.swap_remove(place), options.deadline.unwrap_or(DEADLINE))?;
     let stream = Stream::new(&core)?;
     let clocks = compare_clocks(&stream)?;
     let spinner = Arc::new(Spinner::new(&stream)?);
-    let empty = crate::gpu::trusted(Function::new(&core, &clock::empty())?, &clock::empty());
+    let empty = crate::gpu::trusted_kernel(Function::new(&core, &clock::empty())?, &clock::empty());
     let (calibration, replay) = calibrate::<Vulkan>(&stream, Some((&spinner, &empty)))?;
     let capabilities = crate::gpu::capabilities(&core);
-    let caches = caches(&core.physical.facts);
+    let caches = find_caches(&core.physical.facts);
     let device = VulkanDevice { stream, spinner, capabilities, caches, clock_hz: calibration.clock_hz };
-    let info = info(&Found { index, device: &device, clocks, replay }, calibration);
+    let info = device_info(&Opened { index, device: &device, clocks, replay }, calibration);
     let resolution = info.calibration.resolution;
     let clock = VulkanClock::new(&device.stream, resolution, None, Some(Arc::clone(&device.spinner)));
     Ok(Bench::new(device, info, clock, probes))
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn software_is_never_chosen_by_itself() {
+    fn software_is_never_chosen_automatically() {
         let [old, good, software] =
             [(0, Kind::Integrated, false), (1, Kind::Discrete, true), (2, Kind::Software, true)]
                 .map(|(index, kind, usable)| adapter(index, kind, usable));

@@ -1,4 +1,4 @@
-//! Marks in a stream's work: their order, and the device's time where they have one.
+//! Events in a stream, with or without the device's time.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 use plimsoll_core::Fault;
 
 use crate::core::{Core, Slot, lock};
-use crate::loss::Held;
-use crate::stream::{Inner, Keep, Stream};
+use crate::loss::Resource;
+use crate::stream::{Inner, SharedResource, Stream};
 
-/// A mark in a stream's work.
+/// An event in a stream.
 pub struct Event {
     core: Arc<Core>,
     timed: bool,
     mark: Mutex<Option<Mark>>,
 }
 
-/// Where it was set last: the stream, the batch, and the time stamp.
+/// Where the event was recorded last: the stream, the batch, and the time stamp.
 #[derive(Clone)]
 struct Mark {
     stream: Arc<Inner>,
@@ -24,7 +24,7 @@ struct Mark {
     slot: Option<Arc<Slot>>,
 }
 
-impl Held for Slot {}
+impl Resource for Slot {}
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,18 +37,18 @@ impl Event {
         Self { core: Arc::clone(core), timed, mark: Mutex::new(None) }
     }
 
-    /// Sets the mark here.
+    /// Records the event at this place in the stream.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it is another device's; the driver's.
+    /// [`Fault::Invalid`] if the event belongs to another device.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), Fault> {
-        stream.owns(&self.core)?;
-        // A place of its own each time: what was read or is pending of the last stays as it is.
+        stream.check_device(&self.core)?;
+        // A new query each time, so that the stamp of the last recording isn't disturbed.
         let slot = if self.timed { Some(Slot::new(&self.core)?) } else { None };
-        let keep = slot.iter().map(|slot| Arc::clone(slot) as Keep);
+        let keep = slot.iter().map(|slot| Arc::clone(slot) as SharedResource);
         let batch = stream.inner().record(keep, |_, commands| {
             if let Some(slot) = &slot {
-                // SAFETY: a new place of this device, written once, which the batch holds.
+                // SAFETY: a new query of this device, written once, and kept alive by the batch.
                 unsafe { slot.write(commands) };
             }
         })?;
@@ -56,45 +56,45 @@ impl Event {
         Ok(())
     }
 
-    /// Waits until it is reached; at once where it was never set.
+    /// Waits until the event is reached. Returns at once if it was never recorded.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; the driver's.
+    /// [`Fault::Hung`].
     pub(crate) fn wait(&self) -> Result<(), Fault> {
         let mark = lock(&self.mark).clone();
         mark.map_or(Ok(()), |mark| mark.stream.wait(mark.batch))
     }
 
-    /// The device's time when it was reached, in steps.
-    fn ticks(&self) -> Result<u64, Fault> {
-        let invalid = |why: &str| Fault::Invalid(format!("a mark's time is asked that {why}"));
-        let mark = lock(&self.mark).clone().ok_or_else(|| invalid("was not set"))?;
-        let slot = mark.slot.as_ref().ok_or_else(|| invalid("has none"))?;
+    /// The device's time when the event was reached, in steps.
+    fn read_ticks(&self) -> Result<u64, Fault> {
+        let invalid = |why: &str| Fault::Invalid(format!("the time of an event can't be read: {why}"));
+        let mark = lock(&self.mark).clone().ok_or_else(|| invalid("it was not recorded"))?;
+        let slot = mark.slot.as_ref().ok_or_else(|| invalid("it has no time"))?;
         if !mark.stream.is_done(mark.batch)? {
-            return Err(invalid("was not reached"));
+            return Err(invalid("it was not reached"));
         }
         slot.read()
     }
 
-    /// Nanoseconds of the device from an earlier mark to this one.
+    /// Nanoseconds of device time from an earlier event to this one.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where one wasn't reached, is another device's, or the order is wrong; the driver's.
+    /// [`Fault::Invalid`] if one wasn't reached, they belong to different devices, or the order is wrong.
     pub(crate) fn nanoseconds_since(&self, from: &Self) -> Result<u64, Fault> {
         if !Arc::ptr_eq(&self.core, &from.core) {
-            return Err(Fault::Invalid("two marks are of different devices".to_owned()));
+            return Err(Fault::Invalid("the two events belong to different devices".to_owned()));
         }
-        let steps = steps(from.ticks()?, self.ticks()?, self.core.bits)?;
+        let steps = count_steps(from.read_ticks()?, self.read_ticks()?, self.core.bits)?;
         Ok((steps as f64 * f64::from(self.core.physical.facts.limits.timestamp_period)).round() as u64)
     }
 }
 
-/// Steps from one time stamp to a later one, of which so many bits count.
-fn steps(from: u64, to: u64, bits: u32) -> Result<u64, Fault> {
+/// Steps from one time stamp to a later one, with `bits` valid bits.
+fn count_steps(from: u64, to: u64, bits: u32) -> Result<u64, Fault> {
     let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
     let steps = to.wrapping_sub(from) & mask;
     if steps > mask / 2 {
-        return Err(Fault::Invalid("the second mark is the earlier one".to_owned()));
+        return Err(Fault::Invalid("the second event is the earlier one".to_owned()));
     }
     Ok(steps)
 }
@@ -104,12 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_stamps_wrap_and_never_run_backwards() {
-        assert_eq!(steps(5, 9, 64).unwrap(), 4);
-        assert_eq!(steps((1 << 36) - 2, 3, 36).unwrap(), 5);
-        assert_eq!(steps(u64::MAX, 3, 64).unwrap(), 4);
-        // Bits that don't count are noise.
-        assert_eq!(steps(0xf00_0000_0001, 0xa00_0000_0004, 36).unwrap(), 3);
-        assert!(steps(9, 5, 64).is_err() && steps(9, 5, 36).is_err());
+    fn time_stamps_may_wrap_but_not_run_backwards() {
+        assert_eq!(count_steps(5, 9, 64).unwrap(), 4);
+        assert_eq!(count_steps((1 << 36) - 2, 3, 36).unwrap(), 5);
+        assert_eq!(count_steps(u64::MAX, 3, 64).unwrap(), 4);
+        // Invalid bits are ignored.
+        assert_eq!(count_steps(0xf00_0000_0001, 0xa00_0000_0004, 36).unwrap(), 3);
+        assert!(count_steps(9, 5, 64).is_err() && count_steps(9, 5, 36).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Kernels as pipelines: one module, and for each number of threads per block that is used a pipeline of it.
+//! Kernels as pipelines: one module, and one pipeline for each number of threads per block in use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use plimsoll_gpu::Unavailable;
 use crate::core::{Core, lock};
 use crate::spirv;
 
-/// A pipeline of a function, which its launches hold.
+/// A pipeline of a function. Launches keep the function alive.
 pub(crate) type Pipeline = vk::Pipeline;
 
-/// A kernel's code, ready on a device.
+/// A kernel's code, loaded on a device.
 #[derive(Clone)]
 pub struct Function(Arc<Inner>);
 
@@ -25,13 +25,13 @@ struct Inner {
     name: String,
     module: vk::ShaderModule,
     layout: vk::PipelineLayout,
-    /// Number and value of each specialisation constant, but for the number of threads.
+    /// Number and value of each specialisation constant except the number of threads.
     constants: Vec<(u32, u32)>,
-    /// Offset and bytes of each parameter, and at last those of the number of blocks.
+    /// Offset and bytes of each parameter, followed by those of the number of blocks.
     offsets: Vec<(u64, u64)>,
-    /// Bytes of the push constants: 0 for a kernel that has none.
+    /// Bytes of the push constants; 0 for a kernel without any.
     bytes: u32,
-    /// Threads per block, where the description fixes them.
+    /// Threads per block, if the description fixes them.
     threads: Option<u32>,
     pipelines: Mutex<BTreeMap<u32, Pipeline>>,
 }
@@ -42,49 +42,49 @@ impl fmt::Debug for Function {
     }
 }
 
-/// Whether a kernel has code that a device takes.
+/// Finds a kernel's code for a device.
 ///
 /// # Errors
-/// Why not.
-pub(crate) fn find(core: &Core, kernel: &KernelDesc) -> Result<Spirv, Unavailable> {
+/// The reason if there is none.
+pub(crate) fn find_code(core: &Core, kernel: &KernelDesc) -> Result<Spirv, Unavailable> {
     let found = code(kernel, core.physical.facts.features);
     #[cfg(test)]
-    let found = found.and_then(|spirv| crate::mutants::instead(kernel, spirv));
+    let found = found.and_then(|spirv| crate::mutants::replace_code(kernel, spirv));
     found.map_err(|why| {
-        let hint = "Use the CUDA backend on an NVIDIA GPU; the other kernels go on";
+        let hint = "Use the CUDA backend on an NVIDIA GPU; the other kernels still work";
         Unavailable::new("kernel for Vulkan", format!("{}: {why}", kernel.name), hint)
     })
 }
 
 impl Function {
-    /// Makes a kernel's code ready, and checks that it takes what its description states.
+    /// Loads a kernel's code, and checks that it takes the parameters that its description states.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where it has no code for this device; [`Fault::Invalid`] where the code takes something else; the driver's.
+    /// [`Fault::Unavailable`] if there is no code for this device; [`Fault::Invalid`] if the code takes other parameters.
     pub(crate) fn new(core: &Arc<Core>, kernel: &KernelDesc) -> Result<Self, Fault> {
         core.check("vkCreateShaderModule")?;
-        let spirv = find(core, kernel)?;
-        let wrong = |why: &str| Fault::Invalid(format!("{}: {why}: this is an error of plimsoll", kernel.name));
+        let spirv = find_code(core, kernel)?;
+        let wrong = |why: &str| Fault::Invalid(format!("{}: {why}: this is a bug in plimsoll", kernel.name));
         let words = spirv::words(spirv.words).map_err(wrong)?;
-        let told = spirv::read(&words).map_err(wrong)?;
+        let interface = spirv::read_interface(&words).map_err(wrong)?;
         let (places, end) = offsets(kernel);
         let sizes = kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).chain([4]);
         let offsets: Vec<(u64, u64)> = places.into_iter().zip(sizes).collect();
-        let takes_nothing = kernel.parameters.is_empty() && told.parameters.is_empty();
-        if !takes_nothing && told.parameters != offsets {
+        let takes_nothing = kernel.parameters.is_empty() && interface.parameters.is_empty();
+        if !takes_nothing && interface.parameters != offsets {
             return Err(wrong("its code takes other parameters than it states"));
         }
         let mut constants = spirv.constants;
         if spirv.clock {
             constants.push((STEP, core.step()));
         }
-        if told.threads != Some(0) || constants.iter().any(|(number, _)| !told.constants.contains(number)) {
+        if interface.threads != Some(0) || constants.iter().any(|(number, _)| !interface.constants.contains(number)) {
             return Err(wrong("its code lacks a specialisation constant"));
         }
         let most = core.physical.facts.limits.max_push_constants_size;
         let bytes = if takes_nothing { 0 } else { u32::try_from(end).unwrap_or(u32::MAX).next_multiple_of(4) };
         if bytes > most {
-            let why = format!("{} takes {bytes} bytes of arguments, and this device {most}", kernel.name);
+            let why = format!("{} takes {bytes} bytes of arguments, and this device allows {most}", kernel.name);
             return Err(Unavailable::new("kernel for Vulkan", why, "Use another device").into());
         }
         let (module, layout) = (vk::ShaderModule::null(), vk::PipelineLayout::null());
@@ -111,7 +111,7 @@ impl Function {
         self.0.bytes as usize
     }
 
-    /// Threads per block, where they are fixed: extents of what folds leave count on them.
+    /// Threads per block, if they are fixed: extents of the outputs of folds depend on them.
     pub(crate) fn threads(&self) -> Option<u32> {
         self.0.threads
     }
@@ -120,10 +120,7 @@ impl Function {
         self.0.layout
     }
 
-    /// The pipeline for blocks of so many threads.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// The pipeline for blocks of `threads` threads. Builds it on first use.
     pub(crate) fn pipeline(&self, threads: u32) -> Result<Pipeline, Fault> {
         let mut pipelines = lock(&self.0.pipelines);
         if let Some(pipeline) = pipelines.get(&threads) {
@@ -139,7 +136,7 @@ impl Inner {
     fn load(&mut self, words: &[u32]) -> Result<(), Fault> {
         let device = self.core.raw();
         let info = vk::ShaderModuleCreateInfo::default().code(words);
-        // SAFETY: the words are of a module that was committed with this program and passed the reader.
+        // SAFETY: the module is part of this program and passed the reader.
         let module = unsafe { device.create_shader_module(&info, None) };
         self.module = module.map_err(|result| self.core.fault("vkCreateShaderModule", result))?;
         let range = [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(self.bytes)];
@@ -167,7 +164,8 @@ impl Inner {
             .name(c"main")
             .specialization_info(&special);
         let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout)];
-        // SAFETY: the module's entry point and constants were found by the reader; all that the info points to lives until the call returns.
+        // SAFETY: the module's entry point and constants were found by the reader; all that the info points to lives until the call
+        // returns.
         let made = unsafe { self.core.raw().create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
         let made = made.map_err(|(_, result)| self.core.fault("vkCreateComputePipelines", result))?;
         made.first().copied().ok_or_else(|| Fault::Invalid(format!("{}: no pipeline was made", self.name)))
@@ -180,7 +178,8 @@ impl Drop for Inner {
             return;
         }
         let device = self.core.raw();
-        // SAFETY: nothing pending uses them, because launches hold the function; what wasn't made is null, which is allowed.
+        // SAFETY: no pending work uses them, because launches keep the function alive. Objects that weren't created are null, which
+        // is allowed.
         unsafe {
             for pipeline in lock(&self.pipelines).values() {
                 device.destroy_pipeline(*pipeline, None);

@@ -20,16 +20,16 @@ use crate::memory::Buffer;
 use crate::spin::Spinner;
 use crate::stream::Stream;
 
-/// Arrays begin at multiples of this on every device that was seen; each is an allocation of its own.
+/// Arrays began at multiples of this on every tested device; each array is a separate allocation.
 const ALIGNMENT: u64 = 64;
 
-/// A kernel of this crate or of the probes' descriptions, by a function that was made of it.
-pub(crate) fn trusted(function: Function, stated: &KernelDesc) -> Kernel<Vulkan> {
-    // SAFETY: the function was made of this description's code, which is written to keep to it.
-    unsafe { Kernel::new(function, stated) }
+/// Combines a description of this crate or of a probe with the function that was made from it.
+pub(crate) fn trusted_kernel(function: Function, description: &KernelDesc) -> Kernel<Vulkan> {
+    // SAFETY: the function was made from this description's code, which is written to keep to it.
+    unsafe { Kernel::new(function, description) }
 }
 
-/// What a device can do.
+/// The capabilities of a device.
 pub(crate) fn capabilities(core: &Core) -> Capabilities {
     let facts = &core.physical.facts;
     let limits = &facts.limits;
@@ -42,7 +42,7 @@ pub(crate) fn capabilities(core: &Core) -> Capabilities {
         software: facts.kind == crate::Kind::Software,
         limits: Limits {
             threads: limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]),
-            // Of both dimensions over which blocks are spread.
+            // Blocks are spread over x and y.
             blocks: limits.max_compute_work_group_count[0].saturating_mul(limits.max_compute_work_group_count[1]),
             argument_bytes: limits.max_push_constants_size,
             allocation: facts.allocation,
@@ -102,7 +102,7 @@ impl Gpu for Vulkan {
     }
 
     fn runs(device: &VulkanDevice, kernel: &KernelDesc) -> Result<(), Unavailable> {
-        function::find(device.core(), kernel).map(drop)
+        function::find_code(device.core(), kernel).map(drop)
     }
 
     unsafe fn compile(
@@ -110,7 +110,7 @@ impl Gpu for Vulkan {
         _: &'static Source,
         kernels: &[KernelDesc],
     ) -> Result<Vec<Kernel<Self>>, Fault> {
-        let make = |kernel| Ok(trusted(Function::new(device.core(), kernel)?, kernel));
+        let make = |kernel| Ok(trusted_kernel(Function::new(device.core(), kernel)?, kernel));
         kernels.iter().map(make).collect()
     }
 
@@ -151,7 +151,7 @@ impl Gpu for Vulkan {
         stream.launch(launch)
     }
 
-    fn act(_: &Arc<Stream>, action: &Infallible) -> Result<(), Fault> {
+    fn run_action(_: &Arc<Stream>, action: &Infallible) -> Result<(), Fault> {
         match *action {}
     }
 
@@ -160,7 +160,7 @@ impl Gpu for Vulkan {
     }
 
     fn block(blocker: &Spinner, stream: &Stream, length: Duration) -> Result<(), Fault> {
-        blocker.hold(stream, length)
+        blocker.block(stream, length)
     }
 
     fn busy_clock_hz(blocker: &Spinner, stream: &Stream, length: Duration) -> Result<Option<f64>, Fault> {

@@ -1,4 +1,4 @@
-//! Many launches recorded once and enqueued at once: a command buffer that the stream's call.
+//! Graphs: many launches recorded once in a secondary command buffer, which the stream's command buffers execute.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use plimsoll_core::Fault;
 
 use crate::core::Core;
 use crate::launch::{self, Launch};
-use crate::loss::Held;
-use crate::stream::{Keep, Stream, dispatch};
+use crate::loss::Resource;
+use crate::stream::{SharedResource, Stream, record_dispatch};
 
-/// Launches in turn, each after the one before has ended.
+/// A sequence of launches, each after the one before has ended.
 pub struct Graph(Arc<Recorded>);
 
 struct Recorded {
     core: Arc<Core>,
-    /// Its own, so that nothing else is locked when it is dropped.
+    /// A separate pool, so that dropping the graph needs no lock.
     pool: vk::CommandPool,
     commands: vk::CommandBuffer,
     launches: Vec<Launch>,
@@ -29,18 +29,18 @@ impl fmt::Debug for Graph {
 }
 
 impl Graph {
-    /// Records the launches in turn, `count` in all.
+    /// Records `count` launches, which cycle through `launches`.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for none or for one of another device; [`Fault::Unavailable`] for dependent launches; the driver's.
+    /// [`Fault::Invalid`] for no launch or for a launch of another device; [`Fault::Unavailable`] for dependent launches.
     pub(crate) fn new(stream: &Stream, launches: &[Launch], count: u32, dependent: bool) -> Result<Self, Fault> {
         if dependent {
             return Err(launch::dependent().into());
         }
         if launches.is_empty() || count == 0 {
-            return Err(Fault::Invalid("a graph of no launches".to_owned()));
+            return Err(Fault::Invalid("a graph needs at least one launch".to_owned()));
         }
-        launches.iter().try_for_each(|launch| stream.owns(launch.core()))?;
+        launches.iter().try_for_each(|launch| stream.check_device(launch.core()))?;
         let core = stream.core();
         core.check("vkCreateCommandPool")?;
         let device = core.raw();
@@ -49,7 +49,7 @@ impl Graph {
         let pool = unsafe { device.create_command_pool(&info, None) };
         let pool = pool.map_err(|result| core.fault("vkCreateCommandPool", result))?;
         let (commands, kept) = (vk::CommandBuffer::null(), launches.to_vec());
-        // From here on the pool is destroyed when it is dropped.
+        // From here on, dropping `recorded` destroys the pool.
         let mut recorded = Recorded { core: Arc::clone(core), pool, commands, launches: kept };
         recorded.record(launches, count)?;
         Ok(Self(Arc::new(recorded)))
@@ -58,21 +58,22 @@ impl Graph {
     /// Enqueues it.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] on a stream of another device; the driver's.
+    /// [`Fault::Invalid`] if the stream belongs to another device.
     pub(crate) fn launch(&self, stream: &Stream) -> Result<(), Fault> {
-        stream.owns(&self.0.core)?;
-        let keep: Keep = Arc::clone(&self.0) as Keep;
+        stream.check_device(&self.0.core)?;
+        let keep: SharedResource = Arc::clone(&self.0) as SharedResource;
         let record = |core: &Core, commands| {
-            // SAFETY: both are command buffers of this device; the recorded one may be pending several times, and the batch holds it.
+            // SAFETY: both are command buffers of this device. The graph's may be pending several times, and the batch keeps it
+            // alive.
             unsafe { core.raw().cmd_execute_commands(commands, &[self.0.commands]) };
         };
         stream.inner().record(Some(keep), record).map(drop)
     }
 }
 
-impl Held for Recorded {
-    fn work(&self) -> Vec<String> {
-        self.launches.iter().flat_map(|launch| launch.0.work()).collect()
+impl Resource for Recorded {
+    fn describe_work(&self) -> Vec<String> {
+        self.launches.iter().flat_map(|launch| launch.0.describe_work()).collect()
     }
 }
 
@@ -83,7 +84,7 @@ impl Recorded {
             .command_pool(self.pool)
             .level(vk::CommandBufferLevel::SECONDARY)
             .command_buffer_count(1);
-        // SAFETY: the pool is new, and its only user is this thread.
+        // SAFETY: the pool is new and used by this thread only.
         let made = unsafe { device.allocate_command_buffers(&info) };
         let made = made.map_err(|result| core.fault("vkAllocateCommandBuffers", result))?;
         self.commands = made.first().copied().unwrap_or_default();
@@ -91,11 +92,11 @@ impl Recorded {
         let info = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE)
             .inheritance_info(&inheritance);
-        // SAFETY: a new command buffer; the launches are of this device, and are kept.
+        // SAFETY: a new command buffer; the launches belong to this device and are kept alive.
         unsafe {
             device.begin_command_buffer(self.commands, &info).map_err(|r| core.fault("vkBeginCommandBuffer", r))?;
             for launch in launches.iter().cycle().take(count as usize) {
-                dispatch(core, self.commands, launch);
+                record_dispatch(core, self.commands, launch);
             }
             device.end_command_buffer(self.commands).map_err(|result| core.fault("vkEndCommandBuffer", result))
         }
@@ -105,7 +106,7 @@ impl Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         if !self.core.is_given_up() {
-            // SAFETY: no batch that may be pending is without it.
+            // SAFETY: pending batches keep the graph alive, so none uses it any more.
             unsafe { self.core.raw().destroy_command_pool(self.pool, None) };
         }
     }

@@ -1,4 +1,4 @@
-//! The loader and an instance of it.
+//! The Vulkan loader and an instance.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -8,26 +8,25 @@ use ash::{Entry, vk};
 use plimsoll_core::Fault;
 use plimsoll_gpu::Unavailable;
 
-/// What this backend is called where a capability is missing.
+/// The name of this backend in reasons for missing capabilities.
 const WHAT: &str = "Vulkan";
-const NO_DRIVER: &str = "Install a Vulkan driver of the device's vendor or of Mesa (Debian's package mesa-vulkan-drivers), or see whether \
-                         VK_DRIVER_FILES and VK_ICD_FILENAMES hide it; or use another backend";
-const DAMAGED: &str =
-    "See whether the drivers' files in /usr/share/vulkan/icd.d or VK_DRIVER_FILES are whole, or use another backend";
+const NO_DRIVER: &str = "Install the vendor's Vulkan driver or Mesa's (Debian's package mesa-vulkan-drivers), check whether \
+                         VK_DRIVER_FILES or VK_ICD_FILENAMES hide it, or use another backend";
+const DAMAGED: &str = "Check whether the drivers' files in /usr/share/vulkan/icd.d or VK_DRIVER_FILES are damaged, or use another backend";
 
-/// An instance, destroyed with the last object that was made of it.
+/// An instance. It is destroyed with the last object created from it.
 pub(crate) struct Instance {
     raw: ash::Instance,
     entry: Entry,
 }
 
 impl Instance {
-    /// Opens the loader, the system's or one at a path, and makes an instance.
+    /// Opens the system's loader or the one at `loader`, and creates an instance.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where there is no loader, it is none, or it finds no driver.
+    /// [`Fault::Unavailable`] if there is no loader, the file isn't a loader, or it finds no driver.
     pub(crate) fn new(loader: Option<&Path>) -> Result<Arc<Self>, Fault> {
-        // SAFETY: the library is Vulkan's loader, which the user's system or the user names; its initialisers do no harm.
+        // SAFETY: the library is the Vulkan loader that the system or the user names; its initialisers are sound to run.
         let entry = unsafe {
             match loader {
                 Some(path) => Entry::load_from(path),
@@ -39,10 +38,10 @@ impl Instance {
             let hint = "Install the Vulkan loader (Debian's package libvulkan1), or name its library";
             Unavailable::new(WHAT, format!("{named}{error}"), hint)
         })?;
-        // The library stays: drivers leave threads behind that still run its code when it would be unloaded.
+        // Never unload the library: drivers leave threads behind that still run its code.
         std::mem::forget(entry.clone());
         let application = vk::ApplicationInfo::default().application_name(c"plimsoll").api_version(vk::API_VERSION_1_3);
-        // Drivers that keep to most of Vulkan (MoltenVK) are shown on demand only.
+        // Drivers that don't implement all of Vulkan (MoltenVK) are listed only on request.
         let portable = offers(&entry, ash::khr::portability_enumeration::NAME);
         let names = [ash::khr::portability_enumeration::NAME.as_ptr()];
         let mut info = vk::InstanceCreateInfo::default().application_info(&application);
@@ -63,21 +62,21 @@ impl Instance {
         &self.raw
     }
 
-    /// The physical devices, as the loader orders them.
+    /// The physical devices, in the loader's order.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where there is none, or the driver fails.
+    /// [`Fault::Unavailable`] if there is none or the driver fails.
     pub(crate) fn devices(&self) -> Result<Vec<vk::PhysicalDevice>, Fault> {
         // SAFETY: a live instance.
         let devices = unsafe { self.raw.enumerate_physical_devices() };
         let devices = devices.map_err(|result| failed("vkEnumeratePhysicalDevices", result))?;
         if devices.is_empty() {
-            return Err(Unavailable::new(WHAT, "its drivers find no device", NO_DRIVER).into());
+            return Err(Unavailable::new(WHAT, "the drivers find no device", NO_DRIVER).into());
         }
         Ok(devices)
     }
 
-    /// The version of Vulkan that the loader has.
+    /// The loader's version of Vulkan.
     pub(crate) fn loader_version(&self) -> u32 {
         // SAFETY: the entry is loaded.
         let version = unsafe { self.entry.try_enumerate_instance_version() };
@@ -87,18 +86,18 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: every object made of it holds it, so there is none.
+        // SAFETY: every object created from it keeps it alive, so none is left.
         unsafe { self.raw.destroy_instance(None) };
     }
 }
 
 fn offers(entry: &Entry, name: &CStr) -> bool {
-    // SAFETY: the entry is loaded; no layer is asked.
+    // SAFETY: the entry is loaded; no layer is named.
     let extensions = unsafe { entry.enumerate_instance_extension_properties(None) }.unwrap_or_default();
     extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
 }
 
-/// A call that failed before there was a device to lose.
+/// The reason for a call that failed, other than a lost device.
 pub(crate) fn failed(call: &str, result: vk::Result) -> Unavailable {
     let hint = "Update the Vulkan driver, or use another device or backend";
     Unavailable::new(WHAT, format!("{call}: {result} ({})", result.as_raw()), hint)

@@ -1,4 +1,4 @@
-//! A launch as it is made again and again: its pipeline, its push constants and its groups.
+//! Prepared launches: pipeline, push constants and groups.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::core::{Core, never};
 use crate::function::{Function, Pipeline};
 use crate::memory::Region;
 
-/// A launch with all that it needs: it holds its function and its memory.
+/// A prepared launch. It keeps its function and its memory alive.
 #[derive(Clone)]
 pub struct Launch(pub(crate) Arc<Prepared>);
 
-/// What a launch is made of.
+/// The parts of a launch.
 pub(crate) struct Prepared {
     pub(crate) function: Function,
     pub(crate) pipeline: Pipeline,
@@ -34,11 +34,11 @@ impl Launch {
         self.0.function.core()
     }
 
-    /// Checks all that this backend knows, and makes the pipeline for these threads where there is none yet.
+    /// Checks the launch as far as this backend can, and builds the pipeline for this block size on first use.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for arguments, memory or a geometry that the function doesn't take; [`Fault::Unavailable`] for forms that Vulkan
-    /// has not; the driver's.
+    /// [`Fault::Invalid`] for arguments, memory or a geometry that the function doesn't take; [`Fault::Unavailable`] for forms that
+    /// Vulkan has not.
     pub(crate) fn new(
         function: &Function,
         geometry: Geometry,
@@ -48,7 +48,7 @@ impl Launch {
         check_form(form, geometry)?;
         let core = function.core();
         core.check("vkCmdDispatch")?;
-        let groups = groups(core, geometry)?;
+        let groups = compute_groups(core, geometry)?;
         let wrong = |why: String| Fault::Invalid(format!("{}: {why}", function.name()));
         if let Some(threads) = function.threads().filter(|threads| *threads != geometry.block[0]) {
             return Err(wrong(format!("has blocks of {threads} threads, not {}", geometry.block[0])));
@@ -76,11 +76,11 @@ impl Launch {
     }
 }
 
-/// Writes into push constants where they have the place: kernels that take nothing have none.
+/// Writes into push constants, if they are large enough: kernels without parameters have none.
 fn put(constants: &mut [u8], offset: u64, bytes: &[u8]) {
-    let place = usize::try_from(offset).ok().and_then(|from| constants.get_mut(from..from + bytes.len()));
-    if let Some(place) = place {
-        place.copy_from_slice(bytes);
+    let target = usize::try_from(offset).ok().and_then(|from| constants.get_mut(from..from + bytes.len()));
+    if let Some(target) = target {
+        target.copy_from_slice(bytes);
     }
 }
 
@@ -99,26 +99,26 @@ fn check_form(form: Form, geometry: Geometry) -> Result<(), Fault> {
         return Err(shared().into());
     }
     if geometry.grid[1..] != [1, 1] || geometry.block[1..] != [1, 1] {
-        return Err(Fault::Invalid(format!("kernels for Vulkan are launched in a row, not {geometry:?}")));
+        return Err(Fault::Invalid(format!("kernels for Vulkan are launched in one dimension, not {geometry:?}")));
     }
     Ok(())
 }
 
-/// The groups of a launch: beyond the device's limit in x they go on in y, and those that are too many end at once.
-fn groups(core: &Core, geometry: Geometry) -> Result<[u32; 3], Fault> {
+/// The groups of a launch. Blocks beyond the device's limit in x continue in y; surplus groups exit at once.
+fn compute_groups(core: &Core, geometry: Geometry) -> Result<[u32; 3], Fault> {
     let limits = &core.physical.facts.limits;
     let threads = geometry.block[0];
     if threads > limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]) {
-        return Err(Fault::Invalid(format!("blocks of {threads} threads: this device has none so large")));
+        return Err(Fault::Invalid(format!("blocks of {threads} threads are larger than this device allows")));
     }
     let [blocks, most, rows] =
         [geometry.grid[0], limits.max_compute_work_group_count[0], limits.max_compute_work_group_count[1]];
-    split(blocks, most.max(1), rows)
-        .ok_or_else(|| Fault::Invalid(format!("{blocks} blocks are more than this device takes at once")))
+    split_rows(blocks, most.max(1), rows)
+        .ok_or_else(|| Fault::Invalid(format!("{blocks} blocks are more than this device allows in a launch")))
 }
 
-/// So many blocks in rows of at most `most`.
-fn split(blocks: u32, most: u32, rows: u32) -> Option<[u32; 3]> {
+/// Splits blocks into rows of at most `most`.
+fn split_rows(blocks: u32, most: u32, rows: u32) -> Option<[u32; 3]> {
     let y = blocks.div_ceil(most);
     // The product must not overflow 32 bits: the last row is not full.
     let x = blocks.div_ceil(y.max(1));
@@ -128,7 +128,7 @@ fn split(blocks: u32, most: u32, rows: u32) -> Option<[u32; 3]> {
 const CUDA: &str = "Use the CUDA backend on an NVIDIA GPU";
 
 pub(crate) fn dependent() -> plimsoll_gpu::Unavailable {
-    never("dependent launch", "Vulkan lets no kernel begin before the one before has ended", CUDA)
+    never("dependent launch", "in Vulkan, a kernel can't begin before the one before it has ended", CUDA)
 }
 
 pub(crate) fn cooperative() -> plimsoll_gpu::Unavailable {
@@ -144,11 +144,11 @@ pub(crate) fn second_stream() -> plimsoll_gpu::Unavailable {
 }
 
 pub(crate) fn host_memory() -> plimsoll_gpu::Unavailable {
-    never("memory of the host", "this backend gives kernels memory of the device alone", CUDA)
+    never("memory of the host", "kernels of this backend use device memory only", CUDA)
 }
 
 pub(crate) fn shared() -> plimsoll_gpu::Unavailable {
-    never("dynamic shared memory", "Vulkan's kernels have a fixed amount", CUDA)
+    never("dynamic shared memory", "kernels for Vulkan have a fixed amount", CUDA)
 }
 
 #[cfg(test)]
@@ -156,13 +156,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_beyond_a_row_go_on_in_the_next() {
-        assert_eq!(split(1, 65_535, 65_535), Some([1, 1, 1]));
-        assert_eq!(split(65_535, 65_535, 65_535), Some([65_535, 1, 1]));
+    fn blocks_beyond_a_row_continue_in_the_next() {
+        assert_eq!(split_rows(1, 65_535, 65_535), Some([1, 1, 1]));
+        assert_eq!(split_rows(65_535, 65_535, 65_535), Some([65_535, 1, 1]));
         for blocks in [65_536, 65_537, 1 << 20, (1 << 31) - 1] {
-            let [x, y, _] = split(blocks, 65_535, 65_535).unwrap();
+            let [x, y, _] = split_rows(blocks, 65_535, 65_535).unwrap();
             assert!(x <= 65_535 && u64::from(x) * u64::from(y) >= u64::from(blocks) && x * y - blocks < y, "{blocks}");
         }
-        assert_eq!(split(65_536, 1, 65_535), None);
+        assert_eq!(split_rows(65_536, 1, 65_535), None);
     }
 }

@@ -1,15 +1,16 @@
-//! The Vulkan backend: any GPU with a Vulkan driver of version 1.2 or later that takes 64-bit addresses in kernels, and CPUs that act as
-//! one (lavapipe). The loader is opened at run time.
+//! The Vulkan backend: any GPU with a driver for Vulkan 1.2 or later that supports 64-bit addresses in kernels, and CPUs that act
+//! as one (lavapipe). The loader is opened at run time.
 //!
-//! What a machine or device lacks is a typed reason with the way out ([`Unavailable`]); a device that fails or hangs is a
-//! [`plimsoll_core::Fault`], after which nothing waits for it again. Methods return the driver's faults beside those that they name.
+//! A missing capability is a typed reason with a hint ([`Unavailable`]). A device that fails or hangs is a
+//! [`plimsoll_core::Fault`], and nothing waits for that device again. Functions may return the driver's faults in addition to those
+//! in their `# Errors` section.
 //!
-//! The loader loads the drivers that it finds into this process, and a driver that crashes takes the process with it: whoever must
-//! survive that calls [`devices`] in a process of its own first.
+//! The loader loads drivers into this process, and a driver that crashes takes the process with it. A program that must survive
+//! that should call [`devices`] in a separate process first.
 //!
-//! One queue does all work in order, each launch after the one before has ended. What a stream is asked is gathered, and given to the
-//! device when somebody waits or submits. Long launches aren't split: where a desktop's driver kills kernels after some seconds, its
-//! answer is [`plimsoll_core::Fault::DeviceLost`].
+//! One queue does all work in order, each launch after the one before has ended. A stream collects work and submits it to the
+//! device on a wait or an explicit submit. Long launches aren't split: if a desktop driver kills a kernel after some seconds, the
+//! result is [`plimsoll_core::Fault::DeviceLost`].
 #![deny(unsafe_code)]
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Memory of a device: allocations held by count, and named by spans. Whoever may still use one holds it, and it is freed after the last.
+//! Device memory: reference-counted allocations that spans name. Everything that may still use an allocation keeps it alive.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,34 +11,34 @@ use plimsoll_core::Fault;
 use plimsoll_gpu::{Memory, Span, Unavailable};
 
 use crate::core::Core;
-use crate::loss::{Array, Held};
+use crate::loss::{Array, Resource};
 
 type Known = RwLock<Option<HashMap<u64, Weak<Region>>>>;
 
-/// All that are there, by their number, which no other ever has.
+/// All live regions by their number. Numbers are never reused.
 static KNOWN: Known = RwLock::new(None);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Memory that is marked so has rules of its own, or is slow.
-const STRANGE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
+/// Memory types with these flags have special rules or are slow.
+const UNSUITABLE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
     vk::MemoryPropertyFlags::PROTECTED.as_raw()
         | vk::MemoryPropertyFlags::LAZILY_ALLOCATED.as_raw()
         | vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD.as_raw()
         | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD.as_raw(),
 );
 
-/// A Vulkan buffer with memory of its own.
+/// A Vulkan buffer with its own memory.
 struct Allocation {
     core: Arc<Core>,
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     bytes: u64,
-    /// What the heap lost.
+    /// Bytes taken from the heap.
     taken: u64,
 }
 
 impl Allocation {
-    /// A buffer in memory that has some properties, or at least those which it needs.
+    /// Creates a buffer in memory that has the wanted properties if possible, and at least the needed ones.
     fn new(
         core: &Arc<Core>,
         bytes: u64,
@@ -47,25 +47,24 @@ impl Allocation {
     ) -> Result<Self, Fault> {
         core.check("vkCreateBuffer")?;
         let (buffer, memory) = (vk::Buffer::null(), vk::DeviceMemory::null());
-        // From here on it frees what there is when it is dropped.
+        // From here on, dropping `made` frees whatever was created.
         let mut made = Self { core: Arc::clone(core), buffer, memory, bytes, taken: 0 };
         let info = vk::BufferCreateInfo::default().size(bytes).usage(usage);
-        // SAFETY: a live device; the size is not 0 and below the device's limit.
+        // SAFETY: a live device; the size is neither 0 nor above the device's limit.
         let buffer = unsafe { core.raw().create_buffer(&info, None) };
         made.buffer = buffer.map_err(|result| made.refused("vkCreateBuffer", result))?;
-        // SAFETY: the buffer is the device's.
+        // SAFETY: the buffer belongs to the device.
         let needs = unsafe { core.raw().get_buffer_memory_requirements(made.buffer) };
         let kinds = core.physical.facts.memory.memory_types_as_slice();
         let find = |properties: vk::MemoryPropertyFlags| {
             let fits = |(place, kind): &(u32, &vk::MemoryType)| {
                 needs.memory_type_bits & (1 << place) != 0
                     && kind.property_flags.contains(properties)
-                    && !kind.property_flags.intersects(STRANGE)
+                    && !kind.property_flags.intersects(UNSUITABLE)
             };
             (0..).zip(kinds).find(fits).map(|(place, _)| place)
         };
-        let lacks =
-            || Unavailable::new("Vulkan device", "it has no memory of the kind that is needed", "Use another device");
+        let lacks = || Unavailable::new("Vulkan device", "it has no memory of the required type", "Use another device");
         let kind = find(needed | wanted).or_else(|| find(needed)).ok_or_else(lacks)?;
         let mut flags = vk::MemoryAllocateFlagsInfo::default();
         if usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS) {
@@ -73,7 +72,7 @@ impl Allocation {
         }
         let info =
             vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(kind).push_next(&mut flags);
-        // SAFETY: a kind that the buffer takes; the info lives until the call returns.
+        // SAFETY: a memory type that the buffer accepts; the info lives until the call returns.
         let memory = unsafe { core.raw().allocate_memory(&info, None) };
         made.memory = memory.map_err(|result| made.refused("vkAllocateMemory", result))?;
         made.taken = needs.size;
@@ -97,7 +96,8 @@ impl Drop for Allocation {
         if self.core.is_given_up() {
             return;
         }
-        // SAFETY: nothing that is pending uses it, because all of that holds it; handles that weren't made are null, which is allowed.
+        // SAFETY: no pending work uses it, because pending work keeps it alive. Handles that weren't created are null, which is
+        // allowed.
         unsafe {
             self.core.raw().destroy_buffer(self.buffer, None);
             self.core.raw().free_memory(self.memory, None);
@@ -106,11 +106,11 @@ impl Drop for Allocation {
     }
 }
 
-/// An allocation that kernels reach by its address.
+/// An allocation that kernels access by address.
 pub(crate) struct Region {
     number: u64,
     core: Arc<Core>,
-    /// None where it has 0 bytes.
+    /// `None` for 0 bytes.
     allocation: Option<Allocation>,
     address: u64,
     bytes: u64,
@@ -129,12 +129,14 @@ impl Region {
     fn allocate(core: &Arc<Core>, bytes: u64) -> Result<(Option<Allocation>, u64), Fault> {
         let most = core.physical.facts.allocation;
         let free = core.free_memory();
-        // What the driver counts for other processes is theirs: a device that is asked for more may move their memory or fail all.
+        // Stay within the budget: beyond it the driver may evict other processes' memory, or everything may fail.
         if bytes > core.memory() || core.physical.facts.budget && bytes > free {
             return Err(Fault::OutOfMemory { asked: bytes, free });
         }
         if bytes > most {
-            let why = format!("an array of {bytes} bytes: this device allocates at most {most} at once; ask for less");
+            let why = format!(
+                "an array of {bytes} bytes is too large: this device allocates at most {most} at once; ask for less"
+            );
             return Err(Fault::Invalid(why));
         }
         let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
@@ -142,7 +144,7 @@ impl Region {
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST;
         let own = vk::MemoryPropertyFlags::DEVICE_LOCAL;
-        // Fills are of whole words.
+        // Rounded up, because fills work on whole words.
         let allocation =
             Allocation::new(core, bytes.next_multiple_of(4), usage, (vk::MemoryPropertyFlags::empty(), own))?;
         let info = vk::BufferDeviceAddressInfo::default().buffer(allocation.buffer);
@@ -151,34 +153,34 @@ impl Region {
         Ok((Some(allocation), address))
     }
 
-    /// The one that a span of a device is part of.
+    /// Finds the region that a span is part of.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it was freed, the span doesn't lie inside it, or it is another device's.
+    /// [`Fault::Invalid`] if it was freed, the span isn't inside it, or it belongs to another device.
     pub(crate) fn find(core: &Arc<Core>, span: Span) -> Result<Arc<Self>, Fault> {
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
         let found = known.as_ref().and_then(|known| known.get(&span.region())).and_then(Weak::upgrade);
         drop(known);
-        let found = found.ok_or_else(|| Fault::Invalid("memory is used that was freed".to_owned()))?;
+        let found = found.ok_or_else(|| Fault::Invalid("the memory was freed".to_owned()))?;
         if !Arc::ptr_eq(&found.core, core) {
-            return Err(Fault::Invalid("memory of another device is used".to_owned()));
+            return Err(Fault::Invalid("the memory belongs to another device".to_owned()));
         }
-        let outside = || Fault::Invalid(format!("{span:?} lies in no memory of this device"));
+        let outside = || Fault::Invalid(format!("{span:?} is not inside memory of this device"));
         span.is_inside(found.address, found.bytes).then_some(found).ok_or_else(outside)
     }
 
-    /// The buffer and where in it a span of it begins; none where it has 0 bytes.
-    pub(crate) fn place(&self, span: Span) -> Option<(vk::Buffer, u64)> {
+    /// The buffer, and the offset of a span in it; `None` for 0 bytes.
+    pub(crate) fn locate(&self, span: Span) -> Option<(vk::Buffer, u64)> {
         Some((self.allocation.as_ref()?.buffer, span.pointer() - self.address))
     }
 }
 
-impl Held for Region {}
+impl Resource for Region {}
 
-/// Where the arrays of a device begin, and their bytes.
-pub(crate) fn arrays(core: &Core) -> Vec<Array> {
+/// Lists addresses and sizes of a device's arrays.
+pub(crate) fn list_arrays(core: &Core) -> Vec<Array> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-    // All are held until the lock is given back: who lets go of the last hold on one takes the lock.
+    // Keep all of them alive until the lock is released: dropping the last reference to a region takes the lock.
     let regions: Vec<Arc<Region>> = known.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).collect();
     drop(known);
     let own = regions.iter().filter(|region| std::ptr::eq(&*region.core, core) && region.bytes > 0);
@@ -194,11 +196,11 @@ impl Drop for Region {
     }
 }
 
-/// Memory of a device. It is freed when it is dropped and all work that uses it has ended.
+/// Device memory. It is freed after it is dropped and all work that uses it has ended.
 pub struct Buffer(Arc<Region>);
 
 impl Buffer {
-    /// Memory with any content; none for 0 bytes.
+    /// Allocates memory with undefined content; 0 bytes allocate nothing.
     ///
     /// # Errors
     /// [`Fault::OutOfMemory`]; [`Fault::Invalid`] for more than the device allocates at once.
@@ -219,18 +221,16 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Memory that both the host and the device see, through which copies go.
+/// Memory that both host and device can access, for copies between them.
 pub(crate) struct Staging {
     allocation: Allocation,
     host: NonNull<u8>,
 }
 
-// SAFETY: the pointer is to memory that it owns, and is used by `&mut` alone.
+// SAFETY: the pointer is to memory that it owns, and is used through `&mut` only.
 unsafe impl Send for Staging {}
 
 impl Staging {
-    /// # Errors
-    /// The driver's.
     pub(crate) fn new(core: &Arc<Core>, bytes: u64) -> Result<Self, Fault> {
         let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
         let needed = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
@@ -240,7 +240,7 @@ impl Staging {
         let host = host.map_err(|result| core.fault("vkMapMemory", result))?;
         let nothing = || Fault::Unavailable {
             what: "memory of the host",
-            why: "vkMapMemory answered with no address".to_owned(),
+            why: "vkMapMemory returned no address".to_owned(),
             hint: "Update the Vulkan driver".to_owned(),
         };
         Ok(Self { allocation, host: NonNull::new(host.cast()).ok_or_else(nothing)? })
@@ -253,9 +253,10 @@ impl Staging {
     /// Its bytes.
     ///
     /// # Safety
-    /// Nothing that the device was asked to do with it is pending.
+    /// No pending work of the device may use it.
     pub(crate) unsafe fn content(&mut self) -> &mut [u8] {
-        // SAFETY: mapped whole, borrowed as `self` is; memory that the driver gave holds some bytes, and any are a `u8`.
+        // SAFETY: all of it is mapped, for as long as `self` is borrowed. The driver's memory is initialised, and any byte is a
+        // valid `u8`.
         unsafe { std::slice::from_raw_parts_mut(self.host.as_ptr(), self.allocation.bytes as usize) }
     }
 }

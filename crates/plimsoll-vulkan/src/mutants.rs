@@ -1,5 +1,5 @@
-//! Wrong kernels, each of which a probe must find: GLSL with a fault put into it, compiled when the test runs. Without a compiler or a
-//! device nothing is tested, and the test says so.
+//! Wrong kernels that the probes must find: GLSL sources with a planted fault, compiled when the test runs. Without a compiler or
+//! a device nothing is tested, and the test says so.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +19,14 @@ use crate::{Options, Vulkan, devices, open};
 
 const COMPILER: &str = "glslangValidator";
 
-/// A fault in a source.
+/// A fault planted in a source.
 #[derive(Clone, Copy, Debug)]
 struct Mutant {
-    /// What is wrong with it.
+    /// Describes the fault.
     name: &'static str,
     /// The GLSL file, in its source's folder.
     source: &'static str,
-    /// What stands there, and what stands there instead.
+    /// Old text and its replacement.
     changes: &'static [(&'static str, &'static str)],
 }
 
@@ -34,26 +34,26 @@ thread_local! {
     static PLANTED: RefCell<Option<Planted>> = const { RefCell::new(None) };
 }
 
-/// The mutant that kernels of its source are made of.
+/// The mutant from which kernels of its source are currently made.
 struct Planted {
     mutant: Mutant,
-    /// Those of its kernels that are made ready at all.
+    /// Selects the kernels to test.
     wanted: fn(&KernelDesc) -> bool,
     compiled: BTreeMap<&'static str, &'static [u8]>,
-    /// Kernels that were made of it.
+    /// Kernels that were made from the mutant.
     kernels: BTreeSet<String>,
 }
 
-/// The code that stands for a kernel's.
-pub(crate) fn instead(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &'static str> {
+/// Replaces a kernel's code with that of the planted mutant, if the mutant is of the same source.
+pub(crate) fn replace_code(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &'static str> {
     PLANTED.with_borrow_mut(|planted| {
         let Some(planted) = planted else { return Ok(found) };
-        let Some(build) = builds().find(|build| build.words == found.words) else { return Ok(found) };
+        let Some(build) = all_builds().find(|build| build.words == found.words) else { return Ok(found) };
         if build.source != planted.mutant.source {
             return Ok(found);
         }
         if !(planted.wanted)(kernel) {
-            return Err("one of its kind is enough");
+            return Err("not selected for this test");
         }
         let mutant = planted.mutant;
         let words = planted.compiled.entry(build.file).or_insert_with(|| mutant.compile(build).leak());
@@ -62,8 +62,8 @@ pub(crate) fn instead(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &'stat
     })
 }
 
-/// Every module of every source.
-fn builds() -> impl Iterator<Item = &'static Build> {
+/// All modules of all sources.
+fn all_builds() -> impl Iterator<Item = &'static Build> {
     plimsoll_probes::sources().iter().flat_map(|source| source.builds())
 }
 
@@ -88,8 +88,8 @@ impl Mutant {
     }
 }
 
-/// The first device that can be opened; nothing, with the reason, where there is none or no compiler.
-fn ready() -> Option<Bench<Vulkan>> {
+/// Opens the first usable device. Prints the reason and returns `None` if there is no device or no compiler.
+fn open_device() -> Option<Bench<Vulkan>> {
     if Command::new(COMPILER).arg("--version").output().is_err() {
         eprintln!("skipped: there is no {COMPILER} (Debian's package glslang-tools has one)");
         return None;
@@ -106,8 +106,8 @@ fn probe(name: &str) -> &'static dyn Probe<Vulkan> {
     plimsoll_probes::gpu_probes().into_iter().find(|probe| probe.spec().name == name).unwrap()
 }
 
-/// Kernels that a mutant got into, and those of which a case was found wrong.
-fn verified(bench: &mut Bench<Vulkan>, probe: &dyn Probe<Vulkan>) -> BTreeSet<String> {
+/// Verifies a probe and returns the kernels with a wrong case.
+fn find_wrong_kernels(bench: &mut Bench<Vulkan>, probe: &dyn Probe<Vulkan>) -> BTreeSet<String> {
     let mut wrong = BTreeSet::new();
     let report = &mut |case: plimsoll_core::probe::Case| {
         if !case.wrong.is_empty() {
@@ -118,28 +118,28 @@ fn verified(bench: &mut Bench<Vulkan>, probe: &dyn Probe<Vulkan>) -> BTreeSet<St
     wrong
 }
 
-/// Every mutant is found in every kernel that it gets into, but in those of which is said that it changes nothing there.
-fn all_are_found(
+/// Asserts that every mutant is found in every kernel made from it, except in kernels that the fault doesn't affect (`harmless`).
+fn assert_all_found(
     probe: &dyn Probe<Vulkan>,
     mutants: &[Mutant],
     wanted: fn(&KernelDesc) -> bool,
     harmless: fn(&Mutant, &str) -> bool,
 ) {
-    let Some(mut bench) = ready() else { return };
+    let Some(mut bench) = open_device() else { return };
     for mutant in mutants {
         let planted = Planted { mutant: *mutant, wanted, compiled: BTreeMap::new(), kernels: BTreeSet::new() };
         PLANTED.set(Some(planted));
-        let wrong = verified(&mut bench, probe);
+        let wrong = find_wrong_kernels(&mut bench, probe);
         let planted = PLANTED.take().unwrap();
-        assert!(!planted.kernels.is_empty(), "{} got into no kernel", mutant.name);
+        assert!(!planted.kernels.is_empty(), "no kernel was made from mutant {}", mutant.name);
         let missed: Vec<&String> =
             planted.kernels.iter().filter(|kernel| !wrong.contains(*kernel) && !harmless(mutant, kernel)).collect();
         assert!(missed.is_empty(), "{} '{}' isn't found in {missed:?}", mutant.source, mutant.name);
     }
-    // And what is right is.
+    // Without a fault, nothing is found.
     let planted = Mutant { name: "none", changes: &[], ..mutants[0] };
     PLANTED.set(Some(Planted { mutant: planted, wanted, compiled: BTreeMap::new(), kernels: BTreeSet::new() }));
-    assert_eq!(verified(&mut bench, probe), BTreeSet::new());
+    assert_eq!(find_wrong_kernels(&mut bench, probe), BTreeSet::new());
 }
 
 const MAIN: &str = "void main() {\n";
@@ -174,7 +174,7 @@ fn wrong_copies_are_found() {
             ],
         },
         Mutant {
-            name: "goes around once",
+            name: "loops only once",
             source: SOURCE,
             changes: &[("i < vectors; i +=", "i < vectors && i == first; i +=")],
         },
@@ -184,12 +184,12 @@ fn wrong_copies_are_found() {
             changes: &[("Word4(out_ + place + 16).x = high;", "Word4(out_ + place + 16).x = low;")],
         },
     ];
-    let only = |mutant: &Mutant, kernel: &str| match mutant.name {
-        "goes around once" => kernel.starts_with("copy_naive"),
+    let harmless = |mutant: &Mutant, kernel: &str| match mutant.name {
+        "loops only once" => kernel.starts_with("copy_naive"),
         "has the wrong half of a long vector" => !kernel.starts_with("copy_vector8"),
         _ => false,
     };
-    all_are_found(probe("copy"), &mutants, |_| true, only);
+    assert_all_found(probe("copy"), &mutants, |_| true, harmless);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn wrong_streams_are_found() {
     };
     let wanted =
         |kernel: &KernelDesc| kernel.vector_bytes == 16 && kernel.unroll == 4 && matches!(kernel.threads, 128 | 256);
-    all_are_found(probe("stream"), &mutants, wanted, harmless);
+    assert_all_found(probe("stream"), &mutants, wanted, harmless);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn wrong_scalings_are_found() {
             )],
         },
     ];
-    all_are_found(probe("launch"), &mutants, |_| true, |_, _| false);
+    assert_all_found(probe("launch"), &mutants, |_| true, |_, _| false);
 }
 
 const CHASE: &str = "latency_chase.comp";
@@ -294,11 +294,15 @@ const CHASES: [Mutant; 4] = [
     Mutant { name: "does nothing", source: CHASE, changes: &[("h < count; h += HOPS", "h > count; h += HOPS")] },
     Mutant { name: "hops only before it is timed", source: CHASE, changes: &[("p = chase(p, hops);", "")] },
     Mutant {
-        name: "makes a hop less each time around",
+        name: "makes one hop less in each iteration",
         source: CHASE,
         changes: &[("u < HOPS; ++u", "u < HOPS - 1; ++u")],
     },
-    Mutant { name: "makes one round less", source: CHASE, changes: &[("h < count; h +=", "h + HOPS < count; h +=")] },
+    Mutant {
+        name: "makes one iteration less",
+        source: CHASE,
+        changes: &[("h < count; h +=", "h + HOPS < count; h +=")],
+    },
 ];
 
 #[test]
@@ -323,17 +327,17 @@ fn wrong_chains_and_chases_are_found() {
         },
     ];
     let probe = probe("latency");
-    all_are_found(probe, &builds, |_| true, |_, _| false);
-    all_are_found(probe, &CHASES, |_| true, |_, _| false);
+    assert_all_found(probe, &builds, |_| true, |_, _| false);
+    assert_all_found(probe, &CHASES, |_| true, |_, _| false);
 }
 
-/// Takes the first point and ends the run.
+/// A sink that takes the first point and ends the run.
 #[derive(Default)]
-struct First {
+struct FirstPoint {
     failed: Option<bool>,
 }
 
-impl Sink for First {
+impl Sink for FirstPoint {
     fn write(&mut self, record: &Record) -> Result<(), Fault> {
         if let Record::Point(point) = record {
             self.failed = Some(point.flags.contains(Flag::VerifyFail));
@@ -343,10 +347,10 @@ impl Sink for First {
     }
 }
 
-/// Whether the first point of latency, in a footprint of so many bytes, is found wrong while it is measured.
-fn measured(bench: &mut Bench<Vulkan>) -> bool {
+/// Whether the first point of the latency probe, with a footprint of 4096 bytes, fails its check while it is measured.
+fn measurement_fails(bench: &mut Bench<Vulkan>) -> bool {
     let request = Request { effort: Effort::Quick, bytes: Some(4096), seed: 1, ..Request::default() };
-    let (mut sink, stop) = (First::default(), AtomicBool::new(false));
+    let (mut sink, stop) = (FirstPoint::default(), AtomicBool::new(false));
     let mut run = RunContext { request: &request, device: 0, sink: &mut sink, stop: &stop, next_series: 0 };
     let _ = bench.measure("latency", &mut run);
     sink.failed.expect("a point")
@@ -354,12 +358,12 @@ fn measured(bench: &mut Bench<Vulkan>) -> bool {
 
 #[test]
 fn wrong_chases_are_found_while_they_are_measured() {
-    let Some(mut bench) = ready() else { return };
-    assert!(!measured(&mut bench), "what is right is found wrong");
+    let Some(mut bench) = open_device() else { return };
+    assert!(!measurement_fails(&mut bench), "a correct kernel fails its check");
     for mutant in CHASES {
         let planted = Planted { mutant, wanted: |_| true, compiled: BTreeMap::new(), kernels: BTreeSet::new() };
         PLANTED.set(Some(planted));
-        let found = measured(&mut bench);
+        let found = measurement_fails(&mut bench);
         assert!(!PLANTED.take().unwrap().kernels.is_empty());
         assert!(found, "a chase that {} isn't found while it is measured", mutant.name);
     }

@@ -1,9 +1,9 @@
-//! Reads of a SPIR-V module what a kernel takes: offset and size of each member of its push constants, and how its block's size is
-//! given. Safe for any words.
+//! Reads a kernel's interface from its SPIR-V module: offset and size of each push constant, and how the block size is specified.
+//! Safe for any input.
 
 use std::collections::HashMap;
 
-/// SPIR-V 1.6, section 3: instructions, decorations, storage classes and built-ins that matter here.
+/// SPIR-V 1.6, section 3: instructions, decorations, storage classes and built-ins that are used here.
 const MAGIC: u32 = 0x0723_0203;
 const HEADER: usize = 5;
 const ENTRY_POINT: u32 = 15;
@@ -22,21 +22,21 @@ const OFFSET: u32 = 35;
 const PUSH_CONSTANT: u32 = 9;
 const WORKGROUP_SIZE: u32 = 25;
 const GL_COMPUTE: u32 = 5;
-/// `main` and its end, as words.
+/// `main` and its terminator, as words.
 const MAIN: [u32; 2] = [u32::from_le_bytes(*b"main"), 0];
 
-/// What a module says of its kernel.
+/// The interface of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interface {
     /// Offset and bytes of each parameter.
     pub(crate) parameters: Vec<(u64, u64)>,
-    /// The specialisation constants' numbers.
+    /// Numbers of the specialisation constants.
     pub(crate) constants: Vec<u32>,
-    /// The specialisation constant that is the number of threads in x; there is one of them in y and in z.
+    /// Number of the specialisation constant for the threads in x, if the block has 1 thread in y and in z.
     pub(crate) threads: Option<u32>,
 }
 
-/// What was read so far.
+/// The instructions read so far.
 #[derive(Default)]
 struct Reader<'m> {
     sizes: HashMap<u32, u64>,
@@ -51,13 +51,13 @@ struct Reader<'m> {
     has_main: bool,
 }
 
-/// What a module says of its kernel.
+/// Reads the interface of a module's kernel.
 ///
 /// # Errors
-/// Why it can't be read, or what of it this backend doesn't take.
-pub(crate) fn read(words: &[u32]) -> Result<Interface, &'static str> {
+/// Why it can't be read, or what this backend doesn't support.
+pub(crate) fn read_interface(words: &[u32]) -> Result<Interface, &'static str> {
     if words.first() != Some(&MAGIC) || words.len() < HEADER {
-        return Err("it is no SPIR-V");
+        return Err("it is not SPIR-V");
     }
     let mut reader = Reader::default();
     let mut rest = &words[HEADER..];
@@ -67,14 +67,14 @@ pub(crate) fn read(words: &[u32]) -> Result<Interface, &'static str> {
             return Err("an instruction has no length");
         }
         let (instruction, after) = rest.split_at_checked(length).ok_or("an instruction is cut short")?;
-        reader.take(first & 0xffff, &instruction[1..]);
+        reader.read_instruction(first & 0xffff, &instruction[1..]);
         rest = after;
     }
     reader.interface()
 }
 
 impl<'m> Reader<'m> {
-    fn take(&mut self, code: u32, operands: &'m [u32]) {
+    fn read_instruction(&mut self, code: u32, operands: &'m [u32]) {
         match (code, operands) {
             (ENTRY_POINT, [GL_COMPUTE, _, name @ ..]) => self.has_main |= name.starts_with(&MAIN),
             (TYPE_INT, [id, bits, _]) | (TYPE_FLOAT, [id, bits, ..]) => {
@@ -87,8 +87,8 @@ impl<'m> Reader<'m> {
             (VARIABLE, [kind, _, PUSH_CONSTANT, ..]) => self.blocks.push(*kind),
             (DECORATE, [id, SPEC_ID, number]) => drop(self.spec_ids.insert(*id, *number)),
             (DECORATE, [id, BUILT_IN, WORKGROUP_SIZE]) => self.workgroup = Some(*id),
-            (MEMBER_DECORATE, [of, member, OFFSET, bytes]) => {
-                self.offsets.insert((*of, *member), u64::from(*bytes));
+            (MEMBER_DECORATE, [id, member, OFFSET, bytes]) => {
+                self.offsets.insert((*id, *member), u64::from(*bytes));
             }
             _ => {}
         }
@@ -114,19 +114,19 @@ impl<'m> Reader<'m> {
             _ => return Err("it has several blocks of push constants"),
         };
         let block = self.pointers.get(&block).ok_or("its push constants have no type")?;
-        let members = self.structs.get(block).ok_or("its push constants are no struct")?;
+        let members = self.structs.get(block).ok_or("its push constants are not a struct")?;
         let parameter = |(member, kind): (u32, &u32)| {
             let offset = *self.offsets.get(&(*block, member)).ok_or("a parameter has no offset")?;
-            Ok((offset, *self.sizes.get(kind).ok_or("a parameter is no number")?))
+            Ok((offset, *self.sizes.get(kind).ok_or("a parameter is not a number")?))
         };
         (0..).zip(members.iter()).map(parameter).collect()
     }
 }
 
-/// The words of a module's bytes.
+/// Converts a module's bytes to words.
 ///
 /// # Errors
-/// Where they aren't whole words.
+/// If the bytes aren't whole words.
 pub(crate) fn words(bytes: &[u8]) -> Result<Vec<u32>, &'static str> {
     let (words, rest) = bytes.as_chunks::<4>();
     if rest.is_empty() {
@@ -146,39 +146,41 @@ mod tests {
     const ALL: Features = Features { cycles: true, timer: true, double: true, atomics: true, short_loops: false };
 
     #[test]
-    fn every_kernel_takes_what_its_description_states() {
+    fn every_kernel_takes_the_parameters_of_its_description() {
         let sets = [ALL, Features { timer: false, ..ALL }, Features { cycles: false, timer: false, ..ALL }];
         let kernels = || plimsoll_probes::sources().iter().flat_map(|source| source.kernels(Target::plain(80)));
         for (kernel, features) in kernels().flat_map(|kernel| sets.map(|features| (kernel.clone(), features))) {
             let Ok(spirv) = code(&kernel, features) else { continue };
-            let told = read(&words(spirv.words).unwrap()).unwrap();
+            let interface = read_interface(&words(spirv.words).unwrap()).unwrap();
             let (places, _) = offsets(&kernel);
             let sizes = kernel.parameters.iter().map(|parameter| parameter.bytes(&kernel)).chain([4]);
             let stated: Vec<(u64, u64)> = places.into_iter().zip(sizes).collect();
-            let nothing = told.parameters.is_empty() && kernel.parameters.is_empty();
-            assert!(nothing || told.parameters == stated, "{}: {told:?}, not {stated:?}", kernel.name);
-            assert_eq!(told.threads, Some(0), "{}", kernel.name);
+            let nothing = interface.parameters.is_empty() && kernel.parameters.is_empty();
+            assert!(nothing || interface.parameters == stated, "{}: {interface:?}, not {stated:?}", kernel.name);
+            assert_eq!(interface.threads, Some(0), "{}", kernel.name);
             for (number, _) in &spirv.constants {
-                assert!(told.constants.contains(number), "{} has no constant {number}", kernel.name);
+                assert!(interface.constants.contains(number), "{} has no constant {number}", kernel.name);
             }
         }
     }
 
     #[test]
-    fn damaged_modules_are_read_without_harm() {
+    fn damaged_modules_never_panic() {
         for build in plimsoll_probes::sources().iter().flat_map(|source| source.builds()) {
             let good = words(build.words).unwrap();
             for cut in 0..good.len() {
-                let _ = read(&good[..cut]);
+                let _ = read_interface(&good[..cut]);
             }
             for place in 0..good.len() {
                 for bits in [0, 1, u32::MAX, good[place] ^ 1 << 16] {
                     let mut bad = good.clone();
                     bad[place] = bits;
-                    let _ = read(&bad);
+                    let _ = read_interface(&bad);
                 }
             }
         }
-        assert!(read(&[]).is_err() && read(&[MAGIC, 0, 0, 0, 0]).is_err() && words(&[1, 2, 3]).is_err());
+        assert!(
+            read_interface(&[]).is_err() && read_interface(&[MAGIC, 0, 0, 0, 0]).is_err() && words(&[1, 2, 3]).is_err()
+        );
     }
 }

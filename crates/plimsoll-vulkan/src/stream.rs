@@ -1,7 +1,7 @@
-//! The queue as a stream: commands are gathered, submitted, and waited for with a deadline.
+//! The queue as a stream: commands are collected, submitted, and waited for with a deadline.
 //!
-//! What is gathered is a batch: a command buffer, a fence, and all that its commands use, which it holds until the fence is signalled. A
-//! batch whose end nobody saw is never freed.
+//! Collected commands form a batch: a command buffer, a fence, and all resources of its commands, which the batch keeps alive until
+//! the fence is signalled. A batch that wasn't seen to end is never freed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,22 +14,22 @@ use plimsoll_core::Fault;
 use crate::adapter::Kind;
 use crate::core::{Core, lock};
 use crate::launch::{Launch, Prepared};
-use crate::loss::{Held, pending};
+use crate::loss::{Resource, describe_pending};
 use crate::memory::Staging;
 
-/// After this long, an answer isn't expected any more, unless the device was opened with another deadline.
+/// The default deadline of a wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
-/// How long to ask again and again before the driver is let sleep: what waking costs is small beside it.
+/// How long to poll before a wait lets the driver sleep. The cost of waking up is small in comparison.
 const SPIN: Duration = Duration::from_millis(2);
-/// How long the driver sleeps at once at most.
+/// Longest single sleep of the driver.
 const NAP: Duration = Duration::from_secs(1);
-/// Batches that are submitted and not yet done, at most: a launch of its own each, where somebody submits after each.
-const FLIGHT: usize = 256;
-/// Commands of a batch at most, so that its memory is bounded: more than any sample has between two waits.
-const COMMANDS: usize = 1 << 18;
+/// Most batches in flight. Where every launch is submitted separately, each is one batch.
+const MOST_IN_FLIGHT: usize = 256;
+/// Most commands of a batch, so that its memory is bounded: more than any sample has between two waits.
+const MOST_COMMANDS: usize = 1 << 18;
 
-/// What a batch's commands use.
-pub(crate) type Keep = Arc<dyn Held>;
+/// A resource that the commands of a batch use.
+pub(crate) type SharedResource = Arc<dyn Resource>;
 
 /// An ordered queue of work.
 pub struct Stream {
@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     pub(crate) staging: Mutex<Option<Staging>>,
 }
 
-/// A command buffer and the fence that tells of its end.
+/// A command buffer and the fence that is signalled at its end.
 #[derive(Clone, Copy)]
 struct Carrier {
     commands: vk::CommandBuffer,
@@ -52,28 +52,26 @@ struct Carrier {
 struct Batch {
     carrier: Carrier,
     number: u64,
-    held: Vec<Keep>,
+    held: Vec<SharedResource>,
 }
 
 struct State {
     pool: vk::CommandPool,
-    /// Being recorded.
+    /// In recording.
     open: Option<Batch>,
     /// Submitted, in order.
     flight: VecDeque<Batch>,
     spare: Vec<Carrier>,
-    /// All that were made.
+    /// All carriers, to destroy them at the end.
     carriers: Vec<Carrier>,
     /// The number of the next batch; all below `done` have ended.
     next: u64,
     done: u64,
-    /// A call failed midway: nothing is asked of it again.
+    /// A call failed midway: the stream is not used again.
     dead: bool,
 }
 
 impl Stream {
-    /// # Errors
-    /// The driver's.
     pub(crate) fn new(core: &Arc<Core>) -> Result<Arc<Self>, Fault> {
         core.check("vkCreateCommandPool")?;
         let flags = vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER;
@@ -95,11 +93,11 @@ impl Stream {
         &self.inner
     }
 
-    /// Whether an object is of the stream's device.
+    /// Checks that an object belongs to the stream's device.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it isn't.
-    pub(crate) fn owns(&self, core: &Arc<Core>) -> Result<(), Fault> {
+    /// [`Fault::Invalid`] if it doesn't.
+    pub(crate) fn check_device(&self, core: &Arc<Core>) -> Result<(), Fault> {
         let foreign = || Fault::Invalid("an object of another device is used on this stream".to_owned());
         if Arc::ptr_eq(self.core(), core) { Ok(()) } else { Err(foreign()) }
     }
@@ -107,27 +105,24 @@ impl Stream {
     /// Records a launch.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for one of another device; the driver's.
+    /// [`Fault::Invalid`] for a launch of another device.
     pub(crate) fn launch(&self, launch: &Launch) -> Result<(), Fault> {
-        self.owns(launch.core())?;
-        let keep: Keep = Arc::clone(&launch.0) as Keep;
-        // SAFETY: the launch is of this device, and the batch holds it.
-        self.inner.record(Some(keep), |core, commands| unsafe { dispatch(core, commands, launch) }).map(drop)
+        self.check_device(launch.core())?;
+        let keep: SharedResource = Arc::clone(&launch.0) as SharedResource;
+        // SAFETY: the launch belongs to this device, and the batch keeps it alive.
+        self.inner.record(Some(keep), |core, commands| unsafe { record_dispatch(core, commands, launch) }).map(drop)
     }
 
-    /// Submits what was recorded.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Submits the recorded commands.
     pub(crate) fn submit(&self) -> Result<(), Fault> {
-        let mut state = self.inner.enter()?;
+        let mut state = self.inner.lock_state()?;
         self.inner.submit(&mut state)
     }
 
-    /// Submits, and waits until all is done.
+    /// Submits, and waits until all work is done.
     ///
     /// # Errors
-    /// [`Fault::Hung`] after the device's deadline, from when on the device is given up; the driver's.
+    /// [`Fault::Hung`] after the device's deadline. The device is then given up.
     pub(crate) fn wait(&self) -> Result<(), Fault> {
         self.inner.wait(u64::MAX)
     }
@@ -139,14 +134,14 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Records a launch, and that what comes later waits for it.
+/// Records a launch and a barrier, so that later commands wait for it.
 ///
 /// # Safety
-/// The command buffer is of the launch's device, is being recorded by this thread alone, and holds the launch.
-pub(crate) unsafe fn dispatch(core: &Core, commands: vk::CommandBuffer, launch: &Launch) {
+/// The command buffer must belong to the launch's device, be in recording by this thread only, and keep the launch alive.
+pub(crate) unsafe fn record_dispatch(core: &Core, commands: vk::CommandBuffer, launch: &Launch) {
     let (device, prepared) = (core.raw(), &launch.0);
-    // SAFETY: the caller's promise; the constants are as long as the layout says, and groups are below the device's limits. What the
-    // kernel touches was promised where the launch was prepared.
+    // SAFETY: the caller's promise; the constants have the length of the layout, and the groups are within the device's limits.
+    // Which memory the kernel touches was promised where the launch was prepared.
     unsafe {
         device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, prepared.pipeline);
         if !prepared.constants.is_empty() {
@@ -159,25 +154,25 @@ pub(crate) unsafe fn dispatch(core: &Core, commands: vk::CommandBuffer, launch: 
     }
 }
 
-impl Held for Prepared {
-    fn work(&self) -> Vec<String> {
+impl Resource for Prepared {
+    fn describe_work(&self) -> Vec<String> {
         let blocks: u64 = self.groups.iter().map(|side| u64::from(*side)).product();
         vec![format!("{} of {blocks} blocks", self.function.name())]
     }
 }
 
 impl State {
-    /// The work that wasn't seen to end.
-    fn work(&self) -> String {
+    /// Describes the work that wasn't seen to end.
+    fn describe_work(&self) -> String {
         let held = self.flight.iter().flat_map(|batch| &batch.held);
-        format!("not seen to end: {}; ", pending(held.flat_map(|held| held.work())))
+        format!("not seen to end: {}; ", describe_pending(held.flat_map(|held| held.describe_work())))
     }
 }
 
-type Entered<'s> = std::sync::MutexGuard<'s, State>;
+type StateGuard<'s> = std::sync::MutexGuard<'s, State>;
 
 impl Inner {
-    fn enter(&self) -> Result<Entered<'_>, Fault> {
+    fn lock_state(&self) -> Result<StateGuard<'_>, Fault> {
         self.core.check("vkQueueSubmit")?;
         let state = lock(&self.state);
         if state.dead {
@@ -187,14 +182,14 @@ impl Inner {
         Ok(state)
     }
 
-    /// Records commands into the batch that is open, which holds what they use; the batch's number.
+    /// Records commands into the open batch, which keeps their resources alive. Returns the number of the batch.
     pub(crate) fn record(
         &self,
-        keep: impl IntoIterator<Item = Keep>,
+        keep: impl IntoIterator<Item = SharedResource>,
         body: impl FnOnce(&Core, vk::CommandBuffer),
     ) -> Result<u64, Fault> {
-        let mut state = self.enter()?;
-        if state.open.as_ref().is_some_and(|batch| batch.held.len() >= COMMANDS) {
+        let mut state = self.lock_state()?;
+        if state.open.as_ref().is_some_and(|batch| batch.held.len() >= MOST_COMMANDS) {
             self.submit(&mut state)?;
         }
         if state.open.is_none() {
@@ -209,20 +204,20 @@ impl Inner {
     fn begin(&self, state: &mut State) -> Result<Batch, Fault> {
         let carrier = match state.spare.pop() {
             Some(carrier) => carrier,
-            None => self.carrier(state)?,
+            None => self.create_carrier(state)?,
         };
         let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: nobody uses the command buffer, and its pool lets it be begun anew; the state is locked.
+        // SAFETY: the command buffer isn't in use, its pool allows it to be reset, and the state is locked.
         let begun = unsafe { self.core.raw().begin_command_buffer(carrier.commands, &once) };
-        begun.map_err(|result| self.die(state, "vkBeginCommandBuffer", result))?;
+        begun.map_err(|result| self.mark_dead(state, "vkBeginCommandBuffer", result))?;
         let number = state.next;
         state.next += 1;
         Ok(Batch { carrier, number, held: Vec::new() })
     }
 
-    fn carrier(&self, state: &mut State) -> Result<Carrier, Fault> {
+    fn create_carrier(&self, state: &mut State) -> Result<Carrier, Fault> {
         let device = self.core.raw();
-        // SAFETY: a live device; infos live until the calls return. A fence whose commands can't be made is destroyed.
+        // SAFETY: a live device; infos live until the calls return. If the command buffer can't be created, the fence is destroyed.
         unsafe {
             let fence = device.create_fence(&vk::FenceCreateInfo::default(), None);
             let fence = fence.map_err(|result| self.core.fault("vkCreateFence", result))?;
@@ -239,38 +234,38 @@ impl Inner {
         }
     }
 
-    /// What a call that failed midway leaves is never touched again.
-    fn die(&self, state: &mut State, call: &'static str, result: vk::Result) -> Fault {
+    /// Marks the stream as dead after a call that failed midway, so that its state is never used again, and returns the fault.
+    fn mark_dead(&self, state: &mut State, call: &'static str, result: vk::Result) -> Fault {
         state.dead = true;
-        self.core.fault_during(call, result, || state.work())
+        self.core.fault_during(call, result, || state.describe_work())
     }
 
     fn submit(&self, state: &mut State) -> Result<(), Fault> {
         let Some(batch) = state.open.take() else { return Ok(()) };
         let Carrier { commands, fence } = batch.carrier;
-        // SAFETY: the command buffer is being recorded; the state is locked.
+        // SAFETY: the command buffer is in recording; the state is locked.
         if let Err(result) = unsafe { self.core.raw().end_command_buffer(commands) } {
-            return Err(self.die(state, "vkEndCommandBuffer", result));
+            return Err(self.mark_dead(state, "vkEndCommandBuffer", result));
         }
-        // The batch is in flight from here on, whatever the answer: it may be half begun.
+        // The batch counts as in flight even if the call fails, because it may have begun.
         state.flight.push_back(batch);
-        // SAFETY: recorded in full just now; the batch holds what it uses until the fence is signalled, and the fence was reset.
+        // SAFETY: recording just ended; the batch keeps its resources until the fence is signalled, and the fence was reset.
         if let Err(result) = unsafe { self.core.submit(commands, fence) } {
-            return Err(self.die(state, "vkQueueSubmit", result));
+            return Err(self.mark_dead(state, "vkQueueSubmit", result));
         }
-        if state.flight.len() > FLIGHT {
-            let half = state.flight.get(FLIGHT / 2).map_or(0, |batch| batch.number);
+        if state.flight.len() > MOST_IN_FLIGHT {
+            let half = state.flight.get(MOST_IN_FLIGHT / 2).map_or(0, |batch| batch.number);
             self.retire(state, half)?;
         }
         Ok(())
     }
 
-    /// Waits until the batches up to a number have ended, which are submitted if they aren't yet.
+    /// Waits until all batches up to number `last` have ended. Submits them first if necessary.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; the driver's.
+    /// [`Fault::Hung`].
     pub(crate) fn wait(&self, last: u64) -> Result<(), Fault> {
-        let mut state = self.enter()?;
+        let mut state = self.lock_state()?;
         if last < state.done {
             return Ok(());
         }
@@ -282,7 +277,7 @@ impl Inner {
 
     /// Whether a batch has ended.
     pub(crate) fn is_done(&self, number: u64) -> Result<bool, Fault> {
-        let mut state = self.enter()?;
+        let mut state = self.lock_state()?;
         while number >= state.done {
             let Some(batch) = state.flight.front() else { return Ok(false) };
             // SAFETY: the fence is the batch's.
@@ -292,45 +287,45 @@ impl Inner {
                     self.retire(&mut state, first)?;
                 }
                 Ok(false) => return Ok(false),
-                Err(result) => return Err(self.die(&mut state, "vkGetFenceStatus", result)),
+                Err(result) => return Err(self.mark_dead(&mut state, "vkGetFenceStatus", result)),
             }
         }
         Ok(true)
     }
 
-    /// Waits for the submitted batches up to a number, in order, and lets go of what they held.
+    /// Waits for the submitted batches up to number `last`, in order, and releases their resources.
     fn retire(&self, state: &mut State, last: u64) -> Result<(), Fault> {
         while state.flight.front().is_some_and(|batch| batch.number <= last) {
             let Some(fence) = state.flight.front().map(|batch| batch.carrier.fence) else { break };
-            if let Err(unseen) = self.wait_fence(fence) {
-                return Err(self.unseen(state, unseen));
+            if let Err(error) = self.wait_fence(fence) {
+                return Err(self.fault_of_wait(state, error));
             }
             let Some(batch) = state.flight.pop_front() else { break };
             state.done = batch.number + 1;
-            // SAFETY: the fence is signalled, so that nothing uses it.
+            // SAFETY: the fence is signalled, so nothing uses it.
             let reset = unsafe { self.core.raw().reset_fences(&[batch.carrier.fence]) };
-            reset.map_err(|result| self.die(state, "vkResetFences", result))?;
+            reset.map_err(|result| self.mark_dead(state, "vkResetFences", result))?;
             state.spare.push(batch.carrier);
         }
         Ok(())
     }
 
-    /// The fault of a wait that ended without the fence.
-    fn unseen(&self, state: &mut State, unseen: Option<vk::Result>) -> Fault {
+    /// The fault of a wait that ended before the fence was signalled: the driver's error, or the deadline for `None`.
+    fn fault_of_wait(&self, state: &mut State, error: Option<vk::Result>) -> Fault {
         const CALL: &str = "vkWaitForFences";
-        let Some(result) = unseen else {
+        let Some(result) = error else {
             state.dead = true;
-            self.core.keep_silence(&state.work());
+            self.core.record_hang(&state.describe_work());
             self.core.give_up();
             return Fault::Hung { call: CALL, seconds: self.core.deadline.as_secs_f64() };
         };
-        self.die(state, CALL, result)
+        self.mark_dead(state, CALL, result)
     }
 
-    /// Waits for a fence; an error is the driver's answer, or none where the deadline went by.
+    /// Waits for a fence. The error is the driver's, or `None` if the deadline passed.
     fn wait_fence(&self, fence: vk::Fence) -> Result<(), Option<vk::Result>> {
         let (device, start, deadline) = (self.core.raw(), Instant::now(), self.core.deadline);
-        // A device of software needs the processors that asking again and again would take from it.
+        // Don't poll a software device: it needs the processor.
         let spin = if self.core.physical.facts.kind == Kind::Software { Duration::ZERO } else { SPIN };
         loop {
             let waited = start.elapsed();
@@ -339,7 +334,7 @@ impl Inner {
             }
             let nap = if waited < spin { Duration::ZERO } else { NAP.min(deadline - waited) };
             let nap = u64::try_from(nap.as_nanos()).unwrap_or(u64::MAX);
-            // SAFETY: the fence is a batch's of this device.
+            // SAFETY: the fence belongs to a batch of this device.
             match unsafe { device.wait_for_fences(&[fence], true, nap) } {
                 Ok(()) => return Ok(()),
                 Err(vk::Result::TIMEOUT) => {}
@@ -355,13 +350,13 @@ impl Drop for Inner {
         let mut state = lock(&self.state);
         let (open, flight) = (state.open.take(), std::mem::take(&mut state.flight));
         if waited.is_err() || !flight.is_empty() {
-            // What the device may still use stays, and with it the device.
+            // Leak everything that the device may still use, and the device itself.
             self.core.give_up();
             std::mem::forget((flight, lock(&self.staging).take(), Arc::clone(&self.core)));
             return;
         }
         drop(open);
-        // SAFETY: all that was submitted has ended, and nobody else has these objects.
+        // SAFETY: all submitted work has ended, and these objects belong to this stream only.
         unsafe {
             for carrier in &state.carriers {
                 self.core.raw().destroy_fence(carrier.fence, None);

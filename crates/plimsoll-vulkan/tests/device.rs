@@ -17,24 +17,27 @@ use plimsoll_probes::launch::kernels as launch;
 use plimsoll_probes::stream::kernels as streams;
 use plimsoll_vulkan::{Options, Vulkan, open};
 
-use common::{TRUST, bytes, content, filled, refused, stream, words};
+use common::{TRUST, assert_refused, download, stream, to_bytes, to_words, upload};
 
 fn main() {
     common::run(&[
-        ("a_device_says_what_it_is", a_device_says_what_it_is),
-        ("bytes_come_back_as_they_went", bytes_come_back_as_they_went),
-        ("memory_that_was_freed_is_an_error", memory_that_was_freed_is_an_error),
-        ("sizes_beyond_the_device_are_errors", sizes_beyond_the_device_are_errors),
-        ("a_launch_holds_its_memory", a_launch_holds_its_memory),
+        ("device_info_is_complete_and_plausible", device_info_is_complete_and_plausible),
+        ("copies_preserve_bytes", copies_preserve_bytes),
+        ("freed_memory_is_refused", freed_memory_is_refused),
+        ("oversized_allocations_are_refused", oversized_allocations_are_refused),
+        ("launch_keeps_its_memory_alive", launch_keeps_its_memory_alive),
         ("objects_of_another_device_are_refused", objects_of_another_device_are_refused),
-        ("launches_that_do_not_fit_are_refused", launches_that_do_not_fit_are_refused),
-        ("what_vulkan_lacks_names_who_has_it", what_vulkan_lacks_names_who_has_it),
-        ("a_probe_without_code_for_vulkan_says_who_has_it", a_probe_without_code_for_vulkan_says_who_has_it),
-        ("marks_tell_the_device_time", marks_tell_the_device_time),
-        ("a_graph_does_its_launches_in_turn", a_graph_does_its_launches_in_turn),
-        ("every_shape_of_load_takes_time", every_shape_of_load_takes_time),
-        ("many_submissions_are_waited_for", many_submissions_are_waited_for),
-        ("a_device_that_hangs_is_given_up", a_device_that_hangs_is_given_up),
+        (
+            "launches_that_differ_from_the_description_are_refused",
+            launches_that_differ_from_the_description_are_refused,
+        ),
+        ("missing_capabilities_name_the_cuda_backend", missing_capabilities_name_the_cuda_backend),
+        ("probe_without_vulkan_code_names_the_cuda_backend", probe_without_vulkan_code_names_the_cuda_backend),
+        ("events_measure_device_time", events_measure_device_time),
+        ("graph_runs_its_launches_in_order", graph_runs_its_launches_in_order),
+        ("every_load_shape_measures_a_time", every_load_shape_measures_a_time),
+        ("wait_covers_many_submissions", wait_covers_many_submissions),
+        ("hanging_device_is_given_up", hanging_device_is_given_up),
     ]);
 }
 
@@ -42,44 +45,44 @@ fn unit(bench: &mut Bench<Vulkan>, source: &'static Source, kernels: &[KernelDes
     Unit::new(bench.device(), source, kernels, TRUST)
 }
 
-fn a_device_says_what_it_is(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn device_info_is_complete_and_plausible(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let info = bench.info().clone();
     println!("{info:#?}");
     assert!(info.selector.starts_with("vulkan:") && info.id.starts_with("VULKAN-") && info.backend == "vulkan");
     assert!(info.memory_total > 0 && info.memory_free <= info.memory_total && info.multiprocessors > 0);
     assert!(info.calibration.resolution > 0.0);
     let software = Vulkan::capabilities(bench.device()).software;
-    // Software counts whatever the CPU leaves it.
+    // The clock of software depends on the load of the CPU.
     let likely = |hz: f64| if software { hz > 0.0 && hz.is_finite() } else { (1e8..1e11).contains(&hz) };
     assert!(info.calibration.clock_hz.is_none_or(likely));
-    // What nobody told is marked.
+    // Assumed values are marked.
     assert!(info.notes.contains_key("caches"));
     assert!(!software || info.notes["multiprocessors"].starts_with("assumed: "));
     assert_eq!(bench.info().name.contains("software on the CPU"), software);
     Ok(())
 }
 
-fn bytes_come_back_as_they_went(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn copies_preserve_bytes(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    // More than goes through the host's memory at once, and no whole words.
+    // Larger than the staging memory, and not whole words.
     let pattern: Vec<u8> =
         (0..(9_u32 << 20) + 3).map(|place| (place.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    let (a, b) = (filled(&stream, &pattern)?, Vulkan::allocate(&stream, pattern.len() as u64)?);
+    let (a, b) = (upload(&stream, &pattern)?, Vulkan::allocate(&stream, pattern.len() as u64)?);
     Vulkan::copy(&stream, b.whole(), a.whole())?;
-    assert!(content(&stream, b.whole())? == pattern);
+    assert!(download(&stream, b.whole())? == pattern);
     Vulkan::fill(&stream, b.part(8, 16)?, 0xab)?;
-    let changed = content(&stream, b.part(4, 24)?)?;
+    let changed = download(&stream, b.part(4, 24)?)?;
     assert_eq!((&changed[..4], &changed[4..20], &changed[20..]), (&pattern[4..8], &[0xab; 16][..], &pattern[24..28]));
     Vulkan::upload(&stream, b.part(5, 3)?, &[1, 2, 3])?;
-    assert_eq!(content(&stream, b.part(4, 5)?)?, [pattern[4], 1, 2, 3, 0xab]);
+    assert_eq!(download(&stream, b.part(4, 5)?)?, [pattern[4], 1, 2, 3, 0xab]);
 
-    refused(Vulkan::fill(&stream, b.part(2, 4)?, 0), FaultClass::Invalid);
-    refused(Vulkan::fill(&stream, b.part(4, 6)?, 0), FaultClass::Invalid);
-    refused(Vulkan::copy(&stream, b.part(0, 8)?, a.part(0, 4)?), FaultClass::Invalid);
-    refused(Vulkan::copy(&stream, b.part(0, 8)?, b.part(4, 8)?), FaultClass::Invalid);
+    assert_refused(Vulkan::fill(&stream, b.part(2, 4)?, 0), FaultClass::Invalid);
+    assert_refused(Vulkan::fill(&stream, b.part(4, 6)?, 0), FaultClass::Invalid);
+    assert_refused(Vulkan::copy(&stream, b.part(0, 8)?, a.part(0, 4)?), FaultClass::Invalid);
+    assert_refused(Vulkan::copy(&stream, b.part(0, 8)?, b.part(4, 8)?), FaultClass::Invalid);
     Vulkan::copy(&stream, b.part(0, 8)?, b.part(8, 8)?)?;
-    refused(Vulkan::upload(&stream, b.part(0, 4)?, &[0; 5]), FaultClass::Invalid);
-    refused(Vulkan::download(&stream, b.part(0, 4)?, &mut [0; 5]), FaultClass::Invalid);
+    assert_refused(Vulkan::upload(&stream, b.part(0, 4)?, &[0; 5]), FaultClass::Invalid);
+    assert_refused(Vulkan::download(&stream, b.part(0, 4)?, &mut [0; 5]), FaultClass::Invalid);
 
     let empty = Vulkan::allocate(&stream, 0)?;
     Vulkan::upload(&stream, empty.whole(), &[])?;
@@ -88,37 +91,39 @@ fn bytes_come_back_as_they_went(bench: &mut Bench<Vulkan>) -> Result<(), Fault> 
     Vulkan::wait(&stream)
 }
 
-fn memory_that_was_freed_is_an_error(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn freed_memory_is_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let buffer = Vulkan::allocate(&stream, 4096)?;
     let span = buffer.part(1024, 64)?;
     drop(buffer);
     let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, &[check::words()])?;
-    let why =
-        refused(unit.launch(&check::words(), 16, Arguments::new().span(span).u32(1).u64(16)), FaultClass::Invalid);
+    let why = assert_refused(
+        unit.launch(&check::words(), 16, Arguments::new().span(span).u32(1).u64(16)),
+        FaultClass::Invalid,
+    );
     assert!(why.contains("freed"), "{why}");
-    refused(Vulkan::upload(&stream, span, &[0; 4]), FaultClass::Invalid);
-    refused(Vulkan::download(&stream, span, &mut [0; 4]), FaultClass::Invalid);
-    refused(Vulkan::fill(&stream, span, 0), FaultClass::Invalid);
-    refused(Vulkan::copy(&stream, span, span), FaultClass::Invalid);
-    // Bytes that no allocation has.
+    assert_refused(Vulkan::upload(&stream, span, &[0; 4]), FaultClass::Invalid);
+    assert_refused(Vulkan::download(&stream, span, &mut [0; 4]), FaultClass::Invalid);
+    assert_refused(Vulkan::fill(&stream, span, 0), FaultClass::Invalid);
+    assert_refused(Vulkan::copy(&stream, span, span), FaultClass::Invalid);
+    // A span beyond the end of its allocation.
     let other = Vulkan::allocate(&stream, 4096)?;
     let beyond = plimsoll_gpu::Span::new(other.whole().region(), other.pointer() + 4000, 200);
-    refused(Vulkan::upload(&stream, beyond, &[0; 200]), FaultClass::Invalid);
-    refused(Vulkan::fill(&stream, beyond, 0), FaultClass::Invalid);
+    assert_refused(Vulkan::upload(&stream, beyond, &[0; 200]), FaultClass::Invalid);
+    assert_refused(Vulkan::fill(&stream, beyond, 0), FaultClass::Invalid);
     Ok(())
 }
 
-fn sizes_beyond_the_device_are_errors(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn oversized_allocations_are_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let (stream, total) = (stream(bench.device()), bench.info().memory_total);
-    let why = refused(Vulkan::allocate(&stream, total + 1), FaultClass::OutOfMemory);
+    let why = assert_refused(Vulkan::allocate(&stream, total + 1), FaultClass::OutOfMemory);
     assert!(why.contains("asked for"), "{why}");
-    refused(Vulkan::allocate(&stream, u64::MAX), FaultClass::OutOfMemory);
+    assert_refused(Vulkan::allocate(&stream, u64::MAX), FaultClass::OutOfMemory);
     let most = Vulkan::capabilities(bench.device()).limits.allocation;
     if most < total {
-        refused(Vulkan::allocate(&stream, most + 1), FaultClass::Invalid);
+        assert_refused(Vulkan::allocate(&stream, most + 1), FaultClass::Invalid);
     }
-    // What is freed can be had again.
+    // Freed memory can be allocated again.
     let free = Vulkan::free_memory(bench.device())?;
     for _ in 0..20 {
         drop(Vulkan::allocate(&stream, (free / 4).min(256 << 20))?);
@@ -127,8 +132,8 @@ fn sizes_beyond_the_device_are_errors(bench: &mut Bench<Vulkan>) -> Result<(), F
     Ok(())
 }
 
-/// The buffer goes before its launch has run; it is freed after.
-fn a_launch_holds_its_memory(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+/// The buffer is dropped before its launch runs, and freed after the launch has ended.
+fn launch_keeps_its_memory_alive(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, &[check::words()])?;
     let blocker = Vulkan::blocker(bench.device()).cloned().ok_or_else(|| Fault::Invalid("no blocker".to_owned()))?;
@@ -136,43 +141,43 @@ fn a_launch_holds_its_memory(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let span = buffer.whole();
     let launch = unit.launch(&check::words(), 1 << 18, Arguments::new().span(span).u32(7).u64(1 << 18))?;
     drop(buffer);
-    assert!(content(&stream, span).is_ok(), "a launch holds its memory");
+    assert!(download(&stream, span).is_ok(), "the launch should keep its memory alive");
     Vulkan::block(&blocker, &stream, Duration::from_millis(20))?;
     Vulkan::launch(&stream, &launch)?;
     Vulkan::submit(&stream)?;
     drop((launch, unit));
     Vulkan::wait(&stream)?;
-    refused(content(&stream, span), FaultClass::Invalid);
+    assert_refused(download(&stream, span), FaultClass::Invalid);
     Ok(())
 }
 
 fn objects_of_another_device_are_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
-    let mut second = open(common::first()?, &Options::default(), &[])?;
+    let mut second = open(common::first_usable()?, &Options::default(), &[])?;
     let (own, other) = (stream(bench.device()), stream(second.device()));
     let (ours, theirs) = (Vulkan::allocate(&own, 64)?, Vulkan::allocate(&other, 64)?);
-    refused(Vulkan::upload(&own, theirs.whole(), &[0; 4]), FaultClass::Invalid);
-    refused(Vulkan::fill(&own, theirs.whole(), 0), FaultClass::Invalid);
-    refused(Vulkan::copy(&own, ours.whole(), theirs.whole()), FaultClass::Invalid);
+    assert_refused(Vulkan::upload(&own, theirs.whole(), &[0; 4]), FaultClass::Invalid);
+    assert_refused(Vulkan::fill(&own, theirs.whole(), 0), FaultClass::Invalid);
+    assert_refused(Vulkan::copy(&own, ours.whole(), theirs.whole()), FaultClass::Invalid);
     let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, &[check::words()])?;
     let arguments = |span| Arguments::new().span(span).u32(1).u64(16);
-    let why = refused(unit.launch(&check::words(), 16, arguments(theirs.whole())), FaultClass::Invalid);
+    let why = assert_refused(unit.launch(&check::words(), 16, arguments(theirs.whole())), FaultClass::Invalid);
     assert!(why.contains("another device"), "{why}");
     let launch = unit.launch(&check::words(), 16, arguments(ours.whole()))?;
-    refused(Vulkan::launch(&other, &launch), FaultClass::Invalid);
-    refused(Vulkan::graph(&other, std::slice::from_ref(&launch), 1, false), FaultClass::Invalid);
+    assert_refused(Vulkan::launch(&other, &launch), FaultClass::Invalid);
+    assert_refused(Vulkan::graph(&other, std::slice::from_ref(&launch), 1, false), FaultClass::Invalid);
     let graph = Vulkan::graph(&own, &[launch], 1, false)?;
-    refused(Vulkan::launch_graph(&other, &graph), FaultClass::Invalid);
+    assert_refused(Vulkan::launch_graph(&other, &graph), FaultClass::Invalid);
     let (mark, foreign) = (Vulkan::event(&own)?, Vulkan::event(&other)?);
-    refused(Vulkan::record(&mark, &other), FaultClass::Invalid);
+    assert_refused(Vulkan::record(&mark, &other), FaultClass::Invalid);
     Vulkan::record(&mark, &own)?;
     Vulkan::record(&foreign, &other)?;
     Vulkan::wait(&own)?;
     Vulkan::wait(&other)?;
-    refused(Vulkan::nanoseconds(&mark, &foreign), FaultClass::Invalid);
+    assert_refused(Vulkan::nanoseconds(&mark, &foreign), FaultClass::Invalid);
     Ok(())
 }
 
-fn launches_that_do_not_fit_are_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn launches_that_differ_from_the_description_are_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let wide = copy::vector(4, Index::U64);
     let unit_of_copies = unit(bench, &plimsoll_probes::copy::kernels::SOURCE, std::slice::from_ref(&wide))?;
@@ -187,28 +192,28 @@ fn launches_that_do_not_fit_are_refused(bench: &mut Bench<Vulkan>) -> Result<(),
         good().u32(4),
         good().u64(4).u64(4),
         Arguments::new().u64(a.pointer()).buffer(&b).u64(4),
-        // A vector of 16 bytes begins at a multiple of them.
+        // A vector of 16 bytes must be aligned to 16 bytes.
         Arguments::new().span(a.part(4, 64)?).buffer(&b).u64(4),
     ];
     for arguments in wrong {
-        refused(launch(256, arguments), FaultClass::Invalid);
+        assert_refused(launch(256, arguments), FaultClass::Invalid);
     }
     let most = Vulkan::capabilities(bench.device()).limits.threads;
-    refused(launch(most + 1, good().u64(4)), FaultClass::Invalid);
-    refused(launch(0, good().u64(4)), FaultClass::Invalid);
+    assert_refused(launch(most + 1, good().u64(4)), FaultClass::Invalid);
+    assert_refused(launch(0, good().u64(4)), FaultClass::Invalid);
     let two_rows = Geometry { grid: [1, 2, 1], ..Geometry::linear(1, 32) };
-    refused(kernel.launch(two_rows, Form::default(), &good().u64(4)), FaultClass::Invalid);
+    assert_refused(kernel.launch(two_rows, Form::default(), &good().u64(4)), FaultClass::Invalid);
     // A kernel whose blocks have a fixed size.
     let unit = unit(bench, &plimsoll_probes::launch::kernels::SOURCE, &[launch::scale(launch::Follows::After)])?;
     let scale = unit.function(&launch::scale(launch::Follows::After))?;
     let arguments = good().f32(1.0).u64(4);
     for threads in [512, 128, 255] {
-        refused(scale.launch(Geometry::linear(1, threads), Form::default(), &arguments), FaultClass::Invalid);
+        assert_refused(scale.launch(Geometry::linear(1, threads), Form::default(), &arguments), FaultClass::Invalid);
     }
     Ok(())
 }
 
-fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn missing_capabilities_name_the_cuda_backend(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let empty = clock::empty();
     let unit_of_clocks = unit(bench, &plimsoll_gen::kernel::clock::SOURCE, std::slice::from_ref(&empty))?;
@@ -225,22 +230,22 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
             unit(bench, &plimsoll_gen::kernel::clock::SOURCE, std::slice::from_ref(&stated)).and_then(|unit_of_form| {
                 unit_of_form.function(&stated)?.launch(Geometry::linear(1, 32), *lacking, &Arguments::new())
             });
-        let why = refused(launched, FaultClass::Unavailable);
+        let why = assert_refused(launched, FaultClass::Unavailable);
         assert!(why.contains("CUDA"), "{why}");
     }
-    // A kernel that isn't written for it is refused by its own description, on every device.
+    // A form that the kernel's description doesn't state is refused on every device.
     for form_of_others in &forms[..2] {
-        refused(form(*form_of_others), FaultClass::Invalid);
+        assert_refused(form(*form_of_others), FaultClass::Invalid);
     }
     let launch = form(Form::default())?;
     let shared = Geometry { shared: 1024, ..Geometry::linear(1, 32) };
-    refused(kernel.launch(shared, Form::default(), &Arguments::new()), FaultClass::Unavailable);
-    refused(Vulkan::allow_shared(kernel.function(), 1024), FaultClass::Unavailable);
-    refused(Vulkan::graph(&stream, &[launch], 4, true), FaultClass::Unavailable);
-    refused(Vulkan::wait_for(&stream, &Vulkan::untimed_event(&stream)?), FaultClass::Unavailable);
-    refused(Vulkan::clusters_at_once(kernel.function(), Geometry::linear(1, 32), 2), FaultClass::Unavailable);
+    assert_refused(kernel.launch(shared, Form::default(), &Arguments::new()), FaultClass::Unavailable);
+    assert_refused(Vulkan::allow_shared(kernel.function(), 1024), FaultClass::Unavailable);
+    assert_refused(Vulkan::graph(&stream, &[launch], 4, true), FaultClass::Unavailable);
+    assert_refused(Vulkan::wait_for(&stream, &Vulkan::untimed_event(&stream)?), FaultClass::Unavailable);
+    assert_refused(Vulkan::clusters_at_once(kernel.function(), Geometry::linear(1, 32), 2), FaultClass::Unavailable);
 
-    // A kernel that isn't written for Vulkan is missed when it is launched; the others of its source run.
+    // A kernel without Vulkan code is refused when it is used; the others of its source run.
     let plain = streams::Parameters::new(Op::Copy);
     let hints = Hints { store_streaming: true, ..Hints::default() };
     let (plain, hinted) = (plain.kernel(), streams::Parameters { hints, ..plain }.kernel());
@@ -248,13 +253,13 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
     assert!(why.contains(&hinted.name) && why.contains("cache hints") && why.contains("CUDA"), "{why}");
     let unit_of_streams = unit(bench, &plimsoll_probes::stream::kernels::SOURCE, &[hinted.clone(), plain.clone()])?;
     assert!(unit_of_streams.function(&plain).is_ok());
-    refused(unit_of_streams.function(&hinted), FaultClass::Unavailable);
+    assert_refused(unit_of_streams.function(&hinted), FaultClass::Unavailable);
     let tensor = plimsoll_probes::tensor::kernels::SOURCE.kernels(Vulkan::target(bench.device()));
-    refused(unit(bench, &plimsoll_probes::tensor::kernels::SOURCE, &tensor), FaultClass::Unavailable);
+    assert_refused(unit(bench, &plimsoll_probes::tensor::kernels::SOURCE, &tensor), FaultClass::Unavailable);
     Ok(())
 }
 
-fn a_probe_without_code_for_vulkan_says_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn probe_without_vulkan_code_names_the_cuda_backend(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let device = bench.device();
     let mut without = 0;
     for probe in plimsoll_probes::gpu_probes::<Vulkan>() {
@@ -265,7 +270,7 @@ fn a_probe_without_code_for_vulkan_says_who_has_it(bench: &mut Bench<Vulkan>) ->
             .flat_map(|source| source.kernels(Vulkan::target(device)))
             .any(|kernel| Vulkan::runs(device, &kernel).is_ok());
         if !has_code {
-            let why = refused(probe.supports(device), FaultClass::Unavailable);
+            let why = assert_refused(probe.supports(device), FaultClass::Unavailable);
             assert!(why.contains("CUDA"), "{name}: {why}");
             without += 1;
         }
@@ -274,66 +279,66 @@ fn a_probe_without_code_for_vulkan_says_who_has_it(bench: &mut Bench<Vulkan>) ->
     Ok(())
 }
 
-fn marks_tell_the_device_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn events_measure_device_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let blocker = Vulkan::blocker(bench.device()).cloned().ok_or_else(|| Fault::Invalid("no blocker".to_owned()))?;
     let (start, end) = (Vulkan::event(&stream)?, Vulkan::event(&stream)?);
-    refused(Vulkan::nanoseconds(&start, &end), FaultClass::Invalid);
+    assert_refused(Vulkan::nanoseconds(&start, &end), FaultClass::Invalid);
     Vulkan::wait_event(&start)?;
-    // A virtual machine's processors may differ in their clocks, and a kernel of software may move from one to another meanwhile.
+    // The clocks of a virtual machine's processors may differ, and a kernel on software may move between processors.
     let lasts = |length: Duration| {
         Vulkan::record(&start, &stream)?;
         Vulkan::block(&blocker, &stream, length)?;
         Vulkan::record(&end, &stream)?;
-        refused(Vulkan::nanoseconds(&start, &end), FaultClass::Invalid);
+        assert_refused(Vulkan::nanoseconds(&start, &end), FaultClass::Invalid);
         let wall = Instant::now();
         Vulkan::wait_event(&end)?;
         let wall = wall.elapsed();
         let device = Duration::from_nanos(Vulkan::nanoseconds(&start, &end)?);
-        println!("asked for {length:?}: {device:?} by the device, {wall:?} by the host");
+        println!("requested {length:?}: {device:?} by the device, {wall:?} by the host");
         assert!(device <= wall + Duration::from_millis(1));
         Ok::<_, Fault>(device >= length.mul_f64(0.9))
     };
     let length = Duration::from_millis(60);
-    // How long software counts follows from a clock that was measured while others may have used the CPU.
+    // On software the length depends on a clock that was measured while other programs may have used the CPU.
     let software = Vulkan::capabilities(bench.device()).software;
     let lasted = (0..5).map(|_| lasts(length)).collect::<Result<Vec<_>, Fault>>()?;
     assert!(software || lasted.contains(&true));
-    refused(Vulkan::nanoseconds(&end, &start), FaultClass::Invalid);
+    assert_refused(Vulkan::nanoseconds(&end, &start), FaultClass::Invalid);
     let untimed = Vulkan::untimed_event(&stream)?;
     Vulkan::record(&untimed, &stream)?;
     Vulkan::wait_event(&untimed)?;
-    refused(Vulkan::nanoseconds(&start, &untimed), FaultClass::Invalid);
+    assert_refused(Vulkan::nanoseconds(&start, &untimed), FaultClass::Invalid);
     if let Some(hz) = Vulkan::busy_clock_hz(&blocker, &stream, Duration::from_millis(20))? {
         assert!(software && hz > 0.0 || (1e8..1e11).contains(&hz), "{hz}");
     }
     Ok(())
 }
 
-/// Each launch adds to what the one before left, so that order and number show: x ← s·x.
-fn a_graph_does_its_launches_in_turn(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+/// Each launch works on the result of the one before, so that order and number are visible: x ← s·x.
+fn graph_runs_its_launches_in_order(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let scale = launch::scale(launch::Follows::After);
     let unit = unit(bench, &plimsoll_probes::launch::kernels::SOURCE, std::slice::from_ref(&scale))?;
     let n = 1030_u64;
-    let (a, b) = (filled(&stream, &bytes(&[1.0_f32.to_bits(); 1030]))?, Vulkan::allocate(&stream, 4 * n)?);
+    let (a, b) = (upload(&stream, &to_bytes(&[1.0_f32.to_bits(); 1030]))?, Vulkan::allocate(&stream, 4 * n)?);
     let make = |out, input, s| unit.launch(&scale, n, Arguments::new().span(out).span(input).f32(s).u64(n));
-    let iterations = [make(b.whole(), a.whole(), 2.0)?, make(a.whole(), b.whole(), 3.0)?];
-    let graph = Vulkan::graph(&stream, &iterations, 5, false)?;
-    drop(iterations);
+    let pair = [make(b.whole(), a.whole(), 2.0)?, make(a.whole(), b.whole(), 3.0)?];
+    let graph = Vulkan::graph(&stream, &pair, 5, false)?;
+    drop(pair);
     for _ in 0..2 {
         Vulkan::launch_graph(&stream, &graph)?;
     }
     drop(graph);
-    // Five launches: b, a, b, a, b; twice.
-    let values = |buffer: &plimsoll_vulkan::Buffer| Ok::<_, Fault>(words(&content(&stream, buffer.whole())?));
+    // Five launches write b, a, b, a, b; twice.
+    let values = |buffer: &plimsoll_vulkan::Buffer| Ok::<_, Fault>(to_words(&download(&stream, buffer.whole())?));
     let expected = |value: f32| vec![value.to_bits(); 1030];
     assert_eq!(values(&a)?, expected(6.0_f32.powi(4)));
     assert_eq!(values(&b)?, expected(6.0_f32.powi(4) * 2.0));
     Ok(())
 }
 
-fn every_shape_of_load_takes_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn every_load_shape_measures_a_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let blocker = Vulkan::blocker(bench.device()).cloned().ok_or_else(|| Fault::Invalid("no blocker".to_owned()))?;
     let words_kernel = check::words();
@@ -350,20 +355,20 @@ fn every_shape_of_load_takes_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault
     ];
     for (shape, k) in shapes {
         let load = Load::<Vulkan>::new(&stream, shape, vec![Action::Launch(launch.clone())], Work::default())?;
-        let mut load = load.with_lead(&blocker);
+        let mut load = load.with_blocker(&blocker);
         let mut out = [0; 5];
         load.prepare(k)?;
         load.sample(k, &mut out)?;
         assert!(!out.contains(&0), "{shape:?}: a sample took no time");
     }
-    let copies = vec![Action::Across(b.whole(), a.whole()), Action::Fill(a.whole(), 1)];
+    let copies = vec![Action::Copy(b.whole(), a.whole()), Action::Fill(a.whole(), 1)];
     let mut load = Load::<Vulkan>::new(&stream, Shape::Stream, copies, Work::default())?;
     load.sample(4, &mut [0; 3])?;
-    assert!(content(&stream, b.whole())?.iter().all(|byte| *byte == 1 || *byte == 7 || *byte == 0));
+    assert!(download(&stream, b.whole())?.iter().all(|byte| *byte == 1 || *byte == 7 || *byte == 0));
     Ok(())
 }
 
-fn many_submissions_are_waited_for(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+fn wait_covers_many_submissions(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let kernel = check::words();
     let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, std::slice::from_ref(&kernel))?;
@@ -373,14 +378,14 @@ fn many_submissions_are_waited_for(bench: &mut Bench<Vulkan>) -> Result<(), Faul
         Vulkan::launch(&stream, &unit.launch(&kernel, 1, Arguments::new().span(span).u32(place).u64(1))?)?;
         Vulkan::submit(&stream)?;
     }
-    assert_eq!(words(&content(&stream, buffer.part(0, 4000)?)?), (0..1000).collect::<Vec<u32>>());
+    assert_eq!(to_words(&download(&stream, buffer.part(0, 4000)?)?), (0..1000).collect::<Vec<u32>>());
     Ok(())
 }
 
-/// A kernel that outlasts the deadline ends as a fault; nothing waits again, and the process goes on.
-fn a_device_that_hangs_is_given_up(_: &mut Bench<Vulkan>) -> Result<(), Fault> {
+/// A kernel that runs past the deadline causes a fault. Nothing waits again, and the process continues.
+fn hanging_device_is_given_up(_: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let options = Options { deadline: Some(Duration::from_millis(2000)), ..Options::default() };
-    let mut bench = open(common::first()?, &options, &[])?;
+    let mut bench = open(common::first_usable()?, &options, &[])?;
     let stream = stream(bench.device());
     let blocker = Vulkan::blocker(bench.device()).cloned().ok_or_else(|| Fault::Invalid("no blocker".to_owned()))?;
     let mark = Vulkan::event(&stream)?;
@@ -389,17 +394,17 @@ fn a_device_that_hangs_is_given_up(_: &mut Bench<Vulkan>) -> Result<(), Fault> {
     }
     Vulkan::record(&mark, &stream)?;
     let start = Instant::now();
-    refused(Vulkan::wait(&stream), FaultClass::Hung);
+    assert_refused(Vulkan::wait(&stream), FaultClass::Hung);
     assert!(start.elapsed() < Duration::from_secs(3));
     let start = Instant::now();
-    refused(Vulkan::wait(&stream), FaultClass::DeviceLost);
-    refused(Vulkan::wait_event(&mark), FaultClass::DeviceLost);
-    refused(Vulkan::submit(&stream), FaultClass::DeviceLost);
-    refused(Vulkan::allocate(&stream, 4096), FaultClass::DeviceLost);
-    refused(Vulkan::event(&stream).and_then(|event| Vulkan::record(&event, &stream)), FaultClass::DeviceLost);
+    assert_refused(Vulkan::wait(&stream), FaultClass::DeviceLost);
+    assert_refused(Vulkan::wait_event(&mark), FaultClass::DeviceLost);
+    assert_refused(Vulkan::submit(&stream), FaultClass::DeviceLost);
+    assert_refused(Vulkan::allocate(&stream, 4096), FaultClass::DeviceLost);
+    assert_refused(Vulkan::event(&stream).and_then(|event| Vulkan::record(&event, &stream)), FaultClass::DeviceLost);
     drop((mark, blocker, bench, stream));
     assert!(start.elapsed() < Duration::from_millis(500), "something waited again");
-    // The kernel ends before the process does.
+    // Let the kernel end before the process does.
     std::thread::sleep(Duration::from_secs(3));
     Ok(())
 }

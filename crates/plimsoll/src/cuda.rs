@@ -1,5 +1,5 @@
-//! Whether there are CUDA devices, and why not: the backend's answer, or where no driver can be loaded what the machine's
-//! files tell about it, so that a machine without a driver reads otherwise than one whose driver isn't found.
+//! Counts CUDA devices, or says why there are none. If no driver can be loaded, the files on the machine tell apart a machine
+//! without a driver from one whose driver isn't found.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use plimsoll_core::Fault;
 use plimsoll_cuda::driver::LIBRARY_OVERRIDE;
 
 const LIBRARY: &str = "libcuda.so.1";
-/// Where loaders look beside `LD_LIBRARY_PATH` and the cache (ld.so(8)), and where containers mount the driver.
+/// Where the loader looks in addition to `LD_LIBRARY_PATH` and its cache (ld.so(8)), and where containers mount the driver.
 const FOLDERS: [&str; 8] = [
     "lib",
     "lib64",
@@ -20,28 +20,28 @@ const FOLDERS: [&str; 8] = [
     "usr/local/nvidia/lib64",
 ];
 
-/// How many CUDA devices this process sees; at least one.
+/// The number of CUDA devices visible to this process, at least one.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] with the reason and the way out.
+/// [`Fault::Unavailable`] with the reason and a hint.
 pub fn cuda_devices() -> Result<u32, Fault> {
     plimsoll_cuda::devices().map_err(|fault| {
         let library_path = std::env::var_os("LD_LIBRARY_PATH");
-        let no_library = || why_not(Path::new("/"), library_path.as_deref());
-        let named = std::env::var_os(LIBRARY_OVERRIDE).is_some();
-        if named { fault } else { no_library().unwrap_or(fault) }
+        let no_library = || explain_missing_driver(Path::new("/"), library_path.as_deref());
+        let has_override = std::env::var_os(LIBRARY_OVERRIDE).is_some();
+        if has_override { fault } else { no_library().unwrap_or(fault) }
     })
 }
 
-/// Why no driver can be loaded, from files alone; `None` where there is one and it has its own reason.
-fn why_not(root: &Path, library_path: Option<&OsStr>) -> Option<Fault> {
+/// Why no driver can be loaded, judged only by files; `None` if the library exists, as the driver then gives the reason.
+fn explain_missing_driver(root: &Path, library_path: Option<&OsStr>) -> Option<Fault> {
     if find_library(root, library_path) {
         return None;
     }
-    let node = root.join("dev/nvidiactl").exists() || root.join("dev/dxg").exists();
-    let (why, hint) = if node {
+    let has_device = root.join("dev/nvidiactl").exists() || root.join("dev/dxg").exists();
+    let (why, hint) = if has_device {
         (
-            format!("an NVIDIA device is here{}, but {LIBRARY} is not on the loader's path", version(root)),
+            format!("there is an NVIDIA device{}, but {LIBRARY} is not on the loader's path", version(root)),
             format!(
                 "Install the driver's user-space libraries or add their folder to LD_LIBRARY_PATH so that {LIBRARY} is found"
             ),
@@ -60,16 +60,16 @@ fn find_library(root: &Path, library_path: Option<&OsStr>) -> bool {
     // An empty entry would mean the current folder, which is never searched.
     let listed = listed.filter(|folder| folder.is_absolute());
     let mut folders = listed.chain(FOLDERS.iter().map(|folder| root.join(folder)));
-    folders.any(|folder: PathBuf| folder.join(LIBRARY).exists()) || cached(root)
+    folders.any(|folder: PathBuf| folder.join(LIBRARY).exists()) || is_in_loader_cache(root)
 }
 
-/// The loader's cache holds the names of all libraries as plain bytes.
-fn cached(root: &Path) -> bool {
+/// Whether the loader's cache, which has library names as plain bytes, names the driver.
+fn is_in_loader_cache(root: &Path) -> bool {
     let cache = std::fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
     cache.windows(LIBRARY.len()).any(|window| window == LIBRARY.as_bytes())
 }
 
-/// ` 580.65` from the kernel module's version line; empty where there is none.
+/// ` (kernel module 580.65)` from the kernel module's version file; empty if there is none.
 fn version(root: &Path) -> String {
     let text = std::fs::read_to_string(root.join("proc/driver/nvidia/version")).unwrap_or_default();
     let is_version = |word: &&str| word.contains('.') && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -85,35 +85,35 @@ mod tests {
 
     use super::*;
 
-    fn said(root: &Path, path: Option<&OsStr>) -> String {
-        why_not(root, path).map(|fault| fault.to_string()).unwrap_or_default()
+    fn message(root: &Path, path: Option<&OsStr>) -> String {
+        explain_missing_driver(root, path).map(|fault| fault.to_string()).unwrap_or_default()
     }
 
     #[test]
-    fn a_machine_without_a_driver_is_told_so_and_sent_to_the_cpu() {
+    fn machine_without_a_driver_gets_a_hint_to_use_the_cpu() {
         let root = tempfile::tempdir().unwrap();
-        let said = said(root.path(), None);
-        assert!(said.contains("no NVIDIA driver found") && said.contains("--device cpu"), "{said}");
+        let message = message(root.path(), None);
+        assert!(message.contains("no NVIDIA driver found") && message.contains("--device cpu"), "{message}");
     }
 
     #[test]
-    fn a_device_without_its_library_is_told_which_library_is_missing_and_the_module_s_version() {
+    fn missing_library_is_reported_with_the_kernel_module_version() {
         let root = tempfile::tempdir().unwrap();
         let proc = root.path().join("proc/driver/nvidia");
         fs::create_dir_all(&proc).unwrap();
         fs::write(proc.join("version"), "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul").unwrap();
         fs::create_dir_all(root.path().join("dev")).unwrap();
         fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
-        let said = said(root.path(), None);
+        let message = message(root.path(), None);
         assert!(
-            said.contains("libcuda.so.1 is not on the loader's path") && said.contains("LD_LIBRARY_PATH"),
-            "{said}"
+            message.contains("libcuda.so.1 is not on the loader's path") && message.contains("LD_LIBRARY_PATH"),
+            "{message}"
         );
-        assert!(said.contains("580.65.06"), "{said}");
+        assert!(message.contains("580.65.06"), "{message}");
     }
 
     #[test]
-    fn a_driver_found_by_path_folder_or_cache_has_its_own_reasons() {
+    fn driver_found_by_path_folder_or_cache_gives_its_own_reason() {
         let library = |folder: &Path| {
             fs::create_dir_all(folder).unwrap();
             fs::write(folder.join(LIBRARY), "").unwrap();
@@ -125,8 +125,8 @@ mod tests {
         fs::create_dir_all(by_cache.path().join("etc")).unwrap();
         fs::write(by_cache.path().join("etc/ld.so.cache"), b"\0\xfflibc.so.6\0libcuda.so.1\0").unwrap();
         let list = by_path.path().join("elsewhere").into_os_string();
-        assert_eq!(said(by_path.path(), Some(&list)), "");
-        assert_eq!(said(by_folder.path(), None), "");
-        assert_eq!(said(by_cache.path(), None), "");
+        assert_eq!(message(by_path.path(), Some(&list)), "");
+        assert_eq!(message(by_folder.path(), None), "");
+        assert_eq!(message(by_cache.path(), None), "");
     }
 }

@@ -1,8 +1,8 @@
-//! Facts of the host that a later reader needs to trust a run. Nothing that names the machine or its user.
+//! Facts about the host that a later reader needs to trust a run. None of them identifies the machine or its user.
 
 use std::collections::BTreeMap;
 
-/// Operating system, architecture, kernel and distribution, by name. What can't be read is left out.
+/// Operating system, architecture, kernel and distribution, by name. Unreadable facts are left out.
 pub(crate) fn facts() -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     facts.insert("os".to_owned(), std::env::consts::OS.to_owned());
@@ -16,7 +16,7 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
     facts
 }
 
-/// `PRETTY_NAME` of os-release(5).
+/// `PRETTY_NAME` from os-release(5).
 fn distribution(os_release: &str) -> Option<String> {
     let line = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(line.trim().trim_matches(['"', '\'']).chars().take(80).collect())

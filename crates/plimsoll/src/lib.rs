@@ -1,6 +1,6 @@
-//! The library facade: find devices and run probes on them, exactly as the command does. It joins the backends and
-//! owns the order of a run; what is measured is `plimsoll-probes`'s, how it is timed is `plimsoll-core`'s, and tables,
-//! pictures and files belong to the caller.
+//! The library facade: finds devices and runs probes on them, exactly like the command. It combines the backends and controls
+//! the order of a run. `plimsoll-probes` defines the measurements, `plimsoll-core` the timing; tables, pictures and files are up
+//! to the caller.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
@@ -19,19 +19,24 @@
 //!
 //! # Features
 //!
-//! All but `cudarc` are on by default. Programs that only run expressions link neither probes nor reports:
+//! All features except `cudarc` are on by default. A program that only runs expressions needs neither probes nor reports:
 //! `default-features = false, features = ["cpu"]`, or `["cuda"]`, or both.
 //!
-//! | feature | what it brings |
+//! # Errors
+//!
+//! Functions that use a device return [`core::Fault`], or an error that wraps it, for whatever the device or its driver reports.
+//! Their `# Errors` sections list only further causes.
+//!
+//! | feature | what it adds |
 //! | --- | --- |
 //! | none | [`core`], [`expr`] and [`suite`]: expressions, the oracle, records, profiles, the model |
 //! | `cpu` | expressions on the CPU: [`elementwise::cpu`]; with `probes` the CPU as a device |
-//! | `cuda` | expressions on CUDA GPUs: [`elementwise`], what they should cost ([`predict`]), their machine code ([`sass`]); with `probes` CUDA devices |
+//! | `cuda` | expressions on CUDA GPUs: [`elementwise`], their predicted cost ([`predict`]), their machine code ([`sass`]); with `probes` CUDA devices |
 //! | `vulkan` | Vulkan devices; turns on `probes` |
 //! | `sim` | the simulated device; turns on `probes` |
-//! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`mod@bench`], [`explain`] and [`tune`], whose device may be any of the three |
+//! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`mod@bench`], [`explain`] and [`tune`], for any of the three devices |
 //! | `report` | [`report`]: terminal, CSV, Markdown, JSON, SVG and HTML from records |
-//! | `cudarc` | `elementwise::cudarc`: memory and streams of the crate cudarc; turns on `cuda` |
+//! | `cudarc` | `elementwise::cudarc`: memory and streams of the cudarc crate; turns on `cuda` |
 #![forbid(unsafe_code)]
 
 #[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
@@ -81,20 +86,20 @@ pub use run::{Plan, ProbeEnd, Summary, measure};
 #[cfg(feature = "probes")]
 pub use select::{DeviceSelector, ParseSelectorError};
 
-/// The chapter's code, compiled and run with the documentation tests.
+/// The code in `docs/elementwise.md`, compiled and run with the documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/elementwise.md")]
-mod chapter {}
+mod elementwise_page {}
 
-/// The code of the page of explanations.
+/// The code in `docs/explain.md`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/explain.md")]
-mod explanations {}
+mod explain_page {}
 
-/// The readme's code.
+/// The code in the readme.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// Version of plimsoll, as records name it.
+/// The version of plimsoll that records contain.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! What programs need: those that measure, and those that run expressions.
+//! The types that programs need to measure devices and to run expressions.
 
 pub use half::{bf16, f16};
 pub use plimsoll_core::device::DeviceInfo;

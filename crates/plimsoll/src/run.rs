@@ -1,5 +1,5 @@
-//! A run: its header, then every probe on every device, then its end. Each device takes its probes in order; devices
-//! follow each other, or each has a thread of its own.
+//! Performs a run: writes the header, runs every probe on every device, and writes the end. Each device runs its probes in order;
+//! devices run one after the other, or each on a separate thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,16 +11,16 @@ use plimsoll_core::{Fault, FaultClass};
 
 use crate::host;
 
-/// What is to be run.
+/// The settings of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Names of probes, run in the order in which each device lists them; empty for all.
+    /// Names of the probes to run; empty for all. Each device runs them in the order of its own list.
     pub probes: Vec<String>,
-    /// What every probe is asked.
+    /// The request for every probe.
     pub request: Request,
-    /// All devices at once instead of one after the other.
+    /// Runs all devices at once instead of one after the other.
     pub concurrent: bool,
-    /// Devices that were asked for but can't be opened, by name with the reason, for the record.
+    /// Requested devices that can't be opened, by name with the reason, for the record.
     pub missing: Vec<(String, String)>,
     /// The command line, for the record.
     pub argv: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Plan {
 /// How a probe ended on a device.
 #[derive(Debug)]
 pub struct ProbeEnd {
-    /// Place of the device in the run's header.
+    /// The index of the device in the run's header.
     pub device: u32,
     /// The probe.
     pub probe: String,
@@ -40,22 +40,22 @@ pub struct ProbeEnd {
 /// How a run ended.
 #[derive(Debug)]
 pub struct Summary {
-    /// Every probe that was begun, device by device.
+    /// Every probe that was started, device by device.
     pub ends: Vec<ProbeEnd>,
-    /// True where everything asked for was tried.
+    /// Whether everything requested was tried.
     pub complete: bool,
 }
 
-/// Room for the series of one device: numbers are unique within a run, even where devices run at once.
+/// The number of series ids reserved for each device, so that ids are unique within a run even if devices run at once.
 const SERIES_PER_DEVICE: u32 = 1 << 16;
 
-/// Measures: writes the header, then series, points, findings and faults as they are known, and the end.
+/// Runs the probes of `plan`: writes the header, then series, points, findings and faults as soon as they are known, and the end.
 ///
-/// `stop` ends the run at the next slice; what was measured by then is kept, and findings are derived from it.
+/// `stop` ends the run at the next time slice. The measurements so far are kept, and findings are derived from them.
 ///
 /// # Errors
-/// [`Fault::Invalid`] before anything is measured where no device has a probe that was asked for. [`Fault::Sink`] where
-/// `sink` refuses a record: it is offered the end of the run all the same, and nothing after that.
+/// [`Fault::Invalid`] before anything is measured, if no device has a requested probe. [`Fault::Sink`] if `sink` refuses a record;
+/// it still receives the end of the run, and nothing after that.
 pub fn measure(
     instruments: &mut [Box<dyn Instrument>],
     plan: &Plan,
@@ -63,17 +63,17 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<Summary, Fault> {
     let chosen = choose(instruments, plan)?;
-    sink.write(&Record::Run(header(instruments, plan)))?;
+    sink.write(&Record::Run(build_header(instruments, plan)))?;
     for (place, (name, why)) in (instruments.len() as u32..).zip(&plan.missing) {
         sink.write(&Record::Fault(FaultRecord::unopened(place, name, why)))?;
     }
     if plan.request.counters {
-        no_counters(instruments, sink)?;
+        record_missing_counters(instruments, sink)?;
     }
     let ended = if plan.concurrent {
-        at_once(instruments, &chosen, plan, sink, stop)
+        run_concurrently(instruments, &chosen, plan, sink, stop)
     } else {
-        in_turn(instruments, &chosen, plan, sink, stop)
+        run_in_sequence(instruments, &chosen, plan, sink, stop)
     };
     let end = |sink: &mut (dyn Sink + Send), complete| sink.write(&Record::End { complete });
     match ended {
@@ -83,7 +83,7 @@ pub fn measure(
             Ok(Summary { ends: devices.into_iter().flat_map(|device| device.ends).collect(), complete })
         }
         Err(fault) => {
-            // The first refusal is what the caller must hear of; a second one adds nothing.
+            // The caller gets the first refusal; a second one adds nothing.
             let _ = end(sink, false);
             Err(fault)
         }
@@ -98,18 +98,18 @@ fn choose(instruments: &[Box<dyn Instrument>], plan: &Plan) -> Result<Vec<Vec<St
         return Err(Fault::Invalid(format!("no device has a probe '{unknown}'")));
     }
     let wanted = |name: &str| plan.probes.is_empty() || plan.probes.iter().any(|probe| probe == name);
-    let of_device = |listings: &Vec<Listing>| {
+    let names = |listings: &Vec<Listing>| {
         listings.iter().map(|listing| listing.spec.name).filter(|name| wanted(name)).map(str::to_owned).collect()
     };
-    Ok(listed.iter().map(of_device).collect())
+    Ok(listed.iter().map(names).collect())
 }
 
-fn header(instruments: &[Box<dyn Instrument>], plan: &Plan) -> RunHeader {
-    header_of(instruments.iter().map(|instrument| instrument.info().clone()).collect(), plan)
+fn build_header(instruments: &[Box<dyn Instrument>], plan: &Plan) -> RunHeader {
+    build_device_header(instruments.iter().map(|instrument| instrument.info().clone()).collect(), plan)
 }
 
 /// The header of a run of `plan` on these devices.
-pub(crate) fn header_of(devices: Vec<DeviceInfo>, plan: &Plan) -> RunHeader {
+pub(crate) fn build_device_header(devices: Vec<DeviceInfo>, plan: &Plan) -> RunHeader {
     RunHeader {
         schema: SCHEMA,
         tool: crate::VERSION.to_owned(),
@@ -128,11 +128,11 @@ pub(crate) fn header_of(devices: Vec<DeviceInfo>, plan: &Plan) -> RunHeader {
     }
 }
 
-/// Records why a device gives no counters; the times are measured all the same.
-fn no_counters(instruments: &[Box<dyn Instrument>], sink: &mut (dyn Sink + Send)) -> Result<(), Fault> {
+/// Records why a device has no counters; times are still measured.
+fn record_missing_counters(instruments: &[Box<dyn Instrument>], sink: &mut (dyn Sink + Send)) -> Result<(), Fault> {
     for (device, instrument) in (0..).zip(instruments) {
         if let Err(fault) = instrument.counters() {
-            sink.write(&Record::Fault(FaultRecord::of(device, "counters", &fault)))?;
+            sink.write(&Record::Fault(FaultRecord::from_fault(device, "counters", &fault)))?;
         }
     }
     Ok(())
@@ -143,7 +143,7 @@ struct DeviceEnd {
     complete: bool,
 }
 
-fn in_turn(
+fn run_in_sequence(
     instruments: &mut [Box<dyn Instrument>],
     chosen: &[Vec<String>],
     plan: &Plan,
@@ -153,12 +153,12 @@ fn in_turn(
     let mut devices = Vec::with_capacity(instruments.len());
     for (device, (instrument, probes)) in (0..).zip(instruments.iter_mut().zip(chosen)) {
         let run = RunContext { request: &plan.request, sink, stop, device, next_series: device * SERIES_PER_DEVICE };
-        devices.push(one_device(&mut **instrument, probes, run)?);
+        devices.push(run_device(&mut **instrument, probes, run)?);
     }
     Ok(devices)
 }
 
-fn at_once(
+fn run_concurrently(
     instruments: &mut [Box<dyn Instrument>],
     chosen: &[Vec<String>],
     plan: &Plan,
@@ -166,7 +166,7 @@ fn at_once(
     stop: &AtomicBool,
 ) -> Result<Vec<DeviceEnd>, Fault> {
     let sink = Mutex::new(sink);
-    // A refused record ends every device, not only the one that offered it.
+    // A refused record ends the run on every device, not only on the one that wrote it.
     let refused = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..)
@@ -174,10 +174,10 @@ fn at_once(
             .map(|(device, (instrument, probes))| {
                 let (sink, refused) = (&sink, &refused);
                 scope.spawn(move || {
-                    let mut shared = Shared { sink, refused, told: false };
+                    let mut shared = Shared { sink, refused, informed: false };
                     let next_series = device * SERIES_PER_DEVICE;
                     let run = RunContext { request: &plan.request, sink: &mut shared, stop, device, next_series };
-                    one_device(&mut **instrument, probes, run)
+                    run_device(&mut **instrument, probes, run)
                 })
             })
             .collect();
@@ -190,25 +190,25 @@ fn at_once(
     })
 }
 
-/// One sink for several devices.
+/// A sink shared by several devices.
 struct Shared<'s, 'w> {
     sink: &'s Mutex<&'w mut (dyn Sink + Send)>,
     refused: &'s AtomicBool,
-    /// This device has heard of the refusal; what it still says (its findings) is offered like the rest.
-    told: bool,
+    /// Whether this device already got the error. Its later records (findings) are passed on as usual.
+    informed: bool,
 }
 
 impl Sink for Shared<'_, '_> {
     fn write(&mut self, record: &Record) -> Result<(), Fault> {
         let refused_before = self.refused.load(Ordering::Relaxed);
         let mut written = self.sink.lock().unwrap_or_else(PoisonError::into_inner).write(record);
-        if refused_before && !self.told && written.is_ok() {
+        if refused_before && !self.informed && written.is_ok() {
             let why = "a record of another device could not be written";
             written = Err(Fault::Sink(std::io::Error::other(why)));
         }
         if written.is_err() {
             self.refused.store(true, Ordering::Relaxed);
-            self.told = true;
+            self.informed = true;
         }
         written
     }
@@ -218,8 +218,8 @@ impl Sink for Shared<'_, '_> {
     }
 }
 
-/// Runs the probes of one device until all are done, the user stops, or the device is lost.
-fn one_device(instrument: &mut dyn Instrument, probes: &[String], mut run: RunContext<'_>) -> Result<DeviceEnd, Fault> {
+/// Runs the probes of one device until all are done, the user stops the run, or the device is lost.
+fn run_device(instrument: &mut dyn Instrument, probes: &[String], mut run: RunContext<'_>) -> Result<DeviceEnd, Fault> {
     let mut ends: Vec<ProbeEnd> = Vec::with_capacity(probes.len());
     let mut lost_to: Option<(String, FaultClass)> = None;
     for probe in probes {

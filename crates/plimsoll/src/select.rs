@@ -1,4 +1,4 @@
-//! Which device is meant: the words of `--device`. Whether there is such a device is found out by `open`.
+//! Parses `--device`. [`open`](crate::open()) finds out whether the device exists.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,22 +13,22 @@ pub enum DeviceSelector {
     Cpu,
     /// A CUDA device by its number.
     Cuda(u32),
-    /// A Vulkan device by its number, hardware first. It never belongs to `All`, since CUDA devices are Vulkan devices too.
+    /// A Vulkan device by its number, hardware first. `All` doesn't include it, since CUDA devices are also Vulkan devices.
     Vulkan(u32),
-    /// The first Vulkan device that is hardware.
+    /// The first hardware Vulkan device.
     VulkanHardware,
-    /// Every real device, each in turn.
+    /// Every real device except Vulkan devices, one after the other.
     All,
-    /// A simulated device with its scenario (empty for a clean one): for tests and for trying the tool. It never
-    /// belongs to `All`.
+    /// A simulated device with its scenario (empty for one without disturbances), for tests and for trying the tool. `All`
+    /// doesn't include it.
     Sim(String),
 }
 
-/// Text that names no kind of device.
+/// A text that isn't a device selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown device '{given}': use cpu, cuda:N, vulkan:N or all")]
 pub struct ParseSelectorError {
-    /// What was given, shortened to 40 characters.
+    /// The given text, shortened to 40 characters.
     pub given: String,
 }
 
@@ -41,7 +41,7 @@ impl FromStr for DeviceSelector {
             Some((kind, rest)) => (kind, Some(rest)),
             None => (text, None),
         };
-        // `parse` takes a sign, a device number has none.
+        // `parse` would accept a sign, which a device number doesn't have.
         let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
             true => text.parse().map_err(|_| unknown()),
             false => Err(unknown()),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_selector_reads_back_what_it_prints() {
+    fn printed_selectors_parse_to_the_same_selector() {
         for text in ["default", "cpu", "cuda:0", "cuda:17", "vulkan", "vulkan:1", "all", "sim", "sim:seed=7,noise=0.01"]
         {
             assert_eq!(text.parse::<DeviceSelector>().unwrap().to_string(), text);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_device_is_refused_with_the_choices() {
+    fn invalid_selectors_are_refused_with_the_valid_forms() {
         let long = "x".repeat(5000);
         for text in
             ["", "gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:+1", "cuda:99999999999", "vulkan:-1", "all:", "CPU", &long]

@@ -1,4 +1,4 @@
-//! The order of a run, on devices that do as they are told: what is written, and what ends what.
+//! The order of a run on fake devices: which records are written, and what ends a run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -10,7 +10,7 @@ use plimsoll::core::series::{Draw, SeriesSpec};
 use plimsoll::prelude::*;
 use plimsoll::probes;
 
-/// Writes one series per probe, or fails as told.
+/// A device that writes one series per probe and is lost in a given probe.
 struct Fake {
     info: DeviceInfo,
     loses_in: Option<&'static str>,
@@ -28,7 +28,7 @@ impl Instrument for Fake {
     }
 
     fn probes(&self, _: &Request) -> Vec<Listing> {
-        probes::ALL.iter().map(|spec| Listing { spec, supported: Ok(()), sized: true, points: 1 }).collect()
+        probes::ALL.iter().map(|spec| Listing { spec, supported: Ok(()), points: 1 }).collect()
     }
 
     fn counters(&self) -> Result<(), Fault> {
@@ -56,10 +56,10 @@ impl Instrument for Fake {
     }
 }
 
-/// Takes so many records.
-struct Room(usize, Vec<Record>);
+/// A sink that accepts a limited number of records.
+struct LimitedSink(usize, Vec<Record>);
 
-impl Sink for Room {
+impl Sink for LimitedSink {
     fn write(&mut self, record: &Record) -> Result<(), Fault> {
         if self.1.len() >= self.0 {
             return Err(Fault::Sink(std::io::ErrorKind::StorageFull.into()));
@@ -91,7 +91,7 @@ fn series(records: &[Record]) -> Vec<(u32, u32, &str)> {
 }
 
 #[test]
-fn a_run_begins_with_its_header_and_ends_with_its_end() {
+fn run_begins_with_a_header_and_ends_with_an_end_record() {
     let plan = Plan { probes: vec!["latency".into(), "stream".into()], ..Plan::default() };
     let (summary, records) = run(vec![fake("a")], &plan);
     assert!(summary.complete);
@@ -103,25 +103,25 @@ fn a_run_begins_with_its_header_and_ends_with_its_end() {
 }
 
 #[test]
-fn the_header_tells_what_was_asked_beside_the_probes() {
+fn header_contains_the_conditions_of_the_request() {
     let request = Request { bytes: Some(64), counters: true, ..Request::default() };
     let plan = Plan { probes: vec!["stream".into()], request, concurrent: true, ..Plan::default() };
     for (devices, concurrent) in [(vec![fake("a")], false), (vec![fake("a"), fake("b")], true)] {
         let (_, records) = run(devices, &plan);
         let Some(Record::Run(header)) = records.first() else { panic!("{records:?}") };
-        let asked = Conditions { bytes: Some(64), counters: true, concurrent, trace: false };
-        assert_eq!(header.conditions, asked, "one device alone is never measured at once with another");
+        let expected = Conditions { bytes: Some(64), counters: true, concurrent, trace: false };
+        assert_eq!(header.conditions, expected, "a single device is never concurrent");
     }
 }
 
 #[test]
-fn a_lost_device_skips_its_other_probes_with_a_word_and_spares_the_other_devices() {
+fn lost_device_records_a_fault_for_each_other_probe_and_spares_other_devices() {
     let lost = Fake { loses_in: Some("footprint"), ..fake("lost") };
     let (summary, records) = run(vec![lost, fake("sound")], &Plan::default());
     assert!(!summary.complete);
-    let of = |device| series(&records).iter().filter(|(_, of, _)| *of == device).count();
+    let count = |device| series(&records).iter().filter(|(_, owner, _)| *owner == device).count();
     let tried = 1 + probes::ALL.iter().position(|spec| spec.name == "footprint").unwrap();
-    assert_eq!((of(0), of(1)), (tried, probes::ALL.len()));
+    assert_eq!((count(0), count(1)), (tried, probes::ALL.len()));
     let faults = faults(&records);
     assert_eq!(faults.len(), probes::ALL.len() - tried);
     assert!(faults.iter().all(|fault| fault.device == 0 && fault.what.contains("lost in footprint")), "{faults:?}");
@@ -129,7 +129,7 @@ fn a_lost_device_skips_its_other_probes_with_a_word_and_spares_the_other_devices
 }
 
 #[test]
-fn a_run_stopped_before_its_first_probe_is_a_record_all_the_same() {
+fn run_stopped_before_its_first_probe_still_writes_a_record() {
     let mut records = Vec::new();
     let mut devices: Vec<Box<dyn Instrument>> = vec![Box::new(fake("a"))];
     let summary = plimsoll::measure(&mut devices, &Plan::default(), &mut records, &AtomicBool::new(true)).unwrap();
@@ -138,7 +138,7 @@ fn a_run_stopped_before_its_first_probe_is_a_record_all_the_same() {
 }
 
 #[test]
-fn a_probe_that_no_device_has_is_refused_before_anything_is_written() {
+fn unknown_probe_is_refused_before_anything_is_written() {
     let mut records = Vec::new();
     let mut devices: Vec<Box<dyn Instrument>> = vec![Box::new(fake("a"))];
     let plan = Plan { probes: vec!["nonsense".into()], ..Plan::default() };
@@ -148,12 +148,12 @@ fn a_probe_that_no_device_has_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_sink_that_refuses_ends_the_run_wherever_it_does_so() {
+fn refused_record_ends_the_run_at_any_point() {
     for concurrent in [false, true] {
         for room in 0..6 {
             let mut devices: Vec<Box<dyn Instrument>> = vec![Box::new(fake("a")), Box::new(fake("b"))];
             let plan = Plan { concurrent, ..Plan::default() };
-            let mut sink = Room(room, vec![]);
+            let mut sink = LimitedSink(room, vec![]);
             let ended = plimsoll::measure(&mut devices, &plan, &mut sink, &AtomicBool::new(false));
             assert!(matches!(ended, Err(Fault::Sink(_))), "{ended:?}");
             assert_eq!(sink.1.len(), room);
@@ -162,8 +162,8 @@ fn a_sink_that_refuses_ends_the_run_wherever_it_does_so() {
 }
 
 #[test]
-fn devices_at_once_keep_their_series_apart() {
-    // Both wait for the other within their first probe: one after the other would never get there.
+fn concurrent_devices_have_distinct_series_ids() {
+    // Each waits for the other in its first probe, so a sequential run would never finish.
     let meet = Some(Arc::new(Barrier::new(2)));
     let devices = vec![Fake { meet: meet.clone(), ..fake("a") }, Fake { meet, ..fake("b") }];
     let (summary, records) = run(devices, &Plan { concurrent: true, ..Plan::default() });
@@ -175,7 +175,7 @@ fn devices_at_once_keep_their_series_apart() {
 }
 
 #[test]
-fn a_stop_between_probes_keeps_those_before() {
+fn stop_between_probes_keeps_earlier_results() {
     struct StopAfter<'s>(usize, &'s AtomicBool, Vec<Record>);
     impl Sink for StopAfter<'_> {
         fn write(&mut self, record: &Record) -> Result<(), Fault> {
@@ -193,24 +193,20 @@ fn a_stop_between_probes_keeps_those_before() {
 }
 
 #[test]
-fn a_device_that_could_not_be_opened_is_in_the_record_and_costs_the_others_nothing() {
+fn unopened_device_is_recorded_and_does_not_affect_the_others() {
     let (summary, records) =
         run(vec![fake("a")], &Plan { missing: vec![("cuda:1".into(), "it is lost".into())], ..Plan::default() });
     assert!(summary.complete);
     let faults = faults(&records);
     assert_eq!((faults.len(), faults[0].what.as_str()), (1, "cuda:1: it is lost"));
-    assert_eq!(
-        (faults[0].device, faults[0].unopened.as_str()),
-        (1, "cuda:1"),
-        "no fault of the device that was measured"
-    );
+    assert_eq!((faults[0].device, faults[0].unopened.as_str()), (1, "cuda:1"), "not a fault of the measured device");
     let read = plimsoll::core::record::Run::from_records(records.clone()).unwrap();
     assert_eq!((read.faults.len(), read.damaged_lines), (1, 0));
     assert_eq!(series(&records).len(), probes::ALL.len());
 }
 
 #[test]
-fn counters_that_no_backend_reads_leave_their_reason_in_the_record() {
+fn missing_counters_leave_their_reason_in_the_record() {
     let request = Request { counters: true, ..Request::default() };
     let (summary, records) = run(vec![fake("a")], &Plan { request, ..Plan::default() });
     assert!(summary.complete);

@@ -1,5 +1,5 @@
-//! A search on the stand-in driver, whose kernels do nothing: no size has room on it, so that it finds nothing; it goes to
-//! its end all the same, and stops when asked to.
+//! A search with the stand-in driver, whose kernels do nothing. No size fits into its memory, so the search finds nothing, but it
+//! still runs to its end, and it stops on request.
 
 mod support;
 
@@ -9,7 +9,7 @@ use plimsoll::prelude::*;
 use plimsoll::tune::{Subject, tune};
 
 #[test]
-fn a_search_ends_or_is_stopped() {
+fn search_without_results_ends_and_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let mut device = support::device(folder.path());
     let graph = trace(|x: In<f32>, y: In<f32>| x + y).unwrap().graph().clone();

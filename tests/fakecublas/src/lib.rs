@@ -1,12 +1,12 @@
-//! A stand-in for `libcublas.so.13` with faults to order. It holds its callers to the calls that they make and to their
-//! order; small products of f64 and of bytes it computes, on memory that is the host's as that of `fakecuda` is.
+//! A fake `libcublas.so.13` with fault injection. It checks its callers' arguments and the order of calls. Small products of f64
+//! and of bytes are computed, on host memory like that of `fakecuda`.
 //!
-//! Orders come from `fakecublas_configure`, as words between spaces or semicolons:
+//! Settings come from `fakecublas_configure`, separated by spaces or semicolons:
 //!
-//! | word | what it does |
+//! | setting | effect |
 //! | --- | --- |
-//! | `fail=cublasGemmEx:13` | the call answers 13 |
-//! | `version=12` | its major version |
+//! | `fail=cublasGemmEx:13` | the call returns 13 |
+//! | `version=12` | the major version |
 #![allow(unsafe_code, non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const OK: c_int = 0;
 const NOT_INITIALIZED: c_int = 1;
 const INVALID_VALUE: c_int = 7;
-/// Largest product that is computed.
-const MOST: usize = 64;
+/// Maximum rows of a product that is computed.
+const MAX_ROWS: usize = 64;
 
 #[derive(Default)]
 struct State {
     fail: BTreeMap<String, c_int>,
     version: c_int,
-    /// Live states by number, with their streams.
+    /// Live handles with their streams.
     handles: BTreeMap<usize, usize>,
     next: usize,
     products: u64,
@@ -35,27 +35,27 @@ fn lock() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn fresh() -> State {
+fn new_state() -> State {
     State { version: 13, ..State::default() }
 }
 
-/// The state, or what the call was ordered to answer.
-fn with(call: &str, body: impl FnOnce(&mut State) -> c_int) -> c_int {
+/// Runs the body of a call, or returns the error injected for it.
+fn run_call(call: &str, body: impl FnOnce(&mut State) -> c_int) -> c_int {
     let mut guard = lock();
-    let state = guard.get_or_insert_with(fresh);
+    let state = guard.get_or_insert_with(new_state);
     match state.fail.get(call) {
         Some(code) => *code,
         None => body(state),
     }
 }
 
-/// Gives orders; everything before is forgotten.
+/// Sets the settings and discards all other state.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fakecublas_configure(orders: *const c_char) {
-    let mut state = fresh();
-    // SAFETY: the test gives a terminated text.
-    let orders = unsafe { CStr::from_ptr(orders) }.to_string_lossy().into_owned();
-    for word in orders.split([' ', ';']) {
+pub unsafe extern "C" fn fakecublas_configure(settings: *const c_char) {
+    let mut state = new_state();
+    // SAFETY: the test passes a terminated string.
+    let settings = unsafe { CStr::from_ptr(settings) }.to_string_lossy().into_owned();
+    for word in settings.split([' ', ';']) {
         let Some((key, value)) = word.split_once('=') else { continue };
         match (key, value.split_once(':')) {
             ("fail", Some((call, code))) => drop(state.fail.insert(call.to_owned(), code.parse().unwrap_or(14))),
@@ -66,56 +66,59 @@ pub unsafe extern "C" fn fakecublas_configure(orders: *const c_char) {
     *lock() = Some(state);
 }
 
-/// How many states are left.
+/// The number of handles that still exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecublas_alive() -> u64 {
     lock().as_ref().map_or(0, |state| state.handles.len() as u64)
 }
 
-/// How many products were asked for.
+/// The number of products requested.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecublas_products() -> u64 {
     lock().as_ref().map_or(0, |state| state.products)
 }
 
-/// As cublas_api.h has it.
+/// As declared in cublas_api.h.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cublasGetProperty(part: c_int, value: *mut c_int) -> c_int {
-    with("cublasGetProperty", |state| {
-        // SAFETY: the caller gives a live integer.
+    run_call("cublasGetProperty", |state| {
+        // SAFETY: the caller passes a pointer to a live integer.
         unsafe { *value = if part == 0 { state.version } else { 0 } };
         OK
     })
 }
 
-/// As cublas_api.h has it.
+/// As declared in cublas_api.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasGetStatusString(code: c_int) -> *const c_char {
     if code == 13 { c"the GPU program failed to execute".as_ptr() } else { std::ptr::null() }
 }
 
-/// As cublas_api.h has it.
+/// As declared in cublas_api.h.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cublasCreate_v2(handle: *mut *mut c_void) -> c_int {
-    with("cublasCreate_v2", |state| {
+    run_call("cublasCreate_v2", |state| {
         state.next += 16;
         state.handles.insert(state.next, 0);
-        // SAFETY: the caller gives a live pointer.
+        // SAFETY: the caller passes a pointer to a live handle.
         unsafe { *handle = std::ptr::without_provenance_mut(state.next) };
         OK
     })
 }
 
-/// As cublas_api.h has it.
+/// As declared in cublas_api.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasDestroy_v2(handle: *mut c_void) -> c_int {
-    with("cublasDestroy_v2", |state| if state.handles.remove(&handle.addr()).is_some() { OK } else { NOT_INITIALIZED })
+    run_call(
+        "cublasDestroy_v2",
+        |state| if state.handles.remove(&handle.addr()).is_some() { OK } else { NOT_INITIALIZED },
+    )
 }
 
-/// As cublas_api.h has it.
+/// As declared in cublas_api.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasSetStream_v2(handle: *mut c_void, stream: *mut c_void) -> c_int {
-    with("cublasSetStream_v2", |state| match state.handles.get_mut(&handle.addr()) {
+    run_call("cublasSetStream_v2", |state| match state.handles.get_mut(&handle.addr()) {
         Some(known) => {
             *known = stream.addr();
             OK
@@ -124,23 +127,23 @@ pub extern "C" fn cublasSetStream_v2(handle: *mut c_void, stream: *mut c_void) -
     })
 }
 
-/// A matrix by columns.
+/// A column-major matrix.
 #[derive(Clone, Copy)]
 struct Matrix {
-    at: *const c_void,
+    data: *const c_void,
     rows: usize,
 }
 
 impl Matrix {
     /// # Safety
-    /// The matrix must hold numbers of this type there.
+    /// The matrix must have an element of type `T` there.
     unsafe fn get<T: Copy>(self, row: usize, column: usize) -> T {
         // SAFETY: this function's own obligation.
-        unsafe { self.at.cast::<T>().add(row + column * self.rows).read_unaligned() }
+        unsafe { self.data.cast::<T>().add(row + column * self.rows).read_unaligned() }
     }
 }
 
-/// As cublas_api.h has it, for C = Aᵀ · B.
+/// As declared in cublas_api.h, for C = Aᵀ · B.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cublasGemmEx(
     handle: *mut c_void,
@@ -164,7 +167,7 @@ pub unsafe extern "C" fn cublasGemmEx(
     algorithm: c_int,
 ) -> c_int {
     const KNOWN: [[c_int; 3]; 5] = [[1, 1, 70], [0, 0, 77], [2, 2, 68], [14, 14, 68], [3, 10, 72]];
-    with("cublasGemmEx", |state| {
+    run_call("cublasGemmEx", |state| {
         match state.handles.get(&handle.addr()) {
             None => return NOT_INITIALIZED,
             Some(0) => return INVALID_VALUE,
@@ -172,14 +175,14 @@ pub unsafe extern "C" fn cublasGemmEx(
         }
         let square = m > 0 && [n, k, lda, ldb, ldc].iter().all(|size| *size == m);
         let types = a_type == b_type && KNOWN.contains(&[a_type, c_type, compute]);
-        let there = ![alpha, a, b, beta, c.cast_const()].iter().any(|pointer| pointer.is_null());
-        if !square || !types || !there || (op_a, op_b, algorithm) != (1, 0, -1) {
+        let non_null = ![alpha, a, b, beta, c.cast_const()].iter().any(|pointer| pointer.is_null());
+        if !square || !types || !non_null || (op_a, op_b, algorithm) != (1, 0, -1) {
             return INVALID_VALUE;
         }
         let size = usize::try_from(m).unwrap_or(0);
-        if size <= MOST {
-            let [a, b] = [a, b].map(|at| Matrix { at, rows: size });
-            // SAFETY: the caller's matrices and scales are of the types that it names.
+        if size <= MAX_ROWS {
+            let [a, b] = [a, b].map(|data| Matrix { data, rows: size });
+            // SAFETY: the caller's matrices and scales have the types given in its arguments.
             unsafe { product(a_type, size, (a, b, c), (alpha, beta)) };
         }
         OK
@@ -187,7 +190,7 @@ pub unsafe extern "C" fn cublasGemmEx(
 }
 
 /// # Safety
-/// The matrices must be of `size` rows and columns and, as the scales, of the type that `a_type` stands for.
+/// The matrices must have `size` rows and columns; they and the scales must have the types that `a_type` implies.
 unsafe fn product(
     a_type: c_int,
     size: usize,
@@ -195,17 +198,17 @@ unsafe fn product(
     (alpha, beta): (*const c_void, *const c_void),
 ) {
     for (row, column) in (0..size).flat_map(|row| (0..size).map(move |column| (row, column))) {
-        let place = row + column * size;
+        let index = row + column * size;
         // SAFETY: this function's own obligation.
         unsafe {
             match a_type {
                 1 if *beta.cast::<f64>() == 0.0 => {
                     let sum: f64 = (0..size).map(|k| a.get::<f64>(k, row) * b.get::<f64>(k, column)).sum();
-                    c.cast::<f64>().add(place).write_unaligned(*alpha.cast::<f64>() * sum);
+                    c.cast::<f64>().add(index).write_unaligned(*alpha.cast::<f64>() * sum);
                 }
                 3 if *beta.cast::<i32>() == 0 => {
                     let term = |k| i32::from(a.get::<i8>(k, row)) * i32::from(b.get::<i8>(k, column));
-                    c.cast::<i32>().add(place).write_unaligned(*alpha.cast::<i32>() * (0..size).map(term).sum::<i32>());
+                    c.cast::<i32>().add(index).write_unaligned(*alpha.cast::<i32>() * (0..size).map(term).sum::<i32>());
                 }
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! What a call is: its answer, and that it counts itself first and gives the answer that was ordered.
+//! The definition of a call: it counts itself first and returns the injected error, if any.
 
 pub(crate) type Code = u32;
 pub(crate) type Answer = Result<(), Code>;
@@ -21,7 +21,7 @@ pub(crate) const NOT_SUPPORTED: Code = 801;
 pub(crate) const CAPTURED: Code = 900;
 pub(crate) const CAPTURE_INVALIDATED: Code = 901;
 
-/// Defines calls: what each does with the state, once it was counted.
+/// Defines calls, each with its body, which runs after the call was counted.
 macro_rules! calls {
     ($(fn $name:ident($state:ident $(, $arg:ident: $ty:ty)*) $body:block)*) => {
         $(
@@ -44,8 +44,8 @@ macro_rules! calls {
     };
 }
 
-pub(crate) fn known(there: bool) -> Answer {
-    if there { Ok(()) } else { Err(INVALID_HANDLE) }
+pub(crate) fn check_handle(exists: bool) -> Answer {
+    if exists { Ok(()) } else { Err(INVALID_HANDLE) }
 }
 
 pub(crate) use calls;

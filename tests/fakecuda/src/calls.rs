@@ -1,6 +1,6 @@
-//! The driver, devices, contexts, memory, streams, events and modules, with the names and types of cuda.h.
+//! Calls for the driver, devices, contexts, memory, streams, events and modules, with the names and types of cuda.h.
 
-// Names and arguments are cuda.h's, looked at or not.
+// Names and arguments are those of cuda.h, used or not.
 #![allow(non_snake_case, unused_variables)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -8,9 +8,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use crate::MAGIC;
 use crate::call::*;
 use crate::memory::{allocate, copy, free, give, text};
-use crate::state::{Kernel, Orders};
+use crate::state::{Kernel, Settings};
 
-fn kernel_of(image: &str, name: &str) -> Option<Kernel> {
+fn find_kernel(image: &str, name: &str) -> Option<Kernel> {
     image.split(';').find_map(|kernel| {
         let (known, sizes) = kernel.strip_suffix(')')?.split_once('(')?;
         let sizes = sizes.split(',').filter_map(|size| size.parse().ok()).collect();
@@ -18,28 +18,28 @@ fn kernel_of(image: &str, name: &str) -> Option<Kernel> {
     })
 }
 
-fn attribute(orders: &Orders, number: c_int) -> c_int {
+fn attribute(settings: &Settings, number: c_int) -> c_int {
     match number {
         5 => i32::MAX,
         13 => 1_980_000,
         16 => 132,
-        20 => orders.mode,
+        20 => settings.mode,
         32 | 95 => 1,
         36 => 3_201_000,
         37 => 6_144,
-        38 => orders.cache,
+        38 => settings.cache,
         39 => 2_048,
         40 => 3,
-        75 => orders.capability / 10,
-        76 => orders.capability % 10,
+        75 => settings.capability / 10,
+        76 => settings.capability % 10,
         81 => 228 << 10,
         83 | 89 => 1,
         82 => 65_536,
         97 => 227 << 10,
         102 => 1,
         106 => 32,
-        107 => orders.compression,
-        108 => orders.persisting,
+        107 => settings.compression,
+        108 => settings.persisting,
         109 => 128 << 20,
         115 => 1,
         _ => 0,
@@ -51,14 +51,14 @@ calls! {
         Ok(())
     }
     fn cuDriverGetVersion(state, version: *mut c_int) {
-        give(version, state.orders().version)
+        give(version, state.settings().version)
     }
     fn cuDeviceGetCount(state, count: *mut c_int) {
-        let devices = state.orders().devices;
+        let devices = state.settings().devices;
         if devices == 0 { Err(NO_DEVICE) } else { give(count, devices) }
     }
     fn cuDeviceGet(state, device: *mut c_int, ordinal: c_int) {
-        if ordinal < state.orders().devices { give(device, ordinal) } else { Err(INVALID_DEVICE) }
+        if ordinal < state.settings().devices { give(device, ordinal) } else { Err(INVALID_DEVICE) }
     }
     fn cuDeviceGetName(state, name: *mut c_char, length: c_int, device: c_int) {
         text(name, length, "Imaginary GPU")
@@ -70,10 +70,10 @@ calls! {
         give(uuid, [device as u8; 16])
     }
     fn cuDeviceTotalMem_v2(state, bytes: *mut usize, device: c_int) {
-        give(bytes, state.orders().memory)
+        give(bytes, state.settings().memory)
     }
     fn cuDeviceGetAttribute(state, value: *mut c_int, number: c_int, device: c_int) {
-        give(value, attribute(state.orders(), number))
+        give(value, attribute(state.settings(), number))
     }
     fn cuDeviceGetPCIBusId(state, to: *mut c_char, length: c_int, device: c_int) {
         text(to, length, "0000:01:00.0")
@@ -98,12 +98,12 @@ calls! {
     fn cuMemcpyPeerAsync(
         state, to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle
     ) {
-        known(state.streams.contains(&stream))?;
-        state.ask(stream, [to as usize, from as usize]);
+        check_handle(state.streams.contains(&stream))?;
+        state.add_work(stream, [to as usize, from as usize]);
         copy(state, to as usize, from as usize, bytes, &[to as usize, from as usize])
     }
     fn cuMemAllocManaged(state, pointer: *mut u64, bytes: usize, flags: c_uint) {
-        let free = state.orders().memory.saturating_sub(state.used());
+        let free = state.settings().memory.saturating_sub(state.used());
         if bytes == 0 || bytes > free {
             return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
         }
@@ -112,7 +112,7 @@ calls! {
         give(pointer, address as u64)
     }
     fn cuMemPrefetchAsync(state, pointer: u64, bytes: usize, device: c_int, stream: Handle) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         state.now += 1_000 + bytes as u64 / 50;
         if state.holds(pointer as usize, bytes) { Ok(()) } else { Err(INVALID_VALUE) }
     }
@@ -120,20 +120,20 @@ calls! {
         if state.holds(pointer as usize, bytes) { Ok(()) } else { Err(INVALID_VALUE) }
     }
     fn cuMemGetInfo_v2(state, free: *mut usize, total: *mut usize) {
-        let memory = state.orders().memory;
+        let memory = state.settings().memory;
         give(free, memory.saturating_sub(state.used()))?;
         give(total, memory)
     }
     fn cuPointerGetAttributes(
         state, count: c_uint, attributes: *const c_uint, values: *mut *mut c_void, pointer: u64
     ) {
-        // SAFETY: as many attributes and places as said.
+        // SAFETY: by the caller's contract, both arrays have `count` entries.
         let (attribute, to) = unsafe { (*attributes, *values) };
         let kind = if state.is_pinned(pointer as usize, 1) { 1 } else { u32::from(state.holds(pointer as usize, 1)) * 2 };
         if count == 1 && attribute == 2 { give(to.cast(), kind) } else { Err(INVALID_VALUE) }
     }
     fn cuMemAlloc_v2(state, pointer: *mut u64, bytes: usize) {
-        let free = state.orders().memory.saturating_sub(state.used());
+        let free = state.settings().memory.saturating_sub(state.used());
         if bytes == 0 || bytes > free {
             return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
         }
@@ -147,8 +147,8 @@ calls! {
         Ok(())
     }
     fn cuMemAllocAsync(state, pointer: *mut u64, bytes: usize, stream: Handle) {
-        known(state.streams.contains(&stream))?;
-        let free = state.orders().memory.saturating_sub(state.used());
+        check_handle(state.streams.contains(&stream))?;
+        let free = state.settings().memory.saturating_sub(state.used());
         if bytes == 0 || bytes > free {
             return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
         }
@@ -157,7 +157,7 @@ calls! {
         give(pointer, address as u64)
     }
     fn cuMemFreeAsync(state, pointer: u64, stream: Handle) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         let bytes = state.memory.remove(&(pointer as usize)).ok_or(INVALID_VALUE)?;
         state.flight.free(pointer as usize, Some(stream));
         free(pointer as usize, bytes);
@@ -176,39 +176,39 @@ calls! {
         Ok(())
     }
     fn cuMemcpyHtoDAsync_v2(state, to: u64, from: *const c_void, bytes: usize, stream: Handle) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         let from = from.expose_provenance();
-        // What a device reaches is copied when the device comes to it.
+        // A copy from pinned memory is only done when the device reaches it.
         if state.is_pinned(from, bytes) && state.hangs() {
             state.pending.push((from, bytes));
             return Ok(());
         }
-        state.ask(stream, [to as usize, from]);
+        state.add_work(stream, [to as usize, from]);
         copy(state, to as usize, from, bytes, &[to as usize])
     }
     fn cuMemcpyDtoHAsync_v2(state, to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         let to = to.expose_provenance();
         if state.is_pinned(to, bytes) && state.hangs() {
             state.pending.push((to, bytes));
             return Ok(());
         }
-        state.ask(stream, [to, from as usize]);
+        state.add_work(stream, [to, from as usize]);
         copy(state, to, from as usize, bytes, &[from as usize])
     }
     fn cuMemcpyDtoDAsync_v2(state, to: u64, from: u64, bytes: usize, stream: Handle) {
-        known(state.streams.contains(&stream))?;
-        state.ask(stream, [to as usize, from as usize]);
+        check_handle(state.streams.contains(&stream))?;
+        state.add_work(stream, [to as usize, from as usize]);
         copy(state, to as usize, from as usize, bytes, &[to as usize, from as usize])
     }
     fn cuMemsetD8Async(state, to: u64, value: u8, count: usize, stream: Handle) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         if !state.holds(to as usize, count) {
             state.sticky = Some(ILLEGAL_ADDRESS);
             return Err(ILLEGAL_ADDRESS);
         }
         state.now += 1_000 + count as u64 / 1_000;
-        state.ask(stream, [to as usize]);
+        state.add_work(stream, [to as usize]);
         // SAFETY: inside an allocation of ours.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(to as usize).write_bytes(value, count) };
         Ok(())
@@ -219,10 +219,10 @@ calls! {
         give(stream, handle)
     }
     fn cuStreamDestroy_v2(state, stream: Handle) {
-        known(state.streams.remove(&stream))
+        check_handle(state.streams.remove(&stream))
     }
     fn cuStreamBeginCapture_v2(state, stream: Handle, mode: c_uint) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         if state.recorded.insert(stream, Vec::new()).is_some() { Err(ILLEGAL_STATE) } else { Ok(()) }
     }
     fn cuStreamEndCapture(state, stream: Handle, graph: *mut Handle) {
@@ -235,11 +235,11 @@ calls! {
         give(graph, handle)
     }
     fn cuStreamIsCapturing(state, stream: Handle, status: *mut c_uint) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         give(status, c_uint::from(state.recorded.contains_key(&stream)))
     }
     fn cuStreamQuery(state, stream: Handle) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         if state.recorded.contains_key(&stream) {
             state.invalid.insert(stream);
             return Err(CAPTURED);
@@ -247,7 +247,7 @@ calls! {
         if state.hangs() || !state.flight.is_done(stream) { Err(NOT_READY) } else { Ok(()) }
     }
     fn cuStreamWaitEvent(state, stream: Handle, event: Handle, flags: c_uint) {
-        known(state.streams.contains(&stream) && state.events.contains_key(&event))?;
+        check_handle(state.streams.contains(&stream) && state.events.contains_key(&event))?;
         state.flight.wait(stream, event);
         Ok(())
     }
@@ -257,11 +257,11 @@ calls! {
         give(event, handle)
     }
     fn cuEventDestroy_v2(state, event: Handle) {
-        known(state.events.remove(&event).is_some())
+        check_handle(state.events.remove(&event).is_some())
     }
     fn cuEventRecord(state, event: Handle, stream: Handle) {
-        known(state.streams.contains(&stream))?;
-        // Now and then a tick more, so that a resolution can be seen.
+        check_handle(state.streams.contains(&stream))?;
+        // Every seventh time a longer step, so that a resolution can be measured.
         state.now += if state.now % 7 == 0 { 1_056 } else { 1_024 };
         let now = state.now;
         let time = state.events.get_mut(&event).ok_or(INVALID_HANDLE)?;
@@ -270,7 +270,7 @@ calls! {
         Ok(())
     }
     fn cuEventQuery(state, event: Handle) {
-        known(state.events.contains_key(&event))?;
+        check_handle(state.events.contains_key(&event))?;
         if state.hangs() || !state.flight.is_reached(event) { Err(NOT_READY) } else { Ok(()) }
     }
     fn cuEventElapsedTime(state, milliseconds: *mut f32, from: Handle, to: Handle) {
@@ -295,13 +295,13 @@ calls! {
         give(module, handle)
     }
     fn cuModuleUnload(state, module: Handle) {
-        known(state.modules.remove(&module).is_some())
+        check_handle(state.modules.remove(&module).is_some())
     }
     fn cuModuleGetFunction(state, function: *mut Handle, module: Handle, name: *const c_char) {
         // SAFETY: a terminated string by the caller's contract.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
         let kernel = match state.modules.get(&module).ok_or(INVALID_HANDLE)? {
-            Some(image) => kernel_of(image, &name).ok_or(NOT_FOUND)?,
+            Some(image) => find_kernel(image, &name).ok_or(NOT_FOUND)?,
             None => Kernel { name, sizes: None },
         };
         let handle = state.handle();
@@ -309,11 +309,11 @@ calls! {
         give(function, handle)
     }
     fn cuFuncGetAttribute(state, value: *mut c_int, number: c_int, function: Handle) {
-        known(state.functions.contains_key(&function))?;
+        check_handle(state.functions.contains_key(&function))?;
         give(value, match number { 0 => 1024, 4 => 32, _ => 0 })
     }
     fn cuFuncSetAttribute(state, function: Handle, number: c_int, value: c_int) {
-        known(state.functions.contains_key(&function))?;
+        check_handle(state.functions.contains_key(&function))?;
         if value > 227 << 10 { Err(INVALID_VALUE) } else { Ok(()) }
     }
     fn cuFuncGetParamInfo(state, function: Handle, index: usize, offset: *mut usize, size: *mut usize) {

@@ -1,28 +1,28 @@
-//! What a test asks of the stand-in: orders, and what was called and still exists.
+//! Functions for tests: settings, counts of calls, and objects that still exist.
 
 use std::ffi::{CStr, c_char};
 
-use crate::state::{Orders, State, lock};
+use crate::state::{Settings, State, lock};
 
-/// Takes orders and forgets everything that exists.
+/// Sets the settings and discards all other state.
 ///
 /// # Safety
-/// `orders` must be a terminated string.
+/// `settings` must be a terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fakecuda_configure(orders: *const c_char) {
+pub unsafe extern "C" fn fakecuda_configure(settings: *const c_char) {
     // SAFETY: by this function's contract.
-    let orders = unsafe { CStr::from_ptr(orders) }.to_string_lossy().into_owned();
+    let settings = unsafe { CStr::from_ptr(settings) }.to_string_lossy().into_owned();
     let mut guard = lock();
-    *guard.get() = State { orders: Some(Orders::read(&orders)), ..State::default() };
+    *guard.get() = State { settings: Some(Settings::parse(&settings)), ..State::default() };
 }
 
-/// How many calls were made.
+/// The number of calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_total() -> u64 {
     lock().get().total
 }
 
-/// How often one call was made.
+/// The number of calls of one name.
 ///
 /// # Safety
 /// `call` must be a terminated string.
@@ -33,13 +33,13 @@ pub unsafe extern "C" fn fakecuda_count(call: *const c_char) -> u64 {
     lock().get().calls.get(&*call).copied().unwrap_or(0)
 }
 
-/// How many copies are still to come that read or write pinned memory of the host.
+/// The number of unfinished copies that read or write pinned host memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_pending() -> u64 {
     lock().get().pending.len() as u64
 }
 
-/// How many objects of any kind still exist.
+/// The number of objects of any kind that still exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_alive() -> u64 {
     let mut guard = lock();
@@ -58,25 +58,25 @@ pub extern "C" fn fakecuda_alive() -> u64 {
     counts.iter().sum::<usize>() as u64 + state.contexts
 }
 
-/// From now on nothing gets done that streams are asked.
+/// From now on, submitted work stays unfinished.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_hold() {
     lock().get().flight.hold();
 }
 
-/// All is done that streams were asked, and what they are asked is done at once again.
+/// Finishes all submitted work; from now on, work is again finished at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_finish() {
     lock().get().flight.finish();
 }
 
-/// How many threads were told since `fakecuda_hold` that something isn't done.
+/// The number of threads that have found unfinished work since `fakecuda_hold`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_waiting() -> u64 {
     lock().get().flight.waiting()
 }
 
-/// How often memory was freed that unfinished work uses.
+/// How often memory was freed while unfinished work used it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_early() -> u64 {
     lock().get().flight.early()

@@ -1,8 +1,8 @@
-//! Images as a compiler for this driver would make them: ELF files whose kernels have parameters and no code.
+//! Images for this driver: ELF files whose kernels have parameters but no code.
 
 use crate::MAGIC;
 
-/// The names of sections, and the sections' headers and contents, as they grow.
+/// An ELF file under construction: contents, section names and section headers.
 #[derive(Default)]
 struct Builder {
     file: Vec<u8>,
@@ -12,37 +12,37 @@ struct Builder {
 }
 
 impl Builder {
-    /// Adds a section of this type with what was written since `from`.
+    /// Adds a section of this type with everything written since `from`.
     fn section(&mut self, name: &str, kind: u32, from: usize, (link, entry): (u32, u64)) {
-        let at = self.names.len() as u32;
+        let name_offset = self.names.len() as u32;
         self.names.extend_from_slice(name.as_bytes());
         self.names.push(0);
-        self.header(at, kind, (from, self.file.len() - from), (link, entry));
+        self.header(name_offset, kind, (from, self.file.len() - from), (link, entry));
     }
 
     fn header(&mut self, name: u32, kind: u32, (from, size): (usize, usize), (link, entry): (u32, u64)) {
         let mut header = [0_u8; 64];
         let words: [(usize, u64); 6] =
             [(0, name.into()), (4, kind.into()), (24, from as u64), (32, size as u64), (40, link.into()), (56, entry)];
-        for (place, value) in words {
-            let length = if matches!(place, 0 | 4 | 40) { 4 } else { 8 };
-            header[place..place + length].copy_from_slice(&value.to_le_bytes()[..length]);
+        for (offset, value) in words {
+            let length = if matches!(offset, 0 | 4 | 40) { 4 } else { 8 };
+            header[offset..offset + length].copy_from_slice(&value.to_le_bytes()[..length]);
         }
         self.headers.extend_from_slice(&header);
         self.count += 1;
     }
 }
 
-/// The attributes of a kernel with parameters of these sizes, as NVIDIA's compiler writes them: the last parameter first.
+/// The attributes of a kernel with parameters of these sizes, in the order of NVIDIA's compiler: the last parameter first.
 fn attributes(sizes: &[u32]) -> Vec<u8> {
     let (mut offset, mut all) = (0_u32, Vec::new());
-    for (place, &size) in sizes.iter().enumerate() {
+    for (index, &size) in sizes.iter().enumerate() {
         offset = offset.next_multiple_of(size.clamp(1, 8));
-        let mut one = vec![4, 0x17, 12, 0, 0, 0, 0, 0];
-        one.extend((place as u16).to_le_bytes());
-        one.extend((offset as u16).to_le_bytes());
-        one.extend((size << 18 | 0x1_f000).to_le_bytes());
-        all.push(one);
+        let mut attribute = vec![4, 0x17, 12, 0, 0, 0, 0, 0];
+        attribute.extend((index as u16).to_le_bytes());
+        attribute.extend((offset as u16).to_le_bytes());
+        attribute.extend((size << 18 | 0x1_f000).to_le_bytes());
+        all.push(attribute);
         offset += size;
     }
     let mut bytes: Vec<u8> = all.into_iter().rev().flatten().collect();
@@ -53,7 +53,7 @@ fn attributes(sizes: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// An image with these kernels: `name(size,size);name()`, with the sizes of their parameters.
+/// Builds an image with these kernels: `name(size,size);name()`, with the sizes of their parameters.
 #[must_use]
 pub fn image(kernels: &str) -> Vec<u8> {
     const PROGBITS: u32 = 1;
@@ -98,12 +98,13 @@ pub fn image(kernels: &str) -> Vec<u8> {
     file
 }
 
-/// The image of a generated text: the kernel `elementwise`, whose only parameter has as many words as the text defines.
+/// Builds the image for a generated source: the kernel `elementwise` with one parameter, as many 64-bit words as the source's
+/// `#define WORDS` says.
 ///
 /// # Errors
-/// It defines none.
-pub fn of_text(text: &str) -> Result<Vec<u8>, String> {
+/// The source has no such definition.
+pub fn image_from_text(text: &str) -> Result<Vec<u8>, String> {
     let words = text.lines().find_map(|line| line.strip_prefix("#define WORDS ")?.trim().parse::<u32>().ok());
-    let words = words.ok_or("error: the text is no expression's")?;
+    let words = words.ok_or("error: the source is not generated from an expression")?;
     Ok(image(&format!("elementwise({})", 8 * words)))
 }

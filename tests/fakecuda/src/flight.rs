@@ -1,57 +1,57 @@
-//! What streams have still to do: which memory it uses, who waits for it, and whether that memory is freed before.
+//! Unfinished work of streams: the memory it uses, the threads that wait for it, and early frees of that memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::thread::ThreadId;
 
-/// Work that isn't done. Without `held` all work is done at once.
+/// Unfinished work. Unless `held`, all work is finished at once.
 #[derive(Debug, Default)]
 pub struct Flight {
-    /// What is asked from now on isn't done before `fakecuda_finish`.
+    /// Work submitted from now on stays unfinished until `fakecuda_finish`.
     held: bool,
-    /// Allocations that the work of each stream uses. A stream that was destroyed still does what it was asked.
+    /// Allocations used by the work of each stream. Destroying a stream doesn't cancel its work.
     used: BTreeMap<usize, BTreeSet<usize>>,
-    /// Events that aren't reached, with the stream that they were recorded on.
+    /// Events that aren't reached, with the stream on which they were recorded.
     marks: BTreeMap<usize, usize>,
-    /// Streams with those whose work theirs comes after.
+    /// Pairs of a stream and another stream that it waits for.
     after: BTreeSet<(usize, usize)>,
-    /// Threads that were told that something isn't done.
+    /// Threads that found unfinished work.
     waiting: HashSet<ThreadId>,
-    /// How often memory was freed that unfinished work uses.
+    /// How often memory was freed while unfinished work used it.
     early: u64,
 }
 
 impl Flight {
-    /// From now on nothing gets done.
+    /// From now on, work stays unfinished.
     pub fn hold(&mut self) {
         self.held = true;
     }
 
-    /// All is done that was asked, and whatever is asked is done at once again.
+    /// Finishes all work; from now on, work is again finished at once.
     pub fn finish(&mut self) {
         *self = Self { early: self.early, ..Self::default() };
     }
 
-    /// Notes work of a stream that uses allocations.
-    pub fn ask(&mut self, stream: usize, allocations: impl IntoIterator<Item = usize>) {
+    /// Adds work to a stream that uses these allocations.
+    pub fn add_work(&mut self, stream: usize, allocations: impl IntoIterator<Item = usize>) {
         if self.held {
             self.used.entry(stream).or_default().extend(allocations);
             self.after.retain(|(_, first)| *first != stream);
         }
     }
 
-    /// Whether a stream has nothing to do. Who is told that it has will wait.
+    /// True if a stream has no unfinished work; otherwise the calling thread counts as waiting.
     pub fn is_done(&mut self, stream: usize) -> bool {
         let done = !self.used.contains_key(&stream);
-        self.tell(done)
+        self.note_waiting(done)
     }
 
-    /// Whether an event was reached.
+    /// True if an event was reached; otherwise the calling thread counts as waiting.
     pub fn is_reached(&mut self, event: usize) -> bool {
         let reached = !self.marks.contains_key(&event);
-        self.tell(reached)
+        self.note_waiting(reached)
     }
 
-    fn tell(&mut self, done: bool) -> bool {
+    fn note_waiting(&mut self, done: bool) -> bool {
         if !done {
             self.waiting.insert(std::thread::current().id());
         }
@@ -66,7 +66,7 @@ impl Flight {
         }
     }
 
-    /// Lets a stream wait for an event, and so for all that the event's stream waits for.
+    /// Makes a stream wait for an event, and so for all streams that the event's stream waits for.
     pub fn wait(&mut self, stream: usize, event: usize) {
         let Some(first) = self.marks.get(&event).copied() else { return };
         let further = self.after.iter().filter(|(waits, _)| *waits == first).map(|(_, first)| (stream, *first));
@@ -75,19 +75,20 @@ impl Flight {
         self.after.insert((stream, first));
     }
 
-    /// Notes that an allocation is freed, after all work of `home`, where it is freed in a stream's order, and of those before.
+    /// Notes that an allocation is freed. If it is freed in the order of the stream `home`, the free comes after all work of
+    /// `home` and of the streams that `home` waits for.
     pub fn free(&mut self, allocation: usize, home: Option<usize>) {
         let ordered = |stream| home.is_some_and(|home| home == stream || self.after.contains(&(home, stream)));
         let used = |(stream, used): (&usize, &BTreeSet<usize>)| used.contains(&allocation) && !ordered(*stream);
         self.early += u64::from(self.used.iter().any(used));
     }
 
-    /// How many threads wait.
+    /// The number of threads that wait.
     pub fn waiting(&self) -> u64 {
         self.waiting.len() as u64
     }
 
-    /// How often memory was freed that unfinished work uses.
+    /// How often memory was freed while unfinished work used it.
     pub fn early(&self) -> u64 {
         self.early
     }

@@ -1,4 +1,4 @@
-//! What the kernels that this driver knows do. Any other does nothing, for as long as was ordered.
+//! The kernels that this driver implements. Any other does nothing, for the time set by `kernel`.
 
 use crate::state::{Node, State};
 
@@ -11,13 +11,10 @@ fn word(node: &Node, index: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Runs a kernel: its effect on memory and on the device's time.
-///
-/// # Errors
-/// An illegal address.
+/// Runs a kernel: updates memory and the device's time. The error is a CUDA result.
 pub fn run(state: &mut State, node: &Node) -> Result<(), u32> {
     state.launches += 1;
-    state.now += state.orders().kernel;
+    state.now += state.settings().kernel;
     let Some(kernel) = state.functions.get(&node.function) else { return Err(400) };
     if kernel.name == "plimsoll_spin" {
         let (out, nanoseconds) = (word(node, 0) as usize, word(node, 1));

@@ -1,17 +1,17 @@
-//! Launches, alone and in graphs, with the names and types of cuda.h.
+//! Calls for launches, single and in graphs, with the names and types of cuda.h.
 
-// Names and arguments are cuda.h's, looked at or not.
+// Names and arguments are those of cuda.h, used or not.
 #![allow(non_snake_case, unused_variables)]
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::call::{Answer, Code, Handle, INVALID_HANDLE, calls, known};
+use crate::call::{Answer, Code, Handle, INVALID_HANDLE, calls, check_handle};
 use crate::kernels::run;
 use crate::memory::give;
 use crate::state::{Node, State};
 
-/// The kernel of a launch with copies of its parameters.
-fn node(state: &State, function: Handle, parameters: *mut *mut c_void) -> Result<Node, Code> {
+/// A node with the kernel of a launch and copies of its parameters.
+fn build_node(state: &State, function: Handle, parameters: *mut *mut c_void) -> Result<Node, Code> {
     let kernel = state.functions.get(&function).ok_or(INVALID_HANDLE)?;
     let sizes = kernel.sizes.clone().unwrap_or_default();
     let copy = |(index, size): (usize, &usize)| {
@@ -24,19 +24,19 @@ fn node(state: &State, function: Handle, parameters: *mut *mut c_void) -> Result
 }
 
 fn launch(state: &mut State, function: Handle, stream: Handle, parameters: *mut *mut c_void) -> Answer {
-    known(state.streams.contains(&stream))?;
-    let node = node(state, function, parameters)?;
+    check_handle(state.streams.contains(&stream))?;
+    let node = build_node(state, function, parameters)?;
     match state.recorded.get_mut(&stream) {
         Some(nodes) => nodes.push(node),
         None => {
-            state.ask(stream, words(&node));
+            state.add_work(stream, words(&node));
             run(state, &node)?;
         }
     }
     Ok(())
 }
 
-/// The words of a kernel's parameters, addresses among them.
+/// The 64-bit words of a kernel's parameters, some of which are addresses.
 fn words(node: &Node) -> impl Iterator<Item = usize> {
     let chunks = node.parameters.iter().flat_map(|bytes| bytes.as_chunks::<8>().0);
     chunks.map(|word| usize::from_le_bytes(*word))
@@ -46,11 +46,11 @@ calls! {
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         state, blocks: *mut c_int, function: Handle, threads: c_int, shared: usize
     ) {
-        known(state.functions.contains_key(&function))?;
+        check_handle(state.functions.contains_key(&function))?;
         give(blocks, 2_048 / threads.max(64))
     }
     fn cuOccupancyMaxActiveClusters(state, count: *mut c_int, function: Handle, config: *const LaunchConfig) {
-        known(state.functions.contains_key(&function))?;
+        check_handle(state.functions.contains_key(&function))?;
         give(count, 8)
     }
     fn cuLaunchKernel(
@@ -72,14 +72,14 @@ calls! {
         give(graph, handle)
     }
     fn cuGraphDestroy(state, graph: Handle) {
-        known(state.graphs.remove(&graph).is_some())
+        check_handle(state.graphs.remove(&graph).is_some())
     }
     fn cuGraphAddKernelNode(
         state, to: *mut Handle, graph: Handle, after: *const Handle, count: usize, parameters: *const KernelNodeParams
     ) {
         // SAFETY: a live structure by the caller's contract.
         let (function, parameters) = unsafe { ((*parameters).function, (*parameters).parameters) };
-        let node = node(state, function, parameters)?;
+        let node = build_node(state, function, parameters)?;
         state.graphs.get_mut(&graph).ok_or(INVALID_HANDLE)?.push(node);
         let handle = state.handle();
         give(to, handle)
@@ -87,7 +87,7 @@ calls! {
     fn cuGraphAddDependencies_v2(
         state, graph: Handle, from: *const Handle, to: *const Handle, edges: *const c_void, count: usize
     ) {
-        known(state.graphs.contains_key(&graph))
+        check_handle(state.graphs.contains_key(&graph))
     }
     fn cuGraphInstantiateWithFlags(state, executable: *mut Handle, graph: Handle, flags: u64) {
         let nodes = state.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
@@ -96,20 +96,20 @@ calls! {
         give(executable, handle)
     }
     fn cuGraphUpload(state, executable: Handle, stream: Handle) {
-        known(state.graphs.contains_key(&executable) && state.streams.contains(&stream))
+        check_handle(state.graphs.contains_key(&executable) && state.streams.contains(&stream))
     }
     fn cuGraphLaunch(state, executable: Handle, stream: Handle) {
-        known(state.streams.contains(&stream))?;
+        check_handle(state.streams.contains(&stream))?;
         let nodes = state.graphs.get(&executable).ok_or(INVALID_HANDLE)?.clone();
-        state.ask(stream, nodes.iter().flat_map(words));
+        state.add_work(stream, nodes.iter().flat_map(words));
         nodes.iter().try_for_each(|node| run(state, node))
     }
     fn cuGraphExecDestroy(state, executable: Handle) {
-        known(state.graphs.remove(&executable).is_some())
+        check_handle(state.graphs.remove(&executable).is_some())
     }
 }
 
-/// `CUlaunchConfig`, as far as it is looked at.
+/// The part of `CUlaunchConfig` that is used.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LaunchConfig {
@@ -117,7 +117,7 @@ pub struct LaunchConfig {
     stream: Handle,
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS_v1`, as far as it is looked at.
+/// The part of `CUDA_KERNEL_NODE_PARAMS_v1` that is used.
 #[derive(Debug)]
 #[repr(C)]
 pub struct KernelNodeParams {

@@ -1,31 +1,31 @@
-//! Limits of a context and access policy windows, with the names and types of cuda.h.
+//! Calls for limits of a context and access policy windows, with the names and types of cuda.h.
 
-// Names and arguments are cuda.h's, looked at or not.
+// Names and arguments are those of cuda.h, used or not.
 #![allow(non_snake_case, unused_variables)]
 
 use std::ffi::{c_uint, c_void};
 
-use crate::call::{Code, Handle, UNSUPPORTED_LIMIT, calls, known};
+use crate::call::{Code, Handle, UNSUPPORTED_LIMIT, calls, check_handle};
 use crate::memory::give;
 use crate::state::{State, lock};
 
-/// A limit as it is until it is set: 64 bytes at once, nothing set aside.
+/// The value of a limit. Defaults: fetches of 64 bytes, no persisting L2.
 fn limit(state: &mut State, number: c_uint) -> Result<usize, Code> {
-    let usual = match number {
+    let default = match number {
         5 => 64,
-        6 if state.orders().persisting > 0 => 0,
+        6 if state.settings().persisting > 0 => 0,
         _ => return Err(UNSUPPORTED_LIMIT),
     };
-    Ok(state.limits.get(&number).copied().unwrap_or(usual))
+    Ok(state.limits.get(&number).copied().unwrap_or(default))
 }
 
-/// Sets a limit from outside, as somebody who forgot to put it back would.
+/// Sets a limit from outside, like other code that doesn't restore it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_set_limit(number: u32, value: u64) {
     lock().get().limits.insert(number, value as usize);
 }
 
-/// A limit in force.
+/// The current value of a limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_limit(number: u32) -> u64 {
     limit(lock().get(), number).unwrap_or(0) as u64
@@ -38,7 +38,7 @@ calls! {
     }
     fn cuCtxSetLimit(state, number: c_uint, value: usize) {
         limit(state, number)?;
-        let most = if number == 5 { 128 } else { state.orders().persisting as usize };
+        let most = if number == 5 { 128 } else { state.settings().persisting as usize };
         state.limits.insert(number, value.min(most));
         Ok(())
     }
@@ -46,9 +46,9 @@ calls! {
         Ok(())
     }
     fn cuStreamSetAttribute(state, stream: Handle, attribute: c_uint, value: *const c_void) {
-        known(state.streams.contains(&stream) && !value.is_null())
+        check_handle(state.streams.contains(&stream) && !value.is_null())
     }
     fn cuGraphKernelNodeSetAttribute(state, node: Handle, attribute: c_uint, value: *const c_void) {
-        known(!value.is_null())
+        check_handle(!value.is_null())
     }
 }

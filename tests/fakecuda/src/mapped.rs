@@ -1,6 +1,6 @@
-//! Memory that is made, given addresses and mapped apart, with the names and types of cuda.h.
+//! Calls that create physical memory, reserve addresses and map one to the other, with the names and types of cuda.h.
 
-// Names and arguments are cuda.h's, looked at or not.
+// Names and arguments are those of cuda.h, used or not.
 #![allow(non_snake_case, unused_variables)]
 
 use std::ffi::{c_uint, c_void};
@@ -13,13 +13,13 @@ calls! {
         give(bytes, 2 << 20)
     }
     fn cuMemCreate(state, to: *mut u64, bytes: usize, wanted: *const AllocationProperties, flags: u64) {
-        let free = state.orders().memory.saturating_sub(state.used());
+        let free = state.settings().memory.saturating_sub(state.used());
         if bytes == 0 || bytes > free || !bytes.is_multiple_of(2 << 20) {
             return Err(if bytes > free { OUT_OF_MEMORY } else { INVALID_VALUE });
         }
         // SAFETY: a live structure by the caller's contract.
         let asked = unsafe { (*wanted).compression };
-        let granted = if state.orders().compression == 1 { asked } else { 0 };
+        let granted = if state.settings().compression == 1 { asked } else { 0 };
         let handle = state.handle();
         state.physical.insert(handle, (bytes, granted));
         give(to, handle as u64)
@@ -64,7 +64,7 @@ calls! {
     }
 }
 
-/// `CUmemAllocationProp_v1`, as far as it is looked at.
+/// The part of `CUmemAllocationProp_v1` that is used.
 #[derive(Debug)]
 #[repr(C)]
 pub struct AllocationProperties {

@@ -1,4 +1,4 @@
-//! What the calls do to memory: results through pointers, the heap as the device's memory, copies whose ends are checked.
+//! Memory helpers of the calls: results through pointers, the heap as device memory, copies with checked addresses.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_int};
@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use crate::call::{Answer, Code, ILLEGAL_ADDRESS, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::state::State;
 
-/// Writes a result.
+/// Writes a result through the caller's pointer.
 pub(crate) fn give<T>(to: *mut T, value: T) -> Answer {
     if to.is_null() {
         return Err(INVALID_VALUE);
@@ -16,6 +16,7 @@ pub(crate) fn give<T>(to: *mut T, value: T) -> Answer {
     Ok(())
 }
 
+/// Writes a terminated string, cut to `length` bytes.
 pub(crate) fn text(to: *mut c_char, length: c_int, value: &str) -> Answer {
     let length = usize::try_from(length).unwrap_or(0);
     for (place, byte) in value.bytes().chain([0]).take(length).enumerate() {
@@ -29,7 +30,7 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes.max(1), 256).unwrap_or(Layout::new::<u64>())
 }
 
-/// Heap memory; its address.
+/// Allocates zeroed heap memory; returns its address.
 pub(crate) fn allocate(bytes: usize) -> Result<usize, Code> {
     // SAFETY: the layout has a size.
     let address = unsafe { alloc_zeroed(layout(bytes)) };
@@ -41,7 +42,7 @@ pub(crate) fn free(address: usize, bytes: usize) {
     unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout(bytes)) };
 }
 
-/// Copies where both ends are valid; `device` names those that must be ours.
+/// Copies bytes. The addresses in `device` must lie in device memory, else the context is broken.
 pub(crate) fn copy(state: &mut State, to: usize, from: usize, bytes: usize, device: &[usize]) -> Answer {
     if !device.iter().all(|&address| state.holds(address, bytes)) {
         state.sticky = Some(ILLEGAL_ADDRESS);

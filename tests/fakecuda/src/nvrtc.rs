@@ -1,16 +1,16 @@
-//! The same library as a compiler: NVRTC's calls for generated texts, so that tests without `unsafe` compile for this driver.
+//! NVRTC's calls for generated sources, so that tests without `unsafe` can compile for this driver.
 
-// Names and arguments are nvrtc.h's, looked at or not.
+// Names and arguments are those of nvrtc.h, used or not.
 #![allow(non_snake_case, unused_variables)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::elf::of_text;
+use crate::elf::image_from_text;
 
-/// A program: its text, then its image or the reason why there is none.
+/// A program: its source, and its image or the reason why there is none.
 struct Program {
     text: String,
-    made: Result<Vec<u8>, String>,
+    image: Result<Vec<u8>, String>,
 }
 
 /// `NVRTC_ERROR_COMPILATION`.
@@ -62,14 +62,14 @@ pub unsafe extern "C" fn nvrtcCreateProgram(
 ) -> c_int {
     // SAFETY: by this function's contract.
     let text = unsafe { CStr::from_ptr(source) }.to_string_lossy().into_owned();
-    let made = Box::new(Program { text, made: Err(String::new()) });
+    let created = Box::new(Program { text, image: Err(String::new()) });
     // SAFETY: by this function's contract.
-    unsafe { *program = Box::into_raw(made).cast() };
+    unsafe { *program = Box::into_raw(created).cast() };
     0
 }
 
 /// # Safety
-/// It must hold a program that `nvrtcCreateProgram` made.
+/// `program` must point to a program that `nvrtcCreateProgram` returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcDestroyProgram(program: *mut *mut c_void) -> c_int {
     // SAFETY: by this function's contract.
@@ -87,8 +87,8 @@ pub unsafe extern "C" fn nvrtcCompileProgram(
 ) -> c_int {
     // SAFETY: by this function's contract.
     let program = unsafe { &mut *program.cast::<Program>() };
-    program.made = of_text(&program.text);
-    if program.made.is_ok() { 0 } else { REFUSED }
+    program.image = image_from_text(&program.text);
+    if program.image.is_ok() { 0 } else { REFUSED }
 }
 
 /// # Safety
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn nvrtcGetProgramLogSize(program: *mut c_void, length: *m
 }
 
 /// # Safety
-/// As `nvrtcGetProgramLogSize`; `to` must have room for as many bytes as that says.
+/// As `nvrtcGetProgramLogSize`; `to` must have room for the bytes that it returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLog(program: *mut c_void, to: *mut c_char) -> c_int {
     // SAFETY: by this function's contract.
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn nvrtcGetProgramLog(program: *mut c_void, to: *mut c_cha
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetCUBINSize(program: *mut c_void, length: *mut usize) -> c_int {
     // SAFETY: by this function's contract.
-    unsafe { *length = (*program.cast::<Program>()).made.as_ref().map_or(0, Vec::len) };
+    unsafe { *length = (*program.cast::<Program>()).image.as_ref().map_or(0, Vec::len) };
     0
 }
 
@@ -128,21 +128,21 @@ pub unsafe extern "C" fn nvrtcGetCUBIN(program: *mut c_void, to: *mut c_char) ->
     // SAFETY: by this function's contract.
     unsafe {
         let program = &*program.cast::<Program>();
-        if let Ok(image) = &program.made {
+        if let Ok(image) = &program.image {
             to.copy_from_nonoverlapping(image.as_ptr().cast(), image.len());
         }
     }
     0
 }
 
-/// The compiler's words, terminated.
+/// The compiler's log, zero-terminated.
 ///
 /// # Safety
 /// As `nvrtcDestroyProgram`.
 unsafe fn log(program: *mut c_void) -> Vec<u8> {
     // SAFETY: by this function's contract.
     let program = unsafe { &*program.cast::<Program>() };
-    let mut log = program.made.as_ref().err().cloned().unwrap_or_default().into_bytes();
+    let mut log = program.image.as_ref().err().cloned().unwrap_or_default().into_bytes();
     log.push(0);
     log
 }

@@ -1,4 +1,4 @@
-//! The driver's state: what was ordered, and what exists.
+//! The driver's state: its settings and all objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -9,18 +9,18 @@ use crate::flight::Flight;
 /// `CUDA_ERROR_LAUNCH_FAILED`.
 pub const LAUNCH_FAILED: u32 = 719;
 
-/// What was ordered.
+/// The settings, described in the crate's documentation.
 #[derive(Clone, Debug)]
-pub struct Orders {
-    /// Call, answer, and at which of its times.
+pub struct Settings {
+    /// Injected errors: the call, the error it returns, and in which of its calls.
     pub fail: Vec<(String, u32, RangeInclusive<u64>)>,
     /// Calls before the device is lost.
     pub lost_after: Option<u64>,
-    /// Launches before nothing gets done any more.
+    /// Launches before work stops finishing.
     pub hang_after: Option<u64>,
     /// `cuDriverGetVersion`.
     pub version: i32,
-    /// How many devices.
+    /// Number of devices.
     pub devices: i32,
     /// Memory, bytes.
     pub memory: usize,
@@ -28,17 +28,17 @@ pub struct Orders {
     pub mode: i32,
     /// Compute capability times ten.
     pub capability: i32,
-    /// Second-level cache, bytes.
+    /// L2, bytes.
     pub cache: i32,
     /// Nanoseconds of a kernel.
     pub kernel: u64,
-    /// Whether compression is granted where it is asked for.
+    /// 1 if requested compression is granted.
     pub compression: i32,
-    /// Most of the second-level cache that may be set aside, bytes; without any a limit of it is unknown.
+    /// Maximum bytes of L2 that may be set aside for persisting accesses; with 0 that limit is unsupported.
     pub persisting: i32,
 }
 
-impl Default for Orders {
+impl Default for Settings {
     fn default() -> Self {
         Self {
             fail: Vec::new(),
@@ -57,29 +57,29 @@ impl Default for Orders {
     }
 }
 
-impl Orders {
-    /// From words; what isn't understood is left out, since there is nobody to tell.
-    pub fn read(text: &str) -> Self {
-        let mut orders = Self::default();
+impl Settings {
+    /// Parses settings. Unknown words are ignored, because there is nowhere to report them.
+    pub fn parse(text: &str) -> Self {
+        let mut settings = Self::default();
         for word in text.split([' ', ';']) {
             let Some((key, value)) = word.split_once('=') else { continue };
             match key {
-                "fail" => orders.fail.extend(fault(value)),
-                "lost-after" => orders.lost_after = value.parse().ok(),
-                "hang-after" => orders.hang_after = value.parse().ok(),
-                "version" => set(&mut orders.version, value),
-                "devices" => set(&mut orders.devices, value),
-                "memory" => set(&mut orders.memory, value),
-                "mode" => set(&mut orders.mode, value),
-                "capability" => set(&mut orders.capability, value),
-                "cache" => set(&mut orders.cache, value),
-                "kernel" => set(&mut orders.kernel, value),
-                "compression" => set(&mut orders.compression, value),
-                "persisting" => set(&mut orders.persisting, value),
+                "fail" => settings.fail.extend(parse_fault(value)),
+                "lost-after" => settings.lost_after = value.parse().ok(),
+                "hang-after" => settings.hang_after = value.parse().ok(),
+                "version" => set(&mut settings.version, value),
+                "devices" => set(&mut settings.devices, value),
+                "memory" => set(&mut settings.memory, value),
+                "mode" => set(&mut settings.mode, value),
+                "capability" => set(&mut settings.capability, value),
+                "cache" => set(&mut settings.cache, value),
+                "kernel" => set(&mut settings.kernel, value),
+                "compression" => set(&mut settings.compression, value),
+                "persisting" => set(&mut settings.persisting, value),
                 _ => {}
             }
         }
-        orders
+        settings
     }
 }
 
@@ -89,8 +89,8 @@ fn set<T: std::str::FromStr>(slot: &mut T, value: &str) {
     }
 }
 
-/// `cuMemAlloc_v2:2@3`, `cuMemAlloc_v2:2@3-4`.
-fn fault(text: &str) -> Option<(String, u32, RangeInclusive<u64>)> {
+/// Parses `cuMemAlloc_v2:2@3` or `cuMemAlloc_v2:2@3-4`.
+fn parse_fault(text: &str) -> Option<(String, u32, RangeInclusive<u64>)> {
     let (call, rest) = text.split_once(':')?;
     let (code, times) = rest.split_once('@').unwrap_or((rest, "1"));
     let (first, last) = match times.split_once('-') {
@@ -100,7 +100,7 @@ fn fault(text: &str) -> Option<(String, u32, RangeInclusive<u64>)> {
     Some((call.to_owned(), code.parse().ok()?, first.parse().ok()?..=last))
 }
 
-/// A kernel of a loaded image: its name, and the sizes of its parameters where the image tells.
+/// A kernel of a loaded image: its name, and the sizes of its parameters if known.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// As in the source.
@@ -109,7 +109,7 @@ pub struct Kernel {
     pub sizes: Option<Vec<usize>>,
 }
 
-/// A kernel in a graph: which one, and its parameters as they were.
+/// A kernel in a graph, with copies of its parameters.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The kernel's handle.
@@ -118,20 +118,20 @@ pub struct Node {
     pub parameters: Vec<Vec<u8>>,
 }
 
-/// All that exists.
+/// Everything that exists.
 #[derive(Debug, Default)]
 pub struct State {
-    /// What was ordered; `None` before the first call.
-    pub orders: Option<Orders>,
+    /// The settings; `None` before the first call.
+    pub settings: Option<Settings>,
     /// How often each call was made.
     pub calls: BTreeMap<&'static str, u64>,
-    /// Calls of any kind.
+    /// Number of calls of any kind.
     pub total: u64,
-    /// Launches of any kind.
+    /// Number of launches of any kind.
     pub launches: u64,
     /// The device's time in nanoseconds.
     pub now: u64,
-    /// Once set, the answer to everything.
+    /// Once set, every call returns this error.
     pub sticky: Option<u32>,
     /// Next handle.
     pub next: usize,
@@ -139,43 +139,43 @@ pub struct State {
     pub memory: BTreeMap<usize, usize>,
     /// Pinned allocations: address and bytes.
     pub pinned: BTreeMap<usize, usize>,
-    /// Copies from and to pinned memory that the device hasn't come to: address and bytes.
+    /// Unfinished copies from and to pinned memory: address and bytes.
     pub pending: Vec<(usize, usize)>,
-    /// Memory without an address: handle, bytes and compression.
+    /// Physical memory: handle, bytes and compression.
     pub physical: BTreeMap<usize, (usize, u8)>,
-    /// Addresses without memory: address and bytes.
+    /// Reserved addresses: address and bytes.
     pub reserved: BTreeMap<usize, usize>,
-    /// Addresses that memory is mapped at: address and bytes.
+    /// Mapped memory: address and bytes.
     pub mapped: BTreeMap<usize, usize>,
     /// Limits of the context, by number.
     pub limits: BTreeMap<u32, usize>,
-    /// Contexts retained.
+    /// Number of retained contexts.
     pub contexts: u64,
     /// Streams.
     pub streams: BTreeSet<usize>,
     /// Events with the time they were recorded.
     pub events: BTreeMap<usize, Option<u64>>,
-    /// Modules with the text of their images, where it is ours.
+    /// Modules, with the text of their images if these are ours.
     pub modules: BTreeMap<usize, Option<String>>,
     /// Kernels by handle.
     pub functions: BTreeMap<usize, Kernel>,
-    /// What streams record.
+    /// Streams that are being captured, with the nodes so far.
     pub recorded: BTreeMap<usize, Vec<Node>>,
-    /// Streams whose recording came to nothing.
+    /// Streams whose capture was invalidated.
     pub invalid: BTreeSet<usize>,
     /// Graphs and executables.
     pub graphs: BTreeMap<usize, Vec<Node>>,
-    /// Work that isn't done.
+    /// Unfinished work.
     pub flight: Flight,
 }
 
 impl State {
-    /// What was ordered.
-    pub fn orders(&mut self) -> &Orders {
-        self.orders.get_or_insert_with(|| Orders::read(&std::env::var("FAKECUDA").unwrap_or_default()))
+    /// The settings.
+    pub fn settings(&mut self) -> &Settings {
+        self.settings.get_or_insert_with(|| Settings::parse(&std::env::var("FAKECUDA").unwrap_or_default()))
     }
 
-    /// A handle that was never given before.
+    /// A new handle.
     pub fn handle(&mut self) -> usize {
         self.next += 16;
         0x1000 + self.next
@@ -186,7 +186,7 @@ impl State {
         self.memory.values().sum::<usize>() + self.physical.values().map(|(bytes, _)| bytes).sum::<usize>()
     }
 
-    /// Whether these bytes are inside one allocation.
+    /// True if these bytes are inside one allocation.
     pub fn holds(&self, address: usize, bytes: usize) -> bool {
         let inside = |known: &BTreeMap<usize, usize>| {
             let below = known.range(..=address).next_back();
@@ -195,27 +195,27 @@ impl State {
         inside(&self.memory) || inside(&self.mapped)
     }
 
-    /// Whether these bytes are inside one pinned allocation.
+    /// True if these bytes are inside one pinned allocation.
     pub fn is_pinned(&self, address: usize, bytes: usize) -> bool {
         let below = self.pinned.range(..=address).next_back();
         below.is_some_and(|(start, size)| address - start + bytes <= *size)
     }
 
-    /// Notes work of a stream, with words among which are addresses that it uses.
-    pub fn ask(&mut self, stream: usize, words: impl IntoIterator<Item = usize>) {
+    /// Adds work to a stream. Words that are addresses of allocations name the memory it uses.
+    pub fn add_work(&mut self, stream: usize, words: impl IntoIterator<Item = usize>) {
         let known = [&self.memory, &self.pinned, &self.mapped];
         let inside = |known: &BTreeMap<usize, usize>, address: usize| {
             let (start, size) = known.range(..=address).next_back()?;
             (address - start < *size).then_some(*start)
         };
         let allocation = |address| known.iter().find_map(|known| inside(known, address));
-        self.flight.ask(stream, words.into_iter().filter_map(allocation));
+        self.flight.add_work(stream, words.into_iter().filter_map(allocation));
     }
 
-    /// Whether waiting is in vain.
+    /// True if work no longer finishes.
     pub fn hangs(&mut self) -> bool {
         let launches = self.launches;
-        self.orders().hang_after.is_some_and(|after| launches > after)
+        self.settings().hang_after.is_some_and(|after| launches > after)
     }
 }
 
@@ -231,15 +231,15 @@ impl Guard {
     }
 }
 
-/// Takes the state without counting a call.
+/// Locks the state without counting a call.
 pub fn lock() -> Guard {
     Guard(STATE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Counts a call.
+/// Locks the state and counts a call.
 ///
 /// # Errors
-/// The answer that was ordered for it.
+/// The error injected for this call.
 pub fn enter(call: &'static str) -> Result<Guard, u32> {
     let mut guard = lock();
     let state = guard.get();
@@ -251,11 +251,11 @@ pub fn enter(call: &'static str) -> Result<Guard, u32> {
     if let Some(code) = state.sticky {
         return Err(code);
     }
-    let orders = state.orders();
-    if let Some((_, code, _)) = orders.fail.iter().find(|(name, _, at)| name == call && at.contains(&times)) {
+    let settings = state.settings();
+    if let Some((_, code, _)) = settings.fail.iter().find(|(name, _, range)| name == call && range.contains(&times)) {
         return Err(*code);
     }
-    if orders.lost_after.is_some_and(|after| total > after) {
+    if settings.lost_after.is_some_and(|after| total > after) {
         state.sticky = Some(LAUNCH_FAILED);
         return Err(LAUNCH_FAILED);
     }

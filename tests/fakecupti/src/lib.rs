@@ -1,17 +1,17 @@
-//! A stand-in for `libcupti.so.13` with faults to order: every metric counts what was ordered, whatever is launched. It
-//! holds its callers to the order of calls and to the sizes of structures that the headers ask for.
+//! A fake `libcupti.so.13` with fault injection: every metric has the value set for it, whatever is launched. It checks the order
+//! of calls and the sizes of structures against the headers.
 //!
-//! Orders come from `fakecupti_configure`, as words between spaces or semicolons:
+//! Settings come from `fakecupti_configure`, separated by spaces or semicolons:
 //!
-//! | word | what it does |
+//! | setting | effect |
 //! | --- | --- |
-//! | `fail=cuptiRangeProfilerStart:35` | the call answers 35 |
-//! | `after=cuptiRangeProfilerSetConfig:1` | the call does its work and answers 1 |
-//! | `bytes=cuptiProfilerHostGetConfigImageSize:1000000000000` | the size that a call answers |
-//! | `value=dram__bytes_read.sum:4096` | what a metric counts; 1 where nothing is ordered |
+//! | `fail=cuptiRangeProfilerStart:35` | the call returns 35 |
+//! | `after=cuptiRangeProfilerSetConfig:1` | the call does its work and returns 1 |
+//! | `bytes=cuptiProfilerHostGetConfigImageSize:1000000000000` | the size that a call returns |
+//! | `value=dram__bytes_read.sum:4096` | the value of a metric; default 1 |
 //! | `unknown=dram__bytes_read.sum` | the chip has no such metric |
 //! | `passes=3` | passes that a range needs |
-//! | `version=26` | its interface's version |
+//! | `version=26` | the version of the interface |
 #![allow(unsafe_code, non_snake_case, clippy::missing_safety_doc)]
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const OK: u32 = 0;
 const INVALID_PARAMETER: u32 = 1;
 const INVALID_OPERATION: u32 = 7;
 const UNKNOWN_METRIC: u32 = 17;
-/// What the profiler leaves in its buffer.
+/// The byte that the profiler writes into its buffer.
 const WRITTEN: u8 = 0xa5;
 
 #[derive(Default)]
@@ -39,13 +39,13 @@ struct State {
     next: usize,
     initialized: bool,
     enabled: bool,
-    /// The buffer that the profiler was given, by its address, and its size.
+    /// Address and size of the buffer passed to the profiler.
     data: Option<(usize, usize)>,
     configured: bool,
     started: bool,
     pushed: bool,
     pass: usize,
-    /// Ranges that were popped since the profiler was configured.
+    /// Number of ranges popped since the profiler was configured.
     ranges: usize,
     calls: u64,
 }
@@ -56,17 +56,17 @@ fn lock() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn fresh() -> State {
+fn new_state() -> State {
     State { passes: 1, version: 130_000, ..State::default() }
 }
 
-/// Gives orders; everything before is forgotten.
+/// Sets the settings and discards all other state.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fakecupti_configure(orders: *const c_char) {
-    let mut state = fresh();
-    // SAFETY: the test gives a terminated text.
-    let orders = unsafe { CStr::from_ptr(orders) }.to_string_lossy().into_owned();
-    for word in orders.split([' ', ';']) {
+pub unsafe extern "C" fn fakecupti_configure(settings: *const c_char) {
+    let mut state = new_state();
+    // SAFETY: the test passes a terminated string.
+    let settings = unsafe { CStr::from_ptr(settings) }.to_string_lossy().into_owned();
+    for word in settings.split([' ', ';']) {
         let Some((key, value)) = word.split_once('=') else { continue };
         let (name, number) = value.split_once(':').unwrap_or((value, ""));
         match key {
@@ -83,33 +83,33 @@ pub unsafe extern "C" fn fakecupti_configure(orders: *const c_char) {
     *lock() = Some(state);
 }
 
-/// How many objects are left: hosts, and the profiler where it is on.
+/// The number of objects that still exist: hosts, and the profiler if it is enabled.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecupti_alive() -> u64 {
     lock().as_ref().map_or(0, |state| state.hosts.len() as u64 + u64::from(state.enabled))
 }
 
-/// 1 where the buffer that the profiler was given last still holds what it wrote there, or none was given.
+/// 1 if the last buffer passed to the profiler still has the bytes written there, or none was passed; else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecupti_kept() -> u64 {
-    lock().as_ref().map_or(1, |state| u64::from(state.kept()))
+    lock().as_ref().map_or(1, |state| u64::from(state.is_data_intact()))
 }
 
 impl State {
-    fn kept(&self) -> bool {
+    fn is_data_intact(&self) -> bool {
         self.data.is_none_or(|(address, bytes)| {
-            // SAFETY: the caller of SetConfig keeps the buffer; a test that asks finds out whether it did.
-            (0..bytes).all(|place| unsafe { (address as *const u8).add(place).read_volatile() } == WRITTEN)
+            // SAFETY: the caller of SetConfig must keep the buffer alive; this check is there to find callers that don't.
+            (0..bytes).all(|offset| unsafe { (address as *const u8).add(offset).read_volatile() } == WRITTEN)
         })
     }
 
-    /// The size that a call answers: the usual, or what was ordered.
-    fn size(&self, call: &str, usual: usize) -> usize {
-        self.bytes.get(call).copied().unwrap_or(usual)
+    /// The size that a call returns: the one set for it, or the default.
+    fn size(&self, call: &str, default: usize) -> usize {
+        self.bytes.get(call).copied().unwrap_or(default)
     }
 }
 
-/// How many calls were made.
+/// The number of calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecupti_total() -> u64 {
     lock().as_ref().map_or(0, |state| state.calls)
@@ -118,24 +118,24 @@ pub extern "C" fn fakecupti_total() -> u64 {
 /// The version of the interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> u32 {
-    // SAFETY: the caller gives a live integer.
-    unsafe { *version = lock().get_or_insert_with(fresh).version };
+    // SAFETY: the caller passes a pointer to a live integer.
+    unsafe { *version = lock().get_or_insert_with(new_state).version };
     OK
 }
 
-/// Declares calls: structure with its size by the headers, and what the call does with it.
+/// Defines calls, each with its parameter structure, the structure's size in the headers, and the body.
 macro_rules! calls {
     ($($symbol:ident $size:literal { $($field:ident: $ty:ty),* } |$state:ident, $params:ident| $body:expr;)*) => {$(
         #[doc = concat!("As the headers' `", stringify!($symbol), "`.")]
         #[unsafe(no_mangle)]
-        #[allow(clippy::redundant_closure_call, reason = "bodies return early, and what they answer may be replaced")]
+        #[allow(clippy::redundant_closure_call, reason = "bodies return early, and their result may be replaced")]
         pub unsafe extern "C" fn $symbol(params: *mut c_void) -> u32 {
             #[repr(C)]
             struct Params { size: usize, private: *mut c_void, $($field: $ty),* }
-            // SAFETY: the caller gives the call's own structure.
+            // SAFETY: the caller passes this call's structure.
             let $params = unsafe { &mut *params.cast::<Params>() };
             let mut guard = lock();
-            let $state = guard.get_or_insert_with(fresh);
+            let $state = guard.get_or_insert_with(new_state);
             $state.calls += 1;
             if let Some(code) = $state.fail.get(stringify!($symbol)) {
                 return *code;
@@ -152,20 +152,20 @@ macro_rules! calls {
 /// The names of a list.
 ///
 /// # Safety
-/// The list must be as long as said, of terminated texts.
+/// The list must have `count` terminated strings.
 unsafe fn names(list: *const *const c_char, count: usize) -> Vec<String> {
     // SAFETY: this function's own obligation.
-    let name = |place| unsafe { CStr::from_ptr(*list.add(place)) }.to_string_lossy().into_owned();
+    let name = |index| unsafe { CStr::from_ptr(*list.add(index)) }.to_string_lossy().into_owned();
     (0..count).map(name).collect()
 }
 
-fn when(allowed: bool) -> u32 {
+fn check_operation(allowed: bool) -> u32 {
     if allowed { OK } else { INVALID_OPERATION }
 }
 
 calls! {
-    cuptiProfilerInitialize 16 {} |state, _params| when(!std::mem::replace(&mut state.initialized, true));
-    cuptiProfilerDeInitialize 16 {} |state, _params| when(std::mem::replace(&mut state.initialized, false));
+    cuptiProfilerInitialize 16 {} |state, _params| check_operation(!std::mem::replace(&mut state.initialized, true));
+    cuptiProfilerDeInitialize 16 {} |state, _params| check_operation(std::mem::replace(&mut state.initialized, false));
     cuptiProfilerGetCounterAvailability 40 { context: *mut c_void, bytes: usize, image: *mut u8 } |state, params| {
         if params.context.is_null() {
             return INVALID_PARAMETER;
@@ -175,26 +175,26 @@ calls! {
         } else if params.bytes != 8 {
             return INVALID_PARAMETER;
         }
-        when(state.initialized)
+        check_operation(state.initialized)
     };
     cuptiDeviceGetChipName 32 { device: usize, name: *const c_char } |_state, params| {
         params.name = c"GH100".as_ptr();
-        when(params.device == 0)
+        check_operation(params.device == 0)
     };
     cuptiProfilerHostInitialize 48 { kind: u32, chip: *const c_char, availability: *const u8, host: usize } |state, params| {
         state.next += 16;
         params.host = state.next;
         state.hosts.insert(params.host, Vec::new());
-        when(params.kind == 0 && !params.chip.is_null() && !params.availability.is_null())
+        check_operation(params.kind == 0 && !params.chip.is_null() && !params.availability.is_null())
     };
-    cuptiProfilerHostDeinitialize 24 { host: usize } |state, params| when(state.hosts.remove(&params.host).is_some());
+    cuptiProfilerHostDeinitialize 24 { host: usize } |state, params| check_operation(state.hosts.remove(&params.host).is_some());
     cuptiProfilerHostGetMetricProperties 60 { host: usize, name: *const c_char, texts: [usize; 3], kind: u32 } |state, params| {
-        // SAFETY: the caller gives a terminated text.
+        // SAFETY: the caller passes a terminated string.
         let name = unsafe { names(&raw const params.name, 1) };
-        if state.unknown.contains(&name[0]) { UNKNOWN_METRIC } else { when(state.hosts.contains_key(&params.host)) }
+        if state.unknown.contains(&name[0]) { UNKNOWN_METRIC } else { check_operation(state.hosts.contains_key(&params.host)) }
     };
     cuptiProfilerHostConfigAddMetrics 40 { host: usize, list: *const *const c_char, count: usize } |state, params| {
-        // SAFETY: the caller's list is as long as said.
+        // SAFETY: the caller's list has `count` names.
         let names = unsafe { names(params.list, params.count) };
         if names.iter().any(|name| state.unknown.contains(name)) {
             return UNKNOWN_METRIC;
@@ -207,46 +207,46 @@ calls! {
     };
     cuptiProfilerHostGetConfigImageSize 32 { host: usize, bytes: usize } |state, params| {
         params.bytes = state.size("cuptiProfilerHostGetConfigImageSize", 64);
-        when(state.hosts.contains_key(&params.host))
+        check_operation(state.hosts.contains_key(&params.host))
     };
     cuptiProfilerHostGetConfigImage 40 { host: usize, bytes: usize, image: *mut u8 } |state, params| {
-        when(state.hosts.contains_key(&params.host) && params.bytes == 64 && !params.image.is_null())
+        check_operation(state.hosts.contains_key(&params.host) && params.bytes == 64 && !params.image.is_null())
     };
     cuptiProfilerHostGetNumOfPasses 40 { bytes: usize, image: *const u8, passes: usize } |state, params| {
         params.passes = state.passes;
-        when(params.bytes == 64)
+        check_operation(params.bytes == 64)
     };
     cuptiProfilerHostEvaluateToGpuValues 72 {
         host: usize, data: *const u8, bytes: usize, range: usize, list: *const *const c_char, count: usize, values: *mut f64
     } |state, params| {
-        // SAFETY: the caller's lists are as long as said.
-        for (place, name) in unsafe { names(params.list, params.count) }.iter().enumerate() {
+        // SAFETY: the caller's lists have `count` entries.
+        for (index, name) in unsafe { names(params.list, params.count) }.iter().enumerate() {
             // SAFETY: as above.
-            unsafe { *params.values.add(place) = state.values.get(name).copied().unwrap_or(1.0) };
+            unsafe { *params.values.add(index) = state.values.get(name).copied().unwrap_or(1.0) };
         }
-        when(params.bytes == 32 && params.range == 0 && state.ranges == state.passes)
+        check_operation(params.bytes == 32 && params.range == 0 && state.ranges == state.passes)
     };
     cuptiRangeProfilerEnable 32 { context: *mut c_void, profiler: usize } |state, params| {
         let allowed = state.initialized && !state.enabled && !params.context.is_null();
         state.enabled = true;
         params.profiler = 0x77;
-        when(allowed)
+        check_operation(allowed)
     };
     cuptiRangeProfilerDisable 24 { profiler: usize } |state, params| {
         let allowed = state.enabled && !state.started && params.profiler == 0x77;
-        if state.kept() {
+        if state.is_data_intact() {
             (state.enabled, state.data) = (false, None);
         }
-        when(allowed)
+        check_operation(allowed)
     };
     cuptiRangeProfilerGetCounterDataSize 64 {
         profiler: usize, list: *const *const c_char, count: usize, ranges: usize, nodes: u32, bytes: usize
     } |state, params| {
         params.bytes = state.size("cuptiRangeProfilerGetCounterDataSize", 32);
-        when(state.enabled && params.count > 0 && params.ranges >= 1 && params.nodes as usize >= params.ranges)
+        check_operation(state.enabled && params.count > 0 && params.ranges >= 1 && params.nodes as usize >= params.ranges)
     };
     cuptiRangeProfilerCounterDataImageInitialize 40 { profiler: usize, bytes: usize, image: *mut u8 } |state, params| {
-        when(state.enabled && params.bytes == 32 && !params.image.is_null())
+        check_operation(state.enabled && params.bytes == 32 && !params.image.is_null())
     };
     cuptiRangeProfilerSetConfig 90 {
         profiler: usize, config_bytes: usize, config: *const u8, data_bytes: usize, data: *mut u8, range: u32, replay: u32,
@@ -255,37 +255,37 @@ calls! {
         (state.configured, state.pass, state.ranges) = (true, 0, 0);
         let sizes = params.config_bytes == 64 && params.data_bytes == 32;
         if sizes && !params.data.is_null() {
-            // SAFETY: the caller's buffer is as long as said.
+            // SAFETY: the caller's buffer has `data_bytes` bytes.
             unsafe { params.data.write_bytes(WRITTEN, params.data_bytes) };
             state.data = Some((params.data as usize, params.data_bytes));
         }
-        when(sizes && state.enabled && !state.started && (params.range, params.replay) == (2, 3))
+        check_operation(sizes && state.enabled && !state.started && (params.range, params.replay) == (2, 3))
     };
     cuptiRangeProfilerStart 24 { profiler: usize } |state, _params| {
         let allowed = state.configured && !state.started;
         state.started = true;
-        when(allowed)
+        check_operation(allowed)
     };
     cuptiRangeProfilerStop 41 { profiler: usize, pass: usize, level: usize, all: u8 } |state, params| {
         let allowed = state.started && !state.pushed;
         state.started = false;
         state.pass += 1;
         params.all = u8::from(state.pass >= state.passes);
-        when(allowed)
+        check_operation(allowed)
     };
     cuptiRangeProfilerPushRange 32 { profiler: usize, name: *const c_char } |state, params| {
         let allowed = state.started && !state.pushed && !params.name.is_null();
         state.pushed = true;
-        when(allowed)
+        check_operation(allowed)
     };
     cuptiRangeProfilerPopRange 24 { profiler: usize } |state, _params| {
         let allowed = state.pushed;
         state.pushed = false;
         state.ranges += 1;
-        when(allowed)
+        check_operation(allowed)
     };
     cuptiRangeProfilerDecodeData 32 { profiler: usize, dropped: usize } |state, params| {
         params.dropped = 0;
-        when(state.configured && !state.started && state.pass == state.passes)
+        check_operation(state.configured && !state.started && state.pass == state.passes)
     };
 }

@@ -1,6 +1,6 @@
 //! Unsound uses of the CUDA backend that don't compile.
 //!
-//! A cubin of unknown origin: the driver follows what is written in it.
+//! Loading a cubin of unknown origin: the driver trusts its content.
 //!
 //! ```compile_fail,E0133
 //! # use std::sync::Arc;
@@ -18,7 +18,7 @@
 //! }
 //! ```
 //!
-//! A launch of a kernel of which nothing is stated.
+//! Launching a kernel without a description.
 //!
 //! ```compile_fail,E0133
 //! # use plimsoll_core::Fault;
@@ -38,7 +38,7 @@
 //! }
 //! ```
 //!
-//! An address in the place of memory.
+//! Passing an address instead of memory.
 //!
 //! ```compile_fail,E0308
 //! # use plimsoll_cuda::launch::Arguments;
@@ -56,7 +56,7 @@
 //! }
 //! ```
 //!
-//! A compiler that makes machine code of something else than the program.
+//! A compiler that returns machine code of something other than the program.
 //!
 //! ```compile_fail,E0200
 //! # use plimsoll_cuda::Unavailable;
@@ -86,7 +86,7 @@
 //! }
 //! ```
 //!
-//! One graph launched by two threads at once.
+//! Two threads launching one graph at once.
 //!
 //! ```compile_fail,E0277
 //! # use plimsoll_cuda::elementwise::Recorded;
@@ -106,7 +106,7 @@
 //! }
 //! ```
 //!
-//! A copy while the host looks at the memory.
+//! A copy while the host accesses the memory.
 //!
 //! ```compile_fail,E0499
 //! # use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Safe code that tries each unsound use of the library from outside. What the compiler refuses is a `compile_fail` example in
-//! the module of its backend, with a twin that compiles, so that it fails for the reason it names. What is checked at run time
-//! is a test in `tests/`.
+//! Attempts every unsound use of the library from outside, in safe code. Uses that the compiler rejects are `compile_fail`
+//! examples in the backend's module, each with a twin that compiles, to show that it fails for the stated reason. Uses that
+//! are checked at run time are tests in `tests/`.
 #![forbid(unsafe_code)]
 
 #[cfg(doctest)]

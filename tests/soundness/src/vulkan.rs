@@ -1,6 +1,6 @@
 //! Unsound uses of the Vulkan backend that don't compile.
 //!
-//! A promise about kernels that nobody made.
+//! A trust token without the promise about kernels that it stands for.
 //!
 //! ```compile_fail,E0133
 //! # use plimsoll_gpu::Trust;
@@ -16,7 +16,7 @@
 //! }
 //! ```
 //!
-//! A kernel with the description of another.
+//! A kernel with another kernel's description.
 //!
 //! ```compile_fail,E0133
 //! # use plimsoll_gen::kernel::KernelDesc;
@@ -36,7 +36,7 @@
 //! }
 //! ```
 //!
-//! A launch with arguments that nobody compared with the kernel's.
+//! A launch whose arguments were not checked against the kernel's parameters.
 //!
 //! ```compile_fail,E0133
 //! # use plimsoll_core::Fault;
@@ -56,7 +56,7 @@
 //! }
 //! ```
 //!
-//! An address in the place of memory.
+//! Passing an address instead of memory.
 //!
 //! ```compile_fail,E0308
 //! # use plimsoll_gpu::{Arguments, Memory};

@@ -10,7 +10,7 @@ use plimsoll_core::Fault;
 use plimsoll_cpu::threads::{Rank, Task, Team, affinity};
 use plimsoll_cpu::timer::Timer;
 
-/// What a payload's destructor throws, as often as there are rounds left: each destructor throws the next payload.
+/// A panic payload whose destructor panics with the next payload, as long as `rounds` are left.
 struct Bomb {
     rounds: usize,
     dropped: Arc<AtomicUsize>,
@@ -38,19 +38,19 @@ fn within_a_minute(body: impl FnOnce() + Send + 'static) {
         let _ = done.send(());
     });
     match finished.recv_timeout(Duration::from_secs(60)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the test hangs"),
         _ => thread.join().unwrap(),
     }
 }
 
-/// Lends memory to a team whose member `guilty` throws a payload with a destructor that throws, while the others use that
-/// memory; then sees that all of them had finished when the launch returned.
-fn lend_to_a_bomber(guilty: usize, rounds: usize) {
+/// Lends memory to a team in which worker `guilty` panics with a [`Bomb`] while the others use that memory, and checks that
+/// all of them had finished when the launch returned.
+fn lend_with_panic(guilty: usize, rounds: usize) {
     let mut team = team(3);
     let dropped = Arc::new(AtomicUsize::new(0));
     let at_work = AtomicUsize::new(0);
     let memory = vec![1_u64; 1 << 16];
-    let fault = team.lend(1, &|rank: Rank<'_>| {
+    let fault = team.run_borrowed(1, &|rank: Rank<'_>| {
         if rank.index == guilty {
             std::panic::panic_any(Bomb { rounds, dropped: Arc::clone(&dropped) });
         }
@@ -60,7 +60,7 @@ fn lend_to_a_bomber(guilty: usize, rounds: usize) {
         }
         at_work.fetch_sub(1, Ordering::SeqCst);
     });
-    assert_eq!(at_work.load(Ordering::SeqCst), 0, "a member still uses what was lent");
+    assert_eq!(at_work.load(Ordering::SeqCst), 0, "a worker still uses the lent memory");
     drop(memory);
     assert!(matches!(fault, Err(Fault::Panicked(_))), "{fault:?}");
     assert!(dropped.load(Ordering::Relaxed) > 0, "the payload was never dropped");
@@ -69,27 +69,27 @@ fn lend_to_a_bomber(guilty: usize, rounds: usize) {
     let add = |_: Rank<'_>| {
         count.fetch_add(1, Ordering::Relaxed);
     };
-    team.lend(2, &add).unwrap();
+    team.run_borrowed(2, &add).unwrap();
     assert_eq!(count.into_inner(), 6);
 }
 
 #[test]
-fn lend_outlasts_a_payload_of_the_callers_whose_destructor_panics() {
-    within_a_minute(|| lend_to_a_bomber(0, 1));
+fn lend_survives_a_caller_s_payload_whose_destructor_panics() {
+    within_a_minute(|| lend_with_panic(0, 1));
 }
 
 #[test]
-fn lend_outlasts_a_payload_of_a_workers_whose_destructor_panics() {
-    within_a_minute(|| lend_to_a_bomber(1, 1));
+fn lend_survives_a_worker_s_payload_whose_destructor_panics() {
+    within_a_minute(|| lend_with_panic(1, 1));
 }
 
 #[test]
-fn lend_outlasts_payloads_whose_destructors_throw_further_payloads() {
-    within_a_minute(|| (0..3).for_each(|guilty| lend_to_a_bomber(guilty, 5)));
+fn lend_survives_a_chain_of_panicking_payload_destructors() {
+    within_a_minute(|| (0..3).for_each(|guilty| lend_with_panic(guilty, 5)));
 }
 
 #[test]
-fn a_task_outlasts_a_payload_whose_destructor_panics() {
+fn run_survives_a_payload_whose_destructor_panics() {
     for guilty in 0..3 {
         within_a_minute(move || {
             let mut team = team(3);
@@ -106,7 +106,7 @@ fn a_task_outlasts_a_payload_whose_destructor_panics() {
 }
 
 #[test]
-fn a_deadline_beyond_time_is_none() {
+fn a_deadline_beyond_the_clock_s_range_means_no_deadline() {
     let mut team = team(2);
     team.set_deadline(Duration::MAX);
     team.run(&Task::new(|_| ())).unwrap();

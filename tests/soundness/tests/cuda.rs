@@ -1,4 +1,4 @@
-//! Unsound uses of the CUDA backend that are typed errors, or made sound at run time, tried with the stand-in driver.
+//! Unsound uses of the CUDA backend that are typed errors, or made sound at run time, tested with the fake driver.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use plimsoll_core::Fault;
 use plimsoll_cuda::Options;
 use plimsoll_cuda::driver::{Event, Stream};
-use plimsoll_cuda::elementwise::{Bound, Gpu, Operand};
+use plimsoll_cuda::elementwise::{BoundExpression, Gpu, Operand};
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Span, StreamBuffer, Transfer as _};
 use plimsoll_expr::{DType, In, Layout, Names, parse, trace};
 use plimsoll_gen::elementwise::Choose;
 
-/// A GPU that isn't there, with its driver and compiler in a folder of its own.
+/// A fake GPU, with its driver and compiler in a separate folder.
 fn gpu() -> (tempfile::TempDir, Gpu) {
     let folder = tempfile::tempdir().unwrap();
-    let driver = fakecuda::without(folder.path(), &[]).unwrap();
+    let driver = fakecuda::driver_without(folder.path(), &[]).unwrap();
     let nvrtc = folder.path().join("libnvrtc.so.13");
     for copy in [&nvrtc, &folder.path().join("libnvrtc-builtins.so.13.0")] {
         std::fs::copy(&driver, copy).unwrap();
@@ -33,8 +33,8 @@ fn invalid<T>(answer: Result<T, Fault>) -> String {
     }
 }
 
-/// `out = x + 1` on two parts of memory.
-fn bound(gpu: &Gpu, x: Operand, out: Operand) -> Result<Bound, plimsoll_cuda::elementwise::Error> {
+/// Binds `out = x + 1` to two operands.
+fn bind(gpu: &Gpu, x: Operand, out: Operand) -> Result<BoundExpression, plimsoll_cuda::elementwise::Error> {
     let graph = parse("in x: f32; out = x + 1", &Names::default()).unwrap();
     gpu.engine().expression(&graph).unwrap().bind(&[x], &[out], &[], &Choose::default())
 }
@@ -44,36 +44,36 @@ fn floats(span: Span) -> Operand {
 }
 
 #[test]
-fn memory_that_was_freed_can_not_be_used_by_its_span() {
+fn the_span_of_freed_memory_is_refused() {
     let (_folder, gpu) = gpu();
     let (stream, context) = (gpu.stream(), gpu.engine().context());
-    let there = DeviceBuffer::new(context, 4096).unwrap();
-    let gone = [
+    let live = DeviceBuffer::new(context, 4096).unwrap();
+    let freed = [
         DeviceBuffer::new(context, 4096).unwrap().whole(),
         StreamBuffer::new(stream, 4096).unwrap().whole(),
         ManagedBuffer::new(context, 4096).unwrap().whole(),
         HostBuffer::new(context, HostKind::Pinned, 4096).unwrap().mapped().unwrap(),
     ];
-    for span in gone {
+    for span in freed {
         assert!(invalid(span.fill(stream, 1)).contains("freed"));
         assert!(invalid(span.upload(stream, &[1; 8])).contains("freed"));
         assert!(invalid(span.download(stream, &mut [1; 8])).contains("freed"));
-        assert!(invalid(span.copy_from(stream, there.whole())).contains("freed"));
-        assert!(invalid(there.whole().copy_from(stream, span)).contains("freed"));
-        assert!(invalid(there.whole().copy_from_peer(stream, span)).contains("freed"));
+        assert!(invalid(span.copy_from(stream, live.whole())).contains("freed"));
+        assert!(invalid(live.whole().copy_from(stream, span)).contains("freed"));
+        assert!(invalid(live.whole().copy_from_peer(stream, span)).contains("freed"));
         let mut host = HostBuffer::new(context, HostKind::Pageable, 4096).unwrap();
         assert!(invalid(host.copy_to(stream, span)).contains("freed"));
         assert!(invalid(host.copy_from(stream, span)).contains("freed"));
-        let error = bound(&gpu, floats(span), floats(there.whole())).map(drop).unwrap_err();
+        let error = bind(&gpu, floats(span), floats(live.whole())).map(drop).unwrap_err();
         assert!(error.to_string().contains("freed"), "{error}");
     }
 }
 
 #[test]
-fn a_span_outside_of_its_memory_is_refused() {
+fn a_span_outside_its_memory_is_refused() {
     let (_folder, gpu) = gpu();
-    let (stream, there) = (gpu.stream(), DeviceBuffer::new(gpu.engine().context(), 4096).unwrap());
-    let whole = there.whole();
+    let (stream, buffer) = (gpu.stream(), DeviceBuffer::new(gpu.engine().context(), 4096).unwrap());
+    let whole = buffer.whole();
     let spans = [
         Span::new(whole.region(), whole.pointer(), 4100),
         Span::new(whole.region(), whole.pointer() - 4, 8),
@@ -81,92 +81,92 @@ fn a_span_outside_of_its_memory_is_refused() {
         Span::new(whole.region(), 0, 8),
     ];
     for span in spans {
-        assert!(invalid(span.fill(stream, 1)).contains("lies in no memory"));
-        let error = bound(&gpu, floats(span), floats(span)).map(drop).unwrap_err();
-        assert!(error.to_string().contains("lies in no memory"), "{error}");
+        assert!(invalid(span.fill(stream, 1)).contains("outside its allocation"));
+        let error = bind(&gpu, floats(span), floats(span)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("outside its allocation"), "{error}");
     }
     let unknown = Span::new(u64::MAX, whole.pointer(), 8);
     assert!(invalid(unknown.fill(stream, 1)).contains("freed"));
 }
 
 #[test]
-fn what_was_bound_to_a_buffer_holds_it() {
+fn a_bound_expression_keeps_its_buffers_alive() {
     let (_folder, gpu) = gpu();
     let (x, out) = (gpu.upload(&[1.0_f32; 64]).unwrap(), gpu.zeros::<f32>(64).unwrap());
     let (x, at) = (x.operand().unwrap(), out.operand().unwrap());
     drop(out);
-    let bound = bound(&gpu, x, at).unwrap();
+    let bound = bind(&gpu, x, at).unwrap();
     let launch = bound.launch().unwrap();
     bound.enqueue(gpu.stream()).unwrap();
     drop(bound);
     gpu.stream().launch(&launch).unwrap();
-    // Memory of another stream than the one that is asked.
+    // The memory belongs to a different stream than the one that launches.
     gpu.fork().unwrap().stream().launch(&launch).unwrap();
     gpu.wait().unwrap();
 }
 
 #[test]
-fn a_graph_never_copies_the_host_s_memory() {
+fn copies_of_host_memory_are_refused_while_recording() {
     let (_folder, gpu) = gpu();
     let (stream, context) = (gpu.stream(), gpu.engine().context());
     let buffer = DeviceBuffer::new(context, 4096).unwrap();
     for kind in [HostKind::Pinned, HostKind::WriteCombined, HostKind::Pageable] {
         let mut host = HostBuffer::new(context, kind, 4096).unwrap();
-        stream.record().unwrap();
-        assert!(invalid(host.copy_from(stream, buffer.whole())).contains("recorded"));
-        assert!(invalid(host.copy_to(stream, buffer.whole())).contains("recorded"));
-        assert!(invalid(buffer.upload(stream, &[0; 8])).contains("recorded"));
-        assert!(invalid(buffer.download(stream, &mut [0; 8])).contains("recorded"));
+        stream.begin_recording().unwrap();
+        assert!(invalid(host.copy_from(stream, buffer.whole())).contains("record"));
+        assert!(invalid(host.copy_to(stream, buffer.whole())).contains("record"));
+        assert!(invalid(buffer.upload(stream, &[0; 8])).contains("record"));
+        assert!(invalid(buffer.download(stream, &mut [0; 8])).contains("record"));
         drop(host);
-        stream.recorded().unwrap().launch(stream).unwrap();
+        stream.end_recording().unwrap().launch(stream).unwrap();
     }
 }
 
 #[test]
-fn a_recording_has_one_beginning_and_one_end_and_no_other_stream_slips_in() {
+fn recordings_do_not_nest_and_take_no_events_of_other_streams() {
     let (_folder, gpu) = gpu();
     let (stream, context) = (gpu.stream(), gpu.engine().context());
-    assert!(invalid(stream.recorded()).contains("ends what it began"));
-    stream.record().unwrap();
-    assert!(invalid(stream.record()).contains("once at a time"));
+    assert!(invalid(stream.end_recording()).contains("no recording to end"));
+    stream.begin_recording().unwrap();
+    assert!(invalid(stream.begin_recording()).contains("already recording"));
     let (event, other) = (Event::untimed(context).unwrap(), Stream::new(context).unwrap());
-    assert!(event.record(stream).unwrap_err().to_string().contains("recorded"));
+    assert!(event.record(stream).unwrap_err().to_string().contains("record"));
     event.record(&other).unwrap();
-    assert!(stream.wait_for(&event).unwrap_err().to_string().contains("recorded"));
-    let graph = stream.recorded().unwrap();
-    stream.record().unwrap();
-    assert!(graph.launch(stream).unwrap_err().to_string().contains("recorded"));
-    stream.recorded().unwrap();
+    assert!(stream.wait_for(&event).unwrap_err().to_string().contains("record"));
+    let graph = stream.end_recording().unwrap();
+    stream.begin_recording().unwrap();
+    assert!(graph.launch(stream).unwrap_err().to_string().contains("record"));
+    stream.end_recording().unwrap();
 }
 
 #[test]
-fn while_the_host_looks_at_memory_no_device_may() {
+fn the_device_may_not_use_memory_while_the_host_accesses_it() {
     let (_folder, gpu) = gpu();
     let (stream, context) = (gpu.stream(), gpu.engine().context());
     let mut host = HostBuffer::new(context, HostKind::Pinned, 4096).unwrap();
     let out = DeviceBuffer::new(context, 4096).unwrap();
-    let reads = bound(&gpu, floats(host.mapped().unwrap()), floats(out.whole())).unwrap();
+    let reads = bind(&gpu, floats(host.mapped().unwrap()), floats(out.whole())).unwrap();
     let launch = reads.launch().unwrap();
-    stream.record().unwrap();
+    stream.begin_recording().unwrap();
     stream.launch(&launch).unwrap();
-    let graph = stream.recorded().unwrap();
+    let graph = stream.end_recording().unwrap();
     {
         let mut content = host.content().unwrap();
         content[0] = 7;
-        assert!(invalid(stream.launch(&launch)).contains("host looks"));
-        assert!(invalid(graph.launch(stream)).contains("host looks"));
-        assert!(reads.enqueue(stream).unwrap_err().to_string().contains("host looks"));
+        assert!(invalid(stream.launch(&launch)).contains("host accesses"));
+        assert!(invalid(graph.launch(stream)).contains("host accesses"));
+        assert!(reads.enqueue(stream).unwrap_err().to_string().contains("host accesses"));
     }
     stream.launch(&launch).unwrap();
     graph.launch(stream).unwrap();
     reads.enqueue(stream).unwrap();
-    // Held by the launch, whoever drops the buffer.
+    // The launch keeps the memory alive after the buffer is dropped.
     drop(host);
     stream.launch(&launch).unwrap();
 }
 
 #[test]
-fn a_program_s_calls_and_another_thread_s_recordings_keep_out_of_each_other_s_way() {
+fn runs_on_one_thread_and_recordings_on_another_do_not_interfere() {
     let (_folder, gpu) = gpu();
     let kernel = gpu.compile(&trace(|x: In<f32>| x + 1.0).unwrap()).unwrap();
     let x = gpu.upload(&[1.0_f32; 64]).unwrap();
@@ -178,13 +178,13 @@ fn a_program_s_calls_and_another_thread_s_recordings_keep_out_of_each_other_s_wa
                 let other = gpu.fork().unwrap();
                 let mut out = other.zeros::<f32>(64).unwrap();
                 for _ in 0..100 {
-                    // Memory of a stream that is being recorded may be refused, and nothing worse.
+                    // May be refused because the memory's stream is being recorded, but must not do anything worse.
                     let _ = kernel.run(&x, &mut out);
                 }
             });
         }
         for _ in 0..30 {
-            let mut out = first_of(&gpu);
+            let mut out = allocate_when_allowed(&gpu);
             if let Ok(recorded) = gpu.record(|| kernel.run(&x, &mut out)) {
                 drop(out);
                 recorded.launch().unwrap();
@@ -194,8 +194,8 @@ fn a_program_s_calls_and_another_thread_s_recordings_keep_out_of_each_other_s_wa
     gpu.wait().unwrap();
 }
 
-/// Memory of a stream that nobody records meanwhile.
-fn first_of(gpu: &Gpu) -> plimsoll_cuda::elementwise::Buffer<f32> {
+/// Allocates memory, retrying while the stream is being recorded.
+fn allocate_when_allowed(gpu: &Gpu) -> plimsoll_cuda::elementwise::Buffer<f32> {
     loop {
         if let Ok(buffer) = gpu.zeros::<f32>(64) {
             return buffer;
@@ -205,7 +205,7 @@ fn first_of(gpu: &Gpu) -> plimsoll_cuda::elementwise::Buffer<f32> {
 }
 
 #[test]
-fn a_stream_outlives_what_belongs_to_it() {
+fn memory_keeps_its_stream_alive() {
     let (_folder, gpu) = gpu();
     let stream = Arc::new(Stream::new(gpu.engine().context()).unwrap());
     let memory = StreamBuffer::new(&stream, 4096).unwrap();

@@ -1,5 +1,6 @@
-//! Unsound uses of the Vulkan backend that are typed errors, or made sound at run time, tried on the first device that can be opened: they
-//! are ignored, with the reason, where there is none. Launches need a promise that safe code can't make; those of the probes are tried.
+//! Unsound uses of the Vulkan backend that are typed errors, or made sound at run time, tested on the first usable device. The
+//! tests are ignored, with the reason, where there is none. Safe code can't launch arbitrary kernels, so the probes' launches
+//! are tested.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -14,17 +15,17 @@ use plimsoll_vulkan::{Options, Stream, Vulkan, devices, open};
 type Test = fn(u32) -> Result<(), Fault>;
 
 const TESTS: [(&str, Test); 7] = [
-    ("objects_of_another_device_are_refused", objects_of_another_device),
-    ("memory_that_was_freed_can_not_be_used_by_its_span", memory_that_was_freed),
-    ("a_span_outside_of_its_memory_is_refused", a_span_outside_of_its_memory),
-    ("things_may_go_in_any_order", things_go_in_any_order),
-    ("pending_work_holds_its_memory", pending_work_holds_its_memory),
-    ("threads_may_share_a_stream", threads_share_a_stream),
-    ("a_device_that_was_given_up_does_nothing_more", a_device_that_was_given_up),
+    ("objects_of_another_device_are_refused", refuse_objects_of_another_device),
+    ("the_span_of_freed_memory_is_refused", refuse_freed_memory),
+    ("a_span_outside_its_memory_is_refused", refuse_a_span_outside_its_memory),
+    ("objects_may_be_dropped_in_any_order", drop_in_any_order),
+    ("pending_work_keeps_its_memory_alive", free_memory_of_pending_work),
+    ("threads_may_share_a_stream", share_a_stream_between_threads),
+    ("a_device_that_hung_refuses_all_further_work", refuse_work_after_a_hang),
 ];
 
 fn main() {
-    let first = || {
+    let find_device = || {
         let mut why = "there is no Vulkan device".to_owned();
         for adapter in devices(&Options::default())? {
             match adapter.usable {
@@ -34,8 +35,8 @@ fn main() {
         }
         Err(Fault::Invalid(why))
     };
-    let ready = first();
-    let trial = |&(name, test): &(&'static str, Test)| match &ready {
+    let device = find_device();
+    let trial = |&(name, test): &(&'static str, Test)| match &device {
         Ok(index) => {
             let index = *index;
             Trial::test(name, move || test(index).map_err(|fault| Failed::from(fault.to_string())))
@@ -45,64 +46,64 @@ fn main() {
     libtest_mimic::run(&libtest_mimic::Arguments::from_args(), TESTS.iter().map(trial).collect()).exit();
 }
 
-fn opened(index: u32) -> Result<(Bench<Vulkan>, Arc<Stream>), Fault> {
+fn open_device(index: u32) -> Result<(Bench<Vulkan>, Arc<Stream>), Fault> {
     let mut bench = open(index, &Options::default(), plimsoll::probes::gpu_probes().leak())?;
     let stream = Arc::clone(Vulkan::stream(bench.device()));
     Ok((bench, stream))
 }
 
 #[track_caller]
-fn refused<T>(answer: Result<T, Fault>, class: FaultClass, says: &str) {
+fn assert_refused<T>(answer: Result<T, Fault>, class: FaultClass, message: &str) {
     let fault = answer.map(drop).unwrap_err();
-    assert!(fault.class() == class && fault.to_string().contains(says), "{fault}");
+    assert!(fault.class() == class && fault.to_string().contains(message), "{fault}");
 }
 
 #[track_caller]
-fn invalid<T>(answer: Result<T, Fault>, says: &str) {
-    refused(answer, FaultClass::Invalid, says);
+fn assert_invalid<T>(answer: Result<T, Fault>, message: &str) {
+    assert_refused(answer, FaultClass::Invalid, message);
 }
 
-fn objects_of_another_device(index: u32) -> Result<(), Fault> {
-    let ((mut bench, own), (mut second, other)) = (opened(index)?, opened(index)?);
+fn refuse_objects_of_another_device(index: u32) -> Result<(), Fault> {
+    let ((mut bench, own), (mut second, other)) = (open_device(index)?, open_device(index)?);
     let (ours, theirs) = (Vulkan::allocate(&own, 64)?, Vulkan::allocate(&other, 64)?);
     let another = "another device";
-    invalid(Vulkan::upload(&own, theirs.whole(), &[0; 4]), another);
-    invalid(Vulkan::download(&own, theirs.whole(), &mut [0; 4]), another);
-    invalid(Vulkan::fill(&own, theirs.whole(), 0), another);
-    invalid(Vulkan::copy(&own, ours.whole(), theirs.whole()), another);
-    invalid(Vulkan::copy(&own, theirs.whole(), ours.whole()), another);
+    assert_invalid(Vulkan::upload(&own, theirs.whole(), &[0; 4]), another);
+    assert_invalid(Vulkan::download(&own, theirs.whole(), &mut [0; 4]), another);
+    assert_invalid(Vulkan::fill(&own, theirs.whole(), 0), another);
+    assert_invalid(Vulkan::copy(&own, ours.whole(), theirs.whole()), another);
+    assert_invalid(Vulkan::copy(&own, theirs.whole(), ours.whole()), another);
     let (mark, foreign) = (Vulkan::event(&own)?, Vulkan::event(&other)?);
-    invalid(Vulkan::record(&foreign, &own), another);
+    assert_invalid(Vulkan::record(&foreign, &own), another);
     Vulkan::record(&mark, &own)?;
     Vulkan::record(&foreign, &other)?;
     Vulkan::wait_event(&mark)?;
     Vulkan::wait_event(&foreign)?;
-    invalid(Vulkan::nanoseconds(&mark, &foreign), "different devices");
+    assert_invalid(Vulkan::nanoseconds(&mark, &foreign), "different devices");
     let blocker = Vulkan::blocker(second.device()).cloned();
     let Some(blocker) = blocker else { return Ok(()) };
-    invalid(Vulkan::block(&blocker, &own, Duration::from_millis(1)), another);
-    invalid(Vulkan::busy_clock_hz(&blocker, &own, Duration::from_millis(1)), another);
-    // Nothing was harmed.
+    assert_invalid(Vulkan::block(&blocker, &own, Duration::from_millis(1)), another);
+    assert_invalid(Vulkan::busy_clock_hz(&blocker, &own, Duration::from_millis(1)), another);
+    // The device still works.
     Vulkan::wait(&own)?;
     bench.verify("launch", Depth::Small, &mut |case| assert_eq!(case.wrong, ""))
 }
 
-fn memory_that_was_freed(index: u32) -> Result<(), Fault> {
-    let (_bench, stream) = opened(index)?;
-    let there = Vulkan::allocate(&stream, 4096)?;
-    let gone = Vulkan::allocate(&stream, 4096)?.whole();
-    invalid(Vulkan::upload(&stream, gone, &[1; 8]), "freed");
-    invalid(Vulkan::download(&stream, gone, &mut [1; 8]), "freed");
-    invalid(Vulkan::fill(&stream, gone, 1), "freed");
-    invalid(Vulkan::copy(&stream, there.whole(), gone), "freed");
-    invalid(Vulkan::copy(&stream, gone, there.whole()), "freed");
+fn refuse_freed_memory(index: u32) -> Result<(), Fault> {
+    let (_bench, stream) = open_device(index)?;
+    let live = Vulkan::allocate(&stream, 4096)?;
+    let freed = Vulkan::allocate(&stream, 4096)?.whole();
+    assert_invalid(Vulkan::upload(&stream, freed, &[1; 8]), "freed");
+    assert_invalid(Vulkan::download(&stream, freed, &mut [1; 8]), "freed");
+    assert_invalid(Vulkan::fill(&stream, freed, 1), "freed");
+    assert_invalid(Vulkan::copy(&stream, live.whole(), freed), "freed");
+    assert_invalid(Vulkan::copy(&stream, freed, live.whole()), "freed");
     Ok(())
 }
 
-fn a_span_outside_of_its_memory(index: u32) -> Result<(), Fault> {
-    let (_bench, stream) = opened(index)?;
-    let there = Vulkan::allocate(&stream, 4096)?;
-    let whole = there.whole();
+fn refuse_a_span_outside_its_memory(index: u32) -> Result<(), Fault> {
+    let (_bench, stream) = open_device(index)?;
+    let live = Vulkan::allocate(&stream, 4096)?;
+    let whole = live.whole();
     let spans = [
         Span::new(whole.region(), whole.pointer(), 4100),
         Span::new(whole.region(), whole.pointer() - 4, 8),
@@ -110,41 +111,41 @@ fn a_span_outside_of_its_memory(index: u32) -> Result<(), Fault> {
         Span::new(whole.region(), 0, 8),
     ];
     for span in spans {
-        invalid(Vulkan::fill(&stream, span, 1), "lies in no memory");
+        assert_invalid(Vulkan::fill(&stream, span, 1), "is not inside memory");
         let mut all = vec![0; span.bytes() as usize];
-        invalid(Vulkan::upload(&stream, span, &all), "lies in no memory");
-        invalid(Vulkan::download(&stream, span, &mut all), "lies in no memory");
+        assert_invalid(Vulkan::upload(&stream, span, &all), "is not inside memory");
+        assert_invalid(Vulkan::download(&stream, span, &mut all), "is not inside memory");
     }
-    invalid(Vulkan::fill(&stream, Span::new(u64::MAX, whole.pointer(), 8), 1), "freed");
-    invalid(there.part(4090, 8), "");
+    assert_invalid(Vulkan::fill(&stream, Span::new(u64::MAX, whole.pointer(), 8), 1), "freed");
+    assert_invalid(live.part(4090, 8), "");
     Ok(())
 }
 
-fn things_go_in_any_order(index: u32) -> Result<(), Fault> {
-    let (mut bench, stream) = opened(index)?;
+fn drop_in_any_order(index: u32) -> Result<(), Fault> {
+    let (mut bench, stream) = open_device(index)?;
     let (buffer, mark) = (Vulkan::allocate(&stream, 4096)?, Vulkan::event(&stream)?);
     let blocker = Vulkan::blocker(bench.device()).cloned();
     Vulkan::fill(&stream, buffer.whole(), 3)?;
     Vulkan::record(&mark, &stream)?;
-    // The device, with work that was never submitted.
+    // First the device, with work that was never submitted.
     drop(bench);
     let mut content = [0; 8];
     Vulkan::download(&stream, buffer.whole(), &mut content)?;
     assert_eq!(content, [3; 8]);
-    // The stream, before its mark, its memory and its blocking kernel.
+    // Then the stream, before its event, its memory and its blocking kernel.
     drop(stream);
     Vulkan::wait_event(&mark)?;
     drop((buffer, mark, blocker));
 
-    let (bench, stream) = opened(index)?;
+    let (bench, stream) = open_device(index)?;
     let buffer = Vulkan::allocate(&stream, 4096)?;
     Vulkan::fill(&stream, buffer.whole(), 1)?;
     drop((buffer, stream, bench));
     Ok(())
 }
 
-fn pending_work_holds_its_memory(index: u32) -> Result<(), Fault> {
-    let (mut bench, stream) = opened(index)?;
+fn free_memory_of_pending_work(index: u32) -> Result<(), Fault> {
+    let (mut bench, stream) = open_device(index)?;
     let (from, to) = (Vulkan::allocate(&stream, 1 << 20)?, Vulkan::allocate(&stream, 1 << 20)?);
     if let Some(blocker) = Vulkan::blocker(bench.device()) {
         Vulkan::block(blocker, &stream, Duration::from_millis(20))?;
@@ -157,17 +158,17 @@ fn pending_work_holds_its_memory(index: u32) -> Result<(), Fault> {
     let mut content = vec![0; 1 << 20];
     Vulkan::download(&stream, to.whole(), &mut content)?;
     assert!(content.iter().all(|byte| *byte == 9));
-    invalid(Vulkan::fill(&stream, span, 0), "freed");
+    assert_invalid(Vulkan::fill(&stream, span, 0), "freed");
     Ok(())
 }
 
-fn threads_share_a_stream(index: u32) -> Result<(), Fault> {
-    let (_bench, stream) = opened(index)?;
+fn share_a_stream_between_threads(index: u32) -> Result<(), Fault> {
+    let (_bench, stream) = open_device(index)?;
     let work = |thread: u8| {
         let (own, copied) = (Vulkan::allocate(&stream, 8192)?, Vulkan::allocate(&stream, 8192)?);
         let (begin, end) = (Vulkan::event(&stream)?, Vulkan::event(&stream)?);
-        for turn in 0..50_u8 {
-            let value = thread.wrapping_mul(50).wrapping_add(turn);
+        for iteration in 0..50_u8 {
+            let value = thread.wrapping_mul(50).wrapping_add(iteration);
             Vulkan::record(&begin, &stream)?;
             Vulkan::upload(&stream, own.part(0, 4096)?, &[value; 4096])?;
             Vulkan::fill(&stream, own.part(4096, 4096)?, value)?;
@@ -175,21 +176,21 @@ fn threads_share_a_stream(index: u32) -> Result<(), Fault> {
             Vulkan::record(&end, &stream)?;
             let mut content = [!value; 8192];
             Vulkan::download(&stream, copied.whole(), &mut content)?;
-            assert!(content.iter().all(|byte| *byte == value), "thread {thread}, turn {turn}");
+            assert!(content.iter().all(|byte| *byte == value), "thread {thread}, iteration {iteration}");
             Vulkan::wait_event(&end)?;
             Vulkan::nanoseconds(&begin, &end)?;
-            // Memory that goes while others have work pending.
+            // Memory that is freed while other threads have work pending.
             drop(Vulkan::allocate(&stream, 4096)?);
         }
         Ok(())
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || work(thread))).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a thread panicked"))
     })
 }
 
-fn a_device_that_was_given_up(index: u32) -> Result<(), Fault> {
+fn refuse_work_after_a_hang(index: u32) -> Result<(), Fault> {
     let mut bench = open(
         index,
         &Options { deadline: Some(Duration::from_secs(2)), ..Options::default() },
@@ -201,21 +202,22 @@ fn a_device_that_was_given_up(index: u32) -> Result<(), Fault> {
     for _ in 0..80 {
         Vulkan::block(&blocker, &stream, Duration::from_millis(50))?;
     }
-    refused(Vulkan::wait(&stream), FaultClass::Hung, "");
+    assert_refused(Vulkan::wait(&stream), FaultClass::Hung, "");
     let begin = Instant::now();
-    let lost = |answer: Result<(), Fault>| refused(answer, FaultClass::DeviceLost, "plimsoll_spin of 1 blocks");
-    lost(Vulkan::upload(&stream, buffer.whole(), &[0; 4]));
-    lost(Vulkan::download(&stream, buffer.whole(), &mut [0; 4]));
-    lost(Vulkan::fill(&stream, buffer.whole(), 0));
-    lost(Vulkan::allocate(&stream, 4096).map(drop));
-    lost(Vulkan::record(&mark, &stream));
-    lost(Vulkan::block(&blocker, &stream, Duration::from_millis(1)));
-    lost(Vulkan::submit(&stream));
-    lost(Vulkan::wait(&stream));
-    lost(bench.verify("launch", Depth::Small, &mut |_| ()));
+    let assert_lost =
+        |answer: Result<(), Fault>| assert_refused(answer, FaultClass::DeviceLost, "plimsoll_spin of 1 blocks");
+    assert_lost(Vulkan::upload(&stream, buffer.whole(), &[0; 4]));
+    assert_lost(Vulkan::download(&stream, buffer.whole(), &mut [0; 4]));
+    assert_lost(Vulkan::fill(&stream, buffer.whole(), 0));
+    assert_lost(Vulkan::allocate(&stream, 4096).map(drop));
+    assert_lost(Vulkan::record(&mark, &stream));
+    assert_lost(Vulkan::block(&blocker, &stream, Duration::from_millis(1)));
+    assert_lost(Vulkan::submit(&stream));
+    assert_lost(Vulkan::wait(&stream));
+    assert_lost(bench.verify("launch", Depth::Small, &mut |_| ()));
     drop((bench, mark, buffer, stream, blocker));
     assert!(begin.elapsed() < Duration::from_secs(1), "something waited again");
-    // Another one can be opened, once the kernels have ended.
+    // The device can be opened again once the kernels have ended.
     std::thread::sleep(Duration::from_secs(3));
     open(index, &Options::default(), &[]).map(drop)
 }

@@ -1,5 +1,5 @@
-//! Random expressions by the grammar of `docs/expressions.md`, from the operations that there are. Nearly all are valid: what types
-//! forbid in a combination (a literal that doesn't fit, say) is left to the reader to refuse.
+//! Random expressions by the grammar of `docs/expressions.md`, from all operations. Nearly all are valid; some combinations that
+//! types forbid (a literal that doesn't fit, for example) are left for the parser to reject.
 
 use plimsoll::expr::DType;
 use plimsoll::expr::dtype::Category;
@@ -7,8 +7,8 @@ use plimsoll::expr::op::{Binary, Comparison, Domain, Unary};
 
 use super::mutate::Random;
 
-/// Most operations within each other.
-const DEEPEST: usize = 5;
+/// Maximum depth of nested operations.
+const MAX_DEPTH: usize = 5;
 
 /// An expression with its declarations.
 pub(super) fn make_expression(random: &mut Random) -> Vec<u8> {
@@ -22,12 +22,12 @@ pub(super) fn make_expression(random: &mut Random) -> Vec<u8> {
     }
     for number in 0..maker.random.below(3) {
         let kind = maker.pick(&KINDS);
-        text += &format!("let t{number} = {}\n", maker.value(kind, DEEPEST));
+        text += &format!("let t{number} = {}\n", maker.value(kind, MAX_DEPTH));
         maker.names.push((kind, format!("t{number}")));
     }
     for number in 0..1 + maker.random.below(2) {
         let kind = maker.pick(&KINDS);
-        let value = maker.value(kind, DEEPEST);
+        let value = maker.value(kind, MAX_DEPTH);
         text += &match maker.random.below(4) {
             0 => format!("x{number} = {value}\n"),
             1 => format!("y{number}: {} = {value}\n", maker.dtype(kind)),
@@ -41,7 +41,7 @@ const KINDS: [Category; 4] = [Category::Float, Category::Float, Category::Int, C
 
 struct Maker<'r> {
     random: &'r mut Random,
-    /// What can be named so far.
+    /// The names declared so far.
     names: Vec<(Category, String)>,
 }
 
@@ -61,7 +61,7 @@ impl Maker<'_> {
         format!("{what} {name}: {dtype}\n")
     }
 
-    /// A value of a kind, of up to `depth` operations within each other.
+    /// A value of a kind, with up to `depth` nested operations.
     fn value(&mut self, kind: Category, depth: usize) -> String {
         if depth == 0 {
             return self.leaf(kind);
@@ -82,8 +82,8 @@ impl Maker<'_> {
                 format!("{name}({a}, {b}, {c})")
             }
             5 if kind == Category::Bool => {
-                let (op, of) = (self.pick(Comparison::ALL), self.pick(&[Category::Float, Category::Int]));
-                format!("({} {} {})", self.value(of, depth - 1), op.name(), self.value(of, depth - 1))
+                let (op, compared) = (self.pick(Comparison::ALL), self.pick(&[Category::Float, Category::Int]));
+                format!("({} {} {})", self.value(compared, depth - 1), op.name(), self.value(compared, depth - 1))
             }
             4..=6 => self.unary(kind, depth),
             _ => self.binary(kind, depth),
@@ -92,7 +92,7 @@ impl Maker<'_> {
 
     fn leaf(&mut self, kind: Category) -> String {
         let names: Vec<String> =
-            self.names.iter().filter(|(of, _)| *of == kind).map(|(_, name)| name.clone()).collect();
+            self.names.iter().filter(|(known, _)| *known == kind).map(|(_, name)| name.clone()).collect();
         if !names.is_empty() && self.random.below(4) > 0 {
             return names[self.random.below(names.len())].clone();
         }
@@ -134,11 +134,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn most_made_expressions_are_accepted() {
+    fn most_generated_expressions_are_accepted() {
         let mut random = Random(5);
         let texts: Vec<String> = (0..1000).map(|_| String::from_utf8(make_expression(&mut random)).unwrap()).collect();
         let accepted = texts.iter().filter(|text| parse(text, &Names::default()).is_ok()).count();
-        let refused = texts.iter().find_map(|text| Some((text, parse(text, &Names::default()).err()?)));
-        assert!(accepted > 700, "{accepted} of 1000; refused: {refused:?}");
+        let rejected = texts.iter().find_map(|text| Some((text, parse(text, &Names::default()).err()?)));
+        assert!(accepted > 700, "{accepted} of 1000; rejected: {rejected:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Damaged copies of real inputs: words spliced from others, numbers at their ends, lines lost or repeated, bytes flipped.
+//! Damaged copies of real inputs: words spliced from other inputs, numbers at limits, lines removed or repeated, bits flipped.
 
 /// A generator of random numbers: `SplitMix64` (Steele, Lea and Flood, 'Fast splittable pseudorandom number generators', 2014).
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ impl Random {
     }
 }
 
-/// Numbers at which readers go wrong.
-const ENDS: [&str; 18] = [
+/// Numbers at limits, where parsers go wrong.
+const LIMITS: [&str; 18] = [
     "0",
     "-1",
     "1",
@@ -44,21 +44,21 @@ const ENDS: [&str; 18] = [
     "1e-400",
     "NaN",
 ];
-/// Largest input, bytes.
-const MOST: usize = 1 << 20;
+/// Maximum bytes of an input.
+const MAX_BYTES: usize = 1 << 20;
 
-/// One to four changes of a seed.
-pub(super) fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+/// A copy of a seed with one to four changes.
+pub(super) fn mutate(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut input = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(4) {
         let other = &seeds[random.below(seeds.len())];
         change(&mut input, other, random);
-        input.truncate(MOST);
+        input.truncate(MAX_BYTES);
     }
     input
 }
 
-/// One change, for which words and lines may be taken from another input.
+/// Makes one change; words and lines may be taken from another input.
 pub(super) fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let at = random.below(input.len() + 1);
     match random.below(10) {
@@ -70,7 +70,7 @@ pub(super) fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
         }
         2 => {
             let word = word_at(input, at);
-            input.splice(word, ENDS[random.below(ENDS.len())].bytes());
+            input.splice(word, LIMITS[random.below(LIMITS.len())].bytes());
         }
         3 => {
             let (place, word) = (word_at(input, at), word_at(other, random.below(other.len() + 1)));
@@ -90,7 +90,7 @@ pub(super) fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
             input.splice(place.start..place.start, other[line].iter().copied());
         }
         7 => {
-            // Four bytes of a number in a binary file.
+            // Overwrite a four-byte number of a binary file.
             let value = [0_u32, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x100][random.below(6)];
             let end = (at + 4).min(input.len());
             input.splice(at.min(end)..end, value.to_le_bytes());
@@ -109,12 +109,12 @@ pub(super) fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// The word or number around a place.
+/// The word or number around a position.
 fn word_at(bytes: &[u8], at: usize) -> std::ops::Range<usize> {
     around(bytes, at, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
 }
 
-/// The line around a place, with its end.
+/// The line around a position, including its newline.
 fn line_at(bytes: &[u8], at: usize) -> std::ops::Range<usize> {
     let line = around(bytes, at, |byte| byte != b'\n');
     line.start..(line.end + 1).min(bytes.len())

@@ -1,4 +1,4 @@
-//! What is fed: each reader with real inputs and what is done with one input.
+//! The fuzzed parsers, each with real inputs and the function that runs one input.
 
 use std::fs;
 use std::io::BufReader;
@@ -11,7 +11,7 @@ use plimsoll_cpu::elementwise::{How, Program, Set};
 use plimsoll_cpu::threads::{Team, affinity};
 use plimsoll_cpu::timer::Timer;
 use plimsoll_gen::elementwise::representative::waits_first;
-use plimsoll_gen::elementwise::{Choose, Device, Walk, generate, plan};
+use plimsoll_gen::elementwise::{Choose, Device, Indexing, generate, plan};
 use plimsoll_gen::sass::{Image, Listing, Report, elf};
 use plimsoll_suite::profile::Profile;
 use plimsoll_suite::references;
@@ -20,15 +20,15 @@ use super::grammar::make_expression;
 use super::mutate::{self, Random};
 use crate::test::root;
 
-/// One reader.
+/// One parser.
 #[derive(Debug)]
 pub(super) struct Target {
     pub name: &'static str,
     /// Real inputs, all of which are accepted.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Makes an input that is probably accepted.
+    /// Generates an input that is probably accepted.
     pub make: Option<fn(&mut Random) -> Vec<u8>>,
-    /// Reads an input; true where it was accepted.
+    /// Parses an input; true if it was accepted.
     pub run: fn(&[u8]) -> bool,
 }
 
@@ -44,8 +44,7 @@ pub(super) const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// Inputs that were kept with the sources, in the order of their names: former faults and what shows a form. Not all of them are
-    /// accepted.
+    /// The inputs in [`Self::folder`], sorted by name: former finds and examples of a form. Not all of them are accepted.
     pub fn kept(&self) -> Vec<Vec<u8>> {
         let files = fs::read_dir(self.folder()).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut files: Vec<PathBuf> = files.collect();
@@ -53,19 +52,20 @@ impl Target {
         files.iter().filter_map(|path| fs::read(path).ok()).collect()
     }
 
-    /// Where they are.
+    /// The folder of kept inputs.
     pub fn folder(&self) -> PathBuf {
         root().join("tests/fuzz").join(self.name)
     }
 
-    /// What damaged copies are made of.
+    /// The inputs from which damaged copies are made.
     pub fn sources(&self) -> Vec<Vec<u8>> {
         [(self.seeds)(), self.kept()].concat()
     }
 
-    /// The next input: a damaged copy of a source; where inputs can be made, every other time one of these, with a change or as it is.
+    /// The next input: a damaged copy of a source, or half of the time a generated input, if the target has a generator. Half of
+    /// the generated inputs get one change.
     pub fn input(&self, sources: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-        let Some(make) = self.make.filter(|_| random.below(2) == 0) else { return mutate::mutated(sources, random) };
+        let Some(make) = self.make.filter(|_| random.below(2) == 0) else { return mutate::mutate(sources, random) };
         let mut input = make(random);
         if random.below(2) == 0 {
             mutate::change(&mut input, &sources[random.below(sources.len())], random);
@@ -97,7 +97,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// The smallest files below a folder with one of these endings.
+/// The four smallest files below a folder with one of these endings.
 fn small(folder: &str, endings: &[&str]) -> Vec<Vec<u8>> {
     let (mut files, mut open): (Vec<PathBuf>, _) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = open.pop() {
@@ -131,7 +131,7 @@ fn operand(input: &[u8]) -> bool {
 }
 
 fn cubin(input: &[u8]) -> bool {
-    // What a driver is given has passed the second.
+    // The driver only gets images that `Image::new` accepted.
     let _ = (elf::module_data(input), Image::new(input.to_vec()));
     elf::resources(input).is_ok()
 }
@@ -147,7 +147,7 @@ fn listing(input: &[u8]) -> bool {
 
 fn plans(input: &[u8]) -> bool {
     let Some(Ok(table)) = text(input).map(Table::from_json) else { return false };
-    assert!(Table::from_json(&table.to_json()).is_ok(), "a table that was written isn't read");
+    assert!(Table::from_json(&table.to_json()).is_ok(), "a written table can't be parsed again");
     true
 }
 
@@ -155,7 +155,7 @@ fn reference(input: &[u8]) -> bool {
     text(input).is_some_and(|text| references::parse(text).is_ok())
 }
 
-/// The shipped profile with its first findings: a whole one takes milliseconds.
+/// The shipped profile with only its first findings, because a whole one takes milliseconds.
 fn profiles() -> Vec<Vec<u8>> {
     let text = fs::read(root().join("crates/plimsoll-suite/profiles/h200.json")).unwrap_or_default();
     let mut profile: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
@@ -179,50 +179,51 @@ fn profile(input: &[u8]) -> bool {
     let read = Profile::load_any(path);
     let _ = fs::remove_file(path);
     let Ok(Some(profile)) = read else { return false };
-    let _ = profile.text();
+    let _ = profile.to_json();
     true
 }
 
-/// Reads, prints and reads again; plans for several layouts and generates; runs on the CPU.
+/// Parses, prints and parses again; plans and generates for several layouts; runs on the CPU.
 fn expression(input: &[u8]) -> bool {
     let Some(text) = text(input) else { return false };
-    let _ = parse(text, &Names::all(DType::F32));
+    let _ = parse(text, &Names::with_default(DType::F32));
     let Ok(graph) = parse(text, &Names::default()) else { return false };
     let printed = graph.to_string();
     let again = parse(&printed, &Names::default());
-    assert!(again.is_ok(), "what was printed isn't read: {printed}");
+    assert!(again.is_ok(), "a printed expression can't be parsed again: {printed}");
     let tensors = graph.inputs().len() + graph.outputs().len();
     for shape in [&[3, 5][..], &[64, 130]] {
         let layouts: Result<Vec<Layout>, _> = (0..tensors).map(|_| Layout::contiguous(shape)).collect();
         let Ok(layouts) = layouts else { return true };
-        planned(&graph, &layouts);
+        plan_and_generate(&graph, &layouts);
         if shape.len() < 3 && shape[0] == 3 {
-            computed(&graph, &layouts);
+            run_on_cpu(&graph, &layouts);
         }
     }
     true
 }
 
-fn planned(graph: &Graph, layouts: &[Layout]) {
+fn plan_and_generate(graph: &Graph, layouts: &[Layout]) {
     let device = Device {
         target: plimsoll_gen::Target::plain(90),
         multiprocessors: 132,
         threads_per_multiprocessor: 2048,
         l2_bytes: 50 << 20,
     };
-    let Ok(space) = Space::of(layouts[0].shape(), layouts) else { return };
+    let Ok(space) = Space::with_shape(layouts[0].shape(), layouts) else { return };
     for start in [0, 16, 8] {
-        let Ok(walk) = Walk::new(graph, &space, &vec![start; layouts.len()]) else { continue };
-        if let Ok(plan) = plan(graph, &walk, &device, &Table::default(), &Choose::default()) {
+        let Ok(indexing) = Indexing::new(graph, &space, &vec![start; layouts.len()]) else { continue };
+        if let Ok(plan) = plan(graph, &indexing, &device, &Table::default(), &Choose::default()) {
             assert!(!generate(&plan.spec).text.is_empty());
         }
     }
 }
 
-fn computed(graph: &Graph, layouts: &[Layout]) {
+fn run_on_cpu(graph: &Graph, layouts: &[Layout]) {
     let inputs = graph.inputs().len();
     let Ok(mut team) = Team::new(&affinity::allowed_cpus()[..1], Timer::best()) else { return };
-    let Ok(mut prepared) = Program::new(graph).prepare(&layouts[..inputs], &layouts[inputs..], &How::on(1)) else {
+    let Ok(mut prepared) = Program::new(graph).prepare(&layouts[..inputs], &layouts[inputs..], &How::for_threads(1))
+    else {
         return;
     };
     let scalars: Vec<Value> = graph.scalars().iter().map(|scalar| scalar.dtype.decode(0x3f80_0001)).collect();

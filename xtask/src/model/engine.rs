@@ -1,5 +1,5 @@
-//! The model held to the engine's own kernels: what `plimsoll explain --format json` wrote on a device, in folders of `records/h200/`
-//! whose name ends in `-explain`. Each launch states what it does, so the model of today is asked, not that of the day.
+//! Compares the model with the engine's own kernels: the output of `plimsoll explain --format json` on a device, in folders of
+//! `records/h200/` whose names end in `-explain`. Each launch includes its description, so it is predicted again by today's model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,15 +10,15 @@ use plimsoll_core::model::{Description, Kind, Machine, predict};
 use plimsoll_core::record::read_text;
 use serde_json::Value;
 
-use super::{Errors, LARGEST, naive};
+use super::{Errors, MAX_BYTES, naive};
 use crate::test::root;
 
-/// What is printed where there are no such records yet.
+/// Printed if there are no such records yet.
 const NONE: &str = "No records of the engine's own launches are committed yet.\n";
-/// Flags of figures that say nothing of the kernel.
+/// Flags of figures that are not usable for the comparison.
 const UNFIT: [&str; 2] = ["VERIFY_FAIL", "BUDGET"];
 
-/// One launch, with the files' words for it.
+/// One launch, with the names that the files give it.
 struct Launch {
     expression: String,
     cache: String,
@@ -43,17 +43,17 @@ fn files() -> Result<Vec<PathBuf>> {
 fn launches() -> Result<Vec<Launch>> {
     let mut launches = Vec::new();
     for path in files()? {
-        let text = read_text(&path, LARGEST).with_context(|| path.display().to_string())?;
+        let text = read_text(&path, MAX_BYTES).with_context(|| path.display().to_string())?;
         let all: Vec<Value> = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
         for value in &all {
-            launches.extend(launch(value).with_context(|| path.display().to_string())?);
+            launches.extend(parse_launch(value).with_context(|| path.display().to_string())?);
         }
     }
     Ok(launches)
 }
 
-/// `None` of one that was not measured, or whose figure says nothing.
-fn launch(value: &Value) -> Result<Option<Launch>> {
+/// Parses a launch; `None` if it was not measured or its figure is not usable.
+fn parse_launch(value: &Value) -> Result<Option<Launch>> {
     let Some(measured) = value["measured"]["seconds"].as_f64() else { return Ok(None) };
     let flags = value["measured"]["flags"].as_str().unwrap_or_default();
     if UNFIT.iter().any(|flag| flags.contains(flag)) {
@@ -64,7 +64,7 @@ fn launch(value: &Value) -> Result<Option<Launch>> {
     Ok(Some(Launch { expression: word("expression"), cache: word("cache"), description, measured }))
 }
 
-/// What a prediction says limits, as the issue of it is.
+/// The limiter of a prediction, as the table names it.
 fn regime(kind: Option<Kind>) -> &'static str {
     match kind {
         Some(Kind::L2) => "limited by L2",
@@ -75,10 +75,10 @@ fn regime(kind: Option<Kind>) -> &'static str {
     }
 }
 
-/// What all launches are together.
+/// The group of all launches.
 const ALL: &str = "**all**";
 
-/// Errors by expression, by cache, by what limits, and of all.
+/// Errors by expression, by cache, by limiter, and of all launches.
 fn groups(machine: &Machine) -> Result<BTreeMap<(u8, String), Errors>> {
     let mut groups: BTreeMap<(u8, String), Errors> = BTreeMap::new();
     for launch in &launches()? {
@@ -100,10 +100,8 @@ fn groups(machine: &Machine) -> Result<BTreeMap<(u8, String), Errors>> {
     Ok(groups)
 }
 
-/// The table: median and 95 % of errors by expression, by cache, by regime, and of all, beside those of T₀ + V/B.
-///
-/// # Errors
-/// A record that can't be read.
+/// The table: median and 95 % quantile of the errors by expression, by cache, by limiter and of all launches, next to those of
+/// T₀ + V/B.
 pub fn table(machine: &Machine) -> Result<String> {
     let groups = groups(machine)?;
     if groups.is_empty() {
@@ -113,8 +111,8 @@ pub fn table(machine: &Machine) -> Result<String> {
         "| launches | number | median | 95 % | T₀ + V/B: median | 95 % | ratio of medians |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for ((_, name), Errors { model, naive }) in &groups {
-        let of = |errors: &[f64], share: f64| 100.0 * Errors::quantile(errors, share);
-        let [a, b, c, d] = [of(model, 0.5), of(model, 0.95), of(naive, 0.5), of(naive, 0.95)];
+        let percent = |errors: &[f64], share: f64| 100.0 * Errors::quantile(errors, share);
+        let [a, b, c, d] = [percent(model, 0.5), percent(model, 0.95), percent(naive, 0.5), percent(naive, 0.95)];
         writeln!(text, "| {name} | {} | {a:.1} % | {b:.1} % | {c:.1} % | {d:.1} % | {:.2} |", model.len(), a / c)?;
     }
     Ok(text)
@@ -125,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launches_of_an_explanation_are_read_and_doubtful_ones_left_out() {
+    fn launches_of_an_explanation_are_parsed_without_unusable_ones() {
         let value = |flags: &str| {
             serde_json::json!({
                 "expression": "copy", "cache": "hot",
@@ -137,21 +135,21 @@ mod tests {
                 },
             })
         };
-        let read = launch(&value("")).unwrap().unwrap();
-        assert_eq!((read.expression.as_str(), read.description.traffic.total()), ("copy", 2048));
-        assert!(launch(&value("VERIFY_FAIL")).unwrap().is_none());
-        assert!(launch(&serde_json::json!({"measured": null})).unwrap().is_none());
+        let launch = parse_launch(&value("")).unwrap().unwrap();
+        assert_eq!((launch.expression.as_str(), launch.description.traffic.total()), ("copy", 2048));
+        assert!(parse_launch(&value("VERIFY_FAIL")).unwrap().is_none());
+        assert!(parse_launch(&serde_json::json!({"measured": null})).unwrap().is_none());
     }
 
     #[test]
-    fn predictions_of_the_engine_s_launches_stay_as_near_as_promised() {
+    fn errors_for_the_engine_s_launches_stay_within_the_documented_limits() {
         let h200 = plimsoll_suite::model::of_machine("H200").unwrap();
         assert!(table(&h200).unwrap().contains(ALL));
-        for ((of, name), Errors { model, naive }) in &groups(&h200).unwrap() {
+        for ((kind, name), Errors { model, naive }) in &groups(&h200).unwrap() {
             let [median, most] = [0.5, 0.95].map(|share| Errors::quantile(model, share));
             let simple = Errors::quantile(naive, 0.5);
-            match of {
-                // What memory limits is V/B with either model.
+            match kind {
+                // Launches limited by memory are V/B in either model.
                 2 => assert!(median <= 0.08 && (median <= 0.5 * simple || simple < 0.02), "{name}: {median} {simple}"),
                 3 => assert!(median <= 0.05 && most <= 0.12, "{name}: {median} {most}"),
                 _ => assert!(median <= 0.05, "{name}: {median}"),

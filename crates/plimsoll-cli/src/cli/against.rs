@@ -1,5 +1,5 @@
-//! Figures of another program beside ours: the CSV form that programs share, a ratio for each cell, their geometric mean and
-//! the worst. Pure; what is measured and how it looks is `bench`'s.
+//! Figures of another program compared with ours: the shared CSV form, the ratio for each cell, the geometric mean and the
+//! worst cell. Pure functions; `bench` measures and prints.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use plimsoll::core::sample::CachePolicy;
 
 /// The form's first line.
 pub(crate) const HEADER: &str = "peer,op,dtype,bytes_moved,median_us,GBps";
-/// What we are called in it; launches of another form, hot data and forced plans are told apart by what follows.
+/// Our name in the form; a suffix marks dependent launches, hot data and forced plans.
 const OURS: &str = "plimsoll";
-/// Peers of a file that aren't programs to compare with.
+/// A peer name that stands for the memory ceiling, not for a program.
 const CEILING: &str = "ceiling";
 
 /// A cell of the form: operation, type and bytes moved.
 pub(crate) type Key = (String, String, u64);
 
-/// The fastest of a file's programs in one cell.
+/// The fastest program in a file for one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Peer {
-    /// Its name.
+    /// The program's name.
     pub name: String,
     /// B/s.
     pub bandwidth: f64,
@@ -45,16 +45,13 @@ pub(crate) fn row(line: &Line) -> String {
     }
     let (op, dtype, bytes) = key(line);
     let (us, rate) = (line.time.value * 1e6, line.bandwidth.value / 1e9);
-    let cells = [peer, op, dtype].map(|text| plimsoll_report::csv::text(&text));
+    let cells = [peer, op, dtype].map(|text| plimsoll_report::csv::escape(&text));
     format!("{},{bytes},{us:.3},{rate:.1}\n", cells.join(","))
 }
 
-/// Every cell of a file in the form, with its fastest program. Lines that begin with `#` are notes; our own lines and
-/// ceilings don't count.
-///
-/// # Errors
-/// What is wrong, with its line.
-pub(crate) fn read(text: &str) -> Result<BTreeMap<Key, Peer>, String> {
+/// Parses a file in the form: each cell with its fastest program. Lines that begin with `#` are comments; our own lines and
+/// ceilings are skipped. An error names the line.
+pub(crate) fn parse_peers(text: &str) -> Result<BTreeMap<Key, Peer>, String> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let columns: Vec<&str> = lines.next().map_or(vec![], |(_, line)| line.trim_end().split(',').collect());
     let column = |name: &str| columns.iter().position(|column| *column == name);
@@ -65,18 +62,19 @@ pub(crate) fn read(text: &str) -> Result<BTreeMap<Key, Peer>, String> {
     for (number, line) in lines {
         let cells: Vec<&str> = line.trim_end().split(',').collect();
         let cell = |place: usize| cells.get(place).copied().unwrap_or_default();
-        let moved: u64 = cell(bytes).parse().map_err(|_| format!("line {number}: no number of bytes moved"))?;
-        let rate: f64 = cell(rate).parse().map_err(|_| format!("line {number}: no bandwidth"))?;
+        let moved: u64 =
+            cell(bytes).parse().map_err(|_| format!("line {number}: bytes_moved is not a whole number"))?;
+        let rate: f64 = cell(rate).parse().map_err(|_| format!("line {number}: GBps is not a number"))?;
         if !(rate.is_finite() && rate > 0.0) {
-            return Err(format!("line {number}: the bandwidth must be above 0"));
+            return Err(format!("line {number}: GBps must be finite and above 0"));
         }
         if cell(peer).starts_with(OURS) || cell(peer) == CEILING {
             continue;
         }
         let key = (cell(op).to_owned(), cell(dtype).to_owned(), moved);
-        let found = Peer { name: cell(peer).to_owned(), bandwidth: rate * 1e9 };
-        if best.get(&key).is_none_or(|known| known.bandwidth < found.bandwidth) {
-            best.insert(key, found);
+        let peer = Peer { name: cell(peer).to_owned(), bandwidth: rate * 1e9 };
+        if best.get(&key).is_none_or(|known| known.bandwidth < peer.bandwidth) {
+            best.insert(key, peer);
         }
     }
     Ok(best)
@@ -88,7 +86,7 @@ pub(crate) fn ratio(line: &Line, peers: &BTreeMap<Key, Peer>) -> Option<f64> {
         let (op, _, bytes) = key(line);
         peers.get(&(op, dtype.to_owned(), bytes))
     };
-    // Copies are blind to type, and some programs say so.
+    // A copy doesn't depend on the type, so some programs give `bytes` as its type.
     let peer = known(&line.cell.types).or_else(|| known("bytes"))?;
     Some(line.bandwidth.value / peer.bandwidth)
 }
@@ -131,37 +129,37 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_row_of_the_shared_form_and_is_read_back() {
+    fn a_row_of_the_shared_form_is_parsed_back() {
         let line = line("copy", 1 << 20, 1153.1e9);
         assert_eq!(row(&line), "plimsoll,copy,f32,2097152,1.819,1153.1\n");
-        let peers = read(&format!("{HEADER}\n{}", row(&line).replace("plimsoll", "triton"))).unwrap();
+        let peers = parse_peers(&format!("{HEADER}\n{}", row(&line).replace("plimsoll", "triton"))).unwrap();
         assert_eq!(peers[&key(&line)].name, "triton");
         let dependent = Line { cell: Cell { launch: DEPENDENT, ..line.cell.clone() }, ..line };
         assert!(row(&dependent).starts_with("plimsoll_dependent,"));
     }
 
     #[test]
-    fn the_fastest_program_of_each_cell_counts_and_we_are_none() {
+    fn the_fastest_program_of_each_cell_counts_and_our_own_lines_are_skipped() {
         let text = format!(
             "# a note\n{HEADER}\ncub,copy,f32,2097152,2,1000.0\ncupy,copy,f32,2097152,3,700\n\
                             plimsoll,copy,f32,2097152,1,9000\nceiling,copy,f32,2097152,1,9000\n"
         );
-        let peers = read(&text).unwrap();
+        let peers = parse_peers(&text).unwrap();
         assert_eq!(peers.len(), 1);
         let ours = [line("copy", 1 << 20, 1.1e12), line("copy", 4 << 20, 1e12)];
         assert!((ratio(&ours[0], &peers).unwrap() - 1.1).abs() < 1e-9);
         assert_eq!(ratio(&ours[1], &peers), None);
-        let said = verdict(&ours, &peers).unwrap();
-        assert!(said.contains("mean 1.100 over 1 cell;") && said.contains("worst: copy f32"), "{said}");
+        let text = verdict(&ours, &peers).unwrap();
+        assert!(text.contains("mean 1.100 over 1 cell;") && text.contains("worst: copy f32"), "{text}");
         assert_eq!(verdict(&ours[1..], &peers), None);
     }
 
     #[test]
-    fn a_file_in_another_form_is_refused_with_its_line() {
-        assert!(read("").unwrap_err().contains(HEADER));
-        assert!(read("a,b\n1,2\n").unwrap_err().contains(HEADER));
+    fn a_malformed_file_is_rejected_with_the_line_number() {
+        assert!(parse_peers("").unwrap_err().contains(HEADER));
+        assert!(parse_peers("a,b\n1,2\n").unwrap_err().contains(HEADER));
         for bad in ["cub,copy,f32,many,1,1", "cub,copy,f32,1,1,fast", "cub,copy,f32,1,1,NaN", "cub,copy"] {
-            let error = read(&format!("{HEADER}\n{bad}\n")).unwrap_err();
+            let error = parse_peers(&format!("{HEADER}\n{bad}\n")).unwrap_err();
             assert!(error.starts_with("line 2"), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! What may be typed. Meanings that need a machine (is there such a device, such a probe) are the verbs' to check.
+//! The syntax of the command line. The verbs check what needs a machine: whether a device or a probe exists.
 
 mod expression;
 
@@ -21,75 +21,75 @@ pub(crate) struct Args {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok; 1 a check or comparison failed; 2 wrong usage or bad input; 3 device or \
-library unavailable or lost; 4 inconclusive or incomparable; 129, 130 or 143 interrupted, with what was \
-measured kept.
+library unavailable or lost; 4 inconclusive or incomparable; 129, 130 or 143 interrupted (what was \
+measured is kept).
 
 First steps: `plimsoll measure` measures this machine and writes a report; `plimsoll list` shows what is measured.";
 
-const MEASURE_HELP: &str = "A probe that fails costs itself only: the others go on, and its points so far are kept. \
-The exit code is 1 where a result was wrong, 3 where a device was lost or of all could not be opened, a probe ended in an internal error or nothing could \
-be measured, and 2 where a size can't be measured as stated or the record could not be written.
+const MEASURE_HELP: &str = "A probe that fails doesn't stop the others, and the points it measured are kept. The exit code is 1 if \
+a result was wrong; 3 if a device was lost, a device of `--device all` could not be opened, a probe ended in an internal error or \
+nothing could be measured; 2 if a size can't be measured as given or the record could not be written.
 
-Without a choice every group but `lab` is run: its experiments answer questions of kernel engineers, each with advice for \
-this device, and take minutes; `--group lab` runs them.
+Without PROBE or --group, every group except `lab` runs. The lab's experiments answer questions of kernel engineers, each with \
+advice for this device, and take minutes; `--group lab` runs them.
 
-What is found is kept in the device's profile, for `plimsoll peak` and the verbs that predict. A figure with a flag that \
-throws doubt on it never replaces one without, and runs with --bytes, --trace or --concurrent add nothing.
+Findings are kept in the device's profile, for `plimsoll peak`, `bench`, `explain` and `predict`. A figure with a flag that casts \
+doubt on it never replaces one without. Runs with --bytes, --trace or --concurrent add nothing to the profile.
 
 The first Ctrl-C, SIGTERM or SIGHUP ends the run and keeps what was measured; the second exits at once.
 
-A simulated device, for trying the tool and for scripts: `--device sim`, or with a scenario such as \
-`--device sim:seed=7,noise=0.01,lost-after=40`. It measures nothing real and says so.";
+For trying the tool and for scripts there is a simulated device: `--device sim`, or with a scenario such as \
+`--device sim:seed=7,noise=0.01,lost-after=40`. It measures nothing real, and its output says so.";
 
-const SASS_HELP: &str = "Counts are per iteration of the hot loop and per thread, or per thread where a kernel has no \
-loop. Of one kernel alone the instructions are told by class too, and JSON tells them of all.
+const SASS_HELP: &str = "Counts are per iteration of the hot loop and per thread, or per thread if a kernel has no \
+loop. For a single kernel, instructions are also listed by class; JSON lists them for every kernel.
 
-Needs NVIDIA's compiler and disassembler and neither a GPU nor a driver: `pip install nvidia-cuda-nvrtc \
-nvidia-cuda-nvdisasm` brings them; --cubin needs the disassembler alone.";
+Needs NVIDIA's compiler and disassembler, but no GPU and no driver: `pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm` \
+installs both. --cubin needs only the disassembler.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Every device with its peaks and what it can do, each 'yes' or the reason why not
+    /// List the devices with their peaks and capabilities, each 'yes' or the reason why not
     Devices(DevicesArgs),
-    /// Every probe: its group, devices, points, seconds and a sentence
+    /// List the probes with their group, devices, points, seconds and purpose
     List(ListArgs),
     /// Run probes, write a record, print the summary and write a report
     Measure(MeasureArgs),
-    /// Time an elementwise expression over sizes, beside what memory can do
+    /// Time an elementwise expression over a range of sizes, next to what memory can do
     Bench(BenchArgs),
-    /// Why an elementwise expression takes its time: plan, prediction, measurement, and what is left over
+    /// Explain the time of an elementwise expression: plan, prediction, measurement and unexplained rest
     Explain(ExplainArgs),
-    /// What an elementwise expression should cost on a machine that need not be here, term by term
+    /// Predict the time of an elementwise expression, term by term, on this or another machine
     Predict(PredictArgs),
-    /// Find the fastest plans of a GPU's elementwise kernels and keep them
+    /// Find the fastest plans of a GPU's elementwise kernels and store them
     Tune(TuneArgs),
     /// Check every kernel on this device against a naive oracle
     Verify(VerifyArgs),
-    /// Machine code of GPU kernels: instructions and bytes per iteration, on any machine
+    /// Count instructions and bytes per iteration in the machine code of GPU kernels; needs no GPU
     Sass(SassArgs),
-    /// Theoretical peak of a device, of a known machine, or of memory by type, bus width and clock
+    /// Show the theoretical peak of a device, of a known machine, or of memory by type, bus width and clock
     Peak(PeakArgs),
-    /// A report from records: HTML, SVG, tables
+    /// Turn records into a report: HTML, SVG or tables
     Report(ReportArgs),
-    /// Same, faster, slower or ambiguous, for each figure of two runs
+    /// Compare two runs figure by figure: same, faster, slower or ambiguous
     Compare(CompareArgs),
-    /// What is missing on this machine, and the command that brings it
+    /// Show what is missing on this machine and how to get it
     Doctor(DoctorArgs),
-    /// JSON Schema of one line of a record
+    /// Print the JSON Schema of one line of a record
     Schema,
-    /// Completions for a shell
+    /// Print completions for a shell
     Completions(CompletionsArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeviceArg {
-    /// cpu, cuda:N, vulkan:N or all; the first CUDA device by default, else the CPU
+    /// cpu, cuda:N, vulkan:N or all; default: the first CUDA device, else the CPU
     #[arg(long, value_name = "DEVICE", default_value = "default", hide_default_value = true)]
     pub device: String,
-    /// Compile GPU kernels anew and keep none
+    /// Compile GPU kernels without reading or writing the cache
     #[arg(long)]
     pub no_cache: bool,
-    /// The compiler's library for GPU kernels, or its folder, by absolute path; found by itself by default
+    /// Absolute path of the GPU compiler's library (NVRTC) or its folder; default: searched for
     #[arg(long, value_name = "PATH")]
     pub nvrtc: Option<PathBuf>,
 }
@@ -98,10 +98,10 @@ pub(crate) struct DeviceArg {
 pub(crate) struct DevicesArgs {
     #[command(flatten)]
     pub profile: ProfileArg,
-    /// List Vulkan devices alone, without opening them
+    /// List only Vulkan devices, without opening them
     #[arg(long)]
     pub vulkan: bool,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -110,10 +110,10 @@ pub(crate) struct DevicesArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub device: DeviceArg,
-    /// What points and seconds are told for: quick, standard or thorough
-    #[arg(long, default_value = "quick", value_parser = effort)]
+    /// Effort for which points and seconds are shown: quick, standard or thorough
+    #[arg(long, default_value = "quick", value_parser = parse_effort)]
     pub effort: Effort,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -126,27 +126,27 @@ pub(crate) struct MeasureArgs {
     #[command(flatten)]
     pub device: DeviceArg,
     /// quick for a first look, standard for figures to compare, thorough for figures to publish
-    #[arg(long, default_value = "quick", value_parser = effort)]
+    #[arg(long, default_value = "quick", value_parser = parse_effort)]
     pub effort: Effort,
-    /// Folder for the record and the report; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
+    /// Folder for the record and the report; default: plimsoll-runs/UTC-DEVICE. Nothing is overwritten
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Size to use instead of a probe's own, such as 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_nonzero_size)]
     pub bytes: Option<ByteSize>,
     /// Seed of all random data and orders
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How to print the results
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Record every launch from the very first, without warming up
     #[arg(long)]
     pub trace: bool,
-    /// Read hardware counters beside the times where they can be read
+    /// Also read hardware counters, where the device allows it
     #[arg(long)]
     pub counters: bool,
-    /// All devices at once instead of one after the other
+    /// Measure all devices at once instead of one after the other
     #[arg(long)]
     pub concurrent: bool,
     /// Write no HTML report
@@ -154,25 +154,25 @@ pub(crate) struct MeasureArgs {
     pub no_report: bool,
     #[command(flatten)]
     pub profile: ProfileArg,
-    /// Leave the profile as it is
+    /// Leave the profile unchanged
     #[arg(long, conflicts_with = "profile")]
     pub no_profile: bool,
 }
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ProfileArg {
-    /// What is known of the device: a file, or a folder with one for each; by default what PLIMSOLL_PROFILE names, else
-    /// plimsoll/profiles in the user's data folder
+    /// The device's profile: a file, or a folder with one file per device; default: PLIMSOLL_PROFILE, else plimsoll/profiles
+    /// in the user's data folder
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeChoice {
-    /// Probes to run, by name; all by default, and of `measure` all but those of the group lab
+    /// Probes to run, by name; default: all, except that `measure` leaves out the group lab
     #[arg(value_name = "PROBE")]
     pub probes: Vec<String>,
-    /// Probes of a group, such as bandwidth or lab; may be repeated
+    /// Run the probes of a group, such as bandwidth or lab; may be repeated
     #[arg(long, value_name = "GROUP")]
     pub group: Vec<String>,
 }
@@ -183,13 +183,13 @@ pub(crate) struct VerifyArgs {
     pub choice: ProbeChoice,
     #[command(flatten)]
     pub device: DeviceArg,
-    /// Only the awkward small sizes
+    /// Check only awkward small sizes
     #[arg(long, conflicts_with = "exhaustive")]
     pub small: bool,
-    /// Every size up to some thousand as well
+    /// Also check every size up to some thousand
     #[arg(long)]
     pub exhaustive: bool,
-    /// How long a GPU may take for an answer before it is taken for lost: more where a sanitizer slows its kernels
+    /// How long a GPU may take to answer before it counts as lost; raise it under a sanitizer, which slows kernels
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub deadline: u32,
 }
@@ -203,41 +203,41 @@ pub(crate) struct SassArgs {
     pub expression: Option<String>,
     #[command(flatten)]
     pub meaning: ExpressionArgs,
-    /// Plans of an expression by hand, side by side: vector=4,8,16 unroll=1,2 is every combination
+    /// Plans of the expression to show side by side, in every combination: vector=4,8,16 unroll=1,2
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1.., conflicts_with_all = ["kernel", "cubin"])]
     pub variant: Vec<String>,
-    /// An expression's kernel that may begin before the one before it has ended
+    /// Compile the expression for dependent launches, which may begin before the previous launch has ended
     #[arg(long, conflicts_with_all = ["kernel", "cubin"])]
     pub dependent: bool,
-    /// A probe, such as copy, for all its kernels; or one kernel by its own name
+    /// A probe, such as copy, for all its kernels; or the name of one kernel
     #[arg(long, value_name = "PROBE", group = "what")]
     pub kernel: Option<String>,
-    /// A cubin, whoever compiled it
+    /// A cubin from any compiler
     #[arg(long, value_name = "FILE", group = "what")]
     pub cubin: Option<PathBuf>,
-    /// One function of the cubin, by its name; all by default
+    /// One function of the cubin, by name; default: all
     #[arg(long, value_name = "NAME", requires = "cubin", conflicts_with_all = ["kernel", "expression"])]
     pub function: Option<String>,
-    /// What to compile for, such as sm_80; by default the first CUDA device's, else sm_90
+    /// Architecture to compile for, such as sm_80; default: that of the first CUDA device, else sm_90
     #[arg(long, conflicts_with = "cubin")]
     pub arch: Option<Target>,
-    /// Kernels to set side by side, such as index=32,64 vector=1,2,4, in this order
+    /// Kernels to show side by side, in this order, such as index=32,64 vector=1,2,4
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1.., conflicts_with = "cubin")]
     pub compare: Vec<Choice>,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The compiler's library, or its folder, by absolute path; found by itself by default
+    /// Absolute path of the compiler's library (NVRTC) or its folder; default: searched for
     #[arg(long, value_name = "PATH", conflicts_with = "cubin")]
     pub nvrtc: Option<PathBuf>,
-    /// The disassembler, by absolute path; found by itself by default
+    /// Absolute path of the disassembler (nvdisasm); default: searched for
     #[arg(long, value_name = "PATH")]
     pub nvdisasm: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PeakArgs {
-    /// A device (cpu) or a machine of the catalogue ("A100 80GB"); all of both by default
+    /// A device (cpu) or a machine of the catalogue ("A100 80GB"); default: all of both
     #[arg(value_name = "DEVICE|NAME", conflicts_with_all = ["memory", "bus_width", "clock"])]
     pub name: Option<String>,
     /// Type of memory, such as HBM2E
@@ -249,12 +249,12 @@ pub(crate) struct PeakArgs {
     /// Memory clock, such as 1.512GHz
     #[arg(long, value_name = "CLOCK", requires = "memory")]
     pub clock: Option<Frequency>,
-    /// Everything that was found about it: its profile, or of a machine that isn't here what is shipped
+    /// Show every finding about it: those of its profile, or the shipped ones for a machine of the catalogue
     #[arg(long, requires = "name")]
     pub measured: bool,
     #[command(flatten)]
     pub profile: ProfileArg,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -264,37 +264,37 @@ pub(crate) struct ReportArgs {
     /// Folders of runs, or their run.jsonl
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
-    /// File to write, or for SVG a folder; stdout by default, where the format is text
+    /// File to write, or a folder for SVG; default: stdout, for every other format
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// By default what the file's ending says, else a table
+    /// Format of the report; default: by the file's ending, else a table
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Replace files that are there; never the runs that are read
+    /// Replace existing files, but never the runs that are read
     #[arg(long, requires = "output")]
     pub force: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// The run to compare with
+    /// The baseline run
     pub base: PathBuf,
     /// The run to judge
     pub new: PathBuf,
-    /// Compare although this differs; may be repeated
+    /// Compare even if this differs; may be repeated
     #[arg(long, value_enum)]
     pub across: Vec<AcrossWhat>,
-    /// List the figures that are the same too; the table only counts them
+    /// Also list the figures that are the same, which the table otherwise only counts
     #[arg(long)]
     pub all: bool,
-    /// How to print the comparison
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// Exit with 3 where this is missing: cpu, cuda, or a capability by its name
+    /// Exit with 3 if this is missing: cpu, cuda, or the name of a capability
     #[arg(long, value_name = "WHAT")]
     pub require: Vec<String>,
 }
@@ -315,20 +315,20 @@ pub(crate) enum Format {
     Json,
     /// For spreadsheets
     Csv,
-    /// For pages
+    /// For documents
     Markdown,
 }
 
-/// What a report can be.
+/// The formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// One self-contained page
+    /// One self-contained web page
     Html,
     /// One picture per series
     Svg,
     /// One row per point
     Csv,
-    /// Tables for pages
+    /// Tables for documents
     Markdown,
     /// For programs
     Json,
@@ -347,7 +347,7 @@ impl From<Format> for ReportFormat {
     }
 }
 
-/// What may differ between compared runs.
+/// A difference between two runs that `--across` permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AcrossWhat {
     /// The driver's or kernel's version
@@ -356,11 +356,11 @@ pub(crate) enum AcrossWhat {
     Version,
 }
 
-fn effort(text: &str) -> Result<Effort, String> {
+fn parse_effort(text: &str) -> Result<Effort, String> {
     text.parse()
 }
 
-fn some_bytes(text: &str) -> Result<ByteSize, String> {
+fn parse_nonzero_size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {
         Ok(ByteSize(0)) => Err("nothing can be measured on 0 bytes".to_owned()),
         Ok(size) => Ok(size),
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn only_these_verbs_stand_at_the_top() {
+    fn top_level_subcommands_are_exactly_these() {
         let command = Args::command();
         let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         let expected = [

@@ -1,5 +1,5 @@
-//! `plimsoll bench`: times an elementwise expression over sizes, writes a record like any other run, and prints each size
-//! beside what memory can do, and beside another program's figures.
+//! `plimsoll bench`: times an elementwise expression over a range of sizes, writes a record like any other run, and prints
+//! each size next to what memory can do and next to another program's figures.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use plimsoll::CudaOptions;
 use plimsoll::bench::{
-    ALL, Ask, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory, sizes, variants,
+    ALL, BenchRequest, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory_needed, sizes, variants,
 };
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::file::{self, Accept};
@@ -16,56 +16,56 @@ use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
 use plimsoll::explain::Subject;
 use plimsoll::prelude::{DeviceSelector, Fault, OpenError, Plan, Request};
 use plimsoll::suite::bench::SPEC;
-use plimsoll_report::terminal::{Column, Table, margin};
+use plimsoll_report::terminal::{Column, Table, format_margin};
 use plimsoll_report::{faults, json, markdown};
 
 use super::against::{self, Key, Peer};
 use super::args::{BenchArgs, DeviceArg, Format};
 use super::exit::{Exit, Failure, say};
-use super::measure::{exit_of, refused, without_folders};
+use super::measure::{decide_exit, unwritten_record, without_folders};
 use super::predicted::Predicted;
 use super::progress::Bar;
 use super::tee::Tee;
 use super::{all_inputs, expression, output, profile, runs as disk, signals};
 
-/// Sizes where none are asked for; those that don't fit are left out.
-const USUAL: (u64, u64) = (1 << 20, 2 << 30);
-/// The size at which plans are compared where none is asked for.
-const OF_VARIANTS: u64 = 256 << 20;
-/// Most bytes of another program's figures: some hundred thousand lines.
-const LARGEST_AGAINST: u64 = 16 << 20;
-/// Share of the free memory that operands may take of their own accord.
-const SHARE: f64 = 0.85;
+/// The default range of sizes in bytes; those that don't fit are left out.
+const DEFAULT_SIZES: (u64, u64) = (1 << 20, 2 << 30);
+/// The default size in bytes at which several plans are compared.
+const VARIANTS_SIZE: u64 = 256 << 20;
+/// Maximum bytes of a file with another program's figures: some hundred thousand lines.
+const MAX_AGAINST_BYTES: u64 = 16 << 20;
+/// Maximum share of the free memory that the operands of a default size may take.
+const MAX_MEMORY_SHARE: f64 = 0.85;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
-    let ask = ask(args)?;
+    let bench_request = build_request(args)?;
     if let Some(path) = &args.all_inputs {
-        return all_inputs::write(path, &ask, args);
+        return all_inputs::write(path, &bench_request, args);
     }
-    // Whatever is wrong with the question is said before a device is opened.
-    let mut points = ask.points().map_err(|error| expression::failure(&error))?;
+    // Report bad arguments before a device is opened.
+    let mut points = bench_request.points().map_err(|error| expression::failure(&error))?;
     let peers = args.against.as_deref().map(read_peers).transpose()?;
     let mut device = open(&args.device)?;
     let info = device.info().clone();
     if args.bytes.is_none() && args.meaning.inputs.is_empty() {
-        fitting(&mut points, &info);
+        retain_fitting(&mut points, &info);
     }
     let known = profile::known(&args.profile, &info);
-    let of_profile = |point: &Point| ceiling(&known.as_ref()?.1, point.cell.traffic);
-    points.iter_mut().for_each(|point| point.cell.ceiling = of_profile(point));
+    let profile_ceiling = |point: &Point| ceiling(&known.as_ref()?.1, point.cell.traffic);
+    points.iter_mut().for_each(|point| point.cell.ceiling = profile_ceiling(point));
     let table = profile::plans(&args.profile, &info);
-    let subject = Subject::of(&mut device, known.as_ref().map(|(_, profile)| profile), table.as_ref())?;
+    let subject = Subject::from_device(&mut device, known.as_ref().map(|(_, profile)| profile), table.as_ref())?;
     let request = Request { effort: args.run.effort, seed: args.run.seed, ..Request::default() };
-    let timed = timed(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
+    let timed = time_points(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
     if let Some(run) = &timed.run {
-        // What other programs read has no place for it, and kernels are compiled for it.
+        // The CSV form has no column for predictions, and they cost compiling kernels.
         let wanted: &[Point] = if args.format == Format::Csv { &[] } else { &points };
-        let predicted = Predicted::of(&subject, wanted, args.device.nvrtc.as_deref());
+        let predicted = Predicted::from_points(&subject, wanted, args.device.nvrtc.as_deref());
         show(args, run, (peers.as_ref(), &predicted))?;
-        predicted.footnote();
+        predicted.print_footnote();
     }
     if known.is_none() && args.format == Format::Table {
-        say("note", "no ceiling is known of this device: `plimsoll measure stream` finds it");
+        say("note", "the ceiling of this device is not known: `plimsoll measure stream` finds it");
     }
     timed.end()
 }
@@ -80,13 +80,10 @@ pub(super) struct Timed {
 }
 
 impl Timed {
-    /// Says where the record is, once everything is shown.
-    ///
-    /// # Errors
-    /// That it could not be written.
+    /// Prints where the record is, once everything is shown; an error if the record could not be written.
     pub fn end(self) -> Result<Exit, Failure> {
         match self.tee.refused() {
-            Some(why) => Err(refused(&self.record, why, &self.tee)),
+            Some(why) => Err(unwritten_record(&self.record, why, &self.tee)),
             None => {
                 say("record", &self.record.display().to_string());
                 Ok(self.exit)
@@ -95,11 +92,9 @@ impl Timed {
     }
 }
 
-/// Times points and records them; what went wrong or was left out is told.
-///
-/// # Errors
-/// What ended the run before anything was measured.
-pub(super) fn timed(
+/// Times points and records them; reports on stderr what went wrong or was left out. Fails if the run ended before anything
+/// was measured.
+pub(super) fn time_points(
     device: &mut Device,
     points: &[Point],
     table: Option<&Plans>,
@@ -113,14 +108,14 @@ pub(super) fn timed(
     let seconds = SPEC.budget(request.effort) * points.len() as f64;
     let tee = Tee::new(writer, Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
     let mut tee = Paced { tee, total, seconds, begin: Instant::now() };
-    let ended = measure(device, points, table, &plan(request), &mut tee, stop);
+    let ended = measure(device, points, table, &build_plan(request), &mut tee, stop);
     let mut tee = tee.tee;
     tee.finish();
     let ended = ended.map(|ended| {
         ended.left_out.iter().for_each(|why| say("note", &format!("left out: {why}")));
         ended.summary
     });
-    let exit = exit_of(&ended, &tee);
+    let exit = decide_exit(&ended, &tee);
     if let Err(fault) = ended
         && tee.refused().is_none()
     {
@@ -131,36 +126,37 @@ pub(super) fn timed(
     Ok(Timed { run, tee, exit, record: folder.join(disk::RECORD) })
 }
 
-/// Leaves out what does not fit into the free memory with its rotation.
-pub(super) fn fitting(points: &mut Vec<Point>, info: &DeviceInfo) {
-    let (window, most) = (info.cold_window(), (info.memory_free as f64 * SHARE) as u64);
-    points.retain(|point| memory(point, window) <= most);
+/// Leaves out points that don't fit into the free memory together with the window they rotate through.
+pub(super) fn retain_fitting(points: &mut Vec<Point>, info: &DeviceInfo) {
+    let (window, most) = (info.cold_window(), (info.memory_free as f64 * MAX_MEMORY_SHARE) as u64);
+    points.retain(|point| memory_needed(point, window) <= most);
 }
 
-fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
-    let mut ask = expression::ask(&args.expression, &args.meaning)?;
-    ask.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
+fn build_request(args: &BenchArgs) -> Result<BenchRequest, Failure> {
+    let mut request = expression::parse_request(&args.expression, &args.meaning)?;
+    request.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
     let all = args.variant.iter().any(|axis| axis == "all");
-    ask.variants = match all {
-        true if args.variant.len() > 1 => return Err(Failure::usage("--variant all stands alone")),
+    request.variants = match all {
+        true if args.variant.len() > 1 => return Err(Failure::usage("--variant all takes no other axis")),
         true => variants(&ALL),
         false => variants(&args.variant),
     }
     .map_err(Failure::usage)?;
-    ask.sizes = match &args.bytes {
-        Some(text) => read_sizes(text)?,
-        None if ask.variants.len() > 1 => vec![OF_VARIANTS],
+    request.sizes = match &args.bytes {
+        Some(text) => parse_sizes(text)?,
+        None if request.variants.len() > 1 => vec![VARIANTS_SIZE],
         None => {
-            sizes(ByteRange::new(ByteSize(USUAL.0), ByteSize(USUAL.1)).unwrap_or_else(|| unreachable!("ascending")))
+            let (least, most) = (ByteSize(DEFAULT_SIZES.0), ByteSize(DEFAULT_SIZES.1));
+            sizes(ByteRange::new(least, most).unwrap_or_else(|| unreachable!("ascending")))
         }
     };
-    ask.caches = args.timing.caches();
-    ask.launches = args.timing.launches();
-    Ok(ask)
+    request.caches = args.timing.caches();
+    request.launches = args.timing.launches();
+    Ok(request)
 }
 
 /// `1MiB..2GiB`, `1MiB,4MiB`, or both mixed.
-pub(super) fn read_sizes(text: &str) -> Result<Vec<u64>, Failure> {
+pub(super) fn parse_sizes(text: &str) -> Result<Vec<u64>, Failure> {
     let mut all = Vec::new();
     for part in text.split(',') {
         let range: ByteRange = part.trim().parse().map_err(Failure::usage)?;
@@ -172,19 +168,17 @@ pub(super) fn read_sizes(text: &str) -> Result<Vec<u64>, Failure> {
 }
 
 fn read_peers(path: &Path) -> Result<BTreeMap<Key, Peer>, Failure> {
-    let text = file::read_text(path, LARGEST_AGAINST, Accept::Streams);
+    let text = file::read_text(path, MAX_AGAINST_BYTES, Accept::Streams);
     let text = text.map_err(|error| Failure::file("read", path, error))?;
-    let peers = against::read(&text).map_err(|why| Failure::usage(format!("{}: {why}", path.display())))?;
+    let peers = against::parse_peers(&text).map_err(|why| Failure::usage(format!("{}: {why}", path.display())))?;
     if peers.is_empty() {
-        return Err(Failure::usage(format!("{} holds no other program's figures", path.display())));
+        return Err(Failure::usage(format!("{} has no figures of another program", path.display())));
     }
     Ok(peers)
 }
 
-/// Opens the one device that expressions are to run on.
-///
-/// # Errors
-/// 2 for what names none; 3 for one that isn't there, with the reason.
+/// Opens the one device that expressions run on. Fails with exit code 2 if `arg` names no device, 3 if the device isn't
+/// available.
 pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
     let selector: DeviceSelector = arg.device.parse().map_err(Failure::usage)?;
     let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), ..CudaOptions::default() };
@@ -194,7 +188,7 @@ pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
     })
 }
 
-fn plan(request: Request) -> Plan {
+fn build_plan(request: Request) -> Plan {
     Plan {
         probes: vec![SPEC.name.to_owned()],
         request,
@@ -203,7 +197,7 @@ fn plan(request: Request) -> Plan {
     }
 }
 
-/// The tee with progress over all points: the probe's own budget is that of one.
+/// The tee with progress over all points, since the probe's budget is that of one point.
 struct Paced {
     tee: Tee,
     total: usize,
@@ -223,10 +217,10 @@ impl Sink for Paced {
     }
 }
 
-/// What stands beside the measured figures: those of other programs and of the model.
-type Beside<'a> = (Option<&'a BTreeMap<Key, Peer>>, &'a Predicted);
+/// Figures to compare with: those of other programs and those of the model.
+type References<'a> = (Option<&'a BTreeMap<Key, Peer>>, &'a Predicted);
 
-fn show(args: &BenchArgs, run: &Run, (peers, predicted): Beside<'_>) -> Result<(), Failure> {
+fn show(args: &BenchArgs, run: &Run, (peers, predicted): References<'_>) -> Result<(), Failure> {
     let lines = lines(run);
     if lines.is_empty() && args.format == Format::Table {
         return Ok(());
@@ -234,7 +228,7 @@ fn show(args: &BenchArgs, run: &Run, (peers, predicted): Beside<'_>) -> Result<(
     let text = match args.format {
         Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
         Format::Json => {
-            json::text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into())
+            json::to_text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into())
         }
         Format::Table => heading(&lines) + &table(&lines, (peers, predicted)),
         Format::Markdown => markdown_table(&lines, (peers, predicted)),
@@ -242,7 +236,7 @@ fn show(args: &BenchArgs, run: &Run, (peers, predicted): Beside<'_>) -> Result<(
     output::print(&text)?;
     match peers.map(|peers| against::verdict(&lines, peers)) {
         Some(Some(verdict)) => say("against", &verdict),
-        Some(None) if !lines.is_empty() => say("note", "no cell of --against is among those measured"),
+        Some(None) if !lines.is_empty() => say("note", "no cell of the --against file was measured"),
         _ => {}
     }
     Ok(())
@@ -256,30 +250,30 @@ fn heading(lines: &[Line]) -> String {
     plimsoll_report::text::clean(&format!("{}, {}{shape}", cell.expression, cell.types)) + "\n\n"
 }
 
-/// What of a line is told.
-type Told = fn(&Line) -> String;
-/// A column and its cell of a line.
+/// Formats one cell of a line.
+type CellText = fn(&Line) -> String;
+/// A column, and the function that formats a line's cell in it.
 type Field<'a> = (Column, Box<dyn Fn(&Line) -> String + 'a>);
 
-/// The columns that tell lines apart, then the figures.
-fn fields<'a>(lines: &[Line], (peers, predicted): Beside<'a>) -> Vec<Field<'a>> {
-    let varies = |tell: &dyn Fn(&Line) -> String| lines.iter().any(|line| tell(line) != tell(&lines[0]));
+/// The columns in which lines differ, then the figures.
+fn fields<'a>(lines: &[Line], (peers, predicted): References<'a>) -> Vec<Field<'a>> {
+    let varies = |text: &dyn Fn(&Line) -> String| lines.iter().any(|line| text(line) != text(&lines[0]));
     let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", 100.0 * share)).unwrap_or_default();
     let number = Column::number;
     let mut fields: Vec<Field<'a>> = vec![(number("per tensor"), Box::new(|line| bytes(line.cell.bytes)))];
-    let names: [(&str, Told); 3] = [
+    let names: [(&str, CellText); 3] = [
         ("cache", |line| line.cell.cache.name().to_owned()),
         ("launch", |line| line.cell.launch.to_owned()),
         ("plan", |line| line.cell.plan.clone()),
     ];
-    for (name, tell) in names {
-        if varies(&tell) {
-            fields.push((Column::text(name), Box::new(tell)));
+    for (name, text) in names {
+        if varies(&text) {
+            fields.push((Column::text(name), Box::new(text)));
         }
     }
-    let time = |line: &Line| Unit::Second.format(line.time.value) + &margin(line.time.value, line.time.interval);
+    let time = |line: &Line| Unit::Second.format(line.time.value) + &format_margin(line.time.value, line.time.interval);
     fields.push((number("time").keep(3), Box::new(time)));
-    if predicted.any() {
+    if predicted.has_any() {
         let expected =
             |line: &Line| predicted.time(line).map(|time| Unit::Second.format(time.value)).unwrap_or_default();
         fields.push((number("predicted").keep(2), Box::new(expected)));
@@ -299,28 +293,28 @@ fn fields<'a>(lines: &[Line], (peers, predicted): Beside<'a>) -> Vec<Field<'a>> 
     fields
 }
 
-fn table(lines: &[Line], beside: Beside<'_>) -> String {
-    let fields = fields(lines, beside);
+fn table(lines: &[Line], references: References<'_>) -> String {
+    let fields = fields(lines, references);
     let mut table = Table::new(fields.iter().map(|(column, _)| column.clone()).collect());
-    lines.iter().for_each(|line| table.row(fields.iter().map(|(_, tell)| tell(line))));
+    lines.iter().for_each(|line| table.row(fields.iter().map(|(_, text)| text(line))));
     table.render(&output::style())
 }
 
-fn markdown_table(lines: &[Line], beside: Beside<'_>) -> String {
-    let fields = fields(lines, beside);
+fn markdown_table(lines: &[Line], references: References<'_>) -> String {
+    let fields = fields(lines, references);
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = row(fields.iter().map(|(column, _)| column.title().to_owned()).collect());
     text += &format!("|{}\n", " --- |".repeat(fields.len()));
-    let cells = |line| fields.iter().map(|(_, tell)| markdown::escape(&tell(line))).collect();
+    let cells = |line| fields.iter().map(|(_, text)| markdown::escape(&text(line))).collect();
     lines.iter().fold(text, |text, line| text + &row(cells(line)))
 }
 
-/// `4 MiB`, and what is no whole power of 1024 in bytes.
+/// `4 MiB`; in bytes where no power of 1024 divides the size.
 fn bytes(bytes: u64) -> String {
     ByteSize(bytes).to_string()
 }
 
-fn object(line: &Line, (peers, predicted): Beside<'_>) -> serde_json::Value {
+fn object(line: &Line, (peers, predicted): References<'_>) -> serde_json::Value {
     let cell = &line.cell;
     serde_json::json!({
         "expression": cell.expression,
@@ -349,9 +343,9 @@ mod tests {
 
     #[test]
     fn sizes_are_ranges_and_lists() {
-        let of = |text: &str| read_sizes(text).unwrap();
-        assert_eq!(of("1MiB..16MiB"), [1 << 20, 4 << 20, 16 << 20]);
-        assert_eq!(of("4MiB, 1MiB,4MiB"), [1 << 20, 4 << 20]);
-        assert!(read_sizes("").is_err() && read_sizes("2MiB..1MiB").is_err() && read_sizes("1Mb").is_err());
+        let parse = |text: &str| parse_sizes(text).unwrap();
+        assert_eq!(parse("1MiB..16MiB"), [1 << 20, 4 << 20, 16 << 20]);
+        assert_eq!(parse("4MiB, 1MiB,4MiB"), [1 << 20, 4 << 20]);
+        assert!(parse_sizes("").is_err() && parse_sizes("2MiB..1MiB").is_err() && parse_sizes("1Mb").is_err());
     }
 }

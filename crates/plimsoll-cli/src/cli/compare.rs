@@ -1,4 +1,4 @@
-//! `plimsoll compare`: what `plimsoll-suite` says of two runs, printed, with an exit code for scripts.
+//! `plimsoll compare`: prints `plimsoll-suite`'s comparison of two runs, with an exit code for scripts.
 
 use plimsoll::suite::verdict::{Across, Comparison, compare};
 use plimsoll_report::terminal;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// One row per figure, then one per thing that could not be compared, so that no row is missing without a word.
+/// One row per figure, then one per figure that could not be compared, so that none is missing silently.
 fn as_sheet(comparison: &Comparison) -> Sheet<12> {
     let mut sheet = Sheet::new(
         ["figure", "metric", "unit", "base", "new", "ratio", "lo", "hi", "verdict", "why", "base clock", "new clock"]
@@ -38,7 +38,7 @@ fn as_sheet(comparison: &Comparison) -> Sheet<12> {
     let clock = |clock: Option<f64>| clock.map(|hertz| hertz.to_string()).unwrap_or_default();
     for row in &comparison.rows {
         sheet.row([
-            row.subject.words(),
+            row.subject.describe(),
             row.metric.clone(),
             row.unit.to_string(),
             row.base.to_string(),
@@ -52,13 +52,13 @@ fn as_sheet(comparison: &Comparison) -> Sheet<12> {
             clock(row.clocks.map(|clocks| clocks.1)),
         ]);
     }
-    let mut without = |what: &str, verdict: &str, why: &str| {
+    let mut add_uncompared = |what: &str, verdict: &str, why: &str| {
         let mut cells = [const { String::new() }; 12];
         (cells[0], cells[8], cells[9]) = (what.to_owned(), verdict.to_owned(), why.to_owned());
         sheet.row(cells);
     };
-    comparison.incomparable.iter().for_each(|row| without(&row.what, "incomparable", &row.why));
-    comparison.unmatched.iter().for_each(|what| without(what, "unmatched", "only one of the runs has it"));
+    comparison.incomparable.iter().for_each(|row| add_uncompared(&row.what, "incomparable", &row.why));
+    comparison.unmatched.iter().for_each(|what| add_uncompared(what, "unmatched", "only one of the runs has it"));
     sheet
 }
 
@@ -69,7 +69,7 @@ fn as_json(comparison: &Comparison) -> String {
         .iter()
         .map(|row| {
             json!({
-                "figure": row.subject.words(), "metric": row.metric, "unit": row.unit, "base": row.base,
+                "figure": row.subject.describe(), "metric": row.metric, "unit": row.unit, "base": row.base,
                 "new": row.new, "ratio": row.ratio, "interval": [row.interval.lo, row.interval.hi], "p": row.p,
                 "verdict": row.verdict.name(), "explained_by": row.explained_by(), "clocks": row.clocks,
             })
@@ -77,7 +77,7 @@ fn as_json(comparison: &Comparison) -> String {
         .collect();
     let incomparable: Vec<_> =
         comparison.incomparable.iter().map(|row| json!({ "what": row.what, "why": row.why })).collect();
-    plimsoll_report::json::text(&json!({
+    plimsoll_report::json::to_text(&json!({
         "rows": rows, "incomparable": incomparable, "unmatched": comparison.unmatched,
         "notes": comparison.notes,
         "counts": {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_tells_the_clocks_and_why_a_figure_is_ambiguous() {
+    fn every_format_shows_the_clocks_and_why_a_figure_is_ambiguous() {
         let why = "clock 3.02 → 3.19 GHz";
         let json: serde_json::Value = serde_json::from_str(&as_json(&ambiguous())).unwrap();
         assert_eq!(json["rows"][0]["explained_by"], why);

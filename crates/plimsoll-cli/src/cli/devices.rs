@@ -16,33 +16,25 @@ use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 use super::{output, profile, vulkan};
 
-/// Opens the devices that `arg` means, and warns of those of all that can't be opened: see [`exit`].
-///
-/// # Errors
-/// Those of [`open`].
-pub(crate) fn chosen(arg: &DeviceArg) -> Result<Opened, Failure> {
-    chosen_with(arg, None)
+/// Opens the devices that `arg` selects. Where it selects all, those that can't be opened cost a warning: see [`exit_for`].
+pub(crate) fn open_selected(arg: &DeviceArg) -> Result<Opened, Failure> {
+    open_with_deadline(arg, None)
 }
 
-/// The same with another deadline for a GPU's answers than the usual one.
-///
-/// # Errors
-/// As [`chosen`].
-pub(crate) fn chosen_with(arg: &DeviceArg, deadline: Option<Duration>) -> Result<Opened, Failure> {
+/// Like [`open_selected`], with a limit on how long a GPU may take to answer; `None` is the default limit.
+pub(crate) fn open_with_deadline(arg: &DeviceArg, deadline: Option<Duration>) -> Result<Opened, Failure> {
     let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), deadline, ..CudaOptions::default() };
     open_with(&arg.device, &cuda)
 }
 
-/// The same with the usual kernels.
-///
-/// # Errors
-/// 2 for what names no device, with those that there are; 3 for a device that isn't there, with the reason.
+/// Opens the devices that `selector` names, with default options. Fails with exit code 2 and the list of devices if it names
+/// none, and with 3 and the reason if the device isn't available.
 pub(crate) fn open(selector: &str) -> Result<Opened, Failure> {
     open_with(selector, &CudaOptions::default())
 }
 
 fn open_with(selector: &str, cuda: &CudaOptions) -> Result<Opened, Failure> {
-    let selector: DeviceSelector = selector.parse().map_err(|error| Failure::usage(error).hint(here()))?;
+    let selector: DeviceSelector = selector.parse().map_err(|error| Failure::usage(error).hint(list_devices()))?;
     let opened = plimsoll::open_with(&selector, cuda).map_err(|error| match error {
         OpenError::Device(fault) => Failure::from(fault),
         scenario => Failure::usage(scenario).hint("`plimsoll measure --help` shows a scenario"),
@@ -51,13 +43,13 @@ fn open_with(selector: &str, cuda: &CudaOptions) -> Result<Opened, Failure> {
     Ok(opened)
 }
 
-/// How a verb ends that would end with `otherwise` had all its devices been opened.
-pub(crate) fn exit(missing: &[(String, Fault)], otherwise: Exit) -> Exit {
-    if otherwise == Exit::Success && !missing.is_empty() { Exit::Unavailable } else { otherwise }
+/// The exit code of a verb that ended with `exit`, except that success becomes [`Exit::Unavailable`] if devices are `missing`.
+pub(crate) fn exit_for(missing: &[(String, Fault)], exit: Exit) -> Exit {
+    if exit == Exit::Success && !missing.is_empty() { Exit::Unavailable } else { exit }
 }
 
 /// The devices of this machine in one line.
-fn here() -> String {
+fn list_devices() -> String {
     let devices = plimsoll::survey().devices;
     let infos = devices.iter().map(|device| device.info());
     let names: Vec<String> = infos.map(|info| format!("{} ({})", info.selector, info.name)).collect();
@@ -69,7 +61,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
         return vulkan::run(args.format);
     }
     let Opened { devices, missing } = plimsoll::survey();
-    let mut absent: Vec<[String; 3]> = missing.into_iter().map(absent).collect();
+    let mut absent: Vec<[String; 3]> = missing.into_iter().map(absent_row).collect();
     let by_vulkan = vulkan::list().unwrap_or_else(|row| {
         absent.push(row);
         Vec::new()
@@ -82,10 +74,13 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
             let devices = serde_json::to_value(&infos).map_err(Failure::usage)?;
             let row = |[name, why_not, hint]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "mend": hint });
             let absent: Vec<_> = absent.iter().map(row).collect();
-            let profiles: Vec<_> =
-                infos.iter().zip(&known).filter_map(|(info, known)| Some(row_of(info, known.as_ref()?))).collect();
+            let profiles: Vec<_> = infos
+                .iter()
+                .zip(&known)
+                .filter_map(|(info, known)| Some(profile_json(info, known.as_ref()?)))
+                .collect();
             let all = serde_json::json!({ "devices": devices, "profiles": profiles, "vulkan": by_vulkan, "not_here": absent });
-            plimsoll_report::json::text(&all)
+            plimsoll_report::json::to_text(&all)
         }
         Format::Csv | Format::Markdown => facts(&infos, &known).render(args.format),
     };
@@ -93,21 +88,26 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// What is not here, why, and the way out.
-pub(crate) fn absent((name, fault): (String, Fault)) -> [String; 3] {
+/// The name of an absent device, why it is absent, and a hint.
+pub(crate) fn absent_row((name, fault): (String, Fault)) -> [String; 3] {
     match fault {
         Fault::Unavailable { why, hint, .. } => [name, why, hint],
         other => [name, other.to_string(), String::new()],
     }
 }
 
-/// Where a device's profile lies and how much it holds.
-fn row_of(info: &DeviceInfo, (path, profile): &(PathBuf, Profile)) -> serde_json::Value {
+/// The location and size of a device's profile.
+fn profile_json(info: &DeviceInfo, (path, profile): &(PathBuf, Profile)) -> serde_json::Value {
     let newest = profile.findings.iter().map(|stored| stored.when.as_str()).max();
-    serde_json::json!({ "device": info.selector, "path": path.display().to_string(), "findings": profile.findings.len(), "newest": newest })
+    serde_json::json!({
+        "device": info.selector,
+        "path": path.display().to_string(),
+        "findings": profile.findings.len(),
+        "newest": newest,
+    })
 }
 
-/// For people: a block per device, devices by Vulkan, and what is not here.
+/// For people: a block per device, then Vulkan's devices, then absent ones.
 fn tables(
     infos: &[&DeviceInfo],
     known: &[Option<(PathBuf, Profile)>],
@@ -143,7 +143,7 @@ fn facts(infos: &[&DeviceInfo], known: &[Option<(PathBuf, Profile)>]) -> Sheet<4
     sheet
 }
 
-/// Device, what, value and source of everything worth a line.
+/// Rows of device, fact, value and source.
 fn device_facts(info: &DeviceInfo, known: Option<&(PathBuf, Profile)>) -> Vec<[String; 4]> {
     let mut facts = Vec::new();
     let mut fact = |what: &str, value: String, from: &str| {
@@ -156,7 +156,7 @@ fn device_facts(info: &DeviceInfo, known: Option<&(PathBuf, Profile)>) -> Vec<[S
     if let Some(driver) = &info.driver {
         fact("driver", driver.clone(), "");
     }
-    fact("cores", info.multiprocessors.to_string(), "that take part in a measurement");
+    fact("cores", info.multiprocessors.to_string(), "used in measurements");
     fact("memory", Unit::Byte.format(info.memory_total as f64), "");
     fact("memory free", Unit::Byte.format(info.memory_free as f64), "");
     for cache in &info.caches {

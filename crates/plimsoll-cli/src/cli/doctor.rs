@@ -1,4 +1,4 @@
-//! `plimsoll doctor`: what this machine lacks for a full measurement, why, and what would bring it.
+//! `plimsoll doctor`: what this machine lacks for a full measurement, why, and how to get it.
 
 use plimsoll::core::device::Capability;
 use plimsoll::prelude::{DeviceSelector, Fault, OpenError};
@@ -21,12 +21,12 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Every backend with what its devices may do, then the tools for kernels.
+/// Each backend with the capabilities of its devices, then the tools for kernels.
 fn capabilities() -> Vec<Capability> {
     let mut capabilities = Vec::new();
     match plimsoll::open(&DeviceSelector::Cpu) {
         Ok(opened) => {
-            capabilities.push(Capability::there("cpu"));
+            capabilities.push(Capability::available("cpu"));
             capabilities.extend(opened.devices.iter().flat_map(|device| device.info().capabilities.clone()));
         }
         Err(error) => {
@@ -36,17 +36,17 @@ fn capabilities() -> Vec<Capability> {
     }
     let cuda = plimsoll::cuda_devices().map_err(Into::into).and_then(|_| plimsoll::open(&DeviceSelector::Cuda(0)));
     capabilities.push(match &cuda {
-        Ok(_) => Capability::there("cuda"),
+        Ok(_) => Capability::available("cuda"),
         Err(OpenError::Device(Fault::Unavailable { why, hint, .. })) => Capability::missing("cuda", why, hint),
-        Err(other) => Capability::missing("cuda", other.to_string(), "See what nvidia-smi says of the device"),
+        Err(other) => Capability::missing("cuda", other.to_string(), "Check the device with nvidia-smi"),
     });
     capabilities
         .extend(cuda.iter().flat_map(|opened| &opened.devices).flat_map(|device| device.info().capabilities.clone()));
-    // Kernels are compiled and read without a device too; what a device has said of a tool counts.
+    // Kernels can be compiled and disassembled without a device. If a device has already listed a tool, its entry stands.
     let tools = plimsoll::cuda_tools().into_iter();
-    let untold: Vec<Capability> =
+    let unlisted: Vec<Capability> =
         tools.filter(|tool| capabilities.iter().all(|known| known.name != tool.name)).collect();
-    capabilities.extend(untold);
+    capabilities.extend(unlisted);
     capabilities
 }
 
@@ -58,7 +58,7 @@ fn require(required: &str, capabilities: &[Capability]) -> Result<(), Failure> {
             Failure::usage(format!("unknown capability '{shown}'")).hint(format!("known: {}", names.join(", ")))
         );
     };
-    if found.is_there() {
+    if found.is_available() {
         return Ok(());
     }
     let error = format!("{required} is required: {}", found.why_not);

@@ -11,7 +11,7 @@ use plimsoll_report::text::clean;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// All is well.
+    /// Everything succeeded.
     Success = 0,
     /// A check or a comparison failed.
     Failed = 1,
@@ -19,9 +19,9 @@ pub(crate) enum Exit {
     Usage = 2,
     /// A device or library is unavailable or was lost.
     Unavailable = 3,
-    /// Nothing can be concluded, or what was given can't be compared.
+    /// Nothing can be concluded, or the inputs can't be compared.
     Inconclusive = 4,
-    /// SIGHUP, as of a terminal that is gone; what was measured is kept.
+    /// SIGHUP, for example from a closed terminal; what was measured is kept.
     HungUp = 129,
     /// Ctrl-C; what was measured is kept.
     Interrupted = 130,
@@ -35,14 +35,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What ended a verb, and the way out.
+/// An error that ends a verb, with hints for the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// What is wrong; printed after `error: `.
+    /// The message, printed after `error: `.
     pub error: String,
-    /// What to do about it, each printed after `hint: `.
+    /// What to do about it; each is printed after `hint: `.
     pub hints: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Failure {
         Self { exit: Exit::Usage, error: error.to_string(), hints: vec![] }
     }
 
-    /// With a way out.
+    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -68,9 +68,9 @@ impl Failure {
         Self::usage(format!("{}: {error}", path.display()))
     }
 
-    /// Prints it to stderr. Text of devices and files can't move the cursor or hide itself, and no further line of it can
-    /// pass for one of ours.
-    pub fn say(&self) {
+    /// Prints the error and its hints to stderr. Text from devices and files can't move the cursor or hide itself, and its
+    /// second and later lines are indented so that they can't be mistaken for ours.
+    pub fn print(&self) {
         use std::io::Write;
         let mut lines = self.error.split('\n');
         say("error", lines.next().unwrap_or_default());
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// One line on stderr. There is nobody to tell where stderr itself is gone.
+/// Prints one line to stderr. Errors are ignored: there is nowhere to report them.
 pub(crate) fn say(kind: &str, text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{kind}: {}", clean(text));

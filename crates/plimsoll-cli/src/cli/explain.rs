@@ -1,10 +1,10 @@
-//! `plimsoll explain`: an elementwise expression's plan, what it should cost, what it costs, and where the difference lies. The
-//! explanation is the library's; here it is asked for and printed.
+//! `plimsoll explain`: prints an elementwise expression's plan, its predicted and measured time, and the difference. The
+//! library builds the explanation.
 
-use plimsoll::bench::{Ask, DEPENDENT, Point, variants};
+use plimsoll::bench::{BenchRequest, DEPENDENT, Point, variants};
 use plimsoll::core::unit::{ByteSize, Unit};
 use plimsoll::core::{counted, stats::Interval};
-use plimsoll::explain::{Explanation, Subject, explanations, uncounted};
+use plimsoll::explain::{Explanation, Subject, counters_error, explanations};
 use plimsoll::predict::Tools;
 use plimsoll::predict::model::Estimate;
 use plimsoll::prelude::Request;
@@ -16,29 +16,29 @@ use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 use super::{bench, expression, output, predict, profile};
 
-/// Bytes of the widest tensor where none are asked for.
-const USUAL: u64 = 256 << 20;
+/// Default bytes of the widest tensor.
+const DEFAULT_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
-    let ask = ask(args)?;
-    let mut points = ask.points().map_err(|error| expression::failure(&error))?;
-    let elsewhere = || format!("without the device: `plimsoll predict '{}' --machine h200`", args.expression);
+    let bench_request = build_request(args)?;
+    let mut points = bench_request.points().map_err(|error| expression::failure(&error))?;
+    let predict_hint = || format!("without the device: `plimsoll predict '{}' --machine h200`", args.expression);
     if args.device.device == "none" {
-        return Err(Failure::usage("an explanation needs a device to measure on").hint(elsewhere()));
+        return Err(Failure::usage("an explanation needs a device to measure on").hint(predict_hint()));
     }
-    let mut device = bench::open(&args.device).map_err(|failure| failure.hint(elsewhere()))?;
+    let mut device = bench::open(&args.device).map_err(|failure| failure.hint(predict_hint()))?;
     let info = device.info().clone();
     if args.bytes.is_none() && args.meaning.inputs.is_empty() {
-        shrunk(&ask, &mut points, &info)?;
+        shrink_to_fit(&bench_request, &mut points, &info)?;
     }
     let known = profile::known(&args.profile, &info);
     let known = known.as_ref().map(|(_, profile)| profile);
     let table = profile::plans(&args.profile, &info);
-    let subject = Subject::of(&mut device, known, table.as_ref())?;
-    let why_not = if args.no_counters { "it was not asked for".to_owned() } else { uncounted(&device) };
+    let subject = Subject::from_device(&mut device, known, table.as_ref())?;
+    let why_not = if args.no_counters { "--no-counters was given".to_owned() } else { counters_error(&device) };
     let request =
         Request { effort: args.run.effort, seed: args.run.seed, counters: !args.no_counters, ..Request::default() };
-    let timed = bench::timed(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
+    let timed = bench::time_points(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
     let (nvrtc, disassembler) = predict::tools(args.estimate, args.device.nvrtc.as_deref(), args.nvdisasm.as_deref());
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
     if let Some(run) = &timed.run {
@@ -49,39 +49,44 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     timed.end()
 }
 
-fn ask(args: &ExplainArgs) -> Result<Ask, Failure> {
-    let mut ask = expression::ask(&args.expression, &args.meaning)?;
-    ask.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
-    ask.variants = variants(&args.variant).map_err(Failure::usage)?;
-    ask.sizes = match &args.bytes {
-        Some(text) => bench::read_sizes(text)?,
-        None => vec![USUAL],
+fn build_request(args: &ExplainArgs) -> Result<BenchRequest, Failure> {
+    let mut request = expression::parse_request(&args.expression, &args.meaning)?;
+    request.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
+    request.variants = variants(&args.variant).map_err(Failure::usage)?;
+    request.sizes = match &args.bytes {
+        Some(text) => bench::parse_sizes(text)?,
+        None => vec![DEFAULT_BYTES],
     };
-    ask.caches = args.timing.caches();
-    ask.launches = args.timing.launches();
-    Ok(ask)
+    request.caches = args.timing.caches();
+    request.launches = args.timing.launches();
+    Ok(request)
 }
 
-/// The usual size as far as it fits into the memory.
-fn shrunk(ask: &Ask, points: &mut Vec<Point>, info: &plimsoll::prelude::DeviceInfo) -> Result<(), Failure> {
-    let mut size = USUAL;
-    bench::fitting(points, info);
+/// Divides the default size by four until its points fit into the memory.
+fn shrink_to_fit(
+    request: &BenchRequest,
+    points: &mut Vec<Point>,
+    info: &plimsoll::prelude::DeviceInfo,
+) -> Result<(), Failure> {
+    let mut size = DEFAULT_BYTES;
+    bench::retain_fitting(points, info);
     while points.is_empty() && size > 1 << 20 {
         size /= 4;
-        *points = Ask { sizes: vec![size], ..ask.clone() }.points().map_err(|error| expression::failure(&error))?;
-        bench::fitting(points, info);
+        let smaller = BenchRequest { sizes: vec![size], ..request.clone() };
+        *points = smaller.points().map_err(|error| expression::failure(&error))?;
+        bench::retain_fitting(points, info);
     }
     Ok(())
 }
 
-/// What a reader has to know beside the figures.
+/// Notes on stderr that a reader of the figures needs.
 fn notes(subject: &Subject, all: &[Explanation]) {
     let lacking = subject.lacking();
     let ways = if lacking.is_empty() { String::new() } else { format!(": `plimsoll measure {}`", lacking.join(" ")) };
     say("note", &format!("the prediction is from {}{ways}", subject.origin()));
     if all.iter().any(|one| one.forecast.estimated) {
         let why =
-            "instructions are rough counts: with NVIDIA's compiler and disassembler they are read from machine code";
+            "instruction counts are estimates; with NVIDIA's compiler and disassembler they are read from machine code";
         say("note", why);
     }
 }
@@ -89,8 +94,8 @@ fn notes(subject: &Subject, all: &[Explanation]) {
 fn text(all: &[Explanation], format: Format) -> Result<String, Failure> {
     match format {
         Format::Json => {
-            let values = all.iter().map(value).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
-            Ok(json::text(&values.into()))
+            let values = all.iter().map(to_json).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
+            Ok(json::to_text(&values.into()))
         }
         Format::Csv => Ok(csv(all)),
         Format::Table | Format::Markdown => {
@@ -101,8 +106,8 @@ fn text(all: &[Explanation], format: Format) -> Result<String, Failure> {
 }
 
 /// `erf, bf16, 1 GiB per tensor, 2 GiB moved, cold`.
-fn heading(of: &Explanation) -> String {
-    let cell = &of.cell;
+fn heading(explanation: &Explanation) -> String {
+    let cell = &explanation.cell;
     let mut words = vec![cell.expression.clone(), cell.types.clone()];
     if cell.shape != "flat" {
         words.push(cell.shape.clone());
@@ -119,9 +124,9 @@ fn heading(of: &Explanation) -> String {
     plimsoll_report::text::clean(&words.join(", "))
 }
 
-fn page(of: &Explanation, format: Format) -> String {
-    let mut text = format!("{}\n\n", heading(of));
-    match &of.forecast.plan {
+fn page(explanation: &Explanation, format: Format) -> String {
+    let mut text = format!("{}\n\n", heading(explanation));
+    match &explanation.forecast.plan {
         Some(plan) => {
             let mut sheet = Sheet::new([("plan", ALWAYS), ("", ALWAYS), ("because", ALWAYS)]);
             for reason in &plan.reasons {
@@ -129,10 +134,10 @@ fn page(of: &Explanation, format: Format) -> String {
             }
             text += &sheet.render(format);
         }
-        None => text += "No plan: this device runs expressions in its own way.\n",
+        None => text += "No plan: this device has no kernel plans.\n",
     }
-    text += &format!("\n{}\n{}\n", times(of).render(format), counts(of, format));
-    text + &of.words() + "\n"
+    text += &format!("\n{}\n{}\n", times(explanation).render(format), counts(explanation, format));
+    text + &explanation.words() + "\n"
 }
 
 /// Microseconds with four digits.
@@ -147,51 +152,51 @@ fn between(Interval { lo, hi }: Interval) -> String {
 }
 
 /// Each term, their sum, what was measured and what is left.
-fn times(of: &Explanation) -> Sheet<4> {
+fn times(explanation: &Explanation) -> Sheet<4> {
     let mut sheet = Sheet::new([("term", ALWAYS), ("µs", ALWAYS), ("from … to", ALWAYS), ("", ALWAYS)]);
-    for (term, Estimate { value, interval }, how) in rows(of) {
+    for (term, Estimate { value, interval }, how) in rows(explanation) {
         sheet.row([term, micro(value), between(interval), how]);
     }
-    for missing in &of.forecast.prediction.missing {
+    for missing in &explanation.forecast.prediction.missing {
         let why = format!("not known: {}", missing.key);
         sheet.row([missing.kind.to_string(), "?".to_owned(), String::new(), why]);
     }
     sheet
 }
 
-fn rows(of: &Explanation) -> Vec<(String, Estimate, String)> {
-    let prediction = &of.forecast.prediction;
+fn rows(explanation: &Explanation) -> Vec<(String, Estimate, String)> {
+    let prediction = &explanation.forecast.prediction;
     let mut rows: Vec<(String, Estimate, String)> = Vec::new();
     for part in &prediction.parts {
         let how = if part.kind.overlaps() { "at the same time" } else { "added" };
         rows.push((part.kind.to_string(), part.seconds, how.to_owned()));
     }
     rows.extend(prediction.total.map(|total| ("predicted".to_owned(), total, String::new())));
-    rows.extend(of.measured.as_ref().map(|line| {
+    rows.extend(explanation.measured.as_ref().map(|line| {
         let bandwidth = Unit::BytePerSecond.format(line.bandwidth.value);
         let flags = if line.flags.is_empty() { String::new() } else { format!(", {}", line.flags) };
         let time = Estimate { value: line.time.value, interval: line.time.interval };
         ("measured".to_owned(), time, bandwidth + &flags)
     }));
-    rows.extend(of.residue().map(|left| {
+    rows.extend(explanation.residue().map(|left| {
         let time = Estimate { value: left.seconds, interval: left.interval };
         ("residue".to_owned(), time, format!("{:+.1} % of what was measured", 100.0 * left.share))
     }));
     rows
 }
 
-fn counts(of: &Explanation, format: Format) -> String {
-    if of.counted.is_empty() {
-        return format!("Not counted: {}\n", of.uncounted);
+fn counts(explanation: &Explanation, format: Format) -> String {
+    if explanation.counted.is_empty() {
+        return format!("No hardware counters: {}\n", explanation.uncounted);
     }
     let mut sheet = Sheet::new([("counted per launch", ALWAYS), ("", ALWAYS), ("expected", ALWAYS)]);
-    let traffic = of.cell.traffic;
-    let issued = of.forecast.description.instructions.get(&plimsoll::predict::model::Pipe::Issue);
+    let traffic = explanation.cell.traffic;
+    let issued = explanation.forecast.description.instructions.get(&plimsoll::predict::model::Pipe::Issue);
     for metric in counted::metrics() {
-        let Some(value) = of.counted.get(&*metric.name) else { continue };
+        let Some(value) = explanation.counted.get(&*metric.name) else { continue };
         let expected = match &*metric.name {
-            counted::DRAM_READ if of.cell.cache.is_cold() => Unit::Byte.format(traffic.read as f64),
-            counted::DRAM_WRITTEN if of.cell.cache.is_cold() => Unit::Byte.format(traffic.written as f64),
+            counted::DRAM_READ if explanation.cell.cache.is_cold() => Unit::Byte.format(traffic.read as f64),
+            counted::DRAM_WRITTEN if explanation.cell.cache.is_cold() => Unit::Byte.format(traffic.written as f64),
             counted::INSTRUCTIONS => issued.map(|count| Unit::One.format(*count)).unwrap_or_default(),
             _ => String::new(),
         };
@@ -200,7 +205,7 @@ fn counts(of: &Explanation, format: Format) -> String {
     sheet.render(format)
 }
 
-/// A row for each time of each launch.
+/// A row for each term of each explanation.
 fn csv(all: &[Explanation]) -> String {
     let mut sheet = Sheet::new([
         ("expression", ALWAYS),
@@ -215,9 +220,9 @@ fn csv(all: &[Explanation]) -> String {
         ("from", ALWAYS),
         ("to", ALWAYS),
     ]);
-    for of in all {
-        let cell = &of.cell;
-        for (term, Estimate { value, interval }, _) in rows(of) {
+    for explanation in all {
+        let cell = &explanation.cell;
+        for (term, Estimate { value, interval }, _) in rows(explanation) {
             sheet.row([
                 cell.expression.clone(),
                 cell.types.clone(),
@@ -236,10 +241,10 @@ fn csv(all: &[Explanation]) -> String {
     sheet.render(Format::Csv)
 }
 
-fn value(of: &Explanation) -> Result<Value, serde_json::Error> {
-    let (cell, forecast) = (&of.cell, &of.forecast);
+fn to_json(explanation: &Explanation) -> Result<Value, serde_json::Error> {
+    let (cell, forecast) = (&explanation.cell, &explanation.forecast);
     let prediction = &forecast.prediction;
-    let measured = of.measured.as_ref().map(|line| {
+    let measured = explanation.measured.as_ref().map(|line| {
         json!({
             "seconds": line.time.value,
             "interval": line.time.interval,
@@ -248,7 +253,7 @@ fn value(of: &Explanation) -> Result<Value, serde_json::Error> {
             "flags": line.flags.to_string(),
         })
     });
-    let residue = of
+    let residue = explanation
         .residue()
         .map(|left| json!({"seconds": left.seconds, "interval": left.interval, "share_of_measured": left.share}));
     let predicted = json!({
@@ -256,7 +261,7 @@ fn value(of: &Explanation) -> Result<Value, serde_json::Error> {
         "interval": prediction.total.map(|total| total.interval),
         "limiter": prediction.limiter.map(|kind| kind.to_string()),
         "terms": predict::terms(prediction),
-        "missing": predict::wanted(prediction),
+        "missing": predict::missing_terms(prediction),
         "instructions_estimated": forecast.estimated,
     });
     Ok(json!({
@@ -268,17 +273,17 @@ fn value(of: &Explanation) -> Result<Value, serde_json::Error> {
         "variant": cell.plan,
         "bytes": cell.bytes,
         "bytes_moved": cell.traffic.total(),
-        "machine": of.machine.name,
-        "figures_from": of.origin.name(),
+        "machine": explanation.machine.name,
+        "figures_from": explanation.origin.name(),
         "plan": forecast.plan.as_ref().map(predict::reasons),
         "description": serde_json::to_value(&forecast.description)?,
         "predicted": predicted,
         "measured": measured,
-        "unmeasured": of.unmeasured,
+        "unmeasured": explanation.unmeasured,
         "residue": residue,
-        "counted": of.counted,
-        "uncounted": of.uncounted,
-        "words": of.words(),
-        "figures": predict::figures(&of.machine),
+        "counted": explanation.counted,
+        "uncounted": explanation.uncounted,
+        "words": explanation.words(),
+        "figures": predict::figures(&explanation.machine),
     }))
 }

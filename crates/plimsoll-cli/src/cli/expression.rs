@@ -1,56 +1,54 @@
-//! Expressions on the command line: types, scalars and inputs as options, and a fault in the text shown with its caret.
+//! Expressions on the command line: options for types, scalars and inputs, and syntax errors shown with a caret.
 
-use plimsoll::bench::{Ask, AskError};
+use plimsoll::bench::{BenchRequest, BenchRequestError};
 use plimsoll::expr::{DType, ParseError};
 
 use super::args::ExpressionArgs;
 use super::exit::Failure;
 
-/// The expression with the meaning of its names; sizes, caches and plans are the verb's.
-///
-/// # Errors
-/// 2 for an option that can't be read.
-pub(crate) fn ask(text: &str, args: &ExpressionArgs) -> Result<Ask, Failure> {
-    let mut ask = Ask { text: text.to_owned(), operands: args.inputs.clone(), ..Ask::default() };
+/// Builds a request from the expression and the types, scalars and inputs in `args`; sizes, caches and plans are left to the
+/// verb. Fails with exit code 2 if an option can't be parsed.
+pub(crate) fn parse_request(text: &str, args: &ExpressionArgs) -> Result<BenchRequest, Failure> {
+    let mut request = BenchRequest { text: text.to_owned(), operands: args.inputs.clone(), ..BenchRequest::default() };
     let words = args.dtype.iter().flat_map(|list| list.split(','));
     let mut default = None;
     for word in words.map(str::trim).filter(|word| !word.is_empty()) {
         let (name, earlier) = match word.split_once(':') {
-            None => ("all names", default.replace(dtype(word)?)),
-            Some((name, word)) => (name, ask.types.insert(name.to_owned(), dtype(word)?)),
+            None => ("all names", default.replace(parse_dtype(word)?)),
+            Some((name, word)) => (name, request.types.insert(name.to_owned(), parse_dtype(word)?)),
         };
         if earlier.is_some() {
-            return Err(twice("type", name));
+            return Err(given_twice("type", name));
         }
     }
-    ask.default_type = default.unwrap_or(ask.default_type);
+    request.default_type = default.unwrap_or(request.default_type);
     for word in &args.scalar {
         let Some((name, value)) = word.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
         else {
             let shown: String = word.chars().take(40).collect();
-            return Err(Failure::usage(format!("'{shown}' is no scalar: write --scalar NAME=VALUE")));
+            return Err(Failure::usage(format!("'{shown}' is not a scalar: write --scalar NAME=VALUE")));
         };
-        if ask.scalars.insert(name.to_owned(), value.to_owned()).is_some() {
-            return Err(twice("value", name));
+        if request.scalars.insert(name.to_owned(), value.to_owned()).is_some() {
+            return Err(given_twice("value", name));
         }
     }
-    Ok(ask)
+    Ok(request)
 }
 
-fn twice(what: &str, name: &str) -> Failure {
+fn given_twice(what: &str, name: &str) -> Failure {
     let shown: String = name.chars().take(40).collect();
     Failure::usage(format!("the {what} of '{shown}' is given twice"))
 }
 
-fn dtype(word: &str) -> Result<DType, Failure> {
+fn parse_dtype(word: &str) -> Result<DType, Failure> {
     let shown: String = word.chars().take(40).collect();
     shown.parse().map_err(Failure::usage)
 }
 
-/// A question that can't be answered: a fault in the text is shown below its message, with a caret.
-pub(crate) fn failure(error: &AskError) -> Failure {
+/// The failure for a request that can't be met; a syntax error shows the text below its message, with a caret.
+pub(crate) fn failure(error: &BenchRequestError) -> Failure {
     match error {
-        AskError::Text(error) => Failure::usage(shown(error)).hint("the grammar is in docs/expressions.md"),
+        BenchRequestError::Text(error) => Failure::usage(shown(error)).hint("the grammar is in docs/expressions.md"),
         error => Failure::usage(error),
     }
 }

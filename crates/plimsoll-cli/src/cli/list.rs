@@ -1,4 +1,4 @@
-//! `plimsoll list`, and choosing probes by name and group for the verbs that run them.
+//! `plimsoll list`, and the choice of probes by name and group for the verbs that run them.
 
 use plimsoll::Opened;
 use plimsoll::core::probe::ProbeSpec;
@@ -6,17 +6,17 @@ use plimsoll::core::sample::Effort;
 use plimsoll::prelude::{Instrument, Request};
 use plimsoll::probes;
 use plimsoll::suite::findings::LAB;
-use plimsoll::suite::slip;
+use plimsoll::suite::spelling;
 
 use super::args::{ListArgs, ProbeChoice};
 use super::exit::{Exit, Failure};
 use super::sheet::{ALWAYS, Sheet};
 use super::{devices, output};
 
-const SUGGESTIONS: usize = 3;
+const MAX_SUGGESTIONS: usize = 3;
 
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
-    let Opened { devices, missing } = devices::chosen(&args.device)?;
+    let Opened { devices, missing } = devices::open_selected(&args.device)?;
     let request = Request { effort: args.effort, ..Request::default() };
     let seconds = match args.effort {
         Effort::Standard => "standard s",
@@ -33,11 +33,11 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
         ("what it shows", ALWAYS),
     ]);
     for spec in probes::ALL {
-        let mut on = Vec::new();
+        let mut selectors = Vec::new();
         let mut points = 0;
         for (selector, listing) in &listings {
             if let Some(found) = listing.iter().find(|listing| listing.spec.name == spec.name) {
-                on.push(match &found.supported {
+                selectors.push(match &found.supported {
                     Ok(()) => (*selector).clone(),
                     Err(why) => format!("not {selector}: {why}"),
                 });
@@ -47,32 +47,30 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
         sheet.row([
             spec.name.to_owned(),
             spec.group.to_owned(),
-            if on.is_empty() { "none here".to_owned() } else { on.join(", ") },
+            if selectors.is_empty() { "none here".to_owned() } else { selectors.join(", ") },
             points.to_string(),
             format!("{:.0}", spec.budget(args.effort)),
             spec.sentence.to_owned(),
         ]);
     }
     output::print(&sheet.render(args.format))?;
-    Ok(devices::exit(&missing, Exit::Success))
+    Ok(devices::exit_for(&missing, Exit::Success))
 }
 
-/// What is meant where neither a probe nor a group was named.
+/// Which probes to choose if neither a probe nor a group is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unnamed {
+pub(crate) enum DefaultProbes {
     /// Every probe.
     All,
-    /// Every probe but the lab's, which answer questions and take minutes.
+    /// Every probe except the lab's experiments, which take minutes.
     AllButLab,
 }
 
-/// The probes that were asked for, in the order in which they run; what `unnamed` says where none was.
-///
-/// # Errors
-/// 2 for a probe or group that doesn't exist, with the nearest that do; for a choice that is empty.
+/// The chosen probes, in the order in which they run; `default` if nothing was chosen. Fails with exit code 2 if a probe or
+/// group doesn't exist, suggesting the nearest names, or if no device offers any of them.
 pub(crate) fn choose(
     choice: &ProbeChoice,
-    unnamed: Unnamed,
+    default: DefaultProbes,
     devices: &[Box<dyn Instrument>],
     request: &Request,
 ) -> Result<Vec<&'static ProbeSpec>, Failure> {
@@ -86,31 +84,20 @@ pub(crate) fn choose(
     let offered = |spec: &ProbeSpec| {
         devices.iter().flat_map(|device| device.probes(request)).any(|listing| listing.spec.name == spec.name)
     };
-    let chosen: Vec<_> = specs.into_iter().filter(|spec| wanted(choice, unnamed, spec) && offered(spec)).collect();
+    let chosen: Vec<_> = specs.into_iter().filter(|spec| is_chosen(choice, default, spec) && offered(spec)).collect();
     if chosen.is_empty() {
-        let asked = choice.probes.iter().chain(&choice.group).cloned().collect::<Vec<_>>().join(", ");
-        return Err(Failure::usage(format!("no device here runs {asked}"))
+        let names = choice.probes.iter().chain(&choice.group).cloned().collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("no device here runs {names}"))
             .hint("`plimsoll list` shows every probe with its devices"));
     }
     Ok(chosen)
 }
 
-fn wanted(choice: &ProbeChoice, unnamed: Unnamed, spec: &ProbeSpec) -> bool {
+fn is_chosen(choice: &ProbeChoice, default: DefaultProbes, spec: &ProbeSpec) -> bool {
     if choice.probes.is_empty() && choice.group.is_empty() {
-        return unnamed == Unnamed::All || spec.group != LAB;
+        return default == DefaultProbes::All || spec.group != LAB;
     }
     choice.probes.iter().any(|name| name == spec.name) || choice.group.iter().any(|group| group == spec.group)
-}
-
-/// Of the chosen probes, the names of those to which a size means nothing on any device.
-pub(crate) fn without_size(
-    chosen: &[&'static ProbeSpec],
-    devices: &[Box<dyn Instrument>],
-    request: &Request,
-) -> Vec<&'static str> {
-    let listings: Vec<_> = devices.iter().flat_map(|device| device.probes(request)).collect();
-    let sized = |name: &str| listings.iter().any(|listing| listing.spec.name == name && listing.sized);
-    chosen.iter().map(|spec| spec.name).filter(|name| !sized(name)).collect()
 }
 
 fn check(kind: &str, given: &str, known: impl Iterator<Item = &'static str>) -> Result<(), Failure> {
@@ -120,7 +107,7 @@ fn check(kind: &str, given: &str, known: impl Iterator<Item = &'static str>) -> 
     }
     let shown: String = given.chars().take(40).collect();
     let failure = Failure::usage(format!("unknown {kind} '{shown}'"));
-    let question = slip::did_you_mean(&slip::nearest(given, known.iter().copied(), SUGGESTIONS));
+    let question = spelling::did_you_mean(&spelling::nearest(given, known.iter().copied(), MAX_SUGGESTIONS));
     known.sort_unstable();
     known.dedup();
     Err(failure.hint(question.unwrap_or_else(|| format!("{kind}s: {}", known.join(", ")))))
@@ -131,22 +118,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn experiments_are_run_where_they_are_named_or_all_is_meant() {
+    fn lab_experiments_run_only_if_named_or_if_the_default_is_all() {
         let lab = ProbeSpec { name: "residency", group: LAB, ..*probes::ALL[0] };
         let choice = |probes: &[&str], group: &[&str]| ProbeChoice {
             probes: probes.iter().map(|name| (*name).to_owned()).collect(),
             group: group.iter().map(|name| (*name).to_owned()).collect(),
         };
-        assert!(!wanted(&choice(&[], &[]), Unnamed::AllButLab, &lab));
-        assert!(wanted(&choice(&[], &[]), Unnamed::AllButLab, probes::ALL[0]));
-        assert!(wanted(&choice(&[], &[]), Unnamed::All, &lab));
-        assert!(wanted(&choice(&[], &["lab"]), Unnamed::AllButLab, &lab));
-        assert!(wanted(&choice(&["residency"], &[]), Unnamed::AllButLab, &lab));
-        assert!(!wanted(&choice(&[], &["bandwidth"]), Unnamed::All, &lab));
+        assert!(!is_chosen(&choice(&[], &[]), DefaultProbes::AllButLab, &lab));
+        assert!(is_chosen(&choice(&[], &[]), DefaultProbes::AllButLab, probes::ALL[0]));
+        assert!(is_chosen(&choice(&[], &[]), DefaultProbes::All, &lab));
+        assert!(is_chosen(&choice(&[], &["lab"]), DefaultProbes::AllButLab, &lab));
+        assert!(is_chosen(&choice(&["residency"], &[]), DefaultProbes::AllButLab, &lab));
+        assert!(!is_chosen(&choice(&[], &["bandwidth"]), DefaultProbes::All, &lab));
     }
 
     #[test]
-    fn a_slip_is_answered_with_the_nearest_names_and_nonsense_with_all() {
+    fn a_typo_is_answered_with_the_nearest_names_and_nonsense_with_all() {
         let known = || ["stream", "latency", "loaded-latency", "stream"].into_iter();
         assert!(check("probe", "stream", known()).is_ok());
         assert_eq!(check("probe", "steram", known()).unwrap_err().hints, ["did you mean stream?"]);

@@ -1,4 +1,4 @@
-//! `plimsoll measure`: run probes, write the record as it grows, print the summary, write the report.
+//! `plimsoll measure`: runs probes, writes the record as it grows, prints the summary and writes the report.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use plimsoll_report::faults;
 
 use super::args::{Format, MeasureArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
-use super::list::Unnamed;
+use super::list::DefaultProbes;
 use super::outputs::{Existing, Outputs};
 use super::progress::Bar;
 use super::tee::Tee;
@@ -23,8 +23,8 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         trace: args.trace,
         counters: args.counters,
     };
-    let Opened { devices: mut instruments, missing } = devices::chosen(&args.device)?;
-    let specs = list::choose(&args.choice, Unnamed::AllButLab, &instruments, &request)?;
+    let Opened { devices: mut instruments, missing } = devices::open_selected(&args.device)?;
+    let specs = list::choose(&args.choice, DefaultProbes::AllButLab, &instruments, &request)?;
     let plan = Plan {
         probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
         request,
@@ -33,26 +33,26 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
     };
     if args.counters && args.trace {
-        say("note", "--counters changes nothing with --trace: counting would come between the launches");
+        say("note", "--counters has no effect with --trace: counting would come between the launches");
     } else if args.counters {
         let reasons =
             instruments.iter().filter_map(|instrument| instrument.counters().err().map(|why| (instrument, why)));
         reasons.for_each(|(instrument, why)| say("note", &format!("{}: {why}", instrument.info().selector)));
     }
-    let without_size = list::without_size(&specs, &instruments, &plan.request);
+    let without_size: Vec<&str> = specs.iter().filter(|spec| !spec.takes_bytes).map(|spec| spec.name).collect();
     if args.bytes.is_some() && !without_size.is_empty() {
         let names = without_size.join(", ");
-        say("warning", &format!("--bytes changes nothing for {names}: what they measure has no size to choose"));
+        say("warning", &format!("--bytes has no effect on {names}: what they measure has no size to choose"));
     }
     let infos: Vec<_> = instruments.iter().map(|instrument| instrument.info()).collect();
-    let profiles = profile::for_run(&args.profile, !args.no_profile, &infos)?;
+    let profiles = profile::choose_place(&args.profile, !args.no_profile, &infos)?;
     let stop = signals::install()?;
     let (folder, writer) = disk::create(args.out.as_deref(), &folder_name(&instruments))?;
     let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));
     let mut tee = Tee::new(writer, Bar::new(budgets.collect()));
     let ended = plimsoll::measure(&mut instruments, &plan, &mut tee, stop);
     tee.finish();
-    let exit = devices::exit(&missing, exit_of(&ended, &tee));
+    let exit = devices::exit_for(&missing, decide_exit(&ended, &tee));
     if let Err(fault) = ended
         && tee.refused().is_none()
     {
@@ -61,17 +61,17 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     if let Some(run) = Run::from_records(tee.records().to_vec()) {
         let shown = show(args, &folder, &run, tee.refused().is_none());
         if let Some(place) = profiles {
-            profile::keep(&place, &run, &disk::name(&folder));
+            profile::store_findings(&place, &run, &disk::name(&folder));
         }
         shown?;
     }
     match tee.refused() {
-        Some(why) => Err(refused(&folder.join(disk::RECORD), why, &tee)),
+        Some(why) => Err(unwritten_record(&folder.join(disk::RECORD), why, &tee)),
         None => Ok(exit),
     }
 }
 
-/// A word of the command line as the record keeps it: a path by its last part, since folders name the user.
+/// An argument as the record keeps it: of a path only the last part, because folders name the user.
 pub(crate) fn without_folders(word: &str) -> String {
     let (option, value) = match word.split_once('=') {
         Some((option, value)) if option.starts_with("--") => (format!("{option}="), value),
@@ -81,7 +81,7 @@ pub(crate) fn without_folders(word: &str) -> String {
     format!("{option}{last}")
 }
 
-/// `cpu`, `cuda0`, `sim`, `all`: letters and digits, whatever a device calls itself.
+/// The device's part of a folder name: `cpu`, `cuda0`, `sim` or `all`; only letters and digits of a selector are used.
 fn folder_name(instruments: &[Box<dyn Instrument>]) -> String {
     match instruments {
         [one] => one.info().selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect(),
@@ -89,14 +89,14 @@ fn folder_name(instruments: &[Box<dyn Instrument>]) -> String {
     }
 }
 
-/// The table on stdout, the report in the folder, and on stderr what went wrong and where the files are.
+/// Prints the table to stdout, writes the report, and prints faults and file locations to stderr.
 fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Result<(), Failure> {
-    // The table says itself what could not be measured; formats for programs leave it to stderr.
+    // The table includes what could not be measured; the other formats leave that to stderr.
     if args.format != Format::Table {
         faults(run).iter().for_each(|fault| say("note", fault));
     }
     let runs = std::slice::from_ref(run);
-    // A stdout that can't be written must not cost the report.
+    // The report is written even if stdout can't be.
     let printed = output::print(&present::text(runs, args.format.into(), &output::style()));
     if !is_recorded {
         return printed;
@@ -105,22 +105,21 @@ fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Resu
     if !args.no_report {
         let path = folder.join(disk::REPORT);
         let page = present::text(runs, ReportFormat::Html, &output::style());
-        Outputs::new([], Existing::Stays).write(&path, page.as_bytes())?;
+        Outputs::new([], Existing::Kept).write(&path, page.as_bytes())?;
         say("report", &path.display().to_string());
     }
     printed
 }
 
-pub(crate) fn refused(path: &Path, why: &str, tee: &Tee) -> Failure {
-    let (safe, all) = (tee.points_written(), tee.points());
-    Failure::usage(format!("can't write {}: {why}; {safe} of {all} points are safe in it", path.display()))
-        .hint("the table above has everything measured; make room, or name another folder with --out")
+pub(crate) fn unwritten_record(path: &Path, why: &str, tee: &Tee) -> Failure {
+    let (written, all) = (tee.points_written(), tee.points());
+    Failure::usage(format!("can't write {}: {why}; {written} of {all} points were written", path.display()))
+        .hint("the table above has everything that was measured; free some space, or name another folder with --out")
 }
 
-/// What the run amounts to, the gravest first: stopped, wrong results, a lost device or an internal error, a size that
-/// can't be measured as stated, nothing measured. Any other probe that failed beside others that did not is told and
-/// forgiven.
-pub(crate) fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
+/// The exit code of a run. The first that applies decides: stopped, wrong results, a lost device or an internal error, a size
+/// that can't be measured as given, nothing measured. Other failed probes are reported but don't change the code.
+pub(crate) fn decide_exit(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
     let Ok(summary) = ended else { return Exit::Usage };
     let faults = || {
         summary.ends.iter().filter_map(|end| match &end.outcome {
@@ -128,15 +127,15 @@ pub(crate) fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
             Outcome::Complete => None,
         })
     };
-    let grave = |fault: &Fault| fault.ends_the_device() || matches!(fault, Fault::Panicked(_));
+    let is_fatal = |fault: &Fault| fault.ends_the_device() || matches!(fault, Fault::Panicked(_));
     let invalid = faults().any(|fault| matches!(fault, Fault::Invalid(_)));
     if faults().any(|fault| matches!(fault, Fault::Stopped))
-        || (!summary.complete && faults().all(|fault| !grave(fault)))
+        || (!summary.complete && faults().all(|fault| !is_fatal(fault)))
     {
         signals::exit()
-    } else if tee.any_wrong() {
+    } else if tee.has_wrong_result() {
         Exit::Failed
-    } else if faults().any(grave) {
+    } else if faults().any(is_fatal) {
         Exit::Unavailable
     } else if invalid {
         Exit::Usage
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_record_keeps_verbs_and_options_and_of_paths_the_last_part() {
+    fn the_record_keeps_arguments_but_only_the_last_part_of_paths() {
         for (given, kept) in [
             ("measure", "measure"),
             ("--effort=quick", "--effort=quick"),

@@ -1,5 +1,5 @@
-//! The command line: one file per verb, and what the verbs share. What is measured, how it is timed and how it looks are
-//! the libraries' business.
+//! The command line: one file per subcommand ("verb"), and what they share. Measuring, timing and rendering are in the
+//! libraries.
 
 mod against;
 mod all_inputs;
@@ -40,19 +40,19 @@ use clap::Parser;
 use args::{Args, Verb};
 use exit::{Exit, Failure, say};
 
-/// Parses the command line, runs its verb and says what went wrong. Wrong usage is answered by clap, with exit code 2.
+/// Parses the command line, runs its verb and reports errors. clap answers wrong usage, with exit code 2.
 pub(crate) fn main() -> ExitCode {
     if std::env::var_os("RUST_BACKTRACE").is_none() {
-        std::panic::set_hook(Box::new(|panic| say("internal error", &in_one_line(panic))));
+        std::panic::set_hook(Box::new(|panic| say("internal error", &summarize_panic(panic))));
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(answer) => return usage(&answer),
+        Err(answer) => return print_usage(&answer),
     };
     match run(&args.verb) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            failure.say();
+            failure.print();
             failure.exit.into()
         }
     }
@@ -78,18 +78,19 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
     }
 }
 
-/// A probe's panic is caught and recorded; on the way it deserves a line, not a page.
-fn in_one_line(panic: &std::panic::PanicHookInfo<'_>) -> String {
+/// A probe's panic is caught and recorded, so one line about it is enough.
+fn summarize_panic(panic: &std::panic::PanicHookInfo<'_>) -> String {
     let payload = panic.payload();
-    let what = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let what = what.unwrap_or("a panic without words");
-    let at = panic.location().map(|place| format!(" (at {}:{})", place.file(), place.line()));
-    format!("{what}{}", at.unwrap_or_default())
+    let message =
+        payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let message = message.unwrap_or("a panic without a message");
+    let location = panic.location().map(|place| format!(" (at {}:{})", place.file(), place.line()));
+    format!("{message}{}", location.unwrap_or_default())
 }
 
 /// Help and version go to stdout and are a success; anything else is wrong usage.
-fn usage(answer: &clap::Error) -> ExitCode {
-    // A reader that has gone away has seen enough.
+fn print_usage(answer: &clap::Error) -> ExitCode {
+    // A closed pipe is no error: the reader has seen enough.
     let _ = answer.print();
     if answer.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() }
 }

@@ -1,5 +1,4 @@
-//! Standard output: what kind of reader it has, and writing to it. A closed pipe ends quietly: the reader has seen what
-//! it wanted.
+//! Standard output: writing to it, and what its reader can display. A closed pipe is not an error.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -7,15 +6,12 @@ use plimsoll_report::terminal::Style;
 
 use super::exit::Failure;
 
-/// Columns where nothing says how many there are.
-const WIDTH: usize = Style::PLAIN.width;
-/// A single line should not fill an ultra-wide screen; below the least, tables can't be drawn.
+/// Columns if neither COLUMNS nor a terminal gives a width.
+const DEFAULT_WIDTH: usize = Style::PLAIN.width;
+/// Permitted widths: a line should not fill an ultra-wide screen, and tables can't be drawn below the minimum.
 const WIDTHS: std::ops::RangeInclusive<usize> = 40..=200;
 
-/// Prints to stdout.
-///
-/// # Errors
-/// Where stdout can't be written, other than that its reader has gone.
+/// Prints to stdout. Fails if stdout can't be written, except for a closed pipe.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -27,13 +23,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// What stdout's reader can show: width from COLUMNS, else the terminal; colour and more than ASCII where they are
-/// understood (NO_COLOR, TERM=dumb and the locale are respected).
+/// The style for stdout: width from COLUMNS, else from the terminal; colour and Unicode where supported (NO_COLOR, TERM=dumb
+/// and the locale are respected).
 pub(crate) fn style() -> Style {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let terminal = io::stdout().is_terminal();
     let dumb = variable("TERM").as_deref() == Some("dumb");
-    let width = variable("COLUMNS").and_then(|columns| columns.parse().ok()).or_else(terminal_width).unwrap_or(WIDTH);
+    let width =
+        variable("COLUMNS").and_then(|columns| columns.parse().ok()).or_else(terminal_width).unwrap_or(DEFAULT_WIDTH);
     Style {
         width: width.clamp(*WIDTHS.start(), *WIDTHS.end()),
         colour: terminal && !dumb && variable("NO_COLOR").is_none(),
@@ -41,8 +38,7 @@ pub(crate) fn style() -> Style {
     }
 }
 
-/// The first locale variable that is set decides (locale(7)). Where none is, as in most containers, the terminal at the
-/// other end knows UTF-8 all the same.
+/// The first locale variable that is set decides (locale(7)). If none is set, as in most containers, UTF-8 is assumed.
 fn is_unicode(locale: Option<&str>) -> bool {
     let Some(locale) = locale else { return true };
     let locale = locale.to_ascii_lowercase();
@@ -59,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_locale_decides_on_unicode_only_where_it_is_set() {
+    fn a_locale_without_utf8_disables_unicode() {
         assert!(is_unicode(None));
         assert!(is_unicode(Some("de_DE.UTF-8")) && is_unicode(Some("C.utf8")));
         assert!(!is_unicode(Some("C")) && !is_unicode(Some("de_DE.ISO-8859-1")));

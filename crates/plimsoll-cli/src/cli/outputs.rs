@@ -1,5 +1,5 @@
-//! Files that the command line names for its output: never one that it reads, and one that is there only with `--force`. How a
-//! file is written is `plimsoll-core`'s.
+//! Checks for output files that the command line names: an input is never overwritten, an existing file only with `--force`.
+//! `plimsoll-core` does the writing.
 
 use std::io;
 use std::path::Path;
@@ -8,18 +8,18 @@ use plimsoll::core::file::Target;
 
 use super::exit::Failure;
 
-/// What becomes of a file that is already there.
+/// What happens to a file that already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It stays.
-    Stays,
-    /// It stays unless `--force`, which the verb has, was given.
-    IfForced(bool),
-    /// It is replaced: what it held was read, or is being kept up to date.
-    IsUpdated,
+    /// It is kept, and writing fails.
+    Kept,
+    /// It is replaced if the verb's `--force` was given (`true`), else kept.
+    ReplacedIfForced(bool),
+    /// It is replaced: the verb has merged its content, or maintains the file.
+    Updated,
 }
 
-/// What a verb may write.
+/// The rules for a verb's output files.
 #[derive(Clone, Debug)]
 pub(crate) struct Outputs<'i> {
     inputs: Vec<&'i Path>,
@@ -27,33 +27,28 @@ pub(crate) struct Outputs<'i> {
 }
 
 impl<'i> Outputs<'i> {
-    /// The files that the verb reads are compared by identity, so any names of them will do.
+    /// `inputs` are the files that the verb reads. They are compared by identity, so links and other names count too.
     pub fn new(inputs: impl IntoIterator<Item = &'i Path>, existing: Existing) -> Self {
         Self { inputs: inputs.into_iter().collect(), existing }
     }
 
-    /// Whether `path` can be written, asked before there is anything to write.
-    ///
-    /// # Errors
-    /// 2 for an input, for a file that stays, and for what can't be written.
-    pub fn ready(&self, path: &Path) -> Result<(), Failure> {
-        self.target(path)?.ready().map_err(|error| self.refused(path, &error))
+    /// Checks that `path` can be written, before there is anything to write. Fails with exit code 2 if it is an input, an
+    /// existing file to keep, or not writable.
+    pub fn check(&self, path: &Path) -> Result<(), Failure> {
+        self.target(path)?.check_writable().map_err(|error| self.failure(path, &error))
     }
 
-    /// Writes a whole file or leaves what is there. Nobody minds a reader that has gone.
-    ///
-    /// # Errors
-    /// As [`ready`](Self::ready).
+    /// Writes the whole file or leaves it unchanged. Fails like [`check`](Self::check); a closed pipe is not an error.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         let target = self.target(path)?;
-        match target.write(bytes, matches!(self.existing, Existing::IfForced(true) | Existing::IsUpdated)) {
+        match target.write(bytes, matches!(self.existing, Existing::ReplacedIfForced(true) | Existing::Updated)) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe && target.is_stream() => Ok(()),
-            written => written.map_err(|error| self.refused(path, &error)),
+            written => written.map_err(|error| self.failure(path, &error)),
         }
     }
 
     fn target(&self, path: &Path) -> Result<Target, Failure> {
-        let target = Target::find(path).map_err(|error| self.refused(path, &error))?;
+        let target = Target::find(path).map_err(|error| self.failure(path, &error))?;
         if let Some(input) = self.inputs.iter().find(|input| target.is_same_file(input)) {
             let what = match *input == path {
                 true => "it is an input".to_owned(),
@@ -61,19 +56,19 @@ impl<'i> Outputs<'i> {
             };
             return Err(Failure::file("write", path, what).hint("name another file"));
         }
-        if target.is_regular() && matches!(self.existing, Existing::Stays | Existing::IfForced(false)) {
-            return Err(self.refused(path, &io::ErrorKind::AlreadyExists.into()));
+        if target.is_regular() && matches!(self.existing, Existing::Kept | Existing::ReplacedIfForced(false)) {
+            return Err(self.failure(path, &io::ErrorKind::AlreadyExists.into()));
         }
         Ok(target)
     }
 
-    fn refused(&self, path: &Path, error: &io::Error) -> Failure {
+    fn failure(&self, path: &Path, error: &io::Error) -> Failure {
         match (error.kind(), self.existing) {
-            (io::ErrorKind::AlreadyExists, Existing::IfForced(_)) => {
-                Failure::file("write", path, "it is already there").hint("--force replaces it")
+            (io::ErrorKind::AlreadyExists, Existing::ReplacedIfForced(_)) => {
+                Failure::file("write", path, "it already exists").hint("--force replaces it")
             }
-            (io::ErrorKind::AlreadyExists, _) => Failure::file("write", path, "it is already there"),
-            (io::ErrorKind::IsADirectory, _) => Failure::file("write", path, "it names a folder"),
+            (io::ErrorKind::AlreadyExists, _) => Failure::file("write", path, "it already exists"),
+            (io::ErrorKind::IsADirectory, _) => Failure::file("write", path, "it is a folder"),
             _ => Failure::file("write", path, error),
         }
     }

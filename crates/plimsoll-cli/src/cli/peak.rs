@@ -1,5 +1,5 @@
-//! `plimsoll peak`: the theoretical bandwidth of memory, always with the formula that gives it, and beside it what was
-//! measured: on this machine as its profile has it, of other machines as far as records and published figures go.
+//! `plimsoll peak`: the theoretical bandwidth of memory with its formula, and the measured bandwidth: from the profile for this
+//! machine, from shipped records and published figures for others.
 
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::unit::Frequency;
@@ -16,69 +16,69 @@ const HOW_TO_NAME: &str = "a device (cpu), or a machine such as \"A100 80GB\"; `
 
 pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
     if let (true, Some(name)) = (args.measured, &args.name) {
-        return measured(name, args);
+        return print_findings(name, args);
     }
     let mut sheet = Sheet::new([("machine", ALWAYS), ("bandwidth", ALWAYS), ("measured", ALWAYS), ("how", 1)]);
     let mut exit = Exit::Success;
     match (args.memory, args.bus_width, args.clock, &args.name) {
         (Some(memory), Some(bits), Some(clock), _) => {
             if !(clock.0.is_finite() && clock.0 > 0.0) {
-                return Err(Failure::usage("a memory clock is more than 0 Hz"));
+                return Err(Failure::usage("the memory clock must be above 0 Hz"));
             }
             let name = format!("{memory} × {bits} bit");
             sheet.row([name, bandwidth(memory, bits, clock.0), String::new(), formula(memory, bits, clock.0)]);
         }
-        (_, _, _, Some(name)) => exit = named(name, &args.profile, &mut sheet)?,
+        (_, _, _, Some(name)) => exit = add_named(name, &args.profile, &mut sheet)?,
         _ => {
-            plimsoll::survey().devices.iter().for_each(|device| of_device(device.info(), &args.profile, &mut sheet));
-            MACHINES.iter().for_each(|machine| of_machine(machine, &mut sheet));
+            plimsoll::survey().devices.iter().for_each(|device| add_device(device.info(), &args.profile, &mut sheet));
+            MACHINES.iter().for_each(|machine| add_machine(machine, &mut sheet));
         }
     }
     output::print(&sheet.render(args.format))?;
     Ok(exit)
 }
 
-/// A device where the name is one's, else a machine of the catalogue.
-fn named(name: &str, profile: &ProfileArg, sheet: &mut Sheet<4>) -> Result<Exit, Failure> {
+/// Adds the devices that `name` selects, or else the machine of the catalogue with this name.
+fn add_named(name: &str, profile: &ProfileArg, sheet: &mut Sheet<4>) -> Result<Exit, Failure> {
     if name.parse::<DeviceSelector>().is_ok() {
         let opened = devices::open(name)?;
-        opened.devices.iter().for_each(|device| of_device(device.info(), profile, sheet));
-        return Ok(devices::exit(&opened.missing, Exit::Success));
+        opened.devices.iter().for_each(|device| add_device(device.info(), profile, sheet));
+        return Ok(devices::exit_for(&opened.missing, Exit::Success));
     }
     let machine = machines::machine(name).map_err(|error| Failure::usage(error).hint(HOW_TO_NAME))?;
-    of_machine(machine, sheet);
+    add_machine(machine, sheet);
     Ok(Exit::Success)
 }
 
-/// Everything that was found about a device or a machine.
-fn measured(name: &str, args: &PeakArgs) -> Result<Exit, Failure> {
+/// Prints every finding about a device or a machine.
+fn print_findings(name: &str, args: &PeakArgs) -> Result<Exit, Failure> {
     let (mut known, mut exit) = (vec![], Exit::Success);
     if name.parse::<DeviceSelector>().is_ok() {
         let opened = devices::open(name)?;
         for device in &opened.devices {
             known.extend(profile::known(&args.profile, device.info()).map(|(_, profile)| profile));
         }
-        exit = devices::exit(&opened.missing, exit);
+        exit = devices::exit_for(&opened.missing, exit);
     } else {
         known.extend(shipped::of_machine(name).map_err(|error| Failure::usage(error).hint(HOW_TO_NAME))?);
     }
     if known.is_empty() {
-        let nothing = format!("nothing that was measured is known of {name}");
-        return Err(Failure { exit: Exit::Inconclusive, ..Failure::usage(nothing) }
-            .hint("`plimsoll measure` keeps what it finds in the device's profile"));
+        let error = format!("there are no measured figures for {name}");
+        return Err(Failure { exit: Exit::Inconclusive, ..Failure::usage(error) }
+            .hint("`plimsoll measure` stores its findings in the device's profile"));
     }
     output::print(&profile::listing(&known, args.format)?)?;
     Ok(exit)
 }
 
-fn of_machine(machine: &Machine, sheet: &mut Sheet<4>) {
+fn add_machine(machine: &Machine, sheet: &mut Sheet<4>) {
     let (memory, bits, clock) = (machine.memory, machine.bus_width_bits, machine.memory_clock_hz);
     let known = shipped::of_machine(machine.name).ok().flatten();
     let attained = attained(known.as_ref(), Some(machine.peak_bandwidth()));
     sheet.row([machine.name.to_owned(), bandwidth(memory, bits, clock), attained, formula(memory, bits, clock)]);
 }
 
-fn of_device(info: &DeviceInfo, profile: &ProfileArg, sheet: &mut Sheet<4>) {
+fn add_device(info: &DeviceInfo, profile: &ProfileArg, sheet: &mut Sheet<4>) {
     let name = format!("{}: {}", info.selector, info.name);
     let known = profile::known(profile, info).map(|(_, profile)| profile);
     let peak = info.peak("bandwidth");
@@ -86,13 +86,13 @@ fn of_device(info: &DeviceInfo, profile: &ProfileArg, sheet: &mut Sheet<4>) {
     match peak {
         Some(peak) => sheet.row([name, peak.unit.format(peak.value), attained, peak.source.clone()]),
         None => {
-            let why = "this device doesn't say how its memory is clocked: give --memory, --bus-width and --clock";
+            let why = "this device doesn't report its memory clock: give --memory, --bus-width and --clock";
             sheet.row([name, "unknown".to_owned(), attained, why.to_owned()]);
         }
     }
 }
 
-/// The best that `stream` was seen to do, and how much of the theoretical bandwidth that is; empty where it isn't known.
+/// The best bandwidth that `stream` measured and its share of the theoretical one; empty if unknown.
 fn attained(known: Option<&Profile>, peak: Option<f64>) -> String {
     let Some(best) = known.and_then(Profile::best_bandwidth) else { return String::new() };
     let value = best.finding.value;
@@ -101,7 +101,7 @@ fn attained(known: Option<&Profile>, peak: Option<f64>) -> String {
     format!("{:.0} GB/s{share} ({}{published})", value / 1e9, best.finding.name)
 }
 
-/// In GB/s as data sheets have it: four digits, so that neighbouring models differ.
+/// In GB/s as in data sheets: whole numbers, so that similar models differ.
 fn bandwidth(memory: MemoryType, bits: u32, clock_hz: f64) -> String {
     format!("{:.0} GB/s", peak_bandwidth(memory, bits, clock_hz) / 1e9)
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bandwidth_of_an_a100_is_printed_as_its_data_sheet_has_it() {
+    fn the_bandwidth_of_an_a100_is_printed_as_in_its_data_sheet() {
         assert_eq!(bandwidth(MemoryType::Hbm2e, 5120, 1.512e9), "1935 GB/s");
         assert_eq!(formula(MemoryType::Hbm2e, 5120, 1.512e9), "5120 bit / 8 × 2 per clock (HBM2E) × 1.512 GHz");
     }

@@ -1,5 +1,5 @@
-//! `plimsoll predict`: what an elementwise expression should cost on a machine that need not be here, term by term. The model is
-//! the library's; here it is asked and its answer printed.
+//! `plimsoll predict`: prints the predicted time of an elementwise expression, term by term, on this or another machine. The
+//! model is in the library.
 
 use std::path::Path;
 
@@ -7,7 +7,9 @@ use plimsoll::bench::{PLANNED, Point, variants};
 use plimsoll::core::stats::Interval;
 use plimsoll::core::unit::{ByteSize, Unit};
 use plimsoll::predict::model::{Cache, Estimate, LaunchForm, Machine, Missing, Part, Prediction};
-use plimsoll::predict::{Choose, Known, KnownError, Outcome, Plan, Predictor, Tools, known, of_profile};
+use plimsoll::predict::{
+    Choose, KnownMachine, KnownMachineError, Outcome, Plan, Predictor, Tools, find_machine, from_profile,
+};
 use plimsoll::sass::{Disassembler, Nvrtc};
 use plimsoll::suite::profile::Profile;
 use plimsoll_report::json;
@@ -18,48 +20,48 @@ use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 use super::{bench, expression, output};
 
-/// Sizes where none are asked for.
-const USUAL: &str = "64KiB..2GiB";
+const DEFAULT_SIZES: &str = "64KiB..2GiB";
 
 pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
-    let mut ask = expression::ask(&args.expression, &args.meaning)?;
-    ask.sizes = bench::read_sizes(args.bytes.as_deref().unwrap_or(USUAL))?;
-    ask.variants = variants(&args.variant).map_err(Failure::usage)?;
-    let points = ask.points().map_err(|error| expression::failure(&error))?;
-    let known = machine(&args.machine)?;
+    let mut request = expression::parse_request(&args.expression, &args.meaning)?;
+    request.sizes = bench::parse_sizes(args.bytes.as_deref().unwrap_or(DEFAULT_SIZES))?;
+    request.variants = variants(&args.variant).map_err(Failure::usage)?;
+    let points = request.points().map_err(|error| expression::failure(&error))?;
+    let known = load_machine(&args.machine)?;
     let cache = if args.hot { Cache::Hot } else { Cache::Cold };
-    let launch = form(&known, args);
+    let launch = launch_form(&known, args);
     let (nvrtc, disassembler) = tools(args.estimate, args.nvrtc.as_deref(), args.nvdisasm.as_deref());
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
     let mut predictor = Predictor::new(&known, tools);
     let predict = |point: &Point| {
         let choose = Choose { dependent: args.dependent, cached: args.hot, ..point.variant.0 };
-        predictor.of(&point.problem, &choose, (cache, launch))
+        predictor.predict(&point.problem, &choose, (cache, launch))
     };
     let outcomes = points.iter().map(predict).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
     output::print(&text(&known, &points, &outcomes, args.format)?)?;
     notes(&known, &outcomes, launch);
-    // A term that is missing leaves a bound, one that is essential leaves nothing.
-    let nothing = outcomes.iter().all(|outcome| outcome.prediction.total.is_none());
-    Ok(if nothing { Exit::Inconclusive } else { Exit::Success })
+    // Without some terms the total is a lower bound; without an essential one there is no total.
+    let has_no_total = outcomes.iter().all(|outcome| outcome.prediction.total.is_none());
+    Ok(if has_no_total { Exit::Inconclusive } else { Exit::Success })
 }
 
-/// A machine of the catalogue, or the device of a profile where the name is a file's.
-fn machine(name: &str) -> Result<Known, Failure> {
+/// The device of a profile if `name` ends in `.json`, else a machine of the catalogue.
+fn load_machine(name: &str) -> Result<KnownMachine, Failure> {
     let path = Path::new(name);
     if path.extension().is_none_or(|ending| ending != "json") {
-        return known(name).map_err(|error| unknown(&error));
+        return find_machine(name).map_err(|error| unknown_machine(&error));
     }
     let profile = Profile::load_any(path).map_err(Failure::usage)?;
-    let profile = profile.ok_or_else(|| Failure::file("read", path, "no profile is there, or it is empty"))?;
-    of_profile(&profile).map_err(|error| unknown(&error))
+    let profile = profile.ok_or_else(|| Failure::file("read", path, "there is no profile, or it is empty"))?;
+    from_profile(&profile).map_err(|error| unknown_machine(&error))
 }
 
-fn unknown(error: &KnownError) -> Failure {
-    Failure::usage(error).hint("`plimsoll peak` lists the machines: h200 is measured, others are known by publications")
+fn unknown_machine(error: &KnownMachineError) -> Failure {
+    Failure::usage(error)
+        .hint("`plimsoll peak` lists the machines: h200 was measured, for others there are published figures")
 }
 
-fn form(known: &Known, args: &PredictArgs) -> LaunchForm {
+fn launch_form(known: &KnownMachine, args: &PredictArgs) -> LaunchForm {
     match (args.launch, args.dependent) {
         (None, dependent) => known.launch(dependent),
         (Some(PredictLaunch::Graph), false) => LaunchForm::Graph,
@@ -69,7 +71,7 @@ fn form(known: &Known, args: &PredictArgs) -> LaunchForm {
     }
 }
 
-/// Compiler and disassembler, as far as they are there and wanted.
+/// The compiler and the disassembler, each if installed; neither if counts are to be estimated.
 pub(super) fn tools(
     estimate: bool,
     nvrtc: Option<&Path>,
@@ -81,17 +83,17 @@ pub(super) fn tools(
     (Nvrtc::find(nvrtc, None).ok(), Disassembler::find(nvdisasm).ok())
 }
 
-/// What a reader has to know beside the figures, on stderr: they hold for every size.
-fn notes(known: &Known, outcomes: &[Outcome], launch: LaunchForm) {
+/// Prints notes on stderr that hold for every size.
+fn notes(known: &KnownMachine, outcomes: &[Outcome], launch: LaunchForm) {
     say("note", &format!("launches follow each other in a {launch}"));
-    if known.machine.published() {
+    if known.machine.has_published_terms() {
         let name = &known.machine.name;
-        say("note", &format!("what is known of the {name} is published, not measured here: intervals are wider"));
+        say("note", &format!("the figures of the {name} are published, not measured here: intervals are wider"));
     }
     if outcomes.iter().any(|outcome| outcome.estimated) {
         say(
             "note",
-            "instructions are rough counts: with NVIDIA's compiler and disassembler they are read from machine code",
+            "instruction counts are estimates; with NVIDIA's compiler and disassembler they are read from machine code",
         );
     }
     let missing = missing(outcomes);
@@ -100,13 +102,13 @@ fn notes(known: &Known, outcomes: &[Outcome], launch: LaunchForm) {
         return;
     }
     let rest = match outcomes.iter().all(|outcome| outcome.prediction.total.is_some()) {
-        true => "launches take at least what is shown",
+        true => "launches take at least the time shown",
         false => "there is no total without them",
     };
-    say("note", &format!("left out for want of a figure: {}; {rest}", listed.join(", ")));
+    say("note", &format!("left out because their figures are missing: {}; {rest}", listed.join(", ")));
 }
 
-/// What is missing for any size, each once.
+/// Everything missing for any size, without duplicates.
 fn missing(outcomes: &[Outcome]) -> Vec<Missing> {
     let mut all: Vec<Missing> = outcomes.iter().flat_map(|outcome| outcome.prediction.missing.clone()).collect();
     all.sort_unstable();
@@ -114,10 +116,10 @@ fn missing(outcomes: &[Outcome]) -> Vec<Missing> {
     all
 }
 
-fn text(known: &Known, points: &[Point], outcomes: &[Outcome], format: Format) -> Result<String, Failure> {
+fn text(known: &KnownMachine, points: &[Point], outcomes: &[Outcome], format: Format) -> Result<String, Failure> {
     if format == Format::Json {
-        let all = points.iter().zip(outcomes).map(|(point, outcome)| value(known, point, outcome));
-        return Ok(json::text(&all.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?.into()));
+        let all = points.iter().zip(outcomes).map(|(point, outcome)| to_json(known, point, outcome));
+        return Ok(json::to_text(&all.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?.into()));
     }
     let mut sheet = Sheet::new([
         ("per tensor", ALWAYS),
@@ -148,7 +150,7 @@ fn text(known: &Known, points: &[Point], outcomes: &[Outcome], format: Format) -
     Ok(text)
 }
 
-/// The terms of one launch: what is added, and what runs at the same time.
+/// The terms of one launch, each added or running at the same time as others.
 fn parts(outcome: &Outcome) -> Sheet<4> {
     let mut sheet = Sheet::new([("term", ALWAYS), ("time", ALWAYS), ("from … to", ALWAYS), ("", ALWAYS)]);
     for Part { kind, seconds } in &outcome.prediction.parts {
@@ -162,13 +164,13 @@ pub(super) fn interval(Estimate { interval: Interval { lo, hi }, .. }: Estimate)
     format!("{} … {}", Unit::Second.format(lo), Unit::Second.format(hi))
 }
 
-/// A plan's choices with their reasons, for programs.
+/// A plan's choices with their reasons, as JSON.
 pub(super) fn reasons(plan: &Plan) -> Value {
     let reason = plan.reasons.iter();
     reason.map(|reason| json!({"what": reason.what, "chosen": reason.chosen, "why": reason.why})).collect()
 }
 
-/// Terms that were computed, for programs.
+/// The computed terms, as JSON.
 pub(super) fn terms(prediction: &Prediction) -> Value {
     let term = |part: &Part| {
         json!({
@@ -181,13 +183,13 @@ pub(super) fn terms(prediction: &Prediction) -> Value {
     prediction.parts.iter().map(term).collect()
 }
 
-/// Terms that could not be computed, for programs.
-pub(super) fn wanted(prediction: &Prediction) -> Value {
+/// The terms that could not be computed, with the figures they need, as JSON.
+pub(super) fn missing_terms(prediction: &Prediction) -> Value {
     let missing = prediction.missing.iter();
     missing.map(|missing| json!({"term": missing.kind.to_string(), "wants": missing.key.to_string()})).collect()
 }
 
-/// A machine's figures with their sources, for programs.
+/// A machine's figures with their sources, as JSON.
 pub(super) fn figures(machine: &Machine) -> Value {
     let figures = machine.terms.iter().map(|(key, term)| {
         json!({
@@ -201,12 +203,12 @@ pub(super) fn figures(machine: &Machine) -> Value {
     figures.collect()
 }
 
-fn value(known: &Known, point: &Point, outcome: &Outcome) -> Result<Value, serde_json::Error> {
+fn to_json(known: &KnownMachine, point: &Point, outcome: &Outcome) -> Result<Value, serde_json::Error> {
     let prediction = &outcome.prediction;
     let moved = outcome.description.traffic.total();
     Ok(json!({
         "machine": known.machine.name,
-        "published": known.machine.published(),
+        "published": known.machine.has_published_terms(),
         "bytes": point.cell.bytes,
         "bytes_moved": moved,
         "seconds": prediction.total.map(|total| total.value),
@@ -214,7 +216,7 @@ fn value(known: &Known, point: &Point, outcome: &Outcome) -> Result<Value, serde
         "bandwidth": prediction.total.map(|total| moved as f64 / total.value),
         "limiter": prediction.limiter.map(|kind| kind.to_string()),
         "terms": terms(prediction),
-        "missing": wanted(prediction),
+        "missing": missing_terms(prediction),
         "description": serde_json::to_value(&outcome.description)?,
         "instructions_estimated": outcome.estimated,
         "variant": point.cell.plan,

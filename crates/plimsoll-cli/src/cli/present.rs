@@ -1,4 +1,4 @@
-//! Runs in each format.
+//! Renders runs in each format.
 
 use plimsoll::core::record::Run;
 use plimsoll_report::terminal::{self, Style};
@@ -6,7 +6,7 @@ use plimsoll_report::{Report, csv, html, json, markdown};
 
 use super::args::ReportFormat;
 
-/// Runs as one text. SVG is many files: see `report`.
+/// Renders runs as one text. SVG, which is many files, is left to `report` and renders as a table here.
 pub(crate) fn text(runs: &[Run], format: ReportFormat, style: &Style) -> String {
     let report = Report::new(runs);
     match format {

@@ -1,4 +1,4 @@
-//! `plimsoll report`: runs from disk in another shape. The format is what is asked for, else what the file's ending says.
+//! `plimsoll report`: turns recorded runs into another format, chosen by `--format` or by the ending of the output file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use super::outputs::{Existing, Outputs};
 use super::{output, present, runs};
 
 pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
-    let format = format(args)?;
+    let format = choose_format(args)?;
     let records = runs::records(&args.runs);
-    let outputs = Outputs::new(records.iter().map(PathBuf::as_path), Existing::IfForced(args.force));
+    let outputs = Outputs::new(records.iter().map(PathBuf::as_path), Existing::ReplacedIfForced(args.force));
     if let (Some(path), true) = (&args.output, format != ReportFormat::Svg) {
-        outputs.ready(path)?;
+        outputs.check(path)?;
     }
     let runs = args.runs.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
     match (&args.output, format) {
-        (Some(folder), ReportFormat::Svg) => pictures(folder, &runs, &outputs)?,
+        (Some(folder), ReportFormat::Svg) => write_pictures(folder, &runs, &outputs)?,
         (Some(path), _) => {
             outputs.write(path, present::text(&runs, format, &Style::PLAIN).as_bytes())?;
             say("report", &path.display().to_string());
@@ -31,8 +31,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn format(args: &ReportArgs) -> Result<ReportFormat, Failure> {
-    let guessed = args.output.as_deref().map(by_ending);
+fn choose_format(args: &ReportArgs) -> Result<ReportFormat, Failure> {
+    let guessed = args.output.as_deref().map(format_from_path);
     match (args.format, guessed, &args.output) {
         (Some(ReportFormat::Svg), _, None) => {
             Err(Failure::usage("SVG is one file per picture").hint("name a folder with -o"))
@@ -43,13 +43,13 @@ fn format(args: &ReportArgs) -> Result<ReportFormat, Failure> {
         (None, Some(None), path) => {
             let path = path.as_deref().unwrap_or(Path::new("")).display();
             Err(Failure::usage(format!("{path}: no format has this ending"))
-                .hint("endings: .html, .csv, .md, .json, .txt, .svg or a folder for pictures; or say --format"))
+                .hint("endings: .html, .csv, .md, .json, .txt, .svg or a folder for pictures; or use --format"))
         }
     }
 }
 
-/// A folder, existing or written with a slash at its end, is for pictures.
-fn by_ending(path: &Path) -> Option<ReportFormat> {
+/// The format that a path's ending stands for. A folder, existing or with a slash at its end, means pictures.
+fn format_from_path(path: &Path) -> Option<ReportFormat> {
     if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Some(ReportFormat::Svg);
     }
@@ -64,8 +64,9 @@ fn by_ending(path: &Path) -> Option<ReportFormat> {
     }
 }
 
-/// One file per picture in a folder: all or, where one of them may not be written, none. A name that ends in `.svg` becomes the stem of several: `x.svg` → `x-stream-….svg`.
-fn pictures(target: &Path, runs: &[Run], outputs: &Outputs<'_>) -> Result<(), Failure> {
+/// Writes one file per picture into a folder; writes none if one of them may not be written. A name that ends in `.svg` becomes
+/// the stem of several: `x.svg` → `x-stream-….svg`.
+fn write_pictures(target: &Path, runs: &[Run], outputs: &Outputs<'_>) -> Result<(), Failure> {
     let is_file = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) && !target.is_dir();
     let (folder, stem) = match (is_file, target.parent(), target.file_stem()) {
         (true, Some(parent), Some(stem)) => (parent, format!("{}-", stem.to_string_lossy())),
@@ -76,10 +77,10 @@ fn pictures(target: &Path, runs: &[Run], outputs: &Outputs<'_>) -> Result<(), Fa
         return Err(Failure::usage("no series of these runs can be drawn"));
     }
     if !folder.as_os_str().is_empty() {
-        fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| Failure::file("create the folder", folder, error))?;
     }
     let paths: Vec<PathBuf> = pictures.iter().map(|picture| folder.join(format!("{stem}{}", picture.file))).collect();
-    paths.iter().try_for_each(|path| outputs.ready(path))?;
+    paths.iter().try_for_each(|path| outputs.check(path))?;
     for (picture, path) in pictures.iter().zip(&paths) {
         outputs.write(path, picture.svg.as_bytes())?;
         say("picture", &path.display().to_string());
@@ -92,11 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_says_the_format() {
-        assert_eq!(by_ending(Path::new("a.HTML")), Some(ReportFormat::Html));
-        assert_eq!(by_ending(Path::new("a/b.md")), Some(ReportFormat::Markdown));
-        assert_eq!(by_ending(Path::new("pictures/")), Some(ReportFormat::Svg));
-        assert_eq!(by_ending(Path::new("pictures")), None);
-        assert_eq!(by_ending(Path::new("a.xls")), None);
+    fn the_ending_of_a_path_decides_the_format() {
+        assert_eq!(format_from_path(Path::new("a.HTML")), Some(ReportFormat::Html));
+        assert_eq!(format_from_path(Path::new("a/b.md")), Some(ReportFormat::Markdown));
+        assert_eq!(format_from_path(Path::new("pictures/")), Some(ReportFormat::Svg));
+        assert_eq!(format_from_path(Path::new("pictures")), None);
+        assert_eq!(format_from_path(Path::new("a.xls")), None);
     }
 }

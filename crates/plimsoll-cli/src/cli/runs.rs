@@ -1,4 +1,4 @@
-//! Runs on disk: the folder of a new one, and reading those that are named on the command line.
+//! Runs on disk: the folder of a new run, and reading the runs named on the command line.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,94 +9,88 @@ use plimsoll::core::record::{ReadError, Run, Writer, path_in, read_file};
 
 use super::exit::{Failure, say};
 
-/// The report within a run's folder.
+/// The report's file in a run's folder.
 pub(crate) const REPORT: &str = "report.html";
-/// Where runs go that name no folder.
+/// The parent folder of runs started without --out.
 const RUNS: &str = "plimsoll-runs";
-/// Runs of one device that may begin within one second.
-const SAME_SECOND: u32 = 1000;
+/// Maximum runs of one device that may begin within one second.
+const MAX_PER_SECOND: u32 = 1000;
 
-/// A new run's folder with its empty record. Made before anything is measured, so that what can't be written is found
-/// at once; nothing that exists is overwritten.
-///
-/// # Errors
-/// 2 where the folder or the record can't be made.
+/// Creates a new run's folder and its empty record, before anything is measured, so that an unwritable place is found at
+/// once. Nothing is overwritten. Fails with exit code 2 if the folder or the record can't be created.
 pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Writer), Failure> {
     let folder = match out {
         Some(folder) => {
-            fs::create_dir_all(folder).map_err(|error| unwritable("make the folder", folder, &error))?;
+            fs::create_dir_all(folder).map_err(|error| unwritable("create the folder", folder, &error))?;
             folder.to_owned()
         }
-        None => fresh(device)?,
+        None => create_default_folder(device)?,
     };
     let path = folder.join(RECORD);
-    // A compressed record is a run's too.
+    // A compressed record also counts as a run.
     let record = path_in(&folder);
     if record != path {
-        return Err(taken(&folder, &name(&record)));
+        return Err(already_used(&folder, &name(&record)));
     }
-    // A dangling link counts: what it names would be written.
+    // A dangling link counts, because writing would create its target.
     if folder.join(REPORT).symlink_metadata().is_ok() {
-        return Err(taken(&folder, REPORT));
+        return Err(already_used(&folder, REPORT));
     }
     match Writer::create(&path) {
         Ok(writer) => Ok((folder, writer)),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(taken(&folder, RECORD)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(already_used(&folder, RECORD)),
         Err(error) => Err(unwritable("write", &path, &error)),
     }
 }
 
-/// What a run's folder is called, wherever it lies: folders name the user.
+/// The last part of a run's folder; the rest is left out because it may name the user.
 pub(crate) fn name(folder: &Path) -> String {
     let whole = folder.canonicalize();
     let last = whole.as_deref().unwrap_or(folder).file_name();
     last.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn taken(folder: &Path, file: &str) -> Failure {
-    Failure::usage(format!("{} already holds a run: its {file} is there", folder.display()))
+fn already_used(folder: &Path, file: &str) -> Failure {
+    Failure::usage(format!("{} already holds a run: {file} exists", folder.display()))
         .hint("nothing is overwritten: name another folder with --out")
 }
 
 fn unwritable(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::file(what, path, error).hint("name a folder that can be written with --out")
+    Failure::file(what, path, error).hint("name a writable folder with --out")
 }
 
-/// `plimsoll-runs/20260102T030405Z-cpu`, with -2, -3 … where another run began within the same second.
-fn fresh(device: &str) -> Result<PathBuf, Failure> {
+/// Creates `plimsoll-runs/20260102T030405Z-cpu`, with -2, -3 … if another run began within the same second.
+fn create_default_folder(device: &str) -> Result<PathBuf, Failure> {
     let parent = Path::new(RUNS);
-    fs::create_dir_all(parent).map_err(|error| unwritable("make the folder", parent, &error))?;
+    fs::create_dir_all(parent).map_err(|error| unwritable("create the folder", parent, &error))?;
     let name = format!("{}-{device}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
-    for n in 1..=SAME_SECOND {
+    for n in 1..=MAX_PER_SECOND {
         let folder = parent.join(if n == 1 { name.clone() } else { format!("{name}-{n}") });
-        // `create_dir` fails where it exists, so of two runs only one can have it.
+        // `create_dir` fails if the folder exists, so only one of two runs gets it.
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(unwritable("make the folder", &folder, &error)),
+            Err(error) => return Err(unwritable("create the folder", &folder, &error)),
         }
     }
-    Err(Failure::usage(format!("{} runs began within this second", SAME_SECOND)).hint("name a folder with --out"))
+    Err(Failure::usage(format!("{MAX_PER_SECOND} runs began within this second")).hint("name a folder with --out"))
 }
 
-/// The record that a run's name means: itself, or the one in its folder.
-fn record(path: &Path) -> PathBuf {
+/// The record that `path` means: `path` itself, or the record in this folder.
+fn record_path(path: &Path) -> PathBuf {
     if path.is_dir() { path_in(path) } else { path.to_owned() }
 }
 
-/// The files that no output of a run's reader may take: the record, and where that is compressed also the name that would be read
-/// before it.
+/// The files that a verb reading these runs must not overwrite: each record, and for a folder also `run.jsonl`, which would be
+/// read before a compressed record.
 pub(crate) fn records(paths: &[PathBuf]) -> Vec<PathBuf> {
     let plain = paths.iter().filter(|path| path.is_dir()).map(|folder| folder.join(RECORD));
-    paths.iter().map(|path| record(path)).chain(plain).collect()
+    paths.iter().map(|path| record_path(path)).chain(plain).collect()
 }
 
-/// Reads a run from its folder or its record, and says on stderr what of it is damaged.
-///
-/// # Errors
-/// 2 where it is no record.
+/// Reads a run from its folder or its record, and warns of damage. Fails with exit code 2 if it is not a record.
 pub(crate) fn load(path: &Path) -> Result<Run, Failure> {
-    let file = record(path);
+    let file = record_path(path);
     let run = read_file(&file).map_err(|error| match error {
         ReadError::Io(error) if path.is_dir() => {
             Failure::file("read", &file, error).hint("a run's folder holds a run.jsonl or run.jsonl.gz")
@@ -105,19 +99,19 @@ pub(crate) fn load(path: &Path) -> Result<Run, Failure> {
         ReadError::TooLarge(_) => Failure::record(&file, &error),
         _ => Failure::record(&file, &error).hint("a record is the run.jsonl that `plimsoll measure` writes"),
     })?;
-    tell_damage(&file, &run);
+    warn_of_damage(&file, &run);
     Ok(run)
 }
 
-fn tell_damage(file: &Path, run: &Run) {
+fn warn_of_damage(file: &Path, run: &Run) {
     for damage in &run.damage {
         say("warning", &format!("{}:{}: {}", file.display(), damage.line, damage.what));
     }
-    let untold = run.damaged_lines - run.damage.len();
-    if untold > 0 {
-        say("warning", &format!("{}: {untold} more lines could not be used", file.display()));
+    let more = run.damaged_lines - run.damage.len();
+    if more > 0 {
+        say("warning", &format!("{}: {more} more lines could not be used", file.display()));
     }
     if run.end.is_none() {
-        say("warning", &format!("{}: the run was cut off; what it measured before is shown", file.display()));
+        say("warning", &format!("{}: the run was cut off; what it had measured is shown", file.display()));
     }
 }

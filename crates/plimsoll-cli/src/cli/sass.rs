@@ -1,5 +1,5 @@
-//! `plimsoll sass`: what the compiler made of GPU kernels, side by side, from probes' sources or anybody's cubin. It needs
-//! no GPU. Compiling, disassembling and reading are the libraries'.
+//! `plimsoll sass`: the machine code of GPU kernels side by side, from the probes' sources, an expression or any cubin. It
+//! needs no GPU. The libraries compile, disassemble and analyse.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use plimsoll::core::Fault;
 use plimsoll::core::file::{self, Accept};
 use plimsoll::sass::{
     Choose, Disassembler, ExpressionError, KernelDesc, KernelReport, MachineCodeError, Nvrtc, Report, Row, SassError,
-    Source, Target, USUAL_TARGET, Unavailable, choose, device_target, disagreement, elf, of_cubin,
-    of_expression as of_problem, of_kernels,
+    Source, Target, USUAL_TARGET, Unavailable, choose, compile_expression, device_target, disagreement, elf,
+    from_cubin, from_kernels,
 };
 use plimsoll_report::json;
 use plimsoll_report::terminal::{Column, Table};
@@ -26,18 +26,18 @@ const HEADINGS: [&str; 9] =
 /// Bytes of the widest tensor for which expressions are planned.
 const EXPRESSION_BYTES: u64 = 256 << 20;
 
-/// Functions of a cubin that are named where the one asked for isn't there.
-const MOST_NAMES: usize = 40;
+/// Maximum functions of a cubin that are listed if the requested one doesn't exist.
+const MAX_NAMES: usize = 40;
 
 pub(crate) fn run(args: &SassArgs) -> Result<Exit, Failure> {
     let report = match (&args.cubin, &args.kernel, &args.expression) {
-        (Some(path), ..) => of_file(path, args)?,
-        (None, Some(name), _) => of_probe(name, args)?,
-        (None, None, Some(text)) => of_expression(text, args)?,
+        (Some(path), ..) => report_cubin(path, args)?,
+        (None, Some(name), _) => report_probe(name, args)?,
+        (None, None, Some(text)) => report_expression(text, args)?,
         (None, None, None) => {
-            return Err(Failure::usage("say which kernels").hint(
-                "`plimsoll sass 'a*x + y' --scalar a=1` shows an expression's, --kernel copy those of a probe, --cubin FILE \
-                 those of a file",
+            return Err(Failure::usage("no kernels were chosen").hint(
+                "`plimsoll sass 'a*x + y' --scalar a=1` shows the kernel of an expression, --kernel copy the kernels of a \
+                 probe, --cubin FILE those of a file",
             ));
         }
     };
@@ -46,27 +46,27 @@ pub(crate) fn run(args: &SassArgs) -> Result<Exit, Failure> {
 }
 
 /// The kernels of a cubin, in the disassembler's order.
-fn of_file(path: &Path, args: &SassArgs) -> Result<Report, Failure> {
+fn report_cubin(path: &Path, args: &SassArgs) -> Result<Report, Failure> {
     let cubin = read(path)?;
     let bad = |why: SassError| {
         Failure::usage(format!("{}: {why}", path.display()))
             .hint("nvcc -cubin makes a cubin; cuobjdump -xelf all takes those out of a program or library")
     };
-    // A file that is none is told so with or without a disassembler.
+    // Reject a file that isn't a cubin even without a disassembler.
     elf::resources(&cubin).map_err(bad)?;
     let disassembler = Disassembler::find(args.nvdisasm.as_deref()).map_err(Fault::from)?;
-    match of_cubin(&disassembler, cubin) {
-        Ok(code) => one(code.report, args.function.as_deref()),
+    match from_cubin(&disassembler, cubin) {
+        Ok(code) => select_function(code.report, args.function.as_deref()),
         Err(MachineCodeError::Unreadable(why)) => Err(bad(why)),
         Err(error) => Err(failure(error)),
     }
 }
 
-/// The function of this name, or all where none is named.
-fn one(mut report: Report, name: Option<&str>) -> Result<Report, Failure> {
+/// Reduces the report to the function `name`, if one is given.
+fn select_function(mut report: Report, name: Option<&str>) -> Result<Report, Failure> {
     let Some(name) = name else { return Ok(report) };
-    let known: Vec<String> = report.kernels.iter().take(MOST_NAMES).map(|kernel| kernel.name.clone()).collect();
-    let more = report.kernels.len().saturating_sub(MOST_NAMES);
+    let known: Vec<String> = report.kernels.iter().take(MAX_NAMES).map(|kernel| kernel.name.clone()).collect();
+    let more = report.kernels.len().saturating_sub(MAX_NAMES);
     report.kernels.retain(|kernel| kernel.name == name);
     if report.kernels.is_empty() {
         let shown: String = name.chars().take(80).collect();
@@ -77,26 +77,27 @@ fn one(mut report: Report, name: Option<&str>) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// A file that may be anybody's, or a pipe.
+/// Reads an untrusted file or a pipe.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let read = file::read(path, elf::MAX_CUBIN as u64, Accept::Streams);
     read.map_err(|error| Failure::file("read", path, error))
 }
 
-/// The chosen kernels of a probe, in the order of the choices. What is wrong with the question is said before any tool is
-/// looked for, so that it is said on every machine.
-fn of_probe(name: &str, args: &SassArgs) -> Result<Report, Failure> {
+/// The chosen kernels of a probe, in the order of the choices. Arguments are checked before any tool is looked for, so that
+/// errors are the same on every machine.
+fn report_probe(name: &str, args: &SassArgs) -> Result<Report, Failure> {
     let target = args.arch.or_else(device_target).unwrap_or(USUAL_TARGET);
-    let (source, kernels) = named(name, target)?;
+    let (source, kernels) = find_kernels(name, target)?;
     let kernels = choose(kernels, &args.compare).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    let (nvrtc, disassembler) = tools(args)?;
-    // A device newer than the compiler has code of its major version run; a target that was asked for is compiled or refused.
+    let (nvrtc, disassembler) = find_tools(args)?;
+    // A device newer than the compiler runs code for an older target of the same major version. A target given by --arch is
+    // compiled or rejected.
     let target = if args.arch.is_some() { target } else { nvrtc.target(target.capability).unwrap_or(target) };
-    let code = of_kernels(&nvrtc, &disassembler, (source, &kernels), target).map_err(|error| {
+    let code = from_kernels(&nvrtc, &disassembler, (source, &kernels), target).map_err(|error| {
         let failure = failure(error);
         match nvrtc.capabilities() {
             known if known.contains(&target.capability) => failure,
-            known => failure.hint(format!("This one compiles for {}", list(known))),
+            known => failure.hint(format!("this compiler supports {}", list_targets(known))),
         }
     })?;
     if !code.warnings.is_empty() {
@@ -106,25 +107,26 @@ fn of_probe(name: &str, args: &SassArgs) -> Result<Report, Failure> {
     Ok(Report { target: target.to_string(), kernels: found })
 }
 
-/// The kernel of an expression for each plan that was asked for, with the reasons for the one that the planner makes.
-fn of_expression(text: &str, args: &SassArgs) -> Result<Report, Failure> {
+/// The kernel of an expression for each plan; a single plan is printed with its reasons.
+fn report_expression(text: &str, args: &SassArgs) -> Result<Report, Failure> {
     let target = args.arch.or_else(device_target).unwrap_or(USUAL_TARGET);
-    let mut ask = expression::ask(text, &args.meaning)?;
-    ask.sizes = vec![EXPRESSION_BYTES];
-    ask.variants = variants(&args.variant).map_err(Failure::usage)?;
+    let mut request = expression::parse_request(text, &args.meaning)?;
+    request.sizes = vec![EXPRESSION_BYTES];
+    request.variants = variants(&args.variant).map_err(Failure::usage)?;
     if args.dependent {
-        ask.launches = vec![DEPENDENT];
+        request.launches = vec![DEPENDENT];
     }
-    let points = ask.points().map_err(|error| expression::failure(&error))?;
-    let (nvrtc, disassembler) = tools(args)?;
+    let points = request.points().map_err(|error| expression::failure(&error))?;
+    let (nvrtc, disassembler) = find_tools(args)?;
     let mut report = Report { target: target.to_string(), kernels: vec![] };
     for point in &points {
         let choose = Choose { dependent: args.dependent, ..point.variant.0 };
-        let (code, plan) =
-            of_problem(&nvrtc, &disassembler, &point.problem, &choose, target).map_err(|error| match error {
+        let (code, plan) = compile_expression(&nvrtc, &disassembler, &point.problem, &choose, target).map_err(
+            |error| match error {
                 ExpressionError::Code(error) => failure(error),
                 error => Failure::usage(error),
-            })?;
+            },
+        )?;
         if points.len() == 1 && args.format == Format::Table {
             let reasons = plan.reasons.iter();
             reasons.for_each(|reason| say(reason.what, &format!("{}: {}", reason.chosen, reason.why)));
@@ -143,12 +145,12 @@ fn of_expression(text: &str, args: &SassArgs) -> Result<Report, Failure> {
 }
 
 /// `sm_80, sm_90`.
-fn list(capabilities: &[u32]) -> String {
+fn list_targets(capabilities: &[u32]) -> String {
     capabilities.iter().map(|known| Target::plain(*known).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// All kernels of a probe, or one by its own name.
-fn named(name: &str, target: Target) -> Result<(&'static Source, Vec<KernelDesc>), Failure> {
+/// All kernels of the probe `name`, or the one kernel of this name.
+fn find_kernels(name: &str, target: Target) -> Result<(&'static Source, Vec<KernelDesc>), Failure> {
     let mut sources = plimsoll::probes::sources().iter().copied().map(|source| (source, source.kernels(target)));
     if let Some(found) = sources.clone().find(|(source, _)| source.name() == name) {
         return Ok(found);
@@ -159,13 +161,13 @@ fn named(name: &str, target: Target) -> Result<(&'static Source, Vec<KernelDesc>
     let known = plimsoll::probes::sources().iter().map(|source| source.name()).collect::<Vec<_>>().join(", ");
     let shown: String = name.chars().take(40).collect();
     one.ok_or_else(|| {
-        Failure::usage(format!("no probe '{shown}' with GPU kernels, and no such kernel for {target}"))
-            .hint(format!("kernels of: {known}"))
+        Failure::usage(format!("'{shown}' is neither a probe with GPU kernels nor a kernel for {target}"))
+            .hint(format!("probes with kernels: {known}"))
     })
 }
 
-/// Both tools; where both are missing, both are named.
-fn tools(args: &SassArgs) -> Result<(Nvrtc, Disassembler), Failure> {
+/// Finds both tools; if both are missing, the error names both.
+fn find_tools(args: &SassArgs) -> Result<(Nvrtc, Disassembler), Failure> {
     let missing = |reason: Unavailable| Failure::from(Fault::from(reason));
     match (Nvrtc::find(args.nvrtc.as_deref(), None), Disassembler::find(args.nvdisasm.as_deref())) {
         (Ok(nvrtc), Ok(disassembler)) => Ok((nvrtc, disassembler)),
@@ -178,19 +180,19 @@ fn tools(args: &SassArgs) -> Result<(Nvrtc, Disassembler), Failure> {
     }
 }
 
-/// A tool that refuses, or one whose answer is not understood: nothing that the user typed is at fault.
+/// A tool that failed, or whose output can't be parsed. The user's arguments are not at fault.
 fn failure(error: MachineCodeError) -> Failure {
     match error {
         MachineCodeError::Unavailable(reason) => Fault::from(reason).into(),
         error => Failure { exit: Exit::Unavailable, error: error.to_string(), hints: vec![] }
-            .hint("Another version of nvdisasm may write what is understood: --nvdisasm PATH"),
+            .hint("another version of nvdisasm may work: --nvdisasm PATH"),
     }
 }
 
 fn text(report: &Report, format: Format) -> Result<String, Failure> {
     if format == Format::Json {
         let value = serde_json::to_value(report).map_err(Failure::usage)?;
-        return Ok(json::text(&value));
+        return Ok(json::to_text(&value));
     }
     let cells: Vec<[String; 9]> = report.kernels.iter().map(|kernel| cells(Row::new(&report.target, kernel))).collect();
     if format == Format::Table {
@@ -215,8 +217,8 @@ fn cells(row: Row) -> [String; 9] {
     ]
 }
 
-/// Side by side below the target that all share; one kernel alone with its instructions by class. A terminal of 80 columns
-/// is too narrow for all columns: first goes local memory, unless a kernel has some, which is a finding.
+/// A table of the kernels below their common target; a single kernel also with its instructions by class. A terminal of 80
+/// columns is too narrow for all columns: local memory is dropped first, unless a kernel uses some.
 fn table(report: &Report, rows: Vec<[String; 9]>) -> String {
     let spills = report.kernels.iter().any(|kernel| kernel.local_bytes > 0);
     let column = |heading: &&'static str| match *heading {
@@ -235,13 +237,13 @@ fn table(report: &Report, rows: Vec<[String; 9]>) -> String {
     let mut text = format!("target {}\n\n{}", clean(&report.target), table.render(&output::style()));
     if let [kernel] = report.kernels.as_slice() {
         text.push('\n');
-        // A cubin's symbol may hold anything.
+        // A cubin's symbols may contain control characters.
         kernel.to_string().lines().for_each(|line| text.push_str(&indented(line)));
     }
     text
 }
 
-/// The line without what could steer a terminal, at its own depth.
+/// The line without control characters, with its indentation.
 fn indented(line: &str) -> String {
     let words = line.trim_start_matches(' ');
     format!("{}{}\n", " ".repeat(line.len() - words.len()), clean(words))

@@ -1,5 +1,5 @@
-//! Small tables of words, as `devices`, `list`, `peak` and `doctor` print them, in every format. Tables of measurements
-//! are the report's.
+//! Small tables of text in every format, for verbs such as `devices`, `list`, `peak` and `doctor`. Tables of measurements are
+//! in `plimsoll-report`.
 
 use plimsoll_report::terminal::{Column, Table};
 use plimsoll_report::{csv, json, markdown};
@@ -10,18 +10,18 @@ use super::output;
 
 /// A column that even the narrowest terminal shows.
 pub(crate) const ALWAYS: u8 = u8::MAX;
-/// Below so many columns a terminal is narrow: columns that are not for always go, the lowest number first. Above it, text
-/// wraps.
+/// Terminals with fewer columns are narrow: there, sheet columns below [`ALWAYS`] are dropped, the lowest number first. On wider
+/// ones, text wraps.
 const NARROW: usize = 72;
 
-/// Columns with their headings, and rows of as many cells.
+/// A table of `N` columns with headings.
 pub(crate) struct Sheet<const N: usize> {
     columns: [(&'static str, u8); N],
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Sheet<N> {
-    /// An empty sheet; each column has a heading and says how dear it is ([`ALWAYS`] or less).
+    /// An empty sheet; each column has a heading and a priority ([`ALWAYS`] or less).
     pub fn new(columns: [(&'static str, u8); N]) -> Self {
         Self { columns, rows: vec![] }
     }
@@ -34,22 +34,22 @@ impl<const N: usize> Sheet<N> {
     pub fn render(&self, format: Format) -> String {
         match format {
             Format::Table => self.table(),
-            Format::Csv => self.lines(|cells| format!("{}\r\n", cells.map(csv::text).join(","))),
+            Format::Csv => self.lines(|cells| format!("{}\r\n", cells.map(csv::escape).join(","))),
             Format::Markdown => {
                 let rows = self.lines(|cells| format!("| {} |\n", cells.map(markdown::escape).join(" | ")));
-                // Below the headings, which are the first line.
+                // The first line is the headings; the rule goes below it.
                 rows.replacen('\n', &format!("\n|{}\n", " --- |".repeat(N)), 1)
             }
-            Format::Json => json::text(&self.rows.iter().map(|row| self.object(row)).collect::<Vec<_>>().into()),
+            Format::Json => json::to_text(&self.rows.iter().map(|row| self.object(row)).collect::<Vec<_>>().into()),
         }
     }
 
     fn table(&self) -> String {
         let style = output::style();
-        let column = |place: usize| {
-            let (heading, keep) = self.columns[place];
-            let number = self.rows.iter().all(|row| row[place].parse::<f64>().is_ok());
-            let column = if number { Column::number(heading) } else { Column::text(heading) };
+        let column = |index: usize| {
+            let (heading, keep) = self.columns[index];
+            let is_number = self.rows.iter().all(|row| row[index].parse::<f64>().is_ok());
+            let column = if is_number { Column::number(heading) } else { Column::text(heading) };
             column.keep(if style.width < NARROW { keep } else { ALWAYS })
         };
         let mut table = Table::new((0..N).map(column).collect());

@@ -11,34 +11,34 @@ use super::exit::{Exit, Failure, say};
 static STOP: AtomicBool = AtomicBool::new(false);
 static FIRST: AtomicI32 = AtomicI32::new(0);
 
-/// Takes over the signals; what it returns becomes true with the first of them.
+/// Handles the signals and returns a flag that the first of them sets.
 ///
-/// They are handled on a thread of its own, which sleeps until then and so disturbs no measurement.
+/// They are handled on a separate thread, which sleeps until then and so doesn't disturb measurements.
 pub(crate) fn install() -> Result<&'static AtomicBool, Failure> {
-    let deaf = |error| Failure::usage(format!("can't listen for signals: {error}"));
-    // With a handler in place, a write past the limit on file sizes is an error that can be told, like a full disk.
-    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(deaf)?;
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
-    let mut signals = Signals::new(heard).map_err(deaf)?;
+    let to_failure = |error| Failure::usage(format!("can't listen for signals: {error}"));
+    // With a handler, a write past the limit on file sizes returns an error, like a full disk, instead of ending the process.
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(to_failure)?;
+    let handled = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
+    let mut signals = Signals::new(handled).map_err(to_failure)?;
     let listen = move || {
         for signal in signals.forever() {
             if STOP.swap(true, Ordering::Relaxed) {
-                std::process::exit(of(signal) as i32);
+                std::process::exit(exit_for(signal) as i32);
             }
             FIRST.store(signal, Ordering::Relaxed);
-            say("note", "stopping, and keeping what was measured; once more to exit at once");
+            say("note", "stopping, and keeping what was measured; send the signal again to exit at once");
         }
     };
-    std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(deaf)?;
+    std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(to_failure)?;
     Ok(&STOP)
 }
 
-/// How a run ends that a signal stopped.
+/// The exit code of a run that a signal stopped.
 pub(crate) fn exit() -> Exit {
-    of(FIRST.load(Ordering::Relaxed))
+    exit_for(FIRST.load(Ordering::Relaxed))
 }
 
-fn of(signal: i32) -> Exit {
+fn exit_for(signal: i32) -> Exit {
     match signal {
         SIGTERM => Exit::Terminated,
         SIGHUP => Exit::HungUp,
@@ -46,8 +46,8 @@ fn of(signal: i32) -> Exit {
     }
 }
 
-/// Whoever started the command may have made it deaf to a signal, as nohup does and shells do for what runs in the
-/// background; it stays so.
+/// True if the process was started with the signal ignored, as by nohup or by a shell for a background job. Such a signal
+/// stays ignored.
 fn is_ignored(signal: i32) -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignored_in(&status, signal))
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mask_of_ignored_signals_is_read_by_bit() {
+    fn ignored_signals_are_parsed_from_the_mask() {
         let status = "Name:\tx\nSigIgn:\t0000000000000003\nSigCgt:\t0000000000004000\n";
         assert!(ignored_in(status, SIGHUP) && ignored_in(status, SIGINT) && !ignored_in(status, SIGTERM));
         assert!(!ignored_in("", SIGINT) && !ignored_in("SigIgn:\tzz\n", SIGINT));

@@ -1,5 +1,5 @@
-//! Where a run's records go: the file as each is known, memory for the tables at the end, and the progress bar. When the
-//! file refuses a record the run is told once; memory keeps everything, so that no figure is lost to a full disk.
+//! The destinations of a run's records: the file, at once; memory, for the tables at the end; and the progress bar. If the file
+//! can't be written, the run gets the error once and memory keeps everything, so that a full disk loses no figure.
 
 use std::io;
 
@@ -28,12 +28,12 @@ impl Tee {
         &self.records
     }
 
-    /// Points that are safe in the file.
+    /// Points written to the file.
     pub fn points_written(&self) -> usize {
         self.points_written
     }
 
-    /// Why the file took no more.
+    /// Why a record could not be written to the file, if so.
     pub fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
@@ -43,10 +43,11 @@ impl Tee {
         self.records.iter().filter(|record| matches!(record, Record::Point(_))).count()
     }
 
-    /// True where a kernel's result was wrong.
-    pub fn any_wrong(&self) -> bool {
-        let wrong = |record: &Record| matches!(record, Record::Point(point) if point.flags.contains(Flag::VerifyFail));
-        self.records.iter().any(wrong)
+    /// True if a kernel's result was wrong.
+    pub fn has_wrong_result(&self) -> bool {
+        let is_wrong =
+            |record: &Record| matches!(record, Record::Point(point) if point.flags.contains(Flag::VerifyFail));
+        self.records.iter().any(is_wrong)
     }
 
     /// Takes the bar off the screen.

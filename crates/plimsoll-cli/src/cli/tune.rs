@@ -1,5 +1,5 @@
-//! `plimsoll tune`: finds the fastest plans of a GPU by measurement and stores them beside its profile, where `bench` finds
-//! them. The search is the library's.
+//! `plimsoll tune`: finds the fastest plans of a GPU by measurement and stores them next to its profile, where `bench` finds
+//! them. The search is in the library.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use plimsoll::core::record::Progress;
 use plimsoll::core::unit::Unit;
 use plimsoll::prelude::{Effort, Fault};
 use plimsoll::suite::bench::SPEC;
-use plimsoll::tune::{Subject, Tuned, subjects, tune};
+use plimsoll::tune::{Subject, TuneResult, subjects, tune};
 
 use super::args::{Format, TuneArgs};
 use super::exit::{Exit, Failure, say};
@@ -18,28 +18,31 @@ use super::progress::Bar;
 use super::sheet::{ALWAYS, Sheet};
 use super::{bench, expression, output, profile, signals};
 
-/// Seconds that a search takes for quick, standard and thorough, beside compiling.
+/// Seconds of a search for quick, standard and thorough, without compiling.
 const SECONDS: [f64; 3] = [60.0, 180.0, 420.0];
 
 pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
-    let subjects =
-        if args.expressions.is_empty() { subjects(args.effort).map_err(Failure::usage)? } else { named(args)? };
+    let subjects = if args.expressions.is_empty() {
+        subjects(args.effort).map_err(Failure::usage)?
+    } else {
+        parse_subjects(args)?
+    };
     if let Some(path) = &args.out {
-        ready(path, args.force, &[])?;
+        prepare_file(path, args.force, &[])?;
     }
     let mut device = bench::open(&args.device)?;
     let info = device.info().clone();
-    // Afterwards it may be lost.
-    let capability = device.planned().map_err(Failure::from)?.target.capability;
+    // Asked now, because the device may be lost during the search.
+    let capability = device.planning_device().map_err(Failure::from)?.target.capability;
     let path = match &args.out {
         Some(path) => path.clone(),
         None => profile::plans_path(&args.profile, &info).map_err(Failure::usage)?,
     };
-    // The device's own plans are brought up to date.
+    // The device's own file of plans is updated, so it doesn't count as an input.
     let plans = profile::plans_path(&args.profile, &info).ok();
-    let mut inputs = profile::inputs(&args.profile, &args.device, &info);
+    let mut inputs = profile::input_files(&args.profile, &args.device, &info);
     inputs.retain(|input| Some(input) != plans.as_ref());
-    let others = ready(&path, args.force, &inputs)?;
+    let others = prepare_file(&path, args.force, &inputs)?;
     let stop = signals::install()?;
     let seconds = match args.effort {
         Effort::Quick | Effort::Unknown => SECONDS[0],
@@ -55,31 +58,31 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     bar.finish();
     let tuned = tuned.map_err(Failure::from)?;
     if tuned.table.rows.is_empty() {
-        let nothing = Fault::Invalid("no plan could be timed: see `plimsoll doctor`".to_owned());
-        return Err(Failure { exit: Exit::Inconclusive, ..Failure::from(nothing) });
+        let fault = Fault::Invalid("no plan could be timed: see `plimsoll doctor`".to_owned());
+        return Err(Failure { exit: Exit::Inconclusive, ..Failure::from(fault) });
     }
-    // Another search may have stored its own meanwhile.
-    let others = stored(&path, true).ok().flatten().or(others);
+    // Another search may have stored plans in the meantime.
+    let others = load_stored(&path, true).ok().flatten().or(others);
     let others = others.unwrap_or_else(|| Table::for_device(&info.name, capability));
     let table = tuned.table.clone().with_classes_of(others);
-    Outputs::new([], Existing::IsUpdated).write(&path, (table.to_json() + "\n").as_bytes())?;
-    output::print(&shown(&tuned, args.format))?;
+    Outputs::new([], Existing::Updated).write(&path, (table.to_json() + "\n").as_bytes())?;
+    output::print(&render(&tuned, args.format))?;
     say("plans", &path.display().to_string());
     match tuned.ended {
         Some(fault) => {
-            say("note", "these are of the expressions that were done by then");
+            say("note", "the search ended early: only the expressions finished by then have plans");
             Err(Failure::from(fault))
         }
         None => Ok(Exit::Success),
     }
 }
 
-fn named(args: &TuneArgs) -> Result<Vec<Subject>, Failure> {
+fn parse_subjects(args: &TuneArgs) -> Result<Vec<Subject>, Failure> {
     let subject = |text: &String| {
-        let ask = expression::ask(text, &args.meaning)?;
-        let graph = ask.graph().map_err(|error| expression::failure(&error))?;
+        let request = expression::parse_request(text, &args.meaning)?;
+        let graph = request.graph().map_err(|error| expression::failure(&error))?;
         if !graph.scalars().is_empty() {
-            return Err(Failure::usage("plans don't depend on scalars: write a number in their place"));
+            return Err(Failure::usage("plans don't depend on scalars: write numbers in their place"));
         }
         let name = text.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Subject { name: format!("{name}, {}", plimsoll::bench::types(&graph)), graph })
@@ -87,25 +90,25 @@ fn named(args: &TuneArgs) -> Result<Vec<Subject>, Failure> {
     args.expressions.iter().map(subject).collect()
 }
 
-/// Whether the plans can be stored, asked before minutes are spent on them, and what is stored already: plans of other classes
-/// stay, or else those that are shipped, because what is stored is taken instead of these.
-fn ready(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<Option<Table>, Failure> {
+/// Checks that the plans can be stored, before minutes are spent on them, and returns the stored ones: plans of other classes are
+/// kept. Without stored plans the shipped ones are kept, because a stored file replaces these.
+fn prepare_file(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<Option<Table>, Failure> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, error))?;
+        std::fs::create_dir_all(folder).map_err(|error| Failure::file("create the folder", folder, error))?;
     }
-    Outputs::new(inputs.iter().map(PathBuf::as_path), Existing::IsUpdated).ready(path)?;
-    stored(path, force)
+    Outputs::new(inputs.iter().map(PathBuf::as_path), Existing::Updated).check(path)?;
+    load_stored(path, force)
 }
 
-/// The plans in a file; what holds something else is replaced only where that is wanted. An empty file holds nothing.
-fn stored(path: &Path, force: bool) -> Result<Option<Table>, Failure> {
+/// The plans in a file; `None` for an empty file. A file that holds something else is an error, or `None` with `force`.
+fn load_stored(path: &Path, force: bool) -> Result<Option<Table>, Failure> {
     let holds_no_plans = |why: &dyn std::fmt::Display| {
-        Failure::file("write", path, format!("it is there and holds something else: {why}"))
+        Failure::file("write", path, format!("it exists and holds something other than plans: {why}"))
             .hint("--force replaces it, --out names another file")
     };
-    let text = match file::read_text(path, profile::LARGEST_PLANS, Accept::Regular) {
+    let text = match file::read_text(path, profile::MAX_PLANS_BYTES, Accept::Regular) {
         Ok(text) => text,
-        // A pipe takes plans and has none.
+        // A pipe can be written but holds no plans.
         Err(why) if why.is_absent() || matches!(why, FileError::NotRegular(_)) => return Ok(None),
         Err(_) if force => return Ok(None),
         Err(why) => return Err(holds_no_plans(&why)),
@@ -117,7 +120,7 @@ fn stored(path: &Path, force: bool) -> Result<Option<Table>, Failure> {
     }
 }
 
-fn shown(tuned: &Tuned, format: Format) -> String {
+fn render(tuned: &TuneResult, format: Format) -> String {
     let mut sheet = Sheet::new([
         ("expression", ALWAYS),
         ("moved", ALWAYS),

@@ -1,4 +1,4 @@
-//! `plimsoll verify`: every kernel against its oracle; one line per probe, and one per wrong result.
+//! `plimsoll verify`: checks every kernel against its oracle; prints one line per probe, and one per wrong result.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use plimsoll_report::text::clean;
 
 use super::args::{ProbeChoice, VerifyArgs};
 use super::exit::{Exit, Failure, say};
-use super::list::Unnamed;
+use super::list::DefaultProbes;
 use super::{devices, list, output, signals};
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
@@ -22,8 +22,8 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     };
     let request = Request::default();
     let deadline = Duration::from_secs(args.deadline.into());
-    let Opened { devices: mut instruments, missing } = devices::chosen_with(&args.device, Some(deadline))?;
-    let (names, expressions) = chosen(args, &instruments, &request)?;
+    let Opened { devices: mut instruments, missing } = devices::open_with_deadline(&args.device, Some(deadline))?;
+    let (names, expressions_named) = choose_checks(args, &instruments, &request)?;
     let stop = signals::install()?;
     let (mut wrong, mut lost, mut checked) = (0, false, 0);
     for instrument in &mut instruments {
@@ -32,22 +32,26 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
             if stop.load(Ordering::Relaxed) {
                 return Ok(signals::exit());
             }
-            let mut tally = Tally { figures: args.exhaustive, ..Tally::default() };
+            let mut tally = Tally { lists_accuracy: args.exhaustive, ..Tally::default() };
             let ended = instrument.verify(name, depth, &mut |case| {
-                tally.take(&case);
+                tally.add(&case);
                 if stop.load(Ordering::Relaxed) {
-                    tally.tell_once(&format!("{selector} {name}"));
+                    tally.report_once(&format!("{selector} {name}"));
                 }
             });
-            // A device without expressions is no fault unless they were asked for.
-            if name.starts_with(EXPRESSIONS) && !expressions && matches!(ended, Err(Fault::Unavailable { .. })) {
+            // A device that can't run expressions is an error only if they were named.
+            if name.starts_with(EXPRESSIONS) && !expressions_named && matches!(ended, Err(Fault::Unavailable { .. })) {
                 continue;
             }
-            output::print(&format!("{selector} {name}: {}\n{}", tally.words(&ended), tally.told + &tally.failures))?;
+            output::print(&format!(
+                "{selector} {name}: {}\n{}",
+                tally.summarize(&ended),
+                tally.accuracies + &tally.failures
+            ))?;
             wrong += tally.wrong;
             checked += tally.right + tally.wrong;
             if let Err(fault) = ended {
-                // What a device lacks is told before anything was checked.
+                // If a device lacks something, that is reported before anything is checked.
                 lost |= !matches!(fault, Fault::Unavailable { .. }) || tally.right + tally.wrong > 0;
                 if fault.ends_the_device() {
                     say("note", &format!("{selector} was lost; its other probes are not checked"));
@@ -59,12 +63,12 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     Ok(match (wrong, lost || checked == 0) {
         (1.., _) => Exit::Failed,
         (_, true) => Exit::Unavailable,
-        _ => devices::exit(&missing, Exit::Success),
+        _ => devices::exit_for(&missing, Exit::Success),
     })
 }
 
-/// What to check, probes before expressions, and whether these were asked for by name.
-fn chosen(
+/// The names to check, probes before expressions, and whether expressions were named.
+fn choose_checks(
     args: &VerifyArgs,
     instruments: &[Box<dyn Instrument>],
     request: &Request,
@@ -75,7 +79,8 @@ fn chosen(
     let named = !expressions.is_empty();
     let choice = ProbeChoice { probes, group: args.choice.group.clone() };
     let others = !choice.probes.is_empty() || !choice.group.is_empty();
-    let specs = if named && !others { Vec::new() } else { list::choose(&choice, Unnamed::All, instruments, request)? };
+    let specs =
+        if named && !others { Vec::new() } else { list::choose(&choice, DefaultProbes::All, instruments, request)? };
     if !named && !others {
         expressions.push(EXPRESSIONS.to_owned());
     }
@@ -88,22 +93,22 @@ struct Tally {
     right: usize,
     wrong: usize,
     failures: String,
-    /// The last case, which a device answered before it was lost.
+    /// The last case that the device answered.
     last: String,
-    /// Whether right cases that say how exact a function is are told too.
-    figures: bool,
-    told: String,
-    /// Whether it was said before its end.
-    said: bool,
+    /// Also list correct cases that give the accuracy of a function.
+    lists_accuracy: bool,
+    accuracies: String,
+    /// An interim report was printed.
+    was_reported: bool,
 }
 
 impl Tally {
-    fn take(&mut self, case: &Case) {
+    fn add(&mut self, case: &Case) {
         self.last = format!("{} on {}", clean(&case.kernel), clean(&case.on));
         if case.wrong.is_empty() {
             self.right += 1;
-            if let Some(function) = case.kernel.strip_prefix(ACCURACY).filter(|_| self.figures) {
-                let _ = writeln!(self.told, "  {}: {}", clean(function), clean(&case.on));
+            if let Some(function) = case.kernel.strip_prefix(ACCURACY).filter(|_| self.lists_accuracy) {
+                let _ = writeln!(self.accuracies, "  {}: {}", clean(function), clean(&case.on));
             }
             return;
         }
@@ -113,24 +118,24 @@ impl Tally {
             writeln!(self.failures, "  wrong: {} on {}: {}", clean(&case.kernel), clean(&case.on), clean(&case.wrong));
     }
 
-    /// What was found so far, for one who wants to stop: a probe is checked to its end, unless a second signal comes.
-    fn tell_once(&mut self, of: &str) {
+    /// Prints the results so far after a first signal, once: the probe is checked to its end unless a second signal comes.
+    fn report_once(&mut self, subject: &str) {
         use std::io::Write;
-        if !std::mem::replace(&mut self.said, true) {
-            let so_far = self.words(&Ok(()));
-            say("note", &format!("{of}: {so_far} so far"));
-            let _ = write!(std::io::stderr().lock(), "{}{}", self.told, self.failures);
+        if !std::mem::replace(&mut self.was_reported, true) {
+            let so_far = self.summarize(&Ok(()));
+            say("note", &format!("{subject}: {so_far} so far"));
+            let _ = write!(std::io::stderr().lock(), "{}{}", self.accuracies, self.failures);
         }
     }
 
-    fn words(&self, ended: &Result<(), Fault>) -> String {
+    fn summarize(&self, ended: &Result<(), Fault>) -> String {
         let mut words = format!("{} ok", self.right);
         if self.wrong > 0 {
             words += &format!(", {} wrong", self.wrong);
         }
         if let Err(fault) = ended {
             if fault.ends_the_device() && !self.last.is_empty() {
-                words += &format!(", the last {}", self.last);
+                words += &format!(", the last was {}", self.last);
             }
             words += &format!(", ended early: {}", clean(&fault.to_string()));
         }
@@ -143,16 +148,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_device_is_told_with_the_last_case_that_it_answered() {
+    fn a_lost_device_is_reported_with_the_last_case_that_it_answered() {
         let mut tally = Tally::default();
         let lost = || Err(Fault::DeviceLost { call: "wait", why: "gone".to_owned() });
-        assert!(!tally.words(&lost()).contains("the last"));
+        assert!(!tally.summarize(&lost()).contains("the last"));
         for n in ["7", "9"] {
-            tally.take(&Case { kernel: "dot".to_owned(), on: format!("n = {n}"), wrong: String::new() });
+            tally.add(&Case { kernel: "dot".to_owned(), on: format!("n = {n}"), wrong: String::new() });
         }
-        let words = tally.words(&lost());
-        assert!(words.starts_with("2 ok, the last dot on n = 9, ended early: ") && words.contains("gone"), "{words}");
-        let invalid = tally.words(&Err(Fault::Invalid("no".to_owned())));
+        let words = tally.summarize(&lost());
+        assert!(
+            words.starts_with("2 ok, the last was dot on n = 9, ended early: ") && words.contains("gone"),
+            "{words}"
+        );
+        let invalid = tally.summarize(&Err(Fault::Invalid("no".to_owned())));
         assert!(!invalid.contains("the last"), "{invalid}");
     }
 }

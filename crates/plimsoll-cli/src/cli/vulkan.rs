@@ -1,5 +1,5 @@
-//! Vulkan devices for `plimsoll devices`. They are listed by a process of its own (`plimsoll devices --vulkan`), because the loader
-//! runs the code of every driver that it finds, and a driver that crashes takes its process with it.
+//! Vulkan devices for `plimsoll devices`. A separate process (`plimsoll devices --vulkan`) lists them, because the loader runs the
+//! code of every driver that it finds, and a driver that crashes takes its process with it.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -14,25 +14,25 @@ use super::sheet::{ALWAYS, Sheet};
 use super::{devices, output};
 
 /// How long a listing may take.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Most bytes that are read of it.
-const MOST: u64 = 1 << 20;
-/// Time between two looks at whether it has ended.
-const NAP: Duration = Duration::from_millis(5);
-const MEND: &str = "Name the drivers to be used in VK_DRIVER_FILES, or leave the faulty one out";
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum bytes read of a listing.
+const MAX_BYTES: u64 = 1 << 20;
+/// Time between two checks whether the process has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const HINT: &str = "Set VK_DRIVER_FILES to the drivers to use, without the faulty one";
 
-/// What there is: devices as JSON objects, or a row of what is not here, why and what to do.
+/// The devices as JSON objects, or a row with the absent name, the reason and a hint.
 pub(crate) type Listed = Result<Vec<serde_json::Value>, [String; 3]>;
 
-/// `plimsoll devices --vulkan`: lists in this process.
+/// Runs `plimsoll devices --vulkan`, which lists the devices in this process.
 pub(crate) fn run(format: Format) -> Result<Exit, Failure> {
     let listed: Listed = match plimsoll::vulkan_devices() {
-        Ok(found) => Ok(found.iter().map(object).collect()),
-        Err(fault) => Err(devices::absent(("Vulkan".to_owned(), fault))),
+        Ok(found) => Ok(found.iter().map(to_json).collect()),
+        Err(fault) => Err(devices::absent_row(("Vulkan".to_owned(), fault))),
     };
     let text = match (format, &listed) {
-        (Format::Json, Ok(found)) => plimsoll_report::json::text(&serde_json::json!({ "vulkan": found })),
-        (Format::Json, Err(row)) => plimsoll_report::json::text(&serde_json::json!({ "not_here": row })),
+        (Format::Json, Ok(found)) => plimsoll_report::json::to_text(&serde_json::json!({ "vulkan": found })),
+        (Format::Json, Err(row)) => plimsoll_report::json::to_text(&serde_json::json!({ "not_here": row })),
         (_, Ok(found)) => sheet(found).render(format),
         (_, Err([_, why, hint])) => {
             let fault = Fault::Unavailable { what: "Vulkan", why: why.clone(), hint: hint.clone() };
@@ -43,7 +43,7 @@ pub(crate) fn run(format: Format) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn object(adapter: &VulkanAdapter) -> serde_json::Value {
+fn to_json(adapter: &VulkanAdapter) -> serde_json::Value {
     let why = adapter.usable.as_ref().err().map(ToString::to_string).unwrap_or_default();
     serde_json::json!({
         "device": format!("vulkan:{}", adapter.index),
@@ -66,38 +66,39 @@ pub(crate) fn sheet(found: &[serde_json::Value]) -> Sheet<5> {
     sheet
 }
 
-/// Lists in another process, which may crash or hang.
+/// Lists the devices in another process, which may crash or hang.
 pub(crate) fn list() -> Listed {
-    let row = |why: String| ["Vulkan".to_owned(), why, MEND.to_owned()];
+    let row = |why: String| ["Vulkan".to_owned(), why, HINT.to_owned()];
     let program = std::env::current_exe().map_err(|error| row(error.to_string()))?;
     let mut command = Command::new(program);
     command.args(["devices", "--vulkan", "--format", "json"]).stdin(Stdio::null());
-    let text = listing(command, PATIENCE).map_err(row)?;
-    let listed: serde_json::Value = serde_json::from_str(&text).map_err(|error| row(format!("its list: {error}")))?;
+    let text = read_listing(command, TIMEOUT).map_err(row)?;
+    let listed: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| row(format!("the list can't be parsed: {error}")))?;
     if let Some(found) = listed["vulkan"].as_array() {
         return Ok(found.clone());
     }
-    Err(serde_json::from_value(listed["not_here"].clone()).unwrap_or_else(|_| row("no list came".to_owned())))
+    Err(serde_json::from_value(listed["not_here"].clone()).unwrap_or_else(|_| row("the list is missing".to_owned())))
 }
 
-/// What a process writes, or how it ended instead.
-fn listing(mut command: Command, patience: Duration) -> Result<String, String> {
+/// The output of a process, or an error that says how it ended.
+fn read_listing(mut command: Command, timeout: Duration) -> Result<String, String> {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
     let pipe = child.stdout.take();
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
-        let _ = pipe.map(|pipe| pipe.take(MOST).read_to_string(&mut text));
+        let _ = pipe.map(|pipe| pipe.take(MAX_BYTES).read_to_string(&mut text));
         text
     });
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if began.elapsed() < patience => std::thread::sleep(NAP),
+            Ok(None) if began.elapsed() < timeout => std::thread::sleep(POLL_INTERVAL),
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("no list of devices after {} s: a driver hangs", patience.as_secs()));
+                return Err(format!("no list of devices after {} s: a driver hangs", timeout.as_secs()));
             }
             Err(error) => return Err(error.to_string()),
         }
@@ -119,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_crashes_or_hangs_is_a_reason_and_no_end() {
-        let crash = listing(shell("kill -SEGV $$"), PATIENCE).unwrap_err();
+    fn a_crashing_or_hanging_driver_becomes_an_error_message() {
+        let crash = read_listing(shell("kill -SEGV $$"), TIMEOUT).unwrap_err();
         assert!(crash.contains("signal: 11") && crash.contains("crashed"), "{crash}");
-        let hang = listing(shell("exec sleep 60"), Duration::from_millis(50)).unwrap_err();
+        let hang = read_listing(shell("exec sleep 60"), Duration::from_millis(50)).unwrap_err();
         assert!(hang.contains("hangs"), "{hang}");
-        assert_eq!(listing(shell("echo list"), PATIENCE).unwrap(), "list\n");
+        assert_eq!(read_listing(shell("echo list"), TIMEOUT).unwrap(), "list\n");
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it in a folder of its own, in known surroundings.
+//! Helpers for the tests of the command: running it in an empty folder with a known environment.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -37,32 +37,32 @@ impl Place {
     }
 
     pub fn run(&self, args: &str) -> Ran {
-        Ran::of(self.command(args).output().unwrap())
+        Ran::from_output(self.command(args).output().unwrap())
     }
 
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         std::fs::write(self.path(name), content).unwrap();
     }
 
-    /// The record in the folder `out`.
+    /// Reads the record in the folder `out`.
     pub fn record(&self, out: &str) -> Run {
         read_record(&self.path(out))
     }
 }
 
-/// The record of a run's folder; it must hold no damage.
+/// Reads the record in a run's folder, which must be undamaged.
 pub fn read_record(folder: &Path) -> Run {
     let run = read_file(&folder.join("run.jsonl")).unwrap();
     assert_eq!(run.damaged_lines, 0, "{:?}", run.damage);
     run
 }
 
-/// Points over all series.
+/// The number of points in all series.
 pub fn points(run: &Run) -> usize {
     run.series.iter().flat_map(|series| &series.rows).map(|row| row.points.len()).sum()
 }
 
-/// What the command said and how it ended.
+/// The output and exit code of the command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -71,12 +71,12 @@ pub struct Ran {
 }
 
 impl Ran {
-    pub fn of(output: Output) -> Self {
+    pub fn from_output(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// It ended with this code, and no panic reached the user.
+    /// Asserts that the command ended with this code and without a panic.
     #[track_caller]
     pub fn ends(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
@@ -84,7 +84,7 @@ impl Ran {
         self
     }
 
-    /// stderr says this.
+    /// Asserts that stderr contains `words`.
     #[track_caller]
     pub fn says(self, words: &str) -> Self {
         assert!(self.stderr.contains(words), "no {words:?} in:\n{}", self.stderr);

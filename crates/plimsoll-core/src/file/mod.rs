@@ -1,4 +1,4 @@
-//! Files that a user or the environment names: read up to a limit, and written whole or not at all.
+//! Files named by the user or the environment: read up to a size limit, and written completely or not at all.
 
 mod read;
 mod unnamed;

@@ -1,5 +1,4 @@
-//! Reading with a limit: nothing that a path names, be it endless or no file at all, takes more memory than its reader
-//! allows.
+//! Reading with a limit: whatever a path names, even an endless device, takes no more memory than the reader allows.
 
 use std::fs::{File, FileType};
 use std::io::{self, Read};
@@ -8,12 +7,12 @@ use std::path::Path;
 
 use crate::unit::ByteSize;
 
-/// What may be read.
+/// The kinds of file to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// Regular files. Opening a pipe would wait for its other end.
+    /// Only regular files. (Opening a pipe would wait for its other end.)
     Regular,
-    /// Pipes and devices too, as a user names them who writes `<(command)`.
+    /// Also pipes and devices, as in `<(command)` on a command line.
     Streams,
 }
 
@@ -21,59 +20,59 @@ pub enum Accept {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The system's answer.
+    /// The system's error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// It is not a regular file.
     #[error("it is {0}, not a regular file")]
     NotRegular(&'static str),
-    /// It is longer than anything of its kind.
+    /// It is larger than the limit.
     #[error("it is larger than {}", ByteSize(*.0))]
     TooLarge(u64),
-    /// It is not text.
-    #[error("it is not text: the byte at {0} is no UTF-8")]
+    /// It is not UTF-8 text; the offset of the first wrong byte.
+    #[error("it is not text: the byte at {0} is not UTF-8")]
     NotText(usize),
 }
 
 impl FileError {
-    /// True where there is no such file.
+    /// True where the file doesn't exist.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// The whole of a file of at most `most` bytes.
+/// Reads a whole file of at most `limit` bytes.
 ///
 /// # Errors
-/// It can't be read, is not what is accepted, or holds more.
-pub fn read(path: &Path, most: u64, accept: Accept) -> Result<Vec<u8>, FileError> {
-    // Before it is opened, which may wait.
-    refuse_others(std::fs::metadata(path)?.file_type(), accept)?;
+/// It can't be read, is not of an accepted kind, or is larger than `limit`.
+pub fn read(path: &Path, limit: u64, accept: Accept) -> Result<Vec<u8>, FileError> {
+    // Checked before opening, because opening may block.
+    check_kind(std::fs::metadata(path)?.file_type(), accept)?;
     let mut bytes = Vec::new();
-    // The limit holds for what is read, not for what the file system says: devices and growing files have no length.
-    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most { Err(FileError::TooLarge(most)) } else { Ok(bytes) }
+    // The limit applies to the bytes read, not to the reported size: devices and growing files have no reliable size.
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(FileError::TooLarge(limit)) } else { Ok(bytes) }
 }
 
-/// The same as text.
+/// Reads a whole text file of at most `limit` bytes.
 ///
 /// # Errors
-/// Those of [`read`], and what is no UTF-8.
-pub fn read_text(path: &Path, most: u64, accept: Accept) -> Result<String, FileError> {
-    let text = String::from_utf8(read(path, most, accept)?);
+/// Those of [`read`], and [`FileError::NotText`].
+pub fn read_text(path: &Path, limit: u64, accept: Accept) -> Result<String, FileError> {
+    let text = String::from_utf8(read(path, limit, accept)?);
     text.map_err(|error| FileError::NotText(error.utf8_error().valid_up_to()))
 }
 
-fn refuse_others(kind: FileType, accept: Accept) -> Result<(), FileError> {
+fn check_kind(kind: FileType, accept: Accept) -> Result<(), FileError> {
     if kind.is_file() || (accept == Accept::Streams && !kind.is_dir()) {
         return Ok(());
     }
-    Err(FileError::NotRegular(name(kind)))
+    Err(FileError::NotRegular(kind_name(kind)))
 }
 
-/// What somebody would call it.
-fn name(kind: FileType) -> &'static str {
+/// The kind of file in words.
+fn kind_name(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "a folder"
     } else if kind.is_fifo() {
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_up_to_its_limit_and_refused_beyond() {
+    fn files_larger_than_the_limit_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, [b'x'; 10]).unwrap();
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_device_ends_at_the_limit_and_is_no_regular_file() {
+    fn endless_devices_stop_at_the_limit_and_are_not_regular_files() {
         let zero = Path::new("/dev/zero");
         assert!(matches!(read(zero, 1 << 20, Accept::Streams), Err(FileError::TooLarge(_))));
         let error = read(zero, 1 << 20, Accept::Regular).unwrap_err();
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_a_pipe_and_a_socket_are_called_by_their_names() {
+    fn errors_say_whether_it_is_a_folder_a_pipe_or_a_socket() {
         let folder = tempfile::tempdir().unwrap();
         for accept in [Accept::Regular, Accept::Streams] {
             let error = read(folder.path(), 9, accept).unwrap_err();
@@ -129,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_none_is_refused_with_the_place() {
+    fn invalid_utf8_is_refused_with_its_offset() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, b"ab\xff").unwrap();
         let error = read_text(&path, 9, Accept::Regular).unwrap_err();
-        assert_eq!(error.to_string(), "it is not text: the byte at 2 is no UTF-8");
+        assert_eq!(error.to_string(), "it is not text: the byte at 2 is not UTF-8");
     }
 }

@@ -1,5 +1,6 @@
-//! Writing so that a reader never sees half of a file, whatever ends the writer: to a temporary file in the same folder, without a
-//! name where the system can, which then takes the name. Links stay links; a pipe, a device or the process's own standard output is written to.
+//! Atomic writes: a reader never sees half of a file, whatever ends the writer. The bytes go to a temporary file in the same
+//! folder (an unnamed one where the system supports it), which then takes the target's name. Symbolic links are followed and
+//! kept. A pipe, a device or the process's own standard output is written directly.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -8,137 +9,135 @@ use std::path::{Path, PathBuf};
 
 use super::unnamed;
 
-/// As many links as the system follows (path_resolution(7)).
-const MOST_LINKS: usize = 40;
+/// The number of symbolic links that the system follows at most (path_resolution(7)).
+const MAX_LINKS: usize = 40;
 
-/// The place of an output: a path with its links followed, and what is there now.
+/// An output path with its symbolic links resolved, and what exists there now.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
-    there: There,
+    existing: Existing,
 }
 
 #[derive(Debug)]
-enum There {
+enum Existing {
     Nothing,
-    /// Will be replaced.
+    /// A regular file, which will be replaced.
     Regular(Metadata),
-    /// Will be written to.
+    /// A pipe or a device, which will be written to.
     Stream(Metadata),
-    /// A descriptor of this process, as `/dev/stdout` is one: what it leads to is written on, from where it is.
+    /// A descriptor of this process, such as `/dev/stdout`: its file is written from the current position on.
     Descriptor(u32, Metadata),
 }
 
 impl Target {
-    /// Looks at what a path names. Nothing is opened, so nothing waits.
+    /// Resolves a path. Opens nothing, so it can't block.
     ///
     /// # Errors
-    /// It can only be a folder, is a disk, or can't be looked at.
+    /// The path names a folder or a disk, or its metadata can't be read.
     pub fn find(path: &Path) -> io::Result<Self> {
         let mut path = path.to_owned();
-        for _ in 0..MOST_LINKS {
-            if let Some(descriptor) = descriptor(&path) {
-                return Ok(Self { there: There::Descriptor(descriptor, path.metadata()?), path });
+        for _ in 0..MAX_LINKS {
+            if let Some(descriptor) = own_descriptor(&path) {
+                return Ok(Self { existing: Existing::Descriptor(descriptor, path.metadata()?), path });
             }
             let Ok(target) = path.read_link() else {
-                let there = there(&path)?;
-                return Ok(Self { path, there });
+                let existing = inspect(&path)?;
+                return Ok(Self { path, existing });
             };
             path = folder(&path).join(target);
         }
-        Err(io::Error::other("too many links lead to each other"))
+        Err(io::Error::other("too many levels of symbolic links"))
     }
 
-    /// The path that is written, without links.
+    /// The path that is written, with links resolved.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// True where a regular file is there, which writing replaces.
+    /// True where a regular file exists, which writing replaces.
     #[must_use]
     pub fn is_regular(&self) -> bool {
-        matches!(self.there, There::Regular(_))
+        matches!(self.existing, Existing::Regular(_))
     }
 
-    /// True for what is read by others as it is written, and where nothing is replaced.
+    /// True for pipes, devices and descriptors, which are written directly and replace nothing.
     #[must_use]
     pub fn is_stream(&self) -> bool {
-        matches!(self.there, There::Stream(_) | There::Descriptor(..))
+        matches!(self.existing, Existing::Stream(_) | Existing::Descriptor(..))
     }
 
-    /// Whether this is the very file that `other` names, under whatever name, or would be. Terminals and the like are never the
-    /// same: reading from and writing to them don't meet.
+    /// Whether `other` names the same file, under any name, or would once it exists. Terminals and similar devices never
+    /// count as the same, because reading from them and writing to them don't interfere.
     #[must_use]
     pub fn is_same_file(&self, other: &Path) -> bool {
-        match &self.there {
-            There::Nothing => {
+        match &self.existing {
+            Existing::Nothing => {
                 self.path.file_name() == other.file_name()
-                    && folder(&self.path).metadata().is_ok_and(|about| is_at(&about, folder(other)))
+                    && folder(&self.path).metadata().is_ok_and(|metadata| is_file_of(&metadata, folder(other)))
             }
-            There::Regular(about) | There::Stream(about) | There::Descriptor(_, about) => {
-                (about.is_file() || about.file_type().is_fifo()) && is_at(about, other)
+            Existing::Regular(metadata) | Existing::Stream(metadata) | Existing::Descriptor(_, metadata) => {
+                (metadata.is_file() || metadata.file_type().is_fifo()) && is_file_of(metadata, other)
             }
         }
     }
 
-    /// Whether [`write`](Self::write) can write here, as far as that can be told before.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn ready(&self) -> io::Result<()> {
+    /// Checks whether [`write`](Self::write) can write here, as far as that can be known in advance.
+    pub fn check_writable(&self) -> io::Result<()> {
         if self.is_stream() {
             return Ok(());
         }
-        // Gone when it is dropped.
+        // A trial file, deleted when it is dropped.
         let file = match unnamed::create(folder(&self.path)) {
             Some(file) => file,
-            None => named(folder(&self.path))?.into_file(),
+            None => create_named(folder(&self.path))?.into_file(),
         };
-        let There::Regular(about) = &self.there else { return Ok(()) };
+        let Existing::Regular(metadata) = &self.existing else { return Ok(()) };
         let folder = folder(&self.path).metadata()?;
-        let kept = is_kept((folder.mode(), folder.uid()), about.uid(), file.metadata()?.uid());
-        if kept { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+        let protected = is_protected((folder.mode(), folder.uid()), metadata.uid(), file.metadata()?.uid());
+        if protected { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 
-    /// Writes `bytes`. What is already there is replaced only where `replace` says so, even if it came since
-    /// [`find`](Self::find).
+    /// Writes `bytes`. Replaces an existing file only if `replace` is set, even one created since [`find`](Self::find).
     ///
     /// # Errors
-    /// The system's; [`AlreadyExists`](io::ErrorKind::AlreadyExists) for what may not be replaced. What was there is then as
-    /// it was.
+    /// The system's, or [`AlreadyExists`](io::ErrorKind::AlreadyExists) where `replace` is not set. The existing file is
+    /// then unchanged.
     pub fn write(&self, bytes: &[u8], replace: bool) -> io::Result<()> {
-        match self.there {
-            There::Descriptor(1, _) => all(io::stdout().lock(), bytes),
-            There::Descriptor(2, _) => all(io::stderr().lock(), bytes),
-            There::Descriptor(..) | There::Stream(_) => all(OpenOptions::new().append(true).open(&self.path)?, bytes),
-            There::Regular(_) if !replace => Err(io::ErrorKind::AlreadyExists.into()),
-            There::Nothing | There::Regular(_) => self.replace(bytes, replace),
+        match self.existing {
+            Existing::Descriptor(1, _) => write_and_flush(io::stdout().lock(), bytes),
+            Existing::Descriptor(2, _) => write_and_flush(io::stderr().lock(), bytes),
+            Existing::Descriptor(..) | Existing::Stream(_) => {
+                write_and_flush(OpenOptions::new().append(true).open(&self.path)?, bytes)
+            }
+            Existing::Regular(_) if !replace => Err(io::ErrorKind::AlreadyExists.into()),
+            Existing::Nothing | Existing::Regular(_) => self.write_atomically(bytes, replace),
         }
     }
 
-    fn replace(&self, bytes: &[u8], replace: bool) -> io::Result<()> {
+    fn write_atomically(&self, bytes: &[u8], replace: bool) -> io::Result<()> {
         let folder = folder(&self.path);
-        let done = |named: Result<(), tempfile::PathPersistError>| named.map_err(|error| error.error);
+        let into_io = |renamed: Result<(), tempfile::PathPersistError>| renamed.map_err(|error| error.error);
         let Some(mut file) = unnamed::create(folder) else {
-            let mut file = named(folder)?;
+            let mut file = create_named(folder)?;
             self.fill(file.as_file_mut(), bytes)?;
             let path = file.into_temp_path();
-            return done(if replace { path.persist(&self.path) } else { path.persist_noclobber(&self.path) });
+            return into_io(if replace { path.persist(&self.path) } else { path.persist_noclobber(&self.path) });
         };
         self.fill(&mut file, bytes)?;
         if !replace {
             return unnamed::link(&file, &self.path);
         }
-        // A link can't replace a file: the whole one takes another name first.
-        let linked = builder().make_in(folder, |path| unnamed::link(&file, path)).map_err(system)?;
-        done(linked.into_temp_path().persist(&self.path))
+        // linkat can't replace a file, so the new file gets a temporary name first and is then renamed.
+        let linked = builder().make_in(folder, |path| unnamed::link(&file, path)).map_err(without_path)?;
+        into_io(linked.into_temp_path().persist(&self.path))
     }
 
-    /// Writes a new file, with the modes of the one that it replaces.
+    /// Writes the new file's content, with the permissions of the file that it replaces.
     fn fill(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
-        if let There::Regular(about) = &self.there {
-            file.set_permissions(about.permissions())?;
+        if let Existing::Regular(metadata) = &self.existing {
+            file.set_permissions(metadata.permissions())?;
         }
         file.write_all(bytes)?;
         file.sync_all()
@@ -151,51 +150,52 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// A temporary file with the modes that the user's mask leaves; they are private by default.
-fn named(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    builder().permissions(PermissionsExt::from_mode(0o666)).tempfile_in(folder).map_err(system)
+/// A named temporary file with the permissions that the umask allows; tempfile's default is private.
+fn create_named(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    builder().permissions(PermissionsExt::from_mode(0o666)).tempfile_in(folder).map_err(without_path)
 }
 
-fn is_at(about: &Metadata, path: &Path) -> bool {
-    path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (about.dev(), about.ino()))
+/// Whether `path` names the file that `metadata` is from.
+fn is_file_of(metadata: &Metadata, path: &Path) -> bool {
+    path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()))
 }
 
-/// Whether a folder, by its modes and owner, lets nobody but a file's owner replace it, as /tmp does (S_ISVTX of inode(7)).
-fn is_kept((modes, folder): (u32, u32), file: u32, user: u32) -> bool {
+/// Whether the folder's sticky bit (S_ISVTX of inode(7), as on /tmp) keeps `user` from replacing a file owned by `file`.
+fn is_protected((modes, folder): (u32, u32), file: u32, user: u32) -> bool {
     modes & 0o1000 != 0 && ![0, folder, file].contains(&user)
 }
 
-/// The system's words alone: the temporary file's name, which comes after them, would say nothing to anyone.
-fn system(error: io::Error) -> io::Error {
+/// Removes the temporary file's path, which would mean nothing to the user, from an error message.
+fn without_path(error: io::Error) -> io::Error {
     let text = error.to_string();
     match text.split_once(" at path ") {
-        Some((words, _)) => io::Error::new(error.kind(), words),
+        Some((message, _)) => io::Error::new(error.kind(), message),
         None => error,
     }
 }
 
-fn all(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
+fn write_and_flush(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)?;
     to.flush()
 }
 
-/// What a path names that is no link.
-fn there(path: &Path) -> io::Result<There> {
+/// What exists at a path that is not a symbolic link.
+fn inspect(path: &Path) -> io::Result<Existing> {
     let slashed = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     match path.metadata() {
-        Ok(about) if about.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(about) if about.file_type().is_block_device() => Err(io::Error::other("it is a disk")),
-        Ok(about) if about.is_file() => Ok(There::Regular(about)),
-        Ok(about) => Ok(There::Stream(about)),
+        Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(metadata) if metadata.file_type().is_block_device() => Err(io::Error::other("it is a disk")),
+        Ok(metadata) if metadata.is_file() => Ok(Existing::Regular(metadata)),
+        Ok(metadata) => Ok(Existing::Stream(metadata)),
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Err(_) if slashed => Err(io::ErrorKind::IsADirectory.into()),
-        Err(error) => path.file_name().map(|_| There::Nothing).ok_or(error),
+        Err(error) => path.file_name().map(|_| Existing::Nothing).ok_or(error),
     }
 }
 
-/// The number of a descriptor of this process, where the path names one (proc_pid_fd(5)). Following the link there would
-/// open the file anew, from its beginning.
-fn descriptor(path: &Path) -> Option<u32> {
+/// The number of this process's file descriptor that the path names, if it does (proc_pid_fd(5)). Following that link would
+/// reopen the file from its beginning.
+fn own_descriptor(path: &Path) -> Option<u32> {
     let number = path.file_name()?.to_str()?.parse().ok()?;
     let own = Path::new("/proc/self/fd").canonicalize().ok()?;
     (folder(path).canonicalize().ok()? == own).then_some(number)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_once_and_replaced_only_where_that_is_wanted() {
+    fn an_existing_file_is_replaced_only_on_request() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         write(&path, false).unwrap();
@@ -226,20 +226,20 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         write(&path, true).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file stays");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "a temporary file is left");
     }
 
     #[test]
-    fn a_writer_that_is_killed_leaves_no_temporary_file() {
+    fn a_killed_writer_leaves_no_temporary_file() {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::find(&dir.path().join("f")).unwrap();
         let Some(mut file) = unnamed::create(dir.path()) else { return };
         target.fill(&mut file, b"new").unwrap();
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "it has no name before it is whole");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the unfinished file has a name");
     }
 
     #[test]
-    fn a_new_file_has_the_modes_that_the_mask_leaves() {
+    fn a_new_file_gets_the_permissions_that_the_umask_allows() {
         let dir = tempfile::tempdir().unwrap();
         let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
         write(&ours, false).unwrap();
@@ -248,18 +248,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_came_meanwhile_is_not_replaced() {
+    fn a_file_created_since_find_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let target = Target::find(&path).unwrap();
         fs::write(&path, "theirs").unwrap();
         assert_eq!(target.write(b"new", false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file stays");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "a temporary file is left");
     }
 
     #[test]
-    fn what_is_replaced_keeps_its_modes() {
+    fn a_replaced_file_keeps_its_permissions() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "old").unwrap();
@@ -269,12 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_to_their_end_and_stay() {
+    fn symbolic_links_are_followed_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::create_dir(path("below")).unwrap();
         fs::write(path("below/kept"), "old").unwrap();
-        // Relative to the folder of the link, through one that leads nowhere yet, and through two.
+        // A link relative to its own folder, a dangling link, and a chain of two links.
         for (link, target, end) in
             [("l1", "below/kept", "below/kept"), ("below/l2", "../fresh", "fresh"), ("l3", "below/l2", "fresh")]
         {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_is_the_same_under_every_name() {
+    fn a_file_is_recognized_under_all_its_names() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("f"), "").unwrap();
@@ -306,30 +306,30 @@ mod tests {
     }
 
     #[test]
-    fn folders_and_names_of_nothing_are_refused_before_anything_is_written() {
+    fn folders_and_impossible_names_are_refused_before_writing() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("none/f");
-        let error = Target::find(&below).unwrap().ready().unwrap_err().to_string();
+        let error = Target::find(&below).unwrap().check_writable().unwrap_err().to_string();
         assert!(error.starts_with("No such file") && !error.contains(".plimsoll"), "{error}");
         for name in ["", ".", "..", "/", "new/"] {
             assert!(Target::find(&dir.path().join(name)).is_err(), "{name:?}");
         }
         assert!(Target::find(Path::new("")).is_err());
         let target = Target::find(&dir.path().join("f")).unwrap();
-        target.ready().unwrap();
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
+        target.check_writable().unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the trial file is left");
     }
 
     #[test]
-    fn in_a_folder_like_tmp_a_file_is_replaced_by_its_owner_the_folder_s_and_root() {
+    fn with_the_sticky_bit_only_root_and_the_owners_of_file_and_folder_may_replace() {
         let (root, folder, file, other) = (0, 1, 2, 3);
-        assert!(is_kept((0o41777, folder), file, other));
-        assert!([root, folder, file].iter().all(|&user| !is_kept((0o41777, folder), file, user)));
-        assert!(!is_kept((0o40777, folder), file, other));
+        assert!(is_protected((0o41777, folder), file, other));
+        assert!([root, folder, file].iter().all(|&user| !is_protected((0o41777, folder), file, user)));
+        assert!(!is_protected((0o40777, folder), file, other));
     }
 
     #[test]
-    fn devices_and_descriptors_are_written_to_and_never_replaced() {
+    fn devices_and_descriptors_are_written_directly() {
         let null = Target::find(Path::new("/dev/null")).unwrap();
         assert!(null.is_stream() && !null.is_regular());
         null.write(b"new", false).unwrap();

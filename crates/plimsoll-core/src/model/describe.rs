@@ -1,4 +1,4 @@
-//! What one launch does, as far as its cost goes.
+//! The properties of a launch that determine its time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::Traffic;
 
-/// How launches follow one another.
+/// How consecutive launches are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchForm {
-    /// Nodes of a graph, one after the other.
+    /// Consecutive nodes of a graph.
     Graph,
-    /// The same with programmatic edges, so that a kernel begins before the one before it has ended.
+    /// Graph nodes with programmatic edges: a kernel may begin before the previous one has ended.
     GraphDependent,
-    /// The same, but each begins when the blocks of the one before it have ended, and waits for its results.
+    /// The same, but a kernel begins when the blocks of the previous one have ended, and waits for its results.
     GraphExit,
     /// One call per launch into a stream.
     Stream,
-    /// The same with programmatic serialization.
+    /// One call per launch into a stream, with programmatic serialization.
     StreamDependent,
 }
 
@@ -28,7 +28,7 @@ impl LaunchForm {
     pub const ALL: [Self; 5] =
         [Self::Graph, Self::GraphDependent, Self::GraphExit, Self::Stream, Self::StreamDependent];
 
-    /// Its name, which is the `launch` probe's name of the mode.
+    /// Its name, the same as the mode's name in the `launch` probe.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,13 +51,13 @@ impl fmt::Display for LaunchForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// In memory: whatever is read was last touched long ago.
+    /// In memory, because it was last used long ago.
     Cold,
-    /// Wherever the launch before this one, over the same bytes, has left it.
+    /// Wherever the previous launch, over the same bytes, left it.
     Hot,
 }
 
-/// What instructions compete for.
+/// An execution resource that instructions compete for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pipe {
@@ -73,7 +73,7 @@ pub enum Pipe {
     Fp64,
     /// Loads and stores.
     Lsu,
-    /// Conversions that the special-function unit does: between integers and floats, and to and from f64.
+    /// Conversions in the special-function unit: between integers and floats, and to and from f64.
     Conversion,
 }
 
@@ -102,40 +102,40 @@ impl fmt::Display for Pipe {
     }
 }
 
-/// One launch of a kernel. Counts are of the whole launch unless said otherwise.
+/// One launch of a kernel. Counts are for the whole launch unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// Bytes that must move.
     pub traffic: Traffic,
-    /// Distinct bytes that launches go over again and again: it decides what stays in the second level when hot.
+    /// Distinct bytes that repeated launches touch: determines what stays in L2 when hot.
     pub footprint: u64,
-    /// Where the data is before.
+    /// Where the data is before the launch.
     pub cache: Cache,
     /// How it is launched.
     pub launch: LaunchForm,
-    /// Blocks ask for their data while they wait for the kernel before, so the first round trip ends in the second level.
+    /// Blocks prefetch their data while they wait for the previous kernel, so the first round trip goes to L2 only.
     #[serde(default)]
     pub prefetched: bool,
     /// Blocks of the grid.
     pub blocks: u64,
-    /// Blocks that say that the next kernel may begin (`griddepcontrol.launch_dependents`). Who starts blocks hears them, too: on an H200
-    /// one that says so takes 1.20 to 1.22 ns, twice what starting an empty one takes.
+    /// Blocks that signal that the next kernel may begin (`griddepcontrol.launch_dependents`). The signals keep the block
+    /// scheduler busy: on an H200 a signalling block takes 1.20 to 1.22 ns, twice as long as starting an empty one.
     #[serde(default)]
     pub signals: u64,
     /// Threads per block.
     pub threads: u32,
-    /// Blocks that one multiprocessor holds at once.
+    /// Blocks resident on one SM at once.
     pub resident: u32,
     /// Bytes of loads that one thread has in flight at once.
     pub in_flight: u32,
     /// Warp instructions by pipe; [`Pipe::Issue`] counts all.
     pub instructions: BTreeMap<Pipe, f64>,
-    /// Cycles that one warp's arithmetic takes by itself, one instruction after the other.
+    /// Cycles of one warp's arithmetic alone, one instruction after the other.
     pub serial_cycles: f64,
 }
 
 impl Description {
-    /// The share of blocks that the busiest multiprocessor gets, of `multiprocessors`: at least 1 / multiprocessors.
+    /// The share of blocks on the busiest of `multiprocessors` SMs: at least 1 / multiprocessors.
     #[must_use]
     pub(super) fn busiest_share(&self, multiprocessors: f64) -> f64 {
         if self.blocks == 0 {
@@ -145,9 +145,9 @@ impl Description {
         (blocks / multiprocessors).ceil() / blocks
     }
 
-    /// Bytes of loads that `multiprocessors` full of such blocks have in flight at once, however few blocks there are.
+    /// Bytes of loads in flight at once if all `multiprocessors` SMs are full of such blocks, however few blocks there are.
     #[must_use]
-    pub(super) fn room(&self, multiprocessors: f64) -> f64 {
+    pub(super) fn max_in_flight(&self, multiprocessors: f64) -> f64 {
         multiprocessors * f64::from(self.resident) * f64::from(self.threads) * f64::from(self.in_flight)
     }
 }

@@ -1,4 +1,4 @@
-//! A machine as the model knows it: figures with intervals, each with its source, under names of what they are.
+//! A machine as the model knows it: named figures, each with an interval and a source.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,11 @@ use super::describe::{LaunchForm, Pipe};
 use crate::Traffic;
 use crate::stats::Interval;
 
-/// A level that data comes from.
+/// A memory level that data comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// The cache that all multiprocessors share.
+    /// The cache that all SMs share.
     L2,
     /// The device's memory.
     Memory,
@@ -48,42 +48,42 @@ impl Mix {
     }
 }
 
-/// What a figure of a machine is.
+/// The name of a machine's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
-    /// Multiprocessors.
+    /// Number of SMs.
     Multiprocessors,
-    /// Clock of the multiprocessors under load, Hz.
+    /// Clock of the SMs under load, Hz.
     Clock,
-    /// From one kernel that moves next to nothing, in the second level, to the next, s.
+    /// Time from one kernel to the next where each moves next to nothing and its data is in L2, s.
     Launch(LaunchForm),
-    /// The same where the kernel's data is in memory, and with it whatever else other data has driven out of the second level, s.
+    /// The same where the kernel's data, and whatever else was evicted from L2 with it, is in memory, s.
     ColdLaunch(LaunchForm),
-    /// Time from a load to its data on an idle device, s.
+    /// Load latency on an idle device, s.
     Latency(Level),
-    /// The same beside reads at half of what memory moves, s.
+    /// Memory latency while other reads draw half of the memory bandwidth, s.
     LatencyHalf,
-    /// The same beside reads at all that memory moves, s.
+    /// Memory latency while other reads draw all of the memory bandwidth, s.
     LatencyFull,
-    /// Bytes per second of a level at a mix of reads and writes, all counted.
+    /// Bandwidth of a level at a mix of reads and writes, both counted, B/s.
     Bandwidth(Level, Mix),
-    /// Bytes per second of one multiprocessor alone.
+    /// Bandwidth of one SM alone, B/s.
     OneMultiprocessor,
-    /// Blocks begun per clock.
+    /// Blocks started per clock.
     BlocksPerClock,
-    /// Warp instructions per clock and multiprocessor.
+    /// Warp instructions per clock and SM.
     Rate(Pipe),
-    /// Largest footprint that the second level serves at its full rate, bytes.
+    /// Largest footprint that L2 serves at its full rate, bytes.
     L2Full,
-    /// Footprint from which the second level serves nothing of a walk that repeats, bytes.
+    /// Footprint from which on repeated sweeps over the data find nothing in L2, bytes.
     L2Capacity,
 }
 
 impl Key {
-    /// True where more of it means that a launch takes longer.
+    /// True where a larger value means a longer launch.
     #[must_use]
-    pub(super) fn slows(self) -> bool {
+    pub(super) fn is_cost(self) -> bool {
         matches!(self, Self::Launch(_) | Self::ColdLaunch(_) | Self::Latency(_) | Self::LatencyHalf | Self::LatencyFull)
     }
 }
@@ -113,23 +113,23 @@ impl fmt::Display for Key {
 pub struct Term {
     /// The figure.
     pub value: f64,
-    /// Where it may lie; it contains the value.
+    /// The interval that it lies in; contains the value.
     pub interval: Interval,
-    /// The finding or the document that it comes from, in words.
+    /// The finding or document that it comes from, in words.
     pub source: String,
-    /// True of a figure that was not measured on this machine by this tool.
+    /// True for a figure that this tool did not measure on this machine.
     pub published: bool,
 }
 
 impl Term {
-    /// A figure that is exact.
+    /// An exact figure.
     #[must_use]
     pub fn exact(value: f64, source: &str) -> Self {
         Self { value, interval: Interval { lo: value, hi: value }, source: source.to_owned(), published: false }
     }
 }
 
-/// Which end of the intervals is taken.
+/// Which end of the intervals to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Point,
@@ -137,68 +137,69 @@ pub(super) enum Side {
     Slow,
 }
 
-/// All that the model knows of a machine.
+/// Everything the model knows about a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machine {
-    /// As the catalogue or its driver calls it.
+    /// Its name in the catalogue or from its driver.
     pub name: String,
-    /// What is known.
+    /// The known figures.
     pub terms: BTreeMap<Key, Term>,
 }
 
 impl Machine {
-    /// A machine of which nothing is known.
+    /// A machine without known figures.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), terms: BTreeMap::new() }
     }
 
-    /// Keeps a figure, unless one of that name is known or it is no positive number within its interval.
-    pub fn know(&mut self, key: Key, term: Term) {
+    /// Adds a figure, unless that key already has one or the value isn't a positive number within its interval.
+    pub fn insert(&mut self, key: Key, term: Term) {
         let Interval { lo, hi } = term.interval;
         if lo.is_finite() && hi.is_finite() && term.value > 0.0 && lo <= term.value && term.value <= hi {
             self.terms.entry(key).or_insert(term);
         }
     }
 
-    /// Keeps a figure as [`Machine::know`] does, but where one of that name is known the greater of the two stays: a ceiling is what the
-    /// best kernel reached. What was measured comes before what was published.
-    pub fn know_best(&mut self, key: Key, term: Term) {
+    /// Adds a figure like [`Machine::insert`], but where the key already has one, keeps the larger: a ceiling is what the best
+    /// kernel reached. Measured figures take precedence over published ones.
+    pub fn insert_best(&mut self, key: Key, term: Term) {
         if self.terms.get(&key).is_some_and(|known| !term.published && (known.published || known.value < term.value)) {
             self.terms.remove(&key);
         }
-        self.know(key, term);
+        self.insert(key, term);
     }
 
-    /// Takes what another machine of the same model knows and this one doesn't; its source says so. The keys that were taken.
-    pub fn complete(&mut self, other: &Self) -> Vec<Key> {
+    /// Copies the figures that this machine lacks from another machine of the same model, marks their source accordingly, and
+    /// returns their keys.
+    pub fn fill_gaps_from(&mut self, other: &Self) -> Vec<Key> {
         let lacking = other.terms.iter().filter(|(key, _)| !self.terms.contains_key(key));
         let taken: Vec<(Key, Term)> = lacking.map(|(key, term)| (*key, term.clone())).collect();
         for (key, term) in &taken {
-            let source = format!("of such devices: {}", term.source);
-            self.know(*key, Term { source, published: true, ..term.clone() });
+            let source = format!("from another device of this model: {}", term.source);
+            self.insert(*key, Term { source, published: true, ..term.clone() });
         }
         taken.into_iter().map(|(key, _)| key).collect()
     }
 
-    /// True where some figure was not measured on this machine by this tool.
+    /// True where this tool did not measure some figure on this machine.
     #[must_use]
-    pub fn published(&self) -> bool {
+    pub fn has_published_terms(&self) -> bool {
         self.terms.values().any(|term| term.published)
     }
 
     pub(super) fn value(&self, key: Key, side: Side) -> Option<f64> {
         let term = self.terms.get(&key)?;
-        Some(match (side, key.slows()) {
+        Some(match (side, key.is_cost()) {
             (Side::Point, _) => term.value,
-            // An interval that reaches zero or below would make a rate nothing: a hundredth of the figure is the least.
+            // At least a hundredth of the figure, because an interval that reaches zero would make a rate zero.
             (Side::Fast, true) | (Side::Slow, false) => term.interval.lo.max(term.value / 100.0),
             (Side::Fast, false) | (Side::Slow, true) => term.interval.hi,
         })
     }
 
-    /// Seconds that a level takes for the traffic at its own mix: between the two known mixes nearest to it, time per byte is
-    /// a straight line over the share written; beyond the outermost, theirs holds. `None` where no mix is known.
+    /// Seconds that a level takes for this traffic. The time per byte is interpolated linearly over the written share between
+    /// the two nearest known mixes; outside of these the nearest mix applies. `None` where no mix is known.
     pub(super) fn seconds(&self, level: Level, traffic: Traffic, side: Side) -> Option<f64> {
         let bytes = traffic.total() as f64;
         if bytes == 0.0 {
@@ -207,7 +208,9 @@ impl Machine {
         let share = traffic.written as f64 / bytes;
         let known = || {
             self.terms.keys().filter_map(|key| match *key {
-                Key::Bandwidth(of, mix) if of == level => Some((mix.written_share(), 1.0 / self.value(*key, side)?)),
+                Key::Bandwidth(known, mix) if known == level => {
+                    Some((mix.written_share(), 1.0 / self.value(*key, side)?))
+                }
                 _ => None,
             })
         };
@@ -215,7 +218,7 @@ impl Machine {
         let above = known().filter(|(at, _)| *at >= share).min_by(|a, b| a.0.total_cmp(&b.0));
         let per_byte = match (below, above) {
             (Some((from, low)), Some((to, high))) if to > from => low + (high - low) * (share - from) / (to - from),
-            (Some((_, one)), _) | (None, Some((_, one))) => one,
+            (Some((_, nearest)), _) | (None, Some((_, nearest))) => nearest,
             (None, None) => return None,
         };
         Some(bytes * per_byte)

@@ -1,10 +1,10 @@
-//! What a launch should cost: pure arithmetic on what the launch does ([`Description`]) and what the machine was found to
-//! do ([`Machine`]). Where a machine's terms come from is `plimsoll-suite`'s; what a kernel does is its author's.
+//! The performance model: predicts a launch's time by pure arithmetic from a description of the launch ([`Description`])
+//! and measured figures of the machine ([`Machine`]). `plimsoll-suite` collects the machine's figures; a kernel's author
+//! describes the kernel.
 //!
-//! T = launch + latency + tail + (Σ tᵢᵖ)^(1/p) over what runs at the same time: bytes through the second level and through
-//! memory, loads that wait for each other, the busiest multiprocessor, dispatch of blocks, and instruction issue by pipe. With
-//! p large the greatest tᵢ decides, and those near it add a little; p is fitted once ([`EXPONENT`]). `docs/model.md` derives
-//! each term and shows the errors.
+//! T = launch + latency + tail + (Σ tᵢᵖ)^(1/p), where the tᵢ run at the same time: bytes through L2, bytes through memory,
+//! loads in flight, the busiest SM, block dispatch, and instruction issue per pipe. With a large p the greatest tᵢ dominates
+//! and those near it add a little; p is fitted once ([`EXPONENT`]). `docs/model.md` derives each term and shows the errors.
 
 mod describe;
 mod machine;
@@ -12,14 +12,14 @@ mod predict;
 
 pub use describe::{Cache, Description, LaunchForm, Pipe};
 pub use machine::{Key, Level, Machine, Mix, Term};
-pub use predict::{BEYOND, Estimate, Kind, Missing, Part, Prediction, predict};
+pub use predict::{Estimate, Kind, LIMITER_MARGIN, Missing, Part, Prediction, predict};
 
-/// Cycles that the code of one warp takes in `scale`, the kernel by which launches are measured, as the stalls in its machine code for
-/// compute capability 9.0 say: the launch's figure holds them.
+/// Cycles of one warp's code in `scale`, the kernel that the launch figure is measured with, according to the stall counts in
+/// its machine code for compute capability 9.0. The launch figure includes them.
 const LAUNCH_CYCLES: f64 = 78.0;
 
-/// How sharply the greatest of the times that run together decides: fitted once, to the `copy` rows of a sweep over plans on an
-/// H200 (see `docs/model.md`), and used for every machine and expression.
+/// The exponent p: how strongly the greatest of the overlapping times dominates. Fitted once, to the `copy` rows of a sweep
+/// over plans on an H200 (see `docs/model.md`), and used for every machine and expression.
 pub const EXPONENT: f64 = 7.0;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The prediction: every term by itself, the sum with its interval, what limits, and what is not known.
+//! The prediction: each term, the total with its interval, the limiter, and the missing figures.
 
 use std::fmt;
 
@@ -10,51 +10,51 @@ use super::{EXPONENT, LAUNCH_CYCLES};
 use crate::Traffic;
 use crate::stats::Interval;
 
-/// Seconds with the interval that the machine's figures leave open.
+/// Seconds, with the interval that follows from the intervals of the machine's figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// From the figures themselves.
+    /// Computed from the figures' values.
     pub value: f64,
-    /// From the ends of their intervals, all fast and all slow.
+    /// Computed from the fast ends and the slow ends of all their intervals.
     pub interval: Interval,
 }
 
-/// What a part of the time is for.
+/// The cause of a part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// From one kernel to the next, with one round trip to the second level.
+    /// From one kernel to the next, including one round trip to L2.
     Launch,
-    /// What launch and round trip take longer because the data is in memory.
+    /// The additional time of launch and round trip when the data is in memory.
     Latency,
-    /// What the last round trip takes longer because memory is busy.
+    /// The additional time of the last round trip when memory is busy.
     Tail,
-    /// One warp's code beyond that of the kernel by which launches are measured: the last one has nobody to wait behind.
+    /// The code of the last warp, which overlaps with nothing, beyond that of the kernel that launches are measured with.
     Serial,
-    /// Bytes through the second level.
+    /// Bytes through L2.
     L2,
     /// Bytes through memory.
     Memory,
-    /// Loads that wait because no more fit into flight.
+    /// Loads that wait because the limit of loads in flight is reached.
     InFlight,
-    /// Bytes of the multiprocessor that has most of them.
+    /// Bytes of the SM that moves the most.
     Busiest,
-    /// Blocks that wait to be begun.
+    /// Blocks that wait to be started.
     Dispatch,
     /// Instructions that wait for their pipe.
     Pipe(Pipe),
 }
 
 impl Kind {
-    /// True of what runs at the same time as others: of these the longest decides, the others are added one by one.
+    /// True for parts that run at the same time as others; of these the longest dominates. The other parts are added.
     #[must_use]
     pub fn overlaps(self) -> bool {
         !matches!(self, Self::Launch | Self::Latency | Self::Tail | Self::Serial)
     }
 
-    /// True of what the bytes take by themselves, however they are moved.
+    /// True for the time that the bytes take, however they are moved.
     #[must_use]
-    pub fn is_of_bytes(self) -> bool {
+    pub fn is_data_transfer(self) -> bool {
         matches!(self, Self::L2 | Self::Memory)
     }
 }
@@ -80,59 +80,59 @@ impl fmt::Display for Kind {
 /// One part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// What it is for.
+    /// Its cause.
     pub kind: Kind,
-    /// How long it takes by itself.
+    /// Its duration by itself.
     pub seconds: Estimate,
 }
 
-/// A part that could not be computed, and the figure that it wants.
+/// A part that could not be computed, and the figure that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Missing {
-    /// What could not be computed.
+    /// The part.
     pub kind: Kind,
-    /// The machine's figure that isn't known.
+    /// The unknown figure of the machine.
     pub key: Key,
 }
 
-/// How much longer than its bytes a launch has to take for something else to be called what limits it.
-pub const BEYOND: f64 = 1.03;
+/// If a launch takes at least this factor longer than its bytes alone, something other than the bytes is named the limiter.
+pub const LIMITER_MARGIN: f64 = 1.03;
 
-/// What a launch should cost.
+/// The predicted time of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Each part, in the order of [`Kind`]; parts of nothing are left out.
+    /// The parts in the order of [`Kind`]; parts of zero length are left out.
     pub parts: Vec<Part>,
-    /// All together; `None` where the launch itself or the bytes could not be computed. Where anything else is missing, the
-    /// launch takes at least this.
+    /// The total; `None` where the launch itself or the bytes could not be computed. Where anything else is missing, this is
+    /// a lower bound.
     pub total: Option<Estimate>,
-    /// What keeps it from being shorter: the launch where what comes before and after takes longer than what runs at the same
-    /// time. Else the bytes, which must move in any case, where all takes less than [`BEYOND`] times as long as they do by
-    /// themselves, and otherwise the greatest of the other terms.
+    /// The limiter: the launch, if the added parts take longer than the overlapping ones. Otherwise the bytes, which must move
+    /// in any case, if the overlapping parts together take less than [`LIMITER_MARGIN`] times as long as the bytes alone; else
+    /// the longest of the other parts.
     pub limiter: Option<Kind>,
-    /// What could not be computed.
+    /// The parts that could not be computed.
     pub missing: Vec<Missing>,
 }
 
 impl Prediction {
-    /// The part for this, if there is one.
+    /// The part with this cause, if there is one.
     #[must_use]
     pub fn part(&self, kind: Kind) -> Option<&Part> {
         self.parts.iter().find(|part| part.kind == kind)
     }
 
-    /// Seconds that it would take without some of its parts; `None` where there is no total.
+    /// Seconds that the launch would take without the `omitted` parts; `None` where there is no total.
     #[must_use]
-    pub fn without(&self, gone: impl Fn(Kind) -> bool) -> Option<f64> {
+    pub fn without(&self, omitted: impl Fn(Kind) -> bool) -> Option<f64> {
         self.total?;
         let parts: Vec<(Kind, f64)> = self.parts.iter().map(|part| (part.kind, part.seconds.value)).collect();
-        Some(apart(&parts, |kind| !gone(kind)) + together(&parts, |kind| !gone(kind)))
+        Some(sum_added(&parts, |kind| !omitted(kind)) + combine_overlapping(&parts, |kind| !omitted(kind)))
     }
 }
 
-/// Of what runs at the same time: the power mean, which is at least the greatest.
-fn together(parts: &[(Kind, f64)], of: impl Fn(Kind) -> bool) -> f64 {
-    let times = || parts.iter().filter(|(kind, _)| kind.overlaps() && of(*kind)).map(|(_, seconds)| *seconds);
+/// Combines the overlapping parts by the p-norm, which is at least the greatest of them.
+fn combine_overlapping(parts: &[(Kind, f64)], keep: impl Fn(Kind) -> bool) -> f64 {
+    let times = || parts.iter().filter(|(kind, _)| kind.overlaps() && keep(*kind)).map(|(_, seconds)| *seconds);
     let greatest = times().fold(0.0, f64::max);
     if greatest == 0.0 {
         return 0.0;
@@ -141,16 +141,16 @@ fn together(parts: &[(Kind, f64)], of: impl Fn(Kind) -> bool) -> f64 {
     greatest * sum.powf(1.0 / EXPONENT)
 }
 
-/// Of what is added.
-fn apart(parts: &[(Kind, f64)], of: impl Fn(Kind) -> bool) -> f64 {
-    parts.iter().filter(|(kind, _)| !kind.overlaps() && of(*kind)).map(|(_, seconds)| seconds).sum()
+/// Sums the parts that don't overlap.
+fn sum_added(parts: &[(Kind, f64)], keep: impl Fn(Kind) -> bool) -> f64 {
+    parts.iter().filter(|(kind, _)| !kind.overlaps() && keep(*kind)).map(|(_, seconds)| seconds).sum()
 }
 
-/// Predicts the time of a launch. Nothing is guessed: a term whose figure isn't known is left out and named.
+/// Predicts the time of a launch. Guesses nothing: a term with an unknown figure is left out and listed as missing.
 #[must_use]
 pub fn predict(description: &Description, machine: &Machine) -> Prediction {
-    let point = Sum::of(description, machine, Side::Point);
-    let [fast, slow] = [Side::Fast, Side::Slow].map(|side| Sum::of(description, machine, side));
+    let point = Sum::new(description, machine, Side::Point);
+    let [fast, slow] = [Side::Fast, Side::Slow].map(|side| Sum::new(description, machine, side));
     let estimate = |value: f64, fast: f64, slow: f64| {
         let lo = value.min(fast).min(slow);
         Estimate { value, interval: Interval { lo, hi: value.max(fast).max(slow) } }
@@ -166,7 +166,7 @@ pub fn predict(description: &Description, machine: &Machine) -> Prediction {
     Prediction { parts, total, limiter: point.limiter(), missing: point.missing }
 }
 
-/// The parts with all figures at one end of their intervals.
+/// The parts, with all figures taken at one end of their intervals.
 struct Sum<'a> {
     description: &'a Description,
     machine: &'a Machine,
@@ -176,25 +176,25 @@ struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    fn of(description: &'a Description, machine: &'a Machine, side: Side) -> Self {
+    fn new(description: &'a Description, machine: &'a Machine, side: Side) -> Self {
         let mut sum = Self { description, machine, side, parts: Vec::new(), missing: Vec::new() };
-        if let Some(launch) = sum.know(Kind::Launch, Key::Launch(description.launch)) {
+        if let Some(launch) = sum.lookup(Kind::Launch, Key::Launch(description.launch)) {
             sum.parts.push((Kind::Launch, launch));
         }
         if description.blocks > 0 {
-            let misses = sum.misses();
-            sum.latency(misses);
-            sum.bandwidth(misses);
-            sum.in_flight(misses);
-            sum.multiprocessors();
+            let misses = sum.miss_share();
+            sum.add_latency(misses);
+            sum.add_bandwidth(misses);
+            sum.add_in_flight(misses);
+            sum.add_sm_limits();
         }
         sum.missing.sort_unstable();
         sum.missing.dedup();
         sum
     }
 
-    /// A figure; where it isn't known, that is noted.
-    fn know(&mut self, kind: Kind, key: Key) -> Option<f64> {
+    /// Looks up a figure; lists it as missing where it isn't known.
+    fn lookup(&mut self, kind: Kind, key: Key) -> Option<f64> {
         let value = self.machine.value(key, self.side);
         if value.is_none() {
             self.missing.push(Missing { kind, key });
@@ -202,14 +202,14 @@ impl<'a> Sum<'a> {
         value
     }
 
-    /// The share of the bytes that the second level doesn't hold, 0 to 1.
-    fn misses(&mut self) -> f64 {
+    /// The share of the bytes that miss in L2, 0 to 1.
+    fn miss_share(&mut self) -> f64 {
         if self.description.cache == Cache::Cold || self.description.traffic.total() == 0 {
             return 1.0;
         }
         let footprint = self.description.footprint as f64;
-        let capacity = self.know(Kind::Memory, Key::L2Capacity);
-        // Where only the capacity is known, the step is as sharp as that figure.
+        let capacity = self.lookup(Kind::Memory, Key::L2Capacity);
+        // Where only the capacity is known, the share jumps from 0 to 1 there.
         let full = self.machine.value(Key::L2Full, self.side).or(capacity);
         match (full, capacity) {
             (Some(full), _) if footprint <= full => 0.0,
@@ -218,8 +218,8 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// The round trip to memory instead of the second level, idle and then loaded.
-    fn latency(&mut self, misses: f64) {
+    /// Adds the round trip to memory instead of L2, first idle, then loaded.
+    fn add_latency(&mut self, misses: f64) {
         if misses == 0.0 || self.description.traffic.read == 0 || self.description.prefetched {
             return;
         }
@@ -228,35 +228,35 @@ impl<'a> Sum<'a> {
         if let (Some(hot), Some(cold)) =
             (known(Key::Launch(form)), self.machine.value(Key::ColdLaunch(form), self.side))
         {
-            // Measured with launches one behind the other, so with whatever the last round trip takes longer.
+            // Measured with back-to-back launches, so it includes the tail.
             self.parts.push((Kind::Latency, misses * (cold - hot).max(0.0)));
             return;
         }
-        let Some(idle) = self.know(Kind::Latency, Key::Latency(Level::Memory)) else { return };
-        // The launch holds a round trip already, with whatever it truly is: the figure's own interval is no matter here.
+        let Some(idle) = self.lookup(Kind::Latency, Key::Latency(Level::Memory)) else { return };
+        // The launch figure already includes the true L2 round trip, so the interval of that latency doesn't matter here.
         match self.machine.value(Key::Latency(Level::L2), Side::Point) {
-            Some(near) => self.parts.push((Kind::Latency, misses * (idle - near).max(0.0))),
+            Some(l2) => self.parts.push((Kind::Latency, misses * (idle - l2).max(0.0))),
             None => self.missing.push(Missing { kind: Kind::Latency, key: Key::Latency(Level::L2) }),
         }
-        if let Some(loaded) = self.loaded(idle) {
+        if let Some(loaded) = self.loaded_latency(idle) {
             self.parts.push((Kind::Tail, misses * (loaded - idle).max(0.0)));
         }
     }
 
-    /// Latency at the load that this launch puts on memory: all that it can have in flight against what memory moves in
-    /// that time. Between idle, half and full load the latency goes in straight lines.
-    fn loaded(&mut self, idle: f64) -> Option<f64> {
-        let full = self.know(Kind::Tail, Key::LatencyFull)?;
+    /// Memory latency at the load of this launch: the bytes that it can have in flight relative to what memory moves during
+    /// one loaded latency. Interpolated linearly between idle, half and full load.
+    fn loaded_latency(&mut self, idle: f64) -> Option<f64> {
+        let full = self.lookup(Kind::Tail, Key::LatencyFull)?;
         let half = self.machine.value(Key::LatencyHalf, self.side).unwrap_or((idle + full) / 2.0);
-        let multiprocessors = self.know(Kind::Tail, Key::Multiprocessors)?;
+        let multiprocessors = self.lookup(Kind::Tail, Key::Multiprocessors)?;
         let traffic = self.description.traffic;
         let seconds = self.machine.seconds(Level::Memory, traffic, self.side)?;
-        let flight = self.description.room(multiprocessors).min(traffic.read as f64);
-        let load = (flight / (traffic.read as f64 / seconds * full)).min(1.0);
+        let in_flight = self.description.max_in_flight(multiprocessors).min(traffic.read as f64);
+        let load = (in_flight / (traffic.read as f64 / seconds * full)).min(1.0);
         Some(if load < 0.5 { idle + (half - idle) * load * 2.0 } else { half + (full - half) * (load * 2.0 - 1.0) })
     }
 
-    fn bandwidth(&mut self, misses: f64) {
+    fn add_bandwidth(&mut self, misses: f64) {
         let traffic = self.description.traffic;
         if traffic.total() == 0 {
             return;
@@ -267,7 +267,7 @@ impl<'a> Sum<'a> {
             }
             match self.machine.seconds(level, traffic, self.side) {
                 Some(seconds) => self.parts.push((kind, share * seconds)),
-                // What all comes from memory is bound by it, whatever the second level can do.
+                // If all bytes come from memory, L2's bandwidth can't be the limit, so it isn't essential.
                 None if level == Level::L2 && misses == 1.0 => {
                     self.missing.push(Missing { kind: Kind::InFlight, key: Key::Bandwidth(level, mix(traffic)) });
                 }
@@ -276,37 +276,37 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Loads wait for those before them: a multiprocessor full of loads takes a latency for each filling.
-    fn in_flight(&mut self, misses: f64) {
+    /// Adds the limit of loads in flight: moving as many bytes as can be in flight takes one latency.
+    fn add_in_flight(&mut self, misses: f64) {
         let read = self.description.traffic.read as f64;
         if read == 0.0 {
             return;
         }
         let key = if misses > 0.5 { Key::LatencyFull } else { Key::Latency(Level::L2) };
         let (Some(latency), Some(multiprocessors)) =
-            (self.know(Kind::InFlight, key), self.know(Kind::InFlight, Key::Multiprocessors))
+            (self.lookup(Kind::InFlight, key), self.lookup(Kind::InFlight, Key::Multiprocessors))
         else {
             return;
         };
-        let room = self.description.room(multiprocessors);
-        if room > 0.0 {
-            self.parts.push((Kind::InFlight, read * latency / room));
+        let max_in_flight = self.description.max_in_flight(multiprocessors);
+        if max_in_flight > 0.0 {
+            self.parts.push((Kind::InFlight, read * latency / max_in_flight));
         }
     }
 
-    /// What every block costs its multiprocessor, and the device that hands it out.
-    fn multiprocessors(&mut self) {
+    /// Adds the limits of the busiest SM, of block dispatch and of the pipes.
+    fn add_sm_limits(&mut self) {
         let description = self.description;
         let bytes = description.traffic.total() as f64;
-        let Some(count) = self.know(Kind::Busiest, Key::Multiprocessors) else { return };
+        let Some(count) = self.lookup(Kind::Busiest, Key::Multiprocessors) else { return };
         let share = description.busiest_share(count);
         if bytes > 0.0
-            && let Some(bandwidth) = self.know(Kind::Busiest, Key::OneMultiprocessor)
+            && let Some(bandwidth) = self.lookup(Kind::Busiest, Key::OneMultiprocessor)
         {
             self.parts.push((Kind::Busiest, bytes * share / bandwidth));
         }
-        let clock = self.know(Kind::Dispatch, Key::Clock);
-        let rate = self.know(Kind::Dispatch, Key::BlocksPerClock);
+        let clock = self.lookup(Kind::Dispatch, Key::Clock);
+        let rate = self.lookup(Kind::Dispatch, Key::BlocksPerClock);
         let Some(clock) = clock else { return };
         if let Some(rate) = rate {
             self.parts.push((Kind::Dispatch, (description.blocks + description.signals) as f64 / (rate * clock)));
@@ -315,7 +315,7 @@ impl<'a> Sum<'a> {
         for (pipe, instructions) in &description.instructions {
             let kind = Kind::Pipe(*pipe);
             if *instructions > 0.0
-                && let Some(rate) = self.know(kind, Key::Rate(*pipe))
+                && let Some(rate) = self.lookup(kind, Key::Rate(*pipe))
             {
                 self.parts.push((kind, instructions * share / (rate * clock)));
             }
@@ -323,30 +323,30 @@ impl<'a> Sum<'a> {
     }
 
     fn part(&self, kind: Kind) -> f64 {
-        self.parts.iter().filter(|(of, _)| *of == kind).map(|(_, seconds)| seconds).sum()
+        self.parts.iter().filter(|(part, _)| *part == kind).map(|(_, seconds)| seconds).sum()
     }
 
     fn total(&self) -> f64 {
-        apart(&self.parts, |_| true) + together(&self.parts, |_| true)
+        sum_added(&self.parts, |_| true) + combine_overlapping(&self.parts, |_| true)
     }
 
     fn limiter(&self) -> Option<Kind> {
-        let greatest = |of: &dyn Fn(Kind) -> bool| {
-            let parts = self.parts.iter().filter(|(kind, _)| kind.overlaps() && of(*kind));
+        let longest = |keep: &dyn Fn(Kind) -> bool| {
+            let parts = self.parts.iter().filter(|(kind, _)| kind.overlaps() && keep(*kind));
             parts.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(kind, _)| *kind)
         };
-        let all = together(&self.parts, |_| true);
-        if all == 0.0 || all < apart(&self.parts, |_| true) {
+        let overlapping = combine_overlapping(&self.parts, |_| true);
+        if overlapping == 0.0 || overlapping < sum_added(&self.parts, |_| true) {
             return self.parts.iter().any(|(kind, _)| *kind == Kind::Launch).then_some(Kind::Launch);
         }
-        if all > BEYOND * together(&self.parts, Kind::is_of_bytes) {
-            return greatest(&|kind| !kind.is_of_bytes());
+        if overlapping > LIMITER_MARGIN * combine_overlapping(&self.parts, Kind::is_data_transfer) {
+            return longest(&|kind| !kind.is_data_transfer());
         }
-        greatest(&|_| true)
+        longest(&|_| true)
     }
 }
 
-/// The traffic's mix, as far as its parts fit; else the nearest of a hundred parts.
+/// The traffic's mix in lowest terms where its parts are at most 100; otherwise rounded to hundredths.
 fn mix(traffic: Traffic) -> Mix {
     let (read, written) = traffic.mix();
     match (u32::try_from(read), u32::try_from(written)) {

@@ -1,7 +1,7 @@
-//! Records: what a run leaves behind, as JSON lines written the moment each thing is known.
+//! Records: the output of a run, as JSON lines that are written as soon as each result is known.
 //!
-//! Reports, comparisons and profiles read records and nothing else. Numbers are JSON numbers in SI base units;
-//! non-finite ones can't be written. A reader skips kinds that it doesn't know, so later versions may add some.
+//! Reports, comparisons and profiles read only records. Numbers are JSON numbers in SI base units; non-finite ones can't be
+//! written. A reader skips unknown kinds of lines, so that later versions may add some.
 
 mod conditions;
 mod read;
@@ -32,7 +32,7 @@ pub const SCHEMA: u32 = 1;
 /// One line of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(clippy::large_enum_variant, reason = "records are made one at a time and written at once")]
+#[allow(clippy::large_enum_variant, reason = "records are made one at a time and written immediately")]
 pub enum Record {
     /// The first line: who measured what, where, how.
     Run(RunHeader),
@@ -40,52 +40,52 @@ pub enum Record {
     Series(SeriesSpec),
     /// One point in one round.
     Point(Point),
-    /// What a series shows.
+    /// A finding derived from the series.
     Finding(Finding),
     /// Something that could not be measured.
     Fault(FaultRecord),
     /// The last line.
     End {
-        /// True where everything asked for was tried.
+        /// True where everything requested was tried.
         complete: bool,
     },
-    /// A kind of a later version.
+    /// A kind from a later version.
     #[serde(other)]
     Unknown,
 }
 
-/// What is needed to trust a run later.
+/// The header of a run: everything needed to trust its figures later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunHeader {
-    /// [`SCHEMA`] of the writer.
+    /// The writer's [`SCHEMA`].
     pub schema: u32,
     /// Version of plimsoll.
     pub tool: String,
-    /// UTC, RFC 3339.
+    /// Start time, UTC, RFC 3339.
     pub started: String,
-    /// The command line, without the program's path: for people. What of it matters is in `conditions`.
+    /// The command line without the program's path, for people. The parts that matter for the figures are in `conditions`.
     pub argv: Vec<String>,
-    /// What else was asked. Records of before are read with what their command line tells.
+    /// The other options of the run. For older records without this field, the reader derives them from the command line.
     #[serde(default)]
     pub conditions: Conditions,
-    /// How hard it tried.
+    /// The effort of the run.
     pub effort: Effort,
     /// Seed of all random data and orders.
     pub seed: u64,
     /// Operating system and other facts of the host, by name.
     #[serde(default)]
     pub host: BTreeMap<String, String>,
-    /// Devices; series refer to them by place.
+    /// The devices; series refer to them by index.
     pub devices: Vec<DeviceInfo>,
 }
 
-/// What a series shows, for the machine's profile.
+/// A result derived from series, for the machine's profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Index into the run's devices.
     #[serde(default)]
     pub device: u32,
-    /// The probe that found it.
+    /// The probe that it comes from.
     #[serde(default)]
     pub probe: String,
     /// Its name, unique within the probe: `capacity L1`, `latency L2`.
@@ -96,44 +96,46 @@ pub struct Finding {
     pub interval: Interval,
     /// A base unit.
     pub unit: Unit,
-    /// Flags of the row it was read from.
+    /// Flags of the row that it was derived from.
     #[serde(default, skip_serializing_if = "is_none")]
     pub flags: Flags,
-    /// The metric it competes in, for peaks and references (`bandwidth`, `latency`); empty where in none.
+    /// The metric under which it is compared with peaks and references (`bandwidth`, `latency`); empty where there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub metric: String,
-    /// One sentence for a person; empty where name and value say it all.
+    /// One explanatory sentence; empty where name and value suffice.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub says: String,
-    /// What is published of the same thing on the same design, where the probe knows it.
+    /// A published figure for the same quantity of the same chip design, where the probe knows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
 }
 
-/// Larger numbers overflow when they are scaled to a smaller unit (femto at the least, 10¹⁵).
+/// Larger numbers may overflow when they are scaled to a smaller unit (femto, a factor of 10¹⁵).
 const LARGEST: f64 = 1e290;
 
 impl Finding {
-    /// Whether its interval holds its value and what is published is a range, all in numbers that can be shown: what a
-    /// file says may be anything.
+    /// Whether the interval contains the value, the published range is not reversed, and all numbers can be displayed. To be
+    /// checked after reading a file, which may hold anything.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        // Of no comparison with NaN is the outcome true.
-        let small = |numbers: &[f64]| numbers.iter().all(|number| number.abs() <= LARGEST);
+        // A comparison with NaN is always false.
+        let are_displayable = |numbers: &[f64]| numbers.iter().all(|number| number.abs() <= LARGEST);
         let published = self.published.as_ref().is_none_or(|published| {
             let Interval { lo, hi } = published.range;
-            small(&[lo, hi]) && lo <= hi
+            are_displayable(&[lo, hi]) && lo <= hi
         });
-        small(&[self.interval.lo, self.value, self.interval.hi]) && self.interval.contains(self.value) && published
+        are_displayable(&[self.interval.lo, self.value, self.interval.hi])
+            && self.interval.contains(self.value)
+            && published
     }
 }
 
-/// A published figure, in the unit of the finding that it stands beside.
+/// A published figure, in the unit of its finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published {
-    /// Least and most; equal where one number is published.
+    /// The least and the most; equal where a single number is published.
     pub range: Interval,
-    /// The document.
+    /// The document that publishes it.
     pub source: String,
 }
 
@@ -144,55 +146,55 @@ fn is_none(flags: &Flags) -> bool {
 /// Something that could not be measured, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRecord {
-    /// Index into the run's devices. A device that could not be opened isn't among them: its index is beyond theirs.
+    /// Index into the run's devices. A device that could not be opened isn't in that list: its index is past the end.
     #[serde(default)]
     pub device: u32,
-    /// How the command line names a device that could not be opened; empty for one of the run's own.
+    /// The command-line name of a device that could not be opened; empty for a device of the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unopened: String,
     /// The probe.
     pub probe: String,
-    /// The series whose axes `at` is on; none where the fault concerns the whole probe.
+    /// The series that `at` belongs to; none where the fault concerns the whole probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<u32>,
     /// The point's coordinates; empty where the fault concerns the whole probe.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Value>,
-    /// What kind of fault.
+    /// The kind of fault.
     pub class: FaultClass,
-    /// What happened, for a person.
+    /// The error message.
     pub what: String,
 }
 
 impl FaultRecord {
-    /// A fault that concerns a whole probe.
+    /// A fault of a whole probe.
     #[must_use]
-    pub fn of(device: u32, probe: &str, fault: &Fault) -> Self {
+    pub fn from_fault(device: u32, probe: &str, fault: &Fault) -> Self {
         Self::new(device, probe, fault.class(), fault.to_string())
     }
 
-    /// The same where there is no [`Fault`] to tell of.
+    /// A fault of a whole probe, from its class and message.
     #[must_use]
     pub fn new(device: u32, probe: &str, class: FaultClass, what: String) -> Self {
         Self { device, unopened: String::new(), probe: probe.to_owned(), series: None, at: vec![], class, what }
     }
 
-    /// The fault of a device that was asked for and could not be opened, by its name and the reason; `place` is its index,
-    /// past those of the run's devices.
+    /// The fault of a requested device that could not be opened, with its name and the reason; `index` is past those of the
+    /// run's devices.
     #[must_use]
-    pub fn unopened(place: u32, name: &str, why: &str) -> Self {
-        let fault = Self::new(place, "open", FaultClass::Unavailable, format!("{name}: {why}"));
+    pub fn unopened(index: u32, name: &str, why: &str) -> Self {
+        let fault = Self::new(index, "open", FaultClass::Unavailable, format!("{name}: {why}"));
         Self { unopened: name.to_owned(), ..fault }
     }
 
-    /// The same of one point.
+    /// The same fault, attributed to one point.
     #[must_use]
-    pub fn at(self, series: u32, at: Vec<Value>) -> Self {
+    pub fn at_point(self, series: u32, at: Vec<Value>) -> Self {
         Self { series: Some(series), at, ..self }
     }
 
-    /// The point for a person: `footprint 64 GiB, kernel read`. Without units where the series isn't among `known`; empty
-    /// where the fault concerns the whole probe.
+    /// Formats the point for display: `footprint 64 GiB, kernel read`. Without axes and units where the series isn't among
+    /// `known`; empty where the fault concerns the whole probe.
     #[must_use]
     pub fn place(&self, known: &[Series]) -> String {
         let series = known.iter().find(|series| Some(series.spec.id) == self.series);
@@ -213,23 +215,23 @@ pub trait Sink {
     /// Takes one record.
     ///
     /// # Errors
-    /// [`Fault::Sink`] where it can't be kept.
+    /// [`Fault::Sink`] where it can't be written.
     fn write(&mut self, record: &Record) -> Result<(), Fault>;
 
-    /// How far the probe at work is. Nothing needs to be kept.
+    /// Reports the progress of the current probe. May be ignored.
     fn progress(&mut self, _progress: &Progress<'_>) {}
 }
 
-/// How far the probe at work is.
+/// Progress of the current probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// Its name.
+    /// The probe's name.
     pub probe: &'a str,
     /// Points measured so far, over all rounds and sweeps.
     pub points: usize,
-    /// Share of the probe's time budget that is spent, 0…1.
+    /// Spent share of the probe's time budget, 0…1.
     pub spent: f64,
-    /// Seconds left to it at the most.
+    /// Maximum remaining time, seconds.
     pub seconds_left: f64,
 }
 
@@ -240,7 +242,7 @@ impl Sink for Vec<Record> {
     }
 }
 
-/// JSON Schema of one line.
+/// The JSON Schema of one line.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(Record).to_value();

@@ -1,8 +1,8 @@
-//! Reading records that may be torn, huge, foreign or hostile.
+//! Reading records that may be truncated, huge, foreign or hostile.
 //!
-//! A damaged line costs itself only: what could be read is returned with a list of what could not. A second run in one
-//! file is not read. Gzipped files are unpacked. The reader takes memory in proportion to the (unpacked) file, some 12 times its
-//! length, and refuses files beyond [`Limits`]; nothing that a file says makes it take more.
+//! A damaged line doesn't affect the others: everything readable is returned, with a list of the damage. A second run in the
+//! same file is not read. Gzipped files are unpacked. The reader uses memory in proportion to the (unpacked) file, about 12
+//! times its length, and refuses files beyond [`Limits`]; no content can make it use more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,19 +13,20 @@ use super::{Conditions, FaultRecord, Finding, Record, RunHeader, SCHEMA, unpack}
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::stats::MAX_SAMPLES;
 
-/// Most levels of arrays and objects in a line: records have up to 5. Lines are read by recursion, on whatever stack there is.
-const DEEPEST: usize = 16;
+/// Maximum nesting of arrays and objects in a line; records have up to 5 levels. Limited because the JSON parser is recursive
+/// and the stack may be small.
+const MAX_DEPTH: usize = 16;
 
-/// Sizes beyond which a file is not read: a point takes some 30 kB at the most.
+/// Limits on the size of a file. (A point takes at most about 30 kB.)
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of one line.
     pub line: u64,
-    /// Bytes of the file. What a compressed one unpacks to is held to [`super::UNPACKED`] too.
+    /// Bytes of the file. The unpacked size of a compressed file is also limited to [`super::UNPACKED`].
     pub file: u64,
     /// Lines of the file.
     pub lines: usize,
-    /// Damaged lines that are listed.
+    /// Number of damaged lines that are listed.
     pub damage: usize,
 }
 
@@ -38,7 +39,7 @@ impl Default for Limits {
 /// A line that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// From 1.
+    /// Its number, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub what: String,
@@ -50,13 +51,13 @@ pub enum ReadError {
     /// The file can't be opened or read.
     #[error("can't read it: {0}")]
     Io(io::Error),
-    /// No line says what run this is.
-    #[error("not a plimsoll record: its first line is no run header{0}")]
+    /// There is no run header.
+    #[error("not a plimsoll record: its first line is not a run header{0}")]
     NotARecord(String),
-    /// Written by a version whose records this one would misread.
+    /// Written by a later version, whose records this version would misread.
     #[error("its schema is version {found}, this plimsoll reads up to {SCHEMA}: use a newer plimsoll")]
     Newer {
-        /// The version found.
+        /// The file's schema version.
         found: u32,
     },
     /// Larger than any record.
@@ -78,24 +79,24 @@ impl From<io::Error> for ReadError {
 pub struct Run {
     /// Its first line.
     pub header: RunHeader,
-    /// Its series with all that was derived.
+    /// Its series with all derived figures.
     pub series: Vec<Series>,
     /// Its findings.
     pub findings: Vec<Finding>,
     /// What could not be measured.
     pub faults: Vec<FaultRecord>,
-    /// `None` where the run was cut off; else whether everything asked for was tried.
+    /// Whether everything requested was tried; `None` where the run was cut off.
     pub end: Option<bool>,
-    /// Lines that could not be used, the first few.
+    /// The first few lines that could not be used.
     pub damage: Vec<Damage>,
-    /// How many there were in all.
+    /// The total number of such lines.
     pub damaged_lines: usize,
 }
 
-/// Reads a file.
+/// Reads a record from a file.
 ///
 /// # Errors
-/// Where it holds no run at all; damage beyond that is in [`Run::damage`].
+/// Where it contains no run at all; other damage is listed in [`Run::damage`].
 pub fn read_file(path: &Path) -> Result<Run, ReadError> {
     let file = File::open(path)?;
     let limits = Limits::default();
@@ -109,14 +110,15 @@ pub fn read_file(path: &Path) -> Result<Run, ReadError> {
     read(BufReader::new(file), limits)
 }
 
-/// Reads lines from anywhere, gzipped or not. Pipes and devices have no length of their own: reading ends with an error at the limit.
+/// Reads a record from any reader, gzipped or not. At the size limit reading ends with an error, as pipes and devices may be
+/// endless.
 ///
 /// # Errors
-/// Where they hold no run at all; damage beyond that is in [`Run::damage`].
+/// Where it contains no run at all; other damage is listed in [`Run::damage`].
 pub fn read(file: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
     let mut lines = unpack(file, limits.file)?;
     let mut line = Vec::new();
-    let (header, first) = first_line(&mut lines, &mut line, limits)?;
+    let (header, first) = read_header(&mut lines, &mut line, limits)?;
     let mut builder = Builder::new(header, limits);
     for number in first + 1.. {
         if number > limits.lines {
@@ -135,19 +137,19 @@ pub fn read(file: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
             Line::TooLong => builder.damage(number, format!("longer than {} bytes", limits.line)),
             Line::Whole { terminated } if !line.trim_ascii().is_empty() => {
                 if is_too_deep(&line) {
-                    builder.damage(number, format!("nested deeper than {DEEPEST} levels"));
+                    builder.damage(number, format!("nested deeper than {MAX_DEPTH} levels"));
                     continue;
                 }
                 match serde_json::from_slice::<Record>(&line) {
-                    Ok(record) => builder.take(number, record),
-                    Err(_) if begins_a_run(&line) => builder.another(number),
+                    Ok(record) => builder.add(number, record),
+                    Err(_) if is_run_header(&line) => builder.stop_at_second_run(number),
                     Err(_) if !terminated => builder.damage(number, "cut off".into()),
                     Err(error) => builder.damage(number, error.to_string()),
                 }
             }
             Line::Whole { .. } => {}
         }
-        if builder.foreign {
+        if builder.is_stopped {
             break;
         }
     }
@@ -155,15 +157,15 @@ pub fn read(file: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
 }
 
 impl Run {
-    /// A run from records in memory, as a [`super::Sink`] collected them; `None` where the first is no run header. What
-    /// does not fit together is listed as damage, as when read from a file.
+    /// A run from records in memory, such as a [`super::Sink`] collected; `None` where the first is not a run header.
+    /// Inconsistent records are listed as damage, as when reading a file.
     #[must_use]
     pub fn from_records(records: impl IntoIterator<Item = Record>) -> Option<Self> {
         let mut records = records.into_iter();
         let Some(Record::Run(header)) = records.next() else { return None };
         let mut builder = Builder::new(header, Limits::default());
         for (record, line) in records.zip(2..) {
-            builder.take(line, record);
+            builder.add(line, record);
         }
         Some(builder.finish())
     }
@@ -175,7 +177,7 @@ enum Line {
     Whole { terminated: bool },
 }
 
-/// Reads one line into `line`, skipping over the rest of one that is too long.
+/// Reads one line into `line`; skips the rest of a line that is too long.
 fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> io::Result<Line> {
     line.clear();
     let read = lines.by_ref().take(limits.line).read_until(b'\n', line)?;
@@ -193,8 +195,8 @@ fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> io
     Ok(Line::TooLong)
 }
 
-/// The header and its line, from 1. Editors may have put a byte order mark or empty lines before it.
-fn first_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> Result<(RunHeader, usize), ReadError> {
+/// Reads the header; also returns its line number, from 1. An editor may have put a byte order mark or empty lines before it.
+fn read_header(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> Result<(RunHeader, usize), ReadError> {
     for number in 1..=limits.lines {
         match next_line(lines, line, limits)? {
             Line::End => break,
@@ -203,13 +205,13 @@ fn first_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> R
         }
         let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         if !text.trim_ascii().is_empty() {
-            return Ok((header(text)?, number));
+            return Ok((parse_header(text)?, number));
         }
     }
     Err(ReadError::NotARecord(" (it is empty)".into()))
 }
 
-/// Whether arrays and objects of a line are nested deeper than in any record.
+/// Whether a line's arrays and objects are nested deeper than [`MAX_DEPTH`].
 fn is_too_deep(line: &[u8]) -> bool {
     let (mut levels, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in line {
@@ -221,15 +223,15 @@ fn is_too_deep(line: &[u8]) -> bool {
             b']' | b'}' if !is_text => levels = levels.saturating_sub(1),
             _ => {}
         }
-        if levels > DEEPEST {
+        if levels > MAX_DEPTH {
             return true;
         }
     }
     false
 }
 
-/// True for the header of a run, even one that this version can't read.
-fn begins_a_run(line: &[u8]) -> bool {
+/// True for a run header, even one that this version can't read.
+fn is_run_header(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Tag<'l> {
         #[serde(borrow)]
@@ -238,28 +240,28 @@ fn begins_a_run(line: &[u8]) -> bool {
     serde_json::from_slice::<Tag<'_>>(line).is_ok_and(|tag| tag.kind == "run")
 }
 
-fn header(line: &[u8]) -> Result<RunHeader, ReadError> {
-    let none = |why: String| ReadError::NotARecord(why);
+fn parse_header(line: &[u8]) -> Result<RunHeader, ReadError> {
+    let not_a_record = |why: String| ReadError::NotARecord(why);
     if is_too_deep(line) {
-        return Err(none(format!(" (nested deeper than {DEEPEST} levels)")));
+        return Err(not_a_record(format!(" (nested deeper than {MAX_DEPTH} levels)")));
     }
-    let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| none(format!(" ({error})")))?;
+    let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| not_a_record(format!(" ({error})")))?;
     if value.get("kind").and_then(|kind| kind.as_str()) != Some("run") {
-        return Err(none(String::new()));
+        return Err(not_a_record(String::new()));
     }
     let schema = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
     if schema > u64::from(SCHEMA) {
         return Err(ReadError::Newer { found: u32::try_from(schema).unwrap_or(u32::MAX) });
     }
-    let tells_conditions = value.get("conditions").is_some();
+    let has_conditions = value.get("conditions").is_some();
     match serde_json::from_value(value) {
-        Ok(Record::Run(header)) if tells_conditions => Ok(header),
+        Ok(Record::Run(header)) if has_conditions => Ok(header),
         Ok(Record::Run(header)) => {
-            let conditions = Conditions::of_command(&header.argv, header.devices.len());
+            let conditions = Conditions::from_command(&header.argv, header.devices.len());
             Ok(RunHeader { conditions, ..header })
         }
-        Ok(_) => Err(none(String::new())),
-        Err(error) => Err(none(format!(" ({error})"))),
+        Ok(_) => Err(not_a_record(String::new())),
+        Err(error) => Err(not_a_record(format!(" ({error})"))),
     }
 }
 
@@ -267,11 +269,12 @@ struct Builder {
     run: Run,
     limits: Limits,
     series: Vec<(SeriesSpec, Vec<Point>)>,
+    /// Index in `series` by series id.
     places: BTreeMap<u32, usize>,
-    /// Series that can't be told apart from others: their later points belong to nobody.
+    /// Ids of invalid or ambiguous series: their later points are damage.
     refused: BTreeSet<u32>,
-    /// Another run began: what follows is not this one's.
-    foreign: bool,
+    /// A second run began: nothing further is read.
+    is_stopped: bool,
 }
 
 impl Builder {
@@ -285,7 +288,7 @@ impl Builder {
             damage: vec![],
             damaged_lines: 0,
         };
-        Self { run, limits, series: vec![], places: BTreeMap::new(), refused: BTreeSet::new(), foreign: false }
+        Self { run, limits, series: vec![], places: BTreeMap::new(), refused: BTreeSet::new(), is_stopped: false }
     }
 
     fn damage(&mut self, line: usize, what: String) {
@@ -295,66 +298,67 @@ impl Builder {
         }
     }
 
-    fn another(&mut self, line: usize) {
+    fn stop_at_second_run(&mut self, line: usize) {
         self.damage(line, "a second run begins here; the rest is not read".into());
-        self.foreign = true;
+        self.is_stopped = true;
     }
 
-    fn refuse(&mut self, line: usize, series: u32, what: String) {
+    fn refuse_series(&mut self, line: usize, series: u32, what: String) {
         self.places.remove(&series);
         self.refused.insert(series);
         self.damage(line, what);
     }
 
-    fn take(&mut self, line: usize, record: Record) {
-        if self.foreign {
+    fn add(&mut self, line: usize, record: Record) {
+        if self.is_stopped {
             return;
         }
         let devices = self.run.header.devices.len();
-        let known = |device: u32| (device as usize) < devices;
+        let is_known = |device: u32| (device as usize) < devices;
         match record {
-            Record::Series(spec) if !known(spec.device) => {
-                self.refuse(line, spec.id, "a series of no device".into());
+            Record::Series(spec) if !is_known(spec.device) => {
+                self.refuse_series(line, spec.id, "a series of an unknown device".into());
             }
             Record::Series(spec) if self.places.contains_key(&spec.id) || self.refused.contains(&spec.id) => {
-                self.refuse(line, spec.id, format!("series {} begins twice", spec.id));
+                self.refuse_series(line, spec.id, format!("series {} begins twice", spec.id));
             }
             Record::Series(mut spec) => {
-                // The first records of single calls say so in their header only.
+                // Older trace records say so only in their header.
                 spec.trace |= self.run.header.conditions.trace;
                 self.places.insert(spec.id, self.series.len());
                 self.series.push((spec, vec![]));
             }
-            Record::Point(point) => match self.fault_of(&point) {
+            Record::Point(point) => match self.point_error(&point) {
                 Some(what) => self.damage(line, what),
                 None => {
                     let place = self.places[&point.series];
                     self.series[place].1.push(point);
                 }
             },
-            Record::Finding(finding) if !known(finding.device) => {
-                self.damage(line, "a finding of no device".into());
+            Record::Finding(finding) if !is_known(finding.device) => {
+                self.damage(line, "a finding of an unknown device".into());
             }
             Record::Finding(finding) if !finding.is_sound() => {
-                self.damage(line, "a finding outside its own interval, or beyond all measure".into());
+                self.damage(line, "a finding outside its own interval, or with impossible numbers".into());
             }
             Record::Finding(finding) => self.run.findings.push(finding),
-            Record::Fault(fault) if !known(fault.device) && fault.unopened.is_empty() => {
-                self.damage(line, "a fault of no device".into())
+            Record::Fault(fault) if !is_known(fault.device) && fault.unopened.is_empty() => {
+                self.damage(line, "a fault of an unknown device".into())
             }
             Record::Fault(fault) => self.run.faults.push(fault),
             Record::End { complete } => self.run.end = Some(complete),
-            Record::Run(_) => self.another(line),
+            Record::Run(_) => self.stop_at_second_run(line),
             Record::Unknown => {}
         }
     }
 
-    fn fault_of(&self, point: &Point) -> Option<String> {
+    /// What is wrong with a point, if anything.
+    fn point_error(&self, point: &Point) -> Option<String> {
         if self.refused.contains(&point.series) {
-            return Some(format!("a point of series {}, which can't be told from another", point.series));
+            return Some(format!("a point of series {}, which is invalid or ambiguous", point.series));
         }
         let Some(&place) = self.places.get(&point.series) else {
-            return Some(format!("a point of series {}, which never began", point.series));
+            return Some(format!("a point of series {}, which the record doesn't define", point.series));
         };
         let finite = point.at.iter().all(|value| !matches!(value, Value::Number(number) if !number.is_finite()));
         if let Some(wrong) = self.series[place].0.count_error(&point.at) {

@@ -1,4 +1,4 @@
-//! Files that may be gzipped: recognized by their first byte, and never read beyond a limit.
+//! Reading files that may be gzipped, up to a size limit. Gzip is recognized by the first byte.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
-/// The record within a run's folder.
+/// The name of the record file in a run's folder.
 pub const FILE: &str = "run.jsonl";
 /// The same, compressed.
 const COMPRESSED: &str = "run.jsonl.gz";
-/// How many bytes a compressed file may unpack to at the most: a small file must not take all memory.
+/// Maximum unpacked size of a compressed file, bytes, so that a small file can't use all memory.
 pub const UNPACKED: u64 = 128 << 20;
-/// What gzip data begin with, and no text does.
+/// The first byte of gzip data, which no text begins with.
 const GZIP: u8 = 0x1f;
 
-/// The record in a run's folder: `run.jsonl`, or `run.jsonl.gz` where only that is there.
+/// The path of the record in a run's folder: `run.jsonl`, or `run.jsonl.gz` where only that exists.
 #[must_use]
 pub fn path_in(folder: &Path) -> PathBuf {
     let (plain, compressed) = (folder.join(FILE), folder.join(COMPRESSED));
@@ -25,34 +25,31 @@ pub fn path_in(folder: &Path) -> PathBuf {
 /// Reads a file as text, gzipped or not.
 ///
 /// # Errors
-/// [`ErrorKind::FileTooLarge`] beyond `most` bytes (or [`UNPACKED`]); [`ErrorKind::UnexpectedEof`] where gzip data are cut off,
-/// [`ErrorKind::InvalidData`] where they are damaged or no text; else the file system's.
-pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+/// [`ErrorKind::FileTooLarge`] above `limit` bytes (or [`UNPACKED`]); [`ErrorKind::UnexpectedEof`] where gzip data is cut off;
+/// [`ErrorKind::InvalidData`] where it is damaged or not text.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     let mut text = String::new();
-    unpack(BufReader::new(File::open(path)?), most)?.read_to_string(&mut text)?;
+    unpack(BufReader::new(File::open(path)?), limit)?.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// The bytes of a file, unpacked where they are gzipped. Reading more than `most` bytes (of gzip data no more than [`UNPACKED`]) is
-/// an error of the kind [`ErrorKind::FileTooLarge`].
-///
-/// # Errors
-/// The reader's.
-pub fn unpack<R: BufRead>(mut file: R, most: u64) -> io::Result<BufReader<Unpacked<R>>> {
+/// A reader of a file's bytes, unpacked where they are gzipped. Reading more than `limit` bytes (for gzip data, or more than
+/// [`UNPACKED`]) fails with [`ErrorKind::FileTooLarge`].
+pub fn unpack<R: BufRead>(mut file: R, limit: u64) -> io::Result<BufReader<Unpacked<R>>> {
     let unpacked = if file.fill_buf()?.first() == Some(&GZIP) {
-        let most = most.min(UNPACKED);
-        Unpacked { source: Source::Gzip(MultiGzDecoder::new(file)), most, left: most }
+        let limit = limit.min(UNPACKED);
+        Unpacked { source: Source::Gzip(MultiGzDecoder::new(file)), limit, left: limit }
     } else {
-        Unpacked { source: Source::Plain(file), most, left: most }
+        Unpacked { source: Source::Plain(file), limit, left: limit }
     };
     Ok(BufReader::new(unpacked))
 }
 
-/// What [`unpack`] reads.
+/// The reader that [`unpack`] returns.
 #[derive(Debug)]
 pub struct Unpacked<R> {
     source: Source<R>,
-    most: u64,
+    limit: u64,
     left: u64,
 }
 
@@ -70,18 +67,18 @@ impl<R: BufRead> Read for Unpacked<R> {
         };
         match self.left.checked_sub(read as u64) {
             Some(left) => self.left = left,
-            None => return Err(too_large(self.most, matches!(self.source, Source::Gzip(_)))),
+            None => return Err(too_large(self.limit, matches!(self.source, Source::Gzip(_)))),
         }
         Ok(read)
     }
 }
 
-fn too_large(most: u64, compressed: bool) -> io::Error {
+fn too_large(limit: u64, compressed: bool) -> io::Error {
     let when = if compressed { " when unpacked" } else { "" };
-    io::Error::new(ErrorKind::FileTooLarge, format!("more than {most} bytes{when}"))
+    io::Error::new(ErrorKind::FileTooLarge, format!("more than {limit} bytes{when}"))
 }
 
-/// The decoder's errors in words; the file system's stay as they are.
+/// Rewords the decoder's errors; leaves the file system's unchanged.
 fn explain(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::UnexpectedEof => io::Error::new(ErrorKind::UnexpectedEof, "the gzip data are cut off"),
@@ -107,15 +104,15 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// What can be read, and the kind of the error after it.
-    fn read(bytes: &[u8], most: u64) -> (Vec<u8>, Option<ErrorKind>) {
+    /// The readable bytes, and the kind of the error after them.
+    fn read(bytes: &[u8], limit: u64) -> (Vec<u8>, Option<ErrorKind>) {
         let mut all = Vec::new();
-        let error = unpack(bytes, most).and_then(|mut file| file.read_to_end(&mut all)).err();
+        let error = unpack(bytes, limit).and_then(|mut file| file.read_to_end(&mut all)).err();
         (all, error.map(|error| error.kind()))
     }
 
     #[test]
-    fn gzip_is_recognized_by_content_and_members_are_joined() {
+    fn gzip_is_recognized_by_content_and_its_members_are_concatenated() {
         let text = b"one\ntwo\n".repeat(1000);
         assert_eq!(read(&text, 1 << 20), (text.clone(), None));
         assert_eq!(read(&gzip(&text), 1 << 20), (text.clone(), None));
@@ -125,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_or_damaged_gzip_gives_what_was_before_and_then_an_error() {
+    fn truncated_or_damaged_gzip_gives_the_readable_part_and_then_an_error() {
         let text: Vec<u8> = (0..20_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let whole = gzip(&text);
         let (read_before, error) = read(&whole[..whole.len() / 2], 1 << 20);
@@ -134,12 +131,12 @@ mod tests {
         let mut damaged = whole;
         let last = damaged.len() - 6;
         damaged[last] ^= 1;
-        assert_eq!(read(&damaged, 1 << 20).1, Some(ErrorKind::InvalidData), "the checksum doesn't hold");
+        assert_eq!(read(&damaged, 1 << 20).1, Some(ErrorKind::InvalidData), "the checksum is wrong");
         assert_eq!(read(b"\x1fno gzip at all", 1 << 20).1, Some(ErrorKind::InvalidData));
     }
 
     #[test]
-    fn neither_a_plain_nor_a_compressed_file_is_read_beyond_the_limit() {
+    fn plain_and_compressed_files_beyond_the_limit_are_refused() {
         let zeros = vec![0; 1 << 20];
         for bytes in [zeros.clone(), gzip(&zeros)] {
             assert_eq!(read(&bytes, 1 << 20).1, None);
@@ -148,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn a_small_file_that_unpacks_to_very_much_is_refused_soon() {
-        // A member of 1 MiB of zeros takes 1 kB: of two thousand only the first 128 are unpacked.
+    fn a_decompression_bomb_is_refused_early() {
+        // Each member unpacks to 1 MiB of zeros and takes 1 kB: only the first 128 of 2,000 are unpacked.
         let bomb = gzip(&vec![0; 1 << 20]).repeat(2000);
         let mut file = unpack(&*bomb, u64::MAX).unwrap();
         let error = io::copy(&mut file, &mut io::sink()).unwrap_err();

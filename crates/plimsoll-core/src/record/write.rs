@@ -1,7 +1,7 @@
-//! Writing records so that whatever ends the run, at most the line at hand is lost.
+//! Writing records so that, whatever ends the run, at most the current line is lost.
 //!
-//! Each line is one `write` of one buffer, so a killed process leaves whole lines and at most one torn tail. Where a
-//! write fails half way (a full disk), the torn line is cut off again.
+//! Each line is one `write` of one buffer, so a killed process leaves whole lines and at most one partial line at the end.
+//! Where a write fails half-way (a full disk), the partial line is truncated.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -10,17 +10,14 @@ use std::path::Path;
 use super::{Record, Sink};
 use crate::Fault;
 
-/// A file that can be cut back to a length. A trait so that full disks can be tested.
+/// A file that can be truncated. A trait so that full disks can be tested.
 pub trait RecordFile: Write {
-    /// Cuts the file to `length` bytes; later writes continue there.
-    ///
-    /// # Errors
-    /// The file system's.
-    fn cut(&mut self, length: u64) -> io::Result<()>;
+    /// Truncates the file to `length` bytes; later writes continue there.
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
 impl RecordFile for File {
-    fn cut(&mut self, length: u64) -> io::Result<()> {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
         // Opened for appending, so the next write goes to the new end.
         self.set_len(length)
     }
@@ -35,10 +32,7 @@ pub struct Writer<F = File> {
 }
 
 impl Writer<File> {
-    /// A new file; an existing one is never overwritten.
-    ///
-    /// # Errors
-    /// The file system's.
+    /// Creates a new file; never overwrites an existing one.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self::new(OpenOptions::new().append(true).create_new(true).open(path)?))
     }
@@ -63,8 +57,8 @@ impl<F: RecordFile> Sink for Writer<F> {
         serde_json::to_writer(&mut self.line, record).map_err(|error| Fault::Sink(error.into()))?;
         self.line.push(b'\n');
         if let Err(error) = self.file.write_all(&self.line) {
-            // If even this fails, the reader passes over the torn line.
-            let _ = self.file.cut(self.length);
+            // If even this fails, the reader skips the partial line.
+            let _ = self.file.truncate(self.length);
             return Err(Fault::Sink(error));
         }
         self.length += self.line.len() as u64;
@@ -76,15 +70,15 @@ impl<F: RecordFile> Sink for Writer<F> {
 mod tests {
     use super::*;
 
-    /// A disk with room for so many bytes.
+    /// A disk with limited space.
     struct Disk {
         bytes: Vec<u8>,
-        room: usize,
+        capacity: usize,
     }
 
     impl Write for Disk {
         fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-            let n = buffer.len().min(self.room - self.bytes.len());
+            let n = buffer.len().min(self.capacity - self.bytes.len());
             if n == 0 {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -97,22 +91,22 @@ mod tests {
     }
 
     impl RecordFile for Disk {
-        fn cut(&mut self, length: u64) -> io::Result<()> {
+        fn truncate(&mut self, length: u64) -> io::Result<()> {
             self.bytes.truncate(length as usize);
             Ok(())
         }
     }
 
     #[test]
-    fn a_full_disk_leaves_whole_lines_and_takes_more_when_there_is_room_again() {
+    fn a_full_disk_leaves_only_whole_lines_and_writing_can_resume() {
         let end = Record::End { complete: true };
         let line = serde_json::to_string(&end).unwrap().len() + 1;
-        let mut writer = Writer::new(Disk { bytes: vec![], room: 2 * line + 5 });
+        let mut writer = Writer::new(Disk { bytes: vec![], capacity: 2 * line + 5 });
         writer.write(&end).unwrap();
         writer.write(&end).unwrap();
         assert!(matches!(writer.write(&end), Err(Fault::Sink(_))));
         assert_eq!(writer.file.bytes.len(), 2 * line);
-        writer.file.room = 3 * line;
+        writer.file.capacity = 3 * line;
         writer.write(&end).unwrap();
         assert_eq!(writer.file.bytes.iter().filter(|&&b| b == b'\n').count(), 3);
     }

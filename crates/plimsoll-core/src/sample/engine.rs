@@ -1,28 +1,28 @@
-//! The loop: batch, warm up, sample until the interval is narrow enough or time is up.
+//! The sampling loop: warm up, choose the batch size, sample until the interval is narrow enough or the time is up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Check, Clock, Evidence, Figure, Gathered, Policy, Workload};
+use super::{Check, Clock, Evidence, EvidenceSum, Figure, Policy, Workload};
 use crate::Fault;
 use crate::stats::{MAX_SAMPLES, Scratch, StopRule, estimate};
 
-/// Fewest samples that a point keeps when its time is up.
-const FEWEST: usize = 3;
-/// Longest time between two looks at the stop signal, the budget and the evidence, where one sample allows it.
+/// The number of samples taken even after the time is up.
+const MIN_AFTER_DEADLINE: usize = 3;
+/// Longest time between two checks of the stop signal, the budget and the evidence, unless one sample takes longer.
 const SLICE_SECONDS: f64 = 0.05;
-/// A sample is at least this many timer resolutions long.
+/// Least length of a sample, in timer resolutions.
 const RESOLUTIONS: f64 = 200.0;
 
 /// Why sampling ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// The interval is as narrow as the policy asks.
+    /// The interval is as narrow as the policy requires.
     Converged,
     /// The time or the number of samples ran out first.
     Budget,
-    /// The user stopped it; what was sampled counts.
+    /// The user stopped it; the samples taken count.
     Stopped,
-    /// The device failed; what was sampled before counts.
+    /// The device failed; the samples taken before count.
     Fault(Fault),
 }
 
@@ -39,11 +39,11 @@ pub struct Measured<'s> {
     pub tick: f64,
     /// Smallest difference that a sample can show, seconds.
     pub resolution: f64,
-    /// What happened meanwhile.
+    /// What happened during sampling.
     pub evidence: Evidence,
     /// Why sampling ended.
     pub ended: Ended,
-    /// The oracle's verdict; `None` where the device failed before it could be asked.
+    /// The result of the check; `None` where the device failed before it could run.
     pub check: Option<Check>,
 }
 
@@ -58,7 +58,7 @@ pub struct Sampler<C> {
 }
 
 impl<C: Clock> Sampler<C> {
-    /// Allocates all that measuring needs.
+    /// Allocates everything that measuring needs.
     #[must_use]
     pub fn new(clock: C, policy: Policy) -> Self {
         Self {
@@ -75,13 +75,13 @@ impl<C: Clock> Sampler<C> {
         &mut self.clock
     }
 
-    /// The policy in force.
+    /// The current policy.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// Changes the policy for what is measured next.
+    /// Changes the policy for the following measurements.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
     }
@@ -89,7 +89,7 @@ impl<C: Clock> Sampler<C> {
     /// Samples one workload for at most about `budget` seconds. Allocates nothing.
     ///
     /// # Errors
-    /// The workload's, where not even one sample was taken; later faults end up in [`Measured::ended`].
+    /// The workload's fault, or [`Fault::Stopped`], where not even one sample was taken; later faults are in [`Measured::ended`].
     pub fn measure(
         &mut self,
         workload: &mut dyn Workload,
@@ -102,11 +102,11 @@ impl<C: Clock> Sampler<C> {
         let deadline = self.clock.now() + budget;
         let before = self.clock.now();
         let k = self.choose_batch(workload, figure, stop)?;
-        // At least as long as one sample, so that long ones are not asked for by the handful.
+        // No less than the length of a sample, so that the first slice doesn't hold many long samples.
         let guess = if self.policy.trace { SLICE_SECONDS } else { (self.clock.now() - before).min(SLICE_SECONDS) };
         self.clock.observe();
-        let mut gathered = Gathered::default();
-        let mut ended = self.fill(workload, k, deadline, stop, guess, &mut gathered);
+        let mut evidence_sum = EvidenceSum::default();
+        let mut ended = self.fill(workload, k, deadline, stop, guess, &mut evidence_sum);
         if self.ticks.is_empty() {
             return Err(match ended {
                 Ended::Fault(fault) => fault,
@@ -121,16 +121,16 @@ impl<C: Clock> Sampler<C> {
             }
         }
         let (tick, resolution) = (self.clock.tick(), self.resolution(workload));
-        let evidence = gathered.evidence();
+        let evidence = evidence_sum.evidence();
         Ok(Measured { k, ticks: &self.ticks, seconds: &self.seconds, tick, resolution, evidence, ended, check })
     }
 
-    /// Smallest difference that a sample can show: the clock's, or a cycle where the workload counts those itself.
+    /// Smallest difference that a sample can show: the clock's, or one cycle where the workload counts cycles itself.
     fn resolution(&self, workload: &dyn Workload) -> f64 {
         workload.clock_hz().map_or(self.clock.resolution(), |hz| hz.recip().max(self.clock.tick()))
     }
 
-    /// Warms up with two untimed launches and finds how many launches make a sample long enough.
+    /// Warms up with two discarded samples and chooses how many launches make a sample long enough.
     fn choose_batch(&mut self, workload: &mut dyn Workload, figure: Figure, stop: &AtomicBool) -> Result<u32, Fault> {
         let batch = workload.batch();
         let cycle = batch.cycle.max(1);
@@ -150,7 +150,7 @@ impl<C: Clock> Sampler<C> {
         let need = self.policy.sample_seconds.max(RESOLUTIONS * resolution);
         let mut k = cycle;
         while k < most && !stop.load(Ordering::Relaxed) {
-            // A sample below some resolutions says only that k must grow.
+            // A sample shorter than the resolution says only that k must grow.
             let seconds = (length[0] as f64 * self.clock.tick()).max(resolution);
             let wanted = (f64::from(k) * need / seconds).min(f64::from(most)).ceil() as u32;
             let next = wanted.div_ceil(cycle).saturating_mul(cycle).clamp(cycle, most);
@@ -168,7 +168,7 @@ impl<C: Clock> Sampler<C> {
         Ok(k)
     }
 
-    /// Fills the buffers slice by slice.
+    /// Takes samples slice by slice until something ends the point.
     fn fill(
         &mut self,
         workload: &mut dyn Workload,
@@ -176,7 +176,7 @@ impl<C: Clock> Sampler<C> {
         deadline: f64,
         stop: &AtomicBool,
         mut sample_seconds: f64,
-        gathered: &mut Gathered,
+        evidence_sum: &mut EvidenceSum,
     ) -> Ended {
         let mut rule = StopRule::new(self.policy.min_samples, self.policy.half_width);
         let to_launch = self.clock.tick() / f64::from(k);
@@ -198,7 +198,7 @@ impl<C: Clock> Sampler<C> {
             let now = self.clock.now();
             sample_seconds = (now - before) / slice as f64;
             self.seconds.extend(self.ticks[old..].iter().map(|&ticks| ticks as f64 * to_launch));
-            gathered.add(&self.clock.observe());
+            evidence_sum.add(&self.clock.observe());
             let n = self.ticks.len();
             if n == check_at {
                 let estimate = estimate(&self.seconds, &mut self.scratch);
@@ -211,7 +211,7 @@ impl<C: Clock> Sampler<C> {
                 }
                 check_at = rule.next_check(n).min(MAX_SAMPLES);
             }
-            if now >= deadline && n >= FEWEST {
+            if now >= deadline && n >= MIN_AFTER_DEADLINE {
                 return Ended::Budget;
             }
         }

@@ -1,11 +1,11 @@
-//! The choices that are named on every record: which figure, which cache policy, how much effort.
+//! The choices named in every record: figure, cache policy, effort.
 
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which of the two kinds of figure a series holds. The two are never mixed under one name.
+/// The kind of figure that a series holds. The two kinds are never mixed under one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
@@ -14,7 +14,7 @@ pub enum Figure {
     Throughput,
     /// One launch, from call to completion.
     Latency,
-    /// Of a later version.
+    /// From a later version.
     #[serde(other)]
     Unknown,
 }
@@ -23,16 +23,16 @@ pub enum Figure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePolicy {
-    /// The same buffers each time: where they fit, they are in a cache.
+    /// Every launch uses the same buffers: they are in a cache if they fit.
     #[default]
     Hot,
     /// Buffers rotate through at least max(512 MiB, 5 × last-level cache) per operand.
     ColdRotate,
     /// Caches are overwritten before each timed launch, outside the timed window.
     ColdFlush,
-    /// Arrays of 2 GiB and more, no flush.
+    /// Arrays of 2 GiB and more, without a flush.
     Stream,
-    /// Of a later version.
+    /// From a later version.
     #[serde(other)]
     Unknown,
 }
@@ -50,7 +50,7 @@ impl CachePolicy {
         }
     }
 
-    /// True where the data are meant to come from memory.
+    /// True where the data is meant to come from memory.
     #[must_use]
     pub const fn is_cold(self) -> bool {
         matches!(self, Self::ColdRotate | Self::ColdFlush | Self::Stream)
@@ -64,17 +64,17 @@ pub enum Effort {
     /// A first look: the knees and plateaus, within 2 %.
     #[default]
     Quick,
-    /// Figures to quote and to compare: 0.25 %, three rounds.
+    /// Figures to quote and compare: 0.25 %, three rounds.
     Standard,
     /// Figures to publish: 0.25 %, five rounds, larger budgets.
     Thorough,
-    /// Of a later version; never asked for, and as good as quick where it is.
+    /// From a later version. Can't be requested; treated like quick.
     #[serde(other)]
     Unknown,
 }
 
 impl Effort {
-    /// All that can be asked for, least first.
+    /// All that can be requested, least first.
     pub const ALL: [Effort; 3] = [Effort::Quick, Effort::Standard, Effort::Thorough];
 
     /// The name on the command line and in records.
@@ -88,7 +88,7 @@ impl Effort {
         }
     }
 
-    /// The numbers behind the word.
+    /// The policy of this effort.
     #[must_use]
     pub const fn policy(self) -> Policy {
         let (half_width, rounds, sample_seconds) = match self {
@@ -108,17 +108,17 @@ impl FromStr for Effort {
     }
 }
 
-/// When the engine stops and how it batches.
+/// How the engine batches and when it stops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
     /// Fewest samples of a point.
     pub min_samples: usize,
     /// Relative half-width that the 95 % interval of the median must reach.
     pub half_width: f64,
-    /// Times that every point of a sweep is visited, interleaved.
+    /// Number of interleaved rounds over the points of a sweep.
     pub rounds: u32,
     /// Least length of a throughput sample, seconds.
     pub sample_seconds: f64,
-    /// Record from call 0: no warm-up, one launch per sample, no early stop.
+    /// Record from the first call on: no warm-up, one launch per sample, no early stop.
     pub trace: bool,
 }

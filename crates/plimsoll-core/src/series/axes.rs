@@ -1,5 +1,5 @@
-//! Typed axes: one struct per series names its coordinates, their axes and units, so that a point of another shape can't be
-//! built. [`axes!`](crate::axes) writes such a struct, [`names!`](crate::names) an enum for a categorical axis.
+//! Typed axes: one struct per series defines its coordinates, their axes and units, so that a point of another shape doesn't
+//! compile. [`axes!`](crate::axes) defines such a struct, [`names!`](crate::names) an enum for a categorical axis.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug};
@@ -9,7 +9,7 @@ use super::{Axis, Draw, Metric, Row, Series, SeriesSpec, Value};
 use crate::sample::{CachePolicy, Figure};
 use crate::unit::Unit;
 
-/// The largest whole number up to which every other is a number of its own as `f64`: 2⁵³.
+/// The largest number up to which `f64` represents every whole number exactly: 2⁵³.
 const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// One coordinate. Its type decides the unit of its axis.
@@ -17,14 +17,14 @@ pub trait Coordinate: Sized {
     /// The unit of the axis; [`Unit::One`] for names.
     const UNIT: Unit;
 
-    /// As records hold it.
+    /// The value in a record.
     fn to_value(&self) -> Value;
 
-    /// From a record; `None` where the value is none of this type.
+    /// Reads the value from a record; `None` where it doesn't fit this type.
     fn from_value(value: &Value) -> Option<Self>;
 }
 
-/// The coordinates of a point. Written by [`axes!`](crate::axes).
+/// The coordinates of a point. Implemented by [`axes!`](crate::axes).
 pub trait Axes: Clone + Debug + PartialEq + 'static {
     /// The axes, in the order of the fields.
     fn axes() -> Vec<Axis>;
@@ -32,7 +32,7 @@ pub trait Axes: Clone + Debug + PartialEq + 'static {
     /// One value per axis, in the same order.
     fn to_values(&self) -> Vec<Value>;
 
-    /// From a record; `None` where the number of values or one of them doesn't fit.
+    /// Reads the values from a record; `None` where their number or one of them doesn't fit.
     fn from_values(values: &[Value]) -> Option<Self>;
 }
 
@@ -77,7 +77,7 @@ whole_numbers! {
     Elements: Element;
     /// A number of clock cycles.
     Cycles: Cycle;
-    /// A number of anything that has no unit.
+    /// A number without a unit.
     Count: One;
 }
 
@@ -87,7 +87,7 @@ fn whole_number(value: &Value) -> Option<u64> {
     is_whole.then_some(number as u64)
 }
 
-/// Operations per byte from memory.
+/// Operations per byte from memory (arithmetic intensity).
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct FlopPerByte(pub f64);
 
@@ -103,7 +103,7 @@ impl Coordinate for FlopPerByte {
     }
 }
 
-/// A name from an open list, where [`names!`](crate::names) would be too narrow: a configuration in words, say.
+/// A name from an open set, where [`names!`](crate::names) would be too narrow, such as a configuration in words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Cow<'static, str>);
 
@@ -145,8 +145,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Writes a struct of coordinates and its [`Axes`]. A field is called on disk as in the struct, unless `as "name"` says
-/// otherwise; its type says its unit.
+/// Defines a struct of coordinates and implements [`Axes`] for it. A field has the same name on disk unless `as "name"`
+/// gives another; its type determines its unit.
 ///
 /// ```
 /// use plimsoll_core::series::{Axes, Bytes, Threads, Value};
@@ -220,8 +220,8 @@ macro_rules! axes {
     (@name $field:ident) => { ::std::stringify!($field) };
 }
 
-/// Writes an enum whose variants have names on disk, for a categorical axis: with `ALL`, `name`, `from_name`, `Display` and
-/// [`Coordinate`].
+/// Defines an enum for a categorical axis whose variants have names on disk, with `ALL`, `name`, `from_name`, `Display`
+/// and [`Coordinate`].
 ///
 /// ```
 /// use plimsoll_core::series::{Coordinate, Value};
@@ -254,12 +254,12 @@ macro_rules! names {
             $($(#[$variant_meta])* $variant),+
         }
 
-        #[allow(dead_code, reason = "an enum need not use all that the macro writes")]
+        #[allow(dead_code, reason = "an enum need not use everything that the macro defines")]
         impl $names {
-            /// Every one, in the order of their declaration.
+            /// Every variant, in order of declaration.
             $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// As records and people call it.
+            /// The name in records and on screen.
             #[must_use]
             $vis const fn name(self) -> &'static str {
                 match self {
@@ -267,7 +267,7 @@ macro_rules! names {
                 }
             }
 
-            /// The one of this name.
+            /// The variant with this name.
             #[must_use]
             $vis fn from_name(name: &str) -> ::std::option::Option<Self> {
                 match name {
@@ -305,20 +305,20 @@ pub struct TypedSeries<A> {
 }
 
 impl<A: Axes> TypedSeries<A> {
-    /// A series as a probe states it; the axes are those of `A`.
+    /// A series as a probe defines it; the axes are those of `A`.
     #[must_use]
     pub fn new(case: &str, figure: Figure, cache: CachePolicy, metrics: Vec<Metric>, draw: Draw) -> Self {
         let spec = SeriesSpec::new(case, figure, cache, A::axes(), metrics, draw);
         Self { spec, place: PhantomData }
     }
 
-    /// The same with a [`SeriesSpec::precision`].
+    /// Sets [`SeriesSpec::precision`].
     #[must_use]
-    pub fn within(self, precision: f64) -> Self {
-        Self { spec: self.spec.within(precision), ..self }
+    pub fn with_precision(self, precision: f64) -> Self {
+        Self { spec: self.spec.with_precision(precision), ..self }
     }
 
-    /// What records say of it.
+    /// The series as records describe it.
     #[must_use]
     pub fn spec(&self) -> &SeriesSpec {
         &self.spec
@@ -335,14 +335,14 @@ impl<A> From<TypedSeries<A>> for SeriesSpec {
 /// positional coordinates.
 pub trait SweptSeries: Into<SeriesSpec> {
     /// A point's coordinates.
-    type At;
+    type Coordinates;
 
-    /// As records hold them.
-    fn to_values(at: Self::At) -> Vec<Value>;
+    /// The coordinates as records hold them.
+    fn to_values(at: Self::Coordinates) -> Vec<Value>;
 }
 
 impl SweptSeries for SeriesSpec {
-    type At = Vec<Value>;
+    type Coordinates = Vec<Value>;
 
     fn to_values(at: Vec<Value>) -> Vec<Value> {
         at
@@ -350,14 +350,14 @@ impl SweptSeries for SeriesSpec {
 }
 
 impl<A: Axes> SweptSeries for TypedSeries<A> {
-    type At = A;
+    type Coordinates = A;
 
     fn to_values(at: A) -> Vec<Value> {
         at.to_values()
     }
 }
 
-/// Why a row can't be read as a point of the type that was asked for.
+/// Why a row can't be read as a point of the requested type.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ShapeError {
     /// The series has other axes.
@@ -365,13 +365,13 @@ pub enum ShapeError {
     Axes {
         /// The series' case.
         case: String,
-        /// Its axes and units.
+        /// The series' axes and units.
         found: String,
-        /// Those of the type.
+        /// The type's axes and units.
         expected: String,
     },
-    /// A coordinate is none of its axis, such as a name of a later version.
-    #[error("series '{case}' has a row at {at}, which is no point of it")]
+    /// A coordinate doesn't fit its axis, such as a name from a later version.
+    #[error("series '{case}' has a row at {at}, which doesn't fit its axes")]
     Coordinates {
         /// The series' case.
         case: String,
@@ -381,8 +381,8 @@ pub enum ShapeError {
 }
 
 impl Series {
-    /// Every row with its coordinates as an `A`; an error in place of each that can't be read as one. Collect into a `Result`
-    /// to insist on all.
+    /// Every row with its coordinates as an `A`, or an error for each row that can't be read as one. Collect into a
+    /// `Result` to require all of them.
     pub fn parse_rows<A: Axes>(&self) -> impl Iterator<Item = Result<(A, &Row), ShapeError>> {
         let axes = A::axes();
         self.rows.iter().map(move |row| {

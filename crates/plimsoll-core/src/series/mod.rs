@@ -1,8 +1,8 @@
 //! Series: points along named axes, and the figures derived from them.
 //!
-//! A [`Point`] is what was sampled and is all that a record keeps. A [`Series`] joins the rounds of each point into a
-//! [`Row`] and derives every metric from raw samples, so that a later reader can derive it again. What a series means
-//! is said by the findings in `plimsoll-probes`; how it is drawn, in `plimsoll-report`.
+//! A [`Point`] holds raw samples and is all that a record keeps. A [`Series`] joins the rounds of each point into a
+//! [`Row`] and derives every metric from the samples, so that a later reader can derive it again. Findings are derived in
+//! `plimsoll-probes`; series are drawn in `plimsoll-report`.
 
 mod axes;
 mod spec;
@@ -24,7 +24,7 @@ pub use spec::{Axis, Draw, Metric, Quantity, SeriesSpec, Value, axis, metric};
 /// One point as sampled in one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// The series' id.
+    /// Id of the series.
     pub series: u32,
     /// Round, from 0.
     pub round: u32,
@@ -38,16 +38,33 @@ pub struct Point {
     pub work: Work,
     /// Ticks of each sample (all k launches together), in the order taken; at most 4,096.
     pub samples: Vec<u64>,
-    /// What happened meanwhile.
+    /// What happened during sampling.
     pub evidence: Evidence,
-    /// Why not to take it at face value.
+    /// Reasons not to take it at face value.
     pub flags: Flags,
-    /// Metrics that the workload measured itself, base units.
+    /// Metrics that the workload itself measured, base units.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, f64>,
 }
 
 impl Point {
+    /// A point with one launch per sample and ticks of 1 ns, in series 0 and round 0, without evidence, flags or extra metrics.
+    #[must_use]
+    pub fn new(at: Vec<Value>, work: Work, samples: Vec<u64>) -> Self {
+        Self {
+            series: 0,
+            round: 0,
+            at,
+            k: 1,
+            tick: 1e-9,
+            work,
+            samples,
+            evidence: Evidence::default(),
+            flags: Flags::NONE,
+            extra: BTreeMap::new(),
+        }
+    }
+
     /// Seconds per launch of each sample, in order.
     pub fn seconds(&self) -> impl Iterator<Item = f64> + '_ {
         let to_launch = self.tick / f64::from(self.k.max(1));
@@ -60,18 +77,18 @@ impl Point {
 pub struct Estimate {
     /// The mean over the rounds of each round's median.
     pub value: f64,
-    /// 95 % interval of the value, widened to span the medians of all rounds. A metric that the workload measured itself
-    /// ([`Quantity::Extra`]) has one number per round and no samples: its interval is the rounds' range, and where there
-    /// is one round, its width of 0 says nothing of how well it is known.
+    /// 95 % interval of the value, widened to span the medians of all rounds. A metric that the workload itself measured
+    /// ([`Quantity::Extra`]) has one number per round and no samples: its interval is the range of the rounds. With a single
+    /// round the width of 0 says nothing about precision.
     pub interval: Interval,
 }
 
 impl Estimate {
-    /// Joins rounds of equal weight, however many samples each took. The 95 % half-widths add up as those of
-    /// independent errors do. `None` where there is no round, or a sum beyond all numbers.
-    fn of_rounds(rounds: &[Estimate]) -> Option<Self> {
-        if let [one] = rounds {
-            return Some(*one);
+    /// Joins rounds with equal weight, however many samples each took. The 95 % half-widths add in quadrature, as for
+    /// independent errors. `None` where there is no round or the mean is not finite.
+    fn from_rounds(rounds: &[Estimate]) -> Option<Self> {
+        if let [single] = rounds {
+            return Some(*single);
         }
         let n = rounds.len() as f64;
         let value = rounds.iter().map(|round| round.value).sum::<f64>() / n;
@@ -100,7 +117,7 @@ pub struct Row {
     pub time: Estimate,
     /// Samples in all rounds.
     pub n: usize,
-    /// Flags of all rounds.
+    /// The flags of all rounds together.
     pub flags: Flags,
 }
 
@@ -120,49 +137,49 @@ impl Row {
             Estimate { value: median.median, interval: median.interval }
         };
         let rounds: Vec<Estimate> = points.iter().map(round).collect();
-        let time = Estimate::of_rounds(&rounds)?;
+        let time = Estimate::from_rounds(&rounds)?;
         let n = points.iter().map(|point| point.samples.len()).sum();
         let flags = points.iter().fold(Flags::NONE, |flags, point| flags.union(point.flags));
         Some(Self { at: points.first()?.at.clone(), points, rounds, time, n, flags })
     }
 
-    /// The metric in every round, each by its own clock and its own work; rounds that lack what the metric needs are left
-    /// out. What [`Row::estimate`] joins.
+    /// The metric in every round, computed with that round's clock and work. Rounds that lack an input are left out.
+    /// [`Row::estimate`] joins these.
     pub fn rounds_of<'r>(&'r self, metric: &'r Metric) -> impl Iterator<Item = (&'r Point, Estimate)> {
         self.points.iter().zip(&self.rounds).filter_map(move |(point, time)| {
-            if metric.of == Quantity::Extra {
+            if metric.quantity == Quantity::Extra {
                 let value = point.extra.get(&metric.name).copied().filter(|value| value.is_finite())?;
                 return Some((point, Estimate { value, interval: Interval { lo: value, hi: value } }));
             }
-            // Every quantity rises or falls with the time throughout, so medians and intervals carry over.
-            let of = |seconds| metric.of.of(seconds, &point.work, point.evidence.clock_hz);
-            let (a, b) = (of(time.interval.lo)?, of(time.interval.hi)?);
-            Some((point, Estimate { value: of(time.value)?, interval: Interval { lo: a.min(b), hi: a.max(b) } }))
+            // Every quantity is monotonic in the time, so medians and intervals carry over.
+            let compute = |seconds| metric.quantity.compute(seconds, &point.work, point.evidence.clock_hz);
+            let (a, b) = (compute(time.interval.lo)?, compute(time.interval.hi)?);
+            Some((point, Estimate { value: compute(time.value)?, interval: Interval { lo: a.min(b), hi: a.max(b) } }))
         })
     }
 
-    /// The row's figure for a metric: the mean of its rounds. The one definition, for reports and comparisons alike.
+    /// The row's figure for a metric: the mean of its rounds. Reports and comparisons both use it.
     #[must_use]
     pub fn estimate(&self, metric: &Metric) -> Option<Estimate> {
-        Estimate::of_rounds(&self.rounds_of(metric).map(|(_, round)| round).collect::<Vec<Estimate>>())
+        Estimate::from_rounds(&self.rounds_of(metric).map(|(_, round)| round).collect::<Vec<Estimate>>())
     }
 }
 
 /// A series with everything derived from its points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What it is.
+    /// Its specification.
     pub spec: SeriesSpec,
     /// One row per point, in the order first measured.
     pub rows: Vec<Row>,
 }
 
 impl Series {
-    /// Joins points by their coordinates; points of other series are left out.
+    /// Groups points by their coordinates; ignores points of other series.
     ///
     /// # Panics
-    /// Where a point of this series has more or fewer coordinates than there are axes. Sessions and the reader of records
-    /// refuse such points in words.
+    /// Where a point of this series has more or fewer coordinates than axes. Sessions and the record reader check this
+    /// first and return an error.
     #[must_use]
     pub fn new(spec: impl Into<SeriesSpec>, points: impl IntoIterator<Item = Point>) -> Self {
         let spec = spec.into();
@@ -186,44 +203,44 @@ impl Series {
         Self { spec, rows }
     }
 
-    /// The place of the axis of this name.
+    /// The index of the axis with this name.
     #[must_use]
     pub fn axis(&self, name: &str) -> Option<usize> {
         self.spec.axes.iter().position(|axis| axis.name == name)
     }
 
-    /// The metric of this name.
+    /// The metric with this name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.spec.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// A row's figure for the metric of this name.
+    /// A row's figure for the metric with this name.
     #[must_use]
     pub fn estimate(&self, row: &Row, metric: &str) -> Option<Estimate> {
         row.estimate(self.metric(metric)?)
     }
 
-    /// A row's coordinate on the axis of this name.
+    /// A row's coordinate on the axis with this name.
     #[must_use]
-    pub fn at<'r>(&self, row: &'r Row, axis: &str) -> Option<&'r Value> {
+    pub fn coordinate<'r>(&self, row: &'r Row, axis: &str) -> Option<&'r Value> {
         row.at.get(self.axis(axis)?)
     }
 
-    /// A row's number on the axis of this name.
+    /// A row's number on the axis with this name.
     #[must_use]
     pub fn number(&self, row: &Row, axis: &str) -> Option<f64> {
-        self.at(row, axis)?.number()
+        self.coordinate(row, axis)?.number()
     }
 
-    /// A row's name on the categorical axis of this name.
+    /// A row's text on the categorical axis with this name.
     #[must_use]
     pub fn text<'r>(&self, row: &'r Row, axis: &str) -> Option<&'r str> {
-        self.at(row, axis)?.text()
+        self.coordinate(row, axis)?.text()
     }
 
-    /// The best row by a metric among those that `keep` accepts; `None` also where nothing says which way is better. Its figure is biased upwards: measure it afresh before
-    /// quoting it.
+    /// The best row by a metric among those that `keep` accepts; `None` also where the better direction is unknown. Choosing
+    /// the best biases its figure upwards: measure it again before quoting it.
     #[must_use]
     pub fn best(&self, metric: &str, keep: impl Fn(&Row) -> bool) -> Option<(&Row, Estimate)> {
         let more = self.metric(metric)?.more_is_better()?;

@@ -1,4 +1,4 @@
-//! What a series is: its axes, its metrics and how each follows from a launch's time, and the picture that shows it.
+//! The specification of a series: its axes, its metrics and how each is derived from a launch's time, and its chart.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::sample::{CachePolicy, Figure, Work};
 use crate::unit::Unit;
 
-/// A column: what varies along an axis.
+/// An axis: a quantity or category that varies between points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Axis {
-    /// The field's name for it: `footprint`, `stride`, `kernel`.
+    /// Its name: `footprint`, `stride`, `kernel`.
     pub name: String,
-    /// The unit of its numbers; dimensionless for text.
+    /// The unit of its numbers; [`Unit::One`] for text.
     pub unit: Unit,
 }
 
@@ -21,14 +21,14 @@ pub struct Axis {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
-    /// In the axis' unit.
+    /// A number in the axis' unit.
     Number(f64),
-    /// A name, on a categorical axis.
+    /// A name on a categorical axis.
     Text(String),
 }
 
 impl Value {
-    /// The number, where it is one.
+    /// The number, if it is one.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// The name, where it is one.
+    /// The name, if it is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -48,7 +48,7 @@ impl Value {
 }
 
 impl Value {
-    /// For a person, in the axis' unit: `32 KiB`, `triad`. Whole numbers are whole (`4 cycles`, not `4.00`).
+    /// The value for display, in the axis' unit: `32 KiB`, `triad`. Whole numbers have no decimals (`4 cycles`, not `4.00`).
     #[must_use]
     pub fn format(&self, unit: &Unit) -> String {
         let number = match self {
@@ -93,7 +93,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// How a metric follows from a launch's time.
+/// How a metric is derived from a launch's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -101,29 +101,29 @@ pub enum Quantity {
     Time,
     /// Reads + writes of the algorithm over time, B/s.
     Bandwidth,
-    /// The same with the lines that ordinary stores fetch first, B/s.
+    /// The same, including the cache lines that ordinary stores read first, B/s.
     BandwidthWithAllocate,
     /// Reads + writes of the algorithm over core cycles, B/cycle.
     BytesPerCycle,
     /// Seconds per operation.
     TimePerOperation,
-    /// Core cycles per operation, by the clock measured beside the samples.
+    /// Core cycles per operation, by the clock measured alongside the samples.
     CyclesPerOperation,
     /// Operations per core cycle.
     OperationsPerCycle,
     /// Operations per second.
     OperationsPerSecond,
-    /// Measured by the workload itself beside its time.
+    /// Measured by the workload itself, in addition to its time.
     Extra,
-    /// Of a later version: no value can be derived.
+    /// From a later version: no value can be derived.
     #[serde(other)]
     Unknown,
 }
 
 impl Quantity {
-    /// The value for a launch of `seconds`; `None` where what it needs was not measured.
+    /// The value for a launch of `seconds`; `None` where an input was not measured.
     #[must_use]
-    pub fn of(self, seconds: f64, work: &Work, clock_hz: Option<f64>) -> Option<f64> {
+    pub fn compute(self, seconds: f64, work: &Work, clock_hz: Option<f64>) -> Option<f64> {
         let bytes = work.traffic.total() as f64;
         let operations = (work.operations > 0.0).then_some(work.operations);
         let value = match self {
@@ -148,15 +148,16 @@ pub struct Metric {
     pub name: String,
     /// Its base unit.
     pub unit: Unit,
-    /// How it follows from the samples.
-    pub of: Quantity,
+    /// How it is derived from the samples.
+    #[serde(rename = "of")]
+    pub quantity: Quantity,
 }
 
 impl Metric {
     /// True where more is better, false where less is; `None` where neither the quantity nor the unit says.
     #[must_use]
     pub fn more_is_better(&self) -> Option<bool> {
-        match self.of {
+        match self.quantity {
             Quantity::Bandwidth
             | Quantity::BandwidthWithAllocate
             | Quantity::BytesPerCycle
@@ -169,7 +170,7 @@ impl Metric {
     }
 }
 
-/// The picture that shows the series best. Names are those of axes or metrics.
+/// The chart that shows the series best. Names refer to axes or metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "form", rename_all = "snake_case")]
 pub enum Draw {
@@ -191,32 +192,79 @@ pub enum Draw {
     Bars {
         /// Categorical axis.
         x: String,
-        /// Metric that is the bars' length.
+        /// Metric shown as the bars' length.
         y: String,
         /// Groups within a category.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// Colour over two axes.
+    /// A heat map over two axes.
     Heat {
         /// Axis along x.
         x: String,
         /// Axis along y.
         y: String,
-        /// Metric that is the colour.
+        /// Metric shown as colour.
         value: String,
     },
-    /// Figures only.
+    /// A table without a chart.
     Table,
-    /// Of a later version: shown as a table.
+    /// From a later version: shown as a table.
     #[serde(other)]
     Unknown,
 }
 
-/// What a series is, written before its points.
+impl Draw {
+    /// Lines of `y` over `x`, both linear, without groups.
+    #[must_use]
+    pub fn lines(x: &str, y: &str) -> Self {
+        Self::Lines { x: x.into(), y: y.into(), by: None, log_x: false, log_y: false }
+    }
+
+    /// Bars of `y`, one for each value of `x`, without groups.
+    #[must_use]
+    pub fn bars(x: &str, y: &str) -> Self {
+        Self::Bars { x: x.into(), y: y.into(), by: None }
+    }
+
+    /// A heat map of `value` over `x` and `y`.
+    #[must_use]
+    pub fn heat(x: &str, y: &str, value: &str) -> Self {
+        Self::Heat { x: x.into(), y: y.into(), value: value.into() }
+    }
+
+    /// The same, with one line or one group of bars for each value of this axis.
+    #[must_use]
+    pub fn grouped_by(mut self, axis: &str) -> Self {
+        if let Self::Lines { by, .. } | Self::Bars { by, .. } = &mut self {
+            *by = Some(axis.into());
+        }
+        self
+    }
+
+    /// The same, with a logarithmic x of lines.
+    #[must_use]
+    pub fn log_x(mut self) -> Self {
+        if let Self::Lines { log_x, .. } = &mut self {
+            *log_x = true;
+        }
+        self
+    }
+
+    /// The same, with a logarithmic y of lines.
+    #[must_use]
+    pub fn log_y(mut self) -> Self {
+        if let Self::Lines { log_y, .. } = &mut self {
+            *log_y = true;
+        }
+        self
+    }
+}
+
+/// The specification of a series, written before its points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesSpec {
-    /// Number within the run; assigned by the session.
+    /// Id within the run; assigned by the session.
     #[serde(default)]
     pub id: u32,
     /// Index into the run's devices; assigned by the session.
@@ -225,23 +273,23 @@ pub struct SeriesSpec {
     /// The probe's name; assigned by the session.
     #[serde(default)]
     pub probe: String,
-    /// Which of the probe's series.
+    /// The name of the series within its probe.
     pub case: String,
     /// Throughput or latency.
     pub figure: Figure,
-    /// Where the data were.
+    /// Where the data are when a launch begins.
     pub cache: CachePolicy,
-    /// What varies.
+    /// The axes.
     pub axes: Vec<Axis>,
-    /// What is derived; the first is the one that tables and comparisons show.
+    /// The derived metrics; tables and comparisons show the first.
     pub metrics: Vec<Metric>,
-    /// How it is drawn.
+    /// Its chart.
     pub draw: Draw,
-    /// Least relative half-width of a figure's interval that is asked for, whatever the effort; 0 leaves it to the effort.
-    /// For figures that move by more than that from run to run however long they are sampled: the host's own work.
+    /// Lower limit for the requested relative half-width of a figure's interval, at every effort; 0 sets no limit. Used for
+    /// figures that vary more than that between runs however long they are sampled, because of the host's own work.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub precision: f64,
-    /// Every launch is a sample of its own, from the very first one on; set by the session.
+    /// Every launch is one sample, from the very first launch on; set by the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trace: bool,
 }
@@ -251,7 +299,7 @@ fn is_zero(precision: &f64) -> bool {
 }
 
 impl SeriesSpec {
-    /// A series as a probe states it; the session fills in the rest.
+    /// A series as a probe defines it; the session fills in the rest.
     #[must_use]
     pub fn new(
         case: &str,
@@ -277,27 +325,27 @@ impl SeriesSpec {
         }
     }
 
-    /// The same with a [`SeriesSpec::precision`].
+    /// Sets [`SeriesSpec::precision`].
     #[must_use]
-    pub fn within(self, precision: f64) -> Self {
+    pub fn with_precision(self, precision: f64) -> Self {
         Self { precision, ..self }
     }
 
-    /// What is wrong with a point that has more or fewer coordinates than this series has axes.
+    /// The error message for a point whose number of coordinates differs from the number of axes; `None` where they agree.
     pub(crate) fn count_error(&self, at: &[Value]) -> Option<String> {
         let (coordinates, axes) = (at.len(), self.axes.len());
         (coordinates != axes).then(|| format!("a point with {coordinates} coordinates on {axes} axes"))
     }
 }
 
-/// A short way to write an axis.
+/// Shorthand for an [`Axis`].
 #[must_use]
 pub fn axis(name: &str, unit: Unit) -> Axis {
     Axis { name: name.to_owned(), unit }
 }
 
-/// A short way to write a metric.
+/// Shorthand for a [`Metric`].
 #[must_use]
-pub fn metric(name: &str, unit: Unit, of: Quantity) -> Metric {
-    Metric { name: name.to_owned(), unit, of }
+pub fn metric(name: &str, unit: Unit, quantity: Quantity) -> Metric {
+    Metric { name: name.to_owned(), unit, quantity }
 }

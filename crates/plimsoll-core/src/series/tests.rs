@@ -7,16 +7,14 @@ use crate::unit::Unit;
 
 fn point(round: u32, at: f64, samples: &[u64]) -> Point {
     Point {
-        series: 0,
         round,
-        at: vec![at.into()],
         k: 2,
-        tick: 1e-9,
-        work: Work { traffic: Traffic { read: 600, written: 400 }, operations: 10.0, ..Work::default() },
-        samples: samples.to_vec(),
         evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-        flags: Flags::NONE,
-        extra: BTreeMap::new(),
+        ..Point::new(
+            vec![at.into()],
+            Work { traffic: Traffic { read: 600, written: 400 }, operations: 10.0, ..Work::default() },
+            samples.to_vec(),
+        )
     }
 }
 
@@ -30,7 +28,7 @@ fn series(points: Vec<Point>) -> Series {
 }
 
 #[test]
-fn metrics_follow_from_ticks_launches_and_work() {
+fn metrics_are_derived_from_ticks_launches_and_work() {
     let series = series(vec![point(0, 1.0, &[1000; 30])]);
     let row = &series.rows[0];
     // 1000 ticks of 1 ns for two launches: 500 ns each.
@@ -42,7 +40,7 @@ fn metrics_follow_from_ticks_launches_and_work() {
 }
 
 #[test]
-fn rounds_join_in_one_row_and_their_spread_is_part_of_the_interval() {
+fn rounds_are_joined_and_the_interval_covers_their_spread() {
     let points = vec![point(0, 1.0, &[1000; 30]), point(0, 2.0, &[1; 3]), point(1, 1.0, &[1100; 30])];
     let series = series(points);
     assert_eq!(series.rows.len(), 2);
@@ -54,7 +52,7 @@ fn rounds_join_in_one_row_and_their_spread_is_part_of_the_interval() {
 }
 
 #[test]
-fn words_of_later_versions_are_read_and_yield_no_figure() {
+fn unknown_words_from_later_versions_are_read_but_give_no_figure() {
     let spec = r#"{"case":"c","figure":"teleported","cache":"warm","axes":[{"name":"x","unit":"parsec"}],
         "metrics":[{"name":"m","unit":"B/s","of":"entropy"}],"draw":{"form":"hologram","z":1}}"#;
     let spec: SeriesSpec = serde_json::from_str(spec).unwrap();
@@ -64,7 +62,7 @@ fn words_of_later_versions_are_read_and_yield_no_figure() {
 }
 
 #[test]
-fn the_best_row_is_the_one_with_more_bandwidth_and_fewer_cycles() {
+fn best_prefers_more_bandwidth_and_fewer_cycles() {
     let series = series(vec![point(0, 1.0, &[1000; 30]), point(0, 2.0, &[500; 30])]);
     for metric in ["bandwidth", "cycles"] {
         assert_eq!(series.best(metric, |_| true).unwrap().0.at, [Value::Number(2.0)]);
@@ -73,7 +71,7 @@ fn the_best_row_is_the_one_with_more_bandwidth_and_fewer_cycles() {
 }
 
 #[test]
-fn a_metric_in_cycles_takes_each_round_by_its_own_clock_and_work() {
+fn metrics_in_cycles_use_each_round_s_own_clock_and_work() {
     // 1,000 bytes in 2 launches of 500 ns at 2 GHz are 1 B/cycle; so are 1,100 at 2.2 GHz.
     let mut points = vec![point(0, 1.0, &[1000; 30]), point(1, 1.0, &[1000; 30]), point(2, 1.0, &[500; 30])];
     points[1].evidence.clock_hz = Some(2.2e9);
@@ -90,23 +88,23 @@ fn a_metric_in_cycles_takes_each_round_by_its_own_clock_and_work() {
 }
 
 #[test]
-fn rounds_weigh_alike_however_many_samples_each_took() {
+fn rounds_have_equal_weight_however_many_samples_each_took() {
     let series = series(vec![point(0, 1.0, &[1000; 300]), point(1, 1.0, &[1200; 30])]);
     assert!((series.rows[0].time.value / 550e-9 - 1.0).abs() < 1e-12);
 }
 
 #[test]
-fn which_way_is_better_follows_from_the_quantity_or_else_the_unit() {
-    let way = |unit, of| metric("m", unit, of).more_is_better();
-    assert_eq!(way(Unit::BytePerSecond, Quantity::Bandwidth), Some(true));
-    assert_eq!(way(Unit::Second, Quantity::Time), Some(false));
-    assert_eq!(way(Unit::BytePerSecond, Quantity::Extra), Some(true));
-    assert_eq!(way(Unit::Second, Quantity::Extra), Some(false));
-    assert_eq!(way(Unit::One, Quantity::Extra), None);
+fn more_is_better_follows_from_the_quantity_or_else_the_unit() {
+    let more_is_better = |unit, quantity| metric("m", unit, quantity).more_is_better();
+    assert_eq!(more_is_better(Unit::BytePerSecond, Quantity::Bandwidth), Some(true));
+    assert_eq!(more_is_better(Unit::Second, Quantity::Time), Some(false));
+    assert_eq!(more_is_better(Unit::BytePerSecond, Quantity::Extra), Some(true));
+    assert_eq!(more_is_better(Unit::Second, Quantity::Extra), Some(false));
+    assert_eq!(more_is_better(Unit::One, Quantity::Extra), None);
 }
 
 #[test]
-fn the_best_row_of_a_bandwidth_that_the_workload_measured_has_the_most() {
+fn best_takes_the_largest_of_a_bandwidth_measured_by_the_workload() {
     let mut points = vec![point(0, 1.0, &[1000; 30]), point(0, 2.0, &[1000; 30])];
     for (point, value) in points.iter_mut().zip([5.0, 7.0]) {
         point.extra.insert("background".into(), value);

@@ -1,9 +1,8 @@
-//! The promise of the engine's intervals, tested as users meet them: the interval reported when the rule stops, so that
-//! looking again and again until it is narrow counts against it.
+//! Coverage of the engine's intervals, tested as users see them: the interval reported when the rule stops, so that the
+//! effect of checking repeatedly until the interval is narrow is included.
 //!
-//! Coverage in per cent of a nominal 95 % interval (10,000 replications each, 1,000 in the last column; ± 0.25 % asked
-//! for, 30 samples at least, 4,096 at most), by the noise's standard deviation relative to the median, with the mean n
-//! at the stop in brackets:
+//! Coverage in per cent of a nominal 95 % interval (10,000 replications each, 1,000 in the last column; ± 0.25 % requested,
+//! 30 to 4,096 samples), by the noise's standard deviation relative to the median, with the mean n at the stop in brackets:
 //!
 //! | trace                 | 0.1 %     | 0.4 %      | 0.6 %      | 1 %         | 2 %         |
 //! | ---                   | ---       | ---        | ---        | ---         | ---         |
@@ -18,16 +17,16 @@
 //! | AR(1), φ = 0.9        | 92.7 (33) | 92.0 (348) | 93.6 (682) | 94.9 (1679) | 95.4 (4087) |
 //! | AR(1) under white noise | 83.3 (33) | 77.4 (44) | 69.8 (79) | 66.5 (212)  | 65.9 (818)  |
 //!
-//! The textbook ranks need no correction for looking again and again: their rounding outwards pays for it. φ = 0.8
-//! needs `CAUTION`: without it 0.4 % of noise is covered in 86 of 100. The last line, wander of 0.5 σ with φ = 0.95
-//! under independent noise of σ, is what an estimate from lag 1 can't see, and is not promised: rounds show it.
+//! The textbook ranks need no correction for repeated checks, because rounding them outwards compensates. φ = 0.8 needs
+//! `CAUTION`: without it, coverage at 0.4 % noise is 86 %. The last line, a slow wander of 0.5 σ with φ = 0.95 under
+//! independent noise of σ, can't be seen by an estimate from lag 1 and is not promised: the spread between rounds shows it.
 
 use super::{Rng, Scratch, StopRule, estimate};
 
-/// A source of samples around 1: from the generator, its own state, the index, to the sample.
+/// A source of samples around 1: maps the random generator, its own state and the index to a sample.
 type Trace = fn(&mut Rng, &mut f64, usize) -> f64;
 
-/// Share of `sets` whose interval, when the rule stops, holds the true median; `truth` is given the n at the stop.
+/// Share of `sets` whose interval, when the rule stops, contains the true median; `truth` maps the n at the stop to it.
 fn coverage(sets: u32, trace: Trace, truth: fn(usize) -> f64) -> f64 {
     let mut rng = Rng::new(2024);
     let mut scratch = Scratch::new();
@@ -36,16 +35,16 @@ fn coverage(sets: u32, trace: Trace, truth: fn(usize) -> f64) -> f64 {
         let mut rule = StopRule::new(30, 0.0025);
         let mut state = rng.normal();
         x.clear();
-        let found = loop {
+        let last = loop {
             for i in x.len()..rule.next_check(x.len()) {
                 x.push(trace(&mut rng, &mut state, i));
             }
-            let found = estimate(&x, &mut scratch);
-            if rule.check(&found, 0.0) {
-                break found;
+            let current = estimate(&x, &mut scratch);
+            if rule.check(&current, 0.0) {
+                break current;
             }
         };
-        found.interval.contains(truth(x.len()))
+        last.interval.contains(truth(x.len()))
     });
     covered.count() as f64 / f64::from(sets)
 }
@@ -81,13 +80,13 @@ fn heavy_tails_and_spikes_are_covered() {
         let x = (0.006 * r.normal()).exp();
         if r.uniform() < 0.02 { x * (1.5 + 5.0 * r.uniform()) } else { x }
     };
-    // The spikes are all above: the median of the mixture is the 0.5/0.98 quantile of the rest.
+    // All spikes are above, so the median of the mixture is the 0.5/0.98 quantile of the rest.
     assert_covers("lognormal and spikes", coverage(2000, spiky, |_| (0.006 * 0.025_582f64).exp()));
 }
 
 #[test]
 fn wide_lognormal_noise_with_spikes_is_covered() {
-    // σ = 5 %: some 3,000 samples to ± 0.25 %, so ± 1 % is asked for by noise and truth divided by four.
+    // σ = 5 % would take some 3,000 samples to reach ± 0.25 %. Noise and truth are divided by four, which asks for ± 1 %.
     let spiky: Trace = |r, _, _| {
         let x = 0.05 * r.normal() + if r.uniform() < 0.02 { 0.4 + r.uniform() } else { 0.0 };
         1.0 + (x.exp() - 1.0) / 4.0
@@ -103,7 +102,7 @@ fn quantised_samples_are_covered() {
 
 #[test]
 fn a_drifting_median_is_covered() {
-    // The truth is the median of what was measured: symmetric noise about the middle of the drift.
+    // The truth is the median of the samples' distribution: symmetric noise about the middle of the drift.
     let drift: Trace = |r, _, i| 1.0 + 0.006 * r.normal() + 0.006 * i as f64 / 200.0;
     assert_covers("0.6 % per 200 samples", coverage(2000, drift, |n| 1.0 + 0.006 * (n - 1) as f64 / 400.0));
 }

@@ -1,4 +1,4 @@
-//! The distribution function that tests of significance need: Student's t.
+//! The distribution function of Student's t, for tests of significance.
 
 /// P(T ≤ `t`) for Student's T with `df` > 0 degrees of freedom (need not be whole), through the regularised incomplete
 /// beta function: Abramowitz & Stegun 26.7.1 and 26.5.27.
@@ -8,7 +8,7 @@ pub fn student_t_cdf(t: f64, df: f64) -> f64 {
     if t < 0.0 { 0.5 * both_tails } else { 1.0 - 0.5 * both_tails }
 }
 
-/// I_x(a, b), by the continued fraction DLMF 8.17.22, evaluated by Lentz's method as Thompson & Barnett (1986) have it.
+/// I_x(a, b), by the continued fraction DLMF 8.17.22, evaluated by Lentz's method in the form of Thompson & Barnett (1986).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -72,7 +72,7 @@ mod tests {
         }
         close(student_t_cdf(2.228_138_851_964_939, 10.0), 0.975);
         close(student_t_cdf(2.042_272_456_301_238, 30.0), 0.975);
-        // Of many degrees of freedom: the normal distribution's Φ(1.5).
+        // With many degrees of freedom, the normal distribution's Φ(1.5).
         assert!((student_t_cdf(1.5, 1e7) - 0.933_192_798_731_141_9).abs() < 1e-6);
     }
 

@@ -1,5 +1,5 @@
-//! How well the median is known: its nonparametric interval, widened where neighbouring samples resemble each other.
-//! When to stop sampling is [`super::StopRule`]'s.
+//! The median's nonparametric confidence interval, widened where neighbouring samples are correlated.
+//! [`super::StopRule`] decides when to stop sampling.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ impl From<Interval> for [f64; 2] {
 }
 
 impl Interval {
-    /// Half of the width, in the figure's unit.
+    /// Half the width, in the figure's unit.
     #[must_use]
     pub fn half_width(self) -> f64 {
         (self.hi - self.lo) / 2.0
@@ -43,40 +43,40 @@ impl Interval {
         if half == 0.0 { 0.0 } else { half / center.abs() }
     }
 
-    /// Whether `x` lies in the interval, ends included.
+    /// Whether `x` lies in the interval, including its ends.
     #[must_use]
     pub fn contains(self, x: f64) -> bool {
         self.lo <= x && x <= self.hi
     }
 }
 
-/// The median of a sample and how well it is known.
+/// The median of the samples with its confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MedianInterval {
     /// Number of samples.
     pub n: usize,
-    /// The samples' median.
+    /// Median of the samples.
     pub median: f64,
     /// Nominal 95 % interval of the median.
     pub interval: Interval,
     /// Rank autocorrelation at lag 1, see [`lag1`].
     pub lag1: f64,
-    /// `lag1` exceeds 0.2 and what independent samples show in one run of a hundred.
+    /// `lag1` exceeds 0.2 and what independent samples exceed in one run in a hundred.
     pub correlated: bool,
 }
 
 /// Lag-1 autocorrelation above which samples count as correlated.
 pub const CORRELATED_ABOVE: f64 = 0.2;
-/// One-sided 1 % point of the normal: [`lag1`] of n independent samples has a standard deviation of about 1/√n.
+/// One-sided 1 % point of the normal distribution: [`lag1`] of n independent samples has a standard deviation of about 1/√n.
 const ONE_PERCENT: f64 = 2.33;
 
 /// Nominal 95 % interval of the median of the samples, given `in_order` as taken and `sorted` ascending.
 ///
 /// Independent samples: ranks ⌊n/2 − 0.98√n⌋ and ⌈1 + n/2 + 0.98√n⌉ counted from 1 (the normal approximation of the
 /// binomial; Conover, Practical Nonparametric Statistics, 3.2), clamped to the extremes.
-/// Otherwise the half-rank is multiplied by √f, where f ≥ 1 is the long-run variance of the series `x < median` over
-/// its variance (`inflation`). So the interval is never narrower than that of independent samples. It is
-/// deterministic, allocates nothing, and costs O(n log n).
+/// Correlated samples: the half-rank is multiplied by √f, where f ≥ 1 is the long-run variance of the series `x < median`
+/// over its variance (`inflation`). So the interval is never narrower than that of independent samples. Deterministic,
+/// allocates nothing, O(n log n).
 #[must_use]
 pub fn median_interval(in_order: &[f64], sorted: &[f64]) -> MedianInterval {
     let n = sorted.len();
@@ -98,7 +98,7 @@ pub fn median_interval(in_order: &[f64], sorted: &[f64]) -> MedianInterval {
     }
 }
 
-/// [`median_interval`] of samples whose sorted copy `scratch` makes, without allocating up to its capacity.
+/// [`median_interval`] with the sorted copy made in `scratch`; doesn't allocate up to its capacity.
 #[must_use]
 pub fn estimate(in_order: &[f64], scratch: &mut Scratch) -> MedianInterval {
     scratch.sort(in_order);
@@ -107,11 +107,11 @@ pub fn estimate(in_order: &[f64], scratch: &mut Scratch) -> MedianInterval {
 
 /// Autocorrelation at lag 1 of the samples' mid-ranks (Wald & Wolfowitz 1943): from −1 to 1, 0 where all are equal.
 ///
-/// Ranks, because a single spike decides the ordinary coefficient; mid-ranks, because quantised samples tie.
+/// Ranks, because a single spike dominates the ordinary coefficient; mid-ranks, because quantised samples have ties.
 #[must_use]
 pub fn lag1(in_order: &[f64], sorted: &[f64]) -> f64 {
     let center = sorted.len() as f64 / 2.0;
-    // Mid-rank counted from 0, less its mean: half of (samples below + samples not above) − n/2.
+    // Mid-rank counted from 0, minus its mean: (samples below + samples not above)/2 − n/2.
     let rank = |x: f64| {
         let below = sorted.partition_point(|&v| v < x);
         let through = below + sorted[below..].partition_point(|&v| v <= x);
@@ -127,18 +127,18 @@ pub fn lag1(in_order: &[f64], sorted: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// How far above its estimate the autocorrelation is assumed to lie, in standard errors: what lets AR(1) noise with
-/// φ = 0.8 reach 93 % although the rule stops where the interval happens to be narrow (measured in `coverage.rs`).
+/// Number of standard errors by which the autocorrelation is assumed to exceed its estimate. With it, AR(1) noise with
+/// φ = 0.8 reaches 93 % coverage although the rule stops where the interval happens to be narrow (measured in `coverage.rs`).
 const CAUTION: f64 = 1.6;
 
 /// Factor f ≥ 1 by which serial correlation multiplies the variance of the count of n samples below their median.
 ///
-/// The samples are taken for an AR(1) process with φ from [`lag1`], corrected for its bias of −(1 + 4φ)/n (Marriott &
+/// The samples are modelled as an AR(1) process with φ from [`lag1`], corrected for its bias of −(1 + 4φ)/n (Marriott &
 /// Pope 1954) and raised by [`CAUTION`] standard errors √((1 − φ²)/n). Then `x < median` has autocorrelation
 /// (2/π)·asin φᵏ at lag k (Sheppard's orthant formula), and f = 1 + 2·Σ (1 − k/n)·(2/π)·asin φᵏ. Estimates of the
-/// long-run variance without a model (Bartlett's, batch means) need hundreds of samples, where a point often has 33.
-/// Below one standard error (1/√n) or 0.2, whichever is less, f is 1. Wander slower than a few tens of samples under
-/// stronger white noise escapes a lag-1 estimate: the spread between rounds shows that.
+/// long-run variance without a model (Bartlett's, batch means) need hundreds of samples, but a point often has 33.
+/// For a lag-1 correlation below one standard error (1/√n) or 0.2, whichever is less, f is 1. A lag-1 estimate misses wander
+/// slower than a few tens of samples under stronger white noise: the spread between rounds shows it.
 pub(super) fn inflation(n: usize, lag1: f64) -> f64 {
     let count = n as f64;
     if n == 0 || lag1 <= CORRELATED_ABOVE.min(1.0 / count.sqrt()) {
@@ -146,7 +146,7 @@ pub(super) fn inflation(n: usize, lag1: f64) -> f64 {
     }
     let bias = (1.0 + 4.0 * lag1) / count;
     let error = ((1.0 - lag1 * lag1).max(0.0) / count).sqrt();
-    // Beyond 0.99 a process of any affordable length is a drift, and the interval all of its range.
+    // Above 0.99, a process of any affordable length is a drift, and the interval spans its whole range.
     let phi = (lag1 + bias + CAUTION * error).min(0.99);
     let mut f = 1.0;
     let mut power = phi;
@@ -174,20 +174,20 @@ mod tests {
 
     #[test]
     fn independent_samples_get_the_textbook_ranks() {
-        // n = 100: ranks ⌊50 − 9.8⌋ = 40 and ⌈51 + 9.8⌉ = 61 (Conover's table gives 40 and 61). Alternating halves, so
-        // that neighbours repel and nothing is widened.
+        // n = 100: ranks ⌊50 − 9.8⌋ = 40 and ⌈51 + 9.8⌉ = 61 (Conover's table gives 40 and 61). The halves alternate, so
+        // that the correlation is negative and nothing is widened.
         let x: Vec<f64> = (0..100).map(|i| f64::from(if i % 2 == 0 { 1 + i / 2 } else { 51 + i / 2 })).collect();
-        let found = median_interval(&x, &sorted(&x));
-        assert_eq!((found.median, found.interval), (50.5, Interval { lo: 40.0, hi: 61.0 }));
-        assert!(found.lag1 < 0.0 && !found.correlated);
+        let result = median_interval(&x, &sorted(&x));
+        assert_eq!((result.median, result.interval), (50.5, Interval { lo: 40.0, hi: 61.0 }));
+        assert!(result.lag1 < 0.0 && !result.correlated);
     }
 
     #[test]
-    fn correlated_samples_are_named_and_independent_ones_seldom() {
+    fn correlated_samples_are_detected_with_few_false_alarms() {
         let mut rng = Rng::new(4);
         let mut scratch = Scratch::new();
         let mut share = |n: usize, phi: f64| {
-            let named = (0..400).filter(|_| {
+            let detected = (0..400).filter(|_| {
                 let mut s = rng.normal();
                 let mut next = || {
                     s = phi * s + (1.0 - phi * phi).sqrt() * rng.normal();
@@ -196,14 +196,14 @@ mod tests {
                 let x: Vec<f64> = (0..n).map(|_| next()).collect();
                 estimate(&x, &mut scratch).correlated
             });
-            named.count() as f64 / 400.0
+            detected.count() as f64 / 400.0
         };
         assert!(share(30, 0.0) <= 0.025 && share(200, 0.0) <= 0.025);
         assert!(share(200, 0.5) > 0.95 && share(33, 0.8) > 0.8);
     }
 
     #[test]
-    fn a_single_spike_decides_no_correlation() {
+    fn a_single_spike_hardly_changes_the_correlation() {
         let mut x: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 100)).collect();
         let before = lag1(&x, &sorted(&x));
         x[50] = 1e9;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_width_is_zero_even_about_zero() {
+    fn a_zero_width_is_zero_even_relative_to_zero() {
         assert_eq!(Interval { lo: 0.0, hi: 0.0 }.relative_half_width(0.0), 0.0);
         assert_eq!(Interval { lo: -1.0, hi: 1.0 }.relative_half_width(0.0), f64::INFINITY);
         assert_eq!(Interval { lo: 9.0, hi: 11.0 }.relative_half_width(-10.0), 0.1);
@@ -234,8 +234,8 @@ mod tests {
             let half = 0.98 * (x.len() as f64).sqrt();
             let lo = (x.len() as f64 / 2.0 - half).floor().max(1.0) as usize;
             let hi = ((1.0 + x.len() as f64 / 2.0 + half).ceil() as usize).min(x.len());
-            let found = median_interval(&x, &s).interval;
-            prop_assert!(found.lo <= s[lo - 1] && found.hi >= s[hi - 1]);
+            let interval = median_interval(&x, &s).interval;
+            prop_assert!(interval.lo <= s[lo - 1] && interval.hi >= s[hi - 1]);
         }
 
         #[test]

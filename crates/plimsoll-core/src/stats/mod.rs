@@ -1,8 +1,8 @@
 //! Statistics of the sampling engine: order statistics, the median's interval, the samples' shape, the rule that stops
-//! a point, tests of significance and a seeded generator.
+//! a point, tests of significance and a seeded random number generator.
 //!
-//! What the engine calls while it measures works on slices and on a [`Scratch`] that the caller owns, and allocates
-//! nothing. Figures are plain `f64` in any one unit. What a flag means, and when a budget ends, is left to others.
+//! The functions that the engine calls while it measures work on slices and on a [`Scratch`] that the caller owns, and
+//! allocate nothing. Figures are plain `f64` in any one unit. Flags and budgets are handled elsewhere.
 
 mod distribution;
 mod interval;
@@ -28,11 +28,10 @@ pub use rng::Rng;
 pub use shape::{Drift, OUTLIER_ABOVE, OUTLIER_LEAST, OUTLIER_SHARE, Outliers, drift, outliers};
 pub use stop::StopRule;
 
-/// Most samples of one point, and so the capacity of a [`Scratch`].
+/// Maximum number of samples of one point, and the default capacity of a [`Scratch`].
 pub const MAX_SAMPLES: usize = 4096;
 
-/// Working memory, made once and used again: with it, nothing here allocates.
-/// More samples than it was made for are handled too, but make it grow.
+/// Reusable working memory, so that nothing here allocates. More samples than its capacity are handled too, but make it grow.
 #[derive(Debug)]
 pub struct Scratch {
     sorted: Vec<f64>,
@@ -47,13 +46,13 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Allocates all that the statistics of one point of up to [`MAX_SAMPLES`] samples need.
+    /// Allocates enough for one point of up to [`MAX_SAMPLES`] samples.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allocates all that `samples` samples need.
+    /// Allocates enough for `samples` samples.
     #[must_use]
     pub fn with_capacity(samples: usize) -> Self {
         Scratch {
@@ -70,7 +69,7 @@ impl Scratch {
     }
 }
 
-/// What the samples of one point show. Lengths of time and the like are in the samples' unit.
+/// Summary of the samples of one point. Times and similar figures are in the samples' unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Number of samples.
@@ -89,13 +88,13 @@ pub struct Summary {
     pub mad: f64,
     /// Rank autocorrelation at lag 1, −1 to 1.
     pub lag1: f64,
-    /// Neighbouring samples resemble each other, see [`MedianInterval::correlated`].
+    /// Neighbouring samples are correlated, see [`MedianInterval::correlated`].
     pub correlated: bool,
     /// Samples far from the others.
     pub outliers: Outliers,
-    /// Movement from the first third to the last.
+    /// Change from the first third to the last.
     pub drift: Drift,
-    /// Two modes, where there are two.
+    /// The two modes, if there are two.
     pub modes: Option<Modes>,
 }
 
@@ -107,8 +106,8 @@ impl Summary {
     }
 }
 
-/// Summary of finite samples `in_order` as taken; all zeros where there is none. Allocates nothing up to
-/// [`MAX_SAMPLES`]; costs a few sorts, so the checks between samples use [`estimate`].
+/// Summarizes finite samples, `in_order` as taken; all zeros where there are none. Allocates nothing up to [`MAX_SAMPLES`].
+/// Costs a few sorts, so the checks between samples use [`estimate`].
 #[must_use]
 pub fn summarize(in_order: &[f64], scratch: &mut Scratch) -> Summary {
     let n = in_order.len();
@@ -116,7 +115,7 @@ pub fn summarize(in_order: &[f64], scratch: &mut Scratch) -> Summary {
         return Summary::default();
     }
     let drift = drift(in_order, scratch);
-    // `drift` overwrites the sorted copy; from here on it is that of all samples.
+    // `drift` overwrites the sorted copy; from here on it holds all samples.
     let estimate = estimate(in_order, scratch);
     let modes = modes::modes_of_sorted(estimate.lag1, scratch);
     let sorted = &scratch.sorted;
@@ -139,17 +138,17 @@ pub fn summarize(in_order: &[f64], scratch: &mut Scratch) -> Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    // Named, because proptest's prelude brings a trait of this name.
+    // Imported by name, because proptest's prelude has a trait of the same name.
     use crate::stats::Rng;
     use proptest::prelude::*;
 
     #[test]
-    fn no_samples_give_zeros_and_no_panic() {
+    fn no_samples_give_zeros() {
         assert_eq!(summarize(&[], &mut Scratch::new()), Summary::default());
     }
 
     #[test]
-    fn a_full_point_fits_the_scratch() {
+    fn a_full_point_fits_in_the_scratch() {
         let mut rng = Rng::new(1);
         let x: Vec<f64> = (0..MAX_SAMPLES).map(|_| 1.0 + 0.01 * rng.normal()).collect();
         let mut scratch = Scratch::new();
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_survives_json_bit_for_bit() {
+    fn summaries_round_trip_through_json_bit_for_bit() {
         let mut rng = Rng::new(2);
         let x: Vec<f64> = (0..100).map(|_| rng.normal().exp()).collect();
         let summary = summarize(&x, &mut Scratch::new());
@@ -172,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_summary_does_not_depend_on_what_the_scratch_held(
+        fn a_summary_does_not_depend_on_the_scratch_s_old_content(
             x in prop::collection::vec(0.1..10.0f64, 1..80),
             y in prop::collection::vec(0.1..10.0f64, 1..80),
         ) {
@@ -182,15 +181,15 @@ mod tests {
         }
 
         #[test]
-        fn the_median_lies_in_its_interval_and_that_in_the_range(x in prop::collection::vec(-10.0..10.0f64, 1..80)) {
+        fn the_median_lies_in_its_interval_and_the_interval_in_the_range(x in prop::collection::vec(-10.0..10.0f64, 1..80)) {
             let s = summarize(&x, &mut Scratch::new());
             prop_assert!(s.min <= s.interval.lo && s.interval.lo <= s.median);
             prop_assert!(s.median <= s.interval.hi && s.interval.hi <= s.max);
         }
 
         #[test]
-        fn a_change_of_unit_changes_no_verdict(x in prop::collection::vec(1.0..2.0f64, 1..80)) {
-            // A power of two, so that no rounding differs.
+        fn a_change_of_unit_does_not_change_the_summary(x in prop::collection::vec(1.0..2.0f64, 1..80)) {
+            // A power of two, so that rounding doesn't differ.
             let scaled: Vec<f64> = x.iter().map(|v| v / 1024.0).collect();
             let (a, b) = (summarize(&x, &mut Scratch::new()), summarize(&scaled, &mut Scratch::new()));
             prop_assert_eq!(a.median, b.median * 1024.0);

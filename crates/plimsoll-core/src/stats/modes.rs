@@ -1,4 +1,4 @@
-//! Whether the samples have two modes: a valley deeper than chance digs, in the manner of Hartigan's dip.
+//! Tests whether the samples have two modes: a valley deeper than chance explains, in the manner of Hartigan's dip.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,24 +17,26 @@ pub struct Modes {
     pub upper_fraction: f64,
 }
 
-/// Depth × √n beyond which a valley is no chance. Of uniform samples, the hardest of unimodal shapes, 2 % reach it;
+/// Depth × √n above which a valley is significant. Uniform samples, the hardest unimodal shape, reach it in 2 % of sets;
 /// normal, lognormal and Student t₃ samples reach it in any of [`PARTS`] in at most 0.5 % of sets, exponential ones in
 /// at most 2 % (1,000 sets each of n = 33 to 2,000). Modes 5σ apart are then found, at n = 33, 100, 200, 500, in 38, 96,
-/// 100, 100 % of sets where both weigh the same, and in 2, 26, 65, 97 % where the lesser weighs 15 %.
+/// 100, 100 % of sets where both have the same weight, and in 2, 26, 65, 97 % where the smaller one has a weight of 15 %.
 const DEPTH: f64 = 0.9;
-/// Shallowest valley that counts however many samples there are: 1 in 20 would have to move to fill it.
+/// Least depth of a valley, however many samples there are: 1 in 20 would have to move to fill it.
 const DEPTH_FLOOR: f64 = 0.05;
-/// Modes closer than this fraction of the median are one: they can't move a figure by what is promised of it.
+/// Modes closer than this fraction of the median count as one: they can't change a figure by more than its precision.
 const SEPARATION: f64 = 0.005;
-/// Least weight of the lesser mode; what weighs less is outliers.
+/// Least weight of the smaller mode; anything less counts as outliers.
 const LEAST_WEIGHT: f64 = 0.08;
-/// Parts of the sorted samples that are looked at. A part of a unimodal sample is unimodal, and in the part where both
-/// modes weigh about the same the dip is deepest: of the whole, a mode of 15 % is hidden by the slope of the other.
+/// The parts of the sorted samples that are tested. Every part of a unimodal sample is unimodal, and the dip is deepest in
+/// the part where both modes have about the same weight. In the whole sample, the slope of the larger mode would hide a mode
+/// of 15 %.
 const PARTS: [(f64, f64); 5] = [(0.0, 1.0), (0.0, 0.6), (0.4, 1.0), (0.0, 0.3), (0.7, 1.0)];
 /// Fewest samples of a part.
 const LEAST_SAMPLES: usize = 8;
 
-/// The two modes of the samples in `scratch.sorted`, or none. `lag1` is their autocorrelation: slow wander digs valleys.
+/// The two modes of the samples in `scratch.sorted`, if there are two. `lag1` is their autocorrelation, because slow wander
+/// also produces valleys.
 pub(super) fn modes_of_sorted(lag1: f64, scratch: &mut Scratch) -> Option<Modes> {
     let Scratch { sorted, work, hull } = scratch;
     let n = sorted.len();
@@ -57,15 +59,15 @@ pub(super) fn modes_of_sorted(lag1: f64, scratch: &mut Scratch) -> Option<Modes>
             upper_fraction: above.len() as f64 / n as f64,
         };
         let weight = modes.upper_fraction.min(1.0 - modes.upper_fraction);
-        let apart = modes.upper - modes.lower > SEPARATION * median_sorted(sorted).abs();
-        (apart && weight > LEAST_WEIGHT).then_some(modes)
+        let is_separated = modes.upper - modes.lower > SEPARATION * median_sorted(sorted).abs();
+        (is_separated && weight > LEAST_WEIGHT).then_some(modes)
     })
 }
 
-/// Spreads equal samples evenly over one tick, the smallest step between different ones: a clock's ticks would else be
-/// as many modes. (So two values and nothing between them are two ticks, not two modes.)
+/// Spreads equal samples evenly over one tick, the smallest step between different samples, because otherwise every tick of
+/// the clock would look like a mode. (So two values with nothing between them are two ticks, not two modes.)
 fn spread_ties(sorted: &[f64], out: &mut Vec<f64>) {
-    // The same tick divided by the same batch may differ in the last bits.
+    // The same number of ticks divided by the same batch may differ in the last bits.
     let same = 1e-9 * sorted.last().map_or(0.0, |x| x.abs());
     let steps = sorted.windows(2).map(|pair| pair[1] - pair[0]);
     let tick = steps.filter(|&step| step > same).reduce(f64::min).unwrap_or(0.0);
@@ -76,18 +78,18 @@ fn spread_ties(sorted: &[f64], out: &mut Vec<f64>) {
     }
 }
 
-/// A valley before sample `at`, and how many samples it lacks.
+/// A valley before sample `at`; `depth` is the number of samples that are missing in it.
 #[derive(Clone, Copy)]
 struct Valley {
     depth: f64,
     at: usize,
 }
 
-/// How far the cumulative count of `sorted` stays from any that is convex up to a mode and concave after it, the mode
-/// being where this is least: about twice Hartigan's dip, times the count.
+/// The distance of the cumulative count of `sorted` from the nearest curve that is convex up to a mode and concave after it,
+/// minimized over the mode: about twice Hartigan's dip, times the count.
 ///
-/// The deviation to the left of the mode can only grow as the mode moves right, and that to the right only shrink, so
-/// bisection finds the mode: O(n log n). (J. A. & P. M. Hartigan, Ann. Stat. 13, 1985.)
+/// As the mode moves right, the deviation on its left can only grow and that on its right only shrink, so bisection finds the
+/// best mode: O(n log n). (J. A. & P. M. Hartigan, Ann. Stat. 13, 1985.)
 fn deepest_valley(sorted: &[f64], hull: &mut Vec<u32>) -> Valley {
     let (mut low, mut high) = (0, sorted.len());
     let mut best = Valley { depth: f64::INFINITY, at: 0 };
@@ -110,15 +112,15 @@ fn deepest_valley(sorted: &[f64], hull: &mut Vec<u32>) -> Valley {
 }
 
 /// Largest deviation of the cumulative count of `x` above its greatest convex minorant (`side` 1), or below its least
-/// concave majorant (`side` −1), and the sample where it is.
+/// concave majorant (`side` −1), and the sample at which it occurs.
 fn deviation(x: &[f64], side: f64, hull: &mut Vec<u32>) -> Valley {
     let y = |i: usize| side * i as f64;
     hull.clear();
     for i in 0..x.len() {
         while let [.., a, b] = hull[..] {
             let (a, b) = (a as usize, b as usize);
-            let turns_up = (y(b) - y(a)) * (x[i] - x[a]) < (y(i) - y(a)) * (x[b] - x[a]);
-            if turns_up {
+            let is_convex = (y(b) - y(a)) * (x[i] - x[a]) < (y(i) - y(a)) * (x[b] - x[a]);
+            if is_convex {
                 break;
             }
             hull.pop();
@@ -147,15 +149,15 @@ mod tests {
     fn share_bimodal(n: usize, sets: u32, mut draw: impl FnMut(&mut Rng) -> f64) -> f64 {
         let mut rng = Rng::new(11);
         let mut scratch = Scratch::new();
-        let found = (0..sets).filter(|_| {
+        let bimodal = (0..sets).filter(|_| {
             let x: Vec<f64> = (0..n).map(|_| draw(&mut rng)).collect();
             summarize(&x, &mut scratch).modes.is_some()
         });
-        found.count() as f64 / f64::from(sets)
+        bimodal.count() as f64 / f64::from(sets)
     }
 
     #[test]
-    fn one_mode_of_any_common_shape_is_no_two() {
+    fn common_unimodal_shapes_are_rarely_called_bimodal() {
         for n in [33, 100, 400] {
             let share = |draw: fn(&mut Rng) -> f64| share_bimodal(n, 200, draw);
             let figures = [
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn both_modes_are_named() {
+    fn both_modes_and_their_weight_are_reported() {
         let mut rng = Rng::new(5);
         let x: Vec<f64> = (0..800).map(|i| 1.0 + 0.01 * rng.normal() + if i % 4 == 0 { 0.06 } else { 0.0 }).collect();
         let m = summarize(&x, &mut Scratch::new()).modes.expect("two modes");
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_move_no_figure_are_one() {
+    fn modes_closer_than_the_precision_count_as_one() {
         let close = |r: &mut Rng| 1.0 + 0.0002 * r.normal() + if r.uniform() < 0.5 { 0.002 } else { 0.0 };
         assert_eq!(share_bimodal(300, 20, close), 0.0);
     }

@@ -1,7 +1,7 @@
-//! Correction for many tests at once: a comparison of a thousand metrics would otherwise fail by chance.
+//! Correction for multiple tests: without it, a comparison of a thousand metrics would fail by chance.
 
-/// Holm's step-down adjusted p-values, in the order of `p`: reject where the adjusted value is at most α, and the chance
-/// of any false rejection stays at most α, whatever the dependence (S. Holm, Scand. J. Stat. 6, 1979).
+/// Holm's step-down adjusted p-values, in the order of `p`. Rejecting where the adjusted value is at most α keeps the chance
+/// of any false rejection at most α, whatever the dependence (S. Holm, Scand. J. Stat. 6, 1979).
 #[must_use]
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
@@ -21,7 +21,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn holm_gives_the_textbook_figures() {
+    fn holm_matches_r_s_p_adjust() {
         // R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") is 0.03 0.06 0.06 0.02.
         let got = holm(&[0.01, 0.04, 0.03, 0.005]);
         for (got, want) in got.iter().zip([0.03, 0.06, 0.06, 0.02]) {
@@ -32,7 +32,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn holm_is_the_largest_scaled_value_among_the_smaller_ones(p in prop::collection::vec(0.0..1.0f64, 1..20)) {
+        fn holm_equals_its_naive_definition(p in prop::collection::vec(0.0..1.0f64, 1..20)) {
             let scaled = |j: usize| {
                 let before = p.iter().filter(|&&v| v < p[j]).count();
                 ((p.len() - before) as f64 * p[j]).min(1.0)

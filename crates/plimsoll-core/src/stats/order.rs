@@ -1,7 +1,7 @@
-//! Order statistics of samples that are already sorted: median and median absolute deviation.
-//! Nothing here sorts, copies or allocates; [`super::Scratch`] owns the sorted copy.
+//! Order statistics of sorted samples: median and median absolute deviation. Nothing here sorts, copies or allocates;
+//! [`super::Scratch`] owns the sorted copy.
 
-/// Median of ascending `sorted`: the middle sample, or the mean of the middle two. 0 where there is none.
+/// Median of ascending `sorted`: the middle sample, or the mean of the middle two. 0 where there are no samples.
 #[must_use]
 pub fn median_sorted(sorted: &[f64]) -> f64 {
     let n = sorted.len();
@@ -13,7 +13,7 @@ pub fn median_sorted(sorted: &[f64]) -> f64 {
 }
 
 /// Median absolute deviation from the median, of ascending `sorted`, in the samples' unit and unscaled
-/// (for normal noise σ ≈ 1.4826 of it). 0 where there is no sample.
+/// (for normal noise, σ ≈ 1.4826 × MAD). 0 where there are no samples.
 ///
 /// Distances from the median grow outwards on both sides, so the two sides are merged from the middle: O(n), in place.
 #[must_use]

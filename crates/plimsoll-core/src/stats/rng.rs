@@ -1,5 +1,5 @@
-//! A small seeded generator: the same seed gives the same figures on every machine and in every version.
-//! For sampling and shuffling only; it is no source of secrets.
+//! A small seeded random number generator: the same seed gives the same numbers on every machine and in every version.
+//! For sampling and shuffling only; not cryptographically secure.
 
 /// xoshiro256++ 1.0, seeded through SplitMix64: D. Blackman and S. Vigna, "Scrambled linear pseudorandom number
 /// generators" (2019), both published into the public domain at <https://prng.di.unimi.it>.
@@ -18,7 +18,7 @@ fn split_mix(state: &mut u64) -> u64 {
 }
 
 impl Rng {
-    /// A generator whose whole stream follows from `seed`; any seed will do, 0 too.
+    /// A generator seeded with `seed`; any seed is valid, including 0.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut s = seed;
@@ -65,7 +65,7 @@ impl Rng {
         if n == 0 {
             return 0;
         }
-        // The lowest 2⁶⁴ mod n products of each bucket are rejected: they are what would favour some values.
+        // The lowest 2⁶⁴ mod n products of each bucket are rejected, because they would favour some values.
         let reject_below = n.wrapping_neg() % n;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(n);
@@ -75,7 +75,7 @@ impl Rng {
         }
     }
 
-    /// Every order of `items` is equally likely (Fisher & Yates, as Durstenfeld 1964 has it).
+    /// Shuffles `items` so that every order is equally likely (Fisher & Yates, in Durstenfeld's form, 1964).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);
@@ -86,12 +86,12 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
-    // Named, because proptest's prelude brings a trait of this name.
+    // Imported by name, because proptest's prelude has a trait of the same name.
     use crate::stats::Rng;
     use proptest::prelude::*;
 
     #[test]
-    fn the_stream_is_that_of_the_published_generators() {
+    fn the_stream_matches_the_published_reference_vectors() {
         // SplitMix64 from 0 (Vigna's reference); xoshiro256++ from state 1, 2, 3, 4 (rand_xoshiro's reference vector).
         let mut s = 0;
         assert_eq!(split_mix(&mut s), 0xe220_a839_7b1d_cdaf);

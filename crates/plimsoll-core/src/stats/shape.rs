@@ -1,5 +1,5 @@
-//! The shape of a point's samples: outliers, drift and two modes, each with what chance alone would show.
-//! Which of them becomes a flag on a record is the flags' affair.
+//! The shape of a point's samples: outliers and drift, each with its statistical significance. `sample::judge` decides which
+//! of them become flags.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use super::{Scratch, mad, median_sorted};
 pub const OUTLIER_ABOVE: f64 = 3.5;
 /// Share of outliers that [`Outliers::significant`] tests against.
 pub const OUTLIER_SHARE: f64 = 0.01;
-/// Relative distance from the median below which no sample is an outlier, however close the others lie: samples of a
-/// millisecond often agree within 0.02 %, and one 0.1 % away qualifies no figure.
+/// Relative distance from the median below which no sample is an outlier, however close the others are: samples of a
+/// millisecond often agree within 0.02 %, and a sample 0.1 % away doesn't matter.
 pub const OUTLIER_LEAST: f64 = 0.005;
 
 /// Samples far from the others.
@@ -20,20 +20,20 @@ pub const OUTLIER_LEAST: f64 = 0.005;
 pub struct Outliers {
     /// Share of the samples, 0 to 1, whose |modified z| exceeds 3.5 and which lie far enough from the median to matter.
     pub fraction: f64,
-    /// More than 1 % of what the machine does, not of this sample alone: if 1 % were outliers, so many would be seen in
-    /// less than one run of a hundred. At n = 30 that takes three.
+    /// The machine's share of outliers exceeds 1 %: if it were 1 %, this many would occur in less than one run in a hundred.
+    /// At n = 30 that takes three outliers.
     pub significant: bool,
-    /// Their distances from the median, summed over all samples' time at the median: by so much at the most they part the mean
-    /// from the median.
+    /// The sum of their distances from the median, divided by n × median: an upper bound on how far they move the mean away
+    /// from the median, relative.
     pub weight: f64,
 }
 
 /// Outliers of ascending `sorted`: |0.6745·(x − median)/MAD| > 3.5, and more than the relative distance `least` from the
 /// median.
 ///
-/// Where MAD is 0 (most samples share one tick) the scale is the mean absolute deviation, z = (x − median)/(1.2533·mean)
-/// as Iglewicz & Hoaglin have it, and a sample must also lie more than 1 % from the median: with the noise hidden
-/// below the tick, the next tick is no outlier.
+/// Where MAD is 0 (most samples share one tick), the scale is the mean absolute deviation, z = (x − median)/(1.2533·mean),
+/// as in Iglewicz & Hoaglin. A sample must then also lie more than 1 % from the median: with the noise hidden below the
+/// tick, the next tick is not an outlier.
 #[must_use]
 pub fn outliers(sorted: &[f64], least: f64) -> Outliers {
     let n = sorted.len();
@@ -50,15 +50,15 @@ pub fn outliers(sorted: &[f64], least: f64) -> Outliers {
     };
     let distances = || sorted.iter().map(|x| (x - median).abs()).filter(|distance| *distance > limit);
     let count = distances().count();
-    let whole = n as f64 * median.abs();
+    let total = n as f64 * median.abs();
     Outliers {
         fraction: count as f64 / n as f64,
-        weight: if count > 0 && whole > 0.0 { distances().sum::<f64>() / whole } else { 0.0 },
+        weight: if count > 0 && total > 0.0 { distances().sum::<f64>() / total } else { 0.0 },
         significant: count as f64 > OUTLIER_SHARE * n as f64 && binomial_tail(n, OUTLIER_SHARE, count) < 0.01,
     }
 }
 
-/// P(X ≥ `count`) for X binomial of `n` trials with chance `p`, summed upwards from X = 0.
+/// P(X ≥ `count`) for a binomial X of `n` trials with probability `p`, summed upwards from X = 0.
 fn binomial_tail(n: usize, p: f64, count: usize) -> f64 {
     let mut term = (n as f64 * (-p).ln_1p()).exp();
     let mut below = 0.0;
@@ -69,27 +69,27 @@ fn binomial_tail(n: usize, p: f64, count: usize) -> f64 {
     1.0 - below
 }
 
-/// How far the samples moved from the first third of the measurement to the last.
+/// The change of the samples from the first third of the measurement to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
-    /// (median of the last third − median of the first) / median of all: positive where samples grew.
+    /// (median of the last third − median of the first) / median of all; positive where the samples grew.
     pub relative: f64,
-    /// Noise alone explains it in less than one run of a hundred.
+    /// Noise alone would show it in less than one run in a hundred.
     pub significant: bool,
 }
 
-/// Fewest samples whose thirds are compared.
-const DRIFT_NEEDS: usize = 9;
+/// Least number of samples for a comparison of thirds.
+const MIN_DRIFT_SAMPLES: usize = 9;
 
-/// Drift of the samples `in_order` as taken.
+/// The drift of the samples, `in_order` as taken.
 ///
 /// Significance is Mann & Whitney's (1947) rank test of the first against the last third, two-sided at 1 %, with the
-/// correction for ties; its standard deviation is raised by √f as the median's interval is, f being that of the samples
-/// less their linear trend, because a drift must not hide behind the correlation that it causes itself.
+/// correction for ties. As for the median's interval, its standard deviation is multiplied by √f. Here f is computed from the
+/// samples minus their linear trend, so that a drift doesn't hide behind the correlation that it causes itself.
 #[must_use]
 pub fn drift(in_order: &[f64], scratch: &mut Scratch) -> Drift {
     let n = in_order.len();
-    if n < DRIFT_NEEDS {
+    if n < MIN_DRIFT_SAMPLES {
         return Drift::default();
     }
     let third = n / 3;
@@ -97,9 +97,9 @@ pub fn drift(in_order: &[f64], scratch: &mut Scratch) -> Drift {
     scratch.sort(in_order);
     let median = median_sorted(&scratch.sorted);
     scratch.sort(last);
-    let at_end = median_sorted(&scratch.sorted);
+    let last_median = median_sorted(&scratch.sorted);
     scratch.sort(first);
-    let change = at_end - median_sorted(&scratch.sorted);
+    let change = last_median - median_sorted(&scratch.sorted);
     if change == 0.0 || median == 0.0 {
         return Drift::default();
     }
@@ -141,7 +141,7 @@ mod tests {
     use crate::stats::Rng;
     use proptest::prelude::*;
 
-    fn share(n: usize, mut verdict: impl FnMut(&[f64]) -> bool) -> f64 {
+    fn share_of_noise(n: usize, mut verdict: impl FnMut(&[f64]) -> bool) -> f64 {
         let mut rng = Rng::new(8);
         let hits = (0..1000).filter(|_| {
             let x: Vec<f64> = (0..n).map(|_| 1.0 + 0.02 * rng.normal()).collect();
@@ -158,13 +158,13 @@ mod tests {
 
     #[test]
     fn the_modified_z_matches_a_worked_example() {
-        // Median 4, MAD 1: 3.5 is passed beyond 4 ± 5.189.
+        // Median 4, MAD 1: |z| exceeds 3.5 outside 4 ± 5.189.
         assert_eq!(outliers_of(&[3.0, 5.0, 4.0, 3.0, 4.0, 5.0, 4.0, 9.1]).fraction, 0.0);
         assert_eq!(outliers_of(&[2.0, 3.0, 4.0, 4.0, 5.0, 5.0, 3.0, 9.3]).fraction, 0.125);
     }
 
     #[test]
-    fn a_mad_of_zero_divides_nothing_and_still_finds_the_far() {
+    fn outliers_are_found_even_where_mad_is_zero() {
         assert_eq!(outliers_of(&[1.0; 40]), Outliers::default());
         let mut x = [1.0; 100];
         x[3..9].fill(1.002);
@@ -174,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn a_single_outlier_of_thirty_is_shown_and_proves_nothing() {
+    fn one_outlier_in_thirty_is_counted_but_not_significant() {
         let mut x: Vec<f64> = (0..30).map(|i| 1.0 + 0.001 * f64::from(i)).collect();
         x[29] = 3.0;
-        let one = outliers_of(&x);
-        assert!(one.fraction == 1.0 / 30.0 && !one.significant, "{one:?}");
+        let single = outliers_of(&x);
+        assert!(single.fraction == 1.0 / 30.0 && !single.significant, "{single:?}");
         x[27..].fill(3.0);
         assert!(outliers_of(&x).significant);
     }
@@ -187,8 +187,8 @@ mod tests {
     fn pure_noise_raises_few_alarms() {
         let mut scratch = Scratch::new();
         for n in [30, 100] {
-            let drifting = share(n, |x| drift(x, &mut scratch).significant);
-            let outlying = share(n, |x| outliers_of(x).significant);
+            let drifting = share_of_noise(n, |x| drift(x, &mut scratch).significant);
+            let outlying = share_of_noise(n, |x| outliers_of(x).significant);
             assert!(drifting <= 0.025 && outlying <= 0.025, "n = {n}: drift {drifting}, outliers {outlying}");
         }
     }
@@ -200,8 +200,8 @@ mod tests {
         for (slope, n) in [(0.1, 60), (-0.1, 60), (0.02, 300), (5.0, 90)] {
             let x: Vec<f64> =
                 (0..n).map(|i| 10.0 + 0.1 * rng.normal() + slope * f64::from(i) * 6.0 / f64::from(n)).collect();
-            let found = drift(&x, &mut scratch);
-            assert!(found.significant && found.relative.signum() == slope.signum(), "{slope} {n} {found:?}");
+            let result = drift(&x, &mut scratch);
+            assert!(result.significant && result.relative.signum() == slope.signum(), "{slope} {n} {result:?}");
         }
         let line: Vec<f64> = (0..90).map(|i| 1.0 + f64::from(i) / 300.0).collect();
         assert!((drift(&line, &mut scratch).relative - 0.2 / 1.148_333).abs() < 1e-4);

@@ -1,36 +1,37 @@
-//! When a point has enough samples. The time budget, which may end it sooner, is the sampler's.
+//! Decides when a point has enough samples. The sampler's time budget may end it sooner.
 
 use super::MedianInterval;
 
-/// Stops where the median is known well enough on two consecutive checks; see [`StopRule::check`].
+/// Stops once the median's interval is narrow enough on two consecutive checks; see [`StopRule::check`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StopRule {
-    /// Fewest samples before the first check.
+    /// Number of samples before the first check.
     pub min_samples: usize,
-    /// Relative half-width of the median's interval that is asked for: 0.0025 asks for ± 0.25 %.
+    /// Requested relative half-width of the median's interval: 0.0025 means ± 0.25 %.
     pub half_width: f64,
     passed_before: bool,
 }
 
 impl StopRule {
-    /// A rule that has seen no check yet.
+    /// A rule before its first check.
     #[must_use]
     pub fn new(min_samples: usize, half_width: f64) -> Self {
         StopRule { min_samples, half_width, passed_before: false }
     }
 
     /// Whether to stop: n ≥ `min_samples`, and the interval's relative half-width is at most the larger of
-    /// `half_width` and half of `resolution_relative`, now and at the check before.
+    /// `half_width` and half of `resolution_relative`, both now and at the previous check.
     ///
-    /// `resolution_relative` is the clock's smallest step over the duration that it timed (the whole sample, all of its
+    /// `resolution_relative` is the clock's smallest step divided by the timed duration (the whole sample with all its
     /// launches): no number of samples resolves less than half a step.
     pub fn check(&mut self, estimate: &MedianInterval, resolution_relative: f64) -> bool {
-        let asked = self.half_width.max(resolution_relative / 2.0);
-        let passes = estimate.n >= self.min_samples && estimate.interval.relative_half_width(estimate.median) <= asked;
+        let required = self.half_width.max(resolution_relative / 2.0);
+        let passes =
+            estimate.n >= self.min_samples && estimate.interval.relative_half_width(estimate.median) <= required;
         std::mem::replace(&mut self.passed_before, passes) && passes
     }
 
-    /// How many samples the next check waits for, after one at `n`: the fewest, and from there 10 % more each time.
+    /// The number of samples for the next check after one at `n`: first `min_samples`, then 10 % more each time.
     #[must_use]
     pub fn next_check(&self, n: usize) -> usize {
         if n < self.min_samples { self.min_samples } else { n + n.div_ceil(10).max(1) }
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_clock_asks_for_no_more_than_it_can_show() {
+    fn a_coarse_clock_needs_no_interval_narrower_than_it_can_resolve() {
         let mut rule = StopRule::new(30, 0.0025);
         rule.check(&estimate(30, 0.004), 0.01);
         assert!(rule.check(&estimate(33, 0.004), 0.01));

@@ -1,6 +1,6 @@
 //! Sizes, ranges, clocks, bandwidths and times as people type them: `8MiB`, `1MiB..2GiB`, `1.512 GHz`, `1935 GB/s`.
-//! Each type prints itself so that reading the text back gives the same value bit for bit; rounded forms for tables are
-//! [`Unit::format`](super::Unit::format)'s.
+//! Each type prints itself so that parsing the text gives the same value bit for bit;
+//! [`Unit::format`](super::Unit::format) gives the rounded form for tables.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use super::number::step;
 
-/// A quantity that can't be read: what was typed, what is wrong with it, and one that can.
+/// An unreadable quantity: what was typed, what is wrong with it, and a correct example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("can't read {text:?} as {what}: {why}; write it like {example}")]
 pub struct ParseQuantityError {
     /// What was typed, shortened to 40 characters.
     pub text: String,
-    /// What it should be, as a noun with its article.
+    /// The expected kind of quantity, as a noun with its article.
     pub what: &'static str,
-    /// What is wrong.
+    /// The error.
     pub why: Why,
-    /// A text that would be read.
+    /// An example of a valid text.
     pub example: &'static str,
 }
 
@@ -31,21 +31,21 @@ pub enum Why {
     /// Nothing was typed.
     #[error("it is empty")]
     Empty,
-    /// There are no digits where a number should begin.
+    /// It doesn't begin with a number.
     #[error("it doesn't start with a number")]
     NoNumber,
-    /// A minus sign.
+    /// The number is negative.
     #[error("it must not be negative")]
     Negative,
-    /// The number has no unit, and none may be assumed.
+    /// The number has no unit, and there is no default.
     #[error("it has no unit")]
     NoUnit,
-    /// The unit is none of those known.
-    #[error("{unit:?} is no unit here (known: {known})")]
+    /// The unit is unknown.
+    #[error("{unit:?} is not a known unit (known: {known})")]
     UnknownUnit {
         /// The unit as typed, shortened.
         unit: String,
-        /// The units that are known, with commas.
+        /// The known units, separated by commas.
         known: &'static str,
     },
     /// The unit could mean a power of 1000 or of 1024.
@@ -61,44 +61,43 @@ pub enum Why {
     /// The value is larger than the type holds.
     #[error("it is too large")]
     TooLarge,
-    /// The range's first end is above its last.
+    /// The range's lower end is above its upper end.
     #[error("the range is empty, because {lo} is more than {hi}")]
     Backwards {
-        /// The first end.
+        /// The lower end.
         lo: ByteSize,
-        /// The last end.
+        /// The upper end.
         hi: ByteSize,
     },
 }
 
-/// A number of bytes. Read from `8MiB`, `1.5 GiB` (powers of 1024), `1GB` (10⁹) or `512`; a fraction of a byte is
-/// rounded. `64k` is refused, because it could mean either. Zero is read: callers judge whether it makes sense.
+/// A number of bytes. Parsed from `8MiB`, `1.5 GiB` (powers of 1024), `1GB` (10⁹) or `512`; a fraction of a byte is
+/// rounded. `64k` is refused, because it could mean either. Zero is accepted: callers decide whether it makes sense.
 ///
 /// Printed in the largest IEC unit that divides it (`1536 MiB`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ByteSize(pub u64);
 
-/// Sizes from `lo` to `hi`, both included, `lo` ≤ `hi`. Read from `1MiB..2GiB`, or from one size, which is a range of
-/// itself.
+/// Sizes from `lo` to `hi`, both included, `lo` ≤ `hi`. Parsed from `1MiB..2GiB`, or from one size for a range of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ByteRange {
     lo: ByteSize,
     hi: ByteSize,
 }
 
-/// A clock in hertz. Read from `1.512GHz` or `2400 MHz`; the unit is required and its case is free.
+/// A clock in hertz. Parsed from `1.512GHz` or `2400 MHz`; the unit is required, in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Frequency(pub f64);
 
-/// Bytes per second. Read from `4.26 TB/s`, `1935 GB/s` (powers of 1000) or `900 GiB/s` (powers of 1024); the unit is
+/// Bytes per second. Parsed from `4.26 TB/s`, `1935 GB/s` (powers of 1000) or `900 GiB/s` (powers of 1024); the unit is
 /// required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Bandwidth(pub f64);
 
-/// A time in seconds. Read from `36 µs`, `36us`, `2.5 ms`, `3 s`, `10 min`, `1 h`, or `3`, which is seconds.
+/// A time in seconds. Parsed from `36 µs`, `36us`, `2.5 ms`, `3 s`, `10 min`, `1 h`, or `3` (seconds).
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Seconds(pub f64);
@@ -111,7 +110,7 @@ const DECIMAL: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 const BINARY: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const LONGEST_QUOTE: usize = 40;
 
-/// `text` at most 40 characters long, for an error message.
+/// Shortens `text` to at most 40 characters for an error message.
 fn quote(text: &str) -> String {
     let mut shown: String = text.chars().take(LONGEST_QUOTE).collect();
     if shown.len() < text.len() {
@@ -120,7 +119,7 @@ fn quote(text: &str) -> String {
     shown
 }
 
-/// A number as typed: `digits` · 10^`exponent`, both still text, and the unit that follows.
+/// A number as typed, `whole.fraction` · 10^`exponent`, with its digits still as text, and the unit that follows.
 struct Typed<'a> {
     whole: &'a str,
     fraction: &'a str,
@@ -129,7 +128,7 @@ struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    fn split(text: &'a str) -> Result<Self, Why> {
+    fn parse(text: &'a str) -> Result<Self, Why> {
         let text = text.trim();
         if text.is_empty() {
             return Err(Why::Empty);
@@ -137,20 +136,20 @@ impl<'a> Typed<'a> {
         if text.starts_with(['-', '\u{2212}']) {
             return Err(Why::Negative);
         }
-        let (whole, rest) = digits(text.strip_prefix('+').unwrap_or(text));
+        let (whole, rest) = split_digits(text.strip_prefix('+').unwrap_or(text));
         let (fraction, rest) = match rest.strip_prefix('.') {
-            Some(after) => digits(after),
+            Some(after) => split_digits(after),
             None => ("", rest),
         };
         if whole.is_empty() && fraction.is_empty() {
             return Err(Why::NoNumber);
         }
-        let (exponent, rest) = exponent(rest)?;
+        let (exponent, rest) = split_exponent(rest)?;
         Ok(Self { whole, fraction, exponent, unit: rest.trim_start() })
     }
 
-    /// The number times 10^`power`, correctly rounded: the power is added to the text's exponent before it is read.
-    fn scaled(&self, power: i32) -> Result<f64, Why> {
+    /// The number times 10^`power`, correctly rounded, because the power is added to the exponent before parsing.
+    fn to_scaled(&self, power: i32) -> Result<f64, Why> {
         let exponent = self.exponent.saturating_add(power);
         let text = format!("0{}.{}e{exponent}", self.whole, self.fraction);
         match text.parse::<f64>() {
@@ -159,8 +158,8 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// The number times `multiplier`, rounded to a whole one.
-    fn times(&self, multiplier: u64) -> Result<u64, Why> {
+    /// The number times `multiplier`, rounded to a whole number.
+    fn to_multiple(&self, multiplier: u64) -> Result<u64, Why> {
         let digits = format!("{}{}", self.whole, self.fraction);
         let digits = digits.trim_start_matches('0');
         if digits.is_empty() {
@@ -172,7 +171,7 @@ impl<'a> Typed<'a> {
         let exponent = self.exponent.saturating_sub(fraction_digits);
         let scaled = match 10u128.checked_pow(exponent.unsigned_abs()) {
             Some(power) if exponent >= 0 => product.checked_mul(power).ok_or(Why::TooLarge)?,
-            // Half a byte rounds up; the sum can't overflow, because it is formed after the division.
+            // Half a byte rounds up. The sum can't overflow, because `power` is at least 10.
             Some(power) => product / power + u128::from(product % power >= power.div_ceil(2)),
             None if exponent >= 0 => return Err(Why::TooLarge),
             None => 0,
@@ -181,13 +180,13 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// Splits leading ASCII digits off.
-fn digits(text: &str) -> (&str, &str) {
+/// Splits off leading ASCII digits.
+fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// Splits a decimal exponent off: `e9`, `E-3`. An `E` without digits after it belongs to the unit (`1 EB`, `1EiB`).
-fn exponent(text: &str) -> Result<(i32, &str), Why> {
+/// Splits off a decimal exponent: `e9`, `E-3`. An `E` without digits after it belongs to the unit (`1 EB`, `1EiB`).
+fn split_exponent(text: &str) -> Result<(i32, &str), Why> {
     let Some(after) = text.strip_prefix(['e', 'E']) else {
         return Ok((0, text));
     };
@@ -195,7 +194,7 @@ fn exponent(text: &str) -> Result<(i32, &str), Why> {
         Some(rest) => (true, rest),
         None => (false, after.strip_prefix('+').unwrap_or(after)),
     };
-    let (exponent, rest) = digits(unsigned);
+    let (exponent, rest) = split_digits(unsigned);
     if exponent.is_empty() {
         return Ok((0, text));
     }
@@ -203,8 +202,8 @@ fn exponent(text: &str) -> Result<(i32, &str), Why> {
     Ok((if negative { -exponent } else { exponent }, rest))
 }
 
-/// A size unit: its base (1000 or 1024) and power. `kb` and `mib` are accepted, `Mb` is not, because it means bits.
-fn size_unit(unit: &str, known: &'static str) -> Result<(u64, u32), Why> {
+/// Parses a size unit into its base (1000 or 1024) and power. `kb` and `mib` are accepted; `Mb` is not, because it means bits.
+fn parse_size_unit(unit: &str, known: &'static str) -> Result<(u64, u32), Why> {
     let matches = |symbol: &str| symbol == unit || symbol.to_ascii_lowercase() == unit;
     if let Some(power) = BINARY.iter().position(|symbol| matches(symbol)) {
         return Ok((1024, power as u32));
@@ -229,13 +228,13 @@ fn size_unit(unit: &str, known: &'static str) -> Result<(u64, u32), Why> {
 }
 
 fn parse_size(text: &str) -> Result<ByteSize, Why> {
-    let typed = Typed::split(text)?;
+    let typed = Typed::parse(text)?;
     let (base, power) = match typed.unit {
         "" => (1024, 0),
-        unit => size_unit(unit, KNOWN_SIZES)?,
+        unit => parse_size_unit(unit, KNOWN_SIZES)?,
     };
     // 1024^6 and 1000^6 both fit in 64 bits.
-    typed.times(base.pow(power)).map(ByteSize)
+    typed.to_multiple(base.pow(power)).map(ByteSize)
 }
 
 fn parse_range(text: &str) -> Result<ByteRange, Why> {
@@ -250,7 +249,7 @@ fn parse_range(text: &str) -> Result<ByteRange, Why> {
 }
 
 fn parse_frequency(text: &str) -> Result<Frequency, Why> {
-    let typed = Typed::split(text)?;
+    let typed = Typed::parse(text)?;
     let power = match typed.unit.to_ascii_lowercase().as_str() {
         "" => return Err(Why::NoUnit),
         "hz" => 0,
@@ -262,36 +261,36 @@ fn parse_frequency(text: &str) -> Result<Frequency, Why> {
             return Err(Why::UnknownUnit { unit: quote(typed.unit), known: KNOWN_CLOCKS });
         }
     };
-    typed.scaled(power).map(Frequency)
+    typed.to_scaled(power).map(Frequency)
 }
 
 fn parse_bandwidth(text: &str) -> Result<Bandwidth, Why> {
-    let typed = Typed::split(text)?;
+    let typed = Typed::parse(text)?;
     if typed.unit.is_empty() {
         return Err(Why::NoUnit);
     }
     let Some(size) = typed.unit.strip_suffix("/s") else {
         return Err(Why::UnknownUnit { unit: quote(typed.unit), known: KNOWN_BANDWIDTHS });
     };
-    let (base, power) = size_unit(size.trim_end(), KNOWN_BANDWIDTHS)?;
+    let (base, power) = parse_size_unit(size.trim_end(), KNOWN_BANDWIDTHS)?;
     if base == 1000 || power == 0 {
-        return typed.scaled(3 * power as i32).map(Bandwidth);
+        return typed.to_scaled(3 * power as i32).map(Bandwidth);
     }
-    let value = typed.scaled(0)? * 1024f64.powi(power as i32);
+    let value = typed.to_scaled(0)? * 1024f64.powi(power as i32);
     if value.is_finite() { Ok(Bandwidth(value)) } else { Err(Why::TooLarge) }
 }
 
 fn parse_seconds(text: &str) -> Result<Seconds, Why> {
-    let typed = Typed::split(text)?;
+    let typed = Typed::parse(text)?;
     let value = match typed.unit {
-        "" | "s" => typed.scaled(0)?,
-        "ms" => typed.scaled(-3)?,
-        // U+00B5 is the micro sign, U+03BC the Greek letter that keyboards give.
-        "us" | "\u{b5}s" | "\u{3bc}s" => typed.scaled(-6)?,
-        "ns" => typed.scaled(-9)?,
-        "ps" => typed.scaled(-12)?,
-        "min" => typed.scaled(0)? * 60.0,
-        "h" => typed.scaled(0)? * 3600.0,
+        "" | "s" => typed.to_scaled(0)?,
+        "ms" => typed.to_scaled(-3)?,
+        // U+00B5 is the micro sign, U+03BC the Greek letter on keyboards.
+        "us" | "\u{b5}s" | "\u{3bc}s" => typed.to_scaled(-6)?,
+        "ns" => typed.to_scaled(-9)?,
+        "ps" => typed.to_scaled(-12)?,
+        "min" => typed.to_scaled(0)? * 60.0,
+        "h" => typed.to_scaled(0)? * 3600.0,
         unit => {
             return Err(Why::UnknownUnit { unit: quote(unit), known: KNOWN_TIMES });
         }
@@ -335,13 +334,13 @@ impl ByteRange {
         self.lo
     }
 
-    /// The largest size, itself included.
+    /// The largest size, included in the range.
     #[must_use]
     pub fn hi(self) -> ByteSize {
         self.hi
     }
 
-    /// True where `size` lies within.
+    /// True where `size` lies in the range.
     #[must_use]
     pub fn contains(self, size: ByteSize) -> bool {
         (self.lo..=self.hi).contains(&size)
@@ -366,29 +365,29 @@ impl fmt::Display for ByteRange {
 
 impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&exact(self.0, &["Hz", "kHz", "MHz", "GHz", "THz"], 0))
+        f.pad(&format_exactly(self.0, &["Hz", "kHz", "MHz", "GHz", "THz"], 0))
     }
 }
 
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = ["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", "EB/s"];
-        f.pad(&exact(self.0, &labels, 0))
+        f.pad(&format_exactly(self.0, &labels, 0))
     }
 }
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&exact(self.0, &["ps", "ns", "µs", "ms", "s"], -4))
+        f.pad(&format_exactly(self.0, &["ps", "ns", "µs", "ms", "s"], -4))
     }
 }
 
-/// `value` with every digit that reading it back needs. `labels` stand for 1000^`first`, 1000^(`first` + 1) …
-/// The decimal point is moved in the text, since a division would round.
-fn exact(value: f64, labels: &[&str], first: i32) -> String {
+/// Formats `value` with all digits needed to parse it back exactly. `labels` stand for 1000^`first`, 1000^(`first` + 1) …
+/// The decimal point is moved in the text, because a division would round.
+fn format_exactly(value: f64, labels: &[&str], first: i32) -> String {
     let last = first + labels.len() as i32 - 1;
     let step = if value.is_finite() { step(value.abs(), 1000.0, first, last) } else { 0 };
-    // `step` was clamped to the labels, and 0 is among them by construction.
+    // `step` was clamped to the labels, which include step 0.
     let label = labels[(step - first) as usize];
     let text = format!("{value:e}");
     let shifted = match text.split_once('e') {
@@ -400,7 +399,7 @@ fn exact(value: f64, labels: &[&str], first: i32) -> String {
     format!("{shifted} {label}")
 }
 
-/// `mantissa` · 10^`places` in plain digits, or with an exponent where that would take many zeros.
+/// Formats `mantissa` · 10^`places` in plain digits, or with an exponent where that would take many zeros.
 fn move_point(mantissa: &str, places: i32) -> String {
     if !(-6..=20).contains(&places) {
         return format!("{mantissa}e{places}");

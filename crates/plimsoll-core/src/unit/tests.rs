@@ -25,7 +25,7 @@ fn sizes_are_printed_in_iec_steps() {
 }
 
 #[test]
-fn cycles_counts_and_bare_numbers_are_not_scaled() {
+fn cycles_counts_and_numbers_without_unit_are_not_scaled() {
     assert_eq!(Unit::Cycle.format(4.02), "4.02 cycles");
     assert_eq!(Unit::CyclePerOp.format(12.5), "12.5 cycle/op");
     assert_eq!(Unit::One.format(0.5), "0.500");
@@ -36,14 +36,14 @@ fn cycles_counts_and_bare_numbers_are_not_scaled() {
 }
 
 #[test]
-fn rounding_never_leaves_a_thousand_of_a_smaller_step() {
+fn values_that_round_up_to_1000_move_to_the_next_step() {
     assert_eq!(Unit::BytePerSecond.format(999.96e9), "1.00 TB/s");
     assert_eq!(Unit::BytePerSecond.format(999.4e9), "999 GB/s");
     assert_eq!(Unit::Second.format(9.999e-6), "10.0 µs");
 }
 
 #[test]
-fn odd_values_stay_readable() {
+fn extreme_and_non_finite_values_stay_readable() {
     assert_eq!(Unit::BytePerSecond.format(0.0), "0 B/s");
     assert_eq!(Unit::BytePerSecond.format(-4.26e12), "-4.26 TB/s");
     assert_eq!(Unit::Byte.format(-8_388_608.0), "-8 MiB");
@@ -65,7 +65,7 @@ fn intervals_share_the_unit_and_show_their_width() {
 }
 
 #[test]
-fn one_scale_serves_a_whole_column() {
+fn scale_for_returns_factor_and_label() {
     assert_eq!(Unit::BytePerSecond.scale_for(4.2e12), (1e12, "TB/s".to_owned()));
     assert_eq!(Unit::Second.scale_for(2e-5), (1e-6, "µs".to_owned()));
     assert_eq!(Unit::Byte.scale_for(8_388_608.0), (1_048_576.0, "MiB".to_owned()));
@@ -74,7 +74,7 @@ fn one_scale_serves_a_whole_column() {
 }
 
 #[test]
-fn every_symbol_reads_back_and_unknown_ones_are_kept() {
+fn every_symbol_parses_back_and_unknown_ones_are_kept() {
     for unit in Unit::KNOWN {
         assert_eq!(&Unit::from(unit.symbol()), unit);
         assert!(unit.is_known());
@@ -88,13 +88,13 @@ fn every_symbol_reads_back_and_unknown_ones_are_kept() {
 
 proptest! {
     #[test]
-    fn any_value_in_any_unit_is_printed_short(bits: u64, index in 0..Unit::KNOWN.len()) {
+    fn any_value_in_any_unit_is_short(bits: u64, index in 0..Unit::KNOWN.len()) {
         let text = Unit::KNOWN[index].format(f64::from_bits(bits));
         prop_assert!(text.chars().count() <= 28, "{}", text);
     }
 
     #[test]
-    fn printing_keeps_the_value_to_its_digits(x in 1e-11f64..1e17, index in 0..Unit::KNOWN.len()) {
+    fn printed_values_are_accurate_to_their_digits(x in 1e-11f64..1e17, index in 0..Unit::KNOWN.len()) {
         let unit = &Unit::KNOWN[index];
         let (factor, _) = unit.scale_for(x);
         let text = unit.format(x);
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn intervals_never_panic(value: f64, lo: f64, hi: f64, index in 0..Unit::KNOWN.len()) {
+    fn formatting_an_interval_never_panics(value: f64, lo: f64, hi: f64, index in 0..Unit::KNOWN.len()) {
         let _ = Unit::KNOWN[index].format_with_interval(value, [lo, hi]);
     }
 }

@@ -1,8 +1,8 @@
-//! The pointer chase: one dependent load per hop, and nothing else.
+//! The pointer chase: a hop is a single dependent load.
 //!
-//! The first word of each line of a buffer holds the byte offset of the next line. Which order the lines are in, and
-//! hence what the chase measures, is decided by whoever fills the buffer. One check of the whole buffer replaces a
-//! check per hop, so a hop is one `mov rax, [base + rax]`.
+//! The first word of each line of a buffer holds the byte offset of the next line. The code that fills the buffer decides the
+//! order of the lines, and so what the chase measures. One check of the whole buffer replaces a check per hop, so a hop is
+//! one `mov rax, [base + rax]`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::memory::Buffer;
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
-/// Hops per iteration of the loop, so that its counter hides in the loads' latency.
+/// Hops per iteration of the loop, so that the loads' latency hides its counter.
 const UNROLL: u64 = 16;
 
-/// A buffer in which every line leads to a line, so that a chase can't leave it.
+/// A buffer in which every line leads to another line of it, so that a chase can't leave it.
 #[derive(Debug, Clone, Copy)]
 pub struct ChaseBuffer<'a> {
     words: &'a [u64],
@@ -24,14 +24,14 @@ pub struct ChaseBuffer<'a> {
 /// A buffer that can't be chased, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokenChain {
-    /// Lines must be a power of two, of 8 bytes at least; the buffer one or more whole lines.
+    /// The line size must be a power of two of at least 8 bytes, and the buffer one or more whole lines.
     Shape {
         /// Bytes of the buffer.
         bytes: usize,
-        /// Bytes of a line, as asked for.
+        /// Requested bytes of a line.
         line_bytes: usize,
     },
-    /// A line leads to where no line begins.
+    /// A line leads to an offset at which no line begins.
     Link {
         /// Byte offset of the line.
         at: usize,
@@ -60,10 +60,10 @@ impl fmt::Display for BrokenChain {
 impl std::error::Error for BrokenChain {}
 
 impl<'a> ChaseBuffer<'a> {
-    /// Checks every line once, in order: as costly as reading the buffer.
+    /// Checks every line once, in order, which costs as much as reading the buffer.
     ///
     /// # Errors
-    /// [`BrokenChain`] where the lines don't fit the buffer or one leads to where no line begins.
+    /// [`BrokenChain`] if the lines don't fit the buffer, or one leads to an offset at which no line begins.
     pub fn new(words: &'a [u64], line_bytes: usize) -> Result<Self, BrokenChain> {
         let bytes = size_of_val(words);
         if words.is_empty() || line_bytes < WORD || !line_bytes.is_power_of_two() || !bytes.is_multiple_of(line_bytes) {
@@ -91,7 +91,7 @@ impl<'a> ChaseBuffer<'a> {
         let mut at = start;
         for _ in 0..hops / UNROLL {
             for _ in 0..UNROLL {
-                // SAFETY: `at` begins a line: the assertion says so of `start`, and `new` of what any line holds.
+                // SAFETY: a line begins at `at`: the assertion checked `start`, and `new` checked what every line holds.
                 at = unsafe { self.next(at) };
             }
         }
@@ -108,13 +108,13 @@ impl<'a> ChaseBuffer<'a> {
     /// A line of the buffer begins at byte `at`.
     #[inline(always)]
     unsafe fn next(&self, at: usize) -> usize {
-        // SAFETY: lines are whole words and the buffer whole lines, so a word lies at `at` if a line begins there.
-        // The shared borrow keeps what `new` checked unchanged. An offset below the buffer's size fits usize.
+        // SAFETY: lines are whole words and the buffer is whole lines, so there is a word at `at` if a line begins there.
+        // The shared borrow keeps the checked contents unchanged. An offset below the buffer's size fits usize.
         unsafe { self.words.as_ptr().byte_add(at).read() as usize }
     }
 }
 
-/// The first words of a shared buffer as a chain that a task can own: checked once, chased as often as one likes.
+/// The first words of a shared buffer as a chain that a task can own: checked once, chased any number of times.
 #[derive(Debug, Clone)]
 pub struct SharedChase {
     buffer: Arc<Buffer<u64>>,
@@ -126,7 +126,7 @@ impl SharedChase {
     /// Checks the first `words` words of `buffer`, as [`ChaseBuffer::new`] does.
     ///
     /// # Errors
-    /// As [`ChaseBuffer::new`], and [`BrokenChain::Shape`] where the buffer is shorter.
+    /// As [`ChaseBuffer::new`], and [`BrokenChain::Shape`] if the buffer is shorter.
     pub fn new(buffer: Arc<Buffer<u64>>, words: usize, line_bytes: usize) -> Result<Self, BrokenChain> {
         let chain = buffer.get(..words).ok_or(BrokenChain::Shape { bytes: size_of_val(&buffer[..]), line_bytes })?;
         ChaseBuffer::new(chain, line_bytes)?;
@@ -143,7 +143,7 @@ impl SharedChase {
     /// # Panics
     /// As [`ChaseBuffer::chase`].
     pub fn chase(&self, start: usize, hops: u64) -> usize {
-        // What `new` checked still holds: while this shares the buffer, nobody can write to it.
+        // The check by `new` still holds: the shared buffer can't be written.
         ChaseBuffer { words: &self.buffer[..self.words], line_bytes: self.line_bytes }.chase(start, hops)
     }
 }
@@ -154,9 +154,9 @@ mod tests {
     use crate::memory::Pages;
     use proptest::prelude::*;
 
-    /// A buffer of lines of `line_words`, whose chain goes through `order` in one cycle.
+    /// A buffer of lines of `line_words`, whose chain visits the lines of `order` in one cycle.
     fn cycle(order: &[usize], line_words: usize) -> Vec<u64> {
-        let mut words = vec![u64::MAX; order.len() * line_words]; // what isn't a link would be fatal as one
+        let mut words = vec![u64::MAX; order.len() * line_words]; // not a valid link
         for (i, &line) in order.iter().enumerate() {
             words[line * line_words] = (order[(i + 1) % order.len()] * line_words * WORD) as u64;
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_buffer_is_chased_in_the_part_that_was_checked() {
+    fn a_shared_chase_stays_in_the_checked_part_of_its_buffer() {
         let mut buffer = Buffer::new(32, Pages::Small).expect("a small buffer");
         buffer[..24].copy_from_slice(&cycle(&[0, 2, 1], 8));
         buffer[24] = 1;

@@ -1,5 +1,4 @@
-//! CPUID, with the checks that make an unknown leaf `None` instead of another leaf's data. What the leaves mean is left
-//! to those who read them.
+//! CPUID, with checks that return `None` for an unknown leaf instead of another leaf's data. Callers interpret the leaves.
 
 /// The four registers of one CPUID leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +13,13 @@ pub struct Leaf {
     pub edx: u32,
 }
 
-/// Leaf `number`, sub-leaf `sub`, or `None` where the processor has no such leaf. (Intel processors answer a leaf above
-/// their highest with the data of the highest: Intel SDM vol. 2A, CPUID.)
+/// Leaf `number`, sub-leaf `sub`, or `None` if the processor has no such leaf. (For a leaf above their highest, Intel
+/// processors return the data of the highest: Intel SDM vol. 2A, CPUID.)
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn leaf(number: u32, sub: u32) -> Option<Leaf> {
     let highest = raw(number & 0xC000_0000, 0).eax;
-    // A range that the processor lacks answers with anything at all; its highest leaf then lies outside the range.
+    // A range that the processor lacks returns arbitrary data; its highest leaf then lies outside the range.
     let in_range = highest & 0xC000_0000 == number & 0xC000_0000;
     (in_range && number <= highest).then(|| raw(number, sub))
 }

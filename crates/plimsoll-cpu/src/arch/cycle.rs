@@ -1,23 +1,23 @@
-//! Chains of instructions of known latency, the yardsticks that turn time into core cycles: additions, and multiplications
-//! amid dense 512-bit code. Timing them is the work of `crate::timer` and `crate::threads::pulse`.
+//! Chains of instructions of known latency, which convert time into core cycles: additions, and multiplications among dense
+//! 512-bit code. `crate::timer` and `crate::threads::core_clock` time them.
 
-/// Additions per iteration of the loop in [`chain`]. Large enough that the loop's own counter hides beside the chain.
-pub const ADDS_PER_TURN: u64 = 32;
+/// Additions per iteration of the loop in [`chain`]. Large enough that the chain hides the loop's counter.
+pub const ADDS_PER_ITERATION: u64 = 32;
 
-/// True where [`chain`] is written for this architecture.
+/// True if [`chain`] exists for this architecture.
 #[must_use]
-pub const fn exists() -> bool {
+pub const fn is_available() -> bool {
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// [`chain`] in the words of one architecture: the addition, the count down, and the jump back.
+/// [`chain`] in the assembly of one architecture: the addition, the decrement, and the branch back.
 macro_rules! chain {
     ($architecture:literal, $add:literal, $down:literal, $back:literal) => {
-        /// Runs `iterations` × [`ADDS_PER_TURN`] additions, each dependent on the last, so that they take that many core
+        /// Runs `iterations` × [`ADDS_PER_ITERATION`] additions, each dependent on the last, so that they take that many core
         /// cycles. Returns the sum, which is the number of additions.
         ///
-        /// The addend is a register, not a constant: Intel cores since Golden Cove add small constants while renaming,
-        /// in no time at all.
+        /// The addend is a register, not a constant: Intel cores since Golden Cove add small constants while renaming, with no
+        /// latency.
         #[cfg(target_arch = $architecture)]
         #[inline(never)]
         #[must_use]
@@ -51,35 +51,36 @@ macro_rules! chain {
 chain!("x86_64", "add {sum}, {one}", "dec {n}", "jnz 2b");
 chain!("aarch64", "add {sum}, {sum}, {one}", "subs {n}, {n}, #1", "b.ne 2b");
 
-/// Not written for this architecture: see [`exists`].
+/// Not available on this architecture: see [`is_available`].
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[must_use]
 pub fn chain(iterations: u64) -> u64 {
-    iterations.wrapping_mul(ADDS_PER_TURN)
+    iterations.wrapping_mul(ADDS_PER_ITERATION)
 }
 
-/// Core cycles of an iteration of [`dense`]: 17 multiplications of three cycles, one after the other.
-pub const CYCLES_PER_DENSE_TURN: u64 = 51;
+/// Core cycles of an iteration of [`dense`]: 17 dependent multiplications of three cycles each.
+pub const CYCLES_PER_DENSE_ITERATION: u64 = 51;
 
-/// True where [`dense`] is written for this processor.
+/// True if [`dense`] exists for this processor.
 #[must_use]
 pub fn has_dense() -> bool {
     #[cfg(target_arch = "x86_64")]
-    // Xeon Phi has AVX-512F without VL, and another integer side.
+    // Xeon Phi has AVX-512F without VL, and different integer units.
     return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
 
-/// Runs `iterations` × [`CYCLES_PER_DENSE_TURN`] cycles of dependent integer multiplications amid 512-bit FMAs: the yardstick
-/// for code that a core runs at a lower clock than other code, since within a microsecond of its end the clock may be back.
+/// Runs `iterations` × [`CYCLES_PER_DENSE_ITERATION`] cycles of dependent integer multiplications among 512-bit FMAs. It measures
+/// the clock of code that a core runs at a lower clock than other code: a chain without such FMAs would see the clock recover
+/// within a microsecond.
 ///
 /// A 64-bit multiplication takes three cycles on the x86-64 cores with AVX-512VL (uops.info, IMUL R64, R64: Skylake-X to Golden
-/// Cove, Zen 4), on a port that no 512-bit FMA uses (Intel's port 1; AMD's integer side). Five FMAs per multiplication are five sixths of what two ports take: with six,
-/// the chain was seen to wait for them (1 % on an Emerald Rapids core); with five it agreed with a chain of additions
-/// right behind it.
+/// Cove, Zen 4), on a port that no 512-bit FMA uses (Intel's port 1; AMD's integer units). Five FMAs per multiplication are five
+/// sixths of what two ports can start. With six, the chain waited for them (1 % on an Emerald Rapids core); with five it agreed
+/// with a chain of additions run right after it.
 ///
-/// Returns the product, which is 1; 0 where [`has_dense`] is false or `iterations` is 0.
+/// Returns the product, which is 1; 0 if [`has_dense`] is false or `iterations` is 0.
 #[must_use]
 pub fn dense(iterations: u64) -> u64 {
     if iterations == 0 || !has_dense() {
@@ -97,10 +98,10 @@ pub fn dense(iterations: u64) -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 unsafe fn dense_avx512(iterations: u64) -> u64 {
-    // x · 0.75 + 0.4 settles at 1.6: no zeros, denormals or infinities.
+    // x · 0.75 + 0.4 converges to 1.6: no zeros, denormals or infinities.
     let constants = [0.75_f64, 0.4];
     let mut product = 1_u64;
-    // SAFETY: the caller vouches for the instructions and the counter. The two loads read 8 bytes each of a live array;
+    // SAFETY: the caller promises the instructions and the counter. The two loads read 8 bytes each of a live array;
     // every vector register that is written is declared; no stack is used.
     unsafe {
         core::arch::asm!(
@@ -142,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chain_makes_every_addition_it_counts() {
+    fn the_chain_performs_every_counted_addition() {
         for iterations in [0, 1, 2, 1000] {
-            assert_eq!(chain(iterations), iterations * ADDS_PER_TURN);
+            assert_eq!(chain(iterations), iterations * ADDS_PER_ITERATION);
         }
     }
 
     #[test]
-    fn the_dense_chain_multiplies_ones_where_it_can() {
+    fn the_dense_chain_returns_1_if_it_is_available() {
         let product = u64::from(has_dense());
         assert_eq!([0, 1, 100].map(dense), [0, product, product]);
     }

@@ -1,12 +1,12 @@
-//! 32 bytes of lanes in an array, for machines without an instruction set of their own here: the compiler makes of them
-//! what the target offers. Rounds `fma` twice, because a fused one may be a library call.
+//! 32 bytes of lanes in an array, for machines without a specific instruction set here: the compiler uses what the target's base
+//! instruction set offers. `fma` rounds twice, because a fused one may be a library call.
 
 use super::vector::{Kernel, Simd, Vector};
 
 /// The instruction set that every machine has.
 pub(crate) struct Generic;
 
-/// So many elements.
+/// `LANES` elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<T, const LANES: usize>([T; LANES]);
 
@@ -24,12 +24,12 @@ macro_rules! lanes {
             }
             #[inline(always)]
             unsafe fn load(source: *const $element) -> Self {
-                // SAFETY: the caller promises that many readable elements; an array is aligned as its element is.
+                // SAFETY: the caller promises `LANES` readable elements; an array is aligned as its element is.
                 Self(unsafe { source.cast::<[$element; $lanes]>().read() })
             }
             #[inline(always)]
             unsafe fn store(self, target: *mut $element) {
-                // SAFETY: the caller promises that many writable elements; an array is aligned as its element is.
+                // SAFETY: the caller promises `LANES` writable elements; an array is aligned as its element is.
                 unsafe { target.cast::<[$element; $lanes]>().write(self.0) }
             }
             #[inline(always)]
@@ -85,11 +85,11 @@ impl Simd for Generic {
     unsafe fn fence() {}
 }
 
-/// Runs `kernel` as the compiler makes it for the target's base instruction set.
+/// Runs `kernel` compiled for the target's base instruction set.
 ///
 /// # Safety
-/// The pointers held by the kernel are valid as it says.
+/// The pointers held by the kernel are valid as it requires.
 pub(crate) unsafe fn run<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller vouches for the pointers; nothing here needs more than the base instruction set.
+    // SAFETY: the caller promises the pointers; only the base instruction set is used here.
     unsafe { kernel.run::<Generic>() }
 }

@@ -1,21 +1,21 @@
-//! Arithmetic of a chosen intensity over an array: so many fused multiply-adds for so many elements read, nothing
-//! written. The roofline probe sweeps the [`FORMS`]; peaks and pictures are its business.
+//! Arithmetic of a chosen intensity over an array: a number of fused multiply-adds for a number of elements read, without
+//! writes. The roofline probe sweeps the [`FORMS`].
 //!
-//! Read-only keeps it one stream, so an intensity is two FLOP per FMA over the bytes of the elements. Each accumulator
-//! takes an element in with one FMA, `acc = x · a + acc`, then does the others as `acc = acc · a + b`; it is never
-//! started afresh, so there are as many independent chains in flight in every form. Of forms with fewer FMA than elements,
-//! one vector in two or four goes through an FMA and the others are joined bit by bit by XOR, which is no
-//! floating-point operation: so every element is read and has its part in the result.
+//! Reading only means a single stream, so the intensity is two FLOP per FMA over the bytes of the elements. Each accumulator
+//! takes an element with one FMA, `acc = x · a + acc`, then does the other FMAs as `acc = acc · a + b`. It is never reset, so
+//! every form has the same number of independent chains in flight. In forms with fewer FMAs than elements, one vector in two
+//! or four goes through an FMA; the others are combined by XOR, which isn't a floating-point operation. So every element is
+//! read and affects the result.
 
 use super::Isa;
 use super::vector::{Kernel, Simd, Vector, dispatch};
 
-/// What a kernel does: `fma` fused multiply-adds for every `elements` read.
+/// The work of a kernel: `fma` fused multiply-adds for every `elements` read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// Fused multiply-adds.
     pub fma: usize,
-    /// Elements read meanwhile; more than one only where `fma` is one.
+    /// Elements read meanwhile; more than one only if `fma` is one.
     pub elements: usize,
 }
 
@@ -27,7 +27,7 @@ impl Form {
     }
 }
 
-/// The forms that kernels exist for, from little arithmetic to much: each has twice the intensity of the one before.
+/// The forms that kernels exist for, in ascending order: each has twice the intensity of the one before.
 pub const FORMS: [Form; 13] = [
     Form { fma: 1, elements: 4 },
     Form { fma: 1, elements: 2 },
@@ -44,51 +44,51 @@ pub const FORMS: [Form; 13] = [
     Form { fma: 1024, elements: 1 },
 ];
 
-/// Accumulators: at least latency × throughput (4 cycles × 2 FMA on current x86-64 cores, up to 3 per cycle besides),
-/// and with two constants, or one and the two vectors of `PARITIES`, they fit the 16 registers of AVX2.
+/// Accumulators: at least latency × throughput (4 cycles × 2 FMA on current x86-64 cores; enough for up to 3 FMA per cycle).
+/// With two constants, or one constant and the two vectors of `PARITIES`, they fit the 16 registers of AVX2.
 pub const CHAINS: usize = 12;
 
-/// FMA per chain in one iteration of the inner loop: its counter costs 1 of 96.
-const ROUND: usize = 8;
+/// FMAs per chain in one iteration of the inner loop: its counter is 1 instruction in 96.
+const UNROLL: usize = 8;
 
-/// Vectors that XOR joins elements in, so that its latency of one cycle doesn't hold up the loads.
+/// XOR accumulators: two, so that the latency of one cycle doesn't delay the loads.
 const PARITIES: usize = 2;
 
 /// Lanes of the widest vector.
 const MOST_LANES: usize = 16;
 
-/// What each step multiplies by. Below 1, so that the accumulators of any array stay finite: they tend to
+/// The factor of each step. Below 1, so that the accumulators stay finite for any array: they converge to
 /// `ADDEND / (1 − FACTOR)` = 1.6.
 pub const FACTOR: f32 = 0.75;
-/// What each step adds: see [`FACTOR`].
+/// The addend of each step: see [`FACTOR`].
 pub const ADDEND: f32 = 0.4;
 
-/// What a run leaves behind; it depends on every element taken.
+/// The result of a run, which depends on every element read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Taken<T> {
+pub struct Reduction<T> {
     /// The sum of the accumulators.
     pub sum: T,
-    /// The XOR of the bits of the elements that went through no FMA.
+    /// The XOR of the bits of the elements that did not go through an FMA.
     pub parity: u64,
 }
 
-/// A type that the kernels exist for: f64 and f32, and no others.
+/// A type that the kernels exist for: f64 or f32.
 pub trait Real: sealed::Sealed + Copy {
     /// Bytes of one element.
     const BYTES: u64;
-    /// Its bits, the upper ones zero where it is shorter.
+    /// Its bits, zero-extended to 64.
     fn bits(self) -> u64;
 }
 
 mod sealed {
     use crate::arch::vector::{Simd, Vector};
 
-    /// How to find a set's vector of the type.
+    /// The vectors of the type.
     pub trait Sealed: Sized {
-        /// The vector of this type.
-        type Of<S: Simd>: Vector<Element = Self>;
-        /// From a constant.
-        fn of(value: f32) -> Self;
+        /// The vector of this type in the instruction set `S`.
+        type VectorOf<S: Simd>: Vector<Element = Self>;
+        /// Converts a constant.
+        fn from_f32(value: f32) -> Self;
     }
 }
 
@@ -96,9 +96,9 @@ mod sealed {
 macro_rules! real {
     ($type:ident, $vector:ident) => {
         impl sealed::Sealed for $type {
-            type Of<S: Simd> = S::$vector;
+            type VectorOf<S: Simd> = S::$vector;
 
-            fn of(value: f32) -> Self {
+            fn from_f32(value: f32) -> Self {
                 Self::from(value)
             }
         }
@@ -124,34 +124,34 @@ pub struct IntensityKernel {
 }
 
 impl IntensityKernel {
-    /// The kernel, or none if this machine lacks the set or `form` is not of [`FORMS`].
+    /// The kernel, or `None` if this machine lacks the set or `form` isn't in [`FORMS`].
     pub fn new(isa: Isa, form: Form) -> Option<Self> {
         (isa.is_available() && FORMS.contains(&form)).then_some(Self { isa, form })
     }
 
-    /// The instruction set. Where it has no fused multiply-add (SSE2, generic), each is two instructions.
+    /// The instruction set. Without a fused multiply-add (SSE2, generic), each FMA is two instructions.
     pub fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// What it does.
+    /// Its FMAs and elements.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Elements in one of its vectors: those of a block belong together by vectors.
+    /// Elements in one of its vectors.
     pub fn lanes<T: Real>(&self) -> usize {
         self.isa.vector_bytes() / T::BYTES as usize
     }
 
-    /// How many of `elements` a run takes: whole blocks of twelve vectors for each of the form's elements, the rest being
-    /// left out.
+    /// How many of `elements` a run reads: whole blocks of twelve vectors for each of the form's elements, without the
+    /// remainder.
     pub fn elements<T: Real>(&self, elements: usize) -> usize {
         let block = CHAINS * self.form.elements * self.lanes::<T>();
         elements / block * block
     }
 
-    /// Floating-point operations of a run over `elements`: two per FMA, for the elements that it takes.
+    /// Floating-point operations of a run over `elements`: two per FMA, for the elements that it reads.
     pub fn flops<T: Real>(&self, elements: usize) -> u64 {
         2 * (self.form.fma * (self.elements::<T>(elements) / self.form.elements)) as u64
     }
@@ -162,23 +162,23 @@ impl IntensityKernel {
     }
 
     /// Runs over `a`.
-    pub fn run<T: Real>(&self, a: &[T]) -> Taken<T> {
+    pub fn run<T: Real>(&self, a: &[T]) -> Reduction<T> {
         // SAFETY: `new` checked the set, and the pointer and length are those of a live slice.
         unsafe {
             match (self.form.fma, self.form.elements) {
-                (1, 4) => dispatch(self.isa, Chains::<T, 1, 4>::over(a)),
-                (1, 2) => dispatch(self.isa, Chains::<T, 1, 2>::over(a)),
-                (1, _) => dispatch(self.isa, Chains::<T, 1, 1>::over(a)),
-                (2, _) => dispatch(self.isa, Chains::<T, 2, 1>::over(a)),
-                (4, _) => dispatch(self.isa, Chains::<T, 4, 1>::over(a)),
-                (8, _) => dispatch(self.isa, Chains::<T, 8, 1>::over(a)),
-                (16, _) => dispatch(self.isa, Chains::<T, 16, 1>::over(a)),
-                (32, _) => dispatch(self.isa, Chains::<T, 32, 1>::over(a)),
-                (64, _) => dispatch(self.isa, Chains::<T, 64, 1>::over(a)),
-                (128, _) => dispatch(self.isa, Chains::<T, 128, 1>::over(a)),
-                (256, _) => dispatch(self.isa, Chains::<T, 256, 1>::over(a)),
-                (512, _) => dispatch(self.isa, Chains::<T, 512, 1>::over(a)),
-                _ => dispatch(self.isa, Chains::<T, 1024, 1>::over(a)),
+                (1, 4) => dispatch(self.isa, Chains::<T, 1, 4>::new(a)),
+                (1, 2) => dispatch(self.isa, Chains::<T, 1, 2>::new(a)),
+                (1, _) => dispatch(self.isa, Chains::<T, 1, 1>::new(a)),
+                (2, _) => dispatch(self.isa, Chains::<T, 2, 1>::new(a)),
+                (4, _) => dispatch(self.isa, Chains::<T, 4, 1>::new(a)),
+                (8, _) => dispatch(self.isa, Chains::<T, 8, 1>::new(a)),
+                (16, _) => dispatch(self.isa, Chains::<T, 16, 1>::new(a)),
+                (32, _) => dispatch(self.isa, Chains::<T, 32, 1>::new(a)),
+                (64, _) => dispatch(self.isa, Chains::<T, 64, 1>::new(a)),
+                (128, _) => dispatch(self.isa, Chains::<T, 128, 1>::new(a)),
+                (256, _) => dispatch(self.isa, Chains::<T, 256, 1>::new(a)),
+                (512, _) => dispatch(self.isa, Chains::<T, 512, 1>::new(a)),
+                _ => dispatch(self.isa, Chains::<T, 1024, 1>::new(a)),
             }
         }
     }
@@ -191,41 +191,41 @@ struct Chains<T, const FMA: usize, const ELEMENTS: usize> {
 }
 
 impl<T: Real, const FMA: usize, const ELEMENTS: usize> Chains<T, FMA, ELEMENTS> {
-    fn over(a: &[T]) -> Self {
+    fn new(a: &[T]) -> Self {
         Self { a: a.as_ptr(), length: a.len() }
     }
 }
 
 impl<T: Real, const FMA: usize, const ELEMENTS: usize> Kernel for Chains<T, FMA, ELEMENTS> {
-    type Output = Taken<T>;
+    type Output = Reduction<T>;
 
     #[inline(always)]
-    unsafe fn run<S: Simd>(self) -> Taken<T> {
+    unsafe fn run<S: Simd>(self) -> Reduction<T> {
         // SAFETY: the caller promises the set and `length` readable elements; only whole blocks inside them are read, and
         // no vector has more lanes than `bits` has elements.
         unsafe {
-            let factor = T::Of::<S>::splat(T::of(FACTOR));
-            let addend = T::Of::<S>::splat(T::of(ADDEND));
+            let factor = T::VectorOf::<S>::splat(T::from_f32(FACTOR));
+            let addend = T::VectorOf::<S>::splat(T::from_f32(ADDEND));
             let mut chains = [addend; CHAINS];
-            let mut parities = [T::Of::<S>::splat(T::of(0.0)); PARITIES];
-            let lanes = T::Of::<S>::LANES;
+            let mut parities = [T::VectorOf::<S>::splat(T::from_f32(0.0)); PARITIES];
+            let lanes = T::VectorOf::<S>::LANES;
             let mut at = 0;
             while at + CHAINS * ELEMENTS * lanes <= self.length {
                 for (k, chain) in chains.iter_mut().enumerate() {
                     let from = self.a.add(at + k * ELEMENTS * lanes);
-                    *chain = T::Of::<S>::load(from).fma(factor, *chain);
+                    *chain = T::VectorOf::<S>::load(from).fma(factor, *chain);
                     for other in 1..ELEMENTS {
                         let parity = &mut parities[(k + other) % PARITIES];
-                        *parity = parity.xor(T::Of::<S>::load(from.add(other * lanes)));
+                        *parity = parity.xor(T::VectorOf::<S>::load(from.add(other * lanes)));
                     }
                 }
-                for _ in 0..(FMA - 1) / ROUND {
-                    for _ in 0..ROUND {
-                        step::<T::Of<S>>(&mut chains, factor, addend);
+                for _ in 0..(FMA - 1) / UNROLL {
+                    for _ in 0..UNROLL {
+                        step::<T::VectorOf<S>>(&mut chains, factor, addend);
                     }
                 }
-                for _ in 0..(FMA - 1) % ROUND {
-                    step::<T::Of<S>>(&mut chains, factor, addend);
+                for _ in 0..(FMA - 1) % UNROLL {
+                    step::<T::VectorOf<S>>(&mut chains, factor, addend);
                 }
                 at += CHAINS * ELEMENTS * lanes;
             }
@@ -233,9 +233,9 @@ impl<T: Real, const FMA: usize, const ELEMENTS: usize> Kernel for Chains<T, FMA,
             for chain in &chains[1..] {
                 total = total.add(*chain);
             }
-            let mut bits = [T::of(0.0); MOST_LANES];
+            let mut bits = [T::from_f32(0.0); MOST_LANES];
             parities[0].xor(parities[1]).store(bits.as_mut_ptr());
-            Taken { sum: total.reduce(), parity: bits.iter().fold(0, |parity, lane| parity ^ lane.bits()) }
+            Reduction { sum: total.reduce(), parity: bits.iter().fold(0, |parity, lane| parity ^ lane.bits()) }
         }
     }
 }
@@ -263,8 +263,8 @@ mod tests {
             .flat_map(|isa| FORMS.into_iter().filter_map(move |form| IntensityKernel::new(isa, form)))
     }
 
-    /// The same chains in plain f64, one element after another.
-    fn oracle<T: Real + Into<f64>>(a: &[T], kernel: IntensityKernel) -> Taken<f64> {
+    /// The same chains in plain f64, one element at a time.
+    fn oracle<T: Real + Into<f64>>(a: &[T], kernel: IntensityKernel) -> Reduction<f64> {
         let (lanes, Form { fma, elements }) = (kernel.lanes::<T>(), kernel.form());
         let mut sums = vec![f64::from(ADDEND); lanes * CHAINS];
         let mut parity = 0;
@@ -280,7 +280,7 @@ mod tests {
                 *sum = *sum * f64::from(FACTOR) + f64::from(ADDEND);
             }
         }
-        Taken { sum: sums.iter().sum(), parity }
+        Reduction { sum: sums.iter().sum(), parity }
     }
 
     /// Compares a kernel with the oracle.
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_goes_through_its_multiply_adds_or_is_joined_by_xor() {
+    fn every_element_goes_through_its_multiply_adds_or_the_xor() {
         let wide: Vec<f64> = (0..1700).map(|i| f64::from(i * i % 37) - 11.5).collect();
         let narrow: Vec<f32> = wide.iter().map(|&x| x as f32).collect();
         for kernel in kernels() {
@@ -304,9 +304,9 @@ mod tests {
     }
 
     #[test]
-    fn flops_and_bytes_count_only_the_elements_taken() {
+    fn flops_and_bytes_count_only_the_elements_read() {
         let kernel =
-            |fma, elements| IntensityKernel::new(Isa::Generic, Form { fma, elements }).expect("it is everywhere");
+            |fma, elements| IntensityKernel::new(Isa::Generic, Form { fma, elements }).expect("every machine has it");
         let dense = kernel(4, 1);
         assert_eq!(dense.elements::<f64>(100), 96);
         assert_eq!(dense.flops::<f64>(100), 96 * 8);

@@ -1,10 +1,9 @@
 //! CPU kernels: pure functions over slices, chosen by instruction set at run time.
 //!
-//! Everything here computes or touches memory and returns; nothing here reads a clock, starts a thread or allocates
-//! what it measures. The probes do that. Each kernel is written once over a few vector operations ([`stream`],
-//! [`intensity`]) or is a loop in assembly where the very instruction is what is measured ([`instruction`],
-//! [`stride`]); [`chase`] is one load per hop. Beside them stand the instructions that Rust has no safe name for
-//! ([`cpuid`], [`tsc`], [`cycle`]); which to use is decided by their callers.
+//! The functions here compute or access memory and return. They don't read a clock, start threads or allocate the memory
+//! that they measure; the probes do that. Each kernel is either written once over a few vector operations ([`stream`],
+//! [`intensity`]), or is an assembly loop if a particular instruction is measured ([`instruction`], [`stride`]); [`chase`] is
+//! one load per hop. [`cpuid`], [`tsc`] and [`cycle`] wrap instructions that Rust has no safe function for.
 
 pub mod chase;
 pub mod cpuid;
@@ -35,7 +34,7 @@ pub enum Isa {
     Sse2,
     /// NEON: 16-byte vectors, on every 64-bit Arm machine.
     Neon,
-    /// What the compiler makes of arrays of 32 bytes, on any machine.
+    /// Arrays of 32 bytes, compiled for the target's base instruction set, on any machine.
     Generic,
 }
 
@@ -60,7 +59,7 @@ impl Isa {
         }
     }
 
-    /// Its name, as records and tables show it.
+    /// Its name in records and tables.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Avx512 => "avx512",

@@ -1,9 +1,9 @@
-//! The stream kernels on f64: what a memory system is measured with. One thread's share each; threads, first touch
-//! and timing are the probes' business.
+//! The stream kernels on f64, which measure a memory system. A call does one thread's share; the probes handle threads, first
+//! touch and timing.
 //!
-//! Every kernel is written once, as an `Expression` or a `Term`; `Map` and `Fold` walk it four or eight
-//! vectors at a time, so that the loop is bound by memory and not by the front end. The target's head, up to its first
-//! whole cache line, and its tail are done one element at a time, so the loop's stores never cross a line.
+//! Every kernel is written once, as an `Expression` or a `Term`. `Map` and `Fold` evaluate it four or eight vectors at a
+//! time, so that the loop is bound by memory and not by the front end. The target's head, up to its first whole cache line,
+//! and its tail are done one element at a time, so the loop's stores never cross a cache line.
 
 use super::Isa;
 use super::vector::{Kernel, Simd, Vector, dispatch};
@@ -13,13 +13,13 @@ use super::vector::{Kernel, Simd, Vector, dispatch};
 pub enum Stores {
     /// Through the caches. A write that misses first reads its line (write-allocate).
     Ordinary,
-    /// Past the caches, so that nothing is read first. Where the set has none, this is the same as `Ordinary`:
-    /// ask [`StreamKernels::has_nontemporal`] before giving the figure a name.
+    /// Past the caches, so that nothing is read first. If the set has no such stores, this is the same as `Ordinary`: check
+    /// [`StreamKernels::has_nontemporal`] before labelling the figure.
     NonTemporal,
 }
 
 impl Stores {
-    /// As axes and cases of `verify` call them.
+    /// Their name in axes and in cases of `verify`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Stores {
     }
 }
 
-/// Bytes of a cache line: where the loops over the target begin. (Apple's lines are 128 bytes, which this divides.)
+/// Bytes of a cache line, at which the loops over the target begin. (Apple's lines of 128 bytes are a multiple.)
 const LINE: usize = 64;
 /// Vectors per iteration of a loop that stores.
 const MAP_UNROLL: usize = 4;
@@ -39,17 +39,17 @@ const FOLD_UNROLL: usize = 8;
 
 /// The stream kernels compiled for one instruction set.
 ///
-/// NaN and infinities pass through as IEEE 754 says. `a + b·s` is rounded once where the set has a fused
-/// multiply-add and twice where it has not; within one call all elements are rounded alike.
+/// NaN and infinities propagate as IEEE 754 defines. `a + b·s` is rounded once if the set has a fused multiply-add, else twice;
+/// within one call all elements are rounded alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamKernels {
     isa: Isa,
 }
 
 impl StreamKernels {
-    /// The kernels of `isa`, or none if this machine can't run them.
+    /// The kernels of `isa`, or `None` if this machine can't run them.
     pub fn new(isa: Isa) -> Option<Self> {
-        // SAFETY: made only where the set is available.
+        // SAFETY: made only if the set is available.
         isa.is_available().then(|| unsafe { Self::new_unchecked(isa) })
     }
 
@@ -81,7 +81,7 @@ impl StreamKernels {
         self.map(a, Fill { s }, stores);
     }
 
-    /// The sum of `a`: 1 read, 0 writes. Added in an order of the set's own, so compare it with a tolerance.
+    /// The sum of `a`: 1 read, 0 writes. The order of additions depends on the set, so compare it with a tolerance.
     pub fn read(&self, a: &[f64]) -> f64 {
         self.fold(a.len(), Sum { a: a.as_ptr() })
     }
@@ -91,7 +91,7 @@ impl StreamKernels {
     /// # Panics
     /// If the lengths differ.
     pub fn copy(&self, c: &mut [f64], a: &[f64], stores: Stores) {
-        same_length(c.len(), [a.len()]);
+        check_lengths(c.len(), [a.len()]);
         self.map(c, Copied { a: a.as_ptr() }, stores);
     }
 
@@ -100,7 +100,7 @@ impl StreamKernels {
     /// # Panics
     /// If the lengths differ.
     pub fn scale(&self, b: &mut [f64], c: &[f64], s: f64, stores: Stores) {
-        same_length(b.len(), [c.len()]);
+        check_lengths(b.len(), [c.len()]);
         self.map(b, Scaled { c: c.as_ptr(), s }, stores);
     }
 
@@ -109,7 +109,7 @@ impl StreamKernels {
     /// # Panics
     /// If the lengths differ.
     pub fn add(&self, c: &mut [f64], a: &[f64], b: &[f64], stores: Stores) {
-        same_length(c.len(), [a.len(), b.len()]);
+        check_lengths(c.len(), [a.len(), b.len()]);
         self.map(c, Added { a: a.as_ptr(), b: b.as_ptr() }, stores);
     }
 
@@ -118,7 +118,7 @@ impl StreamKernels {
     /// # Panics
     /// If the lengths differ.
     pub fn triad(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64, stores: Stores) {
-        same_length(a.len(), [b.len(), c.len()]);
+        check_lengths(a.len(), [b.len(), c.len()]);
         self.map(a, Triad { b: b.as_ptr(), c: c.as_ptr(), s }, stores);
     }
 
@@ -127,16 +127,16 @@ impl StreamKernels {
     /// # Panics
     /// If the lengths differ.
     pub fn schoenauer(&self, a: &mut [f64], b: &[f64], c: &[f64], d: &[f64], stores: Stores) {
-        same_length(a.len(), [b.len(), c.len(), d.len()]);
+        check_lengths(a.len(), [b.len(), c.len(), d.len()]);
         self.map(a, Schoenauer { b: b.as_ptr(), c: c.as_ptr(), d: d.as_ptr() }, stores);
     }
 
-    /// `Σ a[i]·b[i]`: 2 reads, 0 writes. Added in an order of the set's own, so compare it with a tolerance.
+    /// `Σ a[i]·b[i]`: 2 reads, 0 writes. The order of additions depends on the set, so compare it with a tolerance.
     ///
     /// # Panics
     /// If the lengths differ.
     pub fn dot(&self, a: &[f64], b: &[f64]) -> f64 {
-        same_length(a.len(), [b.len()]);
+        check_lengths(a.len(), [b.len()]);
         self.fold(a.len(), Dot { a: a.as_ptr(), b: b.as_ptr() })
     }
 
@@ -148,7 +148,7 @@ impl StreamKernels {
     /// # Panics
     /// If `b.len() != a.len() + 2`.
     pub fn three_point(&self, a: &mut [f64], b: &[f64], stores: Stores) {
-        same_length(a.len() + 2, [b.len()]);
+        check_lengths(a.len() + 2, [b.len()]);
         self.map(a, Stencil::<3> { b: b.as_ptr() }, stores);
     }
 
@@ -160,7 +160,7 @@ impl StreamKernels {
     /// # Panics
     /// If `b.len() != a.len() + 4`.
     pub fn five_point(&self, a: &mut [f64], b: &[f64], stores: Stores) {
-        same_length(a.len() + 4, [b.len()]);
+        check_lengths(a.len() + 4, [b.len()]);
         self.map(a, Stencil::<5> { b: b.as_ptr() }, stores);
     }
 
@@ -182,34 +182,35 @@ impl StreamKernels {
     }
 }
 
-/// Panics unless every operand is as long as it must be.
-fn same_length<const N: usize>(expected: usize, operands: [usize; N]) {
+/// Panics unless every operand has the expected length.
+fn check_lengths<const N: usize>(expected: usize, operands: [usize; N]) {
     for length in operands {
         assert_eq!(length, expected, "a stream kernel's operand has {length} elements where {expected} are needed");
     }
 }
 
-/// What one element of the target becomes.
+/// The value of one element of the target.
 trait Expression: Copy {
     /// The values of elements `i .. i + V::LANES`.
     ///
     /// # Safety
     /// The machine has `V`'s set and every operand covers those elements.
-    unsafe fn at<V: Vector<Element = f64>>(self, i: usize) -> V;
+    unsafe fn evaluate<V: Vector<Element = f64>>(self, i: usize) -> V;
 }
 
-/// What one element adds to a sum.
+/// The value that one element adds to a sum.
 trait Term: Copy {
-    /// `sum` and the elements `i .. i + V::LANES`.
+    /// `sum` plus the terms of elements `i .. i + V::LANES`.
     ///
     /// # Safety
     /// The machine has `V`'s set and every operand covers those elements.
-    unsafe fn onto<V: Vector<Element = f64>>(self, i: usize, sum: V) -> V;
+    unsafe fn accumulate<V: Vector<Element = f64>>(self, i: usize, sum: V) -> V;
 }
 
-/// Declares kernels: the operands, scalars and the one line that they compute, over vectors.
+/// Declares kernels: their operands, their scalars, and the expression that they compute over vectors.
 macro_rules! kernels {
-    ($($trait:ident $name:ident { $($array:ident)* ; $($scalar:ident)* }, $function:ident($($sum:ident)?), $at:ident => $value:expr;)*) => {$(
+    ($($trait:ident $name:ident { $($array:ident)* ; $($scalar:ident)* },
+       $function:ident($($sum:ident)?), $at:ident => $value:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $name { $($array: *const f64,)* $($scalar: f64,)* }
 
@@ -228,14 +229,14 @@ macro_rules! kernels {
 }
 
 kernels! {
-    Expression Fill { ; s }, at(), _i => s;
-    Expression Copied { a ; }, at(), i => a;
-    Expression Scaled { c ; s }, at(), i => c.mul(s);
-    Expression Added { a b ; }, at(), i => a.add(b);
-    Expression Triad { b c ; s }, at(), i => c.fma(s, b);
-    Expression Schoenauer { b c d ; }, at(), i => c.fma(d, b);
-    Term Sum { a ; }, onto(sum), i => sum.add(a);
-    Term Dot { a b ; }, onto(sum), i => a.fma(b, sum);
+    Expression Fill { ; s }, evaluate(), _i => s;
+    Expression Copied { a ; }, evaluate(), i => a;
+    Expression Scaled { c ; s }, evaluate(), i => c.mul(s);
+    Expression Added { a b ; }, evaluate(), i => a.add(b);
+    Expression Triad { b c ; s }, evaluate(), i => c.fma(s, b);
+    Expression Schoenauer { b c d ; }, evaluate(), i => c.fma(d, b);
+    Term Sum { a ; }, accumulate(sum), i => sum.add(a);
+    Term Dot { a b ; }, accumulate(sum), i => a.fma(b, sum);
 }
 
 /// The sum of `POINTS` neighbours, from the left.
@@ -246,8 +247,8 @@ struct Stencil<const POINTS: usize> {
 
 impl<const POINTS: usize> Expression for Stencil<POINTS> {
     #[inline(always)]
-    unsafe fn at<V: Vector<Element = f64>>(self, i: usize) -> V {
-        // SAFETY: the caller promises the set, and an operand with its halo: POINTS - 1 more elements.
+    unsafe fn evaluate<V: Vector<Element = f64>>(self, i: usize) -> V {
+        // SAFETY: the caller promises the set, and an operand with its halo of POINTS - 1 more elements.
         unsafe {
             let mut sum = V::load(self.b.add(i));
             for point in 1..POINTS {
@@ -266,12 +267,12 @@ struct Map<E, const NONTEMPORAL: bool> {
 }
 
 impl<E: Expression, const NONTEMPORAL: bool> Map<E, NONTEMPORAL> {
-    /// The elements `from .. to`, one at a time.
+    /// Writes the elements `from .. to`, one at a time.
     #[inline(always)]
-    unsafe fn singly<V: Vector<Element = f64>>(&self, from: usize, to: usize) {
+    unsafe fn write_singly<V: Vector<Element = f64>>(&self, from: usize, to: usize) {
         for i in from..to {
             // SAFETY: i < length, so the target and all operands have it; the caller promises the set.
-            unsafe { self.expression.at::<V::Single>(i).store(self.target.add(i)) };
+            unsafe { self.expression.evaluate::<V::Single>(i).store(self.target.add(i)) };
         }
     }
 }
@@ -287,12 +288,12 @@ impl<E: Expression, const NONTEMPORAL: bool> Kernel for Map<E, NONTEMPORAL> {
         // SAFETY: head ≤ end ≤ length and the loop takes whole steps from head to end, so every access is inside the
         // operands; from `head` on the target is aligned to a line, hence to a vector; the caller promises the rest.
         unsafe {
-            self.singly::<S::F64>(0, head);
+            self.write_singly::<S::F64>(0, head);
             let mut i = head;
             while i < end {
                 for k in 0..MAP_UNROLL {
                     let at = i + k * S::F64::LANES;
-                    let value = self.expression.at::<S::F64>(at);
+                    let value = self.expression.evaluate::<S::F64>(at);
                     if NONTEMPORAL {
                         value.store_nontemporal(self.target.add(at));
                     } else {
@@ -301,7 +302,7 @@ impl<E: Expression, const NONTEMPORAL: bool> Kernel for Map<E, NONTEMPORAL> {
                 }
                 i += step;
             }
-            self.singly::<S::F64>(end, self.length);
+            self.write_singly::<S::F64>(end, self.length);
             if NONTEMPORAL {
                 S::fence();
             }
@@ -329,7 +330,7 @@ impl<T: Term> Kernel for Fold<T> {
             let mut i = 0;
             while i < end {
                 for (k, sum) in sums.iter_mut().enumerate() {
-                    *sum = self.term.onto(i + k * S::F64::LANES, *sum);
+                    *sum = self.term.accumulate(i + k * S::F64::LANES, *sum);
                 }
                 i += step;
             }
@@ -339,7 +340,7 @@ impl<T: Term> Kernel for Fold<T> {
             }
             let mut rest = <S::F64 as Vector>::Single::splat(total.reduce());
             for i in end..self.length {
-                rest = self.term.onto(i, rest);
+                rest = self.term.accumulate(i, rest);
             }
             rest.reduce()
         }

@@ -1,10 +1,10 @@
-//! Strided reads and writes of 4-, 8- and 16-byte elements: what a first-level cache serves per cycle when
-//! neighbouring accesses lie apart. Buffers small enough for that cache are the probe's to choose.
+//! Strided reads and writes of 4-, 8- and 16-byte elements, to measure how many accesses an L1 cache serves per cycle at a
+//! stride. The probe chooses buffers that fit L1.
 //!
-//! Each access is one instruction: on x86-64 in assembly, elsewhere volatile, so that a compiler may neither merge nor
-//! drop accesses nor turn them into vectors. The last pass of a read consumes what it reads with exclusive or, to show
-//! that it was there; the passes before only load, as an operation on each load costs loads (Golden Cove starts 2.9
-//! plain loads per cycle, 2.5 with an exclusive or each).
+//! Each access is one instruction: on x86-64 in assembly, elsewhere volatile, so that the compiler can't merge, drop or
+//! vectorise accesses. The last pass of a read combines its elements by exclusive or, to prove that they were read; the
+//! passes before it only load, as an operation on each load lowers the rate (Golden Cove starts 2.9 plain loads per cycle,
+//! 2.5 with an exclusive or each).
 
 #[cfg(not(target_arch = "x86_64"))]
 mod generic;
@@ -18,7 +18,7 @@ use x86_64 as native;
 
 /// Accesses per iteration of the loop.
 const UNROLL: usize = 8;
-/// Where the window begins: the 16-byte accesses of x86-64 need it.
+/// Alignment of the first access, which the 16-byte accesses of x86-64 need.
 const ALIGNMENT: usize = 16;
 
 /// Bytes of one element.
@@ -36,7 +36,7 @@ impl ElementBytes {
     /// Every size that kernels exist for.
     pub const ALL: [ElementBytes; 3] = [ElementBytes::Four, ElementBytes::Eight, ElementBytes::Sixteen];
 
-    /// The number.
+    /// The size as a number.
     pub const fn bytes(self) -> usize {
         match self {
             ElementBytes::Four => 4,
@@ -48,15 +48,15 @@ impl ElementBytes {
 
 /// The accesses of one pass: `iterations` × [`UNROLL`] of them, each `stride_bytes` after the last.
 #[derive(Clone, Copy)]
-struct Walk {
+struct AccessPattern {
     base: *mut u8,
     stride_bytes: usize,
     iterations: usize,
     passes: u64,
 }
 
-/// One of the loops: it walks, and starts from a value. Unsafe, as the walk must stay inside valid memory.
-type Loop = unsafe fn(Walk, u64) -> u64;
+/// One of the loops, over a pattern, with a start value. Unsafe, as the pattern must stay inside valid memory.
+type Loop = unsafe fn(AccessPattern, u64) -> u64;
 
 /// Reads or writes elements of one size at one stride.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct StrideKernel {
 }
 
 impl StrideKernel {
-    /// Every `stride`th element; none if `stride` is 0.
+    /// Accesses every `stride`th element; `None` if `stride` is 0.
     pub fn new(element: ElementBytes, stride: usize) -> Option<Self> {
         (stride > 0).then_some(Self { element, stride })
     }
@@ -76,20 +76,20 @@ impl StrideKernel {
         self.element
     }
 
-    /// Elements from one access to the next.
+    /// The distance between accesses, in elements.
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Accesses of one pass over `buffer`: as many as fit behind its first 16-byte boundary, in whole iterations of eight.
-    /// 0, and then nothing is accessed, where not even eight fit.
+    /// Accesses of one pass over `buffer`: as many as fit after its first 16-byte boundary, in whole iterations of eight. If
+    /// fewer than eight fit, it is 0 and no memory is accessed.
     pub fn accesses(&self, buffer: &[u64]) -> usize {
         let window = size_of_val(buffer).saturating_sub(Self::skipped(buffer));
         (self.stride.checked_mul(self.element.bytes()).map_or(0, |apart| window / apart)) / UNROLL * UNROLL
     }
 
-    /// Reads `buffer` in `passes` passes, and returns the exclusive or of what the last read, folded to 64 bits (of which
-    /// 4-byte elements fill the low half).
+    /// Reads `buffer` in `passes` passes, and returns the exclusive or of the elements of the last pass, folded to 64 bits
+    /// (4-byte elements only fill the low half).
     pub fn read(&self, buffer: &[u64], passes: u64) -> u64 {
         let start = buffer.as_ptr().cast_mut();
         let (load, read): (Loop, Loop) = match self.element {
@@ -97,16 +97,16 @@ impl StrideKernel {
             ElementBytes::Eight => (native::load8, native::read8),
             ElementBytes::Sixteen => (native::load16, native::read16),
         };
-        if let Some(before) = self.walk(buffer, start, passes.saturating_sub(1)) {
-            // SAFETY: the walk stays inside `buffer`, which is borrowed for reading; nothing is written to it.
+        if let Some(before) = self.pattern(buffer, start, passes.saturating_sub(1)) {
+            // SAFETY: the pattern stays inside `buffer`, which is borrowed for reading; the loop only reads.
             unsafe { load(before, 0) };
         }
         // SAFETY: as above.
-        self.walk(buffer, start, passes.min(1)).map_or(0, |last| unsafe { read(last, 0) })
+        self.pattern(buffer, start, passes.min(1)).map_or(0, |last| unsafe { read(last, 0) })
     }
 
-    /// Writes `value` to the elements of `buffer` in `passes` passes: its low half to 4-byte elements, and twice to
-    /// those of 16 bytes.
+    /// Writes `value` to the elements of `buffer` in `passes` passes: its low half to 4-byte elements, and two copies of it
+    /// to 16-byte elements.
     pub fn write(&self, buffer: &mut [u64], value: u64, passes: u64) {
         let start = buffer.as_mut_ptr();
         let write: Loop = match self.element {
@@ -114,9 +114,9 @@ impl StrideKernel {
             ElementBytes::Eight => native::write8,
             ElementBytes::Sixteen => native::write16,
         };
-        if let Some(walk) = self.walk(buffer, start, passes) {
-            // SAFETY: the walk stays inside `buffer`, which is borrowed mutably; any bits are a valid u64.
-            unsafe { write(walk, value) };
+        if let Some(pattern) = self.pattern(buffer, start, passes) {
+            // SAFETY: the pattern stays inside `buffer`, which is borrowed mutably; any bits are a valid u64.
+            unsafe { write(pattern, value) };
         }
     }
 
@@ -125,11 +125,11 @@ impl StrideKernel {
         buffer.as_ptr().cast::<u8>().align_offset(ALIGNMENT)
     }
 
-    /// The walk over `buffer`, whose first word `start` is; none where there is nothing to do.
-    fn walk(&self, buffer: &[u64], start: *mut u64, passes: u64) -> Option<Walk> {
+    /// The accesses to `buffer`, which begins at `start`; `None` if there are none.
+    fn pattern(&self, buffer: &[u64], start: *mut u64, passes: u64) -> Option<AccessPattern> {
         let iterations = self.accesses(buffer) / UNROLL;
-        // The last access begins at (accesses − 1) · stride and ends inside its stride, so inside the window.
-        (iterations > 0 && passes > 0).then(|| Walk {
+        // The last access begins at (accesses − 1) · stride and ends inside its stride, so inside the buffer.
+        (iterations > 0 && passes > 0).then(|| AccessPattern {
             base: start.cast::<u8>().wrapping_add(Self::skipped(buffer)),
             stride_bytes: self.stride * self.element.bytes(),
             iterations,
@@ -166,7 +166,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_read_takes_every_element_of_the_stride_and_no_other(
+        fn a_read_combines_exactly_the_elements_of_the_stride(
             words in prop::collection::vec(any::<u64>(), 1..300),
             from in 0..2usize,
             passes in 0..4u64,
@@ -187,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn a_write_changes_every_element_of_the_stride_and_no_other(
+        fn a_write_changes_exactly_the_elements_of_the_stride(
             words in prop::collection::vec(any::<u64>(), 1..300),
             from in 0..2usize,
             value in any::<u64>(),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_too_small_for_eight_accesses_is_left_alone() {
+    fn a_buffer_too_small_for_eight_accesses_is_not_accessed() {
         for element in ElementBytes::ALL {
             let kernel = StrideKernel::new(element, 1 << 40).expect("a stride");
             let mut buffer = [7; 64];

@@ -1,11 +1,11 @@
-//! The processor's own time counter: one raw, serialised read of it, and what the processor says about it. Whether
-//! that counter can be trusted as a clock, and what one tick is worth, is [`crate::timer`]'s to decide.
+//! The processor's time counter: one raw, serialised read of it, and its stated properties. [`crate::timer`] decides whether
+//! it can serve as a clock, and measures the length of a tick.
 
 /// Reads the time-stamp counter after all earlier instructions have completed and before any later one starts.
 ///
-/// `lfence; rdtsc; lfence`: the first fence keeps the timed region's end from being overtaken, the second keeps the
-/// region's start from being read late (Intel SDM vol. 2B, RDTSC). The form `rdtscp; lfence` orders no better and is
-/// missing from some processors, so both ends of a region use this one. Stores may still be in the store buffer.
+/// `lfence; rdtsc; lfence`: the first fence waits for the timed region's instructions before the read at its end; the second
+/// keeps the region from starting before the read at its start (Intel SDM vol. 2B, RDTSC). `rdtscp; lfence` orders no better
+/// and some processors lack it, so both ends of a region use this form. Stores may still be in the store buffer.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -35,15 +35,15 @@ pub fn ticks() -> u64 {
     ticks
 }
 
-/// Where the architecture has no counter that we know how to read: zero. [`crate::timer`] never picks it there.
+/// Always zero: this crate reads no counter on this architecture, and [`crate::timer`] never uses it there.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[must_use]
 pub fn ticks() -> u64 {
     0
 }
 
-/// The counter's frequency in hertz where the architecture states it: CPUID leaf 15H on x86-64 (Intel SDM vol. 3B,
-/// 20.7.3: crystal × EBX / EAX), `CNTFRQ_EL0` on AArch64. A virtual machine may pass on its host's figure, so this
+/// The counter's frequency in hertz, if the architecture states it: CPUID leaf 15H on x86-64 (Intel SDM vol. 3B,
+/// 20.7.3: crystal × EBX / EAX), `CNTFRQ_EL0` on AArch64. A virtual machine may report its host's figure, so this
 /// only cross-checks a measured one.
 #[must_use]
 pub fn stated_hz() -> Option<f64> {
@@ -66,13 +66,13 @@ pub fn stated_hz() -> Option<f64> {
     None
 }
 
-/// True where the architecture has a counter that [`ticks`] reads.
+/// True if the architecture has a counter that [`ticks`] reads.
 #[must_use]
-pub const fn exists() -> bool {
+pub const fn is_available() -> bool {
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// True where the counter runs at one rate in every power state: CPUID 8000_0007H EDX bit 8 on x86-64 ('invariant
+/// True if the counter runs at one rate in every power state: CPUID 8000_0007H EDX bit 8 on x86-64 ('invariant
 /// TSC'), always on AArch64 (the generic timer is a system counter).
 #[must_use]
 pub fn is_invariant() -> bool {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stated_frequency_is_one_a_real_counter_could_have() {
+    fn the_stated_frequency_is_plausible() {
         if let Some(hz) = stated_hz() {
             assert!((1e6..1e11).contains(&hz), "{hz}");
         }

@@ -1,18 +1,18 @@
-//! The few vector operations that the kernels are written in, and the way from a kernel to an instruction set.
+//! The few vector operations that the kernels are written in, and the dispatch of a kernel to an instruction set.
 //!
-//! A kernel is written once, over [`Simd`]; [`dispatch`] compiles it once per instruction set. What the kernels
-//! compute is theirs (`stream`, `intensity`); which set the machine has is [`super::Isa`]'s business.
+//! A kernel is written once, over [`Simd`]; [`dispatch`] compiles it once per instruction set. The kernels are in `stream` and
+//! `intensity`; [`super::Isa`] knows which sets the machine has.
 
 use super::Isa;
 
 /// Some lanes of one element type, held in one register.
 ///
-/// Every function is `#[inline(always)]`, because the instructions behind it exist only inside a function compiled
-/// for them: the entry point of the instruction set, which inlines all of this.
+/// Every function is `#[inline(always)]`, because its instructions are only available in a function compiled for them: the
+/// entry point of the instruction set, which inlines all of this.
 pub trait Vector: Copy {
     /// The type of one lane.
     type Element: Copy;
-    /// One lane with the same rounding, so that the rest of a slice is computed as its middle was.
+    /// One lane with the same rounding, so that the tail of a slice is computed as its middle is.
     type Single: Vector<Element = Self::Element>;
     /// Elements per register.
     const LANES: usize;
@@ -20,7 +20,7 @@ pub trait Vector: Copy {
     /// Every lane holds `value`.
     ///
     /// # Safety
-    /// The machine has the instruction set of this type: so for every function of this trait.
+    /// The machine has the instruction set of this type. Every function of this trait requires this.
     unsafe fn splat(value: Self::Element) -> Self;
     /// Loads `LANES` elements.
     ///
@@ -32,7 +32,7 @@ pub trait Vector: Copy {
     /// # Safety
     /// `target` is valid for writes of `LANES` elements.
     unsafe fn store(self, target: *mut Self::Element);
-    /// Stores `LANES` elements past the caches, or as [`Vector::store`] where the set has no such store.
+    /// Stores `LANES` elements past the caches, or as [`Vector::store`] if the set has no such store.
     ///
     /// # Safety
     /// `target` is valid for writes of `LANES` elements and aligned to the register's size. The thread calls
@@ -48,12 +48,12 @@ pub trait Vector: Copy {
     /// # Safety
     /// The machine has the instruction set.
     unsafe fn mul(self, other: Self) -> Self;
-    /// `self · factor + addend`: rounded once where the set has the instruction, twice where it has not.
+    /// `self · factor + addend`: rounded once if the set has the instruction, else twice.
     ///
     /// # Safety
     /// The machine has the instruction set.
     unsafe fn fma(self, factor: Self, addend: Self) -> Self;
-    /// `self ^ other`, bit by bit: takes elements in without any floating-point operation.
+    /// `self ^ other`, bit by bit: combines elements without a floating-point operation.
     ///
     /// # Safety
     /// The machine has the instruction set.
@@ -65,7 +65,7 @@ pub trait Vector: Copy {
     unsafe fn reduce(self) -> Self::Element;
 }
 
-/// An instruction set: its vectors, and what orders its non-temporal stores.
+/// An instruction set: its vectors, and the fence for its non-temporal stores.
 pub trait Simd {
     /// Its vector of f64.
     type F64: Vector<Element = f64>;
@@ -81,23 +81,23 @@ pub trait Simd {
 
 /// A computation written over [`Simd`], to be compiled for each instruction set.
 pub(crate) trait Kernel {
-    /// What it returns.
+    /// The type of its result.
     type Output;
 
     /// Runs it with the registers of `S`. Implementations are `#[inline(always)]`.
     ///
     /// # Safety
-    /// The machine has the instruction set `S`, and the pointers held by the kernel are valid as it says.
+    /// The machine has the instruction set `S`, and the pointers held by the kernel are valid as it requires.
     unsafe fn run<S: Simd>(self) -> Self::Output;
 }
 
 /// Runs `kernel` in the form compiled for `isa`.
 ///
 /// # Safety
-/// `isa` is available on this machine, and the pointers held by the kernel are valid as it says.
+/// `isa` is available on this machine, and the pointers held by the kernel are valid as it requires.
 pub(crate) unsafe fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-    // SAFETY: the caller promises both obligations of `Kernel::run`; a set of another architecture is never
-    // available, so those arms only have to be some form that is sound everywhere.
+    // SAFETY: the caller promises both obligations of `Kernel::run`. A set of another architecture is never available, so
+    // for those any form will do that is sound everywhere.
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
@@ -113,7 +113,7 @@ pub(crate) unsafe fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     }
 }
 
-/// One element in one register: what the vectors of a set leave over. `FUSED` says how that set rounds `fma`.
+/// One element in one register, for the elements left over by a set's vectors. `FUSED`: whether that set rounds `fma` once.
 #[derive(Clone, Copy)]
 pub(crate) struct Single<T, const FUSED: bool>(T);
 

@@ -1,35 +1,35 @@
-//! What can be wrong with operands. Everything is checked before anything is written.
+//! Errors of expressions and their operands. All checks happen before anything is written.
 
 use plimsoll_core::Fault;
 use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{DType, LayoutError};
 
-/// An expression that can't be run as asked.
+/// An expression can't be run as requested.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A wrong number of operands.
-    #[error("the expression has {expected} {what} and {given} were given")]
+    #[error("the expression has {expected} {what}, but {given} were given")]
     Count {
         /// `inputs`, `outputs` or `scalars`.
         what: &'static str,
-        /// How many there are.
+        /// How many the expression has.
         expected: usize,
         /// How many were given.
         given: usize,
     },
-    /// A tensor of another type than the expression's.
-    #[error("'{name}' is {expected} and was given as {given}")]
+    /// A tensor with the wrong type.
+    #[error("'{name}' is {expected}, but {given} was given")]
     Type {
         /// The tensor.
         name: String,
         /// Its type in the expression.
         expected: DType,
-        /// That of what was given.
+        /// The type that was given.
         given: DType,
     },
-    /// An output of another shape than the first.
-    #[error("the output '{name}' has the shape {given} and '{first}' {expected}: all outputs have one shape")]
+    /// An output whose shape differs from the first output's.
+    #[error("the output '{name}' has the shape {given}, but '{first}' has {expected}: all outputs need the same shape")]
     Shape {
         /// The output.
         name: String,
@@ -40,7 +40,7 @@ pub enum Error {
         /// The first output's shape.
         expected: Shape,
     },
-    /// An input that doesn't go with the outputs' shape.
+    /// An input that can't be broadcast to the outputs' shape.
     #[error("the input '{name}' doesn't fit: {fault}")]
     Input {
         /// The input.
@@ -48,67 +48,67 @@ pub enum Error {
         /// Why not.
         fault: LayoutError,
     },
-    /// A tensor that no memory holds.
+    /// A tensor that is too large for memory.
     #[error("'{name}': {fault}")]
     Memory {
         /// The tensor.
         name: String,
-        /// What is wrong with its layout.
+        /// The error of its layout.
         fault: LayoutError,
     },
-    /// Extents or strides beyond what can be walked.
+    /// Extents or strides that are too large.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// An output whose layout gives two elements one place.
-    #[error("elements of the output '{0}' share memory: its strides must keep them apart")]
+    /// An output whose layout gives two elements the same address.
+    #[error("elements of the output '{0}' share memory: use strides that don't overlap")]
     SharedElements(String),
-    /// An input that is overwritten by an output of another layout.
+    /// An input that is written in place by an output with another layout.
     #[error("'{0}' is written in place, so its input and its output need the same shape, strides and offset")]
     InPlace(String),
-    /// A coordinate of a dimension that the shape doesn't have.
-    #[error("the expression asks for {needed} dimensions and the outputs have {given}")]
+    /// A coordinate along a missing dimension, or too many dimensions.
+    #[error("the expression needs {needed} dimensions, but the outputs have {given}")]
     Rank {
         /// The dimensions that its coordinates need.
         needed: usize,
-        /// Those of the shape.
+        /// The dimensions of the shape.
         given: usize,
     },
     /// Memory that ends before the last element.
-    #[error("'{name}' has {bytes} bytes and its layout needs {needed}")]
+    #[error("'{name}' has {bytes} bytes, but its layout needs {needed}")]
     Short {
         /// The tensor.
         name: String,
-        /// Its memory.
+        /// Bytes of its memory.
         bytes: u64,
-        /// What its layout reaches.
+        /// Bytes that its layout needs.
         needed: u64,
     },
     /// Memory that begins between two elements.
-    #[error("the memory of '{name}' begins at {address:#x}, which is no multiple of the {} bytes of {dtype}", dtype.bytes())]
+    #[error("the memory of '{name}' begins at {address:#x}, which is not a multiple of the {} bytes of {dtype}", dtype.bytes())]
     Misaligned {
         /// The tensor.
         name: String,
-        /// Where its memory begins.
+        /// The address of its memory.
         address: usize,
         /// Its type.
         dtype: DType,
     },
-    /// More members in the team than were prepared for.
-    #[error("the team has {given} threads and the program was prepared for {prepared}")]
+    /// A team with more members than the program was prepared for.
+    #[error("the team has {given} threads, but the program was prepared for {prepared}")]
     Threads {
-        /// Prepared for.
+        /// How many the program was prepared for.
         prepared: usize,
-        /// In the team.
+        /// How many the team has.
         given: usize,
     },
-    /// An instruction set that this machine hasn't got.
+    /// An instruction set that this machine lacks.
     #[error("this machine can't run {0}")]
     Isa(&'static str),
-    /// Threads or memory.
+    /// A fault of threads or memory.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// A mistake in this program, not in the operands.
-    #[error("an expression was prepared wrongly, please report it: {0}")]
+    /// A bug in this crate, not a mistake in the operands.
+    #[error("the expression was compiled wrongly, please report this bug: {0}")]
     Internal(String),
 }
 

@@ -1,5 +1,5 @@
-//! An expression to be timed: a problem's data in memory that the threads touched first, hot or in rotation, and a check of
-//! what came out of it.
+//! An expression as a workload: a problem's data in memory that the threads touched first, hot or in rotation, and a check of
+//! the results.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,9 +17,9 @@ use super::rotation::{Memories, Pieces, Rotation, own_inputs};
 use super::verify::bounds;
 use crate::threads::Team;
 
-/// Elements of random data that are repeated over a tensor.
+/// Elements of the block of random data that is repeated over a tensor.
 const BLOCK: u64 = 1 << 16;
-/// Elements that are held to the oracle after the last sample.
+/// Elements that are checked against the oracle after the last sample.
 const CHECKED: u64 = 61;
 
 /// A [`Workload`] whose launch is one run of an expression on all members of a team.
@@ -28,25 +28,25 @@ pub struct Load {
     team: Rc<RefCell<Team>>,
     prepared: Prepared,
     problem: Problem,
-    /// What the functions of its nodes keep.
+    /// The error bound of each node.
     bounds: Vec<Bound>,
-    /// Elements that the last check couldn't judge, and all it looked at.
+    /// How many elements the last check couldn't judge, and how many it examined.
     unjudged: [u64; 2],
     rotation: Rotation,
     memories: Memories,
-    /// Which input is the memory of an output.
+    /// For each output, the input that it overwrites.
     in_place: Vec<Option<usize>>,
     /// Random elements of each input.
     blocks: Vec<Vec<u8>>,
 }
 
 impl Load {
-    /// Prepares `problem` for `team` and fills its tensors. There are as many sets of them as it takes to touch `window` bytes
-    /// before one is used again, or fewer where they are tiny ([`Work::window`] says what they touch); 0 is for one set, which
-    /// is hot where it fits a cache. A raised `stop` ends it.
+    /// Prepares `problem` for `team` and fills its tensors. Allocates enough sets of tensors to touch `window` bytes before one
+    /// is used again, or fewer if they are tiny ([`Work::window`] gives the bytes touched). A window of 0 means one set, which is
+    /// hot if it fits a cache. Stops if `stop` is raised.
     ///
     /// # Errors
-    /// Those of [`Program::prepare`]; too little memory; [`Fault::Stopped`].
+    /// Those of [`Program::prepare`]; [`Fault::OutOfMemory`]; [`Fault::Stopped`].
     pub fn new(
         team: Rc<RefCell<Team>>,
         problem: &Problem,
@@ -57,7 +57,7 @@ impl Load {
         let graph = problem.graph();
         let outputs: Vec<Layout> =
             (0..graph.outputs().len()).map(|place| problem.output(place)).collect::<Result<_, _>>()?;
-        let inputs = in_place_as_written(problem, &outputs);
+        let inputs = use_output_layouts(problem, &outputs);
         let prepared = Program::new(graph).prepare(&inputs, &outputs, how)?;
         let in_place = graph.outputs().iter().map(|output| output.in_place.map(|slot| slot as usize)).collect();
         let rotation = Rotation::new(problem, window);
@@ -70,7 +70,7 @@ impl Load {
         Ok(load)
     }
 
-    /// What runs.
+    /// The prepared program.
     #[must_use]
     pub fn prepared(&self) -> &Prepared {
         &self.prepared
@@ -89,27 +89,27 @@ impl Load {
         Ok(())
     }
 
-    fn timed(&mut self, k: u32, sets: usize) -> Result<u64, Error> {
+    fn run_timed(&mut self, k: u32, sets: usize) -> Result<u64, Error> {
         let mut team = self.team.borrow_mut();
         let Memories { inputs, outputs } = &mut self.memories;
-        // Flat lists, as there may be many sets: of each in turn what it reads, and what it writes.
-        let sources = in_turn(inputs.iter().map(Pieces::iter).collect(), sets);
+        // Flat lists, as there may be many sets: the inputs and the outputs of each set in order.
+        let sources = interleave(inputs.iter().map(Pieces::iter).collect(), sets);
         let each = sources.len() / sets.max(1);
         let operands = outputs.len();
-        let mut targets = in_turn(outputs.iter_mut().map(Pieces::iter_mut).collect(), sets);
+        let mut targets = interleave(outputs.iter_mut().map(Pieces::iter_mut).collect(), sets);
         let mut sets: Vec<Set<'_, '_>> = targets
             .chunks_exact_mut(operands)
             .enumerate()
             .map(|(set, outputs)| Set { inputs: &sources[set * each..][..each], outputs })
             .collect();
-        self.prepared.timed(&mut team, u64::from(k), &mut sets, self.problem.scalars())
+        self.prepared.run_timed(&mut team, u64::from(k), &mut sets, self.problem.scalars())
     }
 
-    /// Some elements' inputs, as the first set has them now.
+    /// The current inputs of one element in the first set.
     fn inputs_at(&self, place: u64) -> Option<Vec<Value>> {
         let offsets = self.problem.offsets(place)?;
         let read = |(input, offset): (usize, &u64)| {
-            let output = self.in_place.iter().position(|of| *of == Some(input));
+            let output = self.in_place.iter().position(|slot| *slot == Some(input));
             let pieces = match output {
                 Some(output) => &self.memories.outputs[output],
                 None => &self.memories.inputs[own_inputs(&self.problem).position(|other| other == input)?],
@@ -129,8 +129,8 @@ impl Load {
     }
 }
 
-/// The next item of every iterator, `times` times.
-fn in_turn<I: Iterator>(mut iterators: Vec<I>, times: usize) -> Vec<I::Item> {
+/// The next item of every iterator, repeated `times` times.
+fn interleave<I: Iterator>(mut iterators: Vec<I>, times: usize) -> Vec<I::Item> {
     let mut items = Vec::with_capacity(iterators.len() * times);
     for _ in 0..times {
         items.extend(iterators.iter_mut().filter_map(Iterator::next));
@@ -138,8 +138,8 @@ fn in_turn<I: Iterator>(mut iterators: Vec<I>, times: usize) -> Vec<I::Item> {
     items
 }
 
-/// The inputs' layouts, those that are written in place as their outputs have them.
-fn in_place_as_written(problem: &Problem, outputs: &[Layout]) -> Vec<Layout> {
+/// The inputs' layouts; inputs that are written in place get their outputs' layouts.
+fn use_output_layouts(problem: &Problem, outputs: &[Layout]) -> Vec<Layout> {
     let mut inputs = problem.inputs().to_vec();
     for (output, layout) in problem.graph().outputs().iter().zip(outputs) {
         if let Some(input) = output.in_place.and_then(|slot| inputs.get_mut(slot as usize)) {
@@ -149,7 +149,7 @@ fn in_place_as_written(problem: &Problem, outputs: &[Layout]) -> Vec<Layout> {
     inputs
 }
 
-/// Random elements of an input on which the problem is finite, at most as many as it has.
+/// Random elements of an input for which the results are finite, at most [`BLOCK`].
 fn block(problem: &Problem, input: usize, seed: u64) -> Vec<u8> {
     let dtype = problem.graph().inputs()[input].dtype;
     let bytes = problem.input_bytes(input).min(BLOCK * dtype.bytes()) as usize;
@@ -173,7 +173,7 @@ impl Workload for Load {
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         for sample in out {
-            *sample = self.timed(k, self.rotation.sets as usize)?;
+            *sample = self.run_timed(k, self.rotation.sets as usize)?;
         }
         Ok(())
     }
@@ -183,14 +183,14 @@ impl Workload for Load {
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
-        // Data that runs have not yet overwritten.
+        // Restore inputs that runs have overwritten.
         self.fill(1, &AtomicBool::new(false))?;
         let elements = self.problem.elements();
         let places: Vec<u64> = (0..CHECKED)
             .map(|i| (u128::from(elements.saturating_sub(1)) * u128::from(i) / u128::from(CHECKED - 1)) as u64)
             .collect();
         let before: Vec<Option<Vec<Value>>> = places.iter().map(|&place| self.inputs_at(place)).collect();
-        self.timed(1, 1)?;
+        self.run_timed(1, 1)?;
         let (mut unjudged, mut judged) = (0, 0);
         for (&place, inputs) in places.iter().zip(before).take_while(|(place, _)| **place < elements) {
             let (Some(inputs), Some(outputs)) = (inputs, self.outputs_at(place)) else {
@@ -221,7 +221,7 @@ mod tests {
         let graph = parse(text, &Names::default()).unwrap();
         let inputs = vec![layout.clone(); graph.inputs().len()];
         let problem = Problem::new(graph, inputs, vec![]).unwrap();
-        Load::new(team, &problem, &How::on(2), (window, 1), &AtomicBool::new(stop))
+        Load::new(team, &problem, &How::for_threads(2), (window, 1), &AtomicBool::new(stop))
     }
 
     fn flat(elements: u64) -> Layout {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_runs_in_rotation_and_its_check_finds_nothing_wrong() {
+    fn a_load_runs_in_rotation_and_passes_its_check() {
         let mut load = load("in x: bf16, y: f32; y = exp(x)*y", &flat(100_003), 2_000_000, false).unwrap();
         let mut ticks = [0; 3];
         load.sample(5, &mut ticks).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_of_any_size_are_run_and_checked_and_say_what_they_touch() {
+    fn tensors_of_any_size_run_pass_the_check_and_report_their_window() {
         for (elements, window) in [(0, 1000), (1, 50_000), (4, 50_000), (1000, 1 << 20), (600_000, 4 << 20)] {
             for text in
                 ["in x: f32; y = x + 1", "in x: f32, z: f64; z = x*z", "in x: bool, z: i16; y = select(x, z, 3)"]
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_signal_ends_the_preparation() {
+    fn a_stop_signal_ends_the_preparation() {
         let stopped = load("in x: f32; y = x + 1", &flat(1 << 20), 1 << 24, true);
         assert!(matches!(stopped, Err(Error::Fault(Fault::Stopped))));
     }

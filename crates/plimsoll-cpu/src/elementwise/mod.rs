@@ -1,12 +1,11 @@
-//! Elementwise expressions on the CPU: a [`Program`] is prepared for layouts and threads, and then run on memory as often as
-//! one likes. Each thread takes tiles that fit into the first cache through one vector loop per operation, so that all
-//! of an expression costs one trip to memory.
+//! Elementwise expressions on the CPU: a [`Program`] is prepared for layouts and threads, and then run any number of times.
+//! Each thread runs one vector loop per operation over tiles that fit L1, so that the whole expression reads and writes memory
+//! only once.
 //!
-//! [`Program`] takes expressions of any number of tensors in bytes; [`Cpu`] and [`Kernel`] are the typed face of the same for
-//! closures.
+//! [`Program`] takes expressions of any number of tensors in bytes; [`Cpu`] and [`Kernel`] are the typed interface for closures.
 //!
-//! What an expression means is `plimsoll_expr`'s; the loops, and all that touches memory, are `crate::arch`'s. Functions of
-//! f32 are evaluated in vector registers; those of f64, and the remainders of floats, by the oracle, element by element.
+//! `plimsoll_expr` defines the meaning of expressions; the loops, and all code that accesses memory, are in `crate::arch`.
+//! Functions of f32 are evaluated in vector registers; those of f64 by the oracle, element by element.
 
 mod compile;
 mod error;

@@ -1,63 +1,63 @@
-//! How tensors are walked: which dimensions are merged and which come first, how large a tile is, and whether stores go past
-//! the caches.
+//! The order in which tensors are indexed: which dimensions are merged, their order, the size of a tile, and whether stores
+//! bypass the caches.
 
 use plimsoll_expr::graph::MAX_RANK;
 use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{Graph, Layout, LayoutError, Space};
 
 use super::error::Error;
-use crate::arch::vectored::{Access, Walk, WalkError};
+use crate::arch::vectored::{Access, Tiling, TilingError};
 use crate::arch::{Isa, best};
 
-/// Bytes of scratch memory that a tile may take: what is left of a first cache of 32 KiB or more beside the streams.
+/// Bytes of scratch memory for a tile: an L1 of 32 KiB or more, less room for the streams.
 const SCRATCH: usize = 20 << 10;
-/// Least and most elements of a tile. Below, calls show; above, nothing is gained.
+/// Fewest and most elements of a tile. Fewer, and the calls cost time; more bring no gain.
 const TILE: (usize, usize) = (256, 4096);
-/// Shorter rows than this are taken several at a time.
+/// Rows shorter than this share a tile.
 const ROW: u64 = 256;
-/// Rows of a tile where some tensor lies across: as many of its elements as fill a cache line or two.
-const ACROSS: usize = 32;
-/// Extents below which it isn't worth the blocks.
-const LEAST_ACROSS: u64 = 8;
+/// Rows of a block, for tensors that are contiguous along another dimension: their elements fill a cache line or two.
+const BLOCK_ROWS: usize = 32;
+/// Smallest extent for which blocks are worthwhile.
+const LEAST_BLOCK: u64 = 8;
 
-/// When stores go past the caches.
+/// When stores bypass the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorePolicy {
     /// Never.
     Ordinary,
-    /// Wherever the instruction set can.
+    /// Always, if the instruction set has such stores.
     NonTemporal,
-    /// Where the outputs are larger than so many bytes: those of the last-level cache.
+    /// If the outputs are larger than this many bytes (the size of the last-level cache).
     Beyond(u64),
 }
 
-/// What a program is prepared for.
+/// Options for preparing a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// Most members of a team that will run it, at least 1.
+    /// Most members of the teams that will run it, at least 1.
     pub threads: usize,
     /// The instruction set.
     pub isa: Isa,
-    /// Stores.
+    /// When stores bypass the caches.
     pub stores: StorePolicy,
 }
 
 impl How {
     /// The widest instruction set, and ordinary stores.
     #[must_use]
-    pub fn on(threads: usize) -> Self {
+    pub fn for_threads(threads: usize) -> Self {
         Self { threads, isa: best(), stores: StorePolicy::Ordinary }
     }
 }
 
-/// Tensors walked together, and how.
+/// The common index space of the tensors, and its tiles.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     space: Space,
     shape: Tiles,
     widths: Vec<u8>,
     inputs: usize,
-    /// The stores of all outputs together exceed what caches hold.
+    /// Stores bypass the caches.
     pub nontemporal: bool,
 }
 
@@ -75,14 +75,14 @@ enum Tiles {
 impl Plan {
     /// Checks layouts against each other and orders their dimensions.
     pub(super) fn new(graph: &Graph, inputs: &[Layout], outputs: &[Layout], how: &How) -> Result<Self, Error> {
-        check(graph, inputs, outputs)?;
+        check_layouts(graph, inputs, outputs)?;
         let layouts: Vec<Layout> = inputs.iter().chain(outputs).cloned().collect();
-        let whole = Space::of(outputs[0].shape(), &layouts)?;
+        let whole = Space::with_shape(outputs[0].shape(), &layouts)?;
         let fixed = graph.depends_on_place();
         let space = if fixed { whole } else { whole.ordered_by(inputs.len()).collapsed() };
-        let across = if fixed { None } else { dimension_across(&space) };
+        let across = if fixed { None } else { find_contiguous_dimension(&space) };
         let space = match across {
-            Some(dimension) => next_to_last(&space, dimension)?,
+            Some(dimension) => move_next_to_last(&space, dimension)?,
             None => space,
         };
         let fastest = space.extents().last().copied().unwrap_or(1);
@@ -105,7 +105,7 @@ impl Plan {
         Ok(Self { space, shape, widths, inputs: inputs.len(), nontemporal })
     }
 
-    /// Whether every tile of a stream (inputs, then outputs) has no gaps.
+    /// Whether every tile of a stream (inputs, then outputs) is contiguous.
     pub(super) fn is_dense(&self, stream: usize) -> bool {
         let strides = &self.space.accesses()[stream].strides;
         let extents = self.space.extents();
@@ -127,8 +127,8 @@ impl Plan {
         self.widths.split_at(self.inputs)
     }
 
-    /// The walk in tiles whose slots take so many bytes per element.
-    pub(super) fn walk(&self, bytes_per_element: usize) -> Result<Walk, Error> {
+    /// The tiling for slots that take `bytes_per_element`.
+    pub(super) fn build_tiling(&self, bytes_per_element: usize) -> Result<Tiling, Error> {
         let fitting = (SCRATCH / bytes_per_element.max(1)).clamp(TILE.0, TILE.1);
         let tile = 1 << fitting.ilog2();
         let fastest = self.space.extents().last().copied().unwrap_or(1);
@@ -136,7 +136,7 @@ impl Plan {
         let tile = match self.shape {
             Tiles::Row => (1, tile),
             Tiles::Rows => (tile / fastest.max(1), fastest),
-            Tiles::Block => (ACROSS.min(tile), tile / ACROSS.min(tile)),
+            Tiles::Block => (BLOCK_ROWS.min(tile), tile / BLOCK_ROWS.min(tile)),
         };
         let accesses: Vec<Access> = self
             .space
@@ -145,15 +145,15 @@ impl Plan {
             .zip(&self.widths)
             .map(|(access, &width)| Access { offset: access.offset, strides: access.strides.clone(), width })
             .collect();
-        Walk::new(self.space.extents(), &accesses, tile).map_err(|fault| match fault {
-            WalkError::TooLarge => LayoutError::TooLarge(Shape(self.space.extents().to_vec())).into(),
-            WalkError::Rank(_) => Error::Internal(fault.to_string()),
+        Tiling::new(self.space.extents(), &accesses, tile).map_err(|fault| match fault {
+            TilingError::TooLarge => LayoutError::TooLarge(Shape(self.space.extents().to_vec())).into(),
+            TilingError::Rank(_) => Error::Internal(fault.to_string()),
         })
     }
 }
 
-/// Everything about layouts that doesn't need memory.
-fn check(graph: &Graph, inputs: &[Layout], outputs: &[Layout]) -> Result<(), Error> {
+/// All checks of layouts that don't need memory.
+fn check_layouts(graph: &Graph, inputs: &[Layout], outputs: &[Layout]) -> Result<(), Error> {
     let counts = [("inputs", graph.inputs().len(), inputs.len()), ("outputs", graph.outputs().len(), outputs.len())];
     for (what, expected, given) in counts {
         if expected != given {
@@ -193,20 +193,20 @@ fn check(graph: &Graph, inputs: &[Layout], outputs: &[Layout]) -> Result<(), Err
     Ok(())
 }
 
-/// The dimension along which some tensor's elements follow each other, where that isn't the fastest one.
-fn dimension_across(space: &Space) -> Option<usize> {
+/// The dimension along which some tensor is contiguous, if that isn't the fastest one.
+fn find_contiguous_dimension(space: &Space) -> Option<usize> {
     let extents = space.extents();
-    let last = extents.len().checked_sub(1).filter(|&last| last > 0 && extents[last] >= LEAST_ACROSS)?;
+    let last = extents.len().checked_sub(1).filter(|&last| last > 0 && extents[last] >= LEAST_BLOCK)?;
     let across = |strides: &[i64]| {
         let gaps = strides[last].unsigned_abs() > 1;
-        let unit = (0..last).find(|&d| strides[d].unsigned_abs() == 1 && extents[d] >= LEAST_ACROSS);
+        let unit = (0..last).find(|&d| strides[d].unsigned_abs() == 1 && extents[d] >= LEAST_BLOCK);
         unit.filter(|_| gaps)
     };
     space.accesses().iter().find_map(|access| across(&access.strides))
 }
 
-/// The same walk with a dimension as the last but one.
-fn next_to_last(space: &Space, dimension: usize) -> Result<Space, Error> {
+/// The same space with `dimension` moved to the last but one.
+fn move_next_to_last(space: &Space, dimension: usize) -> Result<Space, Error> {
     let last = space.extents().len() - 1;
     let mut order: Vec<usize> = (0..last).filter(|&other| other != dimension).collect();
     order.extend([dimension, last]);
@@ -214,5 +214,5 @@ fn next_to_last(space: &Space, dimension: usize) -> Result<Space, Error> {
     let extents: Vec<u64> = order.iter().map(|&dimension| space.extents()[dimension]).collect();
     let layouts =
         space.accesses().iter().map(|access| Layout::strided(&extents, &pick(&access.strides), access.offset));
-    Ok(Space::of(&extents, &layouts.collect::<Result<Vec<_>, _>>()?)?)
+    Ok(Space::with_shape(&extents, &layouts.collect::<Result<Vec<_>, _>>()?)?)
 }

@@ -1,4 +1,4 @@
-//! A program and what it becomes for layouts: what runs.
+//! A program, and its prepared form for given layouts, which runs.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use plimsoll_expr::graph::Kind;
 use plimsoll_expr::oracle::{Precision, apply};
 use plimsoll_expr::{DType, Graph, Layout, Value};
 
-use super::compile::{self, Lie};
+use super::compile::{self, Contiguity};
 use super::error::Error;
 use super::plan::{How, Plan};
 use crate::arch::vectored::{Code, Machine, MachineError, Memory, Set as Instructions};
@@ -25,7 +25,7 @@ pub struct Program {
 pub struct Set<'m, 'a> {
     /// The inputs' memory, little-endian.
     pub inputs: &'m [&'a [u8]],
-    /// The outputs'.
+    /// The outputs' memory, little-endian.
     pub outputs: &'m mut [&'a mut [u8]],
 }
 
@@ -42,47 +42,54 @@ impl Program {
         &self.graph
     }
 
-    /// Made ready for layouts: one for every input and for every output. All outputs have one shape, to which inputs are
-    /// broadcast. Allocates scratch memory for `how.threads` threads, which each of them touches first.
+    /// Prepares it for layouts: one for every input and every output. All outputs have one shape, to which inputs are
+    /// broadcast. Allocates scratch memory for `how.threads` threads; each thread touches its part first.
     ///
     /// # Errors
-    /// Layouts that don't go with each other or with the expression; too little memory.
+    /// If layouts don't match each other or the expression, or there is too little memory.
     pub fn prepare(&self, inputs: &[Layout], outputs: &[Layout], how: &How) -> Result<Prepared, Error> {
-        let set = Instructions::of(how.isa).ok_or(Error::Isa(how.isa.name()))?;
+        let set = Instructions::from_isa(how.isa).ok_or(Error::Isa(how.isa.name()))?;
         let plan = Plan::new(&self.graph, inputs, outputs, how)?;
         let streams = inputs.len() + outputs.len();
         let mut dense: Vec<bool> = (0..streams).map(|stream| plan.is_dense(stream)).collect();
         let dense_outputs = dense.split_off(inputs.len());
-        let lie = Lie { inputs: dense, outputs: dense_outputs, nontemporal: plan.nontemporal };
-        let made = compile::steps(&self.graph, set, &lie);
+        let contiguity = Contiguity { inputs: dense, outputs: dense_outputs, nontemporal: plan.nontemporal };
+        let compiled = compile::compile_steps(&self.graph, set, &contiguity);
         let (input_widths, output_widths) = plan.widths();
         let internal = |what: String| Error::Internal(what);
         let truths = self.graph.outputs().iter().map(|output| output.dtype == DType::Bool).collect();
-        let code = Code::new(made.steps, made.slots, made.uniforms.len() as u16, input_widths, output_widths, truths)
-            .map_err(|error| internal(error.to_string()))?;
-        let walk = plan.walk(code.bytes_per_element())?;
+        let code = Code::new(
+            compiled.steps,
+            compiled.slots,
+            compiled.uniforms.len() as u16,
+            input_widths,
+            output_widths,
+            truths,
+        )
+        .map_err(|error| internal(error.to_string()))?;
+        let tiling = plan.build_tiling(code.bytes_per_element())?;
         let mut in_place = vec![None; inputs.len()];
         for (place, output) in self.graph.outputs().iter().enumerate() {
             if let Some(slot) = output.in_place.and_then(|slot| in_place.get_mut(slot as usize)) {
                 *slot = Some(place as u16);
             }
         }
-        let machine =
-            Machine::new(code, walk, in_place, (how.isa, plan.nontemporal), how.threads.max(1)).map_err(told)?;
+        let machine = Machine::new(code, tiling, in_place, (how.isa, plan.nontemporal), how.threads.max(1))
+            .map_err(from_machine_error)?;
         Ok(Prepared {
             graph: Arc::clone(&self.graph),
             inputs: inputs.to_vec(),
             outputs: outputs.to_vec(),
             uniform: compile::uniform_nodes(&self.graph),
             values: vec![Value::Int(0); self.graph.nodes().len()],
-            uniforms: made.uniforms,
+            uniforms: compiled.uniforms,
             machine,
             threads: how.threads.max(1),
             nontemporal: plan.nontemporal,
         })
     }
 
-    /// Prepares and runs it once, with all of the team, in memory of the layouts given.
+    /// Prepares it for `layouts` and runs it once on all members of `team`.
     ///
     /// # Errors
     /// Those of [`Program::prepare`] and [`Prepared::run`].
@@ -93,19 +100,21 @@ impl Program {
         memory: Set<'_, '_>,
         scalars: &[Value],
     ) -> Result<(), Error> {
-        self.prepare(layouts.0, layouts.1, &How::on(team.size()))?.run(team, memory, scalars)
+        self.prepare(layouts.0, layouts.1, &How::for_threads(team.size()))?.run(team, memory, scalars)
     }
 }
 
-/// A program for layouts, with scratch memory. Running it allocates nothing.
+/// A program prepared for layouts, with scratch memory. Running it allocates nothing.
 #[derive(Debug)]
 pub struct Prepared {
     graph: Arc<Graph>,
     inputs: Vec<Layout>,
     outputs: Vec<Layout>,
-    /// Nodes that are the same for all elements, which of them the machine takes, and room for their values.
+    /// Whether each node is the same for all elements.
     uniform: Vec<bool>,
+    /// The uniform nodes whose values the machine uses.
     uniforms: Vec<usize>,
+    /// Room for the values of uniform nodes.
     values: Vec<Value>,
     machine: Machine,
     threads: usize,
@@ -119,7 +128,7 @@ impl Prepared {
         &self.graph
     }
 
-    /// Whether its stores go past the caches.
+    /// Whether its stores bypass the caches.
     #[must_use]
     pub fn is_nontemporal(&self) -> bool {
         self.nontemporal
@@ -128,18 +137,18 @@ impl Prepared {
     /// Runs it once on all members of `team`.
     ///
     /// # Errors
-    /// Memory that is too short or misaligned, the wrong number of operands, too many threads: nothing was written then.
-    /// A thread's panic is a [`plimsoll_core::Fault`].
+    /// If memory is too short or misaligned, or the number of operands or threads is wrong; then nothing was written. A
+    /// thread's panic is a [`plimsoll_core::Fault`].
     pub fn run(&mut self, team: &mut Team, memory: Set<'_, '_>, scalars: &[Value]) -> Result<(), Error> {
-        self.timed(team, 1, &mut [memory], scalars).map(drop)
+        self.run_timed(team, 1, &mut [memory], scalars).map(drop)
     }
 
-    /// Runs it `repeats` times, in one set of memory after the other and over again, without waiting in between; the ticks of
-    /// the team's timer from the common start to the last finish.
+    /// Runs it `repeats` times, cycling through the sets of memory, without waiting in between. Returns the ticks of the
+    /// team's timer from the common start to the last finish.
     ///
     /// # Errors
     /// As [`Prepared::run`].
-    pub fn timed(
+    pub fn run_timed(
         &mut self,
         team: &mut Team,
         repeats: u64,
@@ -150,10 +159,10 @@ impl Prepared {
             return Err(Error::Threads { prepared: self.threads, given: team.size() });
         }
         for set in sets.iter() {
-            self.check(set.inputs, set.outputs)?;
+            self.check_operands(set.inputs, set.outputs)?;
         }
         self.evaluate(scalars)?;
-        // The same two slices by another name.
+        // `Memory` has the same two slices as `Set`.
         let mut rest = sets.iter_mut().map(|set| Memory { inputs: set.inputs, outputs: &mut *set.outputs });
         let ticks = match (rest.next(), rest.next()) {
             (Some(only), None) => self.machine.run(team, repeats, &mut [only]),
@@ -163,10 +172,10 @@ impl Prepared {
             }
             _ => Ok(0),
         };
-        ticks.map_err(told)
+        ticks.map_err(from_machine_error)
     }
 
-    /// As [`Prepared::run`], in callers' memory.
+    /// As [`Prepared::run`], in typed callers' memory.
     pub(super) fn run_typed(
         &mut self,
         team: &mut Team,
@@ -177,13 +186,13 @@ impl Prepared {
         if team.size() > self.threads {
             return Err(Error::Threads { prepared: self.threads, given: team.size() });
         }
-        self.check(inputs, outputs)?;
+        self.check_operands(inputs, outputs)?;
         self.evaluate(scalars)?;
-        self.machine.run(team, 1, &mut [Memory { inputs, outputs }]).map(drop).map_err(told)
+        self.machine.run(team, 1, &mut [Memory { inputs, outputs }]).map(drop).map_err(from_machine_error)
     }
 
-    /// What a user may have got wrong about memory.
-    fn check<O: Writable>(&self, given: &[&[u8]], written: &[O]) -> Result<(), Error> {
+    /// Checks a user's memory: the number of operands, their sizes and their alignment.
+    fn check_operands<O: Writable>(&self, given: &[&[u8]], written: &[O]) -> Result<(), Error> {
         let own = |input: usize| !self.graph.outputs().iter().any(|output| output.in_place == Some(input as u32));
         let inputs = (0..self.inputs.len()).filter(|&input| own(input)).count();
         let counts = [("inputs", inputs, given.len()), ("outputs", self.outputs.len(), written.len())];
@@ -194,15 +203,15 @@ impl Prepared {
         }
         let own_inputs = self.graph.inputs().iter().zip(&self.inputs).enumerate().filter(|(input, _)| own(*input));
         for ((_, (input, layout)), memory) in own_inputs.zip(given) {
-            fits(&input.name, input.dtype, layout, (memory.as_ptr().addr(), memory.len()))?;
+            check_memory(&input.name, input.dtype, layout, (memory.as_ptr().addr(), memory.len()))?;
         }
         for ((output, layout), memory) in self.graph.outputs().iter().zip(&self.outputs).zip(written) {
-            fits(&output.name, output.dtype, layout, (memory.address(), memory.len()))?;
+            check_memory(&output.name, output.dtype, layout, (memory.address(), memory.len()))?;
         }
         Ok(())
     }
 
-    /// The values that are the same for all elements, by the oracle.
+    /// Evaluates the uniform values with the oracle.
     fn evaluate(&mut self, scalars: &[Value]) -> Result<(), Error> {
         let expected = self.graph.scalars().len();
         if scalars.len() != expected {
@@ -230,16 +239,16 @@ impl Prepared {
     }
 }
 
-/// A machine's complaint as a user's error.
-fn told(error: MachineError) -> Error {
+/// A machine's error as a user's error.
+fn from_machine_error(error: MachineError) -> Error {
     match error {
         MachineError::Fault(fault) => Error::Fault(fault),
         other => Error::Internal(other.to_string()),
     }
 }
 
-/// That memory (its address and its bytes) holds all elements of a layout and is aligned to them.
-fn fits(name: &str, dtype: DType, layout: &Layout, (address, bytes): (usize, usize)) -> Result<(), Error> {
+/// Checks that memory (its address and its bytes) holds all elements of a layout and is aligned to them.
+fn check_memory(name: &str, dtype: DType, layout: &Layout, (address, bytes): (usize, usize)) -> Result<(), Error> {
     let Some((_, last)) = layout.span() else { return Ok(()) };
     let needed = last.saturating_add(1).saturating_mul(dtype.bytes());
     let bytes = bytes as u64;

@@ -1,5 +1,5 @@
-//! The memory of a load: as many sets of tensors as a rotation takes, each operand's cut from one buffer, touched first by the
-//! threads that will use it. How many sets there are is bounded, and so is the memory, whatever the tensors' sizes.
+//! The memory of a load: the sets of tensors of a rotation. Each operand has one buffer for all sets, first touched by the
+//! threads that use it. The number of sets and the memory are bounded for tensors of any size.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,31 +11,31 @@ use plimsoll_expr::Problem;
 use crate::memory::{Buffer, Pages, free_bytes, partition};
 use crate::threads::Team;
 
-/// Most sets: 16 bytes of each are enough to fill the caches of a core, and a launch of all of them is a fraction of a second.
+/// Most sets: with 16 bytes each, they fill the caches of a core, and a launch of all of them takes a fraction of a second.
 const MOST_SETS: u64 = 1 << 16;
-/// Where sets of an operand begin: at cache lines, and at pages and huge pages where it is as large as one.
+/// Alignment of an operand's sets: cache lines, or pages or huge pages for operands at least as large as one.
 const GRAINS: [u64; 3] = [64, 4096, 2 << 20];
-/// Bytes that are written between two looks at the stop signal: some milliseconds.
+/// Bytes that are written between two checks of the stop signal: some milliseconds.
 const STEP: usize = 16 << 20;
 
-/// Which inputs have memory of their own: the others are written in place and have their output's.
+/// The inputs with separate memory. The others are written in place and share their output's memory.
 pub(super) fn own_inputs(problem: &Problem) -> impl Iterator<Item = usize> + '_ {
     let in_place = |input: usize| problem.graph().outputs().iter().any(|o| o.in_place == Some(input as u32));
     (0..problem.inputs().len()).filter(move |input| !in_place(*input))
 }
 
-/// How often a problem's operands are there, and how large they are.
+/// The number of sets of a problem's operands, and their sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rotation {
     pub sets: u64,
-    /// Bytes that one run touches: elements that aren't reached and those that are broadcast don't count twice.
+    /// Bytes that one run touches: without gaps, and broadcast elements only once.
     pub touched: u64,
-    /// Each operand's memory: inputs of their own, then outputs.
+    /// Each operand's memory: inputs with separate memory, then outputs.
     operands: Vec<Reach>,
     inputs: usize,
 }
 
-/// Bytes of an operand's memory, and the first of them that it reaches.
+/// The size of an operand's memory, and the first byte of it that the operand reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
     from: u64,
@@ -58,8 +58,8 @@ impl Reach {
 }
 
 impl Rotation {
-    /// As many sets as it takes to touch `window` bytes before one is used again, at least two, as far as [`MOST_SETS`] and twice
-    /// that memory allow; one set where `window` is 0.
+    /// Enough sets to touch `window` bytes before one is used again, limited by [`MOST_SETS`] and by twice that memory, but at
+    /// least two; one set if `window` is 0.
     pub fn new(problem: &Problem, window: u64) -> Self {
         let graph = problem.graph();
         let inputs: Vec<usize> = own_inputs(problem).collect();
@@ -80,18 +80,18 @@ impl Rotation {
 
     /// Bytes of all sets of all operands; `None` beyond 2⁶⁴.
     pub fn bytes(&self) -> Option<u64> {
-        let all = |operand: &Reach| pitch(operand.bytes)?.checked_mul(self.sets);
-        self.operands.iter().try_fold(0_u64, |sum, operand| sum.checked_add(all(operand)?))
+        let all_sets = |operand: &Reach| pitch(operand.bytes)?.checked_mul(self.sets);
+        self.operands.iter().try_fold(0_u64, |sum, operand| sum.checked_add(all_sets(operand)?))
     }
 
-    /// The memory, all of it zero. A raised `stop` ends it.
+    /// Allocates the memory, all of it zero. Stops if `stop` is raised.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`] before anything is allocated where there isn't enough for all; [`Fault::Stopped`].
+    /// [`Fault::OutOfMemory`] before anything is allocated, if there isn't enough for all sets; [`Fault::Stopped`].
     pub fn allocate(&self, team: &RefCell<Team>, stop: &AtomicBool) -> Result<Memories, Fault> {
         let Some(asked) = self.bytes() else {
             let sets = if self.sets > 1 { "two sets of these tensors" } else { "these tensors" };
-            return Err(Fault::Invalid(format!("{sets} are more than 2^64 bytes together: use fewer elements")));
+            return Err(Fault::Invalid(format!("{sets} need more than 2^64 bytes: use fewer elements")));
         };
         match free_bytes() {
             Some(free) if asked > free => return Err(Fault::OutOfMemory { asked, free }),
@@ -115,25 +115,25 @@ fn pitch(bytes: u64) -> Option<u64> {
 /// The tensors of all sets.
 #[derive(Debug)]
 pub(super) struct Memories {
-    /// Inputs of their own.
+    /// Inputs with separate memory.
     pub inputs: Vec<Pieces>,
     pub outputs: Vec<Pieces>,
 }
 
-/// One operand of all sets. What it doesn't reach is never touched.
+/// The memory of one operand in all sets. Bytes before the first that it reaches are never touched.
 #[derive(Debug)]
 pub(super) struct Pieces {
     buffer: Buffer<u8>,
     pitch: usize,
     bytes: usize,
-    /// The first byte of each set that it reaches.
+    /// The first byte that it reaches in each set.
     from: usize,
 }
 
 impl Pieces {
     fn new(reach: Reach, sets: u64, team: &RefCell<Team>, stop: &AtomicBool) -> Result<Self, Fault> {
         let Reach { from, bytes } = reach;
-        let too_large = || Fault::Invalid(format!("{sets} times {bytes} bytes are no memory"));
+        let too_large = || Fault::Invalid(format!("{sets} times {bytes} bytes exceed the address space"));
         let size = |bytes: u64| usize::try_from(bytes).map_err(|_| too_large());
         let step = pitch(bytes).ok_or_else(too_large)?;
         let buffer = Buffer::<u8>::new(size(step.checked_mul(sets).ok_or_else(too_large)?)?, Pages::Huge)?;
@@ -142,7 +142,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// Writes zeros: of each set every member of the team its own part.
+    /// Writes zeros: every member of the team writes its own part of each set.
     fn touch(&mut self, team: &mut Team, stop: &AtomicBool) -> Result<(), Fault> {
         let size = team.size();
         let (from, ranges) = (self.from, partition(self.bytes - self.from, size, GRAINS[2] as usize));
@@ -156,11 +156,11 @@ impl Pieces {
             }
         }
         let parts: Vec<Mutex<Vec<&mut [u8]>>> = parts.into_iter().map(Mutex::new).collect();
-        team.lend(1, &|rank| {
+        team.run_borrowed(1, &|rank| {
             let mut own = parts[rank.index].lock().unwrap_or_else(PoisonError::into_inner);
             own.iter_mut().take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|chunk| chunk.fill(0));
         })?;
-        stopped(stop)
+        check_stopped(stop)
     }
 
     /// The memory of each set in order.
@@ -168,7 +168,7 @@ impl Pieces {
         self.buffer.chunks_exact(self.pitch).map(|piece| &piece[..self.bytes])
     }
 
-    /// The same to be written.
+    /// The writable memory of each set in order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let bytes = self.bytes;
         self.buffer.chunks_exact_mut(self.pitch).map(move |piece| &mut piece[..bytes])
@@ -179,16 +179,16 @@ impl Pieces {
         &self.buffer[..self.bytes]
     }
 
-    /// Writes a block over and over into what is reached of the first `sets` sets. A raised `stop` ends it.
+    /// Fills the reached part of the first `sets` sets with copies of a block.
     ///
     /// # Errors
-    /// [`Fault::Stopped`].
+    /// [`Fault::Stopped`] if `stop` is raised.
     pub fn fill(&mut self, block: &[u8], sets: usize, stop: &AtomicBool) -> Result<(), Fault> {
         let from = self.from;
         for piece in self.iter_mut().take(sets) {
-            stopped(stop)?;
+            check_stopped(stop)?;
             for chunk in piece[from..].chunks_mut(block.len().max(1)) {
-                stopped(stop)?;
+                check_stopped(stop)?;
                 chunk.copy_from_slice(&block[..chunk.len()]);
             }
         }
@@ -196,7 +196,7 @@ impl Pieces {
     }
 }
 
-fn stopped(stop: &AtomicBool) -> Result<(), Fault> {
+fn check_stopped(stop: &AtomicBool) -> Result<(), Fault> {
     if stop.load(Ordering::Relaxed) { Err(Fault::Stopped) } else { Ok(()) }
 }
 
@@ -212,15 +212,15 @@ mod tests {
     const WINDOW: u64 = 512 << 20;
 
     fn flat(elements: u64) -> Problem {
-        Problem::flat(&parse("x + 1", &Names::all(DType::F32)).unwrap(), elements, &[]).unwrap()
+        Problem::flat(&parse("x + 1", &Names::with_default(DType::F32)).unwrap(), elements, &[]).unwrap()
     }
 
-    fn laid(layout: Layout) -> Problem {
-        Problem::new(parse("x + 1", &Names::all(DType::F32)).unwrap(), vec![layout], vec![]).unwrap()
+    fn with_layout(layout: Layout) -> Problem {
+        Problem::new(parse("x + 1", &Names::with_default(DType::F32)).unwrap(), vec![layout], vec![]).unwrap()
     }
 
     #[test]
-    fn tiny_tensors_take_lines_and_no_more_sets_than_there_may_be() {
+    fn tiny_tensors_take_cache_lines_and_at_most_the_allowed_sets() {
         for (elements, touched) in [(0, 0), (1, 8), (4, 32), (16, 128)] {
             let rotation = Rotation::new(&flat(elements), WINDOW);
             assert_eq!((rotation.sets, rotation.touched), (MOST_SETS, touched), "{elements}");
@@ -229,17 +229,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_reached_is_no_part_of_the_window_and_memory_stays_bounded() {
-        let far = Rotation::new(&laid(Layout::contiguous(&[4]).unwrap().offset_by(1 << 30).unwrap()), WINDOW);
+    fn unreached_bytes_do_not_count_and_memory_stays_bounded() {
+        let far = Rotation::new(&with_layout(Layout::contiguous(&[4]).unwrap().offset_by(1 << 30).unwrap()), WINDOW);
         assert_eq!((far.sets, far.touched), (2, 32));
-        let same = Rotation::new(&laid(Layout::strided(&[1 << 20], &[0], 0).unwrap()), WINDOW);
+        let same = Rotation::new(&with_layout(Layout::strided(&[1 << 20], &[0], 0).unwrap()), WINDOW);
         assert_eq!((same.sets, same.touched), (128, (4 << 20) + 4));
         assert_eq!(Rotation::new(&flat(1 << 28), WINDOW).sets, 2);
         assert_eq!(Rotation::new(&flat(1 << 28), 0).sets, 1);
     }
 
     #[test]
-    fn sets_beyond_what_a_number_can_say_are_refused() {
+    fn sets_that_overflow_or_exceed_memory_are_refused() {
         let team = RefCell::new(Team::new(&allowed_cpus()[..1], Timer::Os).unwrap());
         for (elements, window) in [(1 << 60, WINDOW), ((1 << 61) - 1, WINDOW), (1 << 60, 0)] {
             let refused = Rotation::new(&flat(elements), window).allocate(&team, &AtomicBool::new(false)).unwrap_err();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_set_has_memory_of_its_own_that_is_filled_to_its_end() {
+    fn every_set_has_separate_memory_that_is_filled_to_its_end() {
         let cpu = allowed_cpus()[0];
         let team = RefCell::new(Team::new(&[cpu, cpu], Timer::Os).unwrap());
         let go = AtomicBool::new(false);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_signal_ends_the_preparation() {
+    fn a_stop_signal_ends_the_preparation() {
         let team = RefCell::new(Team::new(&allowed_cpus()[..1], Timer::Os).unwrap());
         let stop = AtomicBool::new(true);
         let rotation = Rotation::new(&flat(1 << 22), WINDOW);
@@ -287,7 +287,7 @@ mod tests {
                 let one = Rotation { sets: 1, ..rotation.clone() }.bytes().unwrap();
                 prop_assert!(rotation.bytes().unwrap() <= (2 * window).max(2 * one));
                 prop_assert!((2..=MOST_SETS).contains(&rotation.sets));
-                // Tensors without gaps fill the window, up to the bound on sets.
+                // Contiguous tensors fill the window, up to the limit on sets.
                 prop_assert!(rotation.sets * rotation.touched >= window || rotation.sets == MOST_SETS
                     || one > rotation.touched * 2);
             }

@@ -1,5 +1,5 @@
-//! How far functions are off, over all of their arguments or a sample of them that has every exponent and sign: the
-//! figures of `docs/mathematics.md`. And the cases by which a device is verified.
+//! The errors of functions, over all of their arguments or a sample with every exponent and sign (the figures of
+//! `docs/mathematics.md`), and the cases that verify a device.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{ACCURACY, Case, Depth};
 use plimsoll_core::sample::{Check, Workload as _};
-use plimsoll_expr::function::{Function, pair};
+use plimsoll_expr::function::{Function, operand_pair};
 use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Bound, Precision, apply};
 use plimsoll_expr::{DType, Graph, LastPlace, Layout, Names, Node, Problem, Value, parse};
@@ -25,7 +25,7 @@ use crate::threads::Team;
 /// Arguments evaluated at a time.
 const CHUNK: usize = 1 << 12;
 
-/// The types whose functions are held to the oracle; of 16 bits all operands are.
+/// The types whose functions are checked against the oracle; for 16 bits, with all arguments.
 pub const TYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 /// A function's largest error over some arguments.
@@ -35,12 +35,12 @@ pub struct Worst {
     pub function: Function,
     /// The type of argument and result.
     pub dtype: DType,
-    /// The largest error in units of the last place of the true result; infinite where a NaN, an infinity or the sign of a zero
-    /// is wrong.
+    /// The largest error in units in the last place of the true result; infinite if a NaN, an infinity or the sign of a zero is
+    /// wrong.
     pub ulp: f64,
-    /// The arguments; of a function of one it stands twice.
+    /// The arguments; for a function of one argument, it is given twice.
     pub at: [f64; 2],
-    /// What came of it.
+    /// The computed result.
     pub found: f64,
     /// How many arguments were tried.
     pub tried: u64,
@@ -49,15 +49,15 @@ pub struct Worst {
 impl fmt::Display for Worst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function, dtype, ulp, found, tried, .. } = self;
-        let (at, name) = (self.shown(), function.name());
+        let (at, name) = (self.format_arguments(), function.name());
         write!(f, "{name} {dtype}: {ulp:.3} ulp at {at} (found {found:e}), of {tried} arguments")
     }
 }
 
 impl Worst {
-    /// Another result, held to the oracle.
+    /// Checks another result against the oracle.
     fn add(&mut self, graph: &Graph, place: LastPlace, at: [f64; 2], found: f64) {
-        let exact = wide(graph, &at[..self.function.operands()]);
+        let exact = exact_result(graph, &at[..self.function.operands()]);
         let ulp = exact.and_then(|exact| place.error(exact, found)).unwrap_or(f64::INFINITY);
         self.tried += 1;
         if ulp > self.ulp {
@@ -65,7 +65,7 @@ impl Worst {
         }
     }
 
-    fn shown(&self) -> String {
+    fn format_arguments(&self) -> String {
         match (self.function, self.at) {
             (Function::Unary(_), [at, _]) => format!("{at:e}"),
             (Function::Binary(_), [at, second]) => format!("({at:e}, {second:e})"),
@@ -73,7 +73,7 @@ impl Worst {
     }
 }
 
-/// The bound in units of the last place that a function keeps. Those of 16 bits are those of f32, rounded once more.
+/// The error bound of a function in units in the last place. Functions of 16 bits are those of f32, rounded once more.
 #[must_use]
 pub fn bound(function: Function, dtype: DType) -> f64 {
     match function {
@@ -85,7 +85,7 @@ pub fn bound(function: Function, dtype: DType) -> f64 {
     }
 }
 
-/// What the functions of every node keep: those of 16 and 8 bits are evaluated as f32, those of f64 by the oracle's library.
+/// The error bound of every node: functions of 16 and 8 bits are evaluated as f32, those of f64 by the oracle's library.
 #[must_use]
 pub fn bounds(graph: &Graph) -> Vec<Bound> {
     let of_node = |node: &Node| {
@@ -100,27 +100,28 @@ pub fn bounds(graph: &Graph) -> Vec<Bound> {
     graph.nodes().iter().map(of_node).collect()
 }
 
-/// Which arguments to try.
+/// The arguments to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
-    /// All of the type; of a function of two 2²⁶ pairs.
+    /// All of the type; for a function of two arguments, 2²⁶ pairs.
     All,
-    /// Every so manieth: an odd number, so that all exponents and low bits come up; of a function of two as many pairs.
+    /// Every n-th argument; n should be odd, so that all exponents and low bits occur. For a function of two arguments, every
+    /// n-th of the 2²⁶ pairs.
     Every(u32),
 }
 
-/// Pairs that are tried of a function of two arguments.
+/// Pairs of arguments for a function of two arguments.
 const PAIRS: u64 = 1 << 26;
 
-/// The arguments that are tried of one function: numbers from 0 to `all`, a stride apart, stand for them.
-struct Walk {
+/// The arguments to try for one function, represented by the numbers from 0 to `all` in steps of `stride`.
+struct Trials {
     function: Function,
     dtype: DType,
     stride: u64,
     all: u64,
 }
 
-impl Walk {
+impl Trials {
     fn new(function: Function, dtype: DType, arguments: Arguments) -> Self {
         let stride = match arguments {
             Arguments::All => 1,
@@ -130,18 +131,18 @@ impl Walk {
         Self { function, dtype, stride, all }
     }
 
-    /// The bits of the arguments `place` strides behind a number; `None` behind the last.
-    fn at(&self, first: u64, place: usize) -> Option<[u64; 2]> {
+    /// The bits of the arguments `place` strides after `first`; `None` after the last.
+    fn bits_at(&self, first: u64, place: usize) -> Option<[u64; 2]> {
         let number = first + place as u64 * self.stride;
-        let bits = if self.function.operands() == 1 { [number; 2] } else { pair(self.dtype, number) };
+        let bits = if self.function.operands() == 1 { [number; 2] } else { operand_pair(self.dtype, number) };
         (number < self.all).then_some(bits)
     }
 }
 
-/// The largest error of `function` in `dtype`, one of [`TYPES`], on `isa`.
+/// Finds the largest error of `function` in `dtype`, one of [`TYPES`], on `isa`.
 ///
 /// # Errors
-/// An instruction set that isn't there; too little memory.
+/// If the instruction set isn't available, or there is too little memory.
 pub fn worst(
     team: &mut Team,
     (function, dtype): (Function, DType),
@@ -150,10 +151,10 @@ pub fn worst(
 ) -> Result<Worst, Fault> {
     let invalid = |error: String| Fault::Invalid(error);
     let graph = function.graph(dtype).map_err(|error| invalid(error.to_string()))?;
-    let (size, place) = (dtype.bytes() as usize, LastPlace::of(dtype));
-    let walk = Walk::new(function, dtype, arguments);
+    let (size, place) = (dtype.bytes() as usize, LastPlace::new(dtype));
+    let trials = Trials::new(function, dtype, arguments);
     let layout = Layout::contiguous(&[CHUNK as u64]).map_err(|error| invalid(error.to_string()))?;
-    let how = How { isa, ..How::on(team.size()) };
+    let how = How { isa, ..How::for_threads(team.size()) };
     let (inputs, outputs) = (vec![layout.clone(); function.operands()], [layout]);
     let mut prepared = Program::new(&graph).prepare(&inputs, &outputs, &how)?;
     let new = |_| Buffer::<u8>::new(size * CHUNK, Pages::Small);
@@ -161,19 +162,19 @@ pub fn worst(
     let mut y = Buffer::<u8>::new(size * CHUNK, Pages::Small)?;
     let start = Worst { function, dtype, ulp: 0.0, at: [0.0; 2], found: 0.0, tried: 0 };
     let found: Vec<Mutex<Worst>> = (0..team.size()).map(|_| Mutex::new(start)).collect();
-    for first in (0..walk.all).step_by(usize::try_from(walk.stride).unwrap_or(1) * CHUNK) {
+    for first in (0..trials.all).step_by(usize::try_from(trials.stride).unwrap_or(1) * CHUNK) {
         for (slot, x) in given.iter_mut().enumerate() {
             for (i, element) in x.chunks_exact_mut(size).enumerate() {
-                element.copy_from_slice(&walk.at(first, i).unwrap_or_default()[slot].to_le_bytes()[..size]);
+                element.copy_from_slice(&trials.bits_at(first, i).unwrap_or_default()[slot].to_le_bytes()[..size]);
             }
         }
         let inputs: Vec<&[u8]> = given.iter().map(|x| &x[..]).collect();
         prepared.run(team, Set { inputs: &inputs, outputs: &mut [&mut y] }, &[])?;
-        // The oracle takes longer than what it checks: every thread asks it about a part.
-        team.lend(1, &|rank| {
+        // The oracle is slower than the function, so all threads share its work.
+        team.run_borrowed(1, &|rank| {
             let mut worst = found[rank.index].lock().unwrap_or_else(PoisonError::into_inner);
-            let part = CHUNK * rank.index / rank.of..CHUNK * (rank.index + 1) / rank.of;
-            for (i, at) in part.map_while(|i| Some((i, walk.at(first, i)?))) {
+            let part = CHUNK * rank.index / rank.members..CHUNK * (rank.index + 1) / rank.members;
+            for (i, at) in part.map_while(|i| Some((i, trials.bits_at(first, i)?))) {
                 let bits = y[size * i..size * (i + 1)].iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 worst.add(&graph, place, at.map(|bits| place.decode(bits)), place.decode(bits));
             }
@@ -187,7 +188,7 @@ pub fn worst(
 }
 
 /// The oracle's result before it is rounded.
-fn wide(graph: &Graph, at: &[f64]) -> Option<f64> {
+fn exact_result(graph: &Graph, at: &[f64]) -> Option<f64> {
     let node = graph.nodes().last()?;
     let at: Vec<Value> = at.iter().map(|at| Value::Float(*at)).collect();
     let value = apply(node.kind, DType::F64, DType::F64, &at, Precision::Wide);
@@ -197,8 +198,8 @@ fn wide(graph: &Graph, at: &[f64]) -> Option<f64> {
     }
 }
 
-/// Expressions that take every road through the interpreter: copies, sums of products, several outputs, in place, mixed types,
-/// places, many live values.
+/// Expressions that cover every path of the compiler: copies, sums of products, several outputs, in place, mixed types,
+/// indices, many live values.
 const EXPRESSIONS: [&str; 7] = [
     "in x: f32; y = x",
     "in x: f32, z: f32; y = 0.5*x + z",
@@ -209,23 +210,25 @@ const EXPRESSIONS: [&str; 7] = [
     "in x: f32, z: f32; y = sqrt(x*x + z*z)*tanh(x - z) + select(x > z, x/(z*z + 1), exp(z))",
 ];
 
-/// Holds expressions at awkward sizes to the oracle, and every function to its bound on every instruction set of this machine;
-/// where `functions` are named, these alone. All arguments of f32, and all pairs, are tried on the widest set alone.
+/// Checks expressions at awkward sizes against the oracle, and every function against its bound, on every instruction set of
+/// this machine. If `names` isn't empty, checks only these functions. All arguments of f32, and all pairs, are only tried on the
+/// widest set.
 ///
 /// # Errors
-/// [`Fault::Invalid`] for a function that isn't there; those of [`worst`].
+/// [`Fault::Invalid`] for an unknown function; those of [`worst`].
 pub fn verify(team: Team, names: &[&str], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-    if let Some(unknown) = names.iter().find(|name| !Function::all().iter().any(|function| function.name() == **name)) {
-        return Err(Fault::Invalid(format!("no function '{unknown}' has an accuracy to be checked")));
+    if let Some(unknown) = names.iter().find(|name| !Function::list().iter().any(|function| function.name() == **name))
+    {
+        return Err(Fault::Invalid(format!("there is no function '{unknown}' whose accuracy could be checked")));
     }
     let team = Rc::new(RefCell::new(team));
     if names.is_empty() {
         for text in EXPRESSIONS {
-            sizes(&team, text, report)?;
+            verify_sizes(&team, text, report)?;
         }
     }
     let wanted = |function: &Function| names.is_empty() || names.contains(&function.name());
-    let wanted: Vec<Function> = Function::all().into_iter().filter(wanted).collect();
+    let wanted: Vec<Function> = Function::list().into_iter().filter(wanted).collect();
     for (place, isa) in available().into_iter().enumerate() {
         for (dtype, function) in
             TYPES.into_iter().flat_map(|dtype| wanted.iter().map(move |function| (dtype, *function)))
@@ -242,21 +245,21 @@ pub fn verify(team: Team, names: &[&str], depth: Depth, report: &mut dyn FnMut(C
             let worst = worst(&mut team.borrow_mut(), (function, dtype), isa, arguments)?;
             let wrong = if worst.ulp <= bound(function, dtype) { String::new() } else { worst.to_string() };
             let kernel = format!("{ACCURACY}{} {dtype} {}", function.name(), isa.name());
-            let on = format!("{} operands, worst {:.3} ulp of {}", worst.tried, worst.ulp, worst.shown());
+            let on = format!("{} operands, worst {:.3} ulp of {}", worst.tried, worst.ulp, worst.format_arguments());
             report(Case { kernel, on, wrong });
         }
     }
     Ok(())
 }
 
-/// One expression at some sizes.
-fn sizes(team: &Rc<RefCell<Team>>, text: &str, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+/// Checks one expression at some sizes.
+fn verify_sizes(team: &Rc<RefCell<Team>>, text: &str, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let invalid = |error: String| Fault::Invalid(error);
     let graph = parse(text, &Names::default()).map_err(|error| invalid(error.to_string()))?;
     for elements in [0, 1, 17, 255, 4_099, 65_537] {
         let problem = Problem::flat(&graph, elements, &[]).map_err(|error| invalid(error.to_string()))?;
         for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
-            let how = How { stores, ..How::on(team.borrow().size()) };
+            let how = How { stores, ..How::for_threads(team.borrow().size()) };
             let checked = Load::new(Rc::clone(team), &problem, &how, (0, 1), &AtomicBool::new(false))?.check()?;
             let wrong = if let Check::Failed(wrong) = checked { wrong } else { String::new() };
             report(Case { kernel: format!("{text} ({stores:?})"), on: format!("n = {elements}"), wrong });

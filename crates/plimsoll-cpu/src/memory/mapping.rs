@@ -1,5 +1,5 @@
-//! One anonymous mapping, aligned to 2 MiB, zero until touched and given back when dropped. Its contents' type, and
-//! whether there is memory for it, are the parent module's affair.
+//! One anonymous mapping, aligned to 2 MiB, zero until touched and unmapped when dropped. The parent module handles the type
+//! of its contents and checks that there is enough memory.
 
 use std::io;
 use std::ptr::NonNull;
@@ -9,22 +9,22 @@ use super::Pages;
 /// The alignment of every mapping, and the size of a huge page on x86-64 and on AArch64 with 4 KiB pages.
 pub(super) const ALIGNMENT: usize = 2 << 20;
 
-/// Readable and writable bytes at a 2 MiB boundary, with an inaccessible page or more on either side: an overrun faults,
-/// and the kernel can't merge two mappings into one line of `smaps`.
+/// Readable and writable bytes at a 2 MiB boundary, with an inaccessible page or more on both sides: an overrun faults,
+/// and the kernel can't merge two mappings into one entry of `smaps`.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
     #[cfg(all(unix, not(miri)))]
     whole: (NonNull<u8>, usize),
-    /// Whether the kernel took the advice on page size.
+    /// Whether the kernel accepted the advice on page size.
     pub(super) advised: bool,
 }
 
 // SAFETY: the mapping owns its bytes, which belong to no thread; all access goes through the parent module's types, which
 // hand out shared and exclusive references by the usual rules.
 unsafe impl Send for Mapping {}
-// SAFETY: as above: `&Mapping` gives no access to the bytes but a raw pointer.
+// SAFETY: as above: `&Mapping` gives no access to the bytes except a raw pointer.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -46,7 +46,7 @@ impl Mapping {
         use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
         let page = rustix::param::page_size();
         let whole = bytes.checked_add(ALIGNMENT + page).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: a null hint lets the kernel choose a range that nothing else uses.
+        // SAFETY: with a null hint the kernel chooses an unused range.
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, ProtFlags::empty(), MapFlags::PRIVATE)? };
         let Some(base) = NonNull::new(base.cast::<u8>()) else {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -56,8 +56,8 @@ impl Mapping {
         // SAFETY: skip < ALIGNMENT, so the result and `bytes` after it lie inside the mapping of ALIGNMENT + bytes + page.
         let start = unsafe { base.add(skip) };
         let mut mapping = Self { start, bytes, whole: (base, whole), advised: false };
-        // SAFETY: the range lies inside our own fresh mapping, to which there are no references yet. On failure
-        // `mapping` is dropped, which unmaps all of it.
+        // SAFETY: the range lies inside our own fresh mapping, to which there are no references yet. On failure, dropping
+        // `mapping` unmaps all of it.
         unsafe { mprotect(start.as_ptr().cast(), bytes, MprotectFlags::READ | MprotectFlags::WRITE)? };
         mapping.advised = mapping.advise(pages);
         Ok(mapping)
@@ -70,7 +70,7 @@ impl Mapping {
             Pages::Huge => Advice::LinuxHugepage,
             Pages::Small => Advice::LinuxNoHugepage,
         };
-        // SAFETY: the range is our own mapping, and neither advice changes its contents.
+        // SAFETY: the range is our own mapping, and neither kind of advice changes its contents.
         unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }.is_ok()
     }
 
@@ -84,7 +84,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let (base, whole) = self.whole;
-        // SAFETY: exactly what `new` mapped, unmapped once; the owner's references ended with it.
+        // SAFETY: exactly the range that `new` mapped, unmapped once; no references to it are left.
         let unmapped = unsafe { rustix::mm::munmap(base.as_ptr().cast(), whole) };
         debug_assert!(unmapped.is_ok());
     }
@@ -106,7 +106,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if let Ok(layout) = std::alloc::Layout::from_size_align(self.bytes, ALIGNMENT) {
-            // SAFETY: allocated by `new` with this very layout, freed once.
+            // SAFETY: allocated by `new` with the same layout, freed once.
             unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) };
         }
     }

@@ -1,11 +1,11 @@
-//! Buffers for measuring: anonymous memory at 2 MiB boundaries, in huge or small pages as asked, refused before it is
-//! touched where there isn't enough, and divided among threads so that each places its own pages by touching them
-//! first. Who touches what, and when, is left to the probes. And callers' slices as the bytes that they are.
+//! Buffers for measuring: anonymous memory at 2 MiB boundaries, in huge or small pages as requested. A buffer is refused
+//! before it is touched if there isn't enough memory, and divided among threads so that each places its own pages by first
+//! touch. The probes decide which thread touches what, and when. This module also views callers' slices as bytes.
 //!
 //! Fresh memory reads as zero, but a page that has only been read is the kernel's one shared zero page: write a buffer
 //! before you time reads of it.
 
-mod lent;
+mod borrowed;
 mod mapping;
 mod pages;
 mod split;
@@ -24,10 +24,10 @@ use crate::topology::Headroom;
 use crate::topology::text;
 use mapping::{ALIGNMENT, Mapping};
 
-pub(crate) use lent::Writable;
-pub use lent::{Lendable, Target, bytes};
+pub(crate) use borrowed::Writable;
+pub use borrowed::{Lendable, Target, bytes};
 pub use pages::{PageReport, Pages, SmallPages};
-pub use split::{Held, Split, partition};
+pub use split::{PartGuard, Split, partition};
 
 mod sealed {
     pub trait Sealed {}
@@ -47,31 +47,31 @@ impl Plain for u64 {}
 impl Plain for u32 {}
 impl Plain for u8 {}
 
-/// Bytes of all live buffers. Memory that is mapped but untouched still counts as available to the kernel, so a second
-/// buffer must know about the first.
+/// Bytes of all live buffers. The kernel counts mapped but untouched memory as available, so a second buffer must know about
+/// the first.
 static MAPPED: AtomicU64 = AtomicU64::new(0);
 
-/// `free` bytes less what must be left for others: 512 MiB, or a tenth on machines and in containers where that is less.
+/// `free` bytes less a reserve for other programs: a tenth, at most 512 MiB.
 fn beyond_reserve(free: u64) -> u64 {
     free - (free / 10).min(512 << 20)
 }
 
-/// Bytes of live buffers that no thread has touched yet, by the process's anonymous resident memory (`RssAnon`). Other
-/// memory of ours counts as touched buffers; it is small beside the reserve.
+/// Bytes of live buffers that no thread has touched yet, from the process's anonymous resident memory (`RssAnon`). Other
+/// memory of this process counts as touched buffers; it is small compared with the reserve.
 fn untouched() -> u64 {
     let status = text::read(Path::new("/proc/self/status")).unwrap_or_default();
     let resident = text::kilobytes(&status, "RssAnon").unwrap_or(0);
     MAPPED.load(Ordering::Relaxed).saturating_sub(resident)
 }
 
-/// The largest buffer that [`Buffer::new`] would grant now, in bytes; `None` where the system doesn't say what is free.
+/// The largest buffer that [`Buffer::new`] would grant now, in bytes; `None` if the system doesn't report free memory.
 #[must_use]
 pub fn free_bytes() -> Option<u64> {
     Headroom::read().free().map(|free| beyond_reserve(free.saturating_sub(untouched())))
 }
 
-/// `len` elements of `T` in memory of their own, zero until written, at a 2 MiB boundary. A shared view is `&Buffer`, or
-/// [`Arc`] of it; exclusive parts for several threads come from [`Buffer::split`].
+/// `len` elements of `T` in their own mapping, zero until written, at a 2 MiB boundary. Share it as `&Buffer` or
+/// `Arc<Buffer>`; [`Buffer::split`] gives exclusive parts to several threads.
 #[derive(Debug)]
 pub struct Buffer<T: Plain> {
     part: Part<T>,
@@ -79,16 +79,16 @@ pub struct Buffer<T: Plain> {
 }
 
 impl<T: Plain> Buffer<T> {
-    /// A buffer of `len` elements (none is allowed), in pages of the kind asked for where the kernel agrees:
-    /// [`Buffer::page_report`] says what came of it. Nothing is touched.
+    /// A buffer of `len` elements (0 is allowed), in pages of the requested kind if the kernel grants them:
+    /// [`Buffer::page_report`] reports the result. Touches no page.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the size overflows; [`Fault::OutOfMemory`] where the machine or the container hasn't
-    /// that much free (less a reserve: a tenth, at most 512 MiB), or the kernel refuses.
+    /// [`Fault::Invalid`] if the size overflows; [`Fault::OutOfMemory`] if the machine or the container hasn't that much
+    /// free (less a reserve: a tenth, at most 512 MiB), or if the kernel refuses.
     pub fn new(len: usize, pages: Pages) -> Result<Self, Fault> {
         let too_large = || Fault::Invalid(format!("{len} elements of {} bytes overflow an address", size_of::<T>()));
         let wanted = len.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
-        // Whole huge pages, so that the buffer's tail isn't in small ones.
+        // Whole huge pages, so that the buffer's tail isn't in small pages.
         let grain = if pages == Pages::Huge { ALIGNMENT } else { crate::topology::page_size() };
         let bytes = wanted.max(1).checked_next_multiple_of(grain).ok_or_else(too_large)?;
         if isize::try_from(bytes).is_err() {
@@ -101,18 +101,18 @@ impl<T: Plain> Buffer<T> {
         let mapping = Mapping::new(bytes, pages)
             .map_err(|_| Fault::OutOfMemory { asked: bytes as u64, free: free.unwrap_or(0) })?;
         MAPPED.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(Self { part: Part::of(Arc::new(Counted(mapping)), 0..len), pages })
+        Ok(Self { part: Part::new(Arc::new(Counted(mapping)), 0..len), pages })
     }
 
-    /// What kind of pages the buffer really sits in. Untouched pages sit nowhere, so ask after the first touch. Reads
-    /// `/proc/self/smaps`: slow, and never within a timed region.
+    /// The kind of pages that back the buffer. Untouched pages have no backing, so call it after the first touch. Reads
+    /// `/proc/self/smaps`, which is slow: never call it in a timed region.
     #[must_use]
     pub fn page_report(&self) -> PageReport {
-        pages::report(&self.part.counted.0, self.pages)
+        pages::build_report(&self.part.counted.0, self.pages)
     }
 
-    /// Divides the buffer into `parts` disjoint parts for as many threads, each beginning at a multiple of `align` bytes:
-    /// see [`partition`].
+    /// Divides the buffer into `parts` disjoint parts, one per thread, each beginning at a multiple of `align` bytes: see
+    /// [`partition`].
     #[must_use]
     pub fn split(self, parts: usize, align: usize) -> Split<T> {
         Split::new(self.part, self.pages, parts, align)
@@ -154,12 +154,12 @@ struct Part<T: Plain> {
 }
 
 impl<T: Plain> Part<T> {
-    /// The owner of `range`. Callers in this module make only parts that are disjoint from all others of the mapping; the
+    /// The owner of `range`. Callers in this module only make parts that are disjoint from all others of the mapping; the
     /// slices below rely on that.
-    fn of(counted: Arc<Counted>, range: Range<usize>) -> Self {
+    fn new(counted: Arc<Counted>, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= counted.0.bytes() / size_of::<T>(),
-            "a part lies inside its mapping"
+            "a part must lie inside its mapping"
         );
         Self { counted, range, elements: PhantomData }
     }

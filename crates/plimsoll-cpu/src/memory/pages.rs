@@ -1,4 +1,4 @@
-//! The kind of pages that a buffer asks for, and what it really got. Asking is the mapping's work.
+//! The kind of pages that a buffer requests, and the kind that it got. The mapping makes the request.
 
 use std::fmt;
 use std::path::Path;
@@ -6,67 +6,67 @@ use std::path::Path;
 use super::mapping::Mapping;
 use crate::topology::{HugePages, Transparent, text};
 
-/// The kind of pages to ask the kernel for.
+/// The kind of pages to request from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Transparent huge pages (`MADV_HUGEPAGE`): few TLB misses, so that bandwidth and cache latency show alone.
+    /// Transparent huge pages (`MADV_HUGEPAGE`): few TLB misses, so that they don't affect bandwidth and cache latency.
     Huge,
-    /// Ordinary pages only (`MADV_NOHUGEPAGE`): TLB misses show.
+    /// Ordinary pages only (`MADV_NOHUGEPAGE`): the figures include TLB misses.
     Small,
 }
 
-/// Why some or all of a buffer sits in small pages.
+/// Why some or all of a buffer is in small pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SmallPages {
-    /// They were asked for.
-    Asked,
+    /// They were requested.
+    Requested,
     /// Transparent huge pages are switched off (`/sys/kernel/mm/transparent_hugepage/enabled` says `never`).
     SwitchedOff,
     /// The kernel refused the advice: it is built without transparent huge pages.
     AdviceRefused,
-    /// The kernel took the advice, but found no huge pages free.
+    /// The kernel accepted the advice, but found no free huge pages.
     NoneFree,
-    /// This system doesn't say what it granted.
+    /// This system doesn't report what it granted.
     Unknown,
 }
 
 impl fmt::Display for SmallPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Asked => "small pages were asked for",
+            Self::Requested => "small pages were requested",
             Self::SwitchedOff => "transparent huge pages are switched off on this machine",
             Self::AdviceRefused => "this kernel has no transparent huge pages",
-            Self::NoneFree => "the kernel found no huge pages free",
-            Self::Unknown => "this system doesn't say what pages it grants",
+            Self::NoneFree => "the kernel found no free huge pages",
+            Self::Unknown => "this system doesn't report what pages it granted",
         })
     }
 }
 
-/// What kind of pages a buffer sits in.
+/// The kind of pages that back a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageReport {
-    /// What was asked for.
-    pub asked: Pages,
-    /// Bytes that have pages at all (touched), zero where unknown.
+    /// The kind that was requested.
+    pub requested: Pages,
+    /// Touched bytes, which have pages; zero if unknown.
     pub resident: u64,
-    /// Bytes of these in huge pages.
+    /// How many of these are in huge pages.
     pub huge: u64,
-    /// Why not all of them are in huge pages; `None` where they are.
+    /// Why not all of them are in huge pages; `None` if they are.
     pub small: Option<SmallPages>,
 }
 
-/// What became of a mapping's request.
-pub(super) fn report(mapping: &Mapping, asked: Pages) -> PageReport {
+/// How the kernel answered a mapping's request.
+pub(super) fn build_report(mapping: &Mapping, requested: Pages) -> PageReport {
     let smaps = text::read_long(Path::new("/proc/self/smaps")).unwrap_or_default();
     let address = mapping.start().as_ptr().addr();
     let Some((resident, huge)) = entry(&smaps, address) else {
-        return PageReport { asked, resident: 0, huge: 0, small: Some(SmallPages::Unknown) };
+        return PageReport { requested, resident: 0, huge: 0, small: Some(SmallPages::Unknown) };
     };
     let small = if huge >= resident && huge > 0 {
         None
-    } else if asked == Pages::Small {
-        Some(SmallPages::Asked)
+    } else if requested == Pages::Small {
+        Some(SmallPages::Requested)
     } else if !mapping.advised {
         Some(SmallPages::AdviceRefused)
     } else if HugePages::read().transparent == Transparent::Never {
@@ -74,13 +74,13 @@ pub(super) fn report(mapping: &Mapping, asked: Pages) -> PageReport {
     } else {
         Some(SmallPages::NoneFree)
     };
-    PageReport { asked, resident, huge, small }
+    PageReport { requested, resident, huge, small }
 }
 
-/// `Rss` and `AnonHugePages` in bytes of the mapping that holds `address` (proc_pid_smaps(5)).
+/// `Rss` and `AnonHugePages`, in bytes, of the mapping that contains `address` (proc_pid_smaps(5)).
 fn entry(smaps: &str, address: usize) -> Option<(u64, u64)> {
     let mut lines = smaps.lines();
-    lines.find(|line| heads(line, address))?;
+    lines.find(|line| is_heading_of(line, address))?;
     let (mut resident, mut huge) = (None, None);
     for line in lines.take_while(|line| range(line).is_none()) {
         resident = resident.or_else(|| text::kilobytes(line, "Rss"));
@@ -89,7 +89,7 @@ fn entry(smaps: &str, address: usize) -> Option<(u64, u64)> {
     Some((resident?, huge?))
 }
 
-fn heads(line: &str, address: usize) -> bool {
+fn is_heading_of(line: &str, address: usize) -> bool {
     range(line).is_some_and(|(from, to)| (from..to).contains(&address))
 }
 
@@ -115,10 +115,10 @@ Rss:                   0 kB
 ";
 
     #[test]
-    fn the_entry_of_an_address_is_its_own_and_not_its_neighbours() {
+    fn an_address_is_matched_to_its_own_smaps_entry() {
         assert_eq!(entry(SMAPS, 0x7f00_0000_0000), Some((2 << 20, 2 << 20)));
         assert_eq!(entry(SMAPS, 0x7f00_001f_ffff), Some((2 << 20, 2 << 20)));
-        // An entry without the line that we need says nothing.
+        // The entry lacks a line that we need.
         assert_eq!(entry(SMAPS, 0x7f00_0020_0000), None);
         assert_eq!(entry(SMAPS, 0x1000), None);
         assert_eq!(entry("garbage - é\n", 0x1000), None);

@@ -17,29 +17,29 @@ fn a_fresh_buffer_is_zero_aligned_and_keeps_what_is_written() {
 }
 
 #[test]
-fn a_size_that_overflows_is_invalid_and_one_beyond_memory_is_refused_untouched() {
+fn sizes_that_overflow_or_exceed_memory_are_refused() {
     assert!(matches!(Buffer::<u64>::new(usize::MAX, Pages::Huge), Err(Fault::Invalid(_))));
     assert!(matches!(Buffer::<u8>::new(usize::MAX, Pages::Huge), Err(Fault::Invalid(_))));
     let huge = 1_usize << 46;
     match Buffer::<u8>::new(huge, Pages::Small) {
         Err(Fault::OutOfMemory { asked, .. }) => assert_eq!(asked, huge as u64),
-        other => panic!("64 TiB were granted, or refused in other words: {other:?}"),
+        other => panic!("64 TiB were granted, or refused with another error: {other:?}"),
     }
 }
 
 #[test]
 fn untouched_buffers_count_against_the_next_one() {
-    // Other tests map at the same time: a large margin beside a large buffer.
+    // Other tests map memory at the same time, so the buffer is large and the margin too.
     let Some(free) = free_bytes() else {
-        eprintln!("skipped: this system doesn't say what is free");
+        eprintln!("skipped: this system doesn't report free memory");
         return;
     };
     let Ok(half) = Buffer::<u8>::new((free / 2) as usize, Pages::Small) else {
-        eprintln!("skipped: the kernel promises no memory beyond what it has (strict overcommit)");
+        eprintln!("skipped: the kernel doesn't grant more memory than it has (strict overcommit)");
         return;
     };
     let left = free_bytes().unwrap();
-    assert!(left < free - free / 4, "{left} of {free} left beside {}", half.len());
+    assert!(left < free - free / 4, "{left} of {free} left after mapping {}", half.len());
     drop(half);
     assert!(free_bytes().unwrap() > left);
 }
@@ -52,7 +52,7 @@ fn the_reserve_is_a_tenth_and_at_most_half_a_gibibyte() {
 }
 
 #[test]
-fn the_page_report_tells_small_pages_from_huge_ones_or_says_why_not() {
+fn the_page_report_distinguishes_small_from_huge_pages_and_gives_a_reason() {
     let touched = |pages| {
         let mut buffer = Buffer::<u8>::new(4 << 20, pages).unwrap();
         buffer.fill(1);
@@ -63,7 +63,7 @@ fn the_page_report_tells_small_pages_from_huge_ones_or_says_why_not() {
         eprintln!("skipped: no smaps here");
         return;
     }
-    assert_eq!((small.resident, small.huge, small.small), (4 << 20, 0, Some(SmallPages::Asked)));
+    assert_eq!((small.resident, small.huge, small.small), (4 << 20, 0, Some(SmallPages::Requested)));
     let huge = touched(Pages::Huge);
     assert_eq!(huge.resident, 4 << 20);
     assert_eq!(huge.small.is_none(), huge.huge == huge.resident, "{huge:?}");
@@ -91,7 +91,7 @@ fn parts_of_a_split_are_disjoint_and_join_to_the_buffer_that_was_split() {
 
 #[test]
 #[should_panic(expected = "already in use")]
-fn a_part_in_use_is_not_given_out_again() {
+fn a_locked_part_can_not_be_locked_again() {
     let split = Buffer::<u8>::new(10, Pages::Small).unwrap().split(2, 1);
     let _held = split.part(0);
     let _second = split.part(0);

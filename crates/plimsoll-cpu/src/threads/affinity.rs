@@ -1,9 +1,9 @@
-//! Tying a thread to one CPU, with a typed reason where that is refused. Which CPU is [`crate::topology`]'s to choose.
+//! Pinning a thread to one CPU, with a typed reason if that is refused. [`crate::topology`] chooses the CPU.
 
 use std::cell::RefCell;
 use std::fmt;
 
-/// Why a thread could not be tied to a CPU.
+/// Why a thread could not be pinned to a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinRefused {
@@ -13,7 +13,7 @@ pub enum PinRefused {
     Forbidden,
     /// This operating system has no such call.
     Unsupported,
-    /// Another error of the system call: its number.
+    /// Another error number of the system call.
     Os(i32),
 }
 
@@ -22,7 +22,7 @@ impl fmt::Display for PinRefused {
         match self {
             Self::NoSuchCpu => f.write_str("the CPU is offline, absent or outside the allowed set"),
             Self::Forbidden => f.write_str("the sandbox forbids setting a thread's affinity"),
-            Self::Unsupported => f.write_str("this operating system doesn't tie threads to CPUs"),
+            Self::Unsupported => f.write_str("this operating system can't pin threads to CPUs"),
             Self::Os(code) => write!(f, "sched_setaffinity failed with error {code}"),
         }
     }
@@ -43,8 +43,8 @@ impl Mask {
         rustix::thread::sched_getaffinity(None).ok().map(Self)
     }
 
-    fn only(cpu: usize) -> Result<Self, PinRefused> {
-        // A CPU set has a fixed size; beyond it the setter would panic.
+    fn from_cpu(cpu: usize) -> Result<Self, PinRefused> {
+        // A CPU set has a fixed size; `set` would panic beyond it.
         if cpu >= rustix::thread::CpuSet::MAX_CPU {
             return Err(PinRefused::NoSuchCpu);
         }
@@ -69,7 +69,7 @@ impl Mask {
         None
     }
 
-    fn only(_cpu: usize) -> Result<Self, PinRefused> {
+    fn from_cpu(_cpu: usize) -> Result<Self, PinRefused> {
         Err(PinRefused::Unsupported)
     }
 
@@ -78,7 +78,7 @@ impl Mask {
     }
 }
 
-/// CPUs that the calling thread may run on now, ascending; empty where the system doesn't say.
+/// CPUs that the calling thread may run on now, ascending; empty if the system doesn't report them.
 #[must_use]
 pub fn allowed_cpus() -> Vec<usize> {
     #[cfg(target_os = "linux")]
@@ -88,15 +88,12 @@ pub fn allowed_cpus() -> Vec<usize> {
     Vec::new()
 }
 
-/// Ties the calling thread to `cpu` for good.
-///
-/// # Errors
-/// Why not; the thread then runs where it ran before.
+/// Pins the calling thread to `cpu` permanently. On an error, its affinity is unchanged.
 pub fn pin(cpu: usize) -> Result<(), PinRefused> {
-    Mask::only(cpu)?.apply()
+    Mask::from_cpu(cpu)?.apply()
 }
 
-/// The system's number for the calling thread, by which `/proc/self/task` lists it.
+/// The system's number for the calling thread, as in `/proc/self/task`.
 #[must_use]
 pub fn thread_id() -> Option<u32> {
     #[cfg(target_os = "linux")]
@@ -105,68 +102,62 @@ pub fn thread_id() -> Option<u32> {
     return None;
 }
 
-/// What a thread's affinity was before the first of its [`Stay`]s.
-struct Home {
+/// A thread's affinity before its first [`PinGuard`], the number of its guards, and the CPU that it is pinned to.
+struct Original {
     mask: Option<Mask>,
-    stays: usize,
-    on: Option<usize>,
+    guards: usize,
+    cpu: Option<usize>,
 }
 
 thread_local! {
-    static HOME: RefCell<Home> = const { RefCell::new(Home { mask: None, stays: 0, on: None }) };
+    static ORIGINAL: RefCell<Original> = const { RefCell::new(Original { mask: None, guards: 0, cpu: None }) };
 }
 
-/// A temporary tie of the calling thread to a CPU. Several may overlap in any order (teams over different CPUs): the
+/// Pins the calling thread to a CPU until it is dropped. Several may overlap in any order (teams over different CPUs): the
 /// last one dropped restores the affinity that the thread had before the first.
 ///
 /// It belongs to the thread that made it, so it isn't `Send`.
 #[derive(Debug)]
-pub struct Stay {
+pub struct PinGuard {
     cpu: usize,
     only_here: std::marker::PhantomData<*const ()>,
 }
 
-impl Stay {
-    /// Ties the calling thread to `cpu`.
-    ///
-    /// # Errors
-    /// Why not; the affinity is then unchanged.
-    pub fn on(cpu: usize) -> Result<Self, PinRefused> {
-        HOME.with_borrow_mut(|home| {
+impl PinGuard {
+    /// Pins the calling thread to `cpu`. On an error, its affinity is unchanged.
+    pub fn pin_to(cpu: usize) -> Result<Self, PinRefused> {
+        ORIGINAL.with_borrow_mut(|original| {
             let before = Mask::current();
             pin(cpu)?;
-            if home.stays == 0 {
-                home.mask = before;
+            if original.guards == 0 {
+                original.mask = before;
             }
-            home.stays += 1;
-            home.on = Some(cpu);
+            original.guards += 1;
+            original.cpu = Some(cpu);
             Ok(Self { cpu, only_here: std::marker::PhantomData })
         })
     }
 
-    /// Ties the thread again if another stay has moved it since. Costs a system call only then.
-    ///
-    /// # Errors
-    /// Why the CPU is no longer to be had.
+    /// Pins the thread again if another guard has moved it since. Costs a system call only then.
     pub fn renew(&self) -> Result<(), PinRefused> {
-        HOME.with_borrow_mut(|home| {
-            if home.on != Some(self.cpu) {
+        ORIGINAL.with_borrow_mut(|original| {
+            if original.cpu != Some(self.cpu) {
                 pin(self.cpu)?;
-                home.on = Some(self.cpu);
+                original.cpu = Some(self.cpu);
             }
             Ok(())
         })
     }
 }
 
-impl Drop for Stay {
+impl Drop for PinGuard {
     fn drop(&mut self) {
-        HOME.with_borrow_mut(|home| {
-            home.stays -= 1;
-            if home.stays == 0 {
-                home.on = None;
-                if let Some(mask) = home.mask.take() {
-                    // Nothing better can be done here: the thread stays tied, which slows but doesn't break.
+        ORIGINAL.with_borrow_mut(|original| {
+            original.guards -= 1;
+            if original.guards == 0 {
+                original.cpu = None;
+                if let Some(mask) = original.mask.take() {
+                    // An error can't be handled here: the thread then stays pinned, which is slow but correct.
                     let _ = mask.apply();
                 }
             }
@@ -178,20 +169,20 @@ impl Drop for Stay {
 mod tests {
     use super::*;
 
-    /// Runs `body` on a fresh thread, so that tests don't tie the test runner's.
-    fn apart<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+    /// Runs `body` on a new thread, so that tests don't pin the test runner's.
+    fn run_on_new_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
         std::thread::spawn(body).join().expect("the test's thread panicked")
     }
 
     #[test]
-    fn overlapping_stays_restore_the_first_affinity_in_any_order() {
-        apart(|| {
+    fn overlapping_guards_restore_the_first_affinity_in_any_order() {
+        run_on_new_thread(|| {
             let before = allowed_cpus();
             let (Some(&first), Some(&last)) = (before.first(), before.last()) else {
-                eprintln!("skipped: no affinity on this system");
+                eprintln!("skipped: this system doesn't report affinity");
                 return;
             };
-            let (Ok(a), Ok(b)) = (Stay::on(first), Stay::on(last)) else {
+            let (Ok(a), Ok(b)) = (PinGuard::pin_to(first), PinGuard::pin_to(last)) else {
                 eprintln!("skipped: affinity can't be set here");
                 return;
             };
@@ -206,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_cannot_exist_is_a_typed_refusal() {
-        apart(|| {
+    fn pinning_to_an_impossible_cpu_returns_a_typed_error() {
+        run_on_new_thread(|| {
             let before = allowed_cpus();
             for cpu in [1023, 1 << 20, usize::MAX] {
                 if before.contains(&cpu) {
                     continue;
                 }
-                let refused = Stay::on(cpu).unwrap_err();
+                let refused = PinGuard::pin_to(cpu).unwrap_err();
                 assert!(
                     matches!(refused, PinRefused::NoSuchCpu | PinRefused::Forbidden | PinRefused::Unsupported),
                     "{refused}"

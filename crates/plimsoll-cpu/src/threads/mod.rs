@@ -1,20 +1,19 @@
-//! Teams of pinned threads that start a measured region together and report when the last of them finished. What they
-//! run is the probes' affair; which CPUs they run on is [`crate::topology`]'s to choose.
+//! Teams of pinned threads that start a measured region together and report when the last of them finished. The probes
+//! decide what the teams run; [`crate::topology`] chooses the CPUs.
 //!
-//! The caller takes part as rank 0. A caller that only waited would have to spin, to see the finish at once, and on a
-//! machine with as many workers as CPUs it would steal the time of the worker it waits for.
+//! The caller takes part as rank 0. A caller that only waited would have to spin to see the end at once. With as many
+//! workers as CPUs, it would then take time from the worker that it waits for.
 //!
-//! Tasks own what they use (`'static`): a worker that hangs may go on using it after [`Team::run`] has given up on it,
-//! so borrowed data could not be lent safely. Share buffers through [`std::sync::Arc`], and give each rank its part with
-//! [`crate::memory::Split`].
+//! Tasks own what they use (`'static`): a hung worker may go on using it after [`Team::run`] has given up, so a task can't
+//! borrow. Share buffers through [`std::sync::Arc`], and give each rank its part with [`crate::memory::Split`].
 
 pub mod affinity;
-mod crew;
-mod lend;
-mod pool;
-pub(crate) mod pulse;
+mod borrowed;
+pub(crate) mod core_clock;
+mod shared_team;
 #[cfg(test)]
 mod tests;
+mod worker_pool;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,13 +24,13 @@ use std::time::Duration;
 use plimsoll_core::Fault;
 
 use crate::timer::Timer;
-use affinity::{PinRefused, Stay};
-use crew::{Crew, Order};
-use pulse::{Gauge, Pulse};
+use affinity::{PinGuard, PinRefused};
+use core_clock::{ClockKind, CoreClock};
+use worker_pool::{Launch, WorkerPool};
 
-pub use pool::Pool;
+pub use shared_team::SharedTeam;
 
-/// How long a launch may take before the team is given up, unless [`Team::set_deadline`] says otherwise.
+/// How long a launch may take before the team counts as hung, unless [`Team::set_deadline`] changes it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A member's view of the launch that it takes part in.
@@ -40,21 +39,21 @@ pub struct Rank<'a> {
     /// This member's number: 0 is the thread that called.
     pub index: usize,
     /// How many members take part.
-    pub of: usize,
+    pub members: usize,
     stop: &'a AtomicBool,
 }
 
 impl Rank<'_> {
     /// True once rank 0 has finished all its repetitions, a member has panicked, or the deadline has passed. A member
-    /// that only makes load for rank 0 works until then.
+    /// that only generates load for rank 0 works until then.
     #[inline]
     #[must_use]
-    pub fn stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// What the members of a team run. Members that differ tell themselves apart by [`Rank::index`].
+/// The function that every member of a team runs. It can do different work for each [`Rank::index`].
 #[derive(Clone)]
 pub struct Task(Arc<dyn Fn(Rank<'_>) + Send + Sync>);
 
@@ -71,14 +70,13 @@ impl fmt::Debug for Task {
     }
 }
 
-/// How a launch is begun, and whose clock is read at its end.
+/// How a launch begins, and which clock is read at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Start {
-    /// Seconds for which every member repeats the task untimed first: for what needs a while at work before it runs at its
-    /// steady speed.
+    /// Seconds for which every member first repeats the task untimed, for code that needs a while to reach its steady speed.
     pub(crate) lead_in: f64,
-    /// Which code's clock is read.
-    pub(crate) gauge: Gauge,
+    /// The kind of code whose clock is read.
+    pub(crate) clock_kind: ClockKind,
 }
 
 /// Where a member of a team runs.
@@ -86,106 +84,106 @@ pub(crate) struct Start {
 pub struct Placement {
     /// The CPU it was meant for.
     pub cpu: usize,
-    /// Whether it is tied to that CPU, or why not.
+    /// Whether it is pinned to that CPU, or why not.
     pub pinned: Result<(), PinRefused>,
     /// The system's number for its thread, for [`crate::steal::Counters`]; `None` off Linux.
     pub thread_id: Option<u32>,
 }
 
-/// Threads of our own, one per CPU given, the calling thread among them. It belongs to that thread (not `Send`), which
-/// gets its old affinity back when the team is dropped.
+/// Pinned threads, one per CPU, including the calling thread. The team belongs to that thread (it isn't `Send`), whose old
+/// affinity is restored when the team is dropped.
 pub struct Team {
-    crew: Arc<Crew>,
+    worker_pool: Arc<WorkerPool>,
     workers: Vec<JoinHandle<()>>,
     placements: Vec<Placement>,
-    stay: Option<Stay>,
+    pin_guard: Option<PinGuard>,
     timer: Timer,
     deadline: Duration,
-    /// Which clock is read after what is lent.
-    gauge: Gauge,
+    /// The clock that is read after a launch of borrowed work.
+    clock_kind: ClockKind,
     lost: bool,
     only_here: std::marker::PhantomData<*const ()>,
 }
 
 impl Team {
     /// A team with one member on each of `cpus`, in rank order; the calling thread moves to the first. A member that
-    /// can't be tied to its CPU still works: see [`Team::placements`].
+    /// can't be pinned to its CPU still works: see [`Team::placements`].
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for no CPU at all; [`Fault::Unavailable`] where threads can't be started.
+    /// [`Fault::Invalid`] if `cpus` is empty; [`Fault::Unavailable`] if threads can't be started.
     pub fn new(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
         let here = affinity::allowed_cpus();
-        // Workers start before the caller is tied, so that one whose own tie is refused doesn't inherit the caller's.
-        let mut team = Self::hired(cpus, timer)?;
-        match Stay::on(cpus[0]) {
-            Ok(stay) => team.stay = Some(stay),
+        // Workers start before the caller is pinned, so that a worker that can't be pinned doesn't inherit the caller's CPU.
+        let mut team = Self::start_workers(cpus, timer)?;
+        match PinGuard::pin_to(cpus[0]) {
+            Ok(pin_guard) => team.pin_guard = Some(pin_guard),
             Err(refused) => team.placements[0].pinned = Err(refused),
         }
-        // Threads that share a CPU, or may, must let each other run while they wait.
+        // Threads that share a CPU, or may share one, must yield while they wait.
         let scattered = team.placements.iter().any(|p| p.pinned.is_err());
         if scattered && here.len() < cpus.len() {
-            team.crew.set_crowded();
+            team.worker_pool.set_oversubscribed();
         }
         Ok(team)
     }
 
-    /// The same without moving the caller, whoever that will be. Members let others run while they wait, as callers come from
-    /// any CPU, and nobody asks for the clock.
-    fn untied(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
-        let mut team = Self::hired(cpus, timer)?;
-        team.gauge = Gauge::None;
-        team.crew.set_crowded();
+    /// As [`Team::new`], but the calling thread isn't pinned. Members yield while they wait, since callers may come from any
+    /// CPU. No clock is read.
+    fn unpinned(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
+        let mut team = Self::start_workers(cpus, timer)?;
+        team.clock_kind = ClockKind::None;
+        team.worker_pool.set_oversubscribed();
         Ok(team)
     }
 
-    /// The workers, and a place for the caller.
-    fn hired(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
+    /// Starts the workers and reserves rank 0 for the caller.
+    fn start_workers(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
         let Some(&first) = cpus.first() else {
             return Err(Fault::Invalid("a team needs at least one CPU".to_owned()));
         };
         let mut sorted = cpus.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        let crew = Arc::new(Crew::new(cpus.len(), timer, sorted.len() < cpus.len()));
+        let worker_pool = Arc::new(WorkerPool::new(cpus.len(), timer, sorted.len() < cpus.len()));
         let mut team = Self {
-            crew,
+            worker_pool,
             workers: Vec::with_capacity(cpus.len() - 1),
             placements: Vec::with_capacity(cpus.len()),
-            stay: None,
+            pin_guard: None,
             timer,
             deadline: DEADLINE,
-            gauge: Gauge::default(),
+            clock_kind: ClockKind::default(),
             lost: false,
             only_here: std::marker::PhantomData,
         };
         team.placements.push(Placement { cpu: first, pinned: Ok(()), thread_id: affinity::thread_id() });
         for (index, &cpu) in cpus.iter().enumerate().skip(1) {
-            team.hire(index, cpu)?;
+            team.start_worker(index, cpu)?;
         }
         Ok(team)
     }
 
-    fn hire(&mut self, index: usize, cpu: usize) -> Result<(), Fault> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let crew = Arc::clone(&self.crew);
+    fn start_worker(&mut self, index: usize, cpu: usize) -> Result<(), Fault> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let worker_pool = Arc::clone(&self.worker_pool);
         let worker = std::thread::Builder::new()
             .name(format!("plimsoll-{index}"))
             .spawn(move || {
                 let placement = Placement { cpu, pinned: affinity::pin(cpu), thread_id: affinity::thread_id() };
-                // The team may have failed to start another worker and gone: then `quit` is set.
-                let _ = tell.send(placement);
-                crew.serve(index);
+                // The team may have failed to start another worker and been dropped: then `quit` is set.
+                let _ = sender.send(placement);
+                worker_pool.run_worker(index);
             })
             .map_err(|error| no_thread(index, &error.to_string()))?;
         self.workers.push(worker);
-        match told.recv_timeout(self.deadline) {
+        match receiver.recv_timeout(self.deadline) {
             Ok(placement) => {
                 self.placements.push(placement);
                 Ok(())
             }
             Err(_) => {
                 self.lost = true;
-                Err(no_thread(index, "it never came up"))
+                Err(no_thread(index, "it did not report in time"))
             }
         }
     }
@@ -202,7 +200,7 @@ impl Team {
         &self.placements
     }
 
-    /// Sets how long a launch may take before the team is given up.
+    /// Sets how long a launch may take before the team counts as hung.
     pub fn set_deadline(&mut self, deadline: Duration) {
         self.deadline = deadline;
     }
@@ -211,10 +209,10 @@ impl Team {
     ///
     /// # Errors
     /// [`Fault::Panicked`] if a member panicked (the team can be used again); [`Fault::Hung`] if a worker did not finish
-    /// by the deadline (the team is then lost, and every later launch says so). Rank 0 is the caller: nothing can give
-    /// up on it from outside.
+    /// by the deadline (every later launch then fails in the same way). Rank 0 is the caller, so its own hang can't be
+    /// detected.
     pub fn run(&mut self, task: &Task) -> Result<(), Fault> {
-        self.timed(1, task).map(drop)
+        self.run_timed(1, task).map(drop)
     }
 
     /// Runs `task` `repeats` times on every member without waiting in between, and returns the ticks of the team's timer
@@ -222,50 +220,51 @@ impl Team {
     ///
     /// # Errors
     /// As [`Team::run`].
-    pub fn timed(&mut self, repeats: u64, task: &Task) -> Result<u64, Fault> {
-        self.timed_after(Start::default(), repeats, task)
+    pub fn run_timed(&mut self, repeats: u64, task: &Task) -> Result<u64, Fault> {
+        self.run_timed_after(Start::default(), repeats, task)
     }
 
-    /// As [`Team::timed`], begun in another way. After a lead-in, members start to be timed one by one.
+    /// As [`Team::run_timed`], with a lead-in and a choice of clock. After a lead-in, each member's time starts on its own.
     ///
     /// # Errors
     /// As [`Team::run`].
-    pub(crate) fn timed_after(&mut self, start: Start, repeats: u64, task: &Task) -> Result<u64, Fault> {
+    pub(crate) fn run_timed_after(&mut self, start: Start, repeats: u64, task: &Task) -> Result<u64, Fault> {
         if self.lost {
             return Err(self.hung());
         }
-        if let Some(stay) = &self.stay {
-            self.placements[0].pinned = stay.renew();
+        if let Some(pin_guard) = &self.pin_guard {
+            self.placements[0].pinned = pin_guard.renew();
         }
-        // SAFETY: the crew asks three things of an order. (1) The task outlives every member's use of it: we hold a
+        // SAFETY: the three obligations of `WorkerPool::launch`. (1) The task outlives every member's use of it: we hold a
         // reference until all have finished, and if one has not by the deadline, the task is leaked below. (2) No
-        // member is at work on an earlier order: every launch ends with all finished, or the team is lost and launches
-        // nothing more. (3) One order at a time: `&mut self`, and nobody else has the crew's ordering side.
-        let finished = unsafe { self.crew.launch(Order::new(&*task.0, repeats, start, self.timer), self.deadline) };
+        // member is at work on an earlier launch: every launch ends with all finished, or the team is lost and launches
+        // nothing more. (3) One launch at a time: `&mut self`, and only this team launches on its worker pool.
+        let finished =
+            unsafe { self.worker_pool.launch(Launch::new(&*task.0, repeats, start, self.timer), self.deadline) };
         if !finished {
             self.lost = true;
             std::mem::forget(task.clone());
             return Err(self.hung());
         }
-        match self.crew.take_panic() {
+        match self.worker_pool.take_panic() {
             Some(message) => Err(Fault::Panicked(message)),
-            None => Ok(self.crew.lap()),
+            None => Ok(self.worker_pool.lap()),
         }
     }
 
-    /// The ticks that member `rank` spent on its repetitions in the last launch: rank 0's is the time of a chaser whose
-    /// companions only made load. 0 for a rank that isn't there.
+    /// The ticks that member `rank` spent on its repetitions in the last launch (rank 0's, for a pointer chase under load from
+    /// the other ranks). 0 for a rank that doesn't exist.
     #[must_use]
     pub fn lap_of(&self, rank: usize) -> u64 {
-        self.crew.lap_of(rank)
+        self.worker_pool.lap_of(rank)
     }
 
     /// The clock of rank 0's core at the end of each launch.
-    pub(crate) fn pulse(&self) -> Arc<Pulse> {
-        Arc::clone(self.crew.pulse())
+    pub(crate) fn core_clock(&self) -> Arc<CoreClock> {
+        Arc::clone(self.worker_pool.core_clock())
     }
 
-    /// The clock of [`Team::timed`].
+    /// The clock of [`Team::run_timed`].
     #[must_use]
     pub fn timer(&self) -> Timer {
         self.timer
@@ -284,13 +283,13 @@ impl fmt::Debug for Team {
 
 impl Drop for Team {
     fn drop(&mut self) {
-        self.crew.dismiss();
+        self.worker_pool.shut_down();
         if self.lost {
-            // The hung worker keeps its share of the crew and of the task; the others leave on their own.
+            // The hung worker keeps its references to the worker pool and the task; the others leave on their own.
             return;
         }
         for worker in self.workers.drain(..) {
-            // A worker catches its task's panics, so there is nothing to learn here.
+            // A worker catches its task's panics, so the result says nothing.
             let _ = worker.join();
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use super::*;
 use crate::memory::{Buffer, Pages};
 
-/// A team of `size`, on the CPUs that there are: on a small machine members share them.
+/// A team of `size` on the allowed CPUs; on a small machine members share them.
 fn team(size: usize) -> Team {
     let allowed = affinity::allowed_cpus();
     let cpus: Vec<usize> = (0..size).map(|i| allowed.get(i % allowed.len().max(1)).copied().unwrap_or(0)).collect();
@@ -18,19 +18,19 @@ fn every_member_runs_every_repetition_of_every_launch() {
     let task = Task::new({
         let counts = Arc::clone(&counts);
         move |rank: Rank<'_>| {
-            assert_eq!(rank.of, 3);
+            assert_eq!(rank.members, 3);
             counts[rank.index].fetch_add(1, Ordering::Relaxed);
         }
     });
     for _ in 0..20 {
         team.run(&task).unwrap();
     }
-    team.timed(100, &task).unwrap();
+    team.run_timed(100, &task).unwrap();
     assert_eq!([0, 1, 2].map(|i| counts[i].load(Ordering::Relaxed)), [120; 3]);
 }
 
 #[test]
-fn a_team_that_has_parked_wakes_up() {
+fn parked_workers_wake_up_for_a_launch() {
     let mut team = team(2);
     let count = Arc::new(AtomicU64::new(0));
     let task = Task::new({
@@ -47,7 +47,7 @@ fn a_team_that_has_parked_wakes_up() {
 }
 
 #[test]
-fn the_time_of_a_launch_covers_its_slowest_member() {
+fn the_time_of_a_launch_includes_its_slowest_member() {
     let mut team = team(2);
     let pause = Duration::from_millis(5);
     let task = Task::new(move |rank| {
@@ -55,7 +55,7 @@ fn the_time_of_a_launch_covers_its_slowest_member() {
             std::thread::sleep(pause);
         }
     });
-    let ticks = team.timed(2, &task).unwrap();
+    let ticks = team.run_timed(2, &task).unwrap();
     assert!(team.timer().seconds(ticks) >= 2.0 * pause.as_secs_f64());
     assert!(team.lap_of(1) >= team.lap_of(0));
     assert_eq!(team.lap_of(9), 0);
@@ -68,7 +68,7 @@ fn a_load_generator_works_until_rank_0_has_finished() {
     let task = Task::new({
         let iterations = Arc::clone(&iterations);
         move |rank: Rank<'_>| match rank.index {
-            // However late the other one gets a processor.
+            // Waits until the other member has run, however late it gets a CPU.
             0 => {
                 let seen = iterations.load(Ordering::Relaxed);
                 while iterations.load(Ordering::Relaxed) == seen {
@@ -76,7 +76,7 @@ fn a_load_generator_works_until_rank_0_has_finished() {
                 }
             }
             _ => {
-                while !rank.stopping() {
+                while !rank.is_stopping() {
                     iterations.fetch_add(1, Ordering::Relaxed);
                     std::thread::yield_now();
                 }
@@ -85,25 +85,25 @@ fn a_load_generator_works_until_rank_0_has_finished() {
     });
     for _ in 0..2 {
         let before = iterations.load(Ordering::Relaxed);
-        team.timed(3, &task).unwrap();
+        team.run_timed(3, &task).unwrap();
         assert!(iterations.load(Ordering::Relaxed) > before);
     }
 }
 
 #[test]
-fn a_panic_is_returned_with_its_words_stops_the_others_and_leaves_the_team_usable() {
+fn a_panic_is_returned_with_its_message_stops_the_others_and_leaves_the_team_usable() {
     let mut team = team(2);
-    for guilty in [0, 1] {
+    for panicking in [0, 1] {
         let task = Task::new(move |rank: Rank<'_>| {
-            if rank.index == guilty {
-                std::panic::panic_any(format!("rank {guilty} stumbled"));
+            if rank.index == panicking {
+                std::panic::panic_any(format!("rank {panicking} failed"));
             }
-            while rank.index == 1 && !rank.stopping() {
+            while rank.index == 1 && !rank.is_stopping() {
                 std::thread::yield_now();
             }
         });
         match team.run(&task) {
-            Err(Fault::Panicked(words)) => assert_eq!(words, format!("rank {guilty} stumbled")),
+            Err(Fault::Panicked(message)) => assert_eq!(message, format!("rank {panicking} failed")),
             other => panic!("{other:?}"),
         }
         team.run(&Task::new(|_| ())).unwrap();
@@ -111,7 +111,7 @@ fn a_panic_is_returned_with_its_words_stops_the_others_and_leaves_the_team_usabl
 }
 
 #[test]
-fn a_hung_worker_ends_the_team_but_neither_the_launch_nor_the_drop_waits_for_it() {
+fn neither_the_launch_nor_the_drop_waits_for_a_hung_worker() {
     let mut team = team(2);
     team.set_deadline(Duration::from_millis(50));
     let release = Arc::new(AtomicBool::new(false));
@@ -134,7 +134,7 @@ fn a_hung_worker_ends_the_team_but_neither_the_launch_nor_the_drop_waits_for_it(
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_reported_and_not_fatal() {
+fn a_missing_cpu_is_reported_and_not_fatal() {
     let mut team = Team::new(&[1 << 20, 1 << 20], Timer::Os).unwrap();
     assert!(team.placements().iter().all(|p| p.pinned.is_err()));
     team.run(&Task::new(|_| ())).unwrap();

@@ -1,11 +1,11 @@
-//! The caches: by `/sys`, or by CPUID where `/sys` doesn't list them (some virtual machines and containers).
+//! The caches: from `/sys`, or from CPUID if `/sys` doesn't list them (some virtual machines and containers).
 
 use std::path::Path;
 
 use super::{Cpu, text};
 use crate::arch::cpuid::Leaf;
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
     /// Data only.
@@ -16,18 +16,18 @@ pub enum CacheKind {
     Unified,
 }
 
-/// One cache: an instance, not a kind (a machine with eight cores has eight first-level data caches).
+/// One instance of a cache (a machine with eight cores has eight L1 data caches).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// 1 is nearest to the core.
     pub level: u32,
-    /// What it holds.
+    /// Its contents.
     pub kind: CacheKind,
     /// Its capacity in bytes.
     pub bytes: u64,
-    /// Its line in bytes.
+    /// Its line size in bytes.
     pub line: u64,
-    /// The logical CPUs that share it, ascending; empty where only CPUID told us of it, which doesn't say.
+    /// The logical CPUs that share it, ascending; empty if the cache is known only from CPUID, which doesn't list them.
     pub shared_by: Vec<usize>,
 }
 
@@ -45,9 +45,9 @@ impl Cache {
     }
 }
 
-/// A line size where the system doesn't state one: that of every x86-64 and nearly every AArch64 processor.
+/// The line size if the system doesn't state one: that of every x86-64 and nearly every AArch64 processor.
 const USUAL_LINE: u64 = 64;
-/// More indexes or sub-leaves than any processor has.
+/// Most indexes or sub-leaves to read: more than any processor has.
 const MOST_CACHES: u32 = 32;
 
 /// All caches of `cpus` that `/sys` lists, each once.
@@ -59,8 +59,8 @@ pub(super) fn read(root: &Path, cpus: &[Cpu]) -> Vec<Cache> {
             if !folder.is_dir() {
                 break;
             }
-            if let Some(cache) = one(&folder, cpu.id)
-                && !caches.iter().any(|known| same(known, &cache))
+            if let Some(cache) = read_cache(&folder, cpu.id)
+                && !caches.iter().any(|known| is_same(known, &cache))
             {
                 caches.push(cache);
             }
@@ -69,11 +69,11 @@ pub(super) fn read(root: &Path, cpus: &[Cpu]) -> Vec<Cache> {
     caches
 }
 
-fn same(a: &Cache, b: &Cache) -> bool {
+fn is_same(a: &Cache, b: &Cache) -> bool {
     (a.level, a.kind, &a.shared_by) == (b.level, b.kind, &b.shared_by)
 }
 
-fn one(folder: &Path, cpu: usize) -> Option<Cache> {
+fn read_cache(folder: &Path, cpu: usize) -> Option<Cache> {
     let kind = match text::read(&folder.join("type"))?.as_str() {
         "Data" => CacheKind::Data,
         "Instruction" => CacheKind::Instruction,
@@ -90,14 +90,14 @@ fn one(folder: &Path, cpu: usize) -> Option<Cache> {
     })
 }
 
-/// The caches of one CPU by CPUID's deterministic cache parameters: leaf 4 (Intel SDM vol. 2A, CPUID), or 8000_001DH
-/// (AMD APM vol. 3, E.4.15), which has the same form.
+/// The caches of one CPU from CPUID's deterministic cache parameters: leaf 4 (Intel SDM vol. 2A, CPUID), or 8000_001DH
+/// (AMD APM vol. 3, E.4.15), which has the same format.
 pub(super) fn from_cpuid(leaf: impl Fn(u32, u32) -> Option<Leaf>) -> Vec<Cache> {
-    let all = |number: u32| -> Vec<Cache> {
+    let leaves = |number: u32| -> Vec<Cache> {
         (0..MOST_CACHES).map_while(|sub| leaf(number, sub).and_then(|leaf| from_leaf(&leaf))).collect()
     };
-    let caches = all(4);
-    if caches.is_empty() { all(0x8000_001D) } else { caches }
+    let caches = leaves(4);
+    if caches.is_empty() { leaves(0x8000_001D) } else { caches }
 }
 
 fn from_leaf(leaf: &Leaf) -> Option<Cache> {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpuid_caches_have_the_capacities_of_the_manual_s_formula() {
+    fn cpuid_cache_sizes_follow_the_manuals_formula() {
         // A Xeon's leaf 4: 48 KiB L1D (12 ways, 64 sets), 32 KiB L1I, 2 MiB L2.
         let leaves = [
             Leaf { eax: 0x0000_0021, ebx: 11 << 22 | 63, ecx: 63, edx: 0 },

@@ -1,11 +1,11 @@
-//! What the control groups around this process allow: CPU time, CPUs and memory, in cgroup v1, v2 or both at once.
-//! Containers show their host's `/proc/meminfo` and CPU count, so these limits are the truth about them.
+//! The limits of this process's control groups on CPU time, CPUs and memory, in cgroup v1, v2 or both at once. Containers show
+//! their host's `/proc/meminfo` and CPU count, so only these limits apply to them.
 
 use std::path::{Path, PathBuf};
 
 use super::text;
 
-/// The version of the hierarchy that a folder belongs to; its files are named accordingly.
+/// The version of the hierarchy that a folder belongs to, which decides the names of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     V1,
@@ -58,20 +58,20 @@ fn mount<'a>(line: &'a str, version: Version, controller: &str) -> Option<(&'a s
     ours.then_some((mount_root, point))
 }
 
-/// Folders from the group at `path` up to the mount's own. A path outside the mount's root (a host's path seen from
-/// inside a container) leaves the mount's own folder.
+/// Folders from the group at `path` up to the mount point. For a path outside the mount's root (a host's path seen from
+/// inside a container), only the mount point.
 fn chain(root: &Path, mount_root: &str, point: &str, path: &str) -> impl Iterator<Item = PathBuf> {
     let top = root.join(point.trim_start_matches('/'));
     let inside = Path::new(path).strip_prefix(mount_root).unwrap_or(Path::new(""));
-    // `..` appears where the group lies outside the cgroup namespace; it must not lead us out of the mount.
+    // `..` appears if the group lies outside the cgroup namespace; it must not lead out of the mount.
     let plain = inside.components().all(|c| matches!(c, std::path::Component::Normal(_)));
     let inside = if plain { inside } else { Path::new("") };
     let folders: Vec<PathBuf> = inside.ancestors().map(|part| top.join(part)).collect();
     folders.into_iter()
 }
 
-/// CPUs' worth of time that the tightest group allows (1.5 = three halves of a CPU's time in every period); `None`
-/// without a limit. v2: `cpu.max`; v1: `cpu.cfs_quota_us` over `cpu.cfs_period_us`.
+/// The CPU time that the tightest group allows, in CPUs (1.5: one and a half CPUs' time in every period); `None` without a
+/// limit. v2: `cpu.max`; v1: `cpu.cfs_quota_us` over `cpu.cfs_period_us`.
 pub(crate) fn cpu_quota(root: &Path) -> Option<f64> {
     let limits = groups(root, "cpu").into_iter().filter_map(|group| {
         let (quota, period): (f64, f64) = match group.version {
@@ -91,7 +91,7 @@ pub(crate) fn cpu_quota(root: &Path) -> Option<f64> {
     limits.min_by(f64::total_cmp)
 }
 
-/// The CPUs that the groups leave to this process; `None` where no group says.
+/// The CPUs that the groups allow this process; `None` if no group sets them.
 pub(crate) fn cpu_set(root: &Path) -> Option<Vec<usize>> {
     groups(root, "cpuset").iter().find_map(|group| {
         let names = match group.version {
@@ -103,11 +103,11 @@ pub(crate) fn cpu_set(root: &Path) -> Option<Vec<usize>> {
     })
 }
 
-/// A group's memory limit and what it uses of it, in bytes.
+/// A group's memory limit and use, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLimit {
     pub(crate) limit: u64,
-    /// In use and not to be had back by dropping clean page cache.
+    /// In use, without the page cache that can be dropped.
     pub(crate) used: u64,
 }
 

@@ -16,12 +16,12 @@ pub struct Cpu {
     pub package: usize,
     /// Its memory node (NUMA).
     pub node: usize,
-    /// All logical CPUs of its core, itself included, ascending.
+    /// All logical CPUs of its core, including itself, ascending.
     pub smt_siblings: Vec<usize>,
 }
 
-/// The online CPUs, ascending, by `/sys/devices/system/{cpu,node}`; those of `fallback`, each a core of one package, where
-/// the system doesn't say.
+/// The online CPUs, ascending, from `/sys/devices/system/{cpu,node}`. If the system doesn't list them, those of `fallback`,
+/// each as one core of a single package.
 pub(super) fn read(root: &Path, fallback: &[usize]) -> Vec<Cpu> {
     let folder = root.join("sys/devices/system/cpu");
     let online = text::read(&folder.join("online")).and_then(|list| text::cpu_list(&list)).unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) fn read(root: &Path, fallback: &[usize]) -> Vec<Cpu> {
             let siblings = text::read(&topology.join("thread_siblings_list")).and_then(|list| text::cpu_list(&list));
             Cpu {
                 id,
-                // The kernel writes -1 where the firmware doesn't say: no number of ours.
+                // The kernel writes -1 if the firmware doesn't report it, which doesn't parse as usize.
                 core: text::number(&topology.join("core_id")).unwrap_or(id),
                 package: text::number(&topology.join("physical_package_id")).unwrap_or(0),
                 node: nodes.get(&id).copied().unwrap_or(0),

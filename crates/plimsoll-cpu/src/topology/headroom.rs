@@ -1,24 +1,24 @@
-//! How much memory can still be had, now: the machine's, and the container's where it is tighter.
+//! How much memory is still available: the machine's, and the container's if that is less.
 
 use std::path::Path;
 
 use super::{cgroup, text};
 
-/// Memory in bytes, at the moment of reading. What the system doesn't say is `None`.
+/// Memory in bytes, at the moment of reading. `None` if the system doesn't report a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headroom {
     /// Installed memory that the kernel manages (`MemTotal`).
     pub total: Option<u64>,
-    /// What can be had without swapping (`MemAvailable`).
+    /// Available without swapping (`MemAvailable`).
     pub available: Option<u64>,
     /// The tightest control group's limit.
     pub limit: Option<u64>,
-    /// What is left below that limit.
+    /// Memory left below that limit.
     pub below_limit: Option<u64>,
 }
 
 impl Headroom {
-    /// Reads the machine's present state.
+    /// Reads the machine's current state.
     #[must_use]
     pub fn read() -> Self {
         Self::read_under(Path::new("/"))
@@ -37,7 +37,7 @@ impl Headroom {
         }
     }
 
-    /// Bytes that can still be had: the smaller of the machine's and the container's; `None` where neither is known.
+    /// Available bytes: the smaller of the machine's and the container's; `None` if neither is known.
     #[must_use]
     pub fn free(&self) -> Option<u64> {
         match (self.available, self.below_limit) {

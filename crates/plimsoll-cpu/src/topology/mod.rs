@@ -1,8 +1,8 @@
-//! What this machine is made of, as far as a measurement must know: CPUs, caches, pages, memory, and what of these the
-//! container or the caller's affinity leaves to us. Clocks and load are left to [`crate::timer`] and [`crate::steal`].
+//! The parts of this machine that matter to a measurement: CPUs, caches, pages and memory, and how much of them the container
+//! and the caller's affinity allow. Clocks and load are in [`crate::timer`] and [`crate::steal`].
 //!
-//! All of it is read from files that may be missing or damaged, and from CPUID; every reader takes the root of the tree,
-//! so that tests can show it other machines.
+//! All of it is read from files that may be missing or damaged, and from CPUID. Every reader takes the root of the tree, so
+//! that tests can supply other machines.
 
 mod caches;
 mod cgroup;
@@ -27,18 +27,18 @@ pub use pages::{HugePages, Transparent, page_size};
 use crate::arch::cpuid;
 use crate::threads::affinity;
 
-/// A machine, as this process may use it.
+/// A machine, with the limits on this process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// The online CPUs, ascending by id. Never empty.
     pub cpus: Vec<Cpu>,
     /// The ids of those that this process may run on, ascending. Never empty.
     pub allowed: Vec<usize>,
-    /// The caches, each instance once; empty where the system doesn't say.
+    /// The caches, each instance once; empty if the system doesn't list them.
     pub caches: Vec<Cache>,
     /// CPUs' worth of time that the container may use (1.5: three halves of a CPU's time); `None` without a limit.
     pub quota: Option<f64>,
-    /// Memory, installed, free and allowed, when this was read.
+    /// Installed, free and allowed memory when this was read.
     pub memory: Headroom,
     /// The processor.
     pub model: CpuModel,
@@ -46,7 +46,7 @@ pub struct Topology {
     pub huge_pages: HugePages,
     /// The size of an ordinary page in bytes.
     pub page_size: usize,
-    /// A name for the machine that stays the same and gives nothing away: `cpu-` and 16 hexadecimal digits.
+    /// A stable, anonymous name for the machine: `cpu-` and 16 hexadecimal digits.
     pub device_id: String,
 }
 
@@ -78,7 +78,7 @@ impl Topology {
         let permitted = |id: &usize| affinity.contains(id) && set.as_ref().is_none_or(|set| set.contains(id));
         let mut allowed: Vec<usize> = cpus.iter().map(|cpu| cpu.id).filter(permitted).collect();
         if allowed.is_empty() {
-            // The sources contradict each other; the kernel's word on affinity, or any CPU, is better than none.
+            // The sources contradict each other: take the kernel's affinity, or else any CPU.
             let online = |id: &usize| cpus.iter().any(|cpu| cpu.id == *id);
             allowed = affinity.iter().copied().filter(online).collect();
             allowed.extend(cpus.first().map(|cpu| cpu.id).filter(|_| allowed.is_empty()));
@@ -105,8 +105,8 @@ impl Topology {
         self.cpus.iter().map(|cpu| cpu.package).collect::<BTreeSet<_>>().len()
     }
 
-    /// One allowed CPU of each core, ascending, and no more than the quota can keep running (rounded down, at least
-    /// one): the CPUs for bandwidth, since a core's second thread adds none and throttled threads only add noise.
+    /// One allowed CPU of each core, ascending, but no more than the quota can keep running (rounded down, at least one).
+    /// These are the CPUs for bandwidth: a core's second thread adds none, and throttled threads only add noise.
     #[must_use]
     pub fn one_cpu_per_core(&self) -> Vec<usize> {
         let first_of_core = |cpu: &&Cpu| {
@@ -117,20 +117,19 @@ impl Topology {
         self.cpus.iter().filter(first_of_core).map(|cpu| cpu.id).take(most).collect()
     }
 
-    /// The cache at `level` that holds the data of the first allowed CPU, or `None` where it has none or the system
-    /// doesn't say.
+    /// The data or unified cache at `level` of the first allowed CPU; `None` if it has none or the system doesn't list it.
     #[must_use]
     pub fn data_cache(&self, level: u32) -> Option<&Cache> {
         self.data_caches_of(*self.allowed.first()?).find(|cache| cache.level == level)
     }
 
-    /// The last cache before memory of the first allowed CPU.
+    /// The last-level cache of the first allowed CPU.
     #[must_use]
     pub fn last_level_cache(&self) -> Option<&Cache> {
         self.data_caches_of(*self.allowed.first()?).max_by_key(|cache| cache.level)
     }
 
-    /// The bytes of all last-level caches that `cpus` use together: what a team's footprint must exceed to reach memory.
+    /// The bytes of all last-level caches that `cpus` use: a team's footprint must exceed them to reach memory.
     #[must_use]
     pub fn last_level_bytes(&self, cpus: &[usize]) -> u64 {
         let mut distinct: Vec<&Cache> = Vec::new();
@@ -143,7 +142,7 @@ impl Topology {
         distinct.iter().map(|cache| cache.bytes).sum()
     }
 
-    /// True if two of `cpus` are threads of one core, and so share its units.
+    /// True if two of `cpus` are threads of one core, and so share its execution units.
     #[must_use]
     pub fn smt_shared(&self, cpus: &[usize]) -> bool {
         let shares = |cpu: &Cpu| cpu.smt_siblings.iter().any(|id| *id != cpu.id && cpus.contains(id));
@@ -156,8 +155,8 @@ impl Topology {
 }
 
 /// A stable name for the machine: `cpu-` and the first 16 hexadecimal digits of a keyed BLAKE3 hash over its machine-id
-/// (machine-id(5) asks that it be published only so), the processor's brand and the number of packages. Machines without
-/// a machine-id (most containers) share the name with all others of the same model.
+/// (machine-id(5) requires such a hash before publication), the processor's brand and the number of packages. Machines
+/// without a machine-id (most containers) share the name with all others of the same model.
 fn device_id(root: &Path, brand: &str, packages: usize) -> String {
     let id = ["etc/machine-id", "var/lib/dbus/machine-id"].iter().find_map(|file| text::read(&root.join(file)));
     let mut hasher = blake3::Hasher::new_derive_key("plimsoll: the name of a CPU device");

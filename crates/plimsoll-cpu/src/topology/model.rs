@@ -1,11 +1,11 @@
-//! What processor this is: by CPUID on x86-64, by `/proc/cpuinfo` elsewhere.
+//! The processor's model: from CPUID on x86-64, from `/proc/cpuinfo` elsewhere.
 
 use std::path::Path;
 
 use super::text;
 use crate::arch::cpuid::Leaf;
 
-/// The processor's name and version. Text is as the machine gives it, without control characters; empty where unknown.
+/// The processor's name and version. Text is as the machine reports it, without control characters; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuModel {
     /// `GenuineIntel`, `AuthenticAMD`, or an Arm implementer's code such as `0x41`.
@@ -18,14 +18,14 @@ pub struct CpuModel {
     pub stepping: u32,
     /// The name on the box, such as `Intel(R) Xeon(R) Processor`.
     pub brand: String,
-    /// The microcode's version, where the kernel tells it.
+    /// The microcode's version, if the kernel reports it.
     pub microcode: Option<String>,
-    /// Whether a hypervisor runs below this system: then the clock, the caches and the CPUs are what it claims.
+    /// Whether a hypervisor runs below this system. It then decides what the system sees of clock, caches and CPUs.
     pub hypervisor: bool,
 }
 
 impl CpuModel {
-    /// What `/proc/cpuinfo` under `root` says of its first processor.
+    /// The first processor of `/proc/cpuinfo` under `root`.
     pub(super) fn from_cpuinfo(root: &Path) -> Self {
         let info = text::read(&root.join("proc/cpuinfo")).unwrap_or_default();
         let field = |name: &str| -> Option<String> {
@@ -44,7 +44,7 @@ impl CpuModel {
         }
     }
 
-    /// What CPUID says (Intel SDM vol. 2A, CPUID, leaves 0, 1 and 8000_0002H to 8000_0004H); `None` off x86-64.
+    /// From CPUID (Intel SDM vol. 2A, CPUID, leaves 0, 1 and 8000_0002H to 8000_0004H); `None` off x86-64.
     pub(super) fn from_cpuid(leaf: impl Fn(u32, u32) -> Option<Leaf>) -> Option<Self> {
         let (zero, one) = (leaf(0, 0)?, leaf(1, 0)?);
         let base_family = one.eax >> 8 & 0xF;
@@ -69,7 +69,7 @@ impl CpuModel {
     }
 }
 
-/// A decimal or `0x…` number, 0 where it is neither.
+/// A decimal or `0x…` number; 0 if it is neither.
 fn number(text: &str) -> u32 {
     text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u32::from_str_radix(hex, 16)).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The machine's page sizes, and whether it gives transparent huge pages.
+//! The machine's page sizes, and when it grants transparent huge pages.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::text;
 pub enum Transparent {
     /// Wherever it can.
     Always,
-    /// Where a program asks for it.
+    /// Where a program requests it.
     Madvise,
     /// Never, or the kernel has none.
     Never,
@@ -19,14 +19,14 @@ pub enum Transparent {
 /// The machine's huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePages {
-    /// When the kernel uses them unasked.
+    /// When the kernel uses transparent huge pages.
     pub transparent: Transparent,
-    /// Their size in bytes; `None` where the system doesn't say.
+    /// Their size in bytes; `None` if the system doesn't report it.
     pub size: Option<u64>,
 }
 
 impl HugePages {
-    /// Reads the machine's present setting.
+    /// Reads the machine's current setting.
     #[must_use]
     pub fn read() -> Self {
         Self::read_under(Path::new("/"))
@@ -37,7 +37,7 @@ impl HugePages {
     pub fn read_under(root: &Path) -> Self {
         let folder = root.join("sys/kernel/mm/transparent_hugepage");
         let enabled = text::read(&folder.join("enabled")).unwrap_or_default();
-        // The choice in force stands in brackets: `always [madvise] never`.
+        // The active choice is in brackets: `always [madvise] never`.
         let transparent = match enabled.split_whitespace().find(|word| word.starts_with('[')) {
             Some("[always]") => Transparent::Always,
             Some("[madvise]") => Transparent::Madvise,

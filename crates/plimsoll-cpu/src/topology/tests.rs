@@ -57,13 +57,17 @@ fn hybrid_laptop() -> Fixture {
         f.cache(id, 0, 1, "Data", "32K", &own).cache(id, 1, 1, "Instruction", "64K", &own);
         f.cache(id, 2, 2, "Unified", "2048K", "4-7").cache(id, 3, 3, "Unified", "12288K", "0-7");
     }
-    f.file("proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 154\nmodel name\t: 12th Gen Intel(R)   Core\u{1b}[31m\nstepping\t: 3\nmicrocode\t: 0x430\nflags\t\t: fpu vme");
+    f.file(
+        "proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 154\n\
+         model name\t: 12th Gen Intel(R)   Core\u{1b}[31m\nstepping\t: 3\nmicrocode\t: 0x430\nflags\t\t: fpu vme",
+    );
     f.file("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never");
     f.file("sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "2097152");
     f
 }
 
-/// Two packages of two cores of two threads; the second threads are numbered after all first ones.
+/// Two packages of two cores with two threads each; the second threads are numbered after all first ones.
 fn two_socket_server() -> Fixture {
     let f = Fixture::new();
     f.online("0-7").file("sys/devices/system/node/online", "0-1");
@@ -88,7 +92,7 @@ fn a_hybrid_laptop_has_one_thread_per_core_and_the_caches_of_its_first_cpu() {
     assert_eq!(topology.data_cache(2).unwrap().bytes, 1280 << 10);
     assert_eq!(topology.last_level_cache().unwrap().bytes, 12 << 20);
     assert_eq!(topology.data_cache(4), None);
-    // 2 + 4 first-level data caches and as many for instructions, 2 + 1 at level 2, 1 at level 3.
+    // 2 + 4 L1 data caches and as many L1 instruction caches, 2 + 1 L2, 1 L3.
     assert_eq!(topology.caches.len(), 6 + 6 + 3 + 1);
     assert!(topology.smt_shared(&[0, 1]) && !topology.smt_shared(&[0, 2, 4]) && !topology.smt_shared(&[4, 5]));
     assert_eq!(topology.model.brand, "12th Gen Intel(R) Core [31m");
@@ -96,14 +100,14 @@ fn a_hybrid_laptop_has_one_thread_per_core_and_the_caches_of_its_first_cpu() {
     assert_eq!(topology.model.microcode.as_deref(), Some("0x430"));
     assert!(!topology.model.hypervisor);
     assert_eq!(topology.huge_pages, HugePages { transparent: Transparent::Always, size: Some(2 << 20) });
-    // Tied to the efficient cores, the process sees their caches.
-    let tied = Topology::read_under(fixture.root(), &[5, 6]);
-    assert_eq!((tied.allowed.clone(), tied.one_cpu_per_core()), (vec![5, 6], vec![5, 6]));
-    assert_eq!(tied.data_cache(1).unwrap().bytes, 32 << 10);
+    // Pinned to the efficient cores, the process sees their caches.
+    let pinned = Topology::read_under(fixture.root(), &[5, 6]);
+    assert_eq!((pinned.allowed.clone(), pinned.one_cpu_per_core()), (vec![5, 6], vec![5, 6]));
+    assert_eq!(pinned.data_cache(1).unwrap().bytes, 32 << 10);
 }
 
 #[test]
-fn a_server_s_cores_are_told_apart_by_package_and_its_last_level_caches_add_up() {
+fn cores_of_two_packages_are_distinct_and_their_last_level_caches_add_up() {
     let fixture = two_socket_server();
     let all: Vec<usize> = (0..8).collect();
     let topology = Topology::read_under(fixture.root(), &all);
@@ -112,12 +116,12 @@ fn a_server_s_cores_are_told_apart_by_package_and_its_last_level_caches_add_up()
     assert_eq!(topology.cpus.iter().map(|c| c.node).collect::<Vec<_>>(), [0, 0, 1, 1, 0, 0, 1, 1]);
     assert_eq!(topology.last_level_bytes(&[0, 1]), 32 << 20);
     assert_eq!(topology.last_level_bytes(&[0, 2, 6]), 64 << 20);
-    // Only second threads allowed: they stand for their cores.
+    // Only second threads are allowed: each represents its core.
     assert_eq!(Topology::read_under(fixture.root(), &[5, 6, 7]).one_cpu_per_core(), [5, 6, 7]);
 }
 
 #[test]
-fn a_container_s_limits_are_the_tightest_on_the_way_to_the_root() {
+fn a_containers_limits_are_the_tightest_of_all_parent_groups() {
     let fixture = two_socket_server();
     fixture
         .file("proc/self/cgroup", "0::/pod/main")
@@ -141,7 +145,7 @@ fn a_container_s_limits_are_the_tightest_on_the_way_to_the_root() {
 }
 
 #[test]
-fn version_1_and_hybrid_hierarchies_are_read_too() {
+fn cgroup_v1_and_hybrid_hierarchies_are_read() {
     let fixture = Fixture::new();
     fixture
         .file("proc/self/cgroup", "4:memory:/job/7\n2:cpu,cpuacct:/docker/abc\n0::/")
@@ -166,7 +170,7 @@ fn version_1_and_hybrid_hierarchies_are_read_too() {
 }
 
 #[test]
-fn a_group_outside_its_namespace_doesn_t_lead_out_of_the_mount() {
+fn a_group_outside_the_namespace_does_not_lead_out_of_the_mount() {
     let fixture = Fixture::new();
     fixture
         .file("proc/self/cgroup", "0::/../../../etc")
@@ -177,7 +181,7 @@ fn a_group_outside_its_namespace_doesn_t_lead_out_of_the_mount() {
 }
 
 #[test]
-fn an_empty_tree_is_a_plain_machine_with_the_cpus_of_the_affinity() {
+fn an_empty_tree_falls_back_to_the_cpus_of_the_affinity() {
     let fixture = Fixture::new();
     let topology = Topology::read_under(fixture.root(), &[3, 5]);
     assert_eq!((topology.allowed.clone(), topology.one_cpu_per_core()), (vec![3, 5], vec![3, 5]));
@@ -188,7 +192,7 @@ fn an_empty_tree_is_a_plain_machine_with_the_cpus_of_the_affinity() {
 }
 
 #[test]
-fn damaged_files_are_as_good_as_missing_ones() {
+fn damaged_files_count_as_missing() {
     let fixture = Fixture::new();
     let garbage = "\u{0}-99999999999999999999, é : : kB 0x";
     fixture.online("0-1").cpu(0, -1, -1, "garbage").cpu(1, 7, 7, "0").cache(0, 0, 1, "Data", "0K", "x");
@@ -211,7 +215,7 @@ fn damaged_files_are_as_good_as_missing_ones() {
 }
 
 #[test]
-fn the_device_s_name_is_stable_private_and_differs_between_machines() {
+fn the_device_id_is_stable_anonymous_and_differs_between_machines() {
     let fixture = hybrid_laptop();
     let name = || Topology::read_under(fixture.root(), &[0]).device_id;
     let unnamed = name();
@@ -225,7 +229,7 @@ fn the_device_s_name_is_stable_private_and_differs_between_machines() {
 }
 
 #[test]
-fn this_machine_has_a_cpu_that_we_may_use() {
+fn this_machine_has_an_allowed_cpu() {
     let topology = Topology::read();
     assert!(!topology.cpus.is_empty() && !topology.one_cpu_per_core().is_empty());
     assert!(topology.one_cpu_per_core().iter().all(|cpu| topology.allowed.contains(cpu)));

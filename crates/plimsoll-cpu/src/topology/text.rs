@@ -4,12 +4,12 @@
 use std::io::Read;
 use std::path::Path;
 
-/// No file that we read is longer: `/proc/stat` of a 1,024-CPU machine has about 100 KiB.
+/// Most bytes to read of a file: `/proc/stat` of a 1,024-CPU machine has about 100 KiB.
 const LONGEST: u64 = 1 << 20;
-/// CPU numbers at or above this are taken for damage (Linux is built for at most 8,192).
+/// CPU numbers at or above this are treated as damaged (Linux supports at most 8,192).
 const MOST_CPUS: usize = 1 << 16;
 
-/// The file's text without surrounding white space.
+/// The file's text without surrounding whitespace.
 pub(crate) fn read(path: &Path) -> Option<String> {
     read_up_to(path, LONGEST)
 }
@@ -30,7 +30,7 @@ pub(crate) fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
     read(path)?.parse().ok()
 }
 
-/// A CPU list as the kernel writes it, `0-3,8,10-11`: ascending, each once. `None` where any part is malformed.
+/// A CPU list as the kernel writes it, `0-3,8,10-11`: ascending, each once. `None` if any part is malformed.
 pub(crate) fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn cpu_lists_are_read_as_the_kernel_writes_them() {
+    fn cpu_lists_are_parsed_sorted_and_deduplicated() {
         assert_eq!(cpu_list("0-3,8,10-11\n"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
         assert_eq!(cpu_list("3,1,1-2"), Some(vec![1, 2, 3]));
         assert_eq!(cpu_list(""), Some(vec![]));
@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_a_reader_panic(text in "\\PC{0,40}") {
+        fn parsers_never_panic(text in "\\PC{0,40}") {
             let _ = (cpu_list(&text), size(&text), kilobytes(&text, "a"));
         }
     }

@@ -1,5 +1,5 @@
-//! bench on the CPU: expressions that a user asked for, by all cores, hot or in rotation through memory. How an expression is
-//! run is `crate::elementwise`'s; what the figures mean is `plimsoll_suite::bench`'s.
+//! The bench on the CPU: a user's expressions on all cores, with data hot in the caches or rotating through memory.
+//! `crate::elementwise` runs the expressions; `plimsoll_suite::bench` interprets the figures.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,13 +18,13 @@ use crate::{Cpu, CpuDevice};
 /// One point.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What it is called.
+    /// Its axes.
     pub cell: Cell,
     /// The expression, its shapes and its scalars.
     pub problem: Arc<Problem>,
 }
 
-/// The points that a user asked for.
+/// The points that a user requested.
 #[derive(Debug)]
 pub struct Bench {
     /// In the order in which they are measured.
@@ -45,22 +45,22 @@ impl Probe<Cpu> for Bench {
         let team = super::team(session, cores)?;
         let (window, caches) = (session.info().cold_window(), session.info().last_level_cache());
         let (seed, stop) = (session.request.seed, session.stop_signal());
-        let how = How { stores: StorePolicy::Beyond(caches), ..How::on(cores) };
+        let how = How { stores: StorePolicy::Beyond(caches), ..How::for_threads(cores) };
         for cache in [CachePolicy::ColdRotate, CachePolicy::Hot] {
             let points: Vec<&Point> = self.points.iter().filter(|point| point.cell.cache == cache).collect();
             if points.is_empty() {
                 continue;
             }
-            // Filling memory costs as much as timing it.
+            // Filling memory takes as long as the measurement.
             let share = 2.0 * points.len() as f64;
             let sweep = Sweep { series: series(cache), points: &points, share, flags: Flags::NONE };
             session.sweep(
                 sweep,
-                |point| point.cell.at(),
+                |point| point.cell.coordinates(),
                 |_, point| {
                     let window = if cache.is_cold() { window } else { 0 };
                     let load = Load::new(Rc::clone(&team), &point.problem, &how, (window, seed), stop)?;
-                    Ok(Beside { load, ceiling: point.cell.ceiling })
+                    Ok(LoadWithCeiling { load, ceiling: point.cell.ceiling })
                 },
             )?;
         }
@@ -72,13 +72,13 @@ impl Probe<Cpu> for Bench {
     }
 }
 
-/// A load with the ceiling of its mix.
-struct Beside {
+/// A load, and the bandwidth ceiling of its mix of reads and writes.
+struct LoadWithCeiling {
     load: Load,
     ceiling: Option<f64>,
 }
 
-impl Workload for Beside {
+impl Workload for LoadWithCeiling {
     fn work(&self) -> Work {
         self.load.work()
     }

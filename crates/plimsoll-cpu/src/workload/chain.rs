@@ -1,13 +1,13 @@
-//! Chains for a pointer chase: which line leads to which, in buffers that grow. Chasing them is [`crate::arch::chase`]'s
-//! work, and which sizes to chase the probes'.
+//! Chains for a pointer chase, in buffers that grow: the links from line to line. [`crate::arch::chase`] chases them; the
+//! probes choose the sizes.
 //!
-//! A sweep over footprints needs a random cycle at every size. Built afresh each time, that would take longer than the
-//! measurement; so each new line (or page) is inserted into the cycle that is there, after a member chosen at random.
-//! Every cycle remains equally likely at every size: it is Sattolo's algorithm (1986) from the inside out.
+//! A sweep over footprints needs a random cycle at every size. Rebuilding it each time would take longer than the
+//! measurement, so each new line (or page) is inserted into the existing cycle, after a random member. Every cycle remains
+//! equally likely at every size: this is the inside-out form of Sattolo's algorithm (1986).
 
 use plimsoll_core::stats::Rng;
 
-/// In which order lines are followed.
+/// The order in which a chain visits lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// All lines in one random cycle: nearly every hop goes to another page.
@@ -16,12 +16,12 @@ pub enum Order {
     PageLocal,
 }
 
-/// Bytes of a page of the page-local order: a small page of most systems.
+/// Bytes of a page in the page-local order: the small page size of most systems.
 pub const PAGE_BYTES: usize = 4096;
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
-/// How much of a buffer is one cycle, and what is needed to enlarge it.
+/// The state of a cycle over the first part of a buffer, from which it can grow.
 #[derive(Debug)]
 pub struct Chain {
     order: Order,
@@ -30,18 +30,18 @@ pub struct Chain {
     rng: Rng,
     /// Bytes in the cycle.
     bytes: usize,
-    /// The line of each page that is left last, counted from the page's first (page-local only).
+    /// The last line visited in each page, counted from the page's first (page-local only).
     exits: Vec<u8>,
 }
 
 impl Chain {
-    /// No line yet. Lines are of `line_bytes`: a power of two from 16 to a page.
+    /// An empty chain. `line_bytes` is a power of two from 16 to a page.
     #[must_use]
     pub fn new(order: Order, line_bytes: usize, seed: u64) -> Self {
         Self { order, line_words: line_bytes / WORD, seed, rng: Rng::new(seed), bytes: 0, exits: Vec::new() }
     }
 
-    /// The finest step of footprints, bytes: a line or a page.
+    /// The granularity of footprints in bytes: a line or a page.
     #[must_use]
     pub fn grain(&self) -> usize {
         match self.order {
@@ -50,9 +50,9 @@ impl Chain {
         }
     }
 
-    /// Makes the first `bytes` (whole grains, at least one) of `words` one cycle, from what the last call left there; from
-    /// nothing where that was larger. Nobody else may have written to them meanwhile, and `words` must hold as much.
-    /// Returns the bytes of the cycle.
+    /// Makes the first `bytes` (whole grains, at least one) of `words` one cycle. Extends the cycle of the last call, or starts
+    /// again if that was larger. `words` must be at least that long, and nothing else may have written to it meanwhile. Returns
+    /// the bytes of the cycle.
     pub fn grow(&mut self, words: &mut [u64], bytes: usize) -> usize {
         let grain = self.grain();
         let bytes = (bytes / grain).max(1) * grain;
@@ -69,7 +69,7 @@ impl Chain {
         bytes
     }
 
-    /// Forgets what is in the buffer: for a buffer that something else was written to.
+    /// Restarts the chain, for a buffer that something else has written to.
     pub fn clear(&mut self) {
         (self.bytes, self.rng) = (0, Rng::new(self.seed));
         self.exits.clear();
@@ -77,7 +77,7 @@ impl Chain {
 
     fn insert_line(&mut self, words: &mut [u64], line: usize) {
         let at = line * self.line_words;
-        // The first line leads to itself.
+        // The first line links to itself.
         let before = self.rng.below(line.max(1) as u64) as usize * self.line_words;
         words[at] = if line == 0 { 0 } else { words[before] };
         words[before] = (at * WORD) as u64;
@@ -132,7 +132,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn every_size_is_one_cycle_over_all_its_lines_however_it_was_reached(
+        fn every_size_is_one_cycle_over_all_lines_after_growing_or_restarting(
             sizes in proptest::collection::vec(1..20_usize, 1..6),
             seed in any::<u64>(),
             local in any::<bool>(),

@@ -1,5 +1,5 @@
-//! The stream kernels by name: how each is called on its operands, what it must leave behind, and their verification at
-//! awkward sizes. The loops themselves are [`crate::arch::stream`]'s; threads, sizes and timing are the probes'.
+//! The stream kernels by name: their calls, their expected results, and their verification at awkward sizes. The loops are in
+//! [`crate::arch::stream`]; the probes handle threads, sizes and timing.
 
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::{Fault, Traffic};
@@ -11,9 +11,9 @@ use crate::memory::{Buffer, Pages};
 
 /// The scalar of init, scale and triad, as in STREAM.
 const SCALAR: f64 = 3.0;
-/// Largest relative difference from the oracle of one element: a fused multiply-add rounds once, the oracle twice.
+/// Largest relative difference of one element from the oracle: a fused multiply-add rounds once, the oracle twice.
 const ROUNDING: f64 = 1e-14;
-/// Largest relative difference of a sum, whose order differs. One element missing of a million is 10⁻⁶.
+/// Largest relative difference of a sum, which is added in another order. One missing element in a million is 10⁻⁶.
 const SUM_ROUNDING: f64 = 1e-9;
 
 /// A stream kernel. The target is `a`, the operands are `b`, `c` and `d`.
@@ -42,7 +42,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// In the order of [`KERNELS`].
+    /// All kernels, in the order of [`KERNELS`].
     pub const ALL: [Kernel; KERNELS.len()] = [
         Self::Init,
         Self::Read,
@@ -56,13 +56,13 @@ impl Kernel {
         Self::FivePoint,
     ];
 
-    /// The kernel of this name.
+    /// The kernel with this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kernel| kernel.name() == name)
     }
 
-    /// As axes and findings call it.
+    /// Its name in axes and findings.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.mix().name
@@ -80,7 +80,7 @@ impl Kernel {
         self.mix().writes > 0
     }
 
-    /// Elements of `b` beyond those of the target.
+    /// How many elements `b` has more than the target.
     #[must_use]
     pub fn halo(self) -> usize {
         match self {
@@ -90,34 +90,35 @@ impl Kernel {
         }
     }
 
-    /// What the algorithm must move for `elements` of the target.
+    /// The bytes that the algorithm must move for `elements` of the target.
     #[must_use]
     pub fn traffic(self, elements: u64) -> Traffic {
         let mix = self.mix();
         Traffic::new(8 * elements * u64::from(mix.reads), 8 * elements * u64::from(mix.writes))
     }
 
-    /// Runs over all of `a`; `b` is longer by the halo, `c` and `d` as long as `a`. Returns the sum where it is one.
+    /// Runs over all of `a`; `b` is longer by the halo, `c` and `d` as long as `a`. Returns the sum, or 0 for kernels that
+    /// compute none.
     ///
     /// # Panics
-    /// If the lengths are others.
-    pub fn run(self, with: StreamKernels, stores: Stores, a: &mut [f64], [b, c, d]: [&[f64]; 3]) -> f64 {
+    /// If the lengths are wrong.
+    pub fn run(self, kernels: StreamKernels, stores: Stores, a: &mut [f64], [b, c, d]: [&[f64]; 3]) -> f64 {
         match self {
-            Self::Init => with.init(a, SCALAR, stores),
-            Self::Read => return with.read(b),
-            Self::Copy => with.copy(a, b, stores),
-            Self::Scale => with.scale(a, b, SCALAR, stores),
-            Self::Add => with.add(a, b, c, stores),
-            Self::Triad => with.triad(a, b, c, SCALAR, stores),
-            Self::Schoenauer => with.schoenauer(a, b, c, d, stores),
-            Self::Dot => return with.dot(b, c),
-            Self::ThreePoint => with.three_point(a, b, stores),
-            Self::FivePoint => with.five_point(a, b, stores),
+            Self::Init => kernels.init(a, SCALAR, stores),
+            Self::Read => return kernels.read(b),
+            Self::Copy => kernels.copy(a, b, stores),
+            Self::Scale => kernels.scale(a, b, SCALAR, stores),
+            Self::Add => kernels.add(a, b, c, stores),
+            Self::Triad => kernels.triad(a, b, c, SCALAR, stores),
+            Self::Schoenauer => kernels.schoenauer(a, b, c, d, stores),
+            Self::Dot => return kernels.dot(b, c),
+            Self::ThreePoint => kernels.three_point(a, b, stores),
+            Self::FivePoint => kernels.five_point(a, b, stores),
         }
         0.0
     }
 
-    /// What is wrong with a run's result, by the plainest loop; `None` where it is right.
+    /// What is wrong with a run's result, compared with a plain loop; `None` if it is right.
     #[must_use]
     pub fn wrong(self, a: &[f64], [b, c, d]: [&[f64]; 3], sum: f64) -> Option<String> {
         match self {
@@ -135,10 +136,10 @@ impl Kernel {
     }
 }
 
-/// What a target holds before a run, and no kernel makes of finite operands.
+/// The value of a target before a run, which no kernel computes from finite operands.
 pub const POISON: f64 = f64::NAN;
 
-/// Random bits as a number in [1, 2): finite, and no two alike in a cache line.
+/// Random bits as a number in [1, 2): finite, and different within a cache line.
 #[must_use]
 pub fn finite(bits: u64) -> f64 {
     f64::from_bits(bits >> 12 | 1.0_f64.to_bits())
@@ -150,7 +151,7 @@ fn differs(a: &[f64], value: impl Fn(usize) -> f64) -> Option<String> {
     Some(format!("element {at} is {} instead of {}", a[at], value(at)))
 }
 
-/// In eight sums side by side: one alone would take four cycles an element, and this runs over whole arrays.
+/// The sum, with eight accumulators: a single one would take four cycles per element, and this runs over whole arrays.
 fn plain_sum(len: usize, value: impl Fn(usize) -> f64) -> f64 {
     let mut sums = [0.0; 8];
     for block in 0..len / 8 {
@@ -166,7 +167,7 @@ fn sum_differs(got: f64, expected: f64) -> Option<String> {
     (!right).then(|| format!("the sum is {got} instead of {expected}"))
 }
 
-/// The kinds of store in which `kernel` differs on `isa`.
+/// The kinds of store that make a difference for `kernel` on `isa`.
 #[must_use]
 pub fn store_kinds(kernel: Kernel, isa: Isa) -> &'static [Stores] {
     if kernel.writes() && isa.has_nontemporal() {
@@ -176,7 +177,7 @@ pub fn store_kinds(kernel: Kernel, isa: Isa) -> &'static [Stores] {
     }
 }
 
-/// Elements that guard either side of a target.
+/// Guard elements on both sides of a target.
 const GUARD: usize = 8;
 /// The largest size of `Depth::Usual`: a prime of about 8 MiB, so no vector or page divides it.
 const LARGE: usize = 1_048_573;
@@ -190,11 +191,8 @@ fn sizes(depth: Depth) -> Vec<usize> {
     }
 }
 
-/// Runs `kernels` once at awkward sizes and alignments, with every kind of store of every instruction set of this
-/// machine, against the plain loops; a write outside the target is found too.
-///
-/// # Errors
-/// Those of [`Buffer::new`].
+/// Runs `kernels` once at awkward sizes and alignments, with every kind of store of every instruction set of this machine, and
+/// checks them against plain loops. Also detects writes outside the target.
 pub fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let sets: Vec<StreamKernels> = available().into_iter().filter_map(StreamKernels::new).collect();
     let longest = LARGE + 4 * GUARD;
@@ -205,10 +203,10 @@ pub fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) ->
     let (target, operands) = memory.split_at_mut(longest);
     for n in sizes(depth) {
         for &kernel in kernels {
-            for with in &sets {
-                for &stores in store_kinds(kernel, with.isa()) {
-                    let wrong = once(kernel, *with, stores, n, target, operands).unwrap_or_default();
-                    let name = format!("{} {} {}", kernel.name(), with.isa().name(), stores.name());
+            for set in &sets {
+                for &stores in store_kinds(kernel, set.isa()) {
+                    let wrong = check_once(kernel, *set, stores, n, target, operands).unwrap_or_default();
+                    let name = format!("{} {} {}", kernel.name(), set.isa().name(), stores.name());
                     report(Case { kernel: name, on: format!("n = {n}"), wrong });
                 }
             }
@@ -217,10 +215,10 @@ pub fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) ->
     Ok(())
 }
 
-/// One run of `n` elements whose offsets from a cache line follow from `n`.
-fn once(
+/// Checks one run of `n` elements, whose offsets from a cache line are derived from `n`.
+fn check_once(
     kernel: Kernel,
-    with: StreamKernels,
+    kernels: StreamKernels,
     stores: Stores,
     n: usize,
     target: &mut [f64],
@@ -232,7 +230,7 @@ fn once(
     let from = GUARD + n % 8;
     let whole = &mut target[..from + n + GUARD];
     whole.fill(POISON);
-    let sum = kernel.run(with, stores, &mut whole[from..from + n], [b, c, d]);
+    let sum = kernel.run(kernels, stores, &mut whole[from..from + n], [b, c, d]);
     let outside = |part: &[f64]| part.iter().any(|x| !x.is_nan());
     if outside(&whole[..from]) || outside(&whole[from + n..]) {
         return Some("wrote outside its target".to_owned());
@@ -257,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn one_skipped_element_is_found_in_every_kernel() {
+    fn one_skipped_element_is_detected_in_every_kernel() {
         let n = 100_000;
         let data: Vec<f64> = (0..n + 4).map(|i| finite((i as u64).wrapping_mul(0x2545_f491_4f6c_dd1d))).collect();
         for kernel in Kernel::ALL {
@@ -272,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn kernels_and_their_traffic_go_by_the_suites_names() {
+    fn kernels_match_the_suites_names_and_traffic() {
         for kernel in Kernel::ALL {
-            assert_eq!(Kernel::named(kernel.name()), Some(kernel));
+            assert_eq!(Kernel::from_name(kernel.name()), Some(kernel));
         }
         assert_eq!(Kernel::Schoenauer.traffic(10), Traffic::new(240, 80));
         assert_eq!(Kernel::Dot.traffic(10), Traffic::new(160, 0));
         assert_eq!(Kernel::Init.traffic(10), Traffic::new(0, 80));
-        assert_eq!(Kernel::named("fill"), None);
+        assert_eq!(Kernel::from_name("fill"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the CPU's probes share, first of all their workload: a task on a team of pinned threads.
+//! Shared parts of the CPU's probes, in particular their workload: a task on a team of pinned threads.
 
 pub mod bench;
 pub mod chain;
@@ -14,30 +14,27 @@ use plimsoll_core::probe::Session;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
 use crate::Cpu;
-use crate::threads::pulse::Gauge;
+use crate::threads::core_clock::ClockKind;
 use crate::threads::{Start, Task, Team};
 
-/// A team on the first `threads` cores, whose interruptions and core clock the session's clock reads from now on.
-///
-/// # Errors
-/// Those of [`Team::new`].
+/// A team on the first `threads` cores. From now on, the session's clock reads its interruptions and core clock.
 pub fn team(session: &mut Session<'_, Cpu>, threads: usize) -> Result<Rc<RefCell<Team>>, Fault> {
     let team = session.device.team(threads)?;
     let ids: Vec<u32> = team.placements().iter().filter_map(|placement| placement.thread_id).collect();
-    session.clock().watch(&ids, team.pulse());
+    session.clock().watch(&ids, team.core_clock());
     Ok(Rc::new(RefCell::new(team)))
 }
 
-/// Whose time is the sample.
+/// The time that counts as a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lap {
     /// From the common start to the last finish.
     Team,
-    /// Rank 0's own: the others only make load.
+    /// Rank 0's time; the other ranks only generate load.
     First,
-    /// Rank 0's own, after 60 µs at the same work.
+    /// Rank 0's time, after 60 µs of the same work.
     Warm,
-    /// The same of dense 512-bit code, whose clock is another.
+    /// As [`Lap::Warm`], for dense 512-bit code, which runs at a different clock.
     Dense,
 }
 
@@ -45,18 +42,18 @@ impl Lap {
     fn start(self) -> Start {
         match self {
             Self::Team | Self::First => Start::default(),
-            Self::Warm => Start { lead_in: LEAD_IN, gauge: Gauge::Plain },
-            Self::Dense => Start { lead_in: LEAD_IN, gauge: Gauge::Dense },
+            Self::Warm => Start { lead_in: LEAD_IN, clock_kind: ClockKind::Plain },
+            Self::Dense => Start { lead_in: LEAD_IN, clock_kind: ClockKind::Dense },
         }
     }
 }
 
-/// How long a core runs wide vector code untimed before it is timed, seconds. A core that comes from other code runs
-/// 512-bit instructions at a fraction of their rate for some 10 µs, until the upper lanes have power (measured on an
-/// Emerald Rapids core: 12 % more cycles in a sample of 100 µs).
+/// How long a core runs wide vector code before it is timed, seconds. After other code, a core runs 512-bit instructions at a
+/// fraction of their rate for about 10 µs, until the upper lanes have power (measured on an Emerald Rapids core: 12 % more
+/// cycles in a sample of 100 µs).
 const LEAD_IN: f64 = 60e-6;
 
-/// Runs a check on a team. Its members note what is wrong in `found`; what the first noted is the verdict.
+/// Runs a check on a team. Its members store an error in `found`; the stored one is the verdict.
 pub fn verdict(team: &RefCell<Team>, check: &Task, found: &Mutex<Option<String>>) -> Check {
     if let Err(fault) = team.borrow_mut().run(check) {
         return Check::Failed(fault.to_string());
@@ -64,19 +61,19 @@ pub fn verdict(team: &RefCell<Team>, check: &Task, found: &Mutex<Option<String>>
     found.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Check::Passed, Check::Failed)
 }
 
-/// A task on a team: one launch is one run of the task by every member.
+/// A task on a team: in one launch every member runs the task once.
 pub struct TeamLoad {
-    /// Shared, because one team serves all points of a sweep.
+    /// Shared, because all points of a sweep use one team.
     pub team: Rc<RefCell<Team>>,
-    /// What the members run.
+    /// The task that every member runs.
     pub task: Task,
-    /// What one launch does.
+    /// The work of one launch.
     pub work: Work,
-    /// Whose time counts.
+    /// The time that counts as a sample.
     pub lap: Lap,
     /// How launches may be batched.
     pub batch: Batch,
-    /// Asked once after the last sample.
+    /// Called once after the last sample.
     pub check: Box<dyn FnMut() -> Check>,
 }
 
@@ -92,7 +89,7 @@ impl Workload for TeamLoad {
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         let mut team = self.team.borrow_mut();
         for sample in out {
-            let ticks = team.timed_after(self.lap.start(), u64::from(k), &self.task)?;
+            let ticks = team.run_timed_after(self.lap.start(), u64::from(k), &self.task)?;
             *sample = if self.lap == Lap::Team { ticks } else { team.lap_of(0) };
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Windows: arrays much larger than any cache, through which every member of a team walks chunk by chunk, so that no
-//! launch finds its data where the last one left them. What is done with a chunk is the probe's business.
+//! Windows: arrays much larger than any cache, which every member of a team visits chunk by chunk, so that no launch finds its
+//! data in the caches. The probe decides what to do with a chunk.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -9,35 +9,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
 
-use crate::memory::{Buffer, Held, Pages, Plain, Split, free_bytes};
+use crate::memory::{Buffer, Pages, PartGuard, Plain, Split, free_bytes};
 use crate::threads::{Task, Team};
 
-/// Bytes per operand that a member takes at a time. A triad over it is 24 MiB: milliseconds for one core, so that
-/// starting is no part of the figure and a slice of samples stays short.
+/// Bytes of a chunk per operand. A triad over it moves 24 MiB, which takes one core milliseconds: long enough to hide the
+/// start of a launch, short enough for a slice of samples.
 const CHUNK: u64 = 8 << 20;
 /// Fewest chunks of a part, so that three operands never share one.
 const FEWEST: u64 = 3;
-/// Share of a probe's budget that preparing its data may take without shortening what is left for measuring.
+/// Share of a probe's time budget that preparing its data may take before the budget is extended.
 const PREPARING: f64 = 0.4;
-/// Chunks are whole pages; parts have one page more, for a stencil's halo.
+/// Chunks are whole pages; parts have one more page for a stencil's halo.
 const PAGE: u64 = 4096;
-/// Share of the free memory that a probe takes of its own accord.
+/// Share of the free memory that a probe uses by default.
 const SHARE: f64 = 0.4;
 
-/// How large a window is to be.
+/// The size of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Bytes per array.
     pub bytes: u64,
-    /// True where that is less than was wanted.
+    /// True if that is less than requested.
     pub shrunk: bool,
 }
 
-/// The size of `arrays` arrays: what the user asked for if it fits, else `wanted` bytes each or as much as a fair share of
-/// the free memory allows.
+/// The size of `arrays` arrays: the user's size if given, else `wanted` bytes each, limited to 95 % or 40 % of the free memory.
 ///
 /// # Errors
-/// [`Fault::Invalid`] where the sizes overflow.
+/// [`Fault::Invalid`] if the sizes overflow.
 pub fn size(asked: Option<u64>, wanted: u64, arrays: u64) -> Result<Size, Fault> {
     size_within(asked, wanted, arrays, free_bytes())
 }
@@ -46,7 +45,7 @@ fn size_within(asked: Option<u64>, wanted: u64, arrays: u64, free: Option<u64>) 
     let bytes = asked.unwrap_or(wanted);
     if bytes.checked_mul(arrays).is_none_or(|all| i64::try_from(all).is_err()) {
         return Err(Fault::Invalid(format!(
-            "{arrays} arrays of {bytes} bytes overflow an address: ask for fewer bytes"
+            "{arrays} arrays of {bytes} bytes overflow an address: request fewer bytes"
         )));
     }
     let free = free.unwrap_or(u64::MAX) as f64;
@@ -54,32 +53,32 @@ fn size_within(asked: Option<u64>, wanted: u64, arrays: u64, free: Option<u64>) 
     Ok(Size { bytes: bytes.min(most), shrunk: bytes > most })
 }
 
-/// What a first sweep's share grows by after `seconds` of preparation, in a probe of `budget` seconds. Where memory comes
-/// slowly (a virtual machine whose host must find it first), a run takes longer rather than its figures become worse.
+/// The increase of a first sweep's share after `seconds` of preparation, in a probe of `budget` seconds. If memory is slow to
+/// get (a virtual machine whose host must allocate it first), the run takes longer, so that its figures don't get worse.
 #[must_use]
 pub fn delay(seconds: f64, budget: f64) -> f64 {
     (seconds / budget - PREPARING).max(0.0)
 }
 
-/// A member's place in its walk, on cache lines of its own.
+/// A member's position in the sequence of its chunks, on separate cache lines.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub struct Place(AtomicUsize);
 
 impl Place {
-    /// The steps so far; one more is noted.
+    /// Returns the number of steps so far, and counts one more.
     pub fn next(&self) -> usize {
-        let walked = self.0.load(Ordering::Relaxed);
-        self.0.store(walked + 1, Ordering::Relaxed);
-        walked
+        let steps = self.0.load(Ordering::Relaxed);
+        self.0.store(steps + 1, Ordering::Relaxed);
+        steps
     }
 
-    /// The steps so far.
-    pub fn walked(&self) -> usize {
+    /// The number of steps so far.
+    pub fn steps(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Back to the beginning.
+    /// Restarts at the beginning.
     pub fn rewind(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -98,18 +97,18 @@ pub struct Window<T: Plain> {
 /// One chunk of every array of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// The part that it lies in.
+    /// Its part.
     pub part: usize,
     /// Its number within the part.
     pub number: usize,
 }
 
 impl<T: Plain> Window<T> {
-    /// `arrays` arrays of at least `bytes` bytes in parts for the members of `team`, filled by them with what `value`
-    /// makes of random bits. `stopped` is asked from time to time.
+    /// `arrays` arrays of at least `bytes` bytes in parts for the members of `team`. Each member fills its part by applying
+    /// `value` to random bits. Checks `stopped` before each array.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`], [`Fault::Stopped`], and the team's.
+    /// [`Fault::OutOfMemory`], [`Fault::Stopped`], and those of [`Team::run`].
     pub fn new(
         team: &Rc<RefCell<Team>>,
         arrays: usize,
@@ -155,7 +154,7 @@ impl<T: Plain> Window<T> {
         self.chunk
     }
 
-    /// Bytes per array that a whole walk touches.
+    /// Bytes per array in all chunks.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.parts * self.chunks * self.chunk * size_of::<T>()) as u64
@@ -167,59 +166,59 @@ impl<T: Plain> Window<T> {
         self.parts * self.chunks
     }
 
-    /// The place of a chunk among all of them.
+    /// The index of a chunk among all chunks.
     #[must_use]
     pub fn index(&self, chunk: Chunk) -> usize {
         chunk.part * self.chunks + chunk.number
     }
 
-    /// Member `rank`'s exclusive hold of a part of one array.
+    /// Locks a part of one array.
     #[must_use]
-    pub fn part(&self, array: usize, part: usize) -> Held<'_, T> {
+    pub fn part(&self, array: usize, part: usize) -> PartGuard<'_, T> {
         self.arrays[array].part(part)
     }
 
-    /// The elements of a chunk within its part.
+    /// The range of a chunk's elements within its part.
     #[must_use]
     pub fn range(&self, chunk: Chunk) -> Range<usize> {
         chunk.number * self.chunk..(chunk.number + 1) * self.chunk
     }
 
-    /// The chunk that lies `thirds` thirds of its part further on, around the end: where another operand that shares the
-    /// array is while one is at `chunk`. Between its visits to the same data lies a third of the array, times as many
-    /// arrays as the kernel touches.
+    /// The chunk `thirds` thirds of its part after `chunk`, modulo the part: the chunk of another operand that shares the array.
+    /// Between two visits to the same data, a third of the array is touched, times the number of arrays of the kernel.
     #[must_use]
     pub fn ahead(&self, chunk: Chunk, thirds: usize) -> Chunk {
         Chunk { number: (chunk.number + thirds * self.chunks / 3) % self.chunks, ..chunk }
     }
 
-    /// The next chunk of member `rank` of `active`. Where fewer are active than there are parts, each walks through its
-    /// own and every `active`-th after it, so that all of the window is touched.
+    /// The next chunk of member `rank` of `active`. If fewer members are active than there are parts, each visits its own part
+    /// and every `active`-th after it, so that the whole window is touched.
     pub fn step(&self, rank: usize, active: usize) -> Chunk {
-        self.nth(rank, active, self.places[rank].next() % self.walk(rank, active))
+        self.chunk_at(rank, active, self.places[rank].next() % self.cycle_length(rank, active))
     }
 
-    /// The chunks that member `rank` has been at since the last [`Window::rewind`], each once.
+    /// The chunks that member `rank` has visited since the last [`Window::rewind`], each once.
     pub fn visited(&self, rank: usize, active: usize) -> impl Iterator<Item = Chunk> + '_ {
-        let steps = self.places[rank].walked().min(self.walk(rank, active));
-        (0..steps).map(move |n| self.nth(rank, active, n))
+        let steps = self.places[rank].steps().min(self.cycle_length(rank, active));
+        (0..steps).map(move |n| self.chunk_at(rank, active, n))
     }
 
-    /// Sends every member back to the beginning of its walk.
+    /// Restarts every member at its first chunk.
     pub fn rewind(&self) {
         self.places.iter().for_each(Place::rewind);
     }
 
-    fn walk(&self, rank: usize, active: usize) -> usize {
+    /// How many chunks member `rank` of `active` visits before it starts again.
+    fn cycle_length(&self, rank: usize, active: usize) -> usize {
         (self.parts - rank).div_ceil(active) * self.chunks
     }
 
-    fn nth(&self, rank: usize, active: usize, n: usize) -> Chunk {
+    fn chunk_at(&self, rank: usize, active: usize, n: usize) -> Chunk {
         Chunk { part: rank + n / self.chunks * active, number: n % self.chunks }
     }
 }
 
-/// Random bits of a counter (the finaliser of SplitMix64: Steele, Lea and Flood, 2014).
+/// Random bits from a counter (the finaliser of SplitMix64: Steele, Lea and Flood, 2014).
 pub fn mixed(counter: u64) -> u64 {
     let mut z = counter;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_members_walks_through_the_whole_window_once_per_cycle() {
+    fn any_number_of_members_visits_every_chunk_once_per_cycle() {
         let window = window(3, 50 << 20);
         assert!(window.bytes() >= 50 << 20 && window.total_chunks() == 9);
         let three: Vec<usize> = (0..3).map(|third| window.ahead(Chunk { part: 0, number: 1 }, third).number).collect();
@@ -248,20 +247,20 @@ mod tests {
             window.rewind();
             let mut seen = vec![0; window.total_chunks()];
             for rank in 0..active {
-                let walk = window.walk(rank, active);
-                for _ in 0..walk {
+                let length = window.cycle_length(rank, active);
+                for _ in 0..length {
                     seen[window.index(window.step(rank, active))] += 1;
                 }
-                assert_eq!(window.visited(rank, active).count(), walk);
-                assert_eq!(window.step(rank, active), window.nth(rank, active, 0), "the walk begins again");
-                assert_eq!(window.visited(rank, active).count(), walk, "no chunk is listed twice");
+                assert_eq!(window.visited(rank, active).count(), length);
+                assert_eq!(window.step(rank, active), window.chunk_at(rank, active, 0), "the cycle begins again");
+                assert_eq!(window.visited(rank, active).count(), length, "no chunk is listed twice");
             }
             assert_eq!(seen, vec![1; 9], "{active} active");
         }
     }
 
     #[test]
-    fn data_are_random_finite_and_follow_from_the_seed() {
+    fn data_are_random_finite_and_determined_by_the_seed() {
         let (one, two) = (window(2, 1 << 16), window(2, 1 << 16));
         let part = one.part(0, 1);
         assert!(part.iter().all(|x| (1.0..2.0).contains(x)));
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn filling_a_window_ends_when_the_user_stops_it() {
+    fn filling_a_window_stops_on_request() {
         let team = Rc::new(RefCell::new(Team::new(&[0], Timer::Os).unwrap()));
         assert!(matches!(Window::new(&team, 1, 1 << 20, (1, finite), &|| true), Err(Fault::Stopped)));
     }

@@ -1,5 +1,5 @@
-//! The memory that expressions are timed on: one array per operand, kept from point to point so that all sizes use the same,
-//! and filled with random data by copies of one block.
+//! Memory for timing expressions: one array per operand, reused for all points so that all sizes use the same memory, and filled
+//! with copies of one random block.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::driver::Stream;
 use crate::memory::Transfer as _;
 use crate::memory::{DeviceBuffer, Span};
 
-/// Bytes of random data that an array repeats: no cache holds it, and no window of a power of two begins like another.
+/// Bytes of the random block that an array repeats: larger than an L1, and of an odd size so that windows at power-of-two distances
+/// start with different data.
 const BLOCK: usize = (8 << 20) + 3 * 4096;
 
 /// One array per operand.
@@ -19,29 +20,27 @@ pub(super) struct Arrays {
     stream: Arc<Stream>,
     seed: u64,
     buffers: Vec<DeviceBuffer>,
-    /// The random block of each array, and what it was made for.
+    /// The random block of each array, with the kind of data it holds.
     blocks: Vec<Option<(Kind, Arc<DeviceBuffer>)>>,
 }
 
-/// What an array holds.
+/// The kind of data in an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Kind {
     dtype: DType,
     range: (f64, f64),
 }
 
-/// Fills arrays again, in a stream's order.
+/// Refills arrays, in a stream's order.
 #[derive(Clone, Debug)]
 pub(super) struct Refill {
     arrays: Vec<Copies>,
 }
 
-/// The block, the start of the array that takes it, and copies from there on: to, from.
+/// The block, the span at the array's start that it is copied to, and the copies (to, from) that repeat it.
 type Copies = (Arc<DeviceBuffer>, Span, Vec<(Span, Span)>);
 
 impl Refill {
-    /// # Errors
-    /// The driver's.
     pub(super) fn run(&self, stream: &Arc<Stream>) -> Result<(), Fault> {
         stream.context().bind()?;
         for (block, first, copies) in &self.arrays {
@@ -53,7 +52,7 @@ impl Refill {
 }
 
 impl Arrays {
-    /// None yet.
+    /// No arrays yet.
     pub(super) fn new(stream: &Arc<Stream>, seed: u64) -> Self {
         Self { stream: Arc::clone(stream), seed, buffers: Vec::new(), blocks: Vec::new() }
     }
@@ -63,10 +62,10 @@ impl Arrays {
         &self.stream
     }
 
-    /// At least so many arrays of at least so many bytes. Where one is too small all are made anew, as memory is freed first.
+    /// Ensures arrays of at least these sizes. If one is too small, all are allocated again, so that memory is freed first.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`]; the driver's.
+    /// [`Fault::OutOfMemory`].
     pub(super) fn ensure(&mut self, bytes: &[u64]) -> Result<(), Fault> {
         let fits = |(place, bytes): (usize, &u64)| self.buffers.get(place).is_some_and(|array| array.bytes() >= *bytes);
         if bytes.iter().enumerate().all(fits) {
@@ -86,30 +85,27 @@ impl Arrays {
         Ok(())
     }
 
-    /// A part of an array.
+    /// A span of an array.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] outside of it.
+    /// [`Fault::Invalid`] if the range is out of bounds.
     pub(super) fn part(&self, array: usize, offset: u64, bytes: u64) -> Result<Span, Fault> {
         let none = || Fault::Invalid(format!("there is no array {array}"));
         self.buffers.get(array).ok_or_else(none)?.part(offset, bytes)
     }
 
-    /// Fills all of an array with bits that few results have, in the stream's order.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Fills an array with bits that results rarely have, in the stream's order.
     pub(super) fn poison(&self, array: usize) -> Result<(), Fault> {
         self.stream.context().bind()?;
         let Some(array) = self.buffers.get(array) else { return Ok(()) };
         array.whole().fill(&self.stream, 0xff)
     }
 
-    /// Fills the inputs' arrays with data on which the expression is finite; those that hold them already are left alone.
-    /// What is returned fills them again.
+    /// Fills the inputs' arrays with data on which the expression is finite, unless they already hold it. The returned [`Refill`]
+    /// fills them again.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`]; the driver's.
+    /// [`Fault::OutOfMemory`].
     pub(super) fn fill(&mut self, problem: &Problem) -> Result<Refill, Fault> {
         self.blocks.resize(self.buffers.len(), None);
         let mut refill = Refill { arrays: Vec::new() };
@@ -125,7 +121,7 @@ impl Arrays {
             let copies = (
                 Arc::clone(&block),
                 array.whole().first(array.bytes().min(block.bytes()))?,
-                doubled(array, block.bytes())?,
+                doubling_copies(array, block.bytes())?,
             );
             if is_new {
                 stale.arrays.push(copies.clone());
@@ -146,8 +142,8 @@ impl Arrays {
     }
 }
 
-/// Copies that repeat the first `block` bytes of an array over the rest of it, each of all that is there so far.
-fn doubled(array: &DeviceBuffer, block: u64) -> Result<Vec<(Span, Span)>, Fault> {
+/// Copies (to, from) that repeat the first `block` bytes of an array over the rest of it, doubling the filled part each time.
+fn doubling_copies(array: &DeviceBuffer, block: u64) -> Result<Vec<(Span, Span)>, Fault> {
     let mut copies = Vec::new();
     let mut done = block.min(array.bytes());
     while done < array.bytes() {

@@ -1,5 +1,5 @@
-//! Whether what was timed did what it claims: single elements against the oracle, whole windows against the simplest kernel
-//! of the same expression, which shares neither plan nor access with the one that was timed.
+//! Checks the results of timed kernels: single elements against the oracle, and whole windows against the simplest kernel of the
+//! same expression, which shares neither plan nor access pattern with the timed one.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use plimsoll_gen::kernel::Op;
 
 use super::arrays::Refill;
 use crate::driver::Stream;
-use crate::elementwise::Bound;
+use crate::elementwise::BoundExpression;
 use crate::memory::Span;
 use crate::memory::Transfer as _;
 use crate::wait;
@@ -24,25 +24,25 @@ use plimsoll_gpu::checker::Checker;
 /// One element of every operand.
 #[derive(Debug)]
 pub(super) struct Sample {
-    /// Its row-major place.
+    /// Its row-major index.
     pub(super) place: u64,
     pub(super) inputs: Vec<Span>,
     pub(super) outputs: Vec<Span>,
 }
 
-/// What the outputs are held to.
+/// The checks of a point's outputs.
 pub(super) struct Outputs {
     checker: Rc<Checker<crate::Cuda>>,
     problem: Arc<Problem>,
-    /// What the functions of its nodes keep.
+    /// Error bounds of the functions in its nodes.
     bounds: Vec<oracle::Bound>,
-    /// Samples that the last run couldn't judge, and all.
+    /// Number of samples that the last run couldn't judge, and of all samples.
     pub(super) unjudged: Rc<Cell<[u64; 2]>>,
     pub(super) samples: Vec<Sample>,
-    /// The simplest kernel of a window, its outputs, and those to compare.
-    pub(super) compared: Vec<(Bound, Vec<Span>, Vec<Span>)>,
-    /// Of an expression in place: what fills its operands again, and a fresh launch.
-    pub(super) again: Option<(Refill, Bound)>,
+    /// The simplest kernel on a window, its outputs, and the outputs to compare.
+    pub(super) compared: Vec<(BoundExpression, Vec<Span>, Vec<Span>)>,
+    /// For an expression in place: refills its operands and launches it again.
+    pub(super) again: Option<(Refill, BoundExpression)>,
 }
 
 impl Outputs {
@@ -52,8 +52,6 @@ impl Outputs {
         Self { checker, problem, bounds, unjudged, samples: Vec::new(), compared: Vec::new(), again: None }
     }
 
-    /// # Errors
-    /// The driver's.
     pub(super) fn run(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
         if let Some((refill, _)) = &self.again {
             refill.run(stream)?;
@@ -80,12 +78,12 @@ impl Outputs {
         for (naive, expected, found) in &self.compared {
             naive.enqueue(stream)?;
             for (expected, found) in expected.iter().zip(found) {
-                // The last bytes that make no word are among the samples.
+                // Trailing bytes that don't fill a word are covered by the samples.
                 let words = found.bytes() / 4 * 4;
                 let (expected, found) = (expected.first(words)?, found.first(words)?);
                 if words > 0
                     && let failed @ Check::Failed(_) =
-                        self.checker.map(Op::Copy, Element::Word, found, [expected; 3], 0.0)?
+                        self.checker.check_map(Op::Copy, Element::Word, found, [expected; 3], 0.0)?
                 {
                     return Ok(failed);
                 }

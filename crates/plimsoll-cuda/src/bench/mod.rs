@@ -1,5 +1,5 @@
-//! bench on a GPU: expressions that a user asked for, over sizes, in graphs of launches that rotate through memory. How an
-//! expression becomes a kernel is `elementwise`'s; what the figures mean is `plimsoll_suite::bench`'s.
+//! The `bench` command on a GPU: times the user's expressions over sizes, in graphs of launches that rotate through memory.
+//! `elementwise` turns expressions into kernels; `plimsoll_suite::bench` interprets the figures.
 
 mod arrays;
 mod check;
@@ -21,64 +21,65 @@ use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
 use self::arrays::Arrays;
 use self::check::{Outputs, Sample};
 use crate::Load;
-use crate::elementwise::{Bound, Engine, Error, Expression, Operand};
+use crate::elementwise::{BoundExpression, Engine, Error, Expression, Operand};
 use crate::launch::TRUST;
 use crate::memory::Span;
 use crate::spin::Spinner;
 use crate::{Cuda, CudaDevice};
 use plimsoll_gpu::checker::Checker;
-use plimsoll_gpu::kit::late;
+use plimsoll_gpu::kit::elapsed_share;
 
 /// Most launches of a rotation.
 const MOST_WINDOWS: u64 = 8192;
-/// Windows begin at multiples of so many bytes.
+/// Alignment of windows, bytes.
 const GRAIN: u64 = 4096;
-/// Elements of a window that are held to the oracle, and windows of which some are.
+/// Elements per sampled window that are checked against the oracle.
 const SAMPLES: u64 = 48;
+/// Number of sampled windows.
 const SAMPLED_WINDOWS: u64 = 2;
-/// Windows that are compared whole.
+/// Number of windows that are compared completely.
 const COMPARED_WINDOWS: u64 = 8;
 
 /// One point.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What it is called.
+    /// Its place in the results.
     pub cell: Cell,
     /// The expression, its shapes and its scalars.
     pub problem: Arc<Problem>,
-    /// What of the plan is chosen by hand; whether launches are dependent is the cell's.
+    /// Forced choices of the plan. The cell decides whether launches are dependent.
     pub choose: Choose,
 }
 
-/// The points that a user asked for.
+/// The points that the user requested.
 #[derive(Debug)]
 pub struct Bench {
     points: Vec<Point>,
-    /// Plans found by measurement; those shipped for the device where `None`.
+    /// Tuned plans; those shipped for the device if `None`.
     table: Option<Table>,
-    /// Seconds for all points together; by default the spec's for each.
+    /// Seconds for all points together; the spec's time for each point if `None`.
     seconds: Option<f64>,
     checked: bool,
-    /// What was left out because no kernel does it.
+    /// Points that no kernel supports, with the reasons.
     left_out: Mutex<Vec<String>>,
 }
 
 impl Bench {
-    /// Points with the plans that were found for this device, or those that are shipped for it.
+    /// Points with a table of tuned plans, or with the plans shipped for the device.
     #[must_use]
     pub fn new(points: Vec<Point>, table: Option<Table>) -> Self {
         Self { points, table, seconds: None, checked: true, left_out: Mutex::default() }
     }
 
-    /// With so much time for all points together, and results that are not looked at: for a first pass over many plans, of
-    /// which the better ones are timed again.
+    /// Limits the time for all points together, and checks results only if `checked`: for a first pass over many plans, of which
+    /// only the better ones are timed again.
     #[must_use]
-    pub fn hurried(mut self, seconds: f64, checked: bool) -> Self {
+    pub fn with_budget(mut self, seconds: f64, checked: bool) -> Self {
         (self.seconds, self.checked) = (Some(seconds), checked);
         self
     }
 
-    /// Points that were left out, each with the reason: no kernel can do what was chosen by hand.
+    /// Points that were left out because no kernel supports the forced choices, each with the reason.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -94,7 +95,7 @@ impl Probe<Cuda> for Bench {
         &[Need::Graphs]
     }
 
-    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+    fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         if self.points.iter().any(|point| point.cell.launch == DEPENDENT) {
             device.dependent_launch()?;
         }
@@ -114,21 +115,21 @@ impl Probe<Cuda> for Bench {
         }?;
         let mut bench = Running::new(session.device, engine, window, session.request.seed)?;
         bench.reserve(&self.points);
-        bench.ahead(&self.points, session.stop_signal());
+        bench.compile_ahead(&self.points, session.stop_signal());
         let mut refused = None;
         for cache in [CachePolicy::ColdRotate, CachePolicy::Hot] {
             let mut points = Vec::new();
             for point in self.points.iter().filter(|point| point.cell.cache == cache) {
-                if session.stopped() {
+                if session.is_stopped() {
                     return Err(Fault::Stopped);
                 }
-                match bench.possible(point) {
+                match bench.prepare(point) {
                     Err(Error::Plan(why)) => {
                         let what = format!("{} {}: {why}", point.cell.expression, point.cell.plan);
                         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).push(what);
                         refused.get_or_insert(Fault::Invalid(why.to_string()));
                     }
-                    // The sweep records what doesn't fit, point by point.
+                    // The sweep records each point that doesn't fit into memory.
                     Ok(()) | Err(Error::Fault(Fault::OutOfMemory { .. })) => points.push(point),
                     Err(error) => return Err(error.into()),
                 }
@@ -139,9 +140,9 @@ impl Probe<Cuda> for Bench {
             refused = None;
             let budget = SPEC.budget(session.request.effort);
             let share = self.seconds.map_or(points.len() as f64, |seconds| seconds / budget);
-            let share = share + late(session, begin, budget);
+            let share = share + elapsed_share(session, begin, budget);
             let sweep = Sweep { series: series(cache), points: &points, share, flags: Flags::NONE };
-            session.sweep(sweep, |point| point.cell.at(), |_, point| bench.load(point, self.checked))?;
+            session.sweep(sweep, |point| point.cell.coordinates(), |_, point| bench.load(point, self.checked))?;
         }
         refused.map_or(Ok(()), Err)
     }
@@ -151,12 +152,12 @@ impl Probe<Cuda> for Bench {
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Running {
     engine: Engine,
     expressions: HashMap<Graph, Rc<Expression>>,
     arrays: Arrays,
-    /// Outputs of the kernels that others are compared with.
+    /// Outputs of the reference kernels.
     scratch: Arrays,
     checker: Rc<Checker<Cuda>>,
     spinner: Option<Arc<Spinner>>,
@@ -170,15 +171,16 @@ impl Running {
         Ok(Self { engine, expressions: HashMap::new(), arrays, scratch, checker, spinner, window })
     }
 
-    /// Memory for the largest point, so that the smaller ones use the same. Where that doesn't fit, each takes its own.
+    /// Allocates memory for the largest point, so that the smaller ones use the same. If it doesn't fit, each point allocates its
+    /// own.
     fn reserve(&mut self, points: &[Point]) {
         let mut most: Vec<u64> = Vec::new();
         for point in points {
-            let needs = Layouts::of(point, self.window).bytes();
+            let needs = Layouts::new(point, self.window).bytes();
             most.resize(most.len().max(needs.len()), 0);
             most.iter_mut().zip(needs).for_each(|(most, need)| *most = need.max(*most));
         }
-        // What is missing is told of the point that needs it.
+        // A failure is reported for each point that needs the memory.
         let _ = self.arrays.ensure(&most);
     }
 
@@ -191,33 +193,32 @@ impl Running {
         Ok(expression)
     }
 
-    /// Compiles what all points need on all processors at once: one after the other, hundreds of plans would take longer than their
-    /// launches.
-    fn ahead(&mut self, points: &[Point], stop: &AtomicBool) {
-        let foreseen = |point: &Point| -> Result<Option<KernelSpec>, Error> {
-            let layouts = Layouts { windows: 1, ..Layouts::of(point, self.window) };
+    /// Compiles the kernels of all points in parallel: one after another, hundreds of plans would take longer than their launches.
+    fn compile_ahead(&mut self, points: &[Point], stop: &AtomicBool) {
+        let predict = |point: &Point| -> Result<Option<KernelSpec>, Error> {
+            let layouts = Layouts { windows: 1, ..Layouts::new(point, self.window) };
             self.arrays.ensure(&layouts.bytes())?;
             let (inputs, outputs) = operands(&point.problem, &layouts.set(&self.arrays, 0)?)?;
-            Ok(self.expression(point.problem.graph())?.foreseen(&inputs, &outputs, &chosen(point)))
+            Ok(self.expression(point.problem.graph())?.predict_kernel(&inputs, &outputs, &chosen(point)))
         };
-        // What can't be planned is told where it is asked for.
-        let specs: HashSet<KernelSpec> = points.iter().map(foreseen).filter_map(Result::ok).flatten().collect();
+        // Points that can't be planned are reported when they run.
+        let specs: HashSet<KernelSpec> = points.iter().map(predict).filter_map(Result::ok).flatten().collect();
         if specs.len() > 1 {
-            self.engine.ahead(&specs.into_iter().collect::<Vec<_>>(), stop);
+            self.engine.compile_ahead(&specs.into_iter().collect::<Vec<_>>(), stop);
         }
     }
 
-    /// Plans and compiles, so that neither is part of a point's time.
-    fn possible(&mut self, point: &Point) -> Result<(), Error> {
-        let layouts = Layouts { windows: 1, ..Layouts::of(point, self.window) };
+    /// Plans and compiles a point, so that neither is part of its time.
+    fn prepare(&mut self, point: &Point) -> Result<(), Error> {
+        let layouts = Layouts { windows: 1, ..Layouts::new(point, self.window) };
         self.arrays.ensure(&layouts.bytes())?;
         let expression = self.expression(point.problem.graph())?;
         bind(&expression, point, &layouts.set(&self.arrays, 0)?, &chosen(point)).map(drop)
     }
 
-    /// Fills inputs, poisons outputs, and makes one point's workload.
+    /// Fills inputs, poisons outputs, and builds one point's workload.
     fn load(&mut self, point: &Point, checked: bool) -> Result<Load, Fault> {
-        let layouts = Layouts::of(point, self.window);
+        let layouts = Layouts::new(point, self.window);
         self.arrays.ensure(&layouts.bytes())?;
         let refill = self.arrays.fill(&point.problem)?;
         let expression = self.expression(point.problem.graph())?;
@@ -236,13 +237,13 @@ impl Running {
         let overlap = launches.iter().all(|launch| launch.form.dependent);
         let mut load = Load::graph(self.arrays.stream(), launches, overlap, work)?;
         if let Some(spinner) = &self.spinner {
-            load = load.with_lead(spinner);
+            load = load.with_blocker(spinner);
         }
         if let Some(ceiling) = point.cell.ceiling {
             load = load.with_extra(CEILING, ceiling);
         }
-        if layouts.in_place() {
-            // What was written is read again: data must not run away.
+        if layouts.is_in_place() {
+            // Launches read the outputs of earlier ones, so inputs are refilled or values would grow without bound.
             load = load.with_prepare(move |stream| refill.run(stream));
         }
         Ok(match check {
@@ -251,8 +252,8 @@ impl Running {
         })
     }
 
-    /// What the outputs are held to: single elements to the oracle, and whole windows to the simplest kernel of the same
-    /// expression. In place a fresh launch is checked, as what was timed has overwritten its inputs.
+    /// Prepares the checks of the outputs: single elements against the oracle, and whole windows against the simplest kernel of the
+    /// same expression. In place, a fresh launch is checked, because the timed launches have overwritten their inputs.
     fn check(
         &mut self,
         layouts: &Layouts,
@@ -261,7 +262,7 @@ impl Running {
         sets: &[Set],
     ) -> Result<Outputs, Fault> {
         let mut outputs = Outputs::new(&self.checker, &point.problem, point.choose.tier);
-        if layouts.in_place() {
+        if layouts.is_in_place() {
             let again = bind(expression, point, &sets[0], &chosen(point))?;
             outputs.again = Some((self.arrays.fill(&point.problem)?, again));
         }
@@ -272,7 +273,7 @@ impl Running {
         if outputs.again.is_some() || self.scratch.ensure(&bytes).is_err() {
             return Ok(outputs);
         }
-        // Not every plan can be forced; then the samples must do.
+        // Not every plan can be forced; then only the samples are checked.
         let plainest = Choose { form: Some(Form::Strided), tier: point.choose.tier, ..Choose::default() };
         let spans = bytes.iter().enumerate().map(|(place, bytes)| self.scratch.part(place, 0, *bytes));
         let spans: Vec<Span> = spans.collect::<Result<_, _>>()?;
@@ -287,12 +288,12 @@ impl Running {
     }
 }
 
-/// The choices by hand, the way to launch, and where the data are.
+/// A point's forced choices, with its kind of launch and whether its data are in the cache.
 fn chosen(point: &Point) -> Choose {
     Choose { dependent: point.cell.launch == DEPENDENT, cached: !point.cell.cache.is_cold(), ..point.choose }
 }
 
-/// At most `most` of `count` places, the first and the last among them.
+/// At most `most` of `count` indices, including the first and the last.
 fn spread(count: u64, most: u64) -> Vec<u64> {
     let most = most.min(count);
     let mut places: Vec<u64> = (0..most).map(|i| i * (count - 1) / (most - 1).max(1)).collect();
@@ -300,19 +301,19 @@ fn spread(count: u64, most: u64) -> Vec<u64> {
     places
 }
 
-/// Inputs and outputs of one launch: outputs in place are their input's memory.
+/// Spans of the inputs and outputs of one launch; an output in place has the span of its input.
 #[derive(Clone, Debug)]
 struct Set {
     inputs: Vec<Span>,
     outputs: Vec<Span>,
 }
 
-fn bind(expression: &Expression, point: &Point, set: &Set, choose: &Choose) -> Result<Bound, Error> {
+fn bind(expression: &Expression, point: &Point, set: &Set, choose: &Choose) -> Result<BoundExpression, Error> {
     let (inputs, outputs) = operands(&point.problem, set)?;
     expression.bind(&inputs, &outputs, point.problem.scalars(), choose)
 }
 
-/// Inputs and outputs of one launch as tensors.
+/// Inputs and outputs of one launch as operands.
 fn operands(problem: &Problem, set: &Set) -> Result<(Vec<Operand>, Vec<Operand>), Error> {
     let graph = problem.graph();
     let inputs = graph.inputs().iter().zip(problem.inputs()).zip(&set.inputs);
@@ -326,20 +327,20 @@ fn operands(problem: &Problem, set: &Set) -> Result<(Vec<Operand>, Vec<Operand>)
     Ok((inputs, outputs))
 }
 
-/// How large the operands of a point are, and how often they are there. Arrays are those of the inputs, then those of the
-/// outputs that are not in place.
+/// Sizes of a point's operands, and the number of their copies (windows). Arrays are those of the inputs, then those of the outputs
+/// that are not in place.
 #[derive(Clone, Debug)]
 struct Layouts {
-    /// Bytes of each array in a window.
+    /// Bytes of each array per window.
     sizes: Vec<u64>,
-    /// For each output its array.
+    /// The array of each output.
     outputs: Vec<usize>,
     inputs: usize,
     windows: u64,
 }
 
 impl Layouts {
-    fn of(point: &Point, window: u64) -> Self {
+    fn new(point: &Point, window: u64) -> Self {
         let problem = &point.problem;
         let inputs = problem.inputs().len();
         let mut sizes: Vec<u64> = (0..inputs).map(|slot| problem.input_bytes(slot)).collect();
@@ -354,17 +355,17 @@ impl Layouts {
             }
         }
         let largest = sizes.iter().copied().max().unwrap_or(0).max(1);
-        // At least two, as other programs of this kind rotate.
+        // At least two, as in other benchmarks that rotate through memory.
         let windows = window.div_ceil(largest).clamp(2, MOST_WINDOWS);
         let windows = if point.cell.cache.is_cold() { windows } else { 1 };
         Self { sizes, outputs, inputs, windows }
     }
 
-    fn in_place(&self) -> bool {
+    fn is_in_place(&self) -> bool {
         self.outputs.iter().any(|array| *array < self.inputs)
     }
 
-    /// Bytes from one window of an array to the next.
+    /// Distance between windows of an array, bytes.
     fn pitch(&self, array: usize) -> u64 {
         self.sizes[array].checked_next_multiple_of(GRAIN).unwrap_or(u64::MAX)
     }
@@ -381,7 +382,7 @@ impl Layouts {
         Ok(Set { inputs, outputs })
     }
 
-    /// Single elements of a window, the first and the last among them.
+    /// Single elements of a window, including the first and the last.
     fn samples(&self, arrays: &Arrays, problem: &Problem, window: u64) -> Vec<Sample> {
         let sample = |place: u64| {
             let element = |array: usize, offset: u64, bytes: u64| {
@@ -410,7 +411,7 @@ mod tests {
     use plimsoll_suite::bench::{PLAIN, PLANNED};
 
     fn point(text: &str, elements: u64, cache: CachePolicy) -> Point {
-        let graph = parse(text, &Names::all(DType::F32)).unwrap();
+        let graph = parse(text, &Names::with_default(DType::F32)).unwrap();
         let problem = Arc::new(Problem::flat(&graph, elements, &[]).unwrap());
         let cell = Cell {
             expression: text.to_owned(),
@@ -428,28 +429,28 @@ mod tests {
 
     #[test]
     fn operands_rotate_through_the_window_and_at_least_twice() {
-        let of = |elements| Layouts::of(&point("x + y", elements, CachePolicy::ColdRotate), 512 << 20);
-        assert_eq!((of(1 << 18).windows, of(1 << 18).bytes()), (512, vec![512 << 20; 3]));
-        assert_eq!(of(1 << 29).windows, 2);
-        assert_eq!(of(1).windows, MOST_WINDOWS);
-        assert_eq!(Layouts::of(&point("x", 1 << 18, CachePolicy::Hot), 512 << 20).windows, 1);
+        let layouts = |elements| Layouts::new(&point("x + y", elements, CachePolicy::ColdRotate), 512 << 20);
+        assert_eq!((layouts(1 << 18).windows, layouts(1 << 18).bytes()), (512, vec![512 << 20; 3]));
+        assert_eq!(layouts(1 << 29).windows, 2);
+        assert_eq!(layouts(1).windows, MOST_WINDOWS);
+        assert_eq!(Layouts::new(&point("x", 1 << 18, CachePolicy::Hot), 512 << 20).windows, 1);
     }
 
     #[test]
-    fn an_output_in_place_has_no_array_of_its_own() {
-        let layouts = Layouts::of(&point("y = x + y", 1 << 18, CachePolicy::ColdRotate), 512 << 20);
-        assert_eq!((layouts.sizes.len(), layouts.outputs.clone(), layouts.in_place()), (2, vec![1], true));
-        assert!(!Layouts::of(&point("x + y", 8, CachePolicy::Hot), 0).in_place());
+    fn an_output_in_place_shares_the_array_of_its_input() {
+        let layouts = Layouts::new(&point("y = x + y", 1 << 18, CachePolicy::ColdRotate), 512 << 20);
+        assert_eq!((layouts.sizes.len(), layouts.outputs.clone(), layouts.is_in_place()), (2, vec![1], true));
+        assert!(!Layouts::new(&point("x + y", 8, CachePolicy::Hot), 0).is_in_place());
     }
 
     #[test]
-    fn windows_begin_on_whole_grains_whatever_the_size() {
-        let layouts = Layouts::of(&point("x", 1025, CachePolicy::ColdRotate), 1 << 20);
+    fn windows_are_aligned_for_any_size() {
+        let layouts = Layouts::new(&point("x", 1025, CachePolicy::ColdRotate), 1 << 20);
         assert_eq!((layouts.sizes[0], layouts.pitch(0)), (4100, 8192));
     }
 
     #[test]
-    fn places_are_spread_from_the_first_to_the_last() {
+    fn spread_includes_the_first_and_the_last() {
         assert_eq!(spread(10, 4), [0, 3, 6, 9]);
         assert_eq!((spread(1, 64), spread(2, 16), spread(0, 5)), (vec![0], vec![0, 1], vec![]));
     }

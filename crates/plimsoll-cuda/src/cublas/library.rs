@@ -1,11 +1,11 @@
-//! The calls of cuBLAS that we use. The library is never closed: it keeps state of its own in the driver.
+//! The table of cuBLAS calls. The library is never closed, because it keeps state in the driver.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Cublas, Numbers};
-use crate::library::{Kept, calls};
+use crate::library::{ResidentLibrary, calls};
 use crate::toolkit::children;
 
 /// `cublasStatus_t`; 0 is success.
@@ -14,7 +14,7 @@ type Code = c_int;
 type Raw = *mut c_void;
 
 /// `CUBLAS_OP_N`, `CUBLAS_OP_T` and `CUBLAS_GEMM_DEFAULT` of cublas_api.h.
-const AS_IT_IS: c_int = 0;
+const NOT_TRANSPOSED: c_int = 0;
 const TRANSPOSED: c_int = 1;
 const DEFAULT: c_int = -1;
 /// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL` of library_types.h.
@@ -35,7 +35,7 @@ calls! {
 /// The opened library with its calls.
 pub(super) struct Library {
     calls: Calls,
-    _library: Kept,
+    _library: ResidentLibrary,
 }
 
 impl std::fmt::Debug for Library {
@@ -45,16 +45,16 @@ impl std::fmt::Debug for Library {
 }
 
 impl Library {
-    /// Opens what the library asks for by bare name and that lies beside it, then the library.
+    /// Opens the libraries next to it that it loads by bare name, then the library itself.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        // cublasLt does the products; a wheel's library finds it by itself, a copied one may not. Of several majors the
+        // cublasLt computes the products; a wheel's library finds it by itself, a copied one may not. Of several major versions the
         // loader takes the one that the library names.
         if let Some(folder) = path.parent().filter(|folder| folder.is_absolute()) {
-            for beside in children(folder, |name| name.starts_with("libcublasLt.so.")) {
-                let _ = Kept::open(&beside);
+            for companion in children(folder, |name| name.starts_with("libcublasLt.so.")) {
+                let _ = ResidentLibrary::open(&companion);
             }
         }
-        let library = Kept::open(path)?;
+        let library = ResidentLibrary::open(path)?;
         Ok(Self { calls: Calls::resolve(&library)?, _library: library })
     }
 
@@ -77,9 +77,9 @@ impl Library {
         // SAFETY: the call takes any code and returns a static text or null.
         let text = unsafe { (self.calls.text)(code) };
         if text.is_null() {
-            return Err(format!("{call} gave error {code}"));
+            return Err(format!("{call} returned error {code}"));
         }
-        // SAFETY: not null, and by cublas_api.h a text that ends with a zero byte and is never freed.
+        // SAFETY: not null, and according to cublas_api.h a text that ends with a zero byte and is never freed.
         let text = unsafe { CStr::from_ptr(text) };
         Err(format!("{call}: {}", text.to_string_lossy()))
     }
@@ -97,7 +97,7 @@ fn types(numbers: Numbers) -> [c_int; 3] {
     }
 }
 
-/// One and zero in the type that a product is scaled in.
+/// One or zero in the type of a product's scale factors.
 union Scale {
     double: f64,
     single: f32,
@@ -125,29 +125,29 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// State in the context that is bound, whose calls go to `stream`: a live stream of that context.
+    /// Creates state in the current context, whose calls go to `stream`, a live stream of that context.
     pub(super) fn new(cublas: &Arc<Cublas>, stream: *mut c_void) -> Result<Self, String> {
         let mut made = Self { cublas: Arc::clone(cublas), raw: std::ptr::null_mut() };
         let calls = &cublas.library.calls;
         // SAFETY: the pointer is valid for one write.
         cublas.library.check("cublasCreate", unsafe { (calls.create)(&raw mut made.raw) })?;
-        // SAFETY: the state is live; a stream that isn't is refused.
+        // SAFETY: the state is live; an invalid stream is refused.
         cublas.library.check("cublasSetStream", unsafe { (calls.stream)(made.raw, stream) })?;
         Ok(made)
     }
 
-    /// C = Aᵀ · B, all by columns of n numbers. The arrays must be as long as that, which the caller has checked.
+    /// C = Aᵀ · B, all column-major with n rows and columns. The caller has checked that the arrays are long enough.
     pub(super) fn gemm(&self, numbers: Numbers, n: c_int, [a, b, c]: [u64; 3]) -> Result<(), String> {
         let [factors, sums, compute] = types(numbers);
         let [one, zero] = scales(numbers);
-        let pointer = |at: u64| at as usize as *mut c_void;
-        // SAFETY: the state is live; both scales live until after the call, which copies them, and are of the type that
-        // `compute` says; the arrays are the device's and as long as n · n of their types.
+        let pointer = |address: u64| address as usize as *mut c_void;
+        // SAFETY: the state is live; both scales live until after the call, which copies them, and have the type that `compute`
+        // requires; the arrays are device memory with room for n · n elements of their types.
         let code = unsafe {
             (self.cublas.library.calls.gemm)(
                 self.raw,
                 TRANSPOSED,
-                AS_IT_IS,
+                NOT_TRANSPOSED,
                 n,
                 n,
                 n,
@@ -173,7 +173,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: the state is live and is used no more. A failure leaves nothing to do.
+            // SAFETY: the state is live and not used again. A failure can't be handled here.
             unsafe { (self.cublas.library.calls.destroy)(self.raw) };
         }
     }

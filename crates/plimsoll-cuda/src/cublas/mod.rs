@@ -1,6 +1,5 @@
-//! cuBLAS, NVIDIA's library of matrix products: found and opened at run time, never required. It is what a device's own
-//! vendor makes of its matrix units, and so what one instruction's rate is held against. What the figures mean is the
-//! probes'.
+//! cuBLAS, NVIDIA's library of matrix products, found and opened at run time and never required. Its products show what the vendor
+//! achieves with the device's matrix units; probes compare them with the rate of single instructions.
 
 #[allow(unsafe_code)]
 mod library;
@@ -12,19 +11,19 @@ use plimsoll_core::Fault;
 
 use crate::driver::Stream;
 use crate::memory::{Region, Span};
-use crate::toolkit::{Places, Wanted};
+use crate::toolkit::{LibrarySpec, Places};
 use library::{Handle, Library};
 use plimsoll_gpu::Unavailable;
 
-/// Names the library, or its folder, by absolute path.
+/// The environment variable that holds the absolute path of the library or its folder.
 pub const VARIABLE: &str = "PLIMSOLL_CUBLAS";
-/// How error reasons name it.
+/// Its name in error messages.
 const WHAT: &str = "cuBLAS";
-/// What brings it.
-const MEND: &str = "Install it into the active Python environment with 'pip install nvidia-cublas' (for a driver of CUDA 12: \
+/// How to install it.
+const HINT: &str = "Install it into the active Python environment with 'pip install nvidia-cublas' (for a driver of CUDA 12: \
                     'nvidia-cublas-cu12'), or install the CUDA toolkit, or set PLIMSOLL_CUBLAS to the library's absolute path";
-/// The library in toolkits, in the wheels of CUDA 13 and those before, and by name.
-const WANTED: Wanted = Wanted {
+/// Where the library may be: in toolkits, in the wheels of CUDA 13 and older ones, and by name.
+const LIBRARY: LibrarySpec = LibrarySpec {
     what: WHAT,
     variable: VARIABLE,
     file: "libcublas.so",
@@ -33,12 +32,12 @@ const WANTED: Wanted = Wanted {
     loader_names: &["libcublas.so.13", "libcublas.so.12"],
 };
 
-/// What a product's numbers are.
+/// Number formats of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// Double precision throughout.
     F64,
-    /// Single precision, of which the products take 19 bits.
+    /// Single precision, rounded to TF32's 19 bits for the products.
     Tf32,
     /// Half precision, with sums in single.
     F16,
@@ -52,7 +51,7 @@ impl Numbers {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::F64, Self::Tf32, Self::F16, Self::Bf16, Self::I8];
 
-    /// As axes name them.
+    /// The name on axes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +63,7 @@ impl Numbers {
         }
     }
 
-    /// Bytes of a number of A and of B.
+    /// Bytes per number in A and B.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -75,7 +74,7 @@ impl Numbers {
         }
     }
 
-    /// Bytes of a number of C.
+    /// Bytes per number in C.
     #[must_use]
     pub fn sum_bytes(self) -> u64 {
         if self == Self::I8 { 4 } else { self.bytes() }
@@ -90,16 +89,15 @@ pub struct Cublas {
 }
 
 impl Cublas {
-    /// Finds and opens the library: `explicit` (a file or its folder), else what `PLIMSOLL_CUBLAS` names, else that of the
-    /// toolkits of `CUDA_HOME` and `CUDA_PATH`, the usual toolkit folders, the active Python environment, and at last the
-    /// loader's own places. The first whose major version of CUDA is at most `major` is taken.
+    /// Finds and opens the library: `explicit` (a file or its folder), else `PLIMSOLL_CUBLAS`, else the toolkits of `CUDA_HOME` and
+    /// `CUDA_PATH`, the usual toolkit folders, the active Python environment, and last the loader's search path. Takes the first
+    /// whose CUDA major version is at most `major`.
     ///
     /// # Errors
-    /// What is missing or unusable, and what brings it. A path that was given and fails is an error: nothing else is tried
-    /// in its place.
+    /// An explicit path that fails is an error: no other place is tried.
     pub fn find(explicit: Option<&Path>, major: Option<u32>) -> Result<Arc<Self>, Unavailable> {
-        let given = WANTED.given(explicit, std::env::var_os(VARIABLE).as_deref())?;
-        let candidates = given.unwrap_or_else(|| WANTED.usual(&Places::of_process()));
+        let named = LIBRARY.find_named(explicit, std::env::var_os(VARIABLE).as_deref())?;
+        let candidates = named.unwrap_or_else(|| LIBRARY.find_usual(&Places::from_environment()));
         let mut failed: Vec<String> = Vec::new();
         for path in &candidates {
             match Library::open(path).and_then(|library| Ok((library.version()?, library))) {
@@ -107,18 +105,18 @@ impl Cublas {
                     return Ok(Arc::new(Self { library, version }));
                 }
                 Ok((version, _)) => failed.push(format!(
-                    "{} is of CUDA {}, newer than the driver's CUDA {}",
+                    "{} belongs to CUDA {}, newer than the driver's CUDA {}",
                     path.display(),
                     version / 10_000,
                     major.unwrap_or_default()
                 )),
-                // Of a bare name that the loader doesn't know there is nothing to say.
+                // A bare name that the loader can't find isn't worth reporting.
                 Err(why) if path.is_absolute() => failed.push(format!("{}: {why}", path.display())),
                 Err(_) => {}
             }
         }
-        let none = "no libcublas.so in a toolkit folder, the active Python environment or the loader's places";
-        Err(Unavailable::new(WHAT, failed.into_iter().next().unwrap_or_else(|| none.to_owned()), MEND))
+        let none = "no libcublas.so in a toolkit folder, the active Python environment or the loader's search path";
+        Err(Unavailable::new(WHAT, failed.into_iter().next().unwrap_or_else(|| none.to_owned()), HINT))
     }
 
     /// Its version: 130002 is 13.0.2.
@@ -128,7 +126,7 @@ impl Cublas {
     }
 }
 
-/// The library at work on one stream. It keeps some memory of the device until it is dropped.
+/// cuBLAS on one stream. It keeps some device memory until it is dropped.
 #[derive(Debug)]
 pub struct Products {
     handle: Handle,
@@ -136,28 +134,28 @@ pub struct Products {
 }
 
 impl Products {
-    /// Makes it ready. Takes some tenths of a second: its kernels are loaded when they are first wanted.
+    /// Initialises cuBLAS on a stream. Takes some tenths of a second; its kernels are loaded on first use.
     ///
     /// # Errors
-    /// The library's; the driver's.
+    /// Errors of the library.
     pub fn new(cublas: &Arc<Cublas>, stream: &Arc<Stream>) -> Result<Self, Fault> {
         stream.context().bind()?;
         let handle = Handle::new(cublas, stream.handle().0).map_err(refusal)?;
         Ok(Self { handle, stream: Arc::clone(stream) })
     }
 
-    /// Queues C = A · B of square matrices of n rows: A by rows, B and C by columns, each without gaps, so that both
-    /// factors are read along the sums.
+    /// Queues C = A · B for square matrices of n rows: A row-major, B and C column-major, all contiguous, so that both factors are
+    /// read along the summed index.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for parts too short or freed, or while the stream is recorded; the library's; the driver's.
+    /// [`Fault::Invalid`] for spans that are too short or freed, or while the stream is recording; errors of the library.
     pub fn square(&self, numbers: Numbers, n: u32, [a, b, c]: [Span; 3]) -> Result<(), Fault> {
         let elements = u64::from(n) * u64::from(n);
         let short = |part: Span, bytes: u64| elements.checked_mul(bytes).is_none_or(|needed| part.bytes() < needed);
         if short(a, numbers.bytes()) || short(b, numbers.bytes()) || short(c, numbers.sum_bytes()) {
-            return Err(Fault::Invalid(format!("a part is too short for {n} × {n} numbers of {}", numbers.name())));
+            return Err(Fault::Invalid(format!("a span is too short for {n} × {n} numbers of {}", numbers.name())));
         }
-        let size = i32::try_from(n).map_err(|_| Fault::Invalid(format!("{n} rows are more than cuBLAS counts")))?;
+        let size = i32::try_from(n).map_err(|_| Fault::Invalid(format!("{n} rows are more than cuBLAS supports")))?;
         let entered = self.stream.enter()?;
         if entered.is_recording() {
             return Err(Fault::Invalid("products can't be recorded".to_owned()));
@@ -180,7 +178,7 @@ fn refusal(why: String) -> Unavailable {
     Unavailable::new(
         WHAT,
         why,
-        "Install a cuBLAS of the driver's CUDA version, and see that the device's memory isn't full",
+        "Install a cuBLAS of the driver's CUDA version, and check that the device's memory isn't full",
     )
 }
 
@@ -189,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_without_it_and_a_relative_path_are_refused_with_the_way_out() {
+    fn a_folder_without_it_and_a_relative_path_are_refused_with_a_hint() {
         let empty = tempfile::tempdir().unwrap();
         for (path, why) in [(empty.path(), "without libcublas.so"), (Path::new("libcublas.so"), "is relative")] {
             let reason = Cublas::find(Some(path), None).unwrap_err();

@@ -1,5 +1,4 @@
-//! The half of CUPTI that runs on the host: which metrics a chip has, how counters are set up for some of them, and what
-//! the counted numbers amount to.
+//! The host half of CUPTI: a chip's metrics, the counter configuration for some of them, and their values from the counted data.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -17,7 +16,7 @@ use plimsoll_gpu::Unavailable;
 pub(super) struct Host {
     cupti: Arc<Cupti>,
     object: Object,
-    /// What the object was made with: the headers don't say that CUPTI copies it.
+    /// The arguments that the object was created with: the headers don't say that CUPTI copies them.
     _chip: CString,
     _availability: Vec<u8>,
     names: Vec<CString>,
@@ -25,16 +24,15 @@ pub(super) struct Host {
     pub(super) passes: usize,
 }
 
-// SAFETY: the object is CUPTI's, is used by one thread at a time, and belongs to none (CUPTI's host calls ask for no
-// particular thread).
+// SAFETY: one thread at a time uses CUPTI's object, and it belongs to no thread (CUPTI's host calls need no particular one).
 unsafe impl Send for Host {}
 
 impl Host {
-    /// A configuration for those of `wanted` that the chip has: of each, the first name that it knows. Returns beside it
-    /// the place of each in `wanted`.
+    /// A configuration for the metrics of `wanted` that the chip has, each by the first name that the chip knows. Also returns the
+    /// index in `wanted` of each.
     ///
     /// # Errors
-    /// CUPTI's: it doesn't know the chip.
+    /// CUPTI doesn't know the chip.
     pub(super) fn new(
         cupti: &Arc<Cupti>,
         chip: &CStr,
@@ -46,14 +44,14 @@ impl Host {
         params.kind = RANGE_PROFILER;
         params.chip = chip.as_ptr();
         params.availability = availability.as_ptr();
-        // SAFETY: the chip's name ends with a zero byte; the image is as CUPTI wrote it; both live as long as the object.
+        // SAFETY: the chip's name ends with a zero byte; CUPTI wrote the image; both live as long as the object.
         unsafe { cupti.table.host_initialize(&mut params) }?;
         let (cupti, object) = (Arc::clone(cupti), params.host);
         let (names, config) = (vec![], vec![]);
         let mut host = Self { cupti, object, _chip: chip, _availability: availability, names, config, passes: 0 };
         let mut places = Vec::new();
         for (place, names) in wanted.iter().enumerate() {
-            if let Some(name) = names.iter().find(|name| host.knows(name)) {
+            if let Some(name) = names.iter().find(|name| host.has_metric(name)) {
                 host.names.push((*name).to_owned());
                 places.push(place);
             }
@@ -64,7 +62,7 @@ impl Host {
         Ok((host, places))
     }
 
-    fn knows(&self, name: &CStr) -> bool {
+    fn has_metric(&self, name: &CStr) -> bool {
         let mut params = Properties::new();
         params.host = self.object;
         params.name = name.as_ptr();
@@ -76,7 +74,7 @@ impl Host {
         let pointers = self.pointers();
         let mut params = AddMetrics::new();
         (params.host, params.names, params.count) = (self.object, pointers.as_ptr(), pointers.len());
-        // SAFETY: the object is live; the list is as long as said, and its names end with a zero byte.
+        // SAFETY: the object is live; the list has the given length, and its names end with a zero byte.
         unsafe { self.cupti.table.add_metrics(&mut params) }?;
         let mut params = ConfigSize::new();
         params.host = self.object;
@@ -85,17 +83,14 @@ impl Host {
         self.config = buffer(params.bytes)?;
         let mut params = Config::new();
         (params.host, params.bytes, params.image) = (self.object, self.config.len(), self.config.as_mut_ptr());
-        // SAFETY: the object is live, and the buffer as long as CUPTI asked and as said.
+        // SAFETY: the object is live; the buffer has the given length, which CUPTI requested.
         unsafe { self.cupti.table.config(&mut params) }?;
         let mut params = Passes::new();
         (params.bytes, params.image) = (self.config.len(), self.config.as_ptr());
-        // SAFETY: the buffer is as long as said, and what CUPTI wrote.
+        // SAFETY: the buffer has the given length, and CUPTI wrote it.
         unsafe { self.cupti.table.passes(&mut params) }?;
         if params.passes > MOST_PASSES {
-            return Err(broken(format!(
-                "it wants to count in {} passes, where {MOST_PASSES} are more than enough",
-                params.passes
-            )));
+            return Err(broken(format!("it needs {} passes; at most {MOST_PASSES} are plausible", params.passes)));
         }
         self.passes = params.passes;
         Ok(())
@@ -106,17 +101,14 @@ impl Host {
         self.names.iter().map(|name| name.as_ptr()).collect()
     }
 
-    /// The metrics' values in a range of what was counted.
-    ///
-    /// # Errors
-    /// CUPTI's.
+    /// The metrics' values in the first range of the counted data.
     pub(super) fn evaluate(&self, data: &[u8]) -> Result<Vec<f64>, Unavailable> {
         let pointers = self.pointers();
         let mut values = vec![f64::NAN; pointers.len()];
         let mut params = Evaluate::new();
         (params.host, params.data, params.bytes, params.range) = (self.object, data.as_ptr(), data.len(), 0);
         (params.names, params.count, params.values) = (pointers.as_ptr(), pointers.len(), values.as_mut_ptr());
-        // SAFETY: the object is live; data, names and values are as long as said; the names end with a zero byte.
+        // SAFETY: the object is live; data, names and values have the given lengths; the names end with a zero byte.
         unsafe { self.cupti.table.evaluate(&mut params) }?;
         Ok(values)
     }
@@ -127,7 +119,7 @@ impl Drop for Host {
         let mut params = HostDeinitialize::new();
         params.host = self.object;
         if !ptr::eq(self.object, ptr::null()) {
-            // SAFETY: the object is live and is used no more. A refusal leaves nothing to do.
+            // SAFETY: the object is live and not used again. A failure can't be handled here.
             let _ = unsafe { self.cupti.table.host_deinitialize(&mut params) };
         }
     }

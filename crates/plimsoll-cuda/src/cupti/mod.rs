@@ -1,9 +1,9 @@
-//! CUPTI, NVIDIA's profiling interface: hardware counters around a launch, in this process. Found and opened at run time,
-//! never required. Which counters are worth reading, and what they mean, is `counters`' business.
+//! CUPTI, NVIDIA's profiling interface: hardware counters around a launch in this process. It is found and opened at run time and
+//! never required. `counters` chooses and interprets the counters.
 //!
-//! The range profiler with user ranges and user replay: the caller launches again for every pass that a set of metrics
-//! needs, from the state that it wants. Replay by CUPTI saves and restores memory around each pass, which empties the
-//! caches of what is to be counted.
+//! This uses the range profiler with user ranges and user replay: the caller launches again for every pass that a set of metrics
+//! needs, and prepares the state before each. Replay by CUPTI would save and restore memory around each pass, which evicts from the
+//! caches the data to be counted.
 
 mod error;
 mod host;
@@ -29,17 +29,17 @@ use range::Enabled;
 use table::Table;
 use types::{Availability, ChipName};
 
-/// Names the library, or its folder, by absolute path.
+/// The environment variable that holds the absolute path of the library or its folder.
 pub const VARIABLE: &str = "PLIMSOLL_CUPTI";
-/// How error reasons name it.
+/// Its name in error messages.
 const WHAT: &str = "CUPTI";
-/// What brings it.
-const MEND: &str = "Install it into the active Python environment with 'pip install nvidia-cuda-cupti' (for a driver of \
+/// How to install it.
+const HINT: &str = "Install it into the active Python environment with 'pip install nvidia-cuda-cupti' (for a driver of \
                     CUDA 12: 'nvidia-cuda-cupti-cu12'), or install the CUDA toolkit, or set PLIMSOLL_CUPTI to the library's \
                     absolute path";
-/// Most passes that one set of metrics is counted in: our metrics take two at most.
+/// Most accepted passes for one set of metrics: ours take at most two.
 const MOST_PASSES: usize = 64;
-/// More bytes than CUPTI needs for anything that it is asked here: an answer beyond is a broken library's.
+/// Largest accepted buffer size: more than CUPTI needs for any call here, so a larger one comes from a broken library.
 const MOST_BYTES: usize = 1 << 28;
 
 /// An opened CUPTI.
@@ -56,22 +56,21 @@ impl std::fmt::Debug for Cupti {
 }
 
 impl Cupti {
-    /// Every call that is made of it, but the one for its version.
+    /// Every CUPTI call that is used, except the one for its version.
     pub const CALLS: &[&str] = Table::CALLS;
 
-    /// Finds and opens the library: `explicit` (a file or its folder), else what `PLIMSOLL_CUPTI` names, else that of the toolkits of `CUDA_HOME` and `CUDA_PATH`,
-    /// the usual toolkit folders, the active Python environment, and at last the loader's own places. The first whose
-    /// major version of CUDA is at most `major` is taken.
+    /// Finds and opens the library: `explicit` (a file or its folder), else `PLIMSOLL_CUPTI`, else the toolkits of `CUDA_HOME` and
+    /// `CUDA_PATH`, the usual toolkit folders, the active Python environment, and last the loader's search path. Takes the first
+    /// whose CUDA major version is at most `major`.
     ///
     /// # Errors
-    /// What is missing or unusable, and what brings it. A path that was given and fails is an error: nothing else is tried
-    /// in its place.
+    /// An explicit path that fails is an error: no other place is tried.
     pub fn find(explicit: Option<&Path>, major: Option<u32>) -> Result<Arc<Self>, Unavailable> {
-        let given = search::WANTED.given(explicit, std::env::var_os(VARIABLE).as_deref())?;
-        let candidates = given.unwrap_or_else(|| search::WANTED.usual(&Places::of_process()));
+        let named = search::LIBRARY.find_named(explicit, std::env::var_os(VARIABLE).as_deref())?;
+        let candidates = named.unwrap_or_else(|| search::LIBRARY.find_usual(&Places::from_environment()));
         let mut failed: Vec<String> = Vec::new();
         for path in &candidates {
-            let name = shown(&path.display().to_string());
+            let name = sanitize(&path.display().to_string());
             match Table::open(path) {
                 Ok(table) => {
                     let cupti = Self { version: table.version(), table, path: path.clone() };
@@ -79,19 +78,21 @@ impl Cupti {
                         return Ok(Arc::new(cupti));
                     }
                     let own = cupti.major();
-                    failed
-                        .push(format!("{name} is of CUDA {own}, newer than the driver's CUDA {}", major.unwrap_or(0)));
+                    failed.push(format!(
+                        "{name} belongs to CUDA {own}, newer than the driver's CUDA {}",
+                        major.unwrap_or(0)
+                    ));
                 }
-                // Of a bare name that the loader doesn't know there is nothing to say.
+                // A bare name that the loader can't find isn't worth reporting.
                 Err(why) if path.is_absolute() => failed.push(format!("{name}: {why}")),
                 Err(_) => {}
             }
         }
-        let none = "no libcupti.so in a toolkit folder, the active Python environment or the loader's places";
-        Err(Unavailable::new(WHAT, failed.into_iter().next().unwrap_or_else(|| none.to_owned()), MEND))
+        let none = "no libcupti.so in a toolkit folder, the active Python environment or the loader's search path";
+        Err(Unavailable::new(WHAT, failed.into_iter().next().unwrap_or_else(|| none.to_owned()), HINT))
     }
 
-    /// Its major version of CUDA, by the table of interface versions in cupti_version.h.
+    /// Its CUDA major version, from the table of interface versions in cupti_version.h.
     fn major(&self) -> u32 {
         match self.version {
             version @ 100_000.. => version / 10_000,
@@ -100,26 +101,26 @@ impl Cupti {
         }
     }
 
-    /// The version of its interface, as it counts: 24 is of CUDA 12.6, 130001 of CUDA 13.0.
+    /// Its interface version: 24 belongs to CUDA 12.6, 130001 to CUDA 13.0.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
     }
 }
 
-/// CUPTI at work on one device.
+/// CUPTI in use on one device.
 pub(crate) struct Session {
     cupti: Arc<Cupti>,
     context: Arc<Context>,
     chip: CString,
     availability: Vec<u8>,
-    _on: Profiling,
+    _profiling: Profiling,
 }
 
 /// Metrics that are counted together.
 pub(crate) struct Set {
     host: Host,
-    /// Place in what was wanted of each metric that there is.
+    /// For each available metric its index in the requested list.
     places: Vec<usize>,
 }
 
@@ -131,59 +132,57 @@ impl Set {
 }
 
 impl Session {
-    /// Begins: from now on CUPTI has hooks in the driver.
+    /// Starts the session: from now on CUPTI has hooks in the driver.
     ///
     /// # Errors
-    /// What CUPTI refuses, for want of permission mostly.
+    /// CUPTI refuses, mostly for lack of permission.
     pub(crate) fn new(cupti: &Arc<Cupti>, context: &Arc<Context>) -> Result<Self, Unavailable> {
-        table::open_companions(&cupti.path).map_err(|why| Unavailable::new(WHAT, why, MEND))?;
-        let on = Profiling::new(cupti, context)?;
+        table::open_companions(&cupti.path).map_err(|why| Unavailable::new(WHAT, why, HINT))?;
+        let profiling = Profiling::new(cupti, context)?;
         let (cupti, context) = (Arc::clone(cupti), Arc::clone(context));
-        let mut session = Self { cupti, context, chip: CString::default(), availability: Vec::new(), _on: on };
+        let mut session =
+            Self { cupti, context, chip: CString::default(), availability: Vec::new(), _profiling: profiling };
         let mut params = ChipName::new();
         params.device = usize::try_from(session.context.device().number()).unwrap_or(0);
         // SAFETY: the call reads the device's number and writes a pointer.
         unsafe { session.cupti.table.chip_name(&mut params) }?;
         if !params.name.is_null() {
-            // SAFETY: not null, and by the headers a text that ends with a zero byte and is CUPTI's own.
+            // SAFETY: not null, and according to the headers a text of CUPTI's that ends with a zero byte.
             session.chip = unsafe { CStr::from_ptr(params.name) }.to_owned();
         }
-        session.availability = session.ask_availability()?;
+        session.availability = session.read_availability()?;
         Ok(session)
     }
 
-    /// Which counters the device offers this process: here a missing permission shows.
-    fn ask_availability(&self) -> Result<Vec<u8>, Unavailable> {
+    /// Reads which counters the device offers this process. This fails if permission is missing.
+    fn read_availability(&self) -> Result<Vec<u8>, Unavailable> {
         let mut params = Availability::new();
         params.context = self.context.handle().0;
-        // SAFETY: the context is live; a null image asks for its size.
+        // SAFETY: the context is live; a null image requests its size.
         unsafe { self.cupti.table.availability(&mut params) }?;
         let mut image = buffer(params.size_of_image)?;
         params.image = image.as_mut_ptr();
-        // SAFETY: the context is live, and the image as long as CUPTI asked and as said.
+        // SAFETY: the context is live, and the image has the length that CUPTI requested.
         unsafe { self.cupti.table.availability(&mut params) }?;
         Ok(image)
     }
 
-    /// The chip, as CUPTI calls it: `GH100`.
+    /// CUPTI's name of the chip: `GH100`.
     pub(crate) fn chip(&self) -> String {
         self.chip.to_string_lossy().into_owned()
     }
 
-    /// A set of metrics: of each, the first name that the chip knows.
-    ///
-    /// # Errors
-    /// CUPTI's.
+    /// A set of metrics, each by the first name that the chip knows.
     pub(crate) fn set(&self, wanted: &[&[&CStr]]) -> Result<Set, Unavailable> {
         let (host, places) = Host::new(&self.cupti, &self.chip, &self.availability, wanted)?;
         Ok(Set { host, places })
     }
 
-    /// Counts a set's metrics around `launch`, which launches and waits, once for each pass; `ready` comes before each,
-    /// uncounted. Pairs of a place in what was wanted and a value.
+    /// Counts a set's metrics around `launch`, which launches and waits, once per pass; `ready` runs before each, uncounted.
+    /// Returns pairs of an index in the requested list and a value.
     ///
     /// # Errors
-    /// CUPTI's and the caller's own.
+    /// Those of the closures.
     pub(crate) fn count<S: ?Sized>(
         &self,
         set: &Set,
@@ -198,7 +197,7 @@ impl Session {
         let mut enabled = Enabled::new(&self.cupti, &self.context, &set.host)?;
         for _ in 0..set.passes() {
             ready(subject)?;
-            if !enabled.pass(|| launch(subject))? {
+            if !enabled.run_pass(|| launch(subject))? {
                 break;
             }
         }
@@ -207,20 +206,20 @@ impl Session {
     }
 }
 
-/// The reason where the driver keeps counters for administrators.
+/// The reason if the driver restricts counters to administrators.
 pub(crate) fn forbidden() -> Unavailable {
     error::restricted()
 }
 
-/// Zeroed memory of a size that CUPTI asks for.
+/// A zeroed buffer of a size that CUPTI requested.
 fn buffer(bytes: usize) -> Result<Vec<u8>, Unavailable> {
     if bytes > MOST_BYTES {
-        return Err(broken(format!("it asks for {bytes} bytes of memory, more than anything that it does can need")));
+        return Err(broken(format!("it asks for {bytes} bytes of memory, more than it can need")));
     }
     Ok(vec![0; bytes])
 }
 
-/// Text of others, safe to show.
-fn shown(text: &str) -> String {
+/// Removes control characters from foreign text, and limits its length.
+fn sanitize(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }

@@ -1,4 +1,4 @@
-//! The half of CUPTI that runs on the device: one range, counted.
+//! The device half of CUPTI: counts one range.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use super::{Cupti, buffer};
 use crate::driver::Context;
 use plimsoll_gpu::Unavailable;
 
-/// Nodes of the tree of ranges, and ranges: one.
+/// Number of ranges, and of nodes in the tree of ranges.
 const RANGES: usize = 1;
 
-/// The profiler switched on for a context, and off again when dropped.
+/// The profiler enabled for a context, until it is dropped.
 pub(super) struct Enabled {
     cupti: Arc<Cupti>,
     context: Arc<Context>,
     profiler: Object,
-    /// What CUPTI was given to read and write, and may keep even where it refuses: kept until the profiler is off, and for good
-    /// where it can't be switched off.
+    /// Buffers that CUPTI reads and writes, and may hold on to even if a call fails: kept until the profiler is off, and leaked if
+    /// it can't be switched off.
     config: Vec<u8>,
     data: Vec<u8>,
-    /// A pass has begun and not ended.
+    /// Whether a pass has started and not ended.
     started: bool,
-    /// A range has begun and not ended.
+    /// Whether a range has started and not ended.
     pushed: bool,
     claim: Claim,
 }
@@ -38,7 +38,7 @@ impl Enabled {
     /// Switches the profiler on to count the host's metrics in one range.
     ///
     /// # Errors
-    /// Somebody counts in the context already; CUPTI's: another profiler is at work.
+    /// Counting is already under way in the context; another profiler is active.
     pub(super) fn new(cupti: &Arc<Cupti>, context: &Arc<Context>, host: &Host) -> Result<Self, Unavailable> {
         let claim = Claim::new(cupti, context)?;
         let mut params = Enable::new();
@@ -52,9 +52,9 @@ impl Enabled {
         Ok(on)
     }
 
-    /// Done once: CUPTI 13.0 does not survive a second configuration of the same profiler.
+    /// Configures the profiler, once: CUPTI 13.0 crashes on a second configuration of the same profiler.
     fn configure(&mut self, host: &Host) -> Result<(), Unavailable> {
-        self.make_room(host)?;
+        self.allocate_data(host)?;
         self.config.clone_from(&host.config);
         let mut params = SetConfig::new();
         params.profiler = self.profiler;
@@ -62,39 +62,39 @@ impl Enabled {
         (params.data_bytes, params.data) = (self.data.len(), self.data.as_mut_ptr());
         (params.range, params.replay) = (USER_RANGE, USER_REPLAY);
         (params.ranges, params.levels, params.least_level, params.level) = (RANGES, 1, 1, 1);
-        // SAFETY: the profiler is live; both buffers are as long as said, and `self` keeps them, unmoved, until the
-        // profiler is off.
+        // SAFETY: the profiler is live; both buffers have the given lengths, and `self` keeps them, unmoved, until the profiler is
+        // off.
         unsafe { self.cupti.table.set_config(&mut params) }
     }
 
-    /// Makes the buffer for what is counted.
-    fn make_room(&mut self, host: &Host) -> Result<(), Unavailable> {
+    /// Allocates the buffer for the counted data.
+    fn allocate_data(&mut self, host: &Host) -> Result<(), Unavailable> {
         let names = host.pointers();
         let mut params = DataSize::new();
         (params.profiler, params.names, params.count) = (self.profiler, names.as_ptr(), names.len());
         (params.ranges, params.nodes) = (RANGES, RANGES as u32);
-        // SAFETY: the profiler is live; the list is as long as said, and its names end with a zero byte.
+        // SAFETY: the profiler is live; the list has the given length, and its names end with a zero byte.
         unsafe { self.cupti.table.data_size(&mut params) }?;
         self.data = buffer(params.bytes)?;
         let mut params = DataInitialize::new();
         (params.profiler, params.bytes, params.image) = (self.profiler, self.data.len(), self.data.as_mut_ptr());
-        // SAFETY: the profiler is live; the buffer is as long as CUPTI asked and as said, and `self` keeps it, unmoved,
-        // until the profiler is off.
+        // SAFETY: the profiler is live; the buffer has the length that CUPTI requested, and `self` keeps it, unmoved, until the
+        // profiler is off.
         unsafe { self.cupti.table.data_initialize(&mut params) }
     }
 
-    /// Counts one pass over what `launch` launches and waits for. True where more passes are needed.
+    /// Counts one pass around `launch`, which launches and waits. Returns whether more passes are needed.
     ///
     /// # Errors
-    /// CUPTI's and those of `launch`.
-    pub(super) fn pass(&mut self, launch: impl FnOnce() -> Result<(), Fault>) -> Result<bool, Fault> {
+    /// Those of `launch`.
+    pub(super) fn run_pass(&mut self, launch: impl FnOnce() -> Result<(), Fault>) -> Result<bool, Fault> {
         self.start()?;
         let launched = match self.push() {
             Ok(()) => launch(),
             Err(refused) => Err(refused.into()),
         };
         if self.context.is_given_up() {
-            // Popping and stopping would wait for a device that answers no more.
+            // Popping and stopping would wait for a device that no longer answers.
             return launched.map(|()| false);
         }
         let (popped, stopped) = (self.pop(), self.stop());
@@ -120,7 +120,7 @@ impl Enabled {
         Ok(())
     }
 
-    /// Ends a range that began.
+    /// Ends the range, if it was started.
     fn pop(&mut self) -> Result<(), Unavailable> {
         if !mem::take(&mut self.pushed) {
             return Ok(());
@@ -130,7 +130,7 @@ impl Enabled {
         unsafe { self.cupti.table.pop(&mut params) }
     }
 
-    /// Ends a pass that began. True where it was the last one.
+    /// Ends the pass, if it was started. Returns whether it was the last one.
     fn stop(&mut self) -> Result<bool, Unavailable> {
         if !mem::take(&mut self.started) {
             return Ok(true);
@@ -142,7 +142,7 @@ impl Enabled {
         Ok(params.all_submitted != 0)
     }
 
-    /// Ends what a launch that panicked left, and switches the profiler off.
+    /// Ends a range and pass left open by a panic in a launch, and switches the profiler off.
     fn switch_off(&mut self) -> Result<(), Unavailable> {
         let _ = self.pop();
         let _ = self.stop();
@@ -150,21 +150,21 @@ impl Enabled {
             return Ok(());
         }
         let mut params = self.params();
-        // SAFETY: the profiler is live and is used no more.
+        // SAFETY: the profiler is live and not used again.
         unsafe { self.cupti.table.disable(&mut params) }
     }
 
-    /// What was counted.
+    /// Decodes and returns the counted data.
     ///
     /// # Errors
-    /// CUPTI's; some of it was lost.
+    /// Some of the data was lost.
     pub(super) fn data(&mut self) -> Result<&[u8], Unavailable> {
         let mut params = Decode::new();
         params.profiler = self.profiler;
         // SAFETY: the profiler is live, and so are the buffers that it was configured with.
         unsafe { self.cupti.table.decode(&mut params) }?;
         if params.dropped > 0 {
-            return Err(broken("it lost what was counted".to_owned()));
+            return Err(broken("it lost some of the counted data".to_owned()));
         }
         Ok(&self.data)
     }
@@ -179,10 +179,10 @@ impl Enabled {
 impl Drop for Enabled {
     fn drop(&mut self) {
         if self.context.is_given_up() || self.switch_off().is_err() {
-            // The profiler stays on, and may write to its buffers as long as the process lives.
+            // The profiler stays on and may still write to its buffers, so they are leaked.
             mem::forget(mem::take(&mut self.config));
             mem::forget(mem::take(&mut self.data));
-            self.claim.keep();
+            self.claim.keep_forever();
         }
     }
 }

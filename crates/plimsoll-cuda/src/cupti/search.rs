@@ -1,12 +1,12 @@
-//! Where CUPTI may be. Nothing is opened here.
+//! Candidates for CUPTI. Nothing is opened here.
 
 use std::path::{Path, PathBuf};
 
 use super::{VARIABLE, WHAT};
-use crate::toolkit::Wanted;
+use crate::toolkit::LibrarySpec;
 
-/// The library in toolkits, in the wheels of CUDA 13 and those before, and by name.
-pub(super) const WANTED: Wanted = Wanted {
+/// Where the library may be: in toolkits, in the wheels of CUDA 13 and older ones, and by name.
+pub(super) const LIBRARY: LibrarySpec = LibrarySpec {
     what: WHAT,
     variable: VARIABLE,
     file: "libcupti.so",
@@ -14,14 +14,14 @@ pub(super) const WANTED: Wanted = Wanted {
     wheel_folders: &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
     loader_names: &["libcupti.so.13", "libcupti.so.12"],
 };
-/// What CUPTI opens by bare name.
+/// Libraries that CUPTI opens by bare name.
 const COMPANIONS: [&str; 2] = ["libnvperf_host.so", "libnvperf_target.so"];
 
-/// What to open before a library, by absolute path: it asks for them by bare name.
+/// The companions next to a library, which must be opened before it.
 pub(super) fn companions(library: &Path) -> Vec<PathBuf> {
     let folder = library.parent().filter(|folder| folder.is_absolute());
-    let beside = folder.into_iter().flat_map(|folder| COMPANIONS.map(|name| folder.join(name)));
-    beside.filter(|path| path.exists()).collect()
+    let companions = folder.into_iter().flat_map(|folder| COMPANIONS.map(|name| folder.join(name)));
+    companions.filter(|path| path.exists()).collect()
 }
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn toolkits_come_before_wheels_and_the_loader_is_asked_last() {
+    fn toolkits_come_before_wheels_and_the_loader_comes_last() {
         let temporary = tempfile::tempdir().unwrap();
         let root = temporary.path();
         install(&root.join("home/extras/CUPTI/lib64"), &["libcupti.so.12", "libnvperf_host.so"]);
@@ -51,7 +51,7 @@ mod tests {
             root: root.to_path_buf(),
             ..Places::default()
         };
-        let found = WANTED.usual(&places);
+        let found = LIBRARY.find_usual(&places);
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[0].ends_with("home/extras/CUPTI/lib64/libcupti.so.12"));
         assert!(found[1].ends_with("nvidia/cu13/lib/libcupti.so.13"));
@@ -61,13 +61,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_the_user_names_is_absolute_and_there() {
+    fn a_named_path_must_be_absolute_and_exist() {
         let temporary = tempfile::tempdir().unwrap();
         install(temporary.path(), &["libcupti.so.13"]);
-        assert_eq!(WANTED.given(Some(temporary.path()), None).unwrap().unwrap().len(), 1);
-        assert_eq!(WANTED.given(None, Some(OsStr::new(""))).unwrap(), None);
+        assert_eq!(LIBRARY.find_named(Some(temporary.path()), None).unwrap().unwrap().len(), 1);
+        assert_eq!(LIBRARY.find_named(None, Some(OsStr::new(""))).unwrap(), None);
         for path in ["libcupti.so.13", "/nowhere/libcupti.so", "/"] {
-            assert!(WANTED.given(None, Some(OsStr::new(path))).is_err(), "{path}");
+            assert!(LIBRARY.find_named(None, Some(OsStr::new(path))).is_err(), "{path}");
         }
     }
 }

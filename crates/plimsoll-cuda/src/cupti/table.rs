@@ -1,11 +1,11 @@
-//! The calls of CUPTI that we use, each by its name in the headers. Arguments are the callers' duty.
+//! The table of CUPTI calls, each with its symbol in the headers. Callers are responsible for the arguments.
 
 use std::path::Path;
 
 use super::error::{SUCCESS, refusal};
 use super::types::*;
-use super::{search, shown};
-use crate::library::Kept;
+use super::{sanitize, search};
+use crate::library::ResidentLibrary;
 use plimsoll_gpu::Unavailable;
 
 /// The first CUDA whose library has all of them.
@@ -17,14 +17,14 @@ macro_rules! table {
         pub(super) struct Table {
             version: unsafe extern "C" fn(*mut u32) -> Code,
             $($name: unsafe extern "C" fn(*mut $ty) -> Code,)*
-            _library: Kept,
+            _library: ResidentLibrary,
         }
 
         impl Table {
             /// Every call that takes a structure, by its symbol.
             pub(super) const CALLS: &[&str] = &[$($symbol),*];
 
-            fn resolve(library: Kept) -> Result<Self, String> {
+            fn resolve(library: ResidentLibrary) -> Result<Self, String> {
                 // SAFETY: the types are those of the headers for these symbols; the library is never closed, so the
                 // pointers stay valid.
                 unsafe {
@@ -40,9 +40,9 @@ macro_rules! table {
                 #[doc = concat!("`", $symbol, "`.")]
                 ///
                 /// # Safety
-                /// Every pointer and object in `params` must be live and as long as it says until the call returns.
+                /// Every pointer and object in `params` must be live, with the lengths that it gives, until the call returns.
                 pub(super) unsafe fn $name(&self, params: &mut $ty) -> Result<(), Unavailable> {
-                    // SAFETY: `params` is live, of the call's type and size; the rest is this function's own obligation.
+                    // SAFETY: `params` is live, of the call's type and size; the caller guarantees the rest.
                     match unsafe { (self.$name)(params) } {
                         SUCCESS => Ok(()),
                         code => Err(refusal($symbol, code)),
@@ -86,29 +86,29 @@ impl Table {
         Self::resolve(open(library)?)
     }
 
-    /// The same number for the same library, however often it was opened.
+    /// A number that identifies the library, however often it was opened.
     pub(super) fn identity(&self) -> usize {
         self.initialize as usize
     }
 
-    /// CUPTI's version of its interface, as it counts: 24 is of CUDA 12.6, 130001 of CUDA 13.0.
+    /// CUPTI's interface version: 24 belongs to CUDA 12.6, 130001 to CUDA 13.0.
     pub(super) fn version(&self) -> u32 {
         let mut version = 0;
-        // SAFETY: the pointer is valid for one write. A refusal leaves 0, which is older than all.
+        // SAFETY: the pointer is valid for one write. A failure leaves 0, which counts as oldest.
         unsafe { (self.version)(&raw mut version) };
         version
     }
 }
 
-/// Opens what a library asks for by bare name once it works: large, and needed only then.
+/// Opens the libraries that CUPTI loads by bare name once a session starts. They are large and not needed before.
 pub(super) fn open_companions(library: &Path) -> Result<(), String> {
     for companion in search::companions(library) {
-        // It is found by name among the libraries that are loaded.
+        // CUPTI finds it by name among the loaded libraries.
         open(&companion)?;
     }
     Ok(())
 }
 
-fn open(path: &Path) -> Result<Kept, String> {
-    Kept::open(path).map_err(|error| shown(&error))
+fn open(path: &Path) -> Result<ResidentLibrary, String> {
+    ResidentLibrary::open(path).map_err(|error| sanitize(&error))
 }

@@ -1,6 +1,5 @@
-//! The structures that CUPTI's calls take, after its headers of CUDA 12.6 to 13.0 on 64-bit Linux. Each call takes one, which
-//! begins with its own size: the end of its last field, not `size_of`, which would count the padding behind it and is
-//! refused.
+//! The parameter structures of CUPTI's calls, as in its headers of CUDA 12.6 to 13.0 on 64-bit Linux. Each starts with its own
+//! size: the end of its last field, not `size_of`, which includes trailing padding and is refused.
 
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
@@ -21,22 +20,22 @@ macro_rules! params {
         }
 
         impl $name {
-            /// What CUPTI takes for its size.
+            /// The size that CUPTI expects.
             const SIZE: usize = {
                 let ends = [2 * size_of::<usize>() $(, std::mem::offset_of!(Self, $field) + size_of::<$ty>())*];
                 ends[ends.len() - 1]
             };
 
-            /// All zero but its size.
+            /// All zero except the size.
             pub(super) fn new() -> Self {
-                // SAFETY: every field is an integer or a raw pointer, for which zero is a value.
+                // SAFETY: every field is an integer or a raw pointer, for which zero is a valid value.
                 let mut params: Self = unsafe { std::mem::zeroed() };
                 params.size = Self::SIZE;
                 params
             }
         }
 
-        /// As the headers have it.
+        /// Checks the size against the headers.
         const _: () = assert!($name::SIZE == $size);
     )*};
 }
@@ -95,8 +94,8 @@ params! {
 
 /// `CUPTI_PROFILER_TYPE_RANGE_PROFILER`.
 pub(super) const RANGE_PROFILER: u32 = 0;
-/// `CUPTI_UserRange`: what is launched between push and pop is one range.
+/// `CUPTI_UserRange`: everything launched between push and pop is one range.
 pub(super) const USER_RANGE: u32 = 2;
-/// `CUPTI_UserReplay`: further passes are the caller's to launch, from a state that the caller brings about. Replay by CUPTI
-/// restores memory between passes and thereby destroys what earlier kernels left in the caches.
+/// `CUPTI_UserReplay`: the caller launches again for further passes, and prepares the state before each. Replay by CUPTI restores
+/// memory between passes, which changes the contents of the caches.
 pub(super) const USER_REPLAY: u32 = 3;

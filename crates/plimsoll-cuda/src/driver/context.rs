@@ -1,4 +1,4 @@
-//! The primary context of a device, shared with any other library of this process, and whether it still lives.
+//! The primary context of a device, shared with other libraries of this process, and whether it is still usable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::streams::Shared;
 use super::types::Handle;
 use super::{Calls, DeviceHandle, Driver, DriverError};
 
-/// A retained primary context. Everything made in it keeps it alive.
+/// A retained primary context. All objects made in it keep it alive.
 #[derive(Debug)]
 pub struct Context {
     device: DeviceHandle,
@@ -21,10 +21,10 @@ impl Context {
     /// `deadline`.
     ///
     /// # Errors
-    /// The driver's: `CUDA_ERROR_DEVICE_UNAVAILABLE` where another process holds the device alone.
+    /// `CUDA_ERROR_DEVICE_UNAVAILABLE` if another process holds the device exclusively.
     pub fn new(device: DeviceHandle, deadline: Duration) -> Result<Arc<Self>, DriverError> {
         let mut handle = Handle::NULL;
-        // SAFETY: the handle is written to a live variable; the device number is the driver's own.
+        // SAFETY: the handle is written to a live variable; the device number came from the driver.
         unsafe { device.driver().call().context_retain(&raw mut handle, device.number()) }?;
         let shared = device.driver().shared(device.number());
         let context = Arc::new(Self { device, handle, shared, deadline });
@@ -32,12 +32,12 @@ impl Context {
         Ok(context)
     }
 
-    /// The context itself, for libraries that take one.
+    /// The driver's handle, for libraries that take one.
     pub(crate) fn handle(&self) -> Handle {
         self.handle
     }
 
-    /// How long a wait may last.
+    /// Longest wait.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.deadline
@@ -55,7 +55,7 @@ impl Context {
         self.device.driver()
     }
 
-    /// What all contexts of the device share.
+    /// State that all contexts of the device share.
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -64,29 +64,26 @@ impl Context {
         self.driver().call()
     }
 
-    /// Makes it current on this thread, which calls that make things need. Costs some tens of nanoseconds.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Makes it current on this thread, as calls that create objects require. Costs some tens of nanoseconds.
     pub fn bind(&self) -> Result<(), DriverError> {
         // SAFETY: the context is retained as long as `self` lives.
         self.watch(unsafe { self.call().context_set(self.handle) })
     }
 
-    /// Lets kernels of this device reach the memory of another one's context, from now on.
+    /// Lets kernels of this device access the memory of another device's context, from now on.
     ///
     /// # Errors
-    /// [`DriverError::Unavailable`] where the two can't; the driver's.
-    pub fn reach(&self, other: &Self) -> Result<(), DriverError> {
-        /// It was allowed before.
+    /// [`DriverError::Unavailable`] if the two devices can't.
+    pub fn enable_peer_access(&self, other: &Self) -> Result<(), DriverError> {
+        /// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
         const ALREADY: u32 = 704;
         let mut can = 0;
         let (own, others) = (self.device.number(), other.device.number());
         // SAFETY: the answer is written to a live integer.
         self.watch(unsafe { self.call().peer_can(&raw mut can, own, others) })?;
         if can == 0 {
-            let why = format!("device {own} can't reach the memory of device {others}");
-            let hint = "Connect them by NVLink or below one PCIe switch, or allow peer access in the virtual machine";
+            let why = format!("device {own} can't access the memory of device {others}");
+            let hint = "Connect them by NVLink or under one PCIe switch, or allow peer access in the virtual machine";
             return Err(crate::Unavailable::new("peer access", why, hint).into());
         }
         self.bind()?;
@@ -97,31 +94,29 @@ impl Context {
         }
     }
 
-    /// Notes a loss on its way out: from then on nothing is destroyed any more, because destroying waits for the device.
-    ///
-    /// # Errors
-    /// The one it was given.
-    pub(crate) fn watch<T>(&self, answer: Result<T, DriverError>) -> Result<T, DriverError> {
-        if let Err(error) = &answer
-            && error.loses_the_device()
+    /// Returns `result` unchanged, and gives the context up if it is a loss of the device.
+    pub(crate) fn watch<T>(&self, result: Result<T, DriverError>) -> Result<T, DriverError> {
+        if let Err(error) = &result
+            && error.is_device_lost()
         {
             self.give_up();
         }
-        answer
+        result
     }
 
-    /// Nothing is destroyed in this context from now on, whoever uses it: it is lost, or something in it hangs.
+    /// Marks the device as lost or hung, for all its contexts. Nothing is destroyed from now on, because destroying waits for the
+    /// device.
     pub fn give_up(&self) {
         self.shared.give_up();
     }
 
-    /// Whether [`Context::give_up`] was called or a loss was seen.
+    /// Whether [`Context::give_up`] was called, explicitly or because of a loss.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.shared.is_given_up()
     }
 
-    /// Runs a destructor's call, unless the context was given up. Its answer has nowhere to go.
+    /// Makes a destructor's call, unless the context was given up. A destructor can't report its result.
     pub(crate) fn destroy(&self, call: impl FnOnce(Calls<'_>) -> Result<(), DriverError>) {
         if !self.shared.is_given_up() && self.bind().is_ok() {
             let _ = self.watch(call(self.call()));
@@ -132,8 +127,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if !self.shared.is_given_up() {
-            // SAFETY: retained once in `new`, released once here; everything made in it is gone, since all of it holds
-            // an `Arc` of this.
+            // SAFETY: retained once in `new`, released once here; all objects made in it are gone, since each holds an `Arc` of it.
             let _ = unsafe { self.call().context_release(self.device.number()) };
         }
     }

@@ -1,4 +1,4 @@
-//! Streams of the cudarc crate as ours. Both use the device's primary context, so nothing has to be carried over.
+//! Streams of the cudarc crate as ours. Both crates use the device's primary context, so no conversion is needed.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use plimsoll_gpu::Unavailable;
 impl Context {
     /// Whether a context of cudarc is this one.
     #[must_use]
-    pub fn is_of(&self, other: &CudaContext) -> bool {
+    pub fn is_same_context(&self, other: &CudaContext) -> bool {
         other.cu_ctx().cast() == self.handle().0
     }
 }
 
 impl Stream {
-    /// A stream of cudarc, which stays alive as long as this.
+    /// Wraps a stream of cudarc and keeps it alive.
     ///
     /// # Errors
     /// It belongs to another device, or not to the device's primary context.
-    pub fn of_cudarc(context: &Arc<Context>, stream: &Arc<CudaStream>) -> Result<Self, Unavailable> {
-        if !context.is_of(stream.context()) {
+    pub fn from_cudarc(context: &Arc<Context>, stream: &Arc<CudaStream>) -> Result<Self, Unavailable> {
+        if !context.is_same_context(stream.context()) {
             let (theirs, ours) = (stream.context().ordinal(), context.device().number());
-            let why = format!("it is one of cuda:{theirs}, and this is the primary context of cuda:{ours}");
+            let why = format!("it belongs to cuda:{theirs}, and not to the primary context of cuda:{ours}");
             return Err(Unavailable::new(
                 "cudarc stream",
                 why,
-                "Open the stream's device, and streams by CudaContext::new",
+                "Open the stream's device, and create streams from CudaContext::new",
             ));
         }
-        Ok(Self::of(context, Handle(stream.cu_stream().cast()), Arc::clone(stream) as _))
+        Ok(Self::from_foreign(context, Handle(stream.cu_stream().cast()), Arc::clone(stream) as _))
     }
 
     /// Whether a stream of cudarc is this one.
     #[must_use]
-    pub fn is_of(&self, other: &CudaStream) -> bool {
+    pub fn is_same_stream(&self, other: &CudaStream) -> bool {
         other.cu_stream().cast() == self.handle().0
     }
 }

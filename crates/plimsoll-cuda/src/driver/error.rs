@@ -1,4 +1,4 @@
-//! What a driver call answered, as a typed error that names the call and the code, and what that means for a run.
+//! Errors of driver calls, with the call and the code, and their effect on a run.
 
 use plimsoll_core::Fault;
 
@@ -15,27 +15,27 @@ pub const STUB_LIBRARY: Code = 34;
 pub const DEVICE_UNAVAILABLE: Code = 46;
 /// `CUDA_ERROR_NO_DEVICE`.
 pub const NO_DEVICE: Code = 100;
-/// `CUDA_ERROR_NOT_READY`: work is still under way.
+/// `CUDA_ERROR_NOT_READY`: work is still running.
 pub const NOT_READY: Code = 600;
 
-/// Why a driver call gave nothing.
+/// Why a driver call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
     /// This driver has no such call, or there is no driver.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The call answered with an error.
-    #[error("{call} answered {} ({code})", name(*code))]
+    /// The call returned an error.
+    #[error("{call} returned {} ({code})", name(*code))]
     Call {
         /// The call's symbol.
         call: &'static str,
-        /// Its answer, a `CUresult`.
+        /// Its result, a `CUresult`.
         code: Code,
     },
 }
 
 impl DriverError {
-    /// The answer; `None` where the call doesn't exist.
+    /// The result code; `None` if the call doesn't exist.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
@@ -44,39 +44,39 @@ impl DriverError {
         }
     }
 
-    /// True where the context, and often the device, is of no use any more.
+    /// Whether the context, and often the device, is unusable from now on.
     #[must_use]
-    pub fn loses_the_device(&self) -> bool {
-        self.code().is_some_and(loses_the_device)
+    pub fn is_device_lost(&self) -> bool {
+        self.code().is_some_and(is_loss)
     }
 }
 
-/// Whether what was asked has been done, from the answer to a query.
-pub(super) fn done(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
-    match answer {
+/// Converts the result of a query: true if the work is done, false if it is not ready.
+pub(super) fn is_done(result: Result<(), DriverError>) -> Result<bool, DriverError> {
+    match result {
         Ok(()) => Ok(true),
         Err(DriverError::Call { code: NOT_READY, .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Codes after which every later call on the context fails, by cuda.h's description of each, and those that say that
-/// the device itself is gone. A code that this table doesn't know is not taken for a loss.
+/// Codes after which every later call on the context fails, according to cuda.h, and codes that mean that the device itself is
+/// gone. Unknown codes don't count as a loss.
 const LOSSES: &[Code] =
     &[4, 46, 201, 214, 219, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 916, 999];
 
-fn loses_the_device(code: Code) -> bool {
+fn is_loss(code: Code) -> bool {
     LOSSES.contains(&code)
 }
 
 impl From<DriverError> for Fault {
-    /// A lost device ends the device; anything else ends what asked for it, with a reason. Sizes of a refused
-    /// allocation are known to `memory` alone, which makes its own fault of it.
+    /// A loss ends all work on the device; any other error ends only the task that made the call. The sizes of a failed allocation
+    /// are unknown here: `memory` makes its own fault with them.
     fn from(error: DriverError) -> Self {
         let why = error.to_string();
         match error {
             DriverError::Unavailable(reason) => reason.into(),
-            DriverError::Call { call, code } if loses_the_device(code) => {
+            DriverError::Call { call, code } if is_loss(code) => {
                 Fault::DeviceLost { call, why: format!("{} ({code})", name(code)) }
             }
             DriverError::Call { code: OUT_OF_MEMORY, .. } => Fault::OutOfMemory { asked: 0, free: 0 },
@@ -85,13 +85,13 @@ impl From<DriverError> for Fault {
     }
 }
 
-/// The way out of an error, as far as the code tells.
+/// What the user can do about an error code.
 #[must_use]
 pub fn hint(code: Code) -> &'static str {
     match code {
-        3 => "Start plimsoll again; if it persists, reload the driver's kernel module",
+        3 => "Start plimsoll again; if the error persists, reload the driver's kernel module",
         STUB_LIBRARY => {
-            "Take the folder of the toolkit's stub library out of LD_LIBRARY_PATH so that the driver's own libcuda.so.1 \
+            "Remove the folder of the toolkit's stub library from LD_LIBRARY_PATH so that the driver's own libcuda.so.1 \
              is found"
         }
         36 | 222 | 803 | 804 => {
@@ -103,14 +103,14 @@ pub fn hint(code: Code) -> &'static str {
         NO_DEVICE | 101 => "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows, or use --device cpu",
         200 | 209 | 218 => "Compile for this device: empty the kernel cache or run with --no-cache",
         800 => "Ask the administrator for access to the device",
-        215 | 801 => "This device or driver can't do it; the other probes go on",
+        215 | 801 => "This device or driver doesn't support it; the other probes continue",
         802 => "Wait until the machine's fabric manager has started: systemctl status nvidia-fabricmanager",
-        805..=809 => "Look at the MPS server (nvidia-cuda-mps-control) that this process is sent to",
-        _ => "Run plimsoll doctor; if it finds nothing, this is an error of plimsoll: please report it",
+        805..=809 => "Check the MPS server (nvidia-cuda-mps-control) that this process connects to",
+        _ => "Run plimsoll doctor; if it finds nothing, this is a bug in plimsoll: please report it",
     }
 }
 
-/// The name that cuda.h gives a code, without asking a driver, which may be what failed.
+/// The name of a code in cuda.h, without calling the driver, which may itself be at fault.
 #[must_use]
 pub fn name(code: Code) -> &'static str {
     match code {
@@ -168,7 +168,7 @@ pub fn name(code: Code) -> &'static str {
         912 => "CUDA_ERROR_INVALID_CLUSTER_SIZE",
         916 => "CUDA_ERROR_KEY_ROTATION",
         999 => "CUDA_ERROR_UNKNOWN",
-        _ => "an error that this version doesn't know",
+        _ => "an unknown error",
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_end_the_device_and_other_errors_end_only_what_asked() {
+    fn only_losses_end_the_device() {
         for code in [214, 46, 700, 719, 999] {
             let fault = Fault::from(DriverError::Call { call: "cuEventQuery", code });
             assert!(fault.ends_the_device() && fault.to_string().contains("cuEventQuery"), "{fault}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::error::{DriverError, done};
+use super::error::{DriverError, is_done};
 use super::types::Handle;
 use super::{Context, Stream};
 use plimsoll_gpu::Unavailable;
@@ -10,7 +10,7 @@ use plimsoll_gpu::Unavailable;
 /// `CU_EVENT_DISABLE_TIMING`.
 const NO_TIMING: u32 = 2;
 
-/// A mark in a stream's work.
+/// A marker in a stream's work.
 #[derive(Debug)]
 pub struct Event {
     context: Arc<Context>,
@@ -18,23 +18,17 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event that can be timed.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// An event that records its time.
     pub fn new(context: &Arc<Context>) -> Result<Self, DriverError> {
-        Self::with(context, 0)
+        Self::with_flags(context, 0)
     }
 
-    /// An event for order alone.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// An event for ordering only, without a time.
     pub fn untimed(context: &Arc<Context>) -> Result<Self, DriverError> {
-        Self::with(context, NO_TIMING)
+        Self::with_flags(context, NO_TIMING)
     }
 
-    fn with(context: &Arc<Context>, flags: u32) -> Result<Self, DriverError> {
+    fn with_flags(context: &Arc<Context>, flags: u32) -> Result<Self, DriverError> {
         context.bind()?;
         let mut handle = Handle::NULL;
         // SAFETY: the handle is written to a live variable; the context is current.
@@ -55,8 +49,8 @@ impl Event {
     /// Marks this point of the stream's work.
     ///
     /// # Errors
-    /// [`DriverError::Unavailable`] while the stream is recorded, since another stream that waits for the mark would be recorded
-    /// with it; the driver's.
+    /// [`DriverError::Unavailable`] while the stream is recording: another stream that waits for the event would be recorded
+    /// too.
     pub fn record(&self, stream: &Stream) -> Result<(), DriverError> {
         let entered = stream.enter()?;
         if entered.is_recording() {
@@ -66,19 +60,19 @@ impl Event {
         self.context.watch(unsafe { self.context.call().event_record(self.handle, stream.handle()) })
     }
 
-    /// True once the mark has been reached.
+    /// Whether the event has been reached.
     ///
     /// # Errors
-    /// The driver's, among them those of kernels that ran before.
+    /// Includes faults of kernels launched earlier.
     pub fn is_done(&self) -> Result<bool, DriverError> {
         // SAFETY: the handle lives.
-        self.context.watch(done(unsafe { self.context.call().event_query(self.handle) }))
+        self.context.watch(is_done(unsafe { self.context.call().event_query(self.handle) }))
     }
 
-    /// Nanoseconds from `earlier` to this mark, both of which must have been reached.
+    /// Nanoseconds from `earlier` to this event. Both must have been reached.
     ///
     /// # Errors
-    /// The driver's: not ready, not recorded, or not made for timing.
+    /// The events are not ready, not recorded, or not made for timing.
     pub fn nanoseconds_since(&self, earlier: &Self) -> Result<u64, DriverError> {
         let mut milliseconds = 0_f32;
         let call = self.context.call();
@@ -89,10 +83,10 @@ impl Event {
     }
 }
 
-/// Events go round what is being recorded.
+/// The error for using an event with a recording stream: a recorded graph can't be ordered with other work by events.
 pub(super) fn unordered() -> DriverError {
-    let why = "streams can't be ordered by events while one of them is recorded";
-    Unavailable::new("event", why, "Order them before or after").into()
+    let why = "streams can't be ordered by events while one of them is recording";
+    Unavailable::new("event", why, "Order them before or after the recording").into()
 }
 
 impl Drop for Event {

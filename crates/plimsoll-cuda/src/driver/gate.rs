@@ -1,39 +1,39 @@
-//! Who is asking something of a stream while another thread begins or ends its recording: no call is slipped in between the
-//! driver's switch and our note of it. Callers count themselves in and out, and never wait for each other; who switches does so
-//! while nobody is counted in, and callers who aren't inside of anything yet wait for that.
+//! A gate that keeps calls on a stream apart from the start and end of its recording, so that no call falls between the driver's
+//! switch and our note of it. Callers enter and leave by a counter and never wait for each other. A switch happens only while no
+//! caller is inside; threads that are inside no gate wait for it before they enter.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is asked is recorded and not done.
+/// Calls are recorded, not executed.
 const RECORDING: u32 = 1 << 31;
-/// The recording begins or ends.
+/// The recording is being started or ended.
 const SWITCHING: u32 = 1 << 30;
-/// Somebody waits until nobody is inside: whoever isn't inside of any gate waits for that.
+/// A thread is waiting until no caller is inside; threads that are inside no gate don't enter meanwhile.
 const WAITING: u32 = 1 << 29;
 const CALLERS: u32 = WAITING - 1;
 
 thread_local! {
-    /// Gates that this thread is inside of: one who is must not wait, or it would be waited for in turn.
+    /// Number of gates that this thread is inside. A thread inside a gate must not wait for a waiting one: that would deadlock.
     static INSIDE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Callers that are inside, and the two marks.
+/// The number of callers inside, and the three flags.
 #[derive(Debug, Default)]
 pub(super) struct Gate(AtomicU32);
 
-/// Why a switch isn't made.
+/// Why a switch was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It is recorded already, or not at all.
-    Already,
+    /// Already recording (on start), or not recording (on end).
+    WrongState,
     /// Other threads were always inside.
     Busy,
 }
 
 impl Gate {
-    /// Counts the caller in, who must call [`Gate::leave`]. Whether what it asks is recorded.
+    /// Enters; the caller must call [`Gate::leave`] later. Returns whether calls are being recorded.
     pub(super) fn enter(&self) -> bool {
         let inside = INSIDE.get();
         let closed = if inside > 0 { SWITCHING } else { SWITCHING | WAITING };
@@ -57,10 +57,10 @@ impl Gate {
         self.0.load(Ordering::SeqCst) & RECORDING != 0
     }
 
-    /// Waits until everybody who is inside by now has left.
-    pub(super) fn pass(&self, patience: Duration) -> bool {
+    /// Waits until all callers inside have left; false if `patience` ran out.
+    pub(super) fn wait_for_callers(&self, patience: Duration) -> bool {
         let start = Instant::now();
-        let passed = loop {
+        let empty = loop {
             if self.0.fetch_or(WAITING, Ordering::SeqCst) & CALLERS == 0 {
                 break true;
             }
@@ -70,11 +70,11 @@ impl Gate {
             std::thread::yield_now();
         };
         self.0.fetch_and(!WAITING, Ordering::SeqCst);
-        passed
+        empty
     }
 
-    /// Begins a recording by `call` (or ends one, with `recording` false) while nobody is inside. Ending takes effect whatever
-    /// the call answers; beginning only where it succeeds.
+    /// Starts a recording with `call`, or ends one if `recording` is false, while no caller is inside. An end takes effect even if
+    /// the call fails, a start only if it succeeds.
     pub(super) fn switch<T, E>(
         &self,
         recording: bool,
@@ -87,7 +87,7 @@ impl Gate {
             let (empty, taken) = (from | WAITING, from | SWITCHING);
             let Err(found) = self.0.compare_exchange(empty, taken, Ordering::SeqCst, Ordering::SeqCst) else { break };
             let refused = match found {
-                _ if found & SWITCHING == 0 && found & RECORDING != from => Some(Refused::Already),
+                _ if found & SWITCHING == 0 && found & RECORDING != from => Some(Refused::WrongState),
                 _ if start.elapsed() > patience => Some(Refused::Busy),
                 _ => None,
             };
@@ -97,10 +97,10 @@ impl Gate {
             }
             std::thread::yield_now();
         }
-        let answer = call();
-        let marks = if recording && answer.is_err() { SWITCHING } else { SWITCHING | RECORDING };
-        self.0.fetch_xor(marks, Ordering::SeqCst);
-        Ok(answer)
+        let result = call();
+        let flags = if recording && result.is_err() { SWITCHING } else { SWITCHING | RECORDING };
+        self.0.fetch_xor(flags, Ordering::SeqCst);
+        Ok(result)
     }
 }
 
@@ -113,19 +113,19 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn nobody_is_inside_while_a_recording_begins_or_ends() {
+    fn no_caller_is_inside_while_a_recording_starts_or_ends() {
         let (gate, captured, stop) = (Gate::default(), AtomicBool::new(false), AtomicBool::new(false));
         let (entered, wrong) = (AtomicU32::new(0), AtomicU32::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
-                        let told = gate.enter();
+                        let recording = gate.enter();
                         let truth = captured.load(Ordering::Relaxed);
-                        // One who is inside may enter again, whoever waits.
+                        // A thread inside may enter again even while another waits.
                         let again = gate.enter();
                         std::thread::yield_now();
-                        let same = (told, again, captured.load(Ordering::Relaxed)) == (truth, truth, truth);
+                        let same = (recording, again, captured.load(Ordering::Relaxed)) == (truth, truth, truth);
                         wrong.fetch_add(u32::from(!same), Ordering::Relaxed);
                         gate.leave();
                         gate.leave();
@@ -140,22 +140,22 @@ mod tests {
             let mut answers = Vec::new();
             while answers.len() < 150 || entered.load(Ordering::Relaxed) < 50 {
                 answers.push(gate.switch(true, LONG, || set(true)) == Ok(Ok(())));
-                answers.push(gate.switch(true, LONG, || set(true)) == Err(Refused::Already));
+                answers.push(gate.switch(true, LONG, || set(true)) == Err(Refused::WrongState));
                 answers.push(gate.switch(false, LONG, || set(false)) == Ok(Ok(())));
             }
             stop.store(true, Ordering::Relaxed);
             assert!(answers.iter().all(|right| *right));
         });
         assert_eq!(wrong.into_inner(), 0);
-        assert!(!gate.is_recording() && gate.pass(Duration::ZERO));
+        assert!(!gate.is_recording() && gate.wait_for_callers(Duration::ZERO));
     }
 
     #[test]
-    fn who_is_inside_is_not_waited_for_without_end() {
+    fn waiting_for_callers_ends_after_the_given_patience() {
         let gate = Gate::default();
         gate.enter();
         assert_eq!(gate.switch(true, Duration::ZERO, || Ok::<_, ()>(())), Err(Refused::Busy));
-        assert!(!gate.pass(Duration::ZERO));
+        assert!(!gate.wait_for_callers(Duration::ZERO));
         gate.leave();
         assert_eq!(gate.switch(true, LONG, || Err::<(), _>("refused")), Ok(Err("refused")));
         assert!(!gate.is_recording());

@@ -1,4 +1,4 @@
-//! A device by its number, before any context exists: what the driver tells of it.
+//! A device and its properties, available before any context exists.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::types::{DeviceNumber, Uuid};
 use super::{Driver, DriverError};
 
-/// What can be asked of a device: cuda.h's `CU_DEVICE_ATTRIBUTE_…` numbers.
+/// Device attributes: cuda.h's `CU_DEVICE_ATTRIBUTE_…` numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Attribute {
@@ -14,55 +14,55 @@ pub enum Attribute {
     MaxGridX = 5,
     /// Core clock, kHz.
     ClockRate = 13,
-    /// Multiprocessors.
+    /// Number of streaming multiprocessors.
     Multiprocessors = 16,
-    /// Device and host share memory.
+    /// Whether device and host share memory.
     Integrated = 18,
-    /// 0 default, 2 prohibited, 3 one process.
+    /// Compute mode: 0 default, 2 prohibited, 3 exclusive to one process.
     ComputeMode = 20,
-    /// Error correction is on.
+    /// Whether error correction is on.
     Ecc = 32,
     /// Memory clock, kHz.
     MemoryClockRate = 36,
     /// Memory bus, bits.
     MemoryBusWidth = 37,
-    /// Level-2 cache, bytes.
+    /// Size of the L2, bytes.
     L2Bytes = 38,
-    /// Resident threads per multiprocessor.
+    /// Resident threads per SM.
     ThreadsPerMultiprocessor = 39,
-    /// Copy engines.
+    /// Number of copy engines.
     CopyEngines = 40,
-    /// Unified memory.
+    /// Whether unified memory is supported.
     ManagedMemory = 83,
-    /// Host and device may touch unified memory at once.
+    /// Whether host and device may access unified memory at the same time.
     ConcurrentManaged = 89,
     /// Compute capability, major.
     CapabilityMajor = 75,
     /// Compute capability, minor.
     CapabilityMinor = 76,
-    /// Shared memory of a multiprocessor, bytes.
+    /// Shared memory per SM, bytes.
     SharedPerMultiprocessor = 81,
-    /// Registers of a multiprocessor.
+    /// Registers per SM.
     RegistersPerMultiprocessor = 82,
-    /// Cooperative launches.
+    /// Whether cooperative launches are supported.
     Cooperative = 95,
-    /// Memory that is made and mapped apart.
+    /// Whether memory can be created and mapped in separate steps.
     VirtualMemory = 102,
-    /// Most dynamic shared memory of a block, bytes.
+    /// Most dynamic shared memory per block, bytes.
     SharedPerBlock = 97,
-    /// Resident blocks per multiprocessor.
+    /// Resident blocks per SM.
     BlocksPerMultiprocessor = 106,
-    /// Memory that may be compressed.
+    /// Whether compressible memory is supported.
     Compression = 107,
-    /// Most of the second-level cache that may be set aside for persisting lines, bytes.
+    /// Most bytes of the L2 that may be set aside for persisting lines.
     MostPersistingL2 = 108,
     /// Largest access policy window, bytes.
     LargestWindow = 109,
-    /// Memory in a stream's order.
+    /// Whether stream-ordered allocation is supported.
     MemoryPools = 115,
 }
 
-/// A device of the driver: numbers count as `CUDA_VISIBLE_DEVICES` lets them.
+/// A device of the driver, numbered within `CUDA_VISIBLE_DEVICES`.
 #[derive(Clone, Debug)]
 pub struct DeviceHandle {
     driver: Arc<Driver>,
@@ -70,10 +70,7 @@ pub struct DeviceHandle {
 }
 
 impl DeviceHandle {
-    /// How many devices there are.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Number of visible devices.
     pub fn count(driver: &Driver) -> Result<u32, DriverError> {
         let mut count = 0;
         // SAFETY: the count is written to a live integer.
@@ -84,7 +81,7 @@ impl DeviceHandle {
     /// The device with this number.
     ///
     /// # Errors
-    /// The driver's: `CUDA_ERROR_INVALID_DEVICE` where there is none.
+    /// `CUDA_ERROR_INVALID_DEVICE` if there is none.
     pub fn new(driver: &Arc<Driver>, ordinal: u32) -> Result<Self, DriverError> {
         let mut number = 0;
         let ordinal = i32::try_from(ordinal).unwrap_or(i32::MAX);
@@ -93,22 +90,19 @@ impl DeviceHandle {
         Ok(Self { driver: Arc::clone(driver), number })
     }
 
-    /// The driver that it belongs to.
+    /// Its driver.
     #[must_use]
     pub fn driver(&self) -> &Arc<Driver> {
         &self.driver
     }
 
-    /// Its number, as the driver counts.
+    /// Its device number, `CUdevice`.
     #[must_use]
     pub fn number(&self) -> DeviceNumber {
         self.number
     }
 
     /// An attribute, in cuda.h's units.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn attribute(&self, attribute: Attribute) -> Result<i32, DriverError> {
         let mut value = 0;
         // SAFETY: the value is written to a live integer.
@@ -116,19 +110,13 @@ impl DeviceHandle {
         Ok(value)
     }
 
-    /// The maker's name.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// The product name.
     pub fn name(&self) -> Result<String, DriverError> {
         // SAFETY: the call writes at most `length` bytes, terminated.
         self.text(|text, length| unsafe { self.driver.call().device_name(text, length, self.number) })
     }
 
-    /// Its place on the bus: `0000:01:00.0`.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Its PCI address: `0000:01:00.0`.
     pub fn pci(&self) -> Result<String, DriverError> {
         // SAFETY: as above.
         self.text(|text, length| unsafe { self.driver.call().device_pci(text, length, self.number) })
@@ -142,10 +130,7 @@ impl DeviceHandle {
         Ok(String::from_utf8_lossy(&bytes[..end]).chars().filter(|c| !c.is_control()).collect())
     }
 
-    /// Its UUID, as nvidia-smi writes it without the prefix (`GPU-` or `MIG-`).
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Its UUID as nvidia-smi writes it, without the prefix (`GPU-` or `MIG-`).
     pub fn uuid(&self) -> Result<String, DriverError> {
         let mut uuid = Uuid::default();
         // SAFETY: 16 bytes are written to a live structure of that size.
@@ -160,10 +145,7 @@ impl DeviceHandle {
         Ok(text)
     }
 
-    /// Its memory, bytes.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Its total memory, bytes.
     pub fn memory(&self) -> Result<u64, DriverError> {
         let mut bytes = 0_usize;
         // SAFETY: the size is written to a live integer.

@@ -1,5 +1,5 @@
-//! Limits of a context that change how the second-level cache works for all that follows: how much of it is set aside for
-//! lines that persist, and how much memory may be fetched at once. A guard puts back what it found.
+//! Limits of a context that change how the L2 works from then on: how much of it is set aside for persisting lines, and how many
+//! bytes may be fetched at once. A guard restores the original value.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Every one that plimsoll ever changes.
+    /// Every limit that plimsoll changes.
     pub const ALL: [Self; 2] = [Self::FetchGranularity, Self::PersistingL2];
 
-    /// What a person calls it.
+    /// Its name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::FetchGranularity => "most bytes that the L2 fetches at once",
+            Self::FetchGranularity => "maximum L2 fetch granularity",
             Self::PersistingL2 => "L2 set aside for persisting lines",
         }
     }
 }
 
 impl Context {
-    /// A limit in force, bytes.
+    /// The current value of a limit, bytes.
     ///
     /// # Errors
-    /// The driver's: `CUDA_ERROR_UNSUPPORTED_LIMIT` where the device has none such.
+    /// `CUDA_ERROR_UNSUPPORTED_LIMIT` if the device has no such limit.
     pub fn limit(&self, limit: Limit) -> Result<u64, DriverError> {
         self.bind()?;
         let mut value = 0_usize;
@@ -47,102 +47,95 @@ impl Context {
     fn set_limit(&self, limit: Limit, bytes: u64) -> Result<(), DriverError> {
         self.bind()?;
         let value = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // SAFETY: a limit takes numbers alone; the context is current.
+        // SAFETY: the call takes only numbers; the context is current.
         self.watch(unsafe { self.call().limit_set(limit as u32, value) })
     }
 
-    /// Makes every line of the second-level cache that persists an ordinary one.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Makes all persisting lines of the L2 ordinary ones.
     pub fn reset_persisting(&self) -> Result<(), DriverError> {
         self.bind()?;
-        // SAFETY: it takes nothing; the context is current.
+        // SAFETY: the call has no arguments; the context is current.
         self.watch(unsafe { self.call().persisting_reset() })
     }
 }
 
-/// Holds a limit: until it is dropped, whatever ends its scope, the limit may be changed through it; then the limit is what
-/// it was before, and no line of the second-level cache persists on its account.
+/// Changes a limit and restores its original value on drop; for [`Limit::PersistingL2`] it also resets persisting lines.
 #[derive(Debug)]
-pub struct Held {
+pub struct LimitGuard {
     context: Arc<Context>,
     limit: Limit,
-    found: u64,
+    original: u64,
 }
 
-impl Held {
-    /// Notes what the limit is.
+impl LimitGuard {
+    /// Reads the original value.
     ///
     /// # Errors
     /// Those of [`Context::limit`].
     pub fn new(context: &Arc<Context>, limit: Limit) -> Result<Self, DriverError> {
-        let found = context.limit(limit)?;
-        Ok(Self { context: Arc::clone(context), limit, found })
+        let original = context.limit(limit)?;
+        Ok(Self { context: Arc::clone(context), limit, original })
     }
 
-    /// What the limit was, bytes.
+    /// The original value, bytes.
     #[must_use]
-    pub fn found(&self) -> u64 {
-        self.found
+    pub fn original(&self) -> u64 {
+        self.original
     }
 
-    /// Asks for another value and returns the one that is in force then: the driver rounds as it likes.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Requests a value and returns the resulting one: the driver may round.
     pub fn set(&self, bytes: u64) -> Result<u64, DriverError> {
         self.context.set_limit(self.limit, bytes)?;
         self.context.limit(self.limit)
     }
 }
 
-impl Drop for Held {
+impl Drop for LimitGuard {
     fn drop(&mut self) {
-        // A context that was given up takes its limits with it.
+        // The limits of a context that was given up don't matter any more.
         if self.context.is_given_up() {
             return;
         }
         if self.limit == Limit::PersistingL2 {
             let _ = self.context.reset_persisting();
         }
-        let _ = self.context.set_limit(self.limit, self.found);
+        let _ = self.context.set_limit(self.limit, self.original);
     }
 }
 
-/// The limits as a device was found: what they must be again whenever a probe has ended.
+/// The values of all limits when a device was opened. They must be the same after every probe.
 #[derive(Clone, Debug, Default)]
-pub struct Found(Vec<(Limit, u64)>);
+pub struct SavedLimits(Vec<(Limit, u64)>);
 
-impl Found {
-    /// Reads those that the device has.
+impl SavedLimits {
+    /// Reads the limits that the device has.
     ///
     /// # Errors
-    /// The loss of the device.
+    /// The device is lost.
     pub fn new(context: &Context) -> Result<Self, DriverError> {
-        let mut found = Vec::new();
+        let mut saved = Vec::new();
         for limit in Limit::ALL {
             match context.limit(limit) {
-                Ok(value) => found.push((limit, value)),
-                Err(error) if error.loses_the_device() => return Err(error),
-                // An older device or driver: there is nothing to change.
+                Ok(value) => saved.push((limit, value)),
+                Err(error) if error.is_device_lost() => return Err(error),
+                // An older device or driver lacks the limit.
                 Err(_) => {}
             }
         }
-        Ok(Self(found))
+        Ok(Self(saved))
     }
 
-    /// Whether all are what they were; those that aren't are put back.
+    /// Restores limits that have changed.
     ///
     /// # Errors
-    /// [`Fault::Panicked`] with each that was left changed; the driver's.
-    pub fn holds(&self, context: &Context) -> Result<(), Fault> {
+    /// [`Fault::Panicked`] naming each limit that had changed.
+    pub fn restore(&self, context: &Context) -> Result<(), Fault> {
         let mut changed = Vec::new();
-        for (limit, found) in &self.0 {
+        for (limit, saved) in &self.0 {
             let now = context.limit(*limit)?;
-            if now != *found {
-                changed.push(format!("{} was left at {now} B instead of {found} B", limit.name()));
-                context.set_limit(*limit, *found)?;
+            if now != *saved {
+                changed.push(format!("{} was left at {now} B instead of {saved} B", limit.name()));
+                context.set_limit(*limit, *saved)?;
             }
         }
         if changed.is_empty() { Ok(()) } else { Err(Fault::Panicked(changed.join("; "))) }

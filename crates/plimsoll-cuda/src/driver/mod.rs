@@ -1,8 +1,7 @@
-//! The driver: `libcuda.so.1` opened at run time, our table of its calls, and owned objects over it that are safe to
-//! use. How long to wait, what to measure and what an error means for a run is decided outside.
+//! The driver: `libcuda.so.1` opened at run time, a table of its calls, and safe owned objects on top of them. Callers decide what
+//! to measure and how long to wait.
 //!
-//! `PLIMSOLL_LIBCUDA` names another library by absolute path. It is there for the tests' stand-in; a tool that times a
-//! driver has no other use for it.
+//! `PLIMSOLL_LIBCUDA` names another library by absolute path. It exists only for the fake driver of the tests.
 
 mod context;
 #[cfg(feature = "cudarc")]
@@ -34,11 +33,11 @@ pub use error::{DriverError, hint, name};
 pub use event::Event;
 pub use graph::Graph;
 pub use info::{Attribute, DeviceHandle};
-pub use limits::{Found, Held, Limit};
+pub use limits::{Limit, LimitGuard, SavedLimits};
 pub use module::{Function, Module};
 pub(crate) use stream::Entered;
 #[cfg(feature = "cudarc")]
-pub(crate) use stream::Staying;
+pub(crate) use stream::EnteredOwned;
 pub use stream::Stream;
 use streams::Shared;
 pub(crate) use table::Calls;
@@ -49,18 +48,18 @@ pub use window::{Access, AccessWindow};
 
 /// The driver's library.
 const LIBRARY: &str = "libcuda.so.1";
-/// Names another library, by absolute path: for tests.
+/// The environment variable that names another library by absolute path, for tests.
 pub const LIBRARY_OVERRIDE: &str = "PLIMSOLL_LIBCUDA";
-/// The oldest driver that this version is written for, as `cuDriverGetVersion` counts: CUDA 11.0.
+/// The oldest supported driver, as `cuDriverGetVersion` reports it: CUDA 11.0.
 const OLDEST: i32 = 11_000;
 
 /// An opened and initialised driver.
 pub struct Driver {
     table: table::Table,
     version: i32,
-    /// Opened by the name that every other library opens it by.
+    /// Opened by the name that other libraries use too.
     system: bool,
-    /// What users of a device share: its primary context is one for all of this process.
+    /// State shared by all users of a device, since a process has one primary context per device.
     devices: Mutex<Vec<(DeviceNumber, Arc<Shared>)>>,
 }
 
@@ -71,13 +70,13 @@ impl std::fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// Every call that this backend makes, by its oldest symbol.
+    /// The symbol of every call that this backend makes; of several versions, the oldest.
     pub const CALLS: &[&str] = table::Table::CALLS;
 
-    /// The driver of this machine, opened at the first call.
+    /// The driver of this machine, opened on the first call.
     ///
     /// # Errors
-    /// No library, a stub in its place, a driver too old, no device: each with the way out.
+    /// No library, a stub in its place, a driver too old, or no device.
     pub fn system() -> Result<Arc<Self>, Unavailable> {
         static SYSTEM: OnceLock<Result<Arc<Driver>, Unavailable>> = OnceLock::new();
         let open = || match std::env::var_os(LIBRARY_OVERRIDE) {
@@ -85,7 +84,7 @@ impl Driver {
             Some(_) => Err(Unavailable::new(
                 "CUDA driver",
                 format!("{LIBRARY_OVERRIDE} is not an absolute path"),
-                format!("Unset {LIBRARY_OVERRIDE} or give an absolute path"),
+                format!("Unset {LIBRARY_OVERRIDE} or set it to an absolute path"),
             )),
             None => Self::open(Path::new(LIBRARY)),
         };
@@ -115,7 +114,7 @@ impl Driver {
         })?;
         if driver.version < OLDEST {
             let why =
-                format!("the driver supports CUDA {}, and 11.0 is the oldest that will do", driver.version_text());
+                format!("the driver supports CUDA {}; 11.0 is the oldest supported version", driver.version_text());
             return Err(Unavailable::new("CUDA driver", why, "Update the NVIDIA driver to 450.80 or newer"));
         }
         Ok(Arc::new(driver))
@@ -132,12 +131,12 @@ impl Driver {
         Ok(())
     }
 
-    /// The table, to be called.
+    /// The table of calls.
     pub(crate) fn call(&self) -> Calls<'_> {
         Calls(&self.table)
     }
 
-    /// What all who use a device share.
+    /// State shared by all users of a device.
     fn shared(&self, device: DeviceNumber) -> Arc<Shared> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, shared)) = devices.iter().find(|(number, _)| *number == device) {
@@ -148,37 +147,34 @@ impl Driver {
         shared
     }
 
-    /// Whether the driver has a call, by its symbol.
-    ///
-    /// # Errors
-    /// Why not, and what brings it.
+    /// Checks that the driver has a call, by its symbol.
     pub fn has(&self, symbol: &str) -> Result<(), Unavailable> {
         self.table.has(symbol)
     }
 
-    /// Whether it is the one that other libraries of this process find by its name.
+    /// Whether other libraries of this process load the same driver by its name.
     #[must_use]
     pub(crate) fn is_system(&self) -> bool {
         self.system
     }
 
-    /// The newest CUDA version that the driver supports, as it counts: 12040 is 12.4.
+    /// The newest CUDA version that the driver supports: 12040 is 12.4.
     #[must_use]
     pub fn version(&self) -> i32 {
         self.version
     }
 
-    /// The same for a person: `12.4`.
+    /// The version as text: `12.4`.
     #[must_use]
     pub fn version_text(&self) -> String {
         format!("{}.{}", self.version / 1000, self.version % 1000 / 10)
     }
 }
 
-/// Opens a library by a name that the loader resolves, or by absolute path.
+/// Opens a library by a bare name that the loader resolves, or by absolute path.
 fn load(library: &Path) -> Result<Library, String> {
-    // SAFETY: loading runs the library's initialisers. The name is the driver's own, which the loader finds in the
-    // folders that the system and the user chose, never in the current one, or an absolute path that the user gave.
+    // SAFETY: loading runs the library's initialisers. The path is the driver's bare name, which the loader finds in the folders
+    // that the system and the user chose, never in the current folder, or an absolute path that the user gave.
     unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
         let mut text = error.to_string();
         if let Some(cause) = std::error::Error::source(&error) {

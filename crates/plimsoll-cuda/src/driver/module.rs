@@ -16,7 +16,7 @@ use plimsoll_gpu::Unavailable;
 pub struct Module {
     context: Arc<Context>,
     handle: Handle,
-    /// What was read of it; nothing of a file that our reader doesn't understand.
+    /// The parsed cubin; `None` for a file that our parser doesn't understand.
     image: Option<Image>,
 }
 
@@ -24,35 +24,35 @@ impl Module {
     /// Loads a cubin of unknown origin.
     ///
     /// # Safety
-    /// It must be what a driver takes: a whole cubin, fatbinary or PTX text. The driver reads as far as the headers in it say.
+    /// It must be a complete cubin, fatbinary or PTX text: the driver reads as far as the headers in it say.
     ///
     /// # Errors
-    /// The driver's: `CUDA_ERROR_NO_BINARY_FOR_GPU` where it was compiled for another device.
+    /// `CUDA_ERROR_NO_BINARY_FOR_GPU` if it was compiled for another device.
     pub unsafe fn load(context: &Arc<Context>, cubin: &[u8]) -> Result<Arc<Self>, DriverError> {
-        // SAFETY: this function's own obligation.
+        // SAFETY: the caller guarantees a complete cubin.
         let handle = unsafe { load(context, cubin) }?;
         Ok(Arc::new(Self { context: Arc::clone(context), handle, image: Image::new(cubin.to_vec()).ok() }))
     }
 
-    /// Loads a cubin of a compiler, all of whose headers and tables were found inside of it.
+    /// Loads a compiled cubin whose headers and tables were checked to lie inside it.
     ///
     /// # Errors
     /// Those of [`Module::load`].
     pub(crate) fn load_checked(context: &Arc<Context>, image: Image) -> Result<Arc<Self>, DriverError> {
-        // SAFETY: what leads anywhere in the file was found to lead to some place in it, and the rest is what a compiler made
-        // ([`crate::compile::Compiler`]), and a hash of all of it was verified where it comes from the disk.
+        // SAFETY: every offset in the file was checked to lie inside it, the rest is a compiler's output
+        // ([`crate::compile::Compiler`]), and a file from the disk had its hash verified.
         let handle = unsafe { load(context, image.bytes()) }?;
         Ok(Arc::new(Self { context: Arc::clone(context), handle, image: Some(image) }))
     }
 
-    /// A kernel by its `extern "C"` name, loaded at once: lazy loading would stall the first launch.
+    /// A kernel by its `extern "C"` name, loaded immediately: lazy loading would stall the first launch.
     ///
     /// # Errors
-    /// The driver's: `CUDA_ERROR_NOT_FOUND` where the module has none of this name.
+    /// `CUDA_ERROR_NOT_FOUND` if the module has none of this name.
     pub fn function(self: &Arc<Self>, name: &str) -> Result<Function, DriverError> {
         let text = name;
         let name = CString::new(text)
-            .map_err(|_| Unavailable::new("kernel", "its name holds a zero byte", "This is an error of plimsoll"))?;
+            .map_err(|_| Unavailable::new("kernel", "its name contains a zero byte", "This is a bug in plimsoll"))?;
         let context = &self.context;
         context.bind()?;
         let mut handle = Handle::NULL;
@@ -65,25 +65,25 @@ impl Module {
     }
 }
 
-/// Hands a cubin to the driver, which copies what it keeps.
+/// Passes a cubin to the driver, which copies what it keeps.
 ///
 /// # Safety
 /// As [`Module::load`].
 unsafe fn load(context: &Context, cubin: &[u8]) -> Result<Handle, DriverError> {
     context.bind()?;
     let mut handle = Handle::NULL;
-    // SAFETY: this function's own obligation. The handle is written to a live variable and the context is current.
+    // SAFETY: the caller guarantees a complete cubin. The handle is written to a live variable and the context is current.
     context.watch(unsafe { context.call().module_load(&raw mut handle, cubin.as_ptr().cast()) })?;
     Ok(handle)
 }
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // Its code may still run.
-        if self.context.settle().is_err() {
+        // Its code may still be running.
+        if self.context.wait_idle().is_err() {
             return;
         }
-        // SAFETY: loaded once, unloaded once, and no function of it is left: each holds an `Arc` of this.
+        // SAFETY: loaded once, unloaded once, and none of its functions is left: each holds an `Arc` of this.
         self.context.destroy(|call| unsafe { call.module_unload(self.handle) });
     }
 }
@@ -93,7 +93,7 @@ impl Drop for Module {
 pub struct Function {
     module: Arc<Module>,
     handle: Handle,
-    /// Bytes of each parameter, as the cubin says.
+    /// Bytes of each parameter according to the cubin.
     sizes: Option<Arc<[u64]>>,
 }
 
@@ -108,31 +108,31 @@ impl Function {
         &self.module.context
     }
 
-    /// Whether it takes parameters of just these sizes, as the cubin itself says. Where a driver since 12.4 can tell, it must say the
-    /// same; that there are no more isn't asked of it, since its answer would be an error, which tools that watch for errors report.
+    /// Checks that it takes parameters of exactly these sizes according to the cubin and, since driver 12.4, to the driver. The
+    /// driver isn't asked whether there are more: it would answer with an error, and tools that watch for errors would report it.
     ///
     /// # Errors
-    /// [`DriverError::Unavailable`] with what differs; the driver's.
-    pub(crate) fn takes(&self, sizes: &[u64]) -> Result<(), DriverError> {
+    /// [`DriverError::Unavailable`] with the difference.
+    pub(crate) fn check_parameters(&self, sizes: &[u64]) -> Result<(), DriverError> {
         let misfit =
-            |why: String| Err(Unavailable::new("kernel", why, "This is an error of plimsoll: please report it").into());
+            |why: String| Err(Unavailable::new("kernel", why, "This is a bug in plimsoll: please report it").into());
         if let Some(own) = &self.sizes
             && own[..] != *sizes
         {
             return misfit(match (own.len(), sizes.len()) {
-                (takes, given) if takes != given => format!("it takes {takes} arguments and was given {given}"),
+                (takes, passed) if takes != passed => format!("it takes {takes} arguments and was given {passed}"),
                 _ => format!("its parameters have {own:?} bytes, and the arguments {sizes:?}"),
             });
         }
         for (index, size) in sizes.iter().enumerate() {
             match self.parameter_bytes(index) {
                 Ok(None) => return Ok(()),
-                Ok(Some(told)) if told as u64 == *size => {}
-                Ok(Some(told)) => return misfit(format!("parameter {index} has {told} bytes, not {size}")),
+                Ok(Some(bytes)) if bytes as u64 == *size => {}
+                Ok(Some(bytes)) => return misfit(format!("parameter {index} has {bytes} bytes, not {size}")),
                 // 1: CUDA_ERROR_INVALID_VALUE, there is no such parameter.
                 Err(DriverError::Call { code: 1, .. }) => {
-                    let given = sizes.len();
-                    return misfit(format!("it takes {index} arguments and was given {given} (cuFuncGetParamInfo)"));
+                    let passed = sizes.len();
+                    return misfit(format!("it takes {index} arguments and was given {passed} (cuFuncGetParamInfo)"));
                 }
                 Err(error) => return Err(error),
             }
@@ -140,7 +140,7 @@ impl Function {
         Ok(())
     }
 
-    /// Bytes of a parameter; `None` where a driver before 12.4 can't tell.
+    /// Bytes of a parameter; `None` with a driver before 12.4, which doesn't report it.
     fn parameter_bytes(&self, index: usize) -> Result<Option<usize>, DriverError> {
         let (mut offset, mut size) = (0, 0);
         let call = self.context().call();
@@ -162,34 +162,25 @@ impl Function {
     }
 
     /// Registers per thread.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn registers(&self) -> Result<u32, DriverError> {
         self.attribute(4)
     }
 
-    /// Local memory per thread, bytes; more than 0 means that registers were spilled or arrays indexed.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Local memory per thread, bytes; more than 0 means spilled registers or indexed arrays.
     pub fn local_bytes(&self) -> Result<u32, DriverError> {
         self.attribute(3)
     }
 
-    /// Most threads of a block.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Most threads per block.
     pub fn max_threads(&self) -> Result<u32, DriverError> {
         self.attribute(0)
     }
 
-    /// Lets a block have up to `bytes` of dynamic shared memory, which is needed above 48 KiB, its static memory included. What was
-    /// allowed before stays so: launches that are ready need it.
+    /// Allows a block up to `bytes` of dynamic shared memory, as needed above 48 KiB including static memory. Never lowers an
+    /// earlier allowance: existing launches need it.
     ///
     /// # Errors
-    /// The driver's: more than the device gives.
+    /// More than the device allows.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), DriverError> {
         if self.attribute(8)? >= bytes {
             return Ok(());
@@ -199,29 +190,23 @@ impl Function {
         self.context().watch(unsafe { self.context().call().function_set(self.handle, 8, bytes) })
     }
 
-    /// Asks for as much of the memory that cache and shared memory divide as the cache can have: a preference.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Asks for the largest L1 in the memory that L1 and shared memory divide. Only a preference.
     pub fn prefer_cache(&self) -> Result<(), DriverError> {
-        // SAFETY: the function lives; 9 is CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in per cent of the most that
-        // shared memory can have.
+        // SAFETY: the function lives; 9 is CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in percent of the largest shared
+        // memory.
         self.context().watch(unsafe { self.context().call().function_set(self.handle, 9, 0) })
     }
 
-    /// Lets clusters have more than the 8 blocks that every device with clusters allows.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Allows clusters of more than 8 blocks, the number that every device with clusters supports.
     pub fn allow_large_clusters(&self) -> Result<(), DriverError> {
         // SAFETY: the function lives; 14 is CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED.
         self.context().watch(unsafe { self.context().call().function_set(self.handle, 14, 1) })
     }
 
-    /// How many clusters of so many blocks of this geometry run at once; 0 where none fits.
+    /// Number of clusters of `blocks` blocks of this geometry that run at once; 0 if none fits.
     ///
     /// # Errors
-    /// The driver's; a driver before 11.8 knows no clusters.
+    /// Drivers before 11.8 don't know clusters.
     pub fn clusters_at_once(&self, geometry: Geometry, blocks: u32) -> Result<u32, DriverError> {
         let mut attribute = LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[blocks, 1, 1]);
         let Geometry { grid, block, shared } = geometry;
@@ -229,16 +214,13 @@ impl Function {
         let config = LaunchConfig { grid, block, shared, stream: Handle::NULL, attributes, attribute_count: 1 };
         let mut count = 0;
         let call = self.context().call();
-        // SAFETY: the function lives; the configuration and its attribute do until the call returns; the number is written to
-        // a live integer.
+        // SAFETY: the function lives; the configuration and its attribute live until the call returns; the number is written to a
+        // live integer.
         self.context().watch(unsafe { call.clusters(&raw mut count, self.handle, &raw const config) })?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
-    /// How many blocks of `threads` with `shared` bytes of dynamic shared memory fit on a multiprocessor.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Number of blocks of `threads` threads with `shared` bytes of dynamic shared memory that fit on an SM.
     pub fn blocks_per_multiprocessor(&self, threads: u32, shared: u32) -> Result<u32, DriverError> {
         let mut blocks = 0;
         let threads = i32::try_from(threads).unwrap_or(i32::MAX);

@@ -1,8 +1,8 @@
-//! NVIDIA's management library, `libnvidia-ml.so.1`, opened at run time: the dozen calls that telemetry needs. What the
-//! numbers mean for a measurement is `telemetry`'s business.
+//! NVIDIA's management library, `libnvidia-ml.so.1`, opened at run time: the dozen calls that telemetry needs. `telemetry`
+//! interprets the numbers.
 //!
-//! Own bindings and no crate: these calls run between slices of a measurement and must not allocate, and the driver's
-//! table has the machinery already.
+//! These are our own bindings instead of a crate because the calls run between slices of a measurement and must not allocate, and
+//! the driver's table already has the lookup code.
 
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::mem::ManuallyDrop;
@@ -17,12 +17,12 @@ use plimsoll_gpu::Unavailable;
 
 /// The library.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// Names another library, by absolute path: for tests.
+/// The environment variable that names another library by absolute path, for tests.
 const LIBRARY_OVERRIDE: &str = "PLIMSOLL_LIBNVML";
 /// Most processes that are listed.
 pub(crate) const MOST_PROCESSES: usize = 64;
 
-/// `nvmlProcessInfo_v2_t`, which `…_v3` of the call fills.
+/// `nvmlProcessInfo_v2_t`, which version `_v3` of the call fills.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct ProcessInfo {
@@ -40,7 +40,7 @@ pub(crate) struct Utilization {
     pub pid: c_uint,
     /// Microseconds since the epoch.
     pub time: u64,
-    /// Share of the multiprocessors' time, percent.
+    /// Share of the SMs' time, percent.
     pub multiprocessors: c_uint,
     memory: c_uint,
     encoder: c_uint,
@@ -49,7 +49,7 @@ pub(crate) struct Utilization {
 
 const _: () = assert!(size_of::<ProcessInfo>() == 24 && size_of::<Utilization>() == 32);
 
-/// A number that NVML tells of a device, by its symbol.
+/// A number that NVML reports about a device; indexes `NUMBERS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Number {
@@ -70,32 +70,32 @@ const NUMBERS: [&str; 6] = [
     "nvmlDeviceGetPowerUsage",
 ];
 
-type OfNumber = unsafe extern "C" fn(Handle, *mut c_uint) -> c_uint;
-type OfWide = unsafe extern "C" fn(Handle, *mut u64) -> c_uint;
-type OfClock = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
-type OfPlace = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
-type OfPair = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_uint;
-type OfEcc = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut u64) -> c_uint;
-type OfProcesses = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
-type OfUtilization = unsafe extern "C" fn(Handle, *mut Utilization, *mut c_uint, u64) -> c_uint;
-type OfText = unsafe extern "C" fn(*mut c_char, c_uint) -> c_uint;
+type NumberFn = unsafe extern "C" fn(Handle, *mut c_uint) -> c_uint;
+type WideFn = unsafe extern "C" fn(Handle, *mut u64) -> c_uint;
+type ClockFn = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
+type LinkFn = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
+type PairFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_uint;
+type EccFn = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut u64) -> c_uint;
+type ProcessesFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
+type UtilizationFn = unsafe extern "C" fn(Handle, *mut Utilization, *mut c_uint, u64) -> c_uint;
+type TextFn = unsafe extern "C" fn(*mut c_char, c_uint) -> c_uint;
 
 /// The opened library; a call that it lacks is `None`.
 pub(crate) struct Nvml {
     by_uuid: unsafe extern "C" fn(*const c_char, *mut Handle) -> c_uint,
-    numbers: [Option<OfNumber>; NUMBERS.len()],
-    clock: Option<OfClock>,
-    temperature: Option<OfClock>,
-    clock_most: Option<OfClock>,
-    link_state: Option<OfPlace>,
-    link_version: Option<OfPlace>,
-    throttle: Option<OfWide>,
-    energy: Option<OfWide>,
-    ecc: Option<OfEcc>,
-    mig: Option<OfPair>,
-    processes: Option<OfProcesses>,
-    utilization: Option<OfUtilization>,
-    driver: Option<OfText>,
+    numbers: [Option<NumberFn>; NUMBERS.len()],
+    clock: Option<ClockFn>,
+    temperature: Option<ClockFn>,
+    clock_most: Option<ClockFn>,
+    link_state: Option<LinkFn>,
+    link_version: Option<LinkFn>,
+    throttle: Option<WideFn>,
+    energy: Option<WideFn>,
+    ecc: Option<EccFn>,
+    mig: Option<PairFn>,
+    processes: Option<ProcessesFn>,
+    utilization: Option<UtilizationFn>,
+    driver: Option<TextFn>,
     _library: ManuallyDrop<Library>,
 }
 
@@ -110,7 +110,7 @@ fn missing(why: String) -> Unavailable {
 }
 
 impl Nvml {
-    /// The library of this machine, opened and initialised at the first call.
+    /// The library of this machine, opened and initialised on the first call.
     pub(crate) fn system() -> Result<&'static Self, Unavailable> {
         static SYSTEM: OnceLock<Result<Nvml, Unavailable>> = OnceLock::new();
         let open = || match std::env::var_os(LIBRARY_OVERRIDE) {
@@ -128,7 +128,7 @@ impl Nvml {
             let init: unsafe extern "C" fn() -> c_uint = resolve(&library, "NVML", &["nvmlInit_v2"])?;
             match init() {
                 0 => {}
-                code => return Err(missing(format!("nvmlInit_v2 answered {code}"))),
+                code => return Err(missing(format!("nvmlInit_v2 returned {code}"))),
             }
             let numbers = NUMBERS.map(|symbol| resolve(&library, "NVML", &[symbol]).ok());
             Self {
@@ -154,12 +154,12 @@ impl Nvml {
 
     /// The device with this UUID, prefix included.
     pub(crate) fn device(&'static self, uuid: &str) -> Result<NvmlDevice, Unavailable> {
-        let text = CString::new(uuid).map_err(|_| missing("the device's UUID holds a zero byte".to_owned()))?;
+        let text = CString::new(uuid).map_err(|_| missing("the device's UUID contains a zero byte".to_owned()))?;
         let mut handle = Handle::NULL;
         // SAFETY: the text is terminated and outlives the call; the handle is written to a live variable.
         match unsafe { (self.by_uuid)(text.as_ptr(), &raw mut handle) } {
             0 => Ok(NvmlDevice { nvml: self, handle }),
-            code => Err(missing(format!("it doesn't know the device {uuid} (answer {code})"))),
+            code => Err(missing(format!("it doesn't know the device {uuid} (code {code})"))),
         }
     }
 
@@ -174,15 +174,15 @@ impl Nvml {
     }
 }
 
-/// A device as NVML knows it. Its questions allocate nothing; an answer that isn't there is `None`.
+/// A device in NVML. Its methods allocate nothing; a value that NVML doesn't report is `None`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NvmlDevice {
     nvml: &'static Nvml,
     handle: Handle,
 }
 
-/// The value where the call succeeded.
-fn told<T>(code: c_uint, value: T) -> Option<T> {
+/// The value if the call succeeded.
+fn value_if_ok<T>(code: c_uint, value: T) -> Option<T> {
     (code == 0).then_some(value)
 }
 
@@ -190,16 +190,16 @@ impl NvmlDevice {
     pub(crate) fn number(&self, number: Number) -> Option<u32> {
         let ask = self.nvml.numbers[number as usize]?;
         let mut value = 0;
-        // SAFETY: the handle is NVML's own; the value is written to a live integer. So in all calls below.
-        told(unsafe { ask(self.handle, &raw mut value) }, value)
+        // SAFETY: the handle is NVML's own; the value is written to a live integer. The same holds for all calls below.
+        value_if_ok(unsafe { ask(self.handle, &raw mut value) }, value)
     }
 
-    /// Clock of the multiprocessors, MHz.
+    /// Clock of the SMs, MHz.
     pub(crate) fn multiprocessor_mhz(&self) -> Option<u32> {
         const SM: c_uint = 1;
         let (ask, mut value) = (self.nvml.clock?, 0);
         // SAFETY: as above.
-        told(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+        value_if_ok(unsafe { ask(self.handle, SM, &raw mut value) }, value)
     }
 
     /// Temperature of the chip, degrees Celsius.
@@ -207,32 +207,32 @@ impl NvmlDevice {
         const CHIP: c_uint = 0;
         let (ask, mut value) = (self.nvml.temperature?, 0);
         // SAFETY: as above.
-        told(unsafe { ask(self.handle, CHIP, &raw mut value) }, value)
+        value_if_ok(unsafe { ask(self.handle, CHIP, &raw mut value) }, value)
     }
 
-    /// Their highest clock, MHz.
+    /// Highest clock of the SMs, MHz.
     pub(crate) fn multiprocessor_mhz_most(&self) -> Option<u32> {
         const SM: c_uint = 1;
         let (ask, mut value) = (self.nvml.clock_most?, 0);
         // SAFETY: as above.
-        told(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+        value_if_ok(unsafe { ask(self.handle, SM, &raw mut value) }, value)
     }
 
-    /// What all its active NVLinks signal one way together, bytes per second; `None` where none is active.
+    /// Signalling rate of all its active NVLinks together, one way, bytes per second; `None` if none is active.
     pub(crate) fn links(&self) -> Option<f64> {
         /// `NVML_NVLINK_MAX_LINKS`.
         const MOST: c_uint = 18;
-        /// Bytes per second of a link by `nvmlNvlinkVersion_t` (1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0), as nvidia-smi tells them.
+        /// Bytes per second of a link by `nvmlNvlinkVersion_t` (1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0), as nvidia-smi reports them.
         const SPEEDS: [f64; 8] = [0.0, 20e9, 25.781e9, 25.781e9, 25e9, 25e9, 26.562e9, 53.125e9];
         let (state, version) = (self.nvml.link_state?, self.nvml.link_version?);
-        let of = |ask: OfPlace, link: c_uint| {
+        let query = |ask: LinkFn, link: c_uint| {
             let mut value = 0;
             // SAFETY: as above.
-            told(unsafe { ask(self.handle, link, &raw mut value) }, value)
+            value_if_ok(unsafe { ask(self.handle, link, &raw mut value) }, value)
         };
         let speed = |link: c_uint| {
-            let active = of(state, link)? == 1;
-            let version = usize::try_from(of(version, link)?).ok()?;
+            let active = query(state, link)? == 1;
+            let version = usize::try_from(query(version, link)?).ok()?;
             active.then(|| SPEEDS.get(version).copied().unwrap_or(0.0))
         };
         Some((0..MOST).filter_map(speed).sum()).filter(|sum: &f64| *sum > 0.0)
@@ -242,41 +242,41 @@ impl NvmlDevice {
     pub(crate) fn throttle(&self) -> Option<u64> {
         let (ask, mut value) = (self.nvml.throttle?, 0);
         // SAFETY: as above.
-        told(unsafe { ask(self.handle, &raw mut value) }, value)
+        value_if_ok(unsafe { ask(self.handle, &raw mut value) }, value)
     }
 
     /// Energy since the driver was loaded, mJ.
     pub(crate) fn energy(&self) -> Option<u64> {
         let (ask, mut value) = (self.nvml.energy?, 0);
         // SAFETY: as above.
-        told(unsafe { ask(self.handle, &raw mut value) }, value)
+        value_if_ok(unsafe { ask(self.handle, &raw mut value) }, value)
     }
 
     /// Memory errors since the driver was loaded, corrected and not.
     pub(crate) fn ecc_errors(&self) -> Option<u64> {
         const SINCE_LOAD: c_uint = 0;
         let ask = self.nvml.ecc?;
-        let of = |kind: c_uint| {
+        let count = |kind: c_uint| {
             let mut value = 0;
             // SAFETY: as above.
-            told(unsafe { ask(self.handle, kind, SINCE_LOAD, &raw mut value) }, value)
+            value_if_ok(unsafe { ask(self.handle, kind, SINCE_LOAD, &raw mut value) }, value)
         };
-        Some(of(0)? + of(1)?)
+        Some(count(0)? + count(1)?)
     }
 
-    /// Whether the device is divided into instances.
+    /// Whether MIG mode is on.
     pub(crate) fn mig(&self) -> Option<bool> {
         let (ask, mut now, mut pending) = (self.nvml.mig?, 0, 0);
         // SAFETY: as above.
-        told(unsafe { ask(self.handle, &raw mut now, &raw mut pending) }, now == 1)
+        value_if_ok(unsafe { ask(self.handle, &raw mut now, &raw mut pending) }, now == 1)
     }
 
-    /// Numbers of the processes that compute on the device, as the host counts them.
+    /// Host process IDs of the processes that compute on the device.
     pub(crate) fn processes(&self, out: &mut [u32; MOST_PROCESSES]) -> Option<usize> {
         let mut infos = [ProcessInfo::default(); MOST_PROCESSES];
         let (ask, mut count) = (self.nvml.processes?, MOST_PROCESSES as c_uint);
-        // SAFETY: `count` says how many structures there is room for, and comes back as how many were written.
-        let count = told(unsafe { ask(self.handle, &raw mut count, infos.as_mut_ptr()) }, count)? as usize;
+        // SAFETY: `count` is the room in `infos` on entry and the number of structures written on return.
+        let count = value_if_ok(unsafe { ask(self.handle, &raw mut count, infos.as_mut_ptr()) }, count)? as usize;
         let count = count.min(MOST_PROCESSES);
         for (number, info) in out.iter_mut().zip(&infos[..count]) {
             *number = info.pid;
@@ -284,14 +284,14 @@ impl NvmlDevice {
         Some(count)
     }
 
-    /// What processes used since `since` (microseconds since the epoch): how many samples were written to `out`.
+    /// Utilization per process since `since` (microseconds since the epoch). Returns the number of samples written to `out`.
     pub(crate) fn utilization(&self, out: &mut [Utilization; MOST_PROCESSES], since: u64) -> Option<usize> {
         let (ask, mut count) = (self.nvml.utilization?, MOST_PROCESSES as c_uint);
         // SAFETY: as in `processes`.
-        let count = told(unsafe { ask(self.handle, out.as_mut_ptr(), &raw mut count, since) }, count)? as usize;
+        let count = value_if_ok(unsafe { ask(self.handle, out.as_mut_ptr(), &raw mut count, since) }, count)? as usize;
         Some(count.min(MOST_PROCESSES))
     }
 }
 
-/// Keeps the table's shape: NVML's handles are pointers, too.
+/// NVML's handles are pointers too, so `Handle` fits them.
 const _: () = assert!(size_of::<*mut c_void>() == size_of::<Handle>());

@@ -1,4 +1,4 @@
-//! Streams as owned objects. Waiting for them with a deadline is `wait`'s business.
+//! Streams as owned objects. `wait` waits for them with a deadline.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::Fault;
 
-use super::error::done;
+use super::error::is_done;
 use super::event::unordered;
 use super::gate::{Gate, Refused};
 use super::types::{
@@ -23,18 +23,18 @@ use plimsoll_gpu::Unavailable;
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// A stream of its own, in order with nothing else.
+/// A stream, not ordered with any other work.
 #[derive(Debug)]
 pub struct Stream(Arc<Core>);
 
-/// What is left of a stream while its context waits for what was asked of it.
+/// The shared part of a stream, which its context uses to wait for the stream's work.
 #[derive(Debug)]
 pub(super) struct Core {
     context: Arc<Context>,
     handle: Handle,
-    /// Whose stream it is, where it isn't ours.
+    /// The owner of a stream of another library; `None` for ours.
     owner: Option<Owner>,
-    /// Something was asked of it that takes the device time.
+    /// Whether device work was ever submitted to it.
     worked: AtomicBool,
     gate: Gate,
     recording: Mutex<Recording>,
@@ -50,37 +50,37 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What a recording needs.
+/// The state of a recording.
 #[derive(Default)]
 struct Recording {
-    /// The last that was asked before it began.
+    /// Marks the last work submitted before it started.
     before: Option<Arc<Event>>,
-    /// What is to be freed once it has ended.
+    /// Memory to free once it has ended.
     freed: Vec<DevicePointer>,
-    kept: Kept,
+    dependencies: Dependencies,
 }
 
-/// What must live as long as a graph.
+/// Objects that must live as long as a graph.
 #[derive(Default)]
-pub(super) struct Kept {
-    pub(super) things: Vec<Arc<dyn Any + Send + Sync>>,
-    /// Memory that launches look at before they begin.
+pub(super) struct Dependencies {
+    pub(super) objects: Vec<Arc<dyn Any + Send + Sync>>,
+    /// Memory that must be admitted before each launch ([`Region::needs_admission`]).
     pub(super) regions: Vec<Arc<Region>>,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for Dependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kept({}, {})", self.things.len(), self.regions.len())
+        write!(f, "Dependencies({}, {})", self.objects.len(), self.regions.len())
     }
 }
 
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Recording({:?})", self.kept)
+        write!(f, "Recording({:?})", self.dependencies)
     }
 }
 
-/// One who asks something of a stream: whether that is recorded doesn't change meanwhile.
+/// Permission to submit work to a stream. While it lives, no recording starts or ends.
 #[derive(Debug)]
 pub(crate) struct Entered<'s> {
     core: &'s Core,
@@ -88,21 +88,21 @@ pub(crate) struct Entered<'s> {
 }
 
 impl Entered<'_> {
-    /// Whether what is asked is recorded and not done.
+    /// Whether submitted work is recorded rather than executed.
     pub(crate) fn is_recording(&self) -> bool {
         self.recording
     }
 
-    /// Keeps something for the graph that is being recorded.
-    pub(crate) fn keep(&self, thing: Arc<dyn Any + Send + Sync>) {
-        self.core.recording().kept.things.push(thing);
+    /// Keeps an object alive for the graph that is being recorded.
+    pub(crate) fn keep(&self, object: Arc<dyn Any + Send + Sync>) {
+        self.core.recording().dependencies.objects.push(object);
     }
 
-    /// Lets the device use memory by what is asked: notes a use outside of the memory's own order, and keeps it for a recording.
+    /// Lets the submitted work use this memory: notes a use on a stream other than the memory's, and keeps it for a recording.
     pub(crate) fn admit(&self, region: &Arc<Region>) -> Result<(), Fault> {
         region.admit(self.core.handle)?;
         if self.recording {
-            self.core.recording().kept.regions.push(Arc::clone(region));
+            self.core.recording().dependencies.regions.push(Arc::clone(region));
         }
         Ok(())
     }
@@ -114,12 +114,12 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// One who asks something of a stream over several calls: none of them is recorded.
+/// Permission to submit work to a stream over several calls. While it lives, no recording starts.
 #[cfg(feature = "cudarc")]
-pub(crate) struct Staying(Arc<Core>);
+pub(crate) struct EnteredOwned(Arc<Core>);
 
 #[cfg(feature = "cudarc")]
-impl Drop for Staying {
+impl Drop for EnteredOwned {
     fn drop(&mut self) {
         self.0.gate.leave();
     }
@@ -132,43 +132,47 @@ impl Core {
 
     fn is_done(&self) -> Result<bool, DriverError> {
         // SAFETY: the handle lives as long as `self`.
-        self.context.watch(done(unsafe { self.context.call().stream_query(self.handle) }))
+        self.context.watch(is_done(unsafe { self.context.call().stream_query(self.handle) }))
     }
 
-    /// Lets everybody go who is asking something.
-    pub(super) fn pass(&self) -> bool {
-        self.gate.pass(self.context.deadline())
+    /// Waits until all callers that are submitting work have left.
+    pub(super) fn wait_for_callers(&self) -> bool {
+        self.gate.wait_for_callers(self.context.deadline())
     }
 
-    /// Waits until all that was asked of it by now is done; of what is being recorded, what was asked before.
-    pub(super) fn settle(&self) -> Result<(), Fault> {
+    /// Waits until all work submitted so far is done; if the stream is recording, all work submitted before the recording.
+    pub(super) fn wait_idle(&self) -> Result<(), Fault> {
         wait::until(&self.context, "cuStreamQuery", || {
-            // No recording begins while the driver is asked, which would end it, and none ends.
+            // No recording starts or ends during the query, which would invalidate a recording.
             let entered = Entered { core: self, recording: self.gate.enter() };
             let before = if entered.recording { self.recording().before.clone() } else { None };
             match before {
                 Some(before) => before.is_done(),
-                None => self.is_free().and_then(|()| self.is_done()),
+                None => self.check_not_captured().and_then(|()| self.is_done()),
             }
         })
     }
 
-    /// Whether nobody but us records what is asked of it.
-    fn is_free(&self) -> Result<(), DriverError> {
-        if self.owner.is_none() || self.gate.is_recording() { Ok(()) } else { is_captured(&self.context, self.handle) }
+    /// Checks that no other library is recording it.
+    fn check_not_captured(&self) -> Result<(), DriverError> {
+        if self.owner.is_none() || self.gate.is_recording() {
+            return Ok(());
+        }
+        check_not_captured(&self.context, self.handle)
     }
 }
 
-/// Refuses a stream that its own library records: nothing would keep what we ask.
-pub(super) fn is_captured(context: &Context, stream: Handle) -> Result<(), DriverError> {
+/// Refuses a stream that its own library is recording: nothing would keep alive what our work needs.
+pub(super) fn check_not_captured(context: &Context, stream: Handle) -> Result<(), DriverError> {
     let mut status = 0;
     // SAFETY: the stream lives; the status is written to a live integer.
     match context.watch(unsafe { context.call().capture_status(stream, &raw mut status) }) {
         Ok(()) if status != 0 => {
-            let why = "the stream's own library records what is asked of it, and nothing would keep what we ask";
-            Err(Unavailable::new("stream", why, "Record by Gpu::record, or use another stream").into())
+            let why =
+                "the library that owns the stream is recording it, and nothing would keep our kernels and memory alive";
+            Err(Unavailable::new("stream", why, "Record with Gpu::record, or use another stream").into())
         }
-        // A driver without the call is older than any that records for others.
+        // A driver without this call is too old for recordings by other libraries.
         Ok(()) | Err(DriverError::Unavailable(_)) => Ok(()),
         Err(error) => Err(error),
     }
@@ -176,31 +180,28 @@ pub(super) fn is_captured(context: &Context, stream: Handle) -> Result<(), Drive
 
 impl Stream {
     /// A new stream.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn new(context: &Arc<Context>) -> Result<Self, DriverError> {
         context.bind()?;
         let mut handle = Handle::NULL;
         // SAFETY: the handle is written to a live variable; the context is current.
         context.watch(unsafe { context.call().stream_create(&raw mut handle, NON_BLOCKING) })?;
-        Ok(Self::of_handle(context, handle, None))
+        Ok(Self::from_handle(context, handle, None))
     }
 
-    /// A stream of another library, which `owner` keeps alive, in `context`.
+    /// A stream of another library in `context`; `owner` keeps it alive.
     #[cfg(feature = "cudarc")]
-    pub(super) fn of(context: &Arc<Context>, handle: Handle, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        Self::of_handle(context, handle, Some(Owner(owner)))
+    pub(super) fn from_foreign(context: &Arc<Context>, handle: Handle, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        Self::from_handle(context, handle, Some(Owner(owner)))
     }
 
-    fn of_handle(context: &Arc<Context>, handle: Handle, owner: Option<Owner>) -> Self {
+    fn from_handle(context: &Arc<Context>, handle: Handle, owner: Option<Owner>) -> Self {
         let (worked, gate, recording) = (AtomicBool::new(false), Gate::default(), Mutex::default());
         let core = Arc::new(Core { context: Arc::clone(context), handle, owner, worked, gate, recording });
         context.shared().register(&core);
         Self(core)
     }
 
-    /// Whether it was made here, and not by another library.
+    /// Whether this crate created it, not another library.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.0.owner.is_none()
@@ -216,62 +217,62 @@ impl Stream {
         self.0.handle
     }
 
-    /// To ask something that takes the device time, or that a graph would hold.
+    /// Enters the stream to submit work that runs on the device or becomes part of a graph.
     ///
     /// # Errors
-    /// [`DriverError::Unavailable`] where another library records its stream.
+    /// [`DriverError::Unavailable`] if another library is recording its stream.
     pub(crate) fn enter(&self) -> Result<Entered<'_>, DriverError> {
         let core = &*self.0;
         let entered = Entered { core, recording: core.gate.enter() };
-        core.is_free()?;
+        core.check_not_captured()?;
         if !core.worked.load(Ordering::Relaxed) {
             core.worked.store(true, Ordering::Relaxed);
         }
         Ok(entered)
     }
 
-    /// As [`Stream::enter`], for several calls; nothing where the stream is recorded.
+    /// As [`Stream::enter`], for several calls; `None` while the stream is recording.
     #[cfg(feature = "cudarc")]
-    pub(crate) fn stay(&self) -> Result<Option<Staying>, DriverError> {
+    pub(crate) fn enter_owned(&self) -> Result<Option<EnteredOwned>, DriverError> {
         let entered = self.enter()?;
         if entered.recording {
             return Ok(None);
         }
-        // Counted in for as long.
+        // Leaves when the `EnteredOwned` is dropped.
         std::mem::forget(entered);
-        Ok(Some(Staying(Arc::clone(&self.0))))
+        Ok(Some(EnteredOwned(Arc::clone(&self.0))))
     }
 
-    /// True once everything asked of the stream is done.
+    /// Whether all submitted work is done.
     ///
     /// # Errors
-    /// The driver's, among them those of kernels that ran before.
+    /// Includes faults of kernels launched earlier.
     pub fn is_done(&self) -> Result<bool, DriverError> {
         self.0.is_done()
     }
 
-    /// Lets later work wait for an event of any stream.
+    /// Makes later work wait for an event of any stream.
     ///
     /// # Errors
-    /// [`DriverError::Unavailable`] while the stream is recorded; the driver's.
+    /// [`DriverError::Unavailable`] while the stream is recording.
     pub fn wait_for(&self, event: &Event) -> Result<(), DriverError> {
         if self.enter()?.is_recording() {
             return Err(unordered());
         }
-        // SAFETY: both handles live; the driver keeps what it needs of the event beyond this call.
+        // SAFETY: both handles live; the driver keeps what it needs of the event after this call.
         self.context().watch(unsafe { self.context().call().stream_wait_event(self.handle(), event.handle(), 0) })
     }
 
-    /// From here on, what is asked of the stream is recorded and not done, until [`Stream::recorded`].
+    /// Starts a recording: until [`Stream::end_recording`], submitted work is recorded rather than executed.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it is recorded already, or other threads never cease to use it; the driver's.
-    pub fn record(&self) -> Result<(), Fault> {
-        /// `CU_STREAM_CAPTURE_MODE_RELAXED`: kernels may be loaded meanwhile.
+    /// [`Fault::Invalid`] if it is recording already, or other threads never stop using it.
+    pub fn begin_recording(&self) -> Result<(), Fault> {
+        /// `CU_STREAM_CAPTURE_MODE_RELAXED`: kernels may be loaded during the recording.
         const RELAXED: u32 = 2;
         let (core, context) = (&*self.0, self.context());
         context.bind()?;
-        core.is_free()?;
+        core.check_not_captured()?;
         let mark = Event::untimed(context)?;
         let begin = || {
             // SAFETY: both handles live.
@@ -283,12 +284,12 @@ impl Stream {
         Ok(core.gate.switch(true, context.deadline(), begin).map_err(refused)??)
     }
 
-    /// What was recorded. It keeps the modules of its kernels and the memory that they use.
+    /// Ends the recording and returns its graph, which keeps its kernels' modules and memory alive.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where nothing is recorded; the driver's: something was asked that can't be. Then nothing is recorded any
-    /// more.
-    pub fn recorded(&self) -> Result<Graph, Fault> {
+    /// [`Fault::Invalid`] if the stream isn't recording; a driver error if something in the recording can't be recorded.
+    /// Either way the recording is over.
+    pub fn end_recording(&self) -> Result<Graph, Fault> {
         let (core, context) = (&*self.0, self.context());
         context.bind()?;
         let mut graph = Handle::NULL;
@@ -297,25 +298,25 @@ impl Stream {
             context.watch(unsafe { context.call().capture_end(core.handle, &raw mut graph) })
         };
         let answer = core.gate.switch(false, context.deadline(), end).map_err(refused)?;
-        let Recording { freed, kept, .. } = std::mem::take(&mut *core.recording());
-        let graph = answer.and_then(|()| Graph::recorded(context, graph, kept));
+        let Recording { freed, dependencies, .. } = std::mem::take(&mut *core.recording());
+        let graph = answer.and_then(|()| Graph::from_recording(context, graph, dependencies));
         freed.into_iter().for_each(|pointer| self.free(pointer));
         Ok(graph?)
     }
 
-    /// Whether what is asked of the stream is recorded.
+    /// Whether submitted work is being recorded.
     #[must_use]
     pub fn is_recording(&self) -> bool {
         self.0.gate.is_recording()
     }
 
-    /// Memory in the stream's order.
+    /// Allocates memory in the stream's order.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<DevicePointer, DriverError> {
         self.context().bind()?;
         let entered = self.enter()?;
         if entered.is_recording() {
-            let why = "memory can't be allocated while a graph is recorded";
-            return Err(Unavailable::new("memory", why, "Allocate it before").into());
+            let why = "memory can't be allocated while a graph is being recorded";
+            return Err(Unavailable::new("memory", why, "Allocate it before the recording").into());
         }
         let mut pointer = 0;
         // SAFETY: the pointer is written to a live integer; the handle lives.
@@ -323,47 +324,48 @@ impl Stream {
         self.context().watch(answer).map(|()| pointer)
     }
 
-    /// Frees what [`Stream::allocate`] gave, in the stream's order; what is being recorded doesn't hold it.
+    /// Frees memory from [`Stream::allocate`], in the stream's order; during a recording, after its end.
     pub(crate) fn free(&self, pointer: DevicePointer) {
         let Ok(entered) = self.enter() else {
-            // Another library records: what were freed now would be freed again and again.
+            // Another library is recording: a recorded free would run on every launch of its graph.
             return;
         };
         if entered.is_recording() {
             self.0.recording().freed.push(pointer);
             return;
         }
-        // SAFETY: allocated once and freed once, by the contract above.
+        // SAFETY: allocated once and freed once.
         self.context().destroy(|call| unsafe { call.memory_free_async(pointer, self.handle()) });
     }
 
-    /// Launches a kernel. The context must be current on this thread ([`Context::bind`]). While the stream is recorded, the graph
-    /// keeps the kernel and its memory.
+    /// Launches a kernel. The context must be current on this thread ([`Context::bind`]). While the stream is recording, the graph
+    /// keeps the kernel and its memory alive.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] while the host looks at memory that the kernel uses, or if the stream is of another device; the driver's; a
-    /// driver before 11.8 has no launch attributes.
+    /// [`Fault::Invalid`] while the host accesses memory that the kernel uses, or if the stream belongs to another device.
+    /// Drivers before 11.8 have no launch attributes.
     pub fn launch(&self, launch: &Launch) -> Result<(), Fault> {
         if !launch.function.context().shares_device_with(self.context()) {
-            return Err(Fault::Invalid("the kernel and the stream are of two devices".to_owned()));
+            return Err(Fault::Invalid("the kernel and the stream belong to two devices".to_owned()));
         }
         let entered = self.enter()?;
-        launch.kept.admit(&entered)?;
+        launch.regions.admit(&entered)?;
         if entered.recording {
             entered.keep(Arc::new(launch.clone()));
         }
         let window = launch.window.as_ref();
-        // SAFETY: a launch holds as many arguments as its kernel takes, each as large, and memory that is there; its words live
-        // until the call returns.
-        unsafe { Ok(self.submit(&launch.function, launch.geometry, launch.form, window, launch.given.pointers())?) }
+        let parameters = launch.parameters.pointers();
+        // SAFETY: a launch has as many arguments as its kernel takes, each of the right size, and holds the memory that they name;
+        // its words live until the call returns.
+        unsafe { Ok(self.submit(&launch.function, launch.geometry, launch.form, window, parameters)?) }
     }
 
-    /// Launches a kernel.
+    /// Launches a kernel with raw parameters.
     ///
     /// # Safety
-    /// `parameters` must begin with as many pointers as the kernel has parameters, each to as many bytes, which live until the call
-    /// returns. What the kernel does with them, at any time until it ends or, where the stream is recorded, whenever the graph is
-    /// launched, must be sound.
+    /// `parameters` must begin with as many pointers as the kernel has parameters, each to as many bytes as that parameter, which
+    /// live until the call returns. What the kernel does with them must be sound until it ends or, if the stream is recording,
+    /// whenever the graph is launched.
     pub(crate) unsafe fn submit(
         &self,
         function: &Function,
@@ -389,8 +391,8 @@ impl Stream {
         add(form.cooperative.then(|| LaunchAttribute::new(ATTRIBUTE_COOPERATIVE, &[1])));
         add((form.cluster > 1).then(|| LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1])));
         add(window.map(AccessWindow::attribute));
-        // SAFETY: function and stream are live. The parameters are as this function's contract says, and the driver copies what
-        // they point to before the call returns. The configuration and its attributes live until then as well.
+        // SAFETY: function and stream are live. The caller guarantees the parameters, and the driver copies what they point to
+        // before the call returns. The configuration and its attributes live until then too.
         let answer = unsafe {
             if count == 0 {
                 let ([x, y, z], [a, b, c]) = (grid, block);
@@ -409,15 +411,16 @@ impl Stream {
 fn refused(why: Refused) -> Fault {
     Fault::Invalid(
         match why {
-            Refused::Already => "a stream is recorded once at a time, and ends what it began",
-            Refused::Busy => "other threads use the stream: it can't be recorded meanwhile",
+            Refused::WrongState => "the stream is already recording, or has no recording to end",
+            Refused::Busy => "other threads keep using the stream: its recording can't start or end",
         }
         .to_owned(),
     )
 }
 
 impl Drop for Stream {
-    /// Waits while memory and modules still find the stream among those that they wait for; one of another library stays there.
+    /// Waits for our stream's work. A stream of another library is handed to the context, which keeps it until it was waited for:
+    /// memory and modules wait for all streams of the context before they are freed.
     fn drop(&mut self) {
         let core = &self.0;
         if !core.worked.load(Ordering::Relaxed) {
@@ -427,7 +430,7 @@ impl Drop for Stream {
             Some(owner) => core.context.shared().adopt(core.handle, owner),
             None if core.context.is_given_up() => {}
             None => {
-                let _ = core.settle();
+                let _ = core.wait_idle();
             }
         }
     }
@@ -436,7 +439,7 @@ impl Drop for Stream {
 impl Drop for Core {
     fn drop(&mut self) {
         if self.owner.is_none() {
-            // SAFETY: created once, destroyed once; the driver finishes what is queued first.
+            // SAFETY: created once, destroyed once; the driver finishes queued work first.
             self.context.destroy(|call| unsafe { call.stream_destroy(self.handle) });
         }
     }

@@ -1,19 +1,19 @@
-//! What all contexts of one device share, which is one primary context for all of the process: whether it was given up, and its
-//! streams, so that all that was asked of them can be waited for. Memory that kernels may use on any of them is looked at by the
-//! host, unmapped or freed after that, and modules are unloaded after that.
+//! State that all contexts of one device share, since they are the process's one primary context: whether it was given up, and its
+//! streams, so that their work can be waited for. Only after such a wait does the host access memory that kernels may use, is such
+//! memory unmapped or freed, or a module unloaded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use plimsoll_core::Fault;
 
-use super::error::done;
-use super::stream::{Core, Owner, is_captured};
+use super::error::is_done;
+use super::stream::{Core, Owner, check_not_captured};
 use super::types::Handle;
 use super::{Context, DriverError};
 use crate::wait;
 
-/// A device's own.
+/// The shared state of one device.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     dead: AtomicBool,
@@ -23,9 +23,9 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct Streams {
     ours: Vec<Weak<Core>>,
-    /// Streams of other libraries that we asked something of and no longer have, kept alive until it was waited for.
+    /// Dropped streams of other libraries that still have work of ours, kept alive until it was waited for.
     theirs: Vec<(u64, Handle, Owner)>,
-    /// How many of those there have been.
+    /// How many of those there have been; numbers them.
     adopted: u64,
 }
 
@@ -48,7 +48,7 @@ impl Shared {
         streams.ours.push(Arc::downgrade(core));
     }
 
-    /// Remembers a stream of another library that we let go of.
+    /// Keeps a dropped stream of another library until its work was waited for.
     pub(super) fn adopt(&self, handle: Handle, owner: &Owner) {
         let mut streams = self.streams();
         streams.adopted += 1;
@@ -60,57 +60,58 @@ impl Shared {
         self.streams().ours.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Waits until nobody is asking anything who began before.
-    pub(super) fn pass(&self) -> bool {
-        self.ours().iter().all(|core| core.pass())
+    /// Waits until all callers that are submitting work have left.
+    pub(super) fn wait_for_callers(&self) -> bool {
+        self.ours().iter().all(|core| core.wait_for_callers())
     }
 
-    /// Waits until all that was asked of the streams by now is done.
+    /// Waits until all work submitted to the streams so far is done.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; a stream that another library records; the driver's.
-    pub(super) fn settle(&self, context: &Context) -> Result<(), Fault> {
-        self.ours().iter().try_for_each(|core| core.settle())?;
+    /// [`Fault::Hung`]; another library is recording one of the streams.
+    pub(super) fn wait_idle(&self, context: &Context) -> Result<(), Fault> {
+        self.ours().iter().try_for_each(|core| core.wait_idle())?;
         let theirs = self.streams().theirs.clone();
         for (_, handle, _) in &theirs {
-            is_captured(context, *handle)?;
-            // SAFETY: the stream's owner is held here.
-            let query = || context.watch(done(unsafe { context.call().stream_query(*handle) }));
+            check_not_captured(context, *handle)?;
+            // SAFETY: `theirs` holds the stream's owner.
+            let query = || context.watch(is_done(unsafe { context.call().stream_query(*handle) }));
             wait::until(context, "cuStreamQuery", query)?;
         }
-        // A stream that somebody lets go of meanwhile is there once more, with another number.
-        let settled = |number: u64| theirs.iter().any(|(known, ..)| *known == number);
-        self.streams().theirs.retain(|(number, ..)| !settled(*number));
+        // A stream that is dropped again during the wait is listed again, under another number.
+        let was_waited_for = |number: u64| theirs.iter().any(|(known, ..)| *known == number);
+        self.streams().theirs.retain(|(number, ..)| !was_waited_for(*number));
         Ok(())
     }
 }
 
 impl Context {
-    /// Whether streams of both are waited for together: they are of one device, and of one opening of the driver.
+    /// Whether both belong to the same device of the same opened driver, and so share state.
     pub(crate) fn shares_device_with(&self, other: &Self) -> bool {
         std::ptr::eq(self.shared(), other.shared())
     }
 
-    /// Waits until all that was asked of the device by this library is done.
-    pub(crate) fn settle(&self) -> Result<(), Fault> {
+    /// Waits until all work that this library submitted to the device is done.
+    pub(crate) fn wait_idle(&self) -> Result<(), Fault> {
         if self.is_given_up() {
             return Err(Fault::DeviceLost { call: "cuStreamQuery", why: "given up after an earlier fault".to_owned() });
         }
-        self.shared().settle(self)
+        self.shared().wait_idle(self)
     }
 
-    /// Waits until nobody is asking anything of the device who began before.
-    pub(crate) fn pass(&self) -> Result<(), Fault> {
+    /// Waits until all callers that are submitting work to the device have left.
+    pub(crate) fn wait_for_callers(&self) -> Result<(), Fault> {
         let busy = || Fault::Invalid("other threads use the device's streams: try again".to_owned());
-        self.shared().pass().then_some(()).ok_or_else(busy)
+        self.shared().wait_for_callers().then_some(()).ok_or_else(busy)
     }
 
-    /// Whether the driver copies from and to a place of the host before the call returns: no memory that a device reaches is there.
+    /// Whether a host address is pageable, that is, not memory that a device can access: then the driver finishes copies from or to
+    /// it before the call returns.
     ///
     /// # Errors
-    /// The driver's. One without the call can't tell, and no memory counts as pageable.
+    /// Driver errors. With a driver that lacks the call, no memory counts as pageable.
     pub(crate) fn is_pageable(&self, place: *const u8) -> Result<bool, DriverError> {
-        /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`; 0 where the driver knows nothing of the place.
+        /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`; 0 if the driver doesn't know the address.
         const MEMORY_TYPE: u32 = 2;
         let mut kind = 0_u32;
         let (attribute, mut to) = (MEMORY_TYPE, (&raw mut kind).cast());

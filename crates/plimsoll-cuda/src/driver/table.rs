@@ -1,6 +1,6 @@
-//! The driver calls that we use, each looked up by name when it is first needed, so that an older driver lacks only what
-//! needs the newer call. Where a call has several ABI versions, the oldest that suffices is taken (the first that is
-//! found, in the order written). Nothing here decides anything: arguments are the callers' duty.
+//! The table of driver calls. Each call is looked up by name on first use, so that an older driver lacks only the features of newer
+//! calls. If a call has several ABI versions, the first one found is used, in the order written; the oldest sufficient one comes
+//! first. Callers are responsible for the arguments.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
@@ -25,7 +25,7 @@ pub(super) unsafe fn resolve<F: Copy>(
     symbols: &[&str],
 ) -> Result<F, Unavailable> {
     for symbol in symbols {
-        // SAFETY: that the symbol has the type `F` is this function's own obligation.
+        // SAFETY: the caller guarantees that the symbol has the type `F`.
         if let Ok(found) = unsafe { library.get::<F>(symbol.as_bytes()) } {
             return Ok(*found);
         }
@@ -36,25 +36,22 @@ pub(super) unsafe fn resolve<F: Copy>(
 
 macro_rules! table {
     ($($name:ident [$symbol:literal $(, $later:literal)*] ($($arg:ident: $ty:ty),*);)*) => {
-        /// The library and what was found in it so far.
+        /// The library and the calls looked up so far.
         pub(crate) struct Table {
             library: ManuallyDrop<Library>,
             $($name: OnceLock<Result<unsafe extern "C" fn($($ty),*) -> Code, Unavailable>>,)*
         }
 
         impl Table {
-            /// Takes over an opened library. It is never closed: threads of its own may still run in it.
+            /// Takes ownership of an opened library. It is never closed: its own threads may still run in it.
             pub(super) fn new(library: Library) -> Self {
                 Self { library: ManuallyDrop::new(library), $($name: OnceLock::new(),)* }
             }
 
-            /// Every call, by its oldest symbol.
+            /// The symbol of every call; of several versions, the oldest.
             pub(crate) const CALLS: &[&str] = &[$($symbol),*];
 
-            /// Whether this driver has the call.
-            ///
-            /// # Errors
-            /// Why not, and what brings it.
+            /// Checks that this driver has the call.
             pub(crate) fn has(&self, symbol: &str) -> Result<(), Unavailable> {
                 match symbol {
                     $($symbol => self.$name().map(drop),)*
@@ -68,7 +65,7 @@ macro_rules! table {
                 fn $name(&self) -> Result<unsafe extern "C" fn($($ty),*) -> Code, Unavailable> {
                     let found = self.$name.get_or_init(|| {
                         // SAFETY: the types are those of cuda.h for these symbols, all of which share one signature;
-                        // the library stays loaded for good, so the pointer stays valid.
+                        // the library is never unloaded, so the pointer stays valid.
                         unsafe { resolve(&self.library, "CUDA driver", &[$symbol $(, $later)*]) }
                     });
                     found.clone()
@@ -76,10 +73,10 @@ macro_rules! table {
             )*
         }
 
-        /// The calls, checked: an answer other than success is an error that names the call.
+        /// The calls, with checked results: any result other than success is an error that names the call.
         ///
-        /// Each is `unsafe`: the arguments must be what cuda.h asks of the call, that is live handles, and pointers valid
-        /// for what it reads and writes until it is done with them.
+        /// Each is `unsafe`: the arguments must satisfy cuda.h's requirements for the call, that is live handles, and pointers that
+        /// are valid for its reads and writes until it is done with them.
         #[derive(Clone, Copy)]
         pub(crate) struct Calls<'t>(pub(super) &'t Table);
 
@@ -88,7 +85,7 @@ macro_rules! table {
                 #[allow(clippy::too_many_arguments)]
                 pub(crate) unsafe fn $name(self, $($arg: $ty),*) -> Result<(), DriverError> {
                     let function = self.0.$name()?;
-                    // SAFETY: the arguments are the caller's obligation.
+                    // SAFETY: the caller guarantees the arguments.
                     match unsafe { function($($arg),*) } {
                         SUCCESS => Ok(()),
                         code => Err(DriverError::Call { call: $symbol, code }),
@@ -133,7 +130,7 @@ table! {
     memory_info ["cuMemGetInfo_v2"] (free: *mut usize, total: *mut usize);
     memory_alloc ["cuMemAlloc_v2"] (pointer: *mut DevicePointer, bytes: usize);
     memory_free ["cuMemFree_v2"] (pointer: DevicePointer);
-    // 11.2; without them memory is allocated and freed at once.
+    // 11.2; without them memory is allocated and freed outside the stream's order.
     memory_alloc_async ["cuMemAllocAsync"] (pointer: *mut DevicePointer, bytes: usize, stream: Handle);
     memory_free_async ["cuMemFreeAsync"] (pointer: DevicePointer, stream: Handle);
     managed_alloc ["cuMemAllocManaged"] (pointer: *mut DevicePointer, bytes: usize, flags: c_uint);
@@ -183,7 +180,7 @@ table! {
     module_function ["cuModuleGetFunction"] (function: *mut Handle, module: Handle, name: *const c_char);
     function_attribute ["cuFuncGetAttribute"] (value: *mut c_int, attribute: c_int, function: Handle);
     function_set ["cuFuncSetAttribute"] (function: Handle, attribute: c_int, value: c_int);
-    // 12.4; where it is missing, parameter layouts go unchecked.
+    // 12.4; without it, parameter layouts are checked against the cubin only.
     function_parameter ["cuFuncGetParamInfo"] (function: Handle, index: usize, offset: *mut usize, size: *mut usize);
     occupancy ["cuOccupancyMaxActiveBlocksPerMultiprocessor"] (
         blocks: *mut c_int, function: Handle, threads: c_int, shared: usize
@@ -196,7 +193,7 @@ table! {
         function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
         block_z: c_uint, shared: c_uint, stream: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
     );
-    // 11.8; needed for attributes alone.
+    // 11.8; needed only for attributes.
     launch_with ["cuLaunchKernelEx"] (
         config: *const LaunchConfig, function: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
     );
@@ -206,7 +203,7 @@ table! {
     graph_kernel ["cuGraphAddKernelNode"] (
         node: *mut Handle, graph: Handle, after: *const Handle, after_count: usize, parameters: *const KernelNodeParams
     );
-    // 12.3; needed for dependent launch alone.
+    // 12.3; needed only for dependent launch.
     graph_edges ["cuGraphAddDependencies_v2"] (
         graph: Handle, from: *const Handle, to: *const Handle, edges: *const GraphEdge, count: usize
     );

@@ -1,5 +1,5 @@
-//! The driver's types as its ABI has them: opaque handles and the few structures that cross the boundary. Names are
-//! cuda.h's; each structure is the oldest version that carries what we need, and its layout is asserted here.
+//! Types of the driver's ABI: opaque handles and the few structures that cross the boundary. The names in backticks are those of
+//! cuda.h. Each structure is the oldest version with the fields that we need, and its layout is asserted here.
 
 use std::ffi::c_void;
 use std::mem::{align_of, offset_of, size_of};
@@ -21,8 +21,8 @@ impl Handle {
     pub(crate) const NULL: Self = Self(std::ptr::null_mut());
 }
 
-// SAFETY: a handle is a token that only the driver dereferences, and the driver's calls may be made from any thread
-// (CUDA Driver API, "Thread Safety"). No Rust code reads through it.
+// SAFETY: a handle is a token that only the driver dereferences, and the driver may be called from any thread (CUDA Driver API,
+// "Thread Safety"). No Rust code reads through it.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
@@ -57,12 +57,12 @@ pub struct LaunchAttribute {
     /// `CUlaunchAttributeID`.
     pub id: u32,
     padding: u32,
-    /// The union, as its first words.
+    /// The union, as words.
     pub value: [u32; 16],
 }
 
 impl LaunchAttribute {
-    /// An attribute whose value begins with `words`.
+    /// An attribute whose value starts with `words`; the rest is 0.
     #[must_use]
     pub fn new(id: u32, words: &[u32]) -> Self {
         let mut value = [0; 16];
@@ -119,7 +119,7 @@ impl GraphEdge {
     pub const DEPENDENT: Self = Self { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
 }
 
-/// `CUmemLocation`: which memory is meant.
+/// `CUmemLocation`: the kind of memory and the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 struct MemoryLocation {
@@ -129,7 +129,7 @@ struct MemoryLocation {
     id: DeviceNumber,
 }
 
-/// `CUmemAllocationProp_v1`: what memory is asked for, or was given.
+/// `CUmemAllocationProp_v1`: properties of memory, requested or granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct AllocationProperties {
@@ -146,14 +146,14 @@ pub struct AllocationProperties {
 }
 
 impl AllocationProperties {
-    /// Memory of a device, with generic compression or without.
+    /// Memory of a device, with or without generic compression.
     #[must_use]
     pub fn new(device: DeviceNumber, compressible: bool) -> Self {
         let location = MemoryLocation { kind: 1, id: device };
         Self { kind: 1, location, compression: u8::from(compressible), ..Self::default() }
     }
 
-    /// Whether compression is among them.
+    /// Whether it has generic compression.
     #[must_use]
     pub fn is_compressible(&self) -> bool {
         self.compression == 1
@@ -167,7 +167,7 @@ impl Default for AllocationProperties {
     }
 }
 
-/// `CUmemAccessDesc`: who may access a mapping, and how.
+/// `CUmemAccessDesc`: which device may access a mapping, and how.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct MappedAccess {
@@ -177,14 +177,14 @@ pub struct MappedAccess {
 }
 
 impl MappedAccess {
-    /// A device may read and write.
+    /// Read and write access for a device.
     #[must_use]
     pub fn new(device: DeviceNumber) -> Self {
         Self { location: MemoryLocation { kind: 1, id: device }, flags: 3 }
     }
 }
 
-/// Sizes, alignments and offsets as cuda.h of CUDA 11.8 to 13.0 has them on 64-bit Linux.
+/// Sizes, alignments and offsets in cuda.h of CUDA 11.8 to 13.0 on 64-bit Linux.
 const _: () = {
     assert!(size_of::<Handle>() == 8 && size_of::<Uuid>() == 16);
     assert!(size_of::<KernelNodeParams>() == 56 && offset_of!(KernelNodeParams, parameters) == 40);

@@ -1,23 +1,23 @@
-//! Access policy windows: which addresses kernels access as lines that persist in the second-level cache, by stream, launch
-//! or graph node. How much of the cache such lines may take is a limit of the context.
+//! Access policy windows: addresses whose lines kernels access as persisting or streaming in the L2, set per stream, launch or
+//! graph node. A limit of the context says how much of the L2 persisting lines may use.
 
 use super::types::{ATTRIBUTE_WINDOW, DevicePointer, LaunchAttribute};
 use super::{DriverError, Stream};
 use crate::memory::Span;
 
-/// How lines are kept, `CUaccessProperty`.
+/// How the L2 treats lines, `CUaccessProperty`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Access {
-    /// As any other; makes lines that persist ordinary again.
+    /// Ordinary lines; makes persisting lines ordinary again.
     Normal = 0,
-    /// The first to be evicted.
+    /// Evict-first.
     Streaming = 1,
-    /// The last to be evicted, in the part of the cache set aside.
+    /// Evict-last, in the part of the L2 set aside.
     Persisting = 2,
 }
 
-/// A range of addresses and how what lies in it is kept: a random share of it, `hits`, one way, and the rest another.
+/// A range of addresses and how the L2 treats it: a random share `ratio` of the lines as `hits` says, the rest as `misses` says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccessWindow {
     base: DevicePointer,
@@ -28,8 +28,7 @@ pub struct AccessWindow {
 }
 
 impl AccessWindow {
-    /// A share of `span`, 0…1, is kept as `hits` says; the rest is the first to go where `hits` persists, and ordinary
-    /// where not.
+    /// Treats a share `ratio`, 0…1, of `span` as `hits` says. The rest is streaming if `hits` is persisting, else ordinary.
     #[must_use]
     pub fn new(span: Span, ratio: f64, hits: Access) -> Self {
         let misses = if hits == Access::Persisting { Access::Streaming } else { Access::Normal };
@@ -40,7 +39,7 @@ impl AccessWindow {
     /// No window.
     const NONE: Self = Self { base: 0, bytes: 0, ratio: 0.0, hits: Access::Normal, misses: Access::Normal };
 
-    /// As an attribute: `CUaccessPolicyWindow` is a pointer, a size, a float and two ints.
+    /// Encodes it as an attribute: `CUaccessPolicyWindow` is a pointer, a size, a float and two ints.
     pub(super) fn attribute(&self) -> LaunchAttribute {
         let halves = |word: u64| [word as u32, (word >> 32) as u32];
         let ([b0, b1], [n0, n1]) = (halves(self.base), halves(self.bytes));
@@ -50,11 +49,10 @@ impl AccessWindow {
 }
 
 impl Stream {
-    /// Kernels launched from here on access what lies in the window as it says; none with `None`. Nodes of graphs have
-    /// windows of their own.
+    /// Sets the window of kernels launched from now on; `None` removes it. Graph nodes have separate windows.
     ///
     /// # Errors
-    /// The driver's: a window larger than the device allows.
+    /// The window is larger than the device allows.
     pub fn set_window(&self, window: Option<AccessWindow>) -> Result<(), DriverError> {
         let attribute = window.unwrap_or(AccessWindow::NONE).attribute();
         let context = self.context();
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_lies_in_its_attribute_as_cuda_h_has_it() {
+    fn window_attribute_has_the_layout_of_cuda_h() {
         let window = AccessWindow { base: 0x1_0000_0002, bytes: 3 << 32, ..AccessWindow::NONE };
         let window = AccessWindow { ratio: 0.5, hits: Access::Persisting, misses: Access::Streaming, ..window };
         let attribute = window.attribute();

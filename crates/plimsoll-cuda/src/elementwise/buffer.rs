@@ -12,17 +12,17 @@ use super::operand::{Extent, Operand, Raw};
 use crate::memory::Transfer as _;
 use crate::memory::{Plain, StreamBuffer, bytes, bytes_of_bits};
 
-/// Elements in a device's memory. It belongs to the stream of the [`super::Gpu`] that made it: all that is done with it is in
-/// that stream's order, and when dropped it is freed in that order.
+/// Elements in device memory. It belongs to the stream of the [`super::Gpu`] that made it: it is used and freed in that stream's
+/// order.
 #[derive(Debug)]
 pub struct Buffer<T> {
     memory: Arc<StreamBuffer>,
     lane: Arc<Lane>,
     length: usize,
-    of: PhantomData<T>,
+    element: PhantomData<T>,
 }
 
-/// Bytes of so many elements.
+/// Bytes of `length` elements.
 fn size<T: Plain>(length: usize) -> Result<u64, Error> {
     let refused = Fault::OutOfMemory { asked: u64::MAX, free: 0 };
     (length as u64).checked_mul(T::DTYPE.bytes()).ok_or(Error::Fault(refused))
@@ -31,7 +31,7 @@ fn size<T: Plain>(length: usize) -> Result<u64, Error> {
 impl<T: Plain> Buffer<T> {
     fn new(lane: &Arc<Lane>, length: usize) -> Result<Self, Error> {
         let memory = Arc::new(StreamBuffer::new(lane.stream(), size::<T>(length)?)?);
-        Ok(Self { memory, lane: Arc::clone(lane), length, of: PhantomData })
+        Ok(Self { memory, lane: Arc::clone(lane), length, element: PhantomData })
     }
 
     pub(super) fn zeros(lane: &Arc<Lane>, length: usize) -> Result<Self, Error> {
@@ -41,13 +41,13 @@ impl<T: Plain> Buffer<T> {
         Ok(buffer)
     }
 
-    pub(super) fn of(lane: &Arc<Lane>, values: &[T]) -> Result<Self, Error> {
+    pub(super) fn from_values(lane: &Arc<Lane>, values: &[T]) -> Result<Self, Error> {
         let buffer = Self::new(lane, values.len())?;
         buffer.memory.upload(bytes(values))?;
         Ok(buffer)
     }
 
-    /// How many elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
@@ -59,34 +59,34 @@ impl<T: Plain> Buffer<T> {
         self.length == 0
     }
 
-    /// All elements, once what was asked of the stream is done: waits.
+    /// Waits for all work of the stream and copies the elements to the host.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; the driver's, among them those of kernels that ran before.
+    /// [`Fault::Hung`]; includes faults of kernels launched earlier.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         let mut values = Vec::new();
         let refused = |_| Fault::OutOfMemory { asked: self.memory.whole().bytes(), free: 0 };
         values.try_reserve_exact(self.length).map_err(refused)?;
         values.resize(self.length, T::Bits::default());
         self.memory.download(bytes_of_bits::<T>(&mut values))?;
-        Ok(T::settle(values))
+        Ok(T::from_bits(values))
     }
 
-    /// Overwrites its first elements; waits.
+    /// Overwrites its first elements and waits.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for more elements than it has; the driver's.
+    /// [`Fault::Invalid`] for more elements than it has.
     pub fn write(&mut self, values: &[T]) -> Result<(), Error> {
         Ok(self.memory.upload(bytes(values))?)
     }
 
-    /// Its elements as a tensor of any layout, which must be inside of it (checked when it is used).
+    /// Its elements as a tensor of any layout, which must lie inside the buffer (checked when it is used).
     #[must_use]
     pub fn view(&self, layout: Layout) -> View<'_, T> {
         View { buffer: self, layout }
     }
 
-    /// Its elements as a tensor of any layout, to be written.
+    /// Its elements as a writable tensor of any layout.
     #[must_use]
     pub fn view_mut(&mut self, layout: Layout) -> ViewMut<'_, T> {
         ViewMut { buffer: self, layout }
@@ -95,42 +95,42 @@ impl<T: Plain> Buffer<T> {
     /// Its first elements as a row-major tensor.
     ///
     /// # Errors
-    /// For a shape that can't be.
+    /// For an invalid shape.
     pub fn shaped(&self, shape: &[u64]) -> Result<View<'_, T>, LayoutError> {
         Ok(self.view(Layout::contiguous(shape)?))
     }
 
-    /// Its first elements as a row-major tensor, to be written.
+    /// Its first elements as a writable row-major tensor.
     ///
     /// # Errors
-    /// For a shape that can't be.
+    /// For an invalid shape.
     pub fn shaped_mut(&mut self, shape: &[u64]) -> Result<ViewMut<'_, T>, LayoutError> {
         Ok(self.view_mut(Layout::contiguous(shape)?))
     }
 
-    /// Itself for expressions without types. Its memory is held by what is made of it; the order among streams is the caller's.
+    /// An operand for untyped expressions, which holds the buffer's memory. The caller must order its use among streams.
     ///
     /// # Errors
-    /// For more elements than can be counted.
+    /// The number of elements overflows.
     pub fn operand(&self) -> Result<Operand, LayoutError> {
         Ok(Operand::new(self.memory.whole(), T::DTYPE, Layout::contiguous(&[self.length as u64])?))
     }
 
-    pub(super) fn given<'s>(&'s self, layout: Option<&'s Layout>) -> Given<'s> {
+    pub(super) fn tensor<'s>(&'s self, layout: Option<&'s Layout>) -> CallTensor<'s> {
         let extent = layout.map_or(Extent::Flat(self.length as u64), Extent::Laid);
         let home = Some((&self.lane, &self.memory));
-        Given { raw: Raw::of(&self.memory, T::DTYPE, extent), home }
+        CallTensor { raw: Raw::from_memory(&self.memory, T::DTYPE, extent), home }
     }
 }
 
-/// A tensor for one call, with the stream whose memory it is, if that is ours.
+/// A tensor for one call, with its stream and memory if they are ours.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given<'s> {
+pub(super) struct CallTensor<'s> {
     pub(super) raw: Raw<'s>,
     pub(super) home: Option<Home<'s>>,
 }
 
-/// Whose memory a tensor is, and that memory.
+/// The lane that a tensor's memory belongs to, and that memory.
 pub(super) type Home<'s> = (&'s Arc<Lane>, &'s Arc<StreamBuffer>);
 
 /// A [`Buffer`] read with a layout.
@@ -147,14 +147,14 @@ impl<T: Plain> View<'_, T> {
         &self.layout
     }
 
-    /// With the last two dimensions exchanged.
+    /// The view with its last two dimensions exchanged.
     #[must_use]
     pub fn transposed(&self) -> Self {
         Self { buffer: self.buffer, layout: self.layout.transposed() }
     }
 
-    pub(super) fn given(&self) -> Given<'_> {
-        self.buffer.given(Some(&self.layout))
+    pub(super) fn tensor(&self) -> CallTensor<'_> {
+        self.buffer.tensor(Some(&self.layout))
     }
 }
 
@@ -172,7 +172,7 @@ impl<T: Plain> ViewMut<'_, T> {
         &self.layout
     }
 
-    pub(super) fn given(&self) -> Given<'_> {
-        self.buffer.given(Some(&self.layout))
+    pub(super) fn tensor(&self) -> CallTensor<'_> {
+        self.buffer.tensor(Some(&self.layout))
     }
 }

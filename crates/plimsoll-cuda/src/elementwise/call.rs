@@ -1,5 +1,5 @@
-//! Typed calls: what a traced closure's parameters and results are given as. Types are the compiler's to check; shapes,
-//! sizes and overlaps are checked in every call.
+//! Typed calls: the arguments and outputs of a traced closure. The compiler checks types; every call checks shapes, sizes and
+//! overlaps.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use plimsoll_expr::trace::{Expr, Role};
 use plimsoll_expr::{Graph, In, InOut, Scalar};
 use plimsoll_gen::elementwise::{Choose, Tier};
 
-use super::buffer::{Buffer, Given, Home, View, ViewMut};
+use super::buffer::{Buffer, CallTensor, Home, View, ViewMut};
 use super::engine::{Expression, Ready};
 use super::error::Error;
 use super::gpu::Gpu;
@@ -20,11 +20,11 @@ const MOST_ARGUMENTS: usize = 12;
 /// Most tensors of a call: twelve parameters that are written too, and eight results.
 const MOST_TENSORS: usize = 2 * MOST_ARGUMENTS + 8;
 
-/// What a call is given, in order: `N` tensors at most, so that it allocates nothing. The types of what is given say how many there
-/// are, and the list is little longer: filling one of 32 costs more than all checks of a call.
+/// The arguments and outputs of a call, in order, with at most `N` tensors, so that nothing is allocated. Their types give their
+/// number, and `N` is little larger: filling a list of 32 costs more than all checks of a call.
 #[derive(Debug)]
 pub struct Call<'s, const N: usize> {
-    /// Parameters that are tensors, then results.
+    /// Tensor parameters, then results.
     tensors: [Raw<'s>; N],
     homes: [Option<Home<'s>>; N],
     count: usize,
@@ -40,34 +40,33 @@ impl<'s, const N: usize> Call<'s, N> {
         Self { tensors, homes, count: 0, inputs: 0, scalars: [0; MOST_ARGUMENTS], scalar_count: 0 }
     }
 
-    /// The next tensor.
-    fn push(&mut self, given: Given<'s>) {
+    fn push(&mut self, tensor: CallTensor<'s>) {
         if self.count < N {
-            (self.tensors[self.count], self.homes[self.count]) = (given.raw, given.home);
+            (self.tensors[self.count], self.homes[self.count]) = (tensor.raw, tensor.home);
             self.count += 1;
         }
     }
 
-    /// The tensor of the next parameter that is one.
-    pub(super) fn input(&mut self, given: Given<'s>) {
-        self.push(given);
+    /// Adds the next tensor parameter.
+    pub(super) fn push_input(&mut self, tensor: CallTensor<'s>) {
+        self.push(tensor);
         self.inputs = self.count;
     }
 
-    /// The tensor of the next result.
-    pub(super) fn result(&mut self, given: Given<'s>) {
-        self.push(given);
+    /// Adds the next result.
+    pub(super) fn push_result(&mut self, tensor: CallTensor<'s>) {
+        self.push(tensor);
     }
 
-    /// The bits of the next parameter that is a scalar.
-    fn scalar(&mut self, bits: u64) {
+    /// Adds the bits of the next scalar parameter.
+    fn push_scalar(&mut self, bits: u64) {
         if let Some(slot) = self.scalars.get_mut(self.scalar_count) {
             *slot = bits;
             self.scalar_count += 1;
         }
     }
 
-    /// Brings the outputs into the expression's order, which has those that are written in place among the results.
+    /// Puts the outputs in the expression's order, in which those written in place are among the results.
     fn place_outputs(&mut self, graph: &Graph) {
         let results = self.tensors;
         let mut result = self.inputs;
@@ -83,45 +82,45 @@ impl<'s, const N: usize> Call<'s, N> {
     }
 
     fn homes(&self) -> impl Iterator<Item = Home<'s>> + Clone + '_ {
-        // No further than tensors were given.
+        // The rest of the list is unused.
         self.homes[..self.count.min(N)].iter().flatten().copied()
     }
 }
 
-/// Something that a parameter of type `A` can be given as: a number for [`Scalar`], a [`Buffer`] or [`View`] by reference for
-/// [`In`], one by exclusive reference for [`InOut`].
+/// A valid argument for a parameter of type `A`: a number for [`Scalar`], a reference to a [`Buffer`] or [`View`] for [`In`], an
+/// exclusive reference to a [`Buffer`] or [`ViewMut`] for [`InOut`].
 pub trait Argument<A> {
-    /// What is kept until the kernel is launched.
+    /// The form that is kept until the kernel is launched.
     #[doc(hidden)]
-    type Held: Held;
+    type Held: HeldArgument;
     #[doc(hidden)]
     fn hold(self, gpu: &Gpu) -> Result<Self::Held, Error>;
 }
 
-/// Something that results of type `R` can be given as: a [`Buffer`] or [`ViewMut`] by exclusive reference, a tuple of them, or
-/// `()` where nothing is returned.
+/// Valid outputs for results of type `R`: an exclusive reference to a [`Buffer`] or [`ViewMut`], a tuple of them, or `()` if
+/// nothing is returned.
 pub trait Outputs<R> {
-    /// What is kept until the kernel is launched.
+    /// The form that is kept until the kernel is launched.
     #[doc(hidden)]
     type Held: HeldOutputs;
     #[doc(hidden)]
     fn hold(self, gpu: &Gpu) -> Result<Self::Held, Error>;
 }
 
-/// An argument while the call lasts.
+/// An argument for the duration of the call.
 #[doc(hidden)]
-pub trait Held {
-    /// Places that it takes among a call's tensors: two where it is written too.
+pub trait HeldArgument {
+    /// Entries that it takes among a call's tensors: two if it is written too.
     const PLACES: usize;
-    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
+    fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
 }
 
-/// Outputs while the call lasts.
+/// Outputs for the duration of the call.
 #[doc(hidden)]
 pub trait HeldOutputs {
-    /// Places that they take among a call's tensors.
+    /// Entries that they take among a call's tensors.
     const PLACES: usize;
-    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
+    fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
 }
 
 /// A scalar's bits.
@@ -129,11 +128,11 @@ pub trait HeldOutputs {
 #[derive(Clone, Copy, Debug)]
 pub struct Word(u64);
 
-impl Held for Word {
+impl HeldArgument for Word {
     const PLACES: usize = 0;
 
-    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
-        call.scalar(self.0);
+    fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
+        call.push_scalar(self.0);
     }
 }
 
@@ -146,13 +145,13 @@ impl<T: Plain> Argument<Scalar<T>> for T {
 }
 
 macro_rules! tensors {
-    ($($of:ty as $parameter:ty, $places:literal: $this:ident $given:expr;)*) => {
-        $(impl<'b, T: Plain> Held for $of {
+    ($($of:ty as $parameter:ty, $places:literal: $this:ident $tensor:expr;)*) => {
+        $(impl<'b, T: Plain> HeldArgument for $of {
             const PLACES: usize = $places;
 
-            fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
+            fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let $this = self;
-                call.input($given);
+                call.push_input($tensor);
             }
         }
 
@@ -167,20 +166,20 @@ macro_rules! tensors {
 }
 
 tensors! {
-    &'b Buffer<T> as In<T>, 1: buffer buffer.given(None);
-    &'b View<'_, T> as In<T>, 1: view view.given();
-    &'b mut Buffer<T> as InOut<T>, 2: buffer buffer.given(None);
-    &'b mut ViewMut<'_, T> as InOut<T>, 2: view view.given();
+    &'b Buffer<T> as In<T>, 1: buffer buffer.tensor(None);
+    &'b View<'_, T> as In<T>, 1: view view.tensor();
+    &'b mut Buffer<T> as InOut<T>, 2: buffer buffer.tensor(None);
+    &'b mut ViewMut<'_, T> as InOut<T>, 2: view view.tensor();
 }
 
 macro_rules! outputs {
-    ($($of:ty: $this:ident $given:expr;)*) => {
+    ($($of:ty: $this:ident $tensor:expr;)*) => {
         $(impl<'b, T: Plain> HeldOutputs for $of {
             const PLACES: usize = 1;
 
-            fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
+            fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let $this = self;
-                call.result($given);
+                call.push_result($tensor);
             }
         }
 
@@ -195,14 +194,14 @@ macro_rules! outputs {
 }
 
 outputs! {
-    &'b mut Buffer<T>: buffer buffer.given(None);
-    &'b mut ViewMut<'_, T>: view view.given();
+    &'b mut Buffer<T>: buffer buffer.tensor(None);
+    &'b mut ViewMut<'_, T>: view view.tensor();
 }
 
 impl HeldOutputs for () {
     const PLACES: usize = 0;
 
-    fn give<'s, const N: usize>(&'s self, _: &mut Call<'s, N>) {}
+    fn add_to<'s, const N: usize>(&'s self, _: &mut Call<'s, N>) {}
 }
 
 impl Outputs<()> for () {
@@ -213,22 +212,23 @@ impl Outputs<()> for () {
     }
 }
 
-/// A traced closure on a device: call [`Kernel::run`] with what its parameters and results are given as.
+/// A traced closure on a device. [`Kernel::run`] launches it on arguments and outputs.
 pub struct Kernel<Args, R> {
     expression: Arc<Expression>,
     gpu: Gpu,
     choose: Choose,
-    /// Some output is.
+    /// Whether some output is written in place.
     in_place: bool,
-    /// What its last call did, found again without a look into the expression's plans.
+    /// The plan of its last call, which saves a lookup in the expression's plans.
     last: Mutex<Option<Arc<Ready>>>,
-    of: PhantomData<fn(Args) -> R>,
+    signature: PhantomData<fn(Args) -> R>,
 }
 
 impl<Args, R> Clone for Kernel<Args, R> {
     fn clone(&self) -> Self {
         let (expression, gpu) = (Arc::clone(&self.expression), self.gpu.clone());
-        Self { expression, gpu, choose: self.choose, in_place: self.in_place, last: Mutex::default(), of: PhantomData }
+        let (choose, in_place) = (self.choose, self.in_place);
+        Self { expression, gpu, choose, in_place, last: Mutex::default(), signature: PhantomData }
     }
 }
 
@@ -236,55 +236,55 @@ impl<Args, R> Kernel<Args, R> {
     pub(super) fn new(expression: Expression, gpu: &Gpu) -> Self {
         let in_place = expression.graph().outputs().iter().any(|output| output.in_place.is_some());
         let (expression, choose) = (Arc::new(expression), Choose::default());
-        Self { expression, gpu: gpu.clone(), choose, in_place, last: Mutex::default(), of: PhantomData }
+        Self { expression, gpu: gpu.clone(), choose, in_place, last: Mutex::default(), signature: PhantomData }
     }
 
-    /// The same on another stream of the device.
+    /// The same kernel on the stream of `gpu`, which must be of the same device.
     #[must_use]
-    pub fn on(&self, gpu: &Gpu) -> Self {
+    pub fn on_stream(&self, gpu: &Gpu) -> Self {
         Self { gpu: Gpu { engine: self.gpu.engine.clone(), lane: Arc::clone(&gpu.lane) }, ..self.clone() }
     }
 
-    /// The same with launches that may begin while the kernel before them in the stream ends (programmatic dependent launch,
-    /// compute capability 9.0): they wait for it before they touch memory.
+    /// The same kernel with dependent launches: each may start while the preceding kernel in the stream is ending, and waits for it
+    /// before it accesses memory (programmatic dependent launch, compute capability 9.0).
     #[must_use]
     pub fn dependent(&self, dependent: bool) -> Self {
-        self.with(Choose { dependent, ..self.choose })
+        self.with_choices(Choose { dependent, ..self.choose })
     }
 
-    /// The same for tensors whose data the second-level cache holds, as where the kernel before has just written them: on
-    /// devices with a table of plans it may hold other ones for them.
+    /// The same kernel for tensors that are in the L2, for example because the preceding kernel has just written them. A device's
+    /// table may have other plans for them.
     #[must_use]
     pub fn cached(&self, cached: bool) -> Self {
-        self.with(Choose { cached, ..self.choose })
+        self.with_choices(Choose { cached, ..self.choose })
     }
 
-    /// The same with functions of another accuracy.
+    /// The same kernel with functions of another accuracy.
     #[must_use]
     pub fn tier(&self, tier: Tier) -> Self {
-        self.with(Choose { tier, ..self.choose })
+        self.with_choices(Choose { tier, ..self.choose })
     }
 
-    /// The same with some of the planner's choices forced.
+    /// The same kernel with some of the planner's choices forced.
     #[must_use]
-    pub fn with(&self, choose: Choose) -> Self {
+    pub fn with_choices(&self, choose: Choose) -> Self {
         Self { choose, ..self.clone() }
     }
 
-    /// The expression without types: to bind it to tensors once, or to many in a batch.
+    /// The untyped expression, to bind to tensors once or to many sets in a batch.
     #[must_use]
     pub fn expression(&self) -> &Expression {
         &self.expression
     }
 
-    /// Launches it on what a call was given.
+    /// Launches it on a call's arguments and outputs.
     fn launch<const N: usize>(&self, call: &mut Call<'_, N>) -> Result<(), Error> {
         if self.in_place {
             call.place_outputs(self.expression.graph());
         }
         let (tensors, bits) = (&call.tensors[..call.count], &call.scalars[..call.scalar_count]);
         let lane = &self.gpu.lane;
-        lane.among(call.homes().map(|home| home.0), |entered| {
+        lane.run_with_others(call.homes().map(|home| home.0), |entered| {
             let ready = self.expression.ready_again(&self.last, tensors, bits, &self.choose)?;
             self.expression.enqueue(lane.stream(), &ready, tensors, bits)?;
             if entered.is_recording() {
@@ -302,9 +302,9 @@ macro_rules! tuples {
             const PLACES: usize = 0 $(+ $o::PLACES)+;
 
             #[allow(non_snake_case)]
-            fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
+            fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let ($($o,)+) = self;
-                $($o.give(call);)+
+                $($o.add_to(call);)+
             }
         }
 
@@ -323,26 +323,27 @@ macro_rules! tuples {
 macro_rules! runs {
     ($($a:ident $x:ident)*) => {
         impl<R, $($a),*> Kernel<($($a,)*), R> {
-            /// Launches it, asynchronously, in the stream's order: the closure's parameters as it has them, then what it returns.
+            /// Launches it asynchronously, in the stream's order. The arguments are those of the closure in order, then its
+            /// outputs.
             ///
             /// # Errors
-            /// Whatever is wrong with the tensors, with their sizes, types or addresses; the compiler's and the driver's.
+            /// Invalid tensors, with their sizes, types or addresses; compiler errors.
             #[allow(non_snake_case, clippy::too_many_arguments)]
             pub fn run<$($x: Argument<$a>,)* Out: Outputs<R>>(&self, $($x: $x,)* out: Out) -> Result<(), Error> {
                 $(let $x = $x.hold(&self.gpu)?;)*
                 let out = out.hold(&self.gpu)?;
                 match const { 0 $(+ $x::Held::PLACES)* + Out::Held::PLACES } {
-                    0..=4 => runs!(@give 4, self, out, $($x)*),
-                    5..=12 => runs!(@give 12, self, out, $($x)*),
-                    _ => runs!(@give MOST_TENSORS, self, out, $($x)*),
+                    0..=4 => runs!(@add_to 4, self, out, $($x)*),
+                    5..=12 => runs!(@add_to 12, self, out, $($x)*),
+                    _ => runs!(@add_to MOST_TENSORS, self, out, $($x)*),
                 }
             }
         }
     };
-    (@give $n:expr, $this:ident, $out:ident, $($x:ident)*) => {{
+    (@add_to $n:expr, $this:ident, $out:ident, $($x:ident)*) => {{
         let mut call = Call::<'_, { $n }>::new();
-        $($x.give(&mut call);)*
-        $out.give(&mut call);
+        $($x.add_to(&mut call);)*
+        $out.add_to(&mut call);
         $this.launch(&mut call)
     }};
 }

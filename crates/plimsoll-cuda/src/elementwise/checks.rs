@@ -1,6 +1,6 @@
-//! What must be true of tensors before a kernel may have them: types and shapes go together, every element is inside its
-//! memory and aligned, and no output shares memory with another tensor but exactly, in place. What depends on layouts alone
-//! is checked once for all calls with the same ones ([`Fit::new`]); addresses are checked in every call ([`Fit::admits`]).
+//! Checks of tensors before a kernel may use them: types and shapes are compatible, every element is aligned and inside its memory,
+//! and no output shares memory with another tensor except exactly, in place. Checks that depend only on layouts are made once for
+//! all calls with the same layouts ([`Fit::new`]); addresses are checked in every call ([`Fit::check_addresses`]).
 
 use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{Graph, Layout, Space};
@@ -9,19 +9,19 @@ use super::error::Error;
 use super::operand::Raw;
 use crate::driver::Context;
 
-/// Layouts that go together.
+/// Compatible layouts.
 #[derive(Debug)]
 pub(super) struct Fit {
     /// Inputs in order, then outputs, broadcast to the outputs' shape.
     pub(super) space: Space,
-    /// Of each tensor: its first byte and the one after its last, from its pointer on; `None` where it is empty.
+    /// For each tensor its first byte and the one after its last, relative to its pointer; `None` if it is empty.
     reach: Vec<Option<(u64, u64)>>,
     inputs: usize,
-    /// Some output is written in place.
+    /// Whether some output is written in place.
     in_place: bool,
 }
 
-/// The name of a tensor by its place among inputs, then outputs.
+/// The name of a tensor by its index among inputs, then outputs.
 pub(super) fn name(graph: &Graph, place: usize) -> String {
     let inputs = graph.inputs();
     let output = |place: usize| graph.outputs().get(place).map(|output| &output.name);
@@ -29,12 +29,12 @@ pub(super) fn name(graph: &Graph, place: usize) -> String {
     name.cloned().unwrap_or_default()
 }
 
-/// Whether there are as many as the expression has.
-pub(super) fn count(what: &'static str, expected: usize, given: usize) -> Result<(), Error> {
+/// Checks that a call has as many as the expression.
+pub(super) fn check_count(what: &'static str, expected: usize, given: usize) -> Result<(), Error> {
     if expected == given { Ok(()) } else { Err(Error::Count { what, expected, given }) }
 }
 
-fn types(graph: &Graph, tensors: &[Raw<'_>]) -> Result<(), Error> {
+fn check_types(graph: &Graph, tensors: &[Raw<'_>]) -> Result<(), Error> {
     let declared = graph.inputs().iter().map(|input| input.dtype).chain(graph.outputs().iter().map(|o| o.dtype));
     for (place, (expected, tensor)) in declared.zip(tensors).enumerate() {
         let (name, given) = (name(graph, place), tensor.dtype);
@@ -49,8 +49,8 @@ fn types(graph: &Graph, tensors: &[Raw<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The outputs' one shape, of which no two elements share memory.
-fn shape(graph: &Graph, outputs: &[Layout]) -> Result<Vec<u64>, Error> {
+/// The common shape of the outputs. Checks that no two elements of an output share memory.
+fn output_shape(graph: &Graph, outputs: &[Layout]) -> Result<Vec<u64>, Error> {
     let named = || graph.outputs().iter().map(|output| output.name.clone()).zip(outputs);
     let Some((first, shape)) = named().next().map(|(name, layout)| (name, layout.shape().to_vec())) else {
         return Err(Error::Count { what: "outputs", expected: graph.outputs().len(), given: 0 });
@@ -70,7 +70,7 @@ fn shape(graph: &Graph, outputs: &[Layout]) -> Result<Vec<u64>, Error> {
     Ok(shape)
 }
 
-/// The bytes of one tensor of a batch.
+/// The byte range of one tensor of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     set: usize,
@@ -79,7 +79,7 @@ pub(super) struct Span {
     bytes: (u64, u64),
 }
 
-/// Those that reach furthest among what was seen, of two different sets.
+/// The two spans seen so far that end last, from two different sets.
 #[derive(Default)]
 struct Furthest([Option<Span>; 2]);
 
@@ -94,18 +94,18 @@ impl Furthest {
         }
     }
 
-    fn of_another_set(&self, set: usize) -> Option<Span> {
+    fn from_another_set(&self, set: usize) -> Option<Span> {
         self.0.into_iter().flatten().find(|span| span.set != set)
     }
 }
 
-/// Whether no output of a batch shares memory with a tensor of another set: sets run in no order.
-pub(super) fn apart_in_batch(graph: &Graph, mut spans: Vec<Span>) -> Result<(), Error> {
+/// Checks that no output of a batch shares memory with a tensor of another set, since sets run in no order.
+pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<Span>) -> Result<(), Error> {
     spans.sort_unstable_by_key(|span| span.bytes.0);
     let (mut all, mut outputs) = (Furthest::default(), Furthest::default());
     for span in spans {
         let before = if span.output { &all } else { &outputs };
-        if let Some(other) = before.of_another_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
+        if let Some(other) = before.from_another_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
             let (output, other) = if span.output { (span, other) } else { (other, span) };
             let named = |span: &Span| format!("{} of set {}", name(graph, span.place), span.set);
             let (output_bytes, other_bytes) = (output.bytes, other.bytes);
@@ -120,17 +120,18 @@ pub(super) fn apart_in_batch(graph: &Graph, mut spans: Vec<Span>) -> Result<(), 
 }
 
 impl Fit {
-    /// Checks all that layouts and types decide, and that addresses are aligned. `tensors` are inputs in order, then outputs.
+    /// Checks everything that depends on layouts and types, and the alignment of addresses. `tensors` are inputs in order, then
+    /// outputs.
     pub(super) fn new(graph: &Graph, tensors: &[Raw<'_>]) -> Result<Self, Error> {
         let inputs = graph.inputs().len();
-        count("inputs", inputs, tensors.len().min(inputs))?;
-        count("outputs", graph.outputs().len(), tensors.len() - inputs)?;
-        types(graph, tensors)?;
+        check_count("inputs", inputs, tensors.len().min(inputs))?;
+        check_count("outputs", graph.outputs().len(), tensors.len() - inputs)?;
+        check_types(graph, tensors)?;
         let layout = |(place, tensor): (usize, &Raw<'_>)| {
             tensor.extent.layout().map_err(|error| Error::Shape { name: name(graph, place), error })
         };
         let layouts = tensors.iter().enumerate().map(layout).collect::<Result<Vec<Layout>, _>>()?;
-        let shape = shape(graph, &layouts[inputs..])?;
+        let shape = output_shape(graph, &layouts[inputs..])?;
         for (place, layout) in layouts.iter().enumerate() {
             layout.broadcast_to(&shape).map_err(|error| Error::Shape { name: name(graph, place), error })?;
         }
@@ -140,19 +141,20 @@ impl Fit {
             Some((span.0.saturating_mul(bytes), span.1.saturating_add(1).saturating_mul(bytes)))
         };
         let reach = layouts.iter().zip(tensors).map(reach).collect();
-        let space = Space::of(&shape, &layouts).map_err(|error| Error::Shape { name: name(graph, inputs), error })?;
+        let space =
+            Space::with_shape(&shape, &layouts).map_err(|error| Error::Shape { name: name(graph, inputs), error })?;
         let in_place = graph.outputs().iter().any(|output| output.in_place.is_some());
         Ok(Self { space, reach, inputs, in_place })
     }
 
     /// Checks the addresses and sizes of tensors with these layouts.
-    pub(super) fn admits(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
-        if self.plainly(tensors, context) { Ok(()) } else { self.closely(graph, tensors, context) }
+    pub(super) fn check_addresses(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
+        if self.is_simple(tensors, context) { Ok(()) } else { self.check_in_detail(graph, tensors, context) }
     }
 
-    /// Whether nothing needs a closer look, as in nearly all calls: tensors of this very context, long enough, and outputs far from all
-    /// others.
-    fn plainly(&self, tensors: &[Raw<'_>], context: &Context) -> bool {
+    /// Whether a quick check suffices, as in nearly all calls: tensors of this same context, large enough, with outputs that don't
+    /// touch other tensors.
+    fn is_simple(&self, tensors: &[Raw<'_>], context: &Context) -> bool {
         let whole = |(tensor, reach): (&Raw<'_>, &Option<(u64, u64)>)| {
             tensor.context.is_some_and(|own| std::ptr::eq(&raw const **own, context))
                 && reach.is_some_and(|(_, needed)| needed <= tensor.bytes)
@@ -167,11 +169,11 @@ impl Fit {
         !self.in_place && tensors.iter().zip(&self.reach).all(whole) && (self.inputs..tensors.len()).all(apart)
     }
 
-    fn closely(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
+    fn check_in_detail(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
         for (place, (tensor, reach)) in tensors.iter().zip(&self.reach).enumerate() {
             // Contexts of one device are the same.
             if let Some(other) = tensor.context.filter(|other| !other.shares_device_with(context)) {
-                return Err(Error::of_devices(name(graph, place), context, other));
+                return Err(Error::device_mismatch(name(graph, place), context, other));
             }
             if let Some((_, needed)) = *reach
                 && needed > tensor.bytes
@@ -183,34 +185,34 @@ impl Fit {
             let in_place = graph.outputs()[output - self.inputs].in_place;
             for other in 0..output {
                 let own = in_place == u32::try_from(other).ok();
-                if own && !self.same(tensors, output, other) {
+                if own && !self.is_same_tensor(tensors, output, other) {
                     return Err(Error::InPlace { name: name(graph, output) });
                 }
-                self.apart(graph, tensors, output, other)?;
+                self.check_disjoint(graph, tensors, output, other)?;
             }
         }
         Ok(())
     }
 
-    /// The bytes that a tensor spans; none where it is empty.
+    /// The byte range of a tensor; empty if the tensor is.
     fn bytes(&self, tensors: &[Raw<'_>], place: usize) -> (u64, u64) {
         let start = tensors[place].pointer;
         self.reach[place].map_or((start, start), |(low, high)| (start.saturating_add(low), start.saturating_add(high)))
     }
 
-    /// What the tensors of one set of a batch span; nothing of those that are empty.
+    /// The byte ranges of the tensors of one set of a batch, without empty ones.
     pub(super) fn spans(&self, tensors: &[Raw<'_>], set: usize) -> Vec<Span> {
         let span = |place| Span { set, place, output: place >= self.inputs, bytes: self.bytes(tensors, place) };
         (0..tensors.len()).map(span).filter(|span| span.bytes.0 < span.bytes.1).collect()
     }
 
-    /// Whether an output shares no memory with another tensor, or is exactly that input.
-    fn apart(&self, graph: &Graph, tensors: &[Raw<'_>], output: usize, other: usize) -> Result<(), Error> {
+    /// Checks that an output shares no memory with another tensor, or is exactly that input.
+    fn check_disjoint(&self, graph: &Graph, tensors: &[Raw<'_>], output: usize, other: usize) -> Result<(), Error> {
         let (mine, its) = (self.bytes(tensors, output), self.bytes(tensors, other));
         let apart = mine.0 >= its.1 || its.0 >= mine.1;
         if apart
-            || (other < self.inputs && self.same(tensors, output, other))
-            || self.interleaved(tensors, output, other)
+            || (other < self.inputs && self.is_same_tensor(tensors, output, other))
+            || self.is_interleaved(tensors, output, other)
         {
             return Ok(());
         }
@@ -219,7 +221,7 @@ impl Fit {
     }
 
     /// Whether two tensors have the same elements at the same indices.
-    fn same(&self, tensors: &[Raw<'_>], a: usize, b: usize) -> bool {
+    fn is_same_tensor(&self, tensors: &[Raw<'_>], a: usize, b: usize) -> bool {
         let (extents, accesses) = (self.space.extents(), self.space.accesses());
         let strides = accesses[a].strides.iter().zip(&accesses[b].strides).zip(extents);
         tensors[a].start() == tensors[b].start()
@@ -227,9 +229,9 @@ impl Fit {
             && strides.into_iter().all(|((a, b), &extent)| a == b || extent <= 1)
     }
 
-    /// Whether two tensors go along their slowest dimension in equal steps, in which each keeps to its own part: columns of one
-    /// matrix.
-    fn interleaved(&self, tensors: &[Raw<'_>], a: usize, b: usize) -> bool {
+    /// Whether two tensors have the same stride along their slowest dimension and occupy separate parts of each step, like columns
+    /// of one matrix.
+    fn is_interleaved(&self, tensors: &[Raw<'_>], a: usize, b: usize) -> bool {
         let bytes = |place: usize| i128::from(tensors[place].dtype.bytes());
         let steps = |place: usize| {
             let strides = self.space.accesses()[place].strides.iter().zip(self.space.extents());
@@ -239,7 +241,7 @@ impl Fit {
             return false;
         };
         let step = if steps(b).nth(slowest).is_some_and(|(its, _)| its == step) { step.abs() } else { return false };
-        // First byte, from the element of index 0, and width of what lies within a step.
+        // First byte and width of the part within one step, from the element of index 0.
         let within = |place: usize| {
             let others = steps(place).enumerate().filter(|(dimension, _)| *dimension != slowest).map(|(_, step)| step);
             let (low, high) = others
@@ -264,10 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_a_batch_may_share_inputs_and_nothing_else() {
-        let graph = parse("x + 1", &Names::all(DType::F32)).unwrap();
-        let apart =
-            |spans: &[(usize, usize, u64, u64)]| apart_in_batch(&graph, spans.iter().copied().map(span).collect());
+    fn sets_of_a_batch_may_share_only_inputs() {
+        let graph = parse("x + 1", &Names::with_default(DType::F32)).unwrap();
+        let apart = |spans: &[(usize, usize, u64, u64)]| {
+            check_batch_disjoint(&graph, spans.iter().copied().map(span).collect())
+        };
         assert!(apart(&[(0, 0, 0, 64), (0, 1, 64, 64), (1, 0, 0, 64), (1, 1, 128, 64)]).is_ok());
         assert!(apart(&[(0, 0, 0, 64), (0, 1, 0, 64)]).is_ok());
         let error = apart(&[(0, 0, 0, 64), (0, 1, 64, 64), (1, 0, 100, 4), (1, 1, 128, 64)]).unwrap_err();
@@ -276,15 +279,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_clash_where_any_two_tensors_do(
+        fn a_batch_is_refused_exactly_if_two_tensors_of_different_sets_conflict(
             tensors in prop::collection::vec((0usize..4, 0usize..2, 0u64..60, 1u64..8), 0..12)
         ) {
-            let graph = parse("x + 1", &Names::all(DType::F32)).unwrap();
+            let graph = parse("x + 1", &Names::with_default(DType::F32)).unwrap();
             let spans: Vec<Span> = tensors.into_iter().map(span).collect();
             let clash = |a: &Span, b: &Span| a.set != b.set && (a.output || b.output)
                 && a.bytes.0 < b.bytes.1 && b.bytes.0 < a.bytes.1;
             let expected = spans.iter().any(|a| spans.iter().any(|b| clash(a, b)));
-            prop_assert_eq!(apart_in_batch(&graph, spans).is_err(), expected);
+            prop_assert_eq!(check_batch_disjoint(&graph, spans).is_err(), expected);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Memory and streams of the cudarc crate in typed calls, so that expressions run within candle, burn and others: slices are
-//! arguments like buffers are, and [`laid`] gives them shapes and strides.
+//! Memory and streams of the cudarc crate in typed calls, so that expressions run within candle, burn and others. Slices are
+//! arguments like buffers, and [`laid`] gives them shapes and strides.
 //!
-//! A slice of another stream than the call's is waited for before and after, as buffers are. What is recorded can't use slices,
-//! since nothing would keep them.
+//! If a slice belongs to another stream than the call's, the two streams wait for each other before and after the call, as for
+//! buffers. Recordings can't use slices, since nothing would keep them alive.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use plimsoll_core::Fault;
 use plimsoll_expr::trace::{Element as _, Expr, Role};
 use plimsoll_expr::{In, InOut, Layout};
 
-use super::buffer::Given;
-use super::call::{Argument, Call, Held, HeldOutputs, Outputs};
+use super::buffer::CallTensor;
+use super::call::{Argument, Call, HeldArgument, HeldOutputs, Outputs};
 use super::error::Error;
 use super::gpu::Gpu;
 use super::operand::{Extent, Raw};
 use crate::Cuda;
-use crate::driver::{Event, Staying, Stream};
+use crate::driver::{EnteredOwned, Event, Stream};
 use crate::memory::Plain;
 
 impl Gpu {
-    /// The device of a cudarc stream, with that stream. Takes some tenths of a second; keep it, or an engine, for later streams
-    /// ([`Gpu::on_cudarc`]).
+    /// The device of a cudarc stream, with that stream. Takes some tenths of a second; reuse it for other streams of the device
+    /// with [`Gpu::on_cudarc`].
     ///
     /// # Errors
-    /// Those of [`Cuda::device`]; the stream isn't of the device's primary context.
-    pub fn of_cudarc(stream: &Arc<CudaStream>) -> Result<Self, Error> {
+    /// Those of [`Cuda::device`]; the stream isn't in the device's primary context.
+    pub fn from_cudarc(stream: &Arc<CudaStream>) -> Result<Self, Error> {
         let index = u32::try_from(stream.context().ordinal()).unwrap_or(u32::MAX);
         Cuda::device(index)?.on_cudarc(stream)
     }
@@ -34,10 +34,10 @@ impl Gpu {
     /// The same device and kernels with a stream of cudarc.
     ///
     /// # Errors
-    /// The stream is of another device, or not of its primary context; the driver's.
+    /// The stream belongs to another device, or not to its primary context.
     pub fn on_cudarc(&self, stream: &Arc<CudaStream>) -> Result<Self, Error> {
-        let stream = Stream::of_cudarc(self.engine.context(), stream).map_err(Fault::from)?;
-        Self::on(self.engine.clone(), Arc::new(stream))
+        let stream = Stream::from_cudarc(self.engine.context(), stream).map_err(Fault::from)?;
+        Self::new(self.engine.clone(), Arc::new(stream))
     }
 }
 
@@ -48,33 +48,34 @@ pub struct Laid<S> {
     layout: Layout,
 }
 
-/// Elements of a slice as a tensor of any layout, which must be inside of it (checked when it is used).
+/// The elements of a slice as a tensor of any layout, which must lie inside the slice (checked when it is used).
 #[must_use]
 pub fn laid<S>(slice: S, layout: Layout) -> Laid<S> {
     Laid { slice, layout }
 }
 
-/// Any of cudarc's slices, by reference.
+/// Any cudarc slice, by reference.
 #[doc(hidden)]
 pub trait Slice {
-    /// What it holds.
+    /// The element type.
     type Item: Plain;
-    /// Its address. cudarc makes the slice's stream wait for other uses, and marks this one there: so it is asked before the
-    /// launch, and after it once more.
+    /// Its address. cudarc then makes the slice's stream wait for other uses and records this one, so it is called before the
+    /// launch and again after it.
     fn touch(&mut self) -> u64;
     fn length(&self) -> usize;
     fn home(&self) -> &Arc<CudaStream>;
 }
 
-/// A slice while a call lasts. Dropped after the launch: then the slice's own stream waits for it, and cudarc is told.
+/// A slice for the duration of a call. It is dropped after the launch: then the slice's stream waits for it, and cudarc records the
+/// use.
 #[doc(hidden)]
 pub struct Foreign<S: Slice> {
     slice: S,
     pointer: u64,
     layout: Option<Layout>,
     crossing: Option<Crossing>,
-    /// Nobody begins to record our stream meanwhile.
-    _staying: Staying,
+    /// Prevents a recording of our stream during the call.
+    _entered: EnteredOwned,
 }
 
 /// Two streams that wait for each other.
@@ -85,13 +86,13 @@ struct Crossing {
 }
 
 impl Crossing {
-    /// From here on our stream goes on after the slice's; nothing where they are one.
+    /// Makes our stream wait for the slice's stream; `None` if they are the same.
     fn new(gpu: &Gpu, home: &Arc<CudaStream>) -> Result<Option<Self>, Error> {
         let here = gpu.stream();
-        if here.is_of(home) {
+        if here.is_same_stream(home) {
             return Ok(None);
         }
-        let home = Stream::of_cudarc(here.context(), home).map_err(Fault::from)?;
+        let home = Stream::from_cudarc(here.context(), home).map_err(Fault::from)?;
         let event = Event::untimed(here.context())?;
         event.record(&home)?;
         here.wait_for(&event)?;
@@ -102,7 +103,7 @@ impl Crossing {
 impl Drop for Crossing {
     fn drop(&mut self) {
         let ordered = self.event.record(&self.here).and_then(|()| self.home.wait_for(&self.event));
-        // A stream that can't be made to wait may be one that its own library has begun to record.
+        // This fails, for example, if the library that owns the stream has started to record it.
         if ordered.is_err() && crate::wait::stream(&self.here).is_err() {
             self.here.context().give_up();
         }
@@ -119,40 +120,40 @@ impl<S: Slice> Drop for Foreign<S> {
 impl<S: Slice> Foreign<S> {
     fn new(mut slice: S, layout: Option<Layout>, gpu: &Gpu) -> Result<Self, Error> {
         let (own, theirs) = (gpu.engine.context(), slice.home().context());
-        if !own.is_of(theirs) {
+        if !own.is_same_context(theirs) {
             let (expected, given) = (format!("cuda:{}", own.device().number()), format!("cuda:{}", theirs.ordinal()));
             return Err(Error::Device { name: "cudarc slice".to_owned(), expected, given });
         }
-        let why = "memory of cudarc can't be used while a graph is recorded: nothing would keep it";
-        let staying = gpu.stream().stay().map_err(Fault::from)?.ok_or_else(|| Fault::Invalid(why.to_owned()))?;
-        // First what cudarc makes the slice's stream wait for, then ours for that.
+        let why = "memory of cudarc can't be used while a graph is being recorded: nothing would keep it alive";
+        let entered = gpu.stream().enter_owned().map_err(Fault::from)?.ok_or_else(|| Fault::Invalid(why.to_owned()))?;
+        // First cudarc makes the slice's stream wait for other uses, then ours waits for the slice's.
         let pointer = slice.touch();
         let crossing = Crossing::new(gpu, slice.home())?;
-        Ok(Self { slice, pointer, layout, crossing, _staying: staying })
+        Ok(Self { slice, pointer, layout, crossing, _entered: entered })
     }
 
-    fn given(&self) -> Given<'_> {
+    fn tensor(&self) -> CallTensor<'_> {
         let (length, dtype) = (self.slice.length() as u64, S::Item::DTYPE);
         let extent = self.layout.as_ref().map_or(Extent::Flat(length), Extent::Laid);
         let bytes = length.saturating_mul(dtype.bytes());
-        Given { raw: Raw { pointer: self.pointer, bytes, dtype, extent, context: None }, home: None }
+        CallTensor { raw: Raw { pointer: self.pointer, bytes, dtype, extent, context: None }, home: None }
     }
 }
 
-impl<S: Slice> Held for Foreign<S> {
+impl<S: Slice> HeldArgument for Foreign<S> {
     // It may be written too.
     const PLACES: usize = 2;
 
-    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
-        call.input(self.given());
+    fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
+        call.push_input(self.tensor());
     }
 }
 
 impl<S: Slice> HeldOutputs for Foreign<S> {
     const PLACES: usize = 1;
 
-    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
-        call.result(self.given());
+    fn add_to<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
+        call.push_result(self.tensor());
     }
 }
 
@@ -163,7 +164,7 @@ macro_rules! slices {
 
             fn touch(&mut self) -> u64 {
                 let home = Arc::clone(self.home());
-                // The mark is made when the second half is dropped, at once.
+                // Dropping the second half, here immediately, records the use.
                 (**self).$pointer(&home).0
             }
 

@@ -1,5 +1,4 @@
-//! Why an expression can't be run on given tensors: each error names the tensor and what is wrong with it, in sizes, types
-//! and addresses.
+//! Why an expression can't be run on some tensors: each error names the tensor and the problem, with sizes, types and addresses.
 
 use plimsoll_core::Fault;
 use plimsoll_expr::layout::Shape;
@@ -8,7 +7,7 @@ use plimsoll_gen::elementwise::PlanError;
 
 use crate::driver::{Context, DriverError};
 
-/// Why an expression wasn't run. Nothing was launched, unless it is a [`Error::Fault`] of the device.
+/// Why an expression wasn't run. Nothing was launched, except possibly with an [`Error::Fault`] of the device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,10 +28,10 @@ pub enum Error {
         name: String,
         /// Its type in the expression.
         expected: DType,
-        /// That of the tensor given.
+        /// The type of the tensor passed.
         given: DType,
     },
-    /// Shapes that don't go together.
+    /// Incompatible shapes.
     #[error("'{name}': {error}")]
     Shape {
         /// The tensor.
@@ -53,7 +52,7 @@ pub enum Error {
         second_shape: Shape,
     },
     /// Fewer dimensions than the expression's coordinates need.
-    #[error("the expression asks for {needed} dimensions and the outputs have {given}")]
+    #[error("the expression needs {needed} dimensions and the outputs have {given}")]
     Rank {
         /// Dimensions needed.
         needed: usize,
@@ -61,7 +60,7 @@ pub enum Error {
         given: usize,
     },
     /// Memory that ends before the last element.
-    #[error("'{name}' has {given} bytes, and its shape and strides reach to byte {needed}")]
+    #[error("'{name}' has {given} bytes, but its shape and strides need {needed}")]
     Short {
         /// The tensor.
         name: String,
@@ -71,7 +70,7 @@ pub enum Error {
         given: u64,
     },
     /// An address that isn't a multiple of the element's size.
-    #[error("'{name}' is at {address:#x}, which is no multiple of the {bytes} bytes of {dtype}")]
+    #[error("'{name}' is at {address:#x}, which is not a multiple of the {bytes} bytes of {dtype}")]
     Misaligned {
         /// The tensor.
         name: String,
@@ -82,10 +81,10 @@ pub enum Error {
         /// Bytes of an element.
         bytes: u64,
     },
-    /// An output that shares memory with another tensor, and isn't exactly it.
+    /// An output that shares memory with another tensor without being the same tensor.
     #[error(
-        "the output '{output}' (bytes {:#x} to {:#x}) overlaps '{other}' (bytes {:#x} to {:#x}); only the very same tensor, \
-         in place, is possible", .output_bytes.0, .output_bytes.1, .other_bytes.0, .other_bytes.1
+        "the output '{output}' (bytes {:#x} to {:#x}) overlaps '{other}' (bytes {:#x} to {:#x}); only exactly the same tensor, \
+         in place, is allowed", .output_bytes.0, .output_bytes.1, .other_bytes.0, .other_bytes.1
     )]
     Overlap {
         /// The output.
@@ -97,24 +96,24 @@ pub enum Error {
         /// Its first byte, and the one after its last.
         other_bytes: (u64, u64),
     },
-    /// An output of which two elements share memory.
+    /// An output two of whose elements share memory.
     #[error("two elements of the output '{name}' share memory: its strides are {strides:?} for {shape}")]
     Folded {
         /// The output.
         name: String,
-        /// Its shape as walked.
+        /// Its shape.
         shape: Shape,
-        /// Its strides as walked, elements.
+        /// Its strides, elements.
         strides: Vec<i64>,
     },
-    /// An output that overwrites an input was given as another tensor than it.
+    /// An output that overwrites an input is not the same tensor as that input.
     #[error("'{name}' is read and written in place: give the same tensor as input and as output")]
     InPlace {
         /// The tensor.
         name: String,
     },
-    /// A tensor of another device than the expression was compiled for.
-    #[error("'{name}' is memory of {given}, and the expression was compiled for {expected}")]
+    /// A tensor on another device than the one the expression was compiled for.
+    #[error("'{name}' is memory of {given}, but the expression was compiled for {expected}")]
     Device {
         /// The tensor.
         name: String,
@@ -123,7 +122,7 @@ pub enum Error {
         /// Where the memory is.
         given: String,
     },
-    /// Tensors of a batch that have gaps or aren't in order.
+    /// Tensors of a batch that aren't contiguous or differ in shape.
     #[error("set {set} of the batch: '{name}' must be contiguous, with one shape for all of the set")]
     Batch {
         /// Which set, from 0.
@@ -140,12 +139,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Something of another device than expected, or of the same by another opening of the driver, which knows nothing of ours.
-    pub(super) fn of_devices(name: String, expected: &Context, given: &Context) -> Self {
+    /// An object of another device than expected, or of the same device opened through another copy of the driver, which doesn't
+    /// know our objects.
+    pub(super) fn device_mismatch(name: String, expected: &Context, given: &Context) -> Self {
         let device = |context: &Context| format!("cuda:{}", context.device().number());
         let (expected, mut given) = (device(expected), device(given));
         if given == expected {
-            given += " by another opening of the driver";
+            given += " in another copy of the driver";
         }
         Self::Device { name, expected, given }
     }

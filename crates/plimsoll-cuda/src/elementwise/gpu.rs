@@ -1,5 +1,4 @@
-//! A GPU to program with: memory, kernels and order in one stream. Nothing is measured here, so opening one takes no
-//! calibration.
+//! A GPU for computing rather than measuring: memory, kernels and one stream. Opening one needs no calibration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use super::call::Kernel;
 use super::engine::Engine;
 use super::error::Error;
 use super::lane::{Lane, Recorded};
-use crate::device::{Options, light};
+use crate::device::{Options, open_uncalibrated};
 use crate::driver::{Driver, Stream};
 use crate::memory::Plain;
 use crate::{Cuda, CudaDevice, wait};
 
-/// A device and one stream of it. Clones are the same stream; [`Gpu::fork`] makes another.
+/// A device and one of its streams. Clones share the stream; [`Gpu::fork`] makes another.
 #[derive(Clone)]
 pub struct Gpu {
     pub(super) engine: Engine,
@@ -24,10 +23,10 @@ pub struct Gpu {
 }
 
 impl Cuda {
-    /// `cuda:index` of this machine, to run expressions on.
+    /// Opens `cuda:index` of this machine to run expressions on.
     ///
     /// # Errors
-    /// No driver, no such device, or one that can't be used, with the way out.
+    /// No driver, no such device, or an unusable one.
     pub fn device(index: u32) -> Result<Gpu, Error> {
         let driver = Driver::system().map_err(plimsoll_core::Fault::from)?;
         Gpu::open(&driver, index, &Options::default())
@@ -35,17 +34,17 @@ impl Cuda {
 }
 
 impl Gpu {
-    /// A device of a driver.
+    /// Opens a device of a driver.
     ///
     /// # Errors
     /// Those of [`Cuda::device`].
     pub fn open(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<Self, Error> {
-        let (context, kernels) = light(driver, index, options)?;
+        let (context, kernels) = open_uncalibrated(driver, index, options)?;
         let stream = Arc::new(Stream::new(&context)?);
-        Self::on(Engine::over(&context, kernels, None)?, stream)
+        Self::new(Engine::from_parts(&context, kernels, None)?, stream)
     }
 
-    /// A device of the driver in a library: for tests with a stand-in.
+    /// Opens a device of the driver in `library`, for tests with a fake driver.
     ///
     /// # Errors
     /// Those of [`Cuda::device`].
@@ -53,29 +52,20 @@ impl Gpu {
         Self::open(&Driver::open(library).map_err(plimsoll_core::Fault::from)?, index, options)
     }
 
-    /// A device that was opened to be measured, and the stream that its probes work on.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn of(device: &CudaDevice) -> Result<Self, Error> {
-        Self::on(Engine::new(device)?, Arc::clone(&device.stream))
+    /// A device opened for measuring, with the stream of its probes.
+    pub fn from_device(device: &CudaDevice) -> Result<Self, Error> {
+        Self::new(Engine::new(device)?, Arc::clone(&device.stream))
     }
 
-    /// An engine's device and a stream of it.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn on(engine: Engine, stream: Arc<Stream>) -> Result<Self, Error> {
+    /// An engine's device with one of its streams.
+    pub fn new(engine: Engine, stream: Arc<Stream>) -> Result<Self, Error> {
         let lane = Lane::new(stream, &engine)?;
         Ok(Self { engine, lane })
     }
 
-    /// The same device and kernels with a stream of its own, which is in order with this one only where they share memory.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// The same device and kernels with a separate stream. The two streams are ordered only by uses of the same memory.
     pub fn fork(&self) -> Result<Self, Error> {
-        Self::on(self.engine.clone(), Arc::new(Stream::new(self.engine.context())?))
+        Self::new(self.engine.clone(), Arc::new(Stream::new(self.engine.context())?))
     }
 
     /// The stream.
@@ -84,57 +74,57 @@ impl Gpu {
         self.lane.stream()
     }
 
-    /// Its kernels, for expressions without types.
+    /// Its engine, for untyped expressions.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Copies elements to the device; waits until they are there.
+    /// Copies elements to the device and waits for the copy.
     ///
     /// # Errors
-    /// Out of memory, with the sizes; the driver's.
+    /// Out of memory, with the sizes.
     pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Buffer<T>, Error> {
-        Buffer::of(&self.lane, values)
+        Buffer::from_values(&self.lane, values)
     }
 
-    /// So many elements of 0.
+    /// A buffer of `length` zeros.
     ///
     /// # Errors
-    /// Out of memory, with the sizes; the driver's.
+    /// Out of memory, with the sizes.
     pub fn zeros<T: Plain>(&self, length: usize) -> Result<Buffer<T>, Error> {
         Buffer::zeros(&self.lane, length)
     }
 
-    /// All elements of a buffer, once everything asked of its stream is done: waits.
+    /// Waits for all work of the buffer's stream and copies its elements to the host.
     ///
     /// # Errors
-    /// The driver's, among them those of kernels that ran before.
+    /// Includes faults of kernels launched earlier.
     pub fn download<T: Plain>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, Error> {
         buffer.to_vec()
     }
 
-    /// An expression for this device. Kernels are compiled when they are first needed, and kept on disk.
+    /// Prepares a traced closure for this device. Its kernels are compiled on first use and cached on disk.
     ///
     /// # Errors
-    /// Where kernels can't be compiled here at all.
+    /// Kernels can't be compiled on this machine.
     pub fn compile<Args, R>(&self, traced: &Traced<Args, R>) -> Result<Kernel<Args, R>, Error> {
         Ok(Kernel::new(self.engine.expression(traced.graph())?, self))
     }
 
-    /// Records the calls that `task` makes on this stream, without making them. Memory is allocated, copied and waited for
-    /// before or after.
+    /// Records the calls that `task` makes on this stream instead of executing them. Allocations, copies and waits must happen
+    /// before or after the recording.
     ///
     /// # Errors
-    /// The task's; the driver's: what the task asked can't be recorded.
+    /// The task's; a driver error if something that the task does can't be recorded.
     pub fn record(&self, task: impl FnOnce() -> Result<(), Error>) -> Result<Recorded, Error> {
         self.lane.record(task)
     }
 
-    /// Waits until everything asked of the stream is done.
+    /// Waits until all work of the stream is done.
     ///
     /// # Errors
-    /// The driver's, among them those of kernels that ran before.
+    /// Includes faults of kernels launched earlier.
     pub fn wait(&self) -> Result<(), Error> {
         Ok(wait::stream(self.lane.stream())?)
     }

@@ -1,5 +1,5 @@
-//! By what a call finds the plan that was made for tensors like its own: a hash of layouts, alignments and what was chosen by
-//! hand, and the key that tells apart what hashes alike. Nothing allocates but making a key.
+//! Looks up the plan for a call: a hash of layouts, alignments and forced choices, and a key that resolves hash collisions. Only
+//! creating a key allocates.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -8,7 +8,7 @@ use plimsoll_gen::elementwise::Choose;
 
 use super::operand::{Extent, Raw};
 
-/// What a plan was made for.
+/// The layouts, alignments and choices that a plan was made for.
 pub(super) struct Key {
     pub(super) choose: Choose,
     extents: Vec<(OwnedExtent, u8)>,
@@ -19,25 +19,25 @@ enum OwnedExtent {
     Laid(Layout),
 }
 
-/// How an address is aligned, as far as plans tell.
-fn phase(tensor: &Raw<'_>) -> u8 {
+/// Alignment of an address, as far as plans depend on it: its offset within 32 bytes.
+fn alignment(tensor: &Raw<'_>) -> u8 {
     (tensor.start() % 32) as u8
 }
 
 impl Key {
-    /// For tensors as they are and what was chosen.
-    pub(super) fn of(tensors: &[Raw<'_>], choose: &Choose) -> Self {
+    /// The key of these tensors and choices.
+    pub(super) fn new(tensors: &[Raw<'_>], choose: &Choose) -> Self {
         let extent = |tensor: &Raw<'_>| match tensor.extent {
-            Extent::Flat(length) => (OwnedExtent::Flat(length), phase(tensor)),
-            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), phase(tensor)),
+            Extent::Flat(length) => (OwnedExtent::Flat(length), alignment(tensor)),
+            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), alignment(tensor)),
         };
         Self { choose: *choose, extents: tensors.iter().map(extent).collect() }
     }
 
-    /// Whether it is of tensors like these, whatever was chosen.
-    pub(super) fn is_of(&self, tensors: &[Raw<'_>]) -> bool {
-        let same = |((own, own_phase), tensor): (&(OwnedExtent, u8), &Raw<'_>)| {
-            *own_phase == phase(tensor)
+    /// Whether these tensors have the same layouts and alignments; choices are not compared.
+    pub(super) fn matches(&self, tensors: &[Raw<'_>]) -> bool {
+        let same = |((own, own_alignment), tensor): (&(OwnedExtent, u8), &Raw<'_>)| {
+            *own_alignment == alignment(tensor)
                 && match (own, tensor.extent) {
                     (OwnedExtent::Flat(own), Extent::Flat(length)) => *own == length,
                     (OwnedExtent::Laid(own), Extent::Laid(layout)) => own == layout,
@@ -48,7 +48,7 @@ impl Key {
     }
 }
 
-/// Multiply and rotate (Firefox's `FxHasher`): layouts come from the program itself.
+/// Multiplies and rotates like Firefox's `FxHasher`. It needn't resist attacks, since layouts come from the program itself.
 pub(super) struct Mix(u64);
 
 impl Hasher for Mix {
@@ -75,11 +75,11 @@ impl Hasher for Mix {
     }
 }
 
-/// Hashes are made by [`hash`]; the map takes them as they are.
+/// The hash builder of maps whose keys are hashes made by [`hash`].
 #[derive(Clone, Copy, Default)]
-pub(super) struct AsIs;
+pub(super) struct Prehashed;
 
-impl BuildHasher for AsIs {
+impl BuildHasher for Prehashed {
     type Hasher = Mix;
 
     fn build_hasher(&self) -> Mix {
@@ -87,10 +87,10 @@ impl BuildHasher for AsIs {
     }
 }
 
-/// The same for calls with tensors like these.
+/// A hash that is equal for calls with equal layouts, alignments and choices.
 pub(super) fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
     let mut mix = Mix(0);
-    // Few programs choose by hand, and those that do are told apart by the key.
+    // Most programs force no choices, so the full hash of the choices is rarely needed.
     let Choose { dependent, cached, tier, .. } = *choose;
     mix.write_u64(u64::from(dependent) | u64::from(cached) << 1 | (tier as u64) << 2);
     if *choose != (Choose { dependent, cached, tier, ..Choose::default() }) {
@@ -101,7 +101,7 @@ pub(super) fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
             Extent::Flat(length) => mix.write_u64(length),
             Extent::Laid(layout) => layout.hash(&mut mix),
         }
-        mix.write_u64(phase(tensor).into());
+        mix.write_u64(alignment(tensor).into());
     }
     mix.finish()
 }

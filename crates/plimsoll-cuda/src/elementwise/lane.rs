@@ -1,5 +1,5 @@
-//! Order among streams: memory belongs to one of them, and whoever uses it on another waits for that one before and makes it
-//! wait afterwards, on the device. So everything that is done with a buffer is in its own stream's order.
+//! Order among streams. Memory belongs to one stream; a use on another stream waits for the memory's stream before it and makes
+//! that stream wait after it, on the device. So all uses of a buffer are in its own stream's order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,17 +10,17 @@ use super::error::Error;
 use crate::driver::{Entered, Event, Graph, Stream};
 use crate::wait;
 
-/// As many other streams as a call uses memory of.
+/// Number of other streams whose memory a call can use without allocating.
 const FEW: usize = 32;
 
-/// A stream with what others wait by.
+/// A stream with an event that other streams wait for.
 pub(super) struct Lane {
     stream: Arc<Stream>,
-    /// Recorded anew for every wait: a wait takes the point at which the event was recorded last.
+    /// Recorded again for every wait: a wait uses the last point at which the event was recorded.
     mark: Event,
-    /// The streams whose memory a graph that is being recorded uses.
+    /// The streams whose memory the current recording uses.
     lanes: Mutex<Vec<Arc<Lane>>>,
-    /// The kernels that run in it, which outlive it.
+    /// Keeps the kernels that run in it alive.
     _engine: Engine,
 }
 
@@ -44,22 +44,23 @@ impl Lane {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is asked of this stream from here on comes after all that was asked of `other`.
-    fn after(&self, other: &Self) -> Result<(), Error> {
+    /// Makes all later work of this stream wait for all work submitted to `other` so far.
+    fn wait_for_lane(&self, other: &Self) -> Result<(), Error> {
         other.mark.record(&other.stream)?;
         Ok(self.stream.wait_for(&other.mark)?)
     }
 
-    /// Waits for this stream where another one can't be made to: else that one's memory could be freed while it is used here.
-    fn finish(&self) {
+    /// Waits on the host for this stream if another stream can't be made to wait: else that stream's memory could be freed while it
+    /// is used here.
+    fn wait_or_give_up(&self) {
         if wait::stream(&self.stream).is_err() {
             self.stream.context().give_up();
         }
     }
 
-    /// Does something on this stream with memory of others: after them, and they go on after it. None of them begins or ends to be
-    /// recorded meanwhile.
-    pub(super) fn among<'l>(
+    /// Runs `task` on this stream with memory of `others`: it waits for them, and they wait for it. No recording of any of them
+    /// starts or ends meanwhile.
+    pub(super) fn run_with_others<'l>(
         &self,
         others: impl Iterator<Item = &'l Arc<Self>> + Clone,
         task: impl FnOnce(&Entered<'_>) -> Result<(), Error>,
@@ -74,46 +75,46 @@ impl Lane {
             self.lanes().extend(others.cloned());
             return task(&entered);
         }
-        // Nothing is allocated for as few as a call has.
+        // Avoids an allocation for as few streams as calls usually have.
         let mut inside: [Option<Entered<'l>>; FEW] = [const { None }; FEW];
         let mut further = Vec::new();
         for (place, other) in others.clone().enumerate() {
             let there = other.stream.enter().map_err(Fault::from)?;
             if there.is_recording() {
-                let why = "memory of a stream that is being recorded can't be used on another one meanwhile";
+                let why = "memory of a stream that is being recorded can't be used on another stream";
                 return Err(Fault::Invalid(why.to_owned()).into());
             }
             match inside.get_mut(place) {
                 Some(slot) => *slot = Some(there),
                 None => further.push(there),
             }
-            self.after(other)?;
+            self.wait_for_lane(other)?;
         }
         let done = task(&entered);
-        // All of them, also behind one that can't.
-        let unordered = others.fold(None, |first, other| first.or(other.after(self).err()));
+        // If one of them can't wait, the rest still must.
+        let unordered = others.fold(None, |first, other| first.or(other.wait_for_lane(self).err()));
         let Some(error) = unordered else { return done };
-        self.finish();
+        self.wait_or_give_up();
         Err(error)
     }
 
-    /// Records what `task` asks of this stream.
+    /// Records the work that `task` submits to this stream.
     pub(super) fn record(self: &Arc<Self>, task: impl FnOnce() -> Result<(), Error>) -> Result<Recorded, Error> {
-        /// Ends the recording where the task panics.
+        /// Ends the recording if the task fails or panics.
         struct Recording<'l>(Option<&'l Lane>);
         impl Drop for Recording<'_> {
             fn drop(&mut self) {
                 if let Some(lane) = self.0 {
-                    let _ = lane.stream.recorded();
+                    let _ = lane.stream.end_recording();
                     lane.lanes().clear();
                 }
             }
         }
-        self.stream.record()?;
+        self.stream.begin_recording()?;
         let mut recording = Recording(Some(self));
         task()?;
         recording.0 = None;
-        let graph = self.stream.recorded();
+        let graph = self.stream.end_recording();
         let mut lanes = std::mem::take(&mut *self.lanes());
         lanes.sort_by_key(Arc::as_ptr);
         lanes.dedup_by(|a, b| Arc::ptr_eq(a, b));
@@ -123,16 +124,16 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        // Whoever drops the last of its buffers and kernels may have asked for work a moment ago, and machine code must not be
-        // unloaded under it. A stream of another library goes on, and so do those who hold kernels for it.
+        // Work may still be running when the last of its buffers and kernels is dropped, and its machine code must not be unloaded.
+        // A stream of another library continues, and whatever holds kernels for it keeps them loaded.
         if self.stream.is_ours() && !self.stream.is_recording() && !self.stream.context().is_given_up() {
             let _ = wait::stream(&self.stream);
         }
     }
 }
 
-/// Calls that were recorded, to be made again as one, by one thread at a time. It keeps the memory and the kernels that they use;
-/// scalars are those of the recording.
+/// Recorded calls, launched together, by one thread at a time. It keeps the memory and kernels that they use alive. Scalars have
+/// the values of the recording.
 #[derive(Debug)]
 pub struct Recorded {
     graph: Graph,
@@ -141,12 +142,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Makes all calls again, in their stream's order. Asynchronous.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Launches all calls asynchronously, in their stream's order.
     pub fn launch(&self) -> Result<(), Error> {
         self.lane.stream.context().bind()?;
-        self.lane.among(self.lanes.iter(), |_| Ok(self.graph.launch(&self.lane.stream)?))
+        self.lane.run_with_others(self.lanes.iter(), |_| Ok(self.graph.launch(&self.lane.stream)?))
     }
 }

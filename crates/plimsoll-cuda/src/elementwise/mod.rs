@@ -1,8 +1,8 @@
-//! Elementwise expressions on a GPU: tensors are checked, a kernel is planned, compiled once and kept, and launched in a
-//! stream. What an expression means is `plimsoll-expr`'s, which kernel it becomes is `plimsoll-gen`'s.
+//! Element-wise expressions on a GPU: checks tensors, plans a kernel, compiles it once, and launches it in a stream.
+//! `plimsoll-expr` defines the meaning of an expression; `plimsoll-gen` chooses and generates its kernel.
 //!
-//! [`Engine`], [`Expression`] and [`Bound`] take expressions of any number of tensors by [`Operand`]; [`Gpu`] and [`Kernel`] are
-//! the typed face of the same for closures.
+//! [`Engine`], [`Expression`] and [`BoundExpression`] are the untyped interface: any number of tensors, each an [`Operand`].
+//! [`Gpu`] and [`Kernel`] are the typed interface for traced closures.
 
 mod buffer;
 mod call;
@@ -24,5 +24,5 @@ pub use engine::{Engine, Expression};
 pub use error::Error;
 pub use gpu::Gpu;
 pub use lane::Recorded;
-pub use launch::Bound;
+pub use launch::BoundExpression;
 pub use operand::Operand;

@@ -1,4 +1,4 @@
-//! A tensor in a device's memory, as an expression takes it. What must be true of it is `checks`' business.
+//! A tensor in device memory as an operand of an expression. `checks` validates operands.
 
 use std::sync::Arc;
 
@@ -8,42 +8,42 @@ use plimsoll_expr::{DType, Layout};
 use crate::driver::{Context, DevicePointer};
 use crate::memory::{DeviceBuffer, Region, Span, StreamBuffer};
 
-/// Memory of a device, which it holds, with what is in it.
+/// A tensor in device memory, which it holds.
 #[derive(Clone, Debug)]
 pub struct Operand {
     span: Span,
-    /// None where the memory had been freed; whoever binds it is told.
+    /// `None` if the memory was already freed; binding it then fails.
     region: Option<Arc<Region>>,
     dtype: DType,
     layout: Layout,
 }
 
 impl Operand {
-    /// Elements of `dtype` in `span`, from whose start the layout's offset counts.
+    /// Elements of `dtype` in `span`. The layout's offset counts from the start of the span.
     #[must_use]
     pub fn new(span: Span, dtype: DType, layout: Layout) -> Self {
         Self { span, region: Region::find(span).ok(), dtype, layout }
     }
 
-    /// Elements of `dtype` in all of a buffer.
+    /// Elements of `dtype` in a whole buffer.
     #[must_use]
-    pub fn of(buffer: &DeviceBuffer, dtype: DType, layout: Layout) -> Self {
+    pub fn from_buffer(buffer: &DeviceBuffer, dtype: DType, layout: Layout) -> Self {
         Self { span: buffer.whole(), region: Some(Arc::clone(buffer.region())), dtype, layout }
     }
 
-    /// The same memory, walked in another way.
+    /// The same memory with another layout.
     #[must_use]
     pub fn with_layout(&self, layout: Layout) -> Self {
         Self { layout, ..self.clone() }
     }
 
-    /// The type of its elements.
+    /// The element type.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// How its elements lie in the memory.
+    /// Shape, strides and offset.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -52,7 +52,7 @@ impl Operand {
     /// The memory.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it had been freed.
+    /// [`Fault::Invalid`] if it was freed.
     pub(super) fn region(&self) -> Result<Arc<Region>, Fault> {
         self.region.clone().map_or_else(|| Region::find(self.span), Ok)
     }
@@ -71,14 +71,14 @@ impl Operand {
 /// Shape and strides.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Extent<'a> {
-    /// So many elements in a row.
+    /// A number of consecutive elements.
     Flat(u64),
     /// Any layout.
     Laid(&'a Layout),
 }
 
 impl Extent<'_> {
-    /// As a layout of its own. A length is at most what memory holds, so it is one.
+    /// As an owned layout. A length is limited by the memory, so it makes a valid layout.
     pub(super) fn layout(self) -> Result<Layout, plimsoll_expr::LayoutError> {
         match self {
             Self::Flat(length) => Layout::contiguous(&[length]),
@@ -87,7 +87,7 @@ impl Extent<'_> {
     }
 }
 
-/// An operand for the length of one call, without memory of its own.
+/// A borrowed operand for the duration of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw<'a> {
     pub(super) pointer: DevicePointer,
@@ -98,11 +98,11 @@ pub(super) struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// Nothing, to fill a list with.
+    /// A placeholder for unused entries.
     pub(super) const NONE: Self =
         Self { pointer: 0, bytes: 0, dtype: DType::U8, extent: Extent::Flat(0), context: None };
 
-    pub(super) fn of(memory: &'a StreamBuffer, dtype: DType, extent: Extent<'a>) -> Self {
+    pub(super) fn from_memory(memory: &'a StreamBuffer, dtype: DType, extent: Extent<'a>) -> Self {
         let span = memory.whole();
         let context = Some(memory.stream().context());
         Self { pointer: span.pointer(), bytes: span.bytes(), dtype, extent, context }

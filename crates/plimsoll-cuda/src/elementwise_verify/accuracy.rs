@@ -1,6 +1,6 @@
-//! How exact functions are on this device: over all operands of the 16-bit types, over all of f32 when asked for
-//! everything, else over an even share of them, and over pairs where a function takes two. What is promised, and how errors are
-//! counted, is `plimsoll_gen::elementwise::accuracy`'s.
+//! Accuracy of functions on this device: over all operands of the 16-bit types, over all of f32 at the exhaustive depth, else an
+//! evenly spaced share of them, and over pairs for functions of two operands. `plimsoll_gen::elementwise::accuracy` defines the
+//! promised bounds and measures errors.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -9,7 +9,7 @@ use std::thread::ScopedJoinHandle;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{ACCURACY, Case, Depth};
-use plimsoll_expr::function::{mix, pair};
+use plimsoll_expr::function::{mix, operand_pair};
 use plimsoll_expr::{DType, ExprError, Layout};
 use plimsoll_gen::elementwise::accuracy::{Claim, Errors, claims};
 use plimsoll_gen::elementwise::{Choose, Tier};
@@ -18,10 +18,10 @@ use crate::CudaDevice;
 use crate::elementwise::{Engine, Error, Operand};
 use crate::memory::DeviceBuffer;
 
-/// Operands that are computed together.
+/// Operands per launch.
 const CHUNK: u64 = 1 << 24;
 
-/// Operands of f32, or pairs, that are looked at.
+/// Number of operands of f32, or of pairs, to check.
 fn share(depth: Depth) -> u64 {
     match depth {
         Depth::Small => 1 << 12,
@@ -42,44 +42,44 @@ pub(super) fn run(
         return Err(Fault::Invalid(format!("no function '{unknown}' has an accuracy to be checked")));
     }
     let wanted = |claim: &Claim| functions.is_empty() || functions.contains(&claim.function.name());
-    // A tool that watches every access needs some of them, not all.
+    // The small depth is for tools that check every access; a part of the claims suffices.
     let every = if depth == Depth::Small && functions.is_empty() { 6 } else { 1 };
     let claims: Vec<Claim> = claims().into_iter().filter(wanted).step_by(every).collect();
-    ahead(device, engine, &claims, depth)?;
+    compile_ahead(device, engine, &claims, depth)?;
     for claim in claims {
         let errors = measure(device, engine, &claim, depth)?;
         let name = format!("{ACCURACY}{} {} {:?}", claim.function.name(), claim.dtype, claim.tier).to_lowercase();
         let worst = format!("worst {:.3} ulp of {:#x}", errors.worst, errors.worst_at[0]);
-        let at = errors.first_wrong.map_or_else(String::new, |at| format!(", the first of {at:#x?}"));
-        let wrong = if errors.within(claim.ulp) {
+        let first = errors.first_wrong.map_or_else(String::new, |bits| format!(", the first for {bits:#x?}"));
+        let wrong = if errors.is_within(claim.ulp) {
             String::new()
         } else {
-            format!("promised {} ulp: {worst}; {} special results are wrong{at}", claim.ulp, errors.wrong)
+            format!("promised {} ulp: {worst}; {} special results are wrong{first}", claim.ulp, errors.wrong)
         };
         report(Case { kernel: name, on: format!("{} operands, {worst}", errors.compared), wrong });
     }
     Ok(())
 }
 
-/// The k-th operands of a claim's function, as bits: all there are where so many are asked for.
+/// The k-th of `count` operands or pairs of a claim's function, as bits; all bit patterns if `count` is their number.
 fn operands(claim: &Claim, k: u64, count: u64) -> [u64; 2] {
     let bits = 8 * claim.dtype.bytes() as u32;
     let ones = (1_u64 << bits) - 1;
-    // An even walk through all patterns, an odd number of steps at a time.
+    // One pattern from each of `count` equal intervals, at a pseudo-random offset.
     let first = if count > ones { k } else { (k * ((1 << bits) / count) + mix(k) % ((1 << bits) / count)) & ones };
-    if claim.function.operands() == 1 { [first; 2] } else { pair(claim.dtype, k) }
+    if claim.function.operands() == 1 { [first; 2] } else { operand_pair(claim.dtype, k) }
 }
 
-/// How many operands, or pairs, of a claim's function are looked at.
+/// Number of operands, or of pairs, of a claim's function to check.
 fn count(claim: &Claim, depth: Depth) -> u64 {
     let all = 1_u64 << (8 * claim.dtype.bytes());
     match (claim.function.operands(), claim.dtype) {
-        // The tier that nobody gets unasked: every sixteenth.
+        // The fast tier is opt-in: every sixteenth operand suffices.
         (1, DType::F32) if claim.tier == Tier::Fast => share(depth).min(all / 16),
         (1, DType::F32) => share(depth).min(all),
         (1, _) if depth == Depth::Small => share(depth),
         (1, _) => all,
-        // Not all pairs: some of everything.
+        // All pairs would be too many.
         _ => share(depth).min(1 << 26),
     }
 }
@@ -93,18 +93,18 @@ fn invalid(error: impl std::error::Error) -> Error {
 }
 
 /// Compiles the kernels of all claims at once.
-fn ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: Depth) -> Result<(), Error> {
-    // For its alignment, which is that of every buffer.
+fn compile_ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: Depth) -> Result<(), Error> {
+    // Only for its alignment, which all buffers share.
     let buffer = DeviceBuffer::new(&device.context, 1)?;
     let mut specs = HashSet::new();
     for claim in claims {
         let expression = engine.expression(&claim.function.graph(claim.dtype).map_err(invalid)?)?;
         let layout = Layout::contiguous(&[CHUNK.min(count(claim, depth))]).map_err(invalid)?;
-        let operand = Operand::of(&buffer, claim.dtype, layout);
+        let operand = Operand::from_buffer(&buffer, claim.dtype, layout);
         let inputs = vec![operand.clone(); claim.function.operands()];
-        specs.extend(expression.foreseen(&inputs, &[operand], &chosen(claim)));
+        specs.extend(expression.predict_kernel(&inputs, &[operand], &chosen(claim)));
     }
-    engine.ahead(&specs.into_iter().collect::<Vec<_>>(), &AtomicBool::new(false));
+    engine.compile_ahead(&specs.into_iter().collect::<Vec<_>>(), &AtomicBool::new(false));
     Ok(())
 }
 
@@ -117,25 +117,27 @@ fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) ->
     let make = || DeviceBuffer::new(&device.context, chunk * size);
     let buffers = (0..inputs).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
     let out = make()?;
-    let operand = |buffer: &DeviceBuffer| Operand::of(buffer, claim.dtype, layout.clone());
+    let operand = |buffer: &DeviceBuffer| Operand::from_buffer(buffer, claim.dtype, layout.clone());
     let bound =
         expression.bind(&buffers.iter().map(operand).collect::<Vec<_>>(), &[operand(&out)], &[], &chosen(claim))?;
-    let set =
-        || Set { given: vec![vec![0_u8; (chunk * size) as usize]; inputs], results: vec![0; (chunk * size) as usize] };
-    // One is compared while the next one is computed.
+    let set = || Set {
+        operands: vec![vec![0_u8; (chunk * size) as usize]; inputs],
+        results: vec![0; (chunk * size) as usize],
+    };
+    // One chunk is compared while the next one is computed.
     let mut free = vec![set(), set()];
     let mut errors = Errors::default();
     std::thread::scope(|scope| {
         let mut running = None;
         for start in (0..count).step_by(chunk as usize) {
             let mut set = free.pop().unwrap_or_else(set);
-            fill(claim, &mut set.given, start, count);
-            for (buffer, host) in buffers.iter().zip(&set.given) {
+            fill(claim, &mut set.operands, start, count);
+            for (buffer, host) in buffers.iter().zip(&set.operands) {
                 buffer.upload(&device.stream, host)?;
             }
             bound.enqueue(&device.stream)?;
             out.download(&device.stream, &mut set.results)?;
-            let next = scope.spawn(move || (compare(claim, &set.given, &set.results), set));
+            let next = scope.spawn(move || (compare(claim, &set.operands, &set.results), set));
             if let Some(last) = running.replace(next) {
                 free.push(join(last, &mut errors)?);
             }
@@ -147,34 +149,34 @@ fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) ->
 
 /// Operands and results of one chunk.
 struct Set {
-    given: Vec<Vec<u8>>,
+    operands: Vec<Vec<u8>>,
     results: Vec<u8>,
 }
 
-/// What a thread compared, and its memory.
+/// A thread's result, and its chunk for reuse.
 type Compared = (Result<Errors, ExprError>, Set);
 
-/// Adds what a thread found; its memory.
+/// Merges a thread's errors and returns its chunk for reuse.
 fn join(thread: ScopedJoinHandle<'_, Compared>, errors: &mut Errors) -> Result<Set, Error> {
     match thread.join() {
         Ok((found, set)) => {
-            *errors = errors.and(found.map_err(|error| Error::Fault(Fault::Invalid(error.to_string())))?);
+            *errors = errors.merge(found.map_err(|error| Error::Fault(Fault::Invalid(error.to_string())))?);
             Ok(set)
         }
-        // The panic is the caller's.
+        // Passes the panic on to the caller.
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-/// Processors that may be used.
+/// Number of available processors.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Writes operands from the `start`-th on, on all processors.
-fn fill(claim: &Claim, given: &mut [Vec<u8>], start: u64, count: u64) {
+/// Writes operands from index `start` on, on all processors.
+fn fill(claim: &Claim, chunk: &mut [Vec<u8>], start: u64, count: u64) {
     let size = claim.dtype.bytes() as usize;
-    for (place, host) in given.iter_mut().enumerate() {
+    for (place, host) in chunk.iter_mut().enumerate() {
         let part = (host.len() / size).div_ceil(threads()).max(1) * size;
         std::thread::scope(|scope| {
             for (number, bytes) in host.chunks_mut(part).enumerate() {
@@ -189,8 +191,8 @@ fn fill(claim: &Claim, given: &mut [Vec<u8>], start: u64, count: u64) {
     }
 }
 
-/// Compares on all processors.
-fn compare(claim: &Claim, given: &[Vec<u8>], results: &[u8]) -> Result<Errors, ExprError> {
+/// Compares results with the oracle, on all processors.
+fn compare(claim: &Claim, operands: &[Vec<u8>], results: &[u8]) -> Result<Errors, ExprError> {
     let size = claim.dtype.bytes() as usize;
     let part = (results.len() / size).div_ceil(threads()).max(1) * size;
     std::thread::scope(|scope| {
@@ -198,14 +200,14 @@ fn compare(claim: &Claim, given: &[Vec<u8>], results: &[u8]) -> Result<Errors, E
             let end = results.len().min((number + 1) * part);
             let range = number * part..end;
             scope.spawn(move || {
-                let given: Vec<&[u8]> = given.iter().map(|bytes| &bytes[range.clone()]).collect();
-                claim.compare(&given, &results[range])
+                let operands: Vec<&[u8]> = operands.iter().map(|bytes| &bytes[range.clone()]).collect();
+                claim.compare(&operands, &results[range])
             })
         };
         let running: Vec<_> = (0..results.len().div_ceil(part)).map(piece).collect();
-        // A thread that panicked has nothing to add; the panic is the caller's then.
+        // Passes a thread's panic on to the caller.
         running.into_iter().try_fold(Errors::default(), |errors, thread| match thread.join() {
-            Ok(found) => Ok(errors.and(found?)),
+            Ok(found) => Ok(errors.merge(found?)),
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })

@@ -1,5 +1,5 @@
-//! A hundred launches that may overlap, each of which needs all of what the one before wrote: in place, and the other way round
-//! from one matrix to another. A kernel that touches memory before it has waited shows here.
+//! A chain of a hundred launches that may overlap, each of which reads everything that the preceding one wrote: alternately in
+//! place, and transposed from one matrix to another. This finds kernels that access memory before they have waited.
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
@@ -12,9 +12,10 @@ use crate::CudaDevice;
 use crate::elementwise::{Engine, Expression};
 use crate::wait;
 
-/// Launches.
+/// Number of launches.
 const LINKS: u32 = 100;
-/// Rows and columns: several waves of blocks, and so few that many launches stand in line on the device. No multiple of a tile.
+/// Rows and columns: one size with several waves of blocks, and one so small that many launches queue up on the device. Not
+/// multiples of a tile.
 const SIDES: [u64; 2] = [1031, 133];
 
 fn expression(engine: &Engine, text: &str) -> Result<Expression, Fault> {
@@ -24,7 +25,7 @@ fn expression(engine: &Engine, text: &str) -> Result<Expression, Fault> {
 
 pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let step = expression(engine, "in x: u32; scalar a: u32; x = x * 1664525 + a")?;
-    let iteration = expression(engine, "in x: u32; scalar a: u32; y = (x ^ a) * 5 + x")?;
+    let transpose = expression(engine, "in x: u32; scalar a: u32; y = (x ^ a) * 5 + x")?;
     let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
     for side in SIDES {
         let plain = Layout::contiguous(&[side, side]).map_err(invalid)?;
@@ -45,8 +46,8 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
                 launches.push(if link % 2 == 0 {
                     step.bind(std::slice::from_ref(from), std::slice::from_ref(from), &scalar, &choose)?
                 } else {
-                    let turned = from.with_layout(plain.transposed());
-                    iteration.bind(&[turned], std::slice::from_ref(to), &scalar, &choose)?
+                    let transposed = from.with_layout(plain.transposed());
+                    transpose.bind(&[transposed], std::slice::from_ref(to), &scalar, &choose)?
                 });
             }
             launches.iter().try_for_each(|launch| launch.enqueue(&device.stream))?;
@@ -62,7 +63,7 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
     Ok(())
 }
 
-/// What the host makes of the first tensor, against what the last one holds.
+/// Repeats the chain on the host from the initial content of `first`, and compares the result with `last`.
 fn compare(device: &CudaDevice, side: u64, first: &Tensor, last: &Tensor) -> Result<String, Fault> {
     let int = |value: Option<Value>| value.map_or(0, Value::as_int) as u32;
     let mut values: Vec<u32> = (0..side * side).map(|place| int(first.element(place))).collect();
@@ -71,11 +72,11 @@ fn compare(device: &CudaDevice, side: u64, first: &Tensor, last: &Tensor) -> Res
         if link % 2 == 0 {
             values.iter_mut().for_each(|x| *x = x.wrapping_mul(1_664_525).wrapping_add(link));
         } else {
-            let turned = |place: usize| values[place % side * side + place / side];
-            values = (0..side * side).map(turned).map(|x| (x ^ link).wrapping_mul(5).wrapping_add(x)).collect();
+            let transposed = |place: usize| values[place % side * side + place / side];
+            values = (0..side * side).map(transposed).map(|x| (x ^ link).wrapping_mul(5).wrapping_add(x)).collect();
         }
     }
-    let now = last.now(device)?;
+    let now = last.download(device)?;
     let wrong = (0..).zip(&values).find(|(place, right)| int(now.element(*place)) != **right);
     Ok(wrong.map_or_else(String::new, |(place, right)| {
         format!("element {place} is {:#x}, not {right:#x}", int(now.element(place)))

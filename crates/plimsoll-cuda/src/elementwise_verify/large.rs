@@ -1,4 +1,4 @@
-//! More elements than 32 bits count, of one byte each: every block's base must have 64 bits.
+//! More than 2³² elements of one byte each: every block's base must have 64 bits.
 
 use std::panic::resume_unwind;
 
@@ -14,30 +14,34 @@ use crate::memory::DeviceBuffer;
 use crate::memory::Transfer as _;
 use crate::wait;
 
-/// Elements: beyond 2³², and no multiple of any vector.
+/// Number of elements: above 2³², and not a multiple of any vector.
 const ELEMENTS: u64 = (1 << 32) + (1 << 20) + 3;
-/// Bytes that are looked at together.
+/// Bytes that are compared together.
 const CHUNK: u64 = 1 << 28;
-/// Bytes that must stay free beside.
+/// Bytes that must stay free in addition.
 const SPARE: u64 = 1 << 30;
 
-/// What is done, and what every byte must then be, by its place and what it was.
+/// An expression, and the expected byte after it by index.
 struct Step {
     text: &'static str,
     dtype: DType,
-    becomes: fn(u64) -> u8,
+    expected: fn(u64) -> u8,
 }
 
-/// The bytes of places before every step.
-fn before(place: u64) -> u8 {
+/// The byte at an index after the first step.
+fn initial(place: u64) -> u8 {
     (place ^ (place >> 8) ^ (place >> 32)) as u8
 }
 
 const STEPS: [Step; 3] = [
-    Step { text: "in x: i8; x = i8(index() ^ (index() >> 8) ^ (index() >> 32))", dtype: DType::I8, becomes: before },
-    Step { text: "in x: i8; x = x + 1", dtype: DType::I8, becomes: |place| before(place).wrapping_add(1) },
-    // NaN stays NaN: its sign isn't looked at.
-    Step { text: "in x: f8e4m3; x = -x", dtype: DType::F8E4M3, becomes: |place| before(place).wrapping_add(1) ^ 0x80 },
+    Step { text: "in x: i8; x = i8(index() ^ (index() >> 8) ^ (index() >> 32))", dtype: DType::I8, expected: initial },
+    Step { text: "in x: i8; x = x + 1", dtype: DType::I8, expected: |place| initial(place).wrapping_add(1) },
+    // NaN stays NaN; its sign isn't checked.
+    Step {
+        text: "in x: f8e4m3; x = -x",
+        dtype: DType::F8E4M3,
+        expected: |place| initial(place).wrapping_add(1) ^ 0x80,
+    },
 ];
 
 pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -50,19 +54,19 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
         let invalid = |error: &dyn std::error::Error| Fault::Invalid(error.to_string());
         let graph = parse(step.text, &Names::default()).map_err(|error| invalid(&error))?;
         let layout = Layout::contiguous(&[ELEMENTS]).map_err(|error| invalid(&error))?;
-        let x = Operand::of(&buffer, step.dtype, layout);
+        let x = Operand::from_buffer(&buffer, step.dtype, layout);
         let expression = engine.expression(&graph)?;
         let bound = expression.bind(std::slice::from_ref(&x), std::slice::from_ref(&x), &[], &Choose::default())?;
         bound.enqueue(&device.stream)?;
         wait::stream(&device.stream)?;
         let on = format!("n = {ELEMENTS}, in place");
-        report(Case { kernel: step.text.to_owned(), on, wrong: wrong(device, &buffer, &step)? });
+        report(Case { kernel: step.text.to_owned(), on, wrong: compare(device, &buffer, &step)? });
     }
     Ok(())
 }
 
-/// The first byte that isn't what it must be.
-fn wrong(device: &CudaDevice, buffer: &DeviceBuffer, step: &Step) -> Result<String, Fault> {
+/// Describes the first wrong byte; empty if all are right.
+fn compare(device: &CudaDevice, buffer: &DeviceBuffer, step: &Step) -> Result<String, Fault> {
     let mut bytes = Vec::new();
     let mut start = 0;
     while start < ELEMENTS {
@@ -70,19 +74,18 @@ fn wrong(device: &CudaDevice, buffer: &DeviceBuffer, step: &Step) -> Result<Stri
         bytes.resize(count as usize, 0);
         buffer.part(start, count)?.download(&device.stream, &mut bytes)?;
         if let Some((place, found)) = first_wrong(&bytes, start, step) {
-            return Ok(format!("element {place} is {found:#x}, not {:#x}", (step.becomes)(place)));
+            return Ok(format!("element {place} is {found:#x}, not {:#x}", (step.expected)(place)));
         }
         start += count;
     }
     Ok(String::new())
 }
 
-/// The place and value of the first of some bytes that isn't what it must be, where the first of them has place `start`. All processors
-/// take part.
+/// The index and value of the first wrong byte, if `bytes` start at index `start`. Runs on all processors.
 fn first_wrong(bytes: &[u8], start: u64, step: &Step) -> Option<(u64, u8)> {
     let is_nan = |byte: u8| step.dtype == DType::F8E4M3 && byte & 0x7f == 0x7f;
     let is_right = |place: u64, found: u8| {
-        let right = (step.becomes)(place);
+        let right = (step.expected)(place);
         found == right || (is_nan(found) && is_nan(right))
     };
     let search =
@@ -91,7 +94,7 @@ fn first_wrong(bytes: &[u8], start: u64, step: &Step) -> Option<(u64, u8)> {
     std::thread::scope(|scope| {
         let parts = bytes.chunks(size).zip((start..).step_by(size));
         let running: Vec<_> = parts.map(|(part, start)| scope.spawn(move || search(part, start))).collect();
-        // A panic is the caller's.
+        // Passes a thread's panic on to the caller.
         let found = running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         found.collect::<Vec<_>>().into_iter().flatten().next()
     })
@@ -102,10 +105,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_wrong_byte_is_found_wherever_it_lies() {
+    fn the_first_wrong_byte_is_found_at_any_position() {
         let start = (1 << 32) - 1000;
         for step in &STEPS {
-            let right: Vec<u8> = (start..start + 5003).map(step.becomes).collect();
+            let right: Vec<u8> = (start..start + 5003).map(step.expected).collect();
             assert_eq!(first_wrong(&right, start, step), None, "{}", step.text);
             for place in [0, 1, 2501, 5002] {
                 let mut bytes = right.clone();

@@ -1,11 +1,11 @@
-//! Expressions on this device held to the oracle: random ones over awkward sizes, alignments and layouts in every form that takes
-//! them; chains of launches that may overlap; bulk copies that keep what they read; more elements than 32 bits count; and how exact
-//! functions are. Outputs are poisoned before, and whatever isn't an element of an output must be as it was after.
+//! Checks expressions on this device against the oracle: random ones over awkward sizes, alignments and layouts in every form that
+//! supports them; chains of launches that may overlap; bulk copies with evict-last reads; more than 2³² elements; and the accuracy
+//! of functions. Outputs are poisoned before each launch, and memory that isn't an element of an output must not change.
 
 mod accuracy;
 mod arena;
 mod chain;
-mod kept;
+mod evict_last;
 mod large;
 mod random;
 
@@ -15,10 +15,10 @@ use plimsoll_core::probe::{Case, Depth};
 use crate::CudaDevice;
 use crate::elementwise::Engine;
 
-/// Checks the elementwise engine; of `functions` alone, where any are named, how exact they are.
+/// Checks the element-wise engine; if `functions` names any, only their accuracy.
 ///
 /// # Errors
-/// [`Fault::Invalid`] for a function that there is none of; the device's. Wrong results are reported.
+/// [`Fault::Invalid`] for an unknown function. Wrong results are reported, not returned.
 pub(crate) fn run(
     device: &CudaDevice,
     functions: &[&str],
@@ -30,9 +30,9 @@ pub(crate) fn run(
         return accuracy::run(device, &engine, functions, depth, report);
     }
     random::run(device, &engine, depth, report)?;
-    random::batches(device, &engine, report)?;
+    random::run_batches(device, &engine, report)?;
     chain::run(device, &engine, report)?;
-    kept::run(device, &engine, report)?;
+    evict_last::run(device, &engine, report)?;
     if depth != Depth::Small {
         large::run(device, &engine, report)?;
     }

@@ -11,11 +11,11 @@ use crate::driver::{Context, DeviceHandle, Driver};
 use crate::memory::DeviceBuffer;
 use plimsoll_gpu::Unavailable;
 
-/// A compiler for the stand-in, of kernels with just these parameters.
-struct Of(String);
+/// A compiler for the fake driver, whose kernels have exactly these parameters.
+struct FixedKernels(String);
 
-// SAFETY: kernels of the stand-in do nothing.
-unsafe impl Compiler for Of {
+// SAFETY: kernels of the fake driver do nothing.
+unsafe impl Compiler for FixedKernels {
     fn identity(&self) -> String {
         "a test".to_owned()
     }
@@ -25,19 +25,19 @@ unsafe impl Compiler for Of {
     }
 }
 
-fn load(stated: &KernelDesc, sizes: &str) -> (tempfile::TempDir, Arc<Context>, Result<Kernel, Fault>) {
+fn load(described: &KernelDesc, sizes: &str) -> (tempfile::TempDir, Arc<Context>, Result<Kernel, Fault>) {
     let folder = tempfile::tempdir().unwrap();
-    let driver = Driver::open(&fakecuda::without(folder.path(), &["cuFuncGetParamInfo"]).unwrap()).unwrap();
+    let driver = Driver::open(&fakecuda::driver_without(folder.path(), &["cuFuncGetParamInfo"]).unwrap()).unwrap();
     let context = Context::new(DeviceHandle::new(&driver, 0).unwrap(), Duration::from_secs(1)).unwrap();
-    let compiler = Arc::new(Of(format!("{}({sizes})", stated.name)));
+    let compiler = Arc::new(FixedKernels(format!("{}({sizes})", described.name)));
     let cache = Err(Unavailable::new("kernel cache", "a test", "none"));
     let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(compiler), cache);
-    let loaded = kernels.load_stated("sm_90", stated.source, std::slice::from_ref(stated), TRUST);
+    let loaded = kernels.load_described("sm_90", described.source, std::slice::from_ref(described), TRUST);
     (folder, context, loaded.map(|mut kernels| kernels.remove(0)))
 }
 
 #[test]
-fn arguments_are_what_a_kernel_states() {
+fn launch_refuses_arguments_that_differ_from_the_description() {
     let triad = Parameters { threads: 128, ..Parameters::new(Op::Triad) }.kernel();
     let (_folder, context, kernel) = load(&triad, "8,8,8,8,4,8");
     let (kernel, n) = (kernel.unwrap(), 1000);
@@ -61,7 +61,7 @@ fn arguments_are_what_a_kernel_states() {
     let odd = buffer.part(8, 4 * n).unwrap();
     let misplaced = |out, a| Arguments::new().span(out).span(a).span(whole).span(whole).f32(1.0).u64(n);
     assert!(refused(misplaced(odd, whole)).contains("out begins at"));
-    assert!(refused(misplaced(whole, odd)).contains("no multiple of 16 bytes"));
+    assert!(refused(misplaced(whole, odd)).contains("not a multiple of 16 bytes"));
     assert!(refused(misplaced(whole, whole)).contains("out is written and is in part the same memory as a"));
     let list = arrays().f32(1.0).u64(n);
     let many = Launch::new(&kernel, Geometry::linear(1, 256), list).map(drop).unwrap_err();
@@ -71,7 +71,7 @@ fn arguments_are_what_a_kernel_states() {
 }
 
 #[test]
-fn a_kernel_with_other_parameters_than_it_states_is_not_loaded() {
+fn a_kernel_whose_parameters_differ_from_its_description_is_not_loaded() {
     let naive = copy::naive(plimsoll_gen::kernel::Index::U32);
     assert_eq!(naive.source, &plimsoll_probes::copy::kernels::SOURCE);
     assert!(load(&naive, "8,8,4").2.is_ok());

@@ -1,46 +1,46 @@
-//! Memory of the host that copies go to and from, and that kernels reach where it is pinned.
+//! Host memory for copies to and from the device; kernels can access it if it is pinned.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
-use super::region::{Looking, Owner};
+use super::region::{HostAccess, Owner};
 use super::span::size;
 use super::{Region, Span};
 use crate::driver::{Context, Entered, OUT_OF_MEMORY, Stream};
 use crate::wait;
 
-/// Which memory of the host a buffer is.
+/// Kinds of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostKind {
-    /// Locked in place, so that the device reads and writes it directly.
+    /// Page-locked, so that the device reads and writes it directly.
     Pinned,
-    /// The same, but written past the host's caches, and slow to read for the host.
+    /// Page-locked; host writes bypass the host's caches, and host reads are slow.
     WriteCombined,
-    /// Ordinary memory, which the driver stages.
+    /// Ordinary memory, which the driver stages through a pinned buffer.
     Pageable,
 }
 
-/// Memory of the host that copies go to and from.
+/// Host memory for copies to and from the device.
 #[derive(Debug)]
 pub struct HostBuffer {
-    place: Place,
-    /// The stream whose copies use it: nothing may free or look at it before they are done.
+    storage: Storage,
+    /// The stream whose copies use it: it must not be freed or accessed before they are done.
     busy: Option<Arc<Stream>>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Storage {
     Pinned(Arc<Region>),
     Pageable(Box<[u8]>),
 }
 
 impl HostBuffer {
-    /// `bytes` of zeroed memory.
+    /// Allocates `bytes` of zeroed memory.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`] where the host has less, [`Fault::Invalid`] for 0 bytes, the driver's.
+    /// [`Fault::OutOfMemory`] if the host has less, [`Fault::Invalid`] for 0 bytes.
     pub fn new(context: &Arc<Context>, kind: HostKind, bytes: u64) -> Result<Self, Fault> {
         /// `CU_MEMHOSTALLOC_WRITECOMBINED`.
         const WRITE_COMBINED: u32 = 4;
@@ -49,74 +49,74 @@ impl HostBuffer {
         if size == 0 {
             return Err(Fault::Invalid("a host buffer of 0 bytes".to_owned()));
         }
-        let place = match kind {
+        let storage = match kind {
             HostKind::Pageable => {
                 let mut bytes = Vec::new();
                 bytes.try_reserve_exact(size).map_err(|_| refused())?;
                 bytes.resize(size, 0);
-                Place::Pageable(bytes.into_boxed_slice())
+                Storage::Pageable(bytes.into_boxed_slice())
             }
-            HostKind::Pinned => Place::Pinned(pinned(context, size, 0)?),
-            HostKind::WriteCombined => Place::Pinned(pinned(context, size, WRITE_COMBINED)?),
+            HostKind::Pinned => Storage::Pinned(pinned(context, size, 0)?),
+            HostKind::WriteCombined => Storage::Pinned(pinned(context, size, WRITE_COMBINED)?),
         };
-        Ok(Self { place, busy: None })
+        Ok(Self { storage, busy: None })
     }
 
-    /// Its size.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        match &self.place {
-            Place::Pinned(region) => region.bytes(),
-            Place::Pageable(bytes) => bytes.len() as u64,
+        match &self.storage {
+            Storage::Pinned(region) => region.bytes(),
+            Storage::Pageable(bytes) => bytes.len() as u64,
         }
     }
 
     fn pointer(&mut self) -> *mut u8 {
-        match &mut self.place {
-            Place::Pinned(region) => address(region),
-            Place::Pageable(bytes) => bytes.as_mut_ptr(),
+        match &mut self.storage {
+            Storage::Pinned(region) => address(region),
+            Storage::Pageable(bytes) => bytes.as_mut_ptr(),
         }
     }
 
-    /// All of it for kernels: under unified addressing its address is the host's.
+    /// The span of the whole buffer for kernels: under unified addressing it has the same address on the device.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for pageable memory, which kernels can't reach.
+    /// [`Fault::Invalid`] for pageable memory, which kernels can't access.
     pub fn mapped(&self) -> Result<Span, Fault> {
-        match &self.place {
-            Place::Pinned(region) => Ok(region.whole()),
-            Place::Pageable(_) => Err(Fault::Invalid("kernels reach pinned memory alone".to_owned())),
+        match &self.storage {
+            Storage::Pinned(region) => Ok(region.whole()),
+            Storage::Pageable(_) => Err(Fault::Invalid("kernels can access only pinned host memory".to_owned())),
         }
     }
 
-    /// Its content, once all copies and kernels are done. While the host looks at it, launches that use it are refused.
+    /// Its content, once all copies and kernels are done. While the host accesses it, launches that use it are refused.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; the driver's.
+    /// [`Fault::Hung`].
     pub fn content(&mut self) -> Result<Content<'_>, Fault> {
-        self.settle()?;
-        match &mut self.place {
-            Place::Pinned(region) => {
-                let (looking, size) = (region.look()?, usize::try_from(region.bytes()).unwrap_or(0));
-                // SAFETY: so many initialised bytes, borrowed as long as `self` is. No copy is under way, nor a kernel that uses
-                // it, and none begins while `looking` lives.
+        self.wait_idle()?;
+        match &mut self.storage {
+            Storage::Pinned(region) => {
+                let (access, size) = (region.begin_host_access()?, usize::try_from(region.bytes()).unwrap_or(0));
+                // SAFETY: `size` initialised bytes, borrowed as long as `self` is. No copy or kernel that uses it is running, and
+                // none starts while `access` lives.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(address(region), size) };
-                Ok(Content { bytes, _looking: Some(looking) })
+                Ok(Content { bytes, _access: Some(access) })
             }
-            Place::Pageable(bytes) => Ok(Content { bytes, _looking: None }),
+            Storage::Pageable(bytes) => Ok(Content { bytes, _access: None }),
         }
     }
 
     /// Copies its first bytes to the device, in the stream's order.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where `to` is larger, or while the stream is recorded; the driver's.
+    /// [`Fault::Invalid`] if `to` is larger, or while the stream is recording.
     pub fn copy_to(&mut self, stream: &Arc<Stream>, to: Span) -> Result<(), Fault> {
         let (entered, region) = self.enter(stream, to)?;
         let (context, pointer) = (stream.context(), self.pointer());
         let call = context.call();
-        // SAFETY: `to` is no larger than this buffer, which outlives the copy: drop and `content` wait for the
-        // stream that `enter` noted. The device's memory is there, and freed after what the stream is asked now.
+        // SAFETY: `to` is no larger than this buffer, which outlives the copy: drop and `content` wait for the stream that `enter`
+        // noted. The device memory is live, and freed only after the work submitted to the stream now.
         let answer = unsafe { call.copy_up(to.pointer(), pointer.cast_const().cast(), size(to), stream.handle()) };
         drop((entered, region));
         Ok(context.watch(answer)?)
@@ -136,8 +136,8 @@ impl HostBuffer {
         Ok(context.watch(answer)?)
     }
 
-    /// Waits for the copies under way.
-    fn settle(&mut self) -> Result<(), Fault> {
+    /// Waits for running copies.
+    fn wait_idle(&mut self) -> Result<(), Fault> {
         if let Some(stream) = &self.busy {
             wait::stream(stream)?;
         }
@@ -145,26 +145,26 @@ impl HostBuffer {
         Ok(())
     }
 
-    /// Notes the stream of the next copy; copies of another stream are waited for. What is recorded would copy whenever the graph
-    /// is launched, and nobody would know when it is done.
-    fn enter<'s>(&mut self, stream: &'s Arc<Stream>, with: Span) -> Result<(Entered<'s>, Arc<Region>), Fault> {
-        if with.bytes() > self.bytes() || with.bytes() == 0 {
-            let (copied, own) = (with.bytes(), self.bytes());
+    /// Notes the stream of the next copy, after waiting for copies of another stream. A recording stream is refused: a recorded
+    /// copy would run on every launch of its graph, and nothing would know when it is done.
+    fn enter<'s>(&mut self, stream: &'s Arc<Stream>, other: Span) -> Result<(Entered<'s>, Arc<Region>), Fault> {
+        if other.bytes() > self.bytes() || other.bytes() == 0 {
+            let (copied, own) = (other.bytes(), self.bytes());
             return Err(Fault::Invalid(format!("a copy of {copied} bytes with a host buffer of {own}")));
         }
         let entered = stream.enter()?;
         if entered.is_recording() {
-            let why = "the host's memory can't be copied while a graph is recorded: copy before or after";
+            let why = "host memory can't be copied while a graph is being recorded: copy before or after";
             return Err(Fault::Invalid(why.to_owned()));
         }
-        let region = Region::find(with)?;
+        let region = Region::find(other)?;
         region.share(stream.context());
         entered.admit(&region)?;
-        if let Place::Pinned(own) = &self.place {
+        if let Storage::Pinned(own) = &self.storage {
             own.share(stream.context());
         }
         if self.busy.as_ref().is_some_and(|busy| !Arc::ptr_eq(busy, stream)) {
-            self.settle()?;
+            self.wait_idle()?;
         }
         if self.busy.is_none() {
             self.busy = Some(Arc::clone(stream));
@@ -175,15 +175,15 @@ impl HostBuffer {
 
 impl Drop for HostBuffer {
     fn drop(&mut self) {
-        let hung = self.settle().is_err();
-        if let (true, Place::Pageable(bytes)) = (hung, &mut self.place) {
-            // The driver may still write here: leaking is the only safe end. Pinned memory sees to that by itself.
+        let hung = self.wait_idle().is_err();
+        if let (true, Storage::Pageable(bytes)) = (hung, &mut self.storage) {
+            // The driver may still write here, so the memory must be leaked. The region of pinned memory does that by itself.
             std::mem::forget(std::mem::take(bytes));
         }
     }
 }
 
-/// Pinned memory of zeros.
+/// Allocates zeroed pinned memory.
 fn pinned(context: &Arc<Context>, size: usize, flags: u32) -> Result<Arc<Region>, Fault> {
     let refused = || Fault::OutOfMemory { asked: size as u64, free: 0 };
     context.bind()?;
@@ -199,16 +199,16 @@ fn pinned(context: &Arc<Context>, size: usize, flags: u32) -> Result<Arc<Region>
     Ok(Region::new(context, pointer.expose_provenance() as u64, size as u64, Owner::Pinned))
 }
 
-/// Where pinned memory is for the host.
+/// The host address of pinned memory.
 fn address(region: &Region) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(usize::try_from(region.pointer()).unwrap_or(0))
 }
 
-/// What a buffer holds, while the host looks at it.
+/// A buffer's content, while the host accesses it.
 #[derive(Debug)]
 pub struct Content<'b> {
     bytes: &'b mut [u8],
-    _looking: Option<Looking>,
+    _access: Option<HostAccess>,
 }
 
 impl Deref for Content<'_> {

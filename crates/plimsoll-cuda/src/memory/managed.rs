@@ -1,5 +1,5 @@
-//! Unified memory: one address for host and device, whose pages move to who touches them. Never more of it than the device
-//! has free: a device that runs out of room for pages moves them back and forth, and may hang.
+//! Unified memory: one address for host and device, whose pages move to the side that touches them. Allocations never exceed the
+//! device's free memory: a device that runs out of room moves pages back and forth, and may hang.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::driver::{Context, DriverError, OUT_OF_MEMORY, Stream};
 const GLOBAL: u32 = 1;
 /// `CU_DEVICE_CPU`.
 const HOST: i32 = -1;
-/// The smallest page of any host: touching one byte of each touches all.
+/// The smallest page size of any host: touching one byte in each touches all pages.
 const PAGE: usize = 4096;
 
-/// Where pages are, or go.
+/// Where pages are or move to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The host's memory.
+    /// Host memory.
     Host,
-    /// The device's.
+    /// Device memory.
     Device,
 }
 
-/// What the driver is told of how pages will be used.
+/// Advice to the driver on how pages will be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Mostly read: they are copied to who reads them.
+    /// Mostly read: each side that reads them gets a copy.
     ReadMostly,
-    /// They stay with the host.
+    /// They stay in host memory.
     StayWithHost,
-    /// The device reaches them where they are.
+    /// The device accesses them where they are.
     ReachedByDevice,
 }
 
@@ -42,10 +42,10 @@ pub struct ManagedBuffer {
 }
 
 impl ManagedBuffer {
-    /// `bytes` of memory that nobody has touched; they read as zeros.
+    /// Allocates `bytes` of untouched memory, which reads as zeros.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`] where the device has less free, before the driver is asked, or where it refuses;
+    /// [`Fault::OutOfMemory`] if the device has less free (checked before calling the driver), or if the driver refuses;
     /// [`Fault::Invalid`] for 0 bytes.
     pub fn new(context: &Arc<Context>, bytes: u64) -> Result<Self, Fault> {
         if bytes == 0 {
@@ -63,7 +63,7 @@ impl ManagedBuffer {
         }
     }
 
-    /// The whole of it.
+    /// The span of the whole buffer.
     #[must_use]
     pub fn whole(&self) -> Span {
         self.region.whole()
@@ -73,29 +73,26 @@ impl ManagedBuffer {
         usize::try_from(self.region.bytes()).unwrap_or(usize::MAX)
     }
 
-    /// Moves all of it, in the stream's order.
+    /// Moves all its pages, in the stream's order.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] while the stream is recorded; the driver's.
+    /// [`Fault::Invalid`] while the stream is recording.
     pub fn prefetch(&self, stream: &Stream, side: Side) -> Result<(), Fault> {
         let context = self.region.context();
         let device = if side == Side::Host { HOST } else { context.device().number() };
         let entered = stream.enter()?;
         if entered.is_recording() {
-            return Err(Fault::Invalid("pages can't be moved while a graph is recorded".to_owned()));
+            return Err(Fault::Invalid("pages can't be moved while a graph is being recorded".to_owned()));
         }
         self.region.share(stream.context());
         entered.admit(&self.region)?;
         let call = context.call();
-        // SAFETY: the range is one live allocation, freed after what streams were asked; the stream lives.
+        // SAFETY: the range is one live allocation, freed only after the work submitted to streams; the stream lives.
         let answer = unsafe { call.managed_prefetch(self.region.pointer(), self.size(), device, stream.handle()) };
         Ok(context.watch(answer)?)
     }
 
-    /// Tells the driver how all of it will be used, from now on.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Advises the driver how the whole buffer will be used from now on.
     pub fn advise(&self, advice: Advice) -> Result<(), DriverError> {
         let context = self.region.context();
         let own = context.device().number();
@@ -110,18 +107,18 @@ impl ManagedBuffer {
         context.watch(unsafe { context.call().managed_advise(self.region.pointer(), self.size(), advice, device) })
     }
 
-    /// Waits for all streams of the device, then reads and writes a byte of every page from the host, which brings all pages to it
-    /// and changes none. Meanwhile launches that use it are refused.
+    /// Waits for all streams of the device, then reads and rewrites a byte of every page from the host. This moves all pages to the
+    /// host without changing them. Meanwhile launches that use the buffer are refused.
     ///
     /// # Errors
-    /// [`Fault::Hung`]; the driver's.
+    /// [`Fault::Hung`].
     pub fn touch_by_host(&mut self) -> Result<(), Fault> {
-        let _looking = self.region.look()?;
+        let _access = self.region.begin_host_access()?;
         let address = usize::try_from(self.region.pointer()).unwrap_or(0);
         let begin = std::ptr::with_exposed_provenance_mut::<u8>(address);
         for offset in (0..self.size()).step_by(PAGE) {
-            // SAFETY: `offset` is inside the allocation, which host and device address alike; unified memory is never
-            // uninitialised. No kernel that uses it is under way nor begins meanwhile, and no reference into it is ever made.
+            // SAFETY: `offset` is inside the allocation, whose address is the same on host and device; unified memory is never
+            // uninitialised. No kernel that uses it is running or starts meanwhile, and no reference into it is ever made.
             unsafe {
                 let byte = begin.add(offset);
                 byte.write_volatile(byte.read_volatile());

@@ -1,5 +1,5 @@
-//! Memory that is made and mapped in separate steps, as it must be to ask for compression: the second-level cache may then
-//! keep what it writes back in fewer bytes where the data allow.
+//! Memory that is created and mapped in separate steps, as required for compression, which lets the L2 write compressible data back
+//! in fewer bytes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use plimsoll_core::Fault;
 use super::{Owner, Region, Span, free};
 use crate::driver::{AllocationProperties, Context, DevicePointer, DriverError, MappedAccess, OUT_OF_MEMORY, Stream};
 
-/// Memory of the device, made but without an address, `CUmemGenericAllocationHandle`.
+/// Device memory without an address, `CUmemGenericAllocationHandle`.
 #[derive(Debug)]
 struct Physical {
     context: Arc<Context>,
@@ -33,12 +33,12 @@ impl Physical {
 
 impl Drop for Physical {
     fn drop(&mut self) {
-        // SAFETY: made once, released once.
+        // SAFETY: created once, released once.
         self.context.destroy(|call| unsafe { call.mapped_release(self.handle) });
     }
 }
 
-/// Addresses without memory behind them.
+/// A reserved address range without memory.
 #[derive(Debug)]
 struct Reserved {
     context: Arc<Context>,
@@ -49,7 +49,7 @@ struct Reserved {
 impl Reserved {
     fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DriverError> {
         let mut pointer = 0;
-        // SAFETY: the pointer is written to a live integer. No alignment beyond the granularity and no place is asked for.
+        // SAFETY: the pointer is written to a live integer. No alignment beyond the granularity and no fixed address is requested.
         context.watch(unsafe { context.call().mapped_reserve(&raw mut pointer, bytes, 0, 0, 0) })?;
         Ok(Self { context: Arc::clone(context), pointer, bytes })
     }
@@ -57,12 +57,12 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        // SAFETY: reserved once, freed once, with nothing mapped there any more.
+        // SAFETY: reserved once, freed once; nothing is mapped there any more.
         self.context.destroy(|call| unsafe { call.mapped_address_free(self.pointer, self.bytes) });
     }
 }
 
-/// Addresses with memory behind them: unmapped first when dropped, since that is declared first of what holds them.
+/// An address range with memory mapped to it. Its own drop unmaps the memory before the fields free the range and the memory.
 #[derive(Debug)]
 pub(super) struct Mapping {
     reserved: Reserved,
@@ -72,7 +72,7 @@ pub(super) struct Mapping {
 impl Mapping {
     fn new(reserved: Reserved, physical: Physical) -> Result<Self, DriverError> {
         let call = reserved.context.call();
-        // SAFETY: as many bytes as the memory has, at addresses that were reserved for them and have nothing mapped.
+        // SAFETY: the range has as many bytes as the memory, is reserved, and has nothing mapped.
         let answer = unsafe { call.mapped_map(reserved.pointer, reserved.bytes, 0, physical.handle, 0) };
         reserved.context.watch(answer)?;
         Ok(Self { reserved, _physical: physical })
@@ -82,12 +82,12 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let Reserved { context, pointer, bytes } = &self.reserved;
-        // SAFETY: mapped once, unmapped once; its region waited for what uses it.
+        // SAFETY: mapped once, unmapped once; its region waited for all users.
         context.destroy(|call| unsafe { call.mapped_unmap(*pointer, *bytes) });
     }
 }
 
-/// Memory of the device that was asked for with compression, or without.
+/// Device memory requested with or without compression.
 #[derive(Debug)]
 pub struct MappedBuffer {
     region: Arc<Region>,
@@ -95,11 +95,11 @@ pub struct MappedBuffer {
 }
 
 impl MappedBuffer {
-    /// At least `bytes` of memory of the stream's device, of the device's granularity. Whether compression was granted
-    /// is told by [`MappedBuffer::is_compressible`].
+    /// Allocates at least `bytes` of memory on the stream's device, rounded up to the device's granularity.
+    /// [`MappedBuffer::is_compressible`] returns whether compression was granted.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`] where less is free, before the driver is asked, or where it refuses; the driver's.
+    /// [`Fault::OutOfMemory`] if less is free (checked before calling the driver), or if the driver refuses.
     pub fn new(stream: &Arc<Stream>, bytes: u64, compressible: bool) -> Result<Self, Fault> {
         let context = stream.context();
         let (room, _) = free(context)?;
@@ -119,7 +119,7 @@ impl MappedBuffer {
         let granted = physical.properties()?.is_compressible();
         let mapping = Mapping::new(Reserved::new(context, size).map_err(memory)?, physical)?;
         let access = MappedAccess::new(context.device().number());
-        // SAFETY: the whole of one mapping; one description, which lives until the call returns.
+        // SAFETY: the range is one whole mapping; the access description lives until the call returns.
         context.watch(unsafe { context.call().mapped_access(mapping.reserved.pointer, size, &raw const access, 1) })?;
         let pointer = mapping.reserved.pointer;
         let region = Region::new(context, pointer, size as u64, Owner::Mapped(Some(mapping)));
@@ -132,16 +132,16 @@ impl MappedBuffer {
         self.compressible
     }
 
-    /// The whole of it.
+    /// The span of the whole buffer.
     #[must_use]
     pub fn whole(&self) -> Span {
         self.region.whole()
     }
 
-    /// `bytes` from `offset`.
+    /// The span of `bytes` bytes from `offset`.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where that isn't inside.
+    /// [`Fault::Invalid`] if the range is out of bounds.
     pub fn part(&self, offset: u64, bytes: u64) -> Result<Span, Fault> {
         self.whole().part(offset, bytes)
     }

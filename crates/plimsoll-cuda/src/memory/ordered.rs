@@ -1,4 +1,4 @@
-//! Memory that is allocated and freed in a stream's order, where the driver can, so that neither waits for the device.
+//! Memory that is allocated and freed in a stream's order, if the driver supports it, so that neither waits for the device.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::Transfer as _;
 use super::{DeviceBuffer, Owner, Region, Span, free};
 use crate::driver::{Attribute, OUT_OF_MEMORY, Stream};
 
-/// Memory of a stream. When dropped with all launches that use it, it is freed after what the stream was asked to do before.
+/// Memory of a stream. Once the buffer and all launches that use it are dropped, it is freed after the stream's earlier work.
 #[derive(Debug)]
 pub struct StreamBuffer {
     stream: Arc<Stream>,
@@ -16,13 +16,13 @@ pub struct StreamBuffer {
 }
 
 impl StreamBuffer {
-    /// `bytes` of uninitialised memory; none for 0.
+    /// Allocates `bytes` of uninitialised memory; no memory for 0.
     ///
     /// # Errors
-    /// [`Fault::OutOfMemory`], [`Fault::Invalid`] while the stream is recorded; the driver's.
+    /// [`Fault::OutOfMemory`]; [`Fault::Invalid`] while the stream is recording.
     pub fn new(stream: &Arc<Stream>, bytes: u64) -> Result<Self, Fault> {
         if stream.is_recording() {
-            let why = "memory can't be allocated while a graph is recorded: allocate it before";
+            let why = "memory can't be allocated while a graph is being recorded: allocate it before";
             return Err(Fault::Invalid(why.to_owned()));
         }
         let context = stream.context();
@@ -49,16 +49,16 @@ impl StreamBuffer {
         &self.stream
     }
 
-    /// All of it.
+    /// The span of the whole buffer.
     #[must_use]
     pub fn whole(&self) -> Span {
         self.region.whole()
     }
 
-    /// Copies host bytes to its beginning and waits.
+    /// Copies host bytes to its start and waits.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where they don't fit; [`Fault::Hung`]; the driver's.
+    /// [`Fault::Invalid`] if they don't fit; [`Fault::Hung`].
     pub fn upload(&self, from: &[u8]) -> Result<(), Fault> {
         self.whole().upload(&self.stream, from)
     }

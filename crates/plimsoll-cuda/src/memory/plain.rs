@@ -1,4 +1,4 @@
-//! Elements as bytes and back: which Rust types tensors of a device can be of.
+//! Element types of tensors on a device, and their conversion to and from bytes.
 
 use half::{bf16, f16};
 use plimsoll_expr::trace::{Element, F8E4M3, F8E5M2};
@@ -7,25 +7,24 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An element type whose values are as many bytes as [`plimsoll_expr::DType::bytes`] says, all of which matter. No other
-/// crate can add one.
+/// An element type without padding, whose size is [`plimsoll_expr::DType::bytes`]. No other crate can add one.
 pub trait Plain: Element + Default + Send + Sync + sealed::Sealed {
-    /// The value in a word, as kernels take run-time scalars: the upper bytes are zero.
+    /// The value as a zero-extended word, as kernels take run-time scalars.
     #[must_use]
     fn word(self) -> u64;
 
-    /// A value of bits that a device left: any byte but 0 is `true`, all others mean what they are.
+    /// Converts bits written by a device to values. For `bool`, any byte except 0 is `true`.
     #[doc(hidden)]
     #[must_use]
-    fn settle(values: Vec<Self::Bits>) -> Vec<Self>;
+    fn from_bits(values: Vec<Self::Bits>) -> Vec<Self>;
 
-    /// A type of the same size of which every pattern of bits is a value.
+    /// A type of the same size for which every bit pattern is a valid value.
     #[doc(hidden)]
     type Bits: Copy + Default;
 }
 
 macro_rules! plain {
-    ($($type:ty, $bits:ty, $word:expr, $settle:expr;)*) => {
+    ($($type:ty, $bits:ty, $word:expr, $from_bits:expr;)*) => {
         $(impl sealed::Sealed for $type {}
         impl Plain for $type {
             type Bits = $bits;
@@ -35,10 +34,10 @@ macro_rules! plain {
                 word(self)
             }
 
-            fn settle(values: Vec<$bits>) -> Vec<Self> {
-                let settle: fn($bits) -> $type = $settle;
-                // In place: the sizes are equal.
-                values.into_iter().map(settle).collect()
+            fn from_bits(values: Vec<$bits>) -> Vec<Self> {
+                let from_bits: fn($bits) -> $type = $from_bits;
+                // Collects in place, since the sizes are equal.
+                values.into_iter().map(from_bits).collect()
             }
         })*
     };
@@ -66,15 +65,15 @@ plain! {
 #[must_use]
 pub fn bytes<T: Plain>(values: &[T]) -> &[u8] {
     const { assert!(size_of::<T>() == size_of::<T::Bits>() && size_of::<T>() == T::DTYPE.bytes() as usize) };
-    // SAFETY: the slice's own memory, for as long. The trait is sealed, and its types are integers, floats, `bool` and
-    // transparent structures of these: none has a byte that isn't initialised.
+    // SAFETY: the slice's own memory, for its lifetime. The trait is sealed, and its types are integers, floats, `bool` and
+    // transparent structures of these, so no byte is uninitialised.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// The bytes of bit patterns, to be overwritten by any.
+/// The bytes of bit patterns, to be overwritten by arbitrary bytes.
 pub(crate) fn bytes_of_bits<T: Plain>(values: &mut [T::Bits]) -> &mut [u8] {
-    // SAFETY: the slice's own memory, exclusively, for as long; every pattern of bits is a value of these unsigned integers
-    // (the trait is sealed).
+    // SAFETY: the slice's own memory, exclusively, for its lifetime; every bit pattern is a value of these unsigned integers (the
+    // trait is sealed).
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
@@ -83,10 +82,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_the_bits_and_booleans_come_back_clean() {
+    fn words_are_the_bits_and_any_nonzero_byte_is_true() {
         assert_eq!((1.5_f32.word(), (-1_i8).word(), true.word()), (0x3fc0_0000, 0xff, 1));
         assert_eq!(bf16::from_f32(1.0).word(), 0x3f80);
         assert_eq!(bytes(&[1_u16, 0x203]), [1, 0, 3, 2]);
-        assert_eq!(bool::settle(vec![0, 1, 7]), [false, true, true]);
+        assert_eq!(bool::from_bits(vec![0, 1, 7]), [false, true, true]);
     }
 }

@@ -1,5 +1,5 @@
-//! Allocations, held by count: whoever may still use the memory holds it, and it is freed after the last. A [`Span`] names one
-//! without holding it; each use finds it again, or learns that it is gone.
+//! Reference-counted allocations: everything that may still use memory holds it, and it is freed after the last holder. A [`Span`]
+//! names an allocation without holding it; each use looks it up again, and fails if it was freed.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,11 +13,11 @@ use super::mapped::Mapping;
 use crate::driver::{Context, DevicePointer, Handle, Stream};
 use crate::wait;
 
-/// A number that is as good as its hash.
+/// A cheap hasher for consecutive numbers.
 #[derive(Default)]
-struct Counted(u64);
+struct NumberHasher(u64);
 
-impl Hasher for Counted {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -27,23 +27,23 @@ impl Hasher for Counted {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The upper bits are looked at as well.
+        // The map uses the upper bits too, so they must differ.
         self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-type Known = RwLock<Option<HashMap<u64, Weak<Region>, BuildHasherDefault<Counted>>>>;
+type Known = RwLock<Option<HashMap<u64, Weak<Region>, BuildHasherDefault<NumberHasher>>>>;
 
-/// All that are there, by their number, which no other ever has.
+/// All live regions by number; numbers are never reused.
 static KNOWN: Known = RwLock::new(None);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// How memory came to be, and so how it is freed.
+/// How memory was allocated, which decides how it is freed.
 #[derive(Debug)]
 pub(super) enum Owner {
     /// By `cuMemAlloc`; the driver's free waits for the device.
     Device,
-    /// In a stream's order, from the driver's pool or, where there is none, as [`Owner::Device`].
+    /// In a stream's order, from the driver's pool or, if there is none, as [`Owner::Device`].
     Ordered { home: Arc<Stream>, pooled: bool },
     /// By `cuMemMap`.
     Mapped(Option<Mapping>),
@@ -53,7 +53,7 @@ pub(super) enum Owner {
     Pinned,
 }
 
-/// An allocation that a device reaches.
+/// An allocation that a device can access.
 #[derive(Debug)]
 pub(crate) struct Region {
     number: u64,
@@ -61,35 +61,35 @@ pub(crate) struct Region {
     pointer: DevicePointer,
     bytes: u64,
     owner: Owner,
-    /// It was used on another stream than its own.
-    elsewhere: AtomicBool,
-    /// The host looks at it.
-    looked_at: AtomicBool,
+    /// Whether it was used on a stream other than its own.
+    used_elsewhere: AtomicBool,
+    /// Whether the host is accessing it.
+    host_access: AtomicBool,
     /// Other devices' contexts that use it.
     peers: Mutex<Vec<Arc<Context>>>,
 }
 
 impl Region {
-    /// Takes over an allocation of so many bytes, none where they are 0.
+    /// Takes ownership of an allocation of `bytes` bytes; for 0 bytes there is no allocation.
     pub(super) fn new(context: &Arc<Context>, pointer: DevicePointer, bytes: u64, owner: Owner) -> Arc<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (elsewhere, looked_at, peers) = (AtomicBool::new(false), AtomicBool::new(false), Mutex::default());
+        let (used_elsewhere, host_access, peers) = (AtomicBool::new(false), AtomicBool::new(false), Mutex::default());
         let context = Arc::clone(context);
-        let region = Arc::new(Self { number, context, pointer, bytes, owner, elsewhere, looked_at, peers });
+        let region = Arc::new(Self { number, context, pointer, bytes, owner, used_elsewhere, host_access, peers });
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_default().insert(number, Arc::downgrade(&region));
         region
     }
 
-    /// The one that a span is part of.
+    /// The region that contains a span.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it was freed, or the span doesn't lie inside it.
+    /// [`Fault::Invalid`] if it was freed, or the span isn't inside it.
     pub(crate) fn find(span: Span) -> Result<Arc<Self>, Fault> {
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
         let found = known.as_ref().and_then(|known| known.get(&span.region())).and_then(Weak::upgrade);
-        let found = found.ok_or_else(|| Fault::Invalid("memory is used that was freed".to_owned()))?;
-        let outside = || Fault::Invalid(format!("{span:?} lies in no memory of this device"));
+        let found = found.ok_or_else(|| Fault::Invalid("the memory was freed".to_owned()))?;
+        let outside = || Fault::Invalid(format!("{span:?} is outside its allocation"));
         span.is_inside(found.pointer, found.bytes).then_some(found).ok_or_else(outside)
     }
 
@@ -105,7 +105,7 @@ impl Region {
         self.bytes
     }
 
-    /// All of it.
+    /// The span of the whole region.
     pub(crate) fn whole(&self) -> Span {
         Span::new(self.number, self.pointer, self.bytes)
     }
@@ -118,21 +118,21 @@ impl Region {
         }
     }
 
-    /// Whether [`Region::admit`] must be asked before every use.
-    pub(crate) fn is_careful(&self) -> bool {
+    /// Whether [`Region::admit`] must be called before every use.
+    pub(crate) fn needs_admission(&self) -> bool {
         !matches!(self.owner, Owner::Device)
     }
 
     /// Lets a stream use it.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] while the host looks at it.
+    /// [`Fault::Invalid`] while the host accesses it.
     pub(crate) fn admit(&self, stream: Handle) -> Result<(), Fault> {
-        if self.looked_at.load(Ordering::SeqCst) {
-            return Err(Fault::Invalid("the host looks at the memory meanwhile".to_owned()));
+        if self.host_access.load(Ordering::SeqCst) {
+            return Err(Fault::Invalid("the host accesses the memory at the moment".to_owned()));
         }
         if self.home().is_some_and(|home| home.handle() != stream) {
-            self.elsewhere.store(true, Ordering::Relaxed);
+            self.used_elsewhere.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -153,43 +153,43 @@ impl Region {
         users
     }
 
-    /// Waits until no device uses it, and lets none until [`Looking`] is dropped.
+    /// Waits until no device uses it, and blocks all use until the returned [`HostAccess`] is dropped.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it is looked at already; [`Fault::Hung`]; the driver's.
-    pub(super) fn look(self: &Arc<Self>) -> Result<Looking, Fault> {
-        if self.looked_at.swap(true, Ordering::SeqCst) {
-            return Err(Fault::Invalid("the host looks at the memory already".to_owned()));
+    /// [`Fault::Invalid`] if the host accesses it already; [`Fault::Hung`].
+    pub(super) fn begin_host_access(self: &Arc<Self>) -> Result<HostAccess, Fault> {
+        if self.host_access.swap(true, Ordering::SeqCst) {
+            return Err(Fault::Invalid("the host accesses the memory already".to_owned()));
         }
-        let looking = Looking(Arc::clone(self));
+        let access = HostAccess(Arc::clone(self));
         for user in self.users() {
-            // Whoever asked whether it may before the mark was set has launched when it has left.
-            user.pass()?;
-            user.settle()?;
+            // A caller that was admitted before the flag was set has submitted its work once it has left the stream.
+            user.wait_for_callers()?;
+            user.wait_idle()?;
         }
-        Ok(looking)
+        Ok(access)
     }
 
-    /// Waits for those who may use it beyond what freeing waits for by itself.
-    fn settle(&self) -> Result<(), Fault> {
+    /// Waits for all users that freeing itself doesn't wait for.
+    fn wait_idle(&self) -> Result<(), Fault> {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        peers.iter().try_for_each(|peer| peer.settle())?;
+        peers.iter().try_for_each(|peer| peer.wait_idle())?;
         let own = match &self.owner {
             Owner::Device => false,
-            Owner::Ordered { .. } => self.elsewhere.load(Ordering::Relaxed),
+            Owner::Ordered { .. } => self.used_elsewhere.load(Ordering::Relaxed),
             Owner::Mapped(_) | Owner::Managed | Owner::Pinned => true,
         };
-        if own { self.context.settle() } else { Ok(()) }
+        if own { self.context.wait_idle() } else { Ok(()) }
     }
 }
 
-/// Memory that the host looks at.
+/// While it lives, the host may access the memory and no device does.
 #[derive(Debug)]
-pub(super) struct Looking(Arc<Region>);
+pub(super) struct HostAccess(Arc<Region>);
 
-impl Drop for Looking {
+impl Drop for HostAccess {
     fn drop(&mut self) {
-        self.0.looked_at.store(false, Ordering::SeqCst);
+        self.0.host_access.store(false, Ordering::SeqCst);
     }
 }
 
@@ -203,8 +203,8 @@ impl Drop for Region {
         if self.bytes == 0 {
             return;
         }
-        if self.settle().is_err() {
-            // Something may use it as long as the process lives.
+        if self.wait_idle().is_err() {
+            // Something may still use it, so it is leaked.
             if let Owner::Mapped(mapping) = &mut self.owner {
                 std::mem::forget(mapping.take());
             }
@@ -214,11 +214,11 @@ impl Drop for Region {
         match &self.owner {
             Owner::Ordered { home, pooled: true } => home.free(pointer),
             Owner::Ordered { home, pooled: false } => {
-                // A free that doesn't wait for the stream by itself would be a fault of the driver; waiting costs nothing more.
+                // `cuMemFree` should wait for the stream by itself; waiting here costs nothing extra.
                 if !home.is_recording() {
                     let _ = wait::stream(home);
                 }
-                // SAFETY: allocated once, freed once; nobody holds it.
+                // SAFETY: allocated once, freed once; nothing holds it any more.
                 self.context.destroy(|call| unsafe { call.memory_free(pointer) });
             }
             Owner::Device | Owner::Managed => {
@@ -230,34 +230,34 @@ impl Drop for Region {
                 // SAFETY: as above.
                 self.context.destroy(|call| unsafe { call.host_free(place) });
             }
-            // Unmapped as it is dropped.
+            // Unmapped when `owner` is dropped.
             Owner::Mapped(_) => {}
         }
     }
 }
 
-/// Memory that something holds, and that it asks before each use where it must.
+/// Regions that a launch or graph keeps alive, and admits before each use if necessary.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldRegions {
     regions: Arc<[Arc<Region>]>,
-    careful: bool,
+    needs_admission: bool,
 }
 
-impl Held {
+impl HeldRegions {
     pub(crate) fn new(regions: impl IntoIterator<Item = Arc<Region>>) -> Self {
         let mut regions: Vec<Arc<Region>> = regions.into_iter().collect();
         regions.sort_by_key(|region| region.number);
         regions.dedup_by_key(|region| region.number);
-        let careful = regions.iter().any(|region| region.is_careful());
-        Self { regions: regions.into(), careful }
+        let needs_admission = regions.iter().any(|region| region.needs_admission());
+        Self { regions: regions.into(), needs_admission }
     }
 
-    /// Lets the device use all of it by what is asked of a stream.
+    /// Lets work submitted to a stream use all of them.
     ///
     /// # Errors
     /// Those of [`Region::admit`].
     pub(crate) fn admit(&self, entered: &crate::driver::Entered<'_>) -> Result<(), Fault> {
-        if !self.careful {
+        if !self.needs_admission {
             return Ok(());
         }
         self.regions.iter().try_for_each(|region| entered.admit(region))

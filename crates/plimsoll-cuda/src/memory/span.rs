@@ -1,4 +1,4 @@
-//! Parts of memory that a device reaches, as kernels and copies take them.
+//! Spans: parts of device-accessible memory, as kernels and copies take them.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::Region;
 use crate::driver::{Context, Entered, Stream};
 use crate::wait;
 
-/// Bytes that are copied at once by way of memory of our own.
+/// Most bytes per copy through our staging buffer.
 const STAGE: usize = 4 << 20;
 
-/// What streams do with parts of memory.
+/// Operations of streams on spans.
 pub trait Transfer: Copy {
-    /// Copies host bytes to its beginning and waits.
+    /// Copies host bytes to its start and waits.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where they don't fit, or while the stream is recorded; [`Fault::Hung`]; the driver's.
+    /// [`Fault::Invalid`] if they don't fit, or while the stream is recording; [`Fault::Hung`].
     fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault>;
     /// Copies its first bytes to the host and waits.
     ///
@@ -28,17 +28,17 @@ pub trait Transfer: Copy {
     /// Sets every byte, in the stream's order.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the memory was freed; the driver's.
+    /// [`Fault::Invalid`] if the memory was freed.
     fn fill(self, stream: &Stream, value: u8) -> Result<(), Fault>;
-    /// Copies a part of the same size of another device's memory, in the order of a stream of either device.
+    /// Copies from a span of the same size on another device, in the order of a stream of either device.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the sizes differ or memory was freed; the driver's.
+    /// [`Fault::Invalid`] if the sizes differ or memory was freed.
     fn copy_from_peer(self, stream: &Stream, from: Self) -> Result<(), Fault>;
-    /// Copies another part of the same size, in the stream's order.
+    /// Copies from another span of the same size, in the stream's order.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the sizes differ or memory was freed; the driver's.
+    /// [`Fault::Invalid`] if the sizes differ or memory was freed.
     fn copy_from(self, stream: &Stream, from: Self) -> Result<(), Fault>;
 }
 
@@ -48,15 +48,15 @@ impl Transfer for Span {
         if from.is_empty() {
             return Ok(());
         }
-        let entered = waits(stream)?;
+        let entered = enter_waitable(stream)?;
         let _held = keep(to, stream, &entered)?;
         let context = stream.context();
         context.bind()?;
-        let copy = |at: usize, from: &[u8]| {
-            // SAFETY: `to` has room for `from`, and its memory is held by the region until the wait below. The host's memory is
-            // pageable, which the driver has read when the call returns.
+        let copy = |offset: usize, from: &[u8]| {
+            // SAFETY: `to` has room for `from` at `offset`, and the region holds its memory until the wait below. The host memory
+            // is pageable, so the driver has read it when the call returns.
             let answer = unsafe {
-                context.call().copy_up(to.pointer() + at as u64, from.as_ptr().cast(), from.len(), stream.handle())
+                context.call().copy_up(to.pointer() + offset as u64, from.as_ptr().cast(), from.len(), stream.handle())
             };
             Ok::<(), Fault>(context.watch(answer)?)
         };
@@ -64,7 +64,7 @@ impl Transfer for Span {
             copy(0, from)?;
         } else {
             for (place, chunk) in from.chunks(STAGE).enumerate() {
-                // Memory of our own, which no device reaches.
+                // A copy that no device can access.
                 let staged = chunk.to_vec();
                 copy(place * STAGE, &staged)?;
             }
@@ -77,18 +77,22 @@ impl Transfer for Span {
         if to.is_empty() {
             return Ok(());
         }
-        let entered = waits(stream)?;
+        let entered = enter_waitable(stream)?;
         let _held = keep(from, stream, &entered)?;
         let context = stream.context();
         context.bind()?;
-        // A copy into memory that isn't pinned returns only when it is done, so what the stream does before it must be
-        // waited for first, with a deadline.
+        // A copy into pageable memory returns only when it is done, so first wait, with a deadline, for the stream's earlier work.
         wait::stream(stream)?;
-        let copy = |at: usize, to: &mut [u8]| {
-            // SAFETY: `from` has as many bytes as `to` from there on, and its memory is held by the region. `to` is exclusively
-            // ours and pageable, so that the driver has written it when the call returns.
+        let copy = |offset: usize, to: &mut [u8]| {
+            // SAFETY: `from` has as many bytes as `to` from `offset` on, and the region holds its memory. `to` is exclusively ours
+            // and pageable, so the driver has written it when the call returns.
             let answer = unsafe {
-                context.call().copy_down(to.as_mut_ptr().cast(), from.pointer() + at as u64, to.len(), stream.handle())
+                context.call().copy_down(
+                    to.as_mut_ptr().cast(),
+                    from.pointer() + offset as u64,
+                    to.len(),
+                    stream.handle(),
+                )
             };
             Ok::<(), Fault>(context.watch(answer)?)
         };
@@ -112,7 +116,7 @@ impl Transfer for Span {
         let entered = stream.enter()?;
         keep(self, stream, &entered)?;
         let context = stream.context();
-        // SAFETY: inside memory that is there, which is freed after what the stream is asked now, or kept by the graph.
+        // SAFETY: inside live memory, which is freed only after the work submitted now, or kept by the graph.
         Ok(context.watch(unsafe { context.call().fill_bytes(self.pointer(), value, size(self), stream.handle()) })?)
     }
 
@@ -122,8 +126,8 @@ impl Transfer for Span {
         let (to, bytes) = (keep(self, stream, &entered)?, size(self));
         let peer = keep(from, stream, &entered)?;
         let (own, theirs, context) = (to.context().handle(), peer.context().handle(), stream.context());
-        // SAFETY: inside memory of the two devices that is there, and freed after what the stream is asked now, or kept by the
-        // graph; both contexts live.
+        // SAFETY: inside live memory of the two devices, which is freed only after the work submitted now, or kept by the graph;
+        // both contexts live.
         let answer =
             unsafe { context.call().copy_peer(self.pointer(), own, from.pointer(), theirs, bytes, stream.handle()) };
         Ok(context.watch(answer)?)
@@ -139,13 +143,13 @@ impl Transfer for Span {
         keep(from, stream, &entered)?;
         let context = stream.context();
         let call = context.call();
-        // SAFETY: as in `fill`, both of them.
+        // SAFETY: as in `fill`, for both spans.
         let answer = unsafe { call.copy_across(self.pointer(), from.pointer(), size(self), stream.handle()) };
         Ok(context.watch(answer)?)
     }
 }
 
-/// Lets a stream's device use a span, and keeps it for a recording.
+/// Lets a stream's work use a span, and keeps the span's region for a recording.
 fn keep(span: Span, stream: &Stream, entered: &Entered<'_>) -> Result<Arc<Region>, Fault> {
     let region = Region::find(span)?;
     region.share(stream.context());
@@ -157,15 +161,15 @@ pub(super) fn size(span: Span) -> usize {
     usize::try_from(span.bytes()).unwrap_or(usize::MAX)
 }
 
-/// Enters a stream that can be waited for.
-fn waits(stream: &Stream) -> Result<Entered<'_>, Fault> {
+/// Enters a stream that can be waited for: one that isn't recording.
+fn enter_waitable(stream: &Stream) -> Result<Entered<'_>, Fault> {
     let entered = stream.enter()?;
-    let why = "a stream can't be waited for while a graph is recorded: copy before or after";
+    let why = "the host can't wait for a stream while a graph is being recorded: copy before or after";
     if entered.is_recording() { Err(Fault::Invalid(why.to_owned())) } else { Ok(entered) }
 }
 
-/// Whether no device reaches the first nor the last of some bytes of the host: then the driver is done with them when a copy's call
-/// returns. Memory that a device reaches is copied by it later, and may be read or written after a wait has given up.
+/// Whether no device can access the first or the last of some host bytes: then the driver is done with them when a copy's call
+/// returns. Memory that a device can access is copied asynchronously, and may be read or written after a wait has given up.
 fn is_pageable(context: &Context, bytes: &[u8]) -> Result<bool, Fault> {
     for end in [bytes.first(), bytes.last()].into_iter().flatten() {
         if !context.is_pageable(end)? {

@@ -1,19 +1,19 @@
-//! The calls of NVRTC that we use. The library is never closed: the compiler keeps state of its own.
+//! The table of NVRTC calls. The library is never closed, because the compiler keeps internal state.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 
 use super::Version;
 use super::search::Candidate;
 use crate::compile::Program;
-use crate::library::{Kept, calls};
+use crate::library::{ResidentLibrary, calls};
 
 /// `nvrtcResult`; 0 is success.
 type Code = c_int;
 /// `nvrtcProgram`.
 type Handle = *mut std::ffi::c_void;
 
-/// Largest cubin or log that is taken, bytes: an answer beyond is a broken library's.
-const MOST_BYTES: usize = 1 << 30;
+/// Largest accepted cubin or log, bytes: a larger size comes from a broken library.
+const MAX_BYTES: usize = 1 << 30;
 
 calls! {
     "nvrtc.h", "11.2":
@@ -37,7 +37,7 @@ type FillCall = unsafe extern "C" fn(Handle, *mut c_char) -> Code;
 /// The opened library with its calls.
 pub(super) struct Library {
     calls: Calls,
-    _library: Kept,
+    _library: ResidentLibrary,
 }
 
 impl std::fmt::Debug for Library {
@@ -49,9 +49,9 @@ impl std::fmt::Debug for Library {
 impl Library {
     /// Opens the builtins, then the library.
     pub(super) fn open(candidate: &Candidate) -> Result<Self, String> {
-        let open = |path| Kept::open(path).map_err(|error| super::clean(&error));
+        let open = |path| ResidentLibrary::open(path).map_err(|error| super::clean(&error));
         for builtins in &candidate.builtins {
-            // The compiler finds it by name among the libraries that are loaded.
+            // The compiler finds it by name among the loaded libraries.
             open(builtins)?;
         }
         let library = open(&candidate.library)?;
@@ -72,7 +72,7 @@ impl Library {
         self.check("nvrtcGetNumSupportedArchs", unsafe { (self.calls.architecture_count)(&raw mut count) })?;
         let mut found: Vec<c_int> = vec![0; usize::try_from(count).unwrap_or(0).min(1024)];
         if found.len() == usize::try_from(count).unwrap_or(0) && !found.is_empty() {
-            // SAFETY: the pointer is valid for as many writes as the library said it makes.
+            // SAFETY: the pointer is valid for as many writes as the library announced.
             self.check("nvrtcGetSupportedArchs", unsafe { (self.calls.architectures)(found.as_mut_ptr()) })?;
         }
         let mut found: Vec<u32> = found.into_iter().filter_map(|known| u32::try_from(known).ok()).collect();
@@ -80,7 +80,8 @@ impl Library {
         Ok(found)
     }
 
-    /// The cubin, or why there is none, and the compiler's log. The outer error is one of the calls or of the arguments.
+    /// Compiles a program: the inner result is the cubin or the compiler's error, the text is the compiler's log. The outer error
+    /// is a failed call or a bad argument.
     pub(super) fn compile(
         &self,
         program: &Program<'_>,
@@ -96,15 +97,15 @@ impl Library {
         let count =
             |list: &[CString]| c_int::try_from(list.len()).map_err(|_| "too many headers or options".to_owned());
         let mut compilation = Compilation { calls: &self.calls, handle: std::ptr::null_mut() };
-        // SAFETY: the handle is valid for one write; every text ends with a zero byte and lives until after the call,
-        // which copies them; both lists are as long as said.
+        // SAFETY: the handle is valid for one write; every text ends with a zero byte and lives until after the call, which copies
+        // them; both lists have the given length.
         let code = unsafe {
             let (source, name) = (source.as_ptr(), name.as_ptr());
             let handle = &raw mut compilation.handle;
             (self.calls.create)(handle, source, name, count(&bodies)?, bodies_at.as_ptr(), names_at.as_ptr())
         };
         self.check("nvrtcCreateProgram", code)?;
-        // SAFETY: the handle is live; the list of options is as long as said, and its texts live until after the call.
+        // SAFETY: the handle is live; the list of options has the given length, and its texts live until after the call.
         let code = unsafe { (self.calls.compile)(compilation.handle, count(&options)?, options_at.as_ptr()) };
         let log = self.bytes(&compilation, self.calls.log_size, self.calls.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log).into_owned();
@@ -113,17 +114,17 @@ impl Library {
         Ok((cubin, log))
     }
 
-    /// What one pair of calls gives: its size, then its bytes.
+    /// Reads an output through a pair of calls: its size, then its bytes.
     fn bytes(&self, compilation: &Compilation<'_>, size: SizeCall, fill: FillCall) -> Result<Vec<u8>, String> {
         let mut length = 0;
         // SAFETY: the handle is live, and the pointer valid for one write.
-        self.check("asking for a size", unsafe { size(compilation.handle, &raw mut length) })?;
-        if length > MOST_BYTES {
-            return Err(format!("it speaks of {length} bytes"));
+        self.check("querying a size", unsafe { size(compilation.handle, &raw mut length) })?;
+        if length > MAX_BYTES {
+            return Err(format!("it reports a size of {length} bytes"));
         }
         let mut bytes = vec![0u8; length];
-        // SAFETY: the handle is live, and the buffer as long as the library said that it writes.
-        self.check("asking for a result", unsafe { fill(compilation.handle, bytes.as_mut_ptr().cast()) })?;
+        // SAFETY: the handle is live, and the buffer has the length that the library announced.
+        self.check("reading a result", unsafe { fill(compilation.handle, bytes.as_mut_ptr().cast()) })?;
         Ok(bytes)
     }
 
@@ -134,9 +135,9 @@ impl Library {
         // SAFETY: the call takes any code and returns a static text or null.
         let text = unsafe { (self.calls.error_string)(code) };
         if text.is_null() {
-            return Err(format!("{call} gave error {code}"));
+            return Err(format!("{call} returned error {code}"));
         }
-        // SAFETY: not null, and by nvrtc.h a text that ends with a zero byte and is never freed.
+        // SAFETY: not null, and according to nvrtc.h a text that ends with a zero byte and is never freed.
         let text = unsafe { CStr::from_ptr(text) };
         Err(format!("{call}: {}", text.to_string_lossy()))
     }
@@ -151,12 +152,12 @@ struct Compilation<'l> {
 impl Drop for Compilation<'_> {
     fn drop(&mut self) {
         if !self.handle.is_null() {
-            // SAFETY: the handle is live and is used no more. A failure leaves nothing to do.
+            // SAFETY: the handle is live and not used again. A failure can't be handled here.
             unsafe { (self.calls.destroy)(&raw mut self.handle) };
         }
     }
 }
 
 fn c_string(text: &str) -> Result<CString, String> {
-    CString::new(text).map_err(|_| "a source or an option holds a zero byte".to_owned())
+    CString::new(text).map_err(|_| "a source or an option contains a zero byte".to_owned())
 }

@@ -1,8 +1,8 @@
-//! NVRTC, the compiler of CUDA C++ at run time: found, opened, asked. Where it may be is `search`'s; the calls are
-//! `library`'s; what is compiled is `plimsoll-gen`'s; what is kept of it is the cache's.
+//! Finds, opens and calls NVRTC, which compiles CUDA C++ at run time. `search` lists where it may be, and `library` makes the
+//! calls.
 //!
-//! Cubins are asked for, not PTX: PTX of a newer compiler is refused by an older driver, while a cubin works within a
-//! CUDA major version. So a compiler whose major is above the driver's is passed over.
+//! It compiles to cubins, not PTX: an older driver refuses PTX of a newer compiler, while a cubin works within a CUDA major
+//! version. So a compiler whose major version is above the driver's is skipped.
 
 #[allow(unsafe_code)]
 mod library;
@@ -19,15 +19,15 @@ use plimsoll_gpu::Unavailable;
 use search::Candidate;
 pub use search::VARIABLE;
 
-/// How error reasons name it.
+/// Its name in error messages.
 const WHAT: &str = "NVRTC";
-/// What brings it.
-const MEND: &str = "Install it into the active Python environment with 'pip install nvidia-cuda-nvrtc' (for a driver of CUDA 12: \
+/// How to install it.
+const HINT: &str = "Install it into the active Python environment with 'pip install nvidia-cuda-nvrtc' (for a driver of CUDA 12: \
                     'nvidia-cuda-nvrtc-cu12'), or install the CUDA toolkit, or set PLIMSOLL_NVRTC to the library's absolute path";
-/// The first that can leave out what few programs need (release notes of CUDA 12.4).
+/// The first version with `--minimal`, which omits declarations that few programs need (release notes of CUDA 12.4).
 const MINIMAL: Version = (12, 4);
-/// Longest part of a compiler's log that an error carries, characters.
-const MOST_LOG: usize = 4000;
+/// Most characters of a compiler's log that an error carries.
+const MAX_LOG: usize = 4000;
 
 /// A version of CUDA: major and minor.
 pub type Version = (u32, u32);
@@ -41,32 +41,31 @@ pub struct Nvrtc {
     capabilities: Vec<u32>,
 }
 
-/// What the compiler made of a source.
+/// The output of a compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
     /// The machine code, an ELF file.
     pub cubin: Vec<u8>,
-    /// Warnings; empty where there are none.
+    /// Warnings; empty if there are none.
     pub log: String,
 }
 
 impl Nvrtc {
-    /// Finds and opens the compiler: `explicit` (a file or its folder), else `PLIMSOLL_NVRTC`, else the toolkits of
-    /// `CUDA_HOME` and `CUDA_PATH`, the usual toolkit folders, the active Python environment, and at last the loader's
-    /// own places. The first whose major version is at most `major` is taken.
+    /// Finds and opens the compiler: `explicit` (a file or its folder), else `PLIMSOLL_NVRTC`, else the toolkits of `CUDA_HOME` and
+    /// `CUDA_PATH`, the usual toolkit folders, the active Python environment, and last the loader's search path. Takes the first
+    /// whose major version is at most `major`.
     ///
     /// # Errors
-    /// What is missing or unusable, and what brings it. A path that was given and fails is an error: nothing else is
-    /// tried in its place.
+    /// An explicit path that fails is an error: no other place is tried.
     pub fn find(explicit: Option<&Path>, major: Option<u32>) -> Result<Self, Unavailable> {
-        let given = search::given(explicit, std::env::var_os(VARIABLE).as_deref())?;
-        let candidates = if given.is_empty() { search::usual(&Places::of_process()) } else { given };
+        let given = search::find_named(explicit, std::env::var_os(VARIABLE).as_deref())?;
+        let candidates = if given.is_empty() { search::find_usual(&Places::from_environment()) } else { given };
         let mut failed: Vec<String> = Vec::new();
         for candidate in &candidates {
             match Self::open(candidate) {
                 Ok(found) if major.is_none_or(|major| found.version.0 <= major) => return Ok(found),
                 Ok(found) => failed.push(format!(
-                    "{} is of CUDA {}.{}, newer than the driver's CUDA {}",
+                    "{} belongs to CUDA {}.{}, newer than the driver's CUDA {}",
                     candidate.library.display(),
                     found.version.0,
                     found.version.1,
@@ -77,18 +76,17 @@ impl Nvrtc {
         }
         let why = match failed.first() {
             Some(first) => clean(first),
-            None => {
-                "no libnvrtc.so in a toolkit folder, the active Python environment or the loader's places".to_owned()
-            }
+            None => "no libnvrtc.so in a toolkit folder, the active Python environment or the loader's search path"
+                .to_owned(),
         };
-        Err(Unavailable::new(WHAT, why, MEND))
+        Err(Unavailable::new(WHAT, why, HINT))
     }
 
-    /// The error says nothing where the loader, asked by name alone, doesn't know the library.
+    /// Opens a candidate. The error is `None` for a bare name that the loader can't find.
     fn open(candidate: &Candidate) -> Result<Self, Option<String>> {
         let path = candidate.library.display();
         if candidate.library.is_absolute() && candidate.builtins.is_empty() {
-            return Err(Some(format!("{path} has no libnvrtc-builtins beside it, without which nothing compiles")));
+            return Err(Some(format!("{path} has no libnvrtc-builtins next to it, without which nothing compiles")));
         }
         let library = Library::open(candidate)
             .map_err(|why| candidate.library.is_absolute().then(|| format!("can't open {path}: {why}")))?;
@@ -109,8 +107,8 @@ impl Nvrtc {
         &self.capabilities
     }
 
-    /// The target for a device of this compute capability (times ten): its own, or where this compiler is older than the
-    /// device the newest of the same major version, which the device can run. `None` where there is none.
+    /// The target for a device of this compute capability (times ten): its own, or if this compiler is older than the device, the
+    /// newest of the same major version, which the device can run. `None` if there is none.
     #[must_use]
     pub fn target(&self, capability: u32) -> Option<Target> {
         nearest(&self.capabilities, capability).map(Target::plain)
@@ -119,7 +117,7 @@ impl Nvrtc {
     /// Compiles a source to machine code.
     ///
     /// # Errors
-    /// The compiler's words.
+    /// The compiler's message.
     pub fn compile(&self, program: &Program<'_>) -> Result<Compiled, Unavailable> {
         let refused =
             |why: String| Unavailable::new(WHAT, why, "Use the sources and a target that this version ships with");
@@ -127,10 +125,10 @@ impl Nvrtc {
         if !self.capabilities.is_empty() && !self.capabilities.contains(&capability) {
             let (major, minor) = self.version;
             let why = format!("CUDA {major}.{minor} can't compile for {}", program.target);
-            return Err(Unavailable::new(WHAT, why, MEND));
+            return Err(Unavailable::new(WHAT, why, HINT));
         }
         let target = format!("--gpu-architecture={}", program.target);
-        // No kernel of ours knows the runtime or textures, whose declarations take a tenth of the time.
+        // Our kernels use neither the runtime nor textures, whose declarations take a tenth of the time.
         let minimal = (self.version >= MINIMAL).then_some("--minimal");
         let own = [target.as_str()].into_iter().chain(minimal);
         let options: Vec<&str> = own.chain(program.options.iter().map(String::as_str)).collect();
@@ -144,7 +142,7 @@ impl Nvrtc {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: it is the compiler of the driver's own vendor, or what the user named in its place.
+// SAFETY: it is the driver vendor's compiler, or one that the user named in its place.
 unsafe impl Compiler for Nvrtc {
     fn identity(&self) -> String {
         format!("NVRTC {}.{}", self.version.0, self.version.1)
@@ -159,10 +157,10 @@ fn nearest(known: &[u32], capability: u32) -> Option<u32> {
     known.iter().copied().filter(|known| *known <= capability && known / 10 == capability / 10).max()
 }
 
-/// A foreign text without control characters but line ends, and not endless.
+/// Removes control characters except line ends from foreign text, and limits its length.
 fn clean(text: &str) -> String {
     let kept = text.trim_end_matches('\0').chars().filter(|c| *c == '\n' || !c.is_control());
-    kept.take(MOST_LOG).collect::<String>().trim_end().to_owned()
+    kept.take(MAX_LOG).collect::<String>().trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_named_and_nothing_else_is_tried() {
+    fn a_named_file_that_is_no_library_is_reported_and_nothing_else_is_tried() {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("libnvrtc.so.13");
         std::fs::write(&library, "no library").unwrap();
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compilers_words_lose_what_could_steer_a_terminal() {
+    fn control_characters_are_removed_from_the_log() {
         assert_eq!(clean("a\x1b[31mb\nc\0\0"), "a[31mb\nc");
     }
 }

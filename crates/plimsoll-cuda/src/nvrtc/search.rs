@@ -1,4 +1,4 @@
-//! Where NVRTC may be: libraries and the builtins beside them. Nothing is opened here.
+//! Candidates for NVRTC: libraries and the builtins next to them. Nothing is opened here.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,28 +7,28 @@ use super::WHAT;
 use crate::toolkit::{Places, children, numbers};
 use plimsoll_gpu::Unavailable;
 
-/// Names the library, or its folder, by absolute path.
+/// The environment variable that holds the absolute path of the library or its folder.
 pub const VARIABLE: &str = "PLIMSOLL_NVRTC";
-/// Names that the loader is asked for, the newest first.
+/// Bare names passed to the loader, newest first.
 const LOADER_NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
 /// Folders of a toolkit that hold libraries.
 const TOOLKIT_FOLDERS: [&str; 4] = ["lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"];
-/// Folders of a Python environment's packages that hold NVRTC: the wheels of CUDA 13, and those before.
+/// Folders of a Python environment's packages that hold NVRTC: the wheels of CUDA 13, and older ones.
 const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"];
 
-/// A library that may be there.
+/// A library that may exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// An absolute path, or a bare name for the loader.
     pub library: PathBuf,
-    /// What to open first, by absolute path: NVRTC itself asks for it by bare name.
+    /// Absolute paths of libraries to open first: NVRTC itself loads its builtins by bare name.
     pub builtins: Vec<PathBuf>,
 }
 
-/// What the user named, by argument or else by variable; empty where nothing was.
-pub(super) fn given(explicit: Option<&Path>, variable: Option<&OsStr>) -> Result<Vec<Candidate>, Unavailable> {
+/// The candidates that the user named, by argument or else by variable; empty if the user named none.
+pub(super) fn find_named(explicit: Option<&Path>, variable: Option<&OsStr>) -> Result<Vec<Candidate>, Unavailable> {
     let (path, by) = match (explicit, variable.filter(|value| !value.is_empty())) {
-        (Some(path), _) => (path, "the path given"),
+        (Some(path), _) => (path, "the given path"),
         (None, Some(path)) => (Path::new(path), VARIABLE),
         (None, None) => return Ok(Vec::new()),
     };
@@ -49,19 +49,19 @@ pub(super) fn given(explicit: Option<&Path>, variable: Option<&OsStr>) -> Result
     Ok(found)
 }
 
-/// Every other place, in the order of the search.
-pub(super) fn usual(places: &Places) -> Vec<Candidate> {
+/// All other candidates, in search order.
+pub(super) fn find_usual(places: &Places) -> Vec<Candidate> {
     let folders = places.toolkits().flat_map(|toolkit| TOOLKIT_FOLDERS.map(|folder| toolkit.join(folder)));
     let wheels = places.packages().flat_map(|packages| WHEEL_FOLDERS.map(|folder| packages.join(folder)));
     let all = folders.chain(wheels).chain(places.libraries());
     let mut found: Vec<Candidate> = all.flat_map(|folder| in_folder(&folder)).collect();
-    if places.loader_is_safe() {
+    if places.is_loader_safe() {
         found.extend(LOADER_NAMES.map(|name| Candidate { library: name.into(), builtins: Vec::new() }));
     }
     found
 }
 
-/// The libraries of a folder, the newest first. `libnvrtc.so.13` and what it links to are one.
+/// The libraries of a folder, newest first. `libnvrtc.so.13` and the file that it links to count once.
 fn in_folder(folder: &Path) -> Vec<Candidate> {
     let is_library =
         |name: &str| name.strip_prefix("libnvrtc.so").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -76,7 +76,7 @@ fn in_folder(folder: &Path) -> Vec<Candidate> {
     libraries.filter(|candidate| first(&candidate.library)).collect()
 }
 
-/// A library with the builtins beside it that are of its major version.
+/// A library with the builtins of its major version next to it.
 fn candidate(library: PathBuf) -> Candidate {
     let real = library.canonicalize().unwrap_or_else(|_| library.clone());
     let major = real.file_name().and_then(OsStr::to_str).and_then(|name| numbers(name).first().copied());
@@ -137,38 +137,38 @@ mod tests {
             "libnvrtc.so.11.2",
             "libnvrtc.so",
         ];
-        assert_eq!(libraries(&usual(&places), root), expected);
+        assert_eq!(libraries(&find_usual(&places), root), expected);
     }
 
     #[test]
-    fn the_builtins_beside_a_library_are_those_of_its_version() {
+    fn builtins_match_the_version_of_their_library() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = install(&temporary.path().join("lib"), &NVRTC_13);
         install(&folder, &["libnvrtc-builtins.so.12.8"]);
-        let found = given(Some(&folder), None).unwrap();
+        let found = find_named(Some(&folder), None).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].builtins, [folder.join("libnvrtc-builtins.so.13.0")]);
     }
 
     #[test]
-    fn what_the_user_names_comes_before_all_and_relative_paths_are_refused() {
+    fn a_named_library_is_used_and_relative_paths_are_refused() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = install(&temporary.path().join("lib"), &NVRTC_13);
-        assert_eq!(given(None, Some(folder.as_os_str())).unwrap()[0].library, folder.join("libnvrtc.so.13"));
+        assert_eq!(find_named(None, Some(folder.as_os_str())).unwrap()[0].library, folder.join("libnvrtc.so.13"));
         for path in ["libnvrtc.so.13", "./libnvrtc.so.13", "."] {
-            let error = given(Some(Path::new(path)), None).unwrap_err();
+            let error = find_named(Some(Path::new(path)), None).unwrap_err();
             assert!(error.why.contains("relative"), "{error}");
         }
         for path in ["/nowhere/libnvrtc.so.13", "/"] {
-            assert!(given(Some(Path::new(path)), None).is_err(), "{path}");
+            assert!(find_named(Some(Path::new(path)), None).is_err(), "{path}");
         }
     }
 
     #[test]
-    fn the_loader_is_not_asked_where_it_would_look_into_the_current_folder() {
+    fn the_loader_is_not_used_if_it_would_search_the_current_folder() {
         let names = |list: &str| {
             let places = Places { library_path: Some(list.into()), root: "/nowhere".into(), ..Places::default() };
-            usual(&places).len()
+            find_usual(&places).len()
         };
         assert_eq!(names("/usr/lib"), LOADER_NAMES.len());
         assert_eq!(names(""), LOADER_NAMES.len());

@@ -1,4 +1,4 @@
-//! A driver to order: a copy of the stand-in, a compiler for it, and one round of everything that the backend does.
+//! A fake driver that tests configure, compilers for it, and one round of everything that the backend does.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::sample::{Work, Workload};
 use plimsoll_cuda::compile::{Compiler, Kernels, Program};
 use plimsoll_cuda::driver::{
-    Access, AccessWindow, Context, DeviceHandle, Driver, Function, Graph, Held, Limit, Stream,
+    Access, AccessWindow, Context, DeviceHandle, Driver, Function, Graph, Limit, LimitGuard, Stream,
 };
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::{
@@ -24,7 +24,7 @@ use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, StreamAction, Unavail
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
 
-/// A driver of this test's own.
+/// A separate copy of the fake driver for one test.
 pub struct Fake {
     pub folder: tempfile::TempDir,
     pub path: PathBuf,
@@ -32,11 +32,11 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// One that lacks some calls.
+    /// A driver that lacks some calls.
     pub fn without(missing: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = fakecuda::without(folder.path(), missing).unwrap();
-        // SAFETY: the stand-in's initialisers do nothing.
+        let path = fakecuda::driver_without(folder.path(), missing).unwrap();
+        // SAFETY: the fake library's initialisers do nothing.
         let library = unsafe { Library::new(&path) }.unwrap();
         Self { folder, path, library }
     }
@@ -45,7 +45,7 @@ impl Fake {
         Self::without(&[])
     }
 
-    /// Gives orders; everything that exists is forgotten.
+    /// Configures the driver and resets all its state.
     pub fn order(&self, orders: &str) -> &Self {
         let orders = CString::new(orders).unwrap();
         // SAFETY: the symbol has this type, and the text is terminated.
@@ -57,39 +57,39 @@ impl Fake {
         self
     }
 
-    /// What a call of the stand-in without arguments tells.
+    /// The result of one of the fake driver's own functions without arguments.
     pub fn number(&self, symbol: &str) -> u64 {
-        // SAFETY: both symbols have this type.
+        // SAFETY: all symbols passed here have this type.
         unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
     }
 
-    /// From now on nothing gets done that streams are asked, until [`Fake::finish`].
+    /// From now on work submitted to streams doesn't finish, until [`Fake::finish`].
     pub fn hold(&self) {
-        self.tell("fakecuda_hold");
+        self.call("fakecuda_hold");
     }
 
-    /// All is done that streams were asked.
+    /// Finishes all work submitted to streams.
     pub fn finish(&self) {
-        self.tell("fakecuda_finish");
+        self.call("fakecuda_finish");
     }
 
-    fn tell(&self, symbol: &str) {
+    fn call(&self, symbol: &str) {
         // SAFETY: both symbols have this type.
         unsafe { self.library.get::<extern "C" fn()>(symbol.as_bytes()).unwrap()() }
     }
 
-    /// How many threads were told since [`Fake::hold`] that something isn't done.
+    /// How many threads have found unfinished work since [`Fake::hold`].
     pub fn waiting(&self) -> u64 {
         self.number("fakecuda_waiting")
     }
 
-    /// How often memory was freed that unfinished work uses.
+    /// How often memory was freed while unfinished work used it.
     pub fn freed_early(&self) -> u64 {
         self.number("fakecuda_early")
     }
 
-    /// Does something after [`Fake::hold`] on a thread of its own until it waits or is done; then all of what streams were asked is
-    /// done. Whether it waited.
+    /// Runs `task` on another thread, after [`Fake::hold`], until it waits or ends; then finishes all work. Returns whether it
+    /// waited.
     pub fn waits(&self, task: impl FnOnce() + Send) -> bool {
         std::thread::scope(|scope| {
             let before = self.waiting();
@@ -104,29 +104,29 @@ impl Fake {
         })
     }
 
-    /// How many objects are left.
+    /// Number of live objects.
     pub fn alive(&self) -> u64 {
         self.number("fakecuda_alive")
     }
 
-    /// How many calls were made.
+    /// Number of calls made.
     pub fn total(&self) -> u64 {
         self.number("fakecuda_total")
     }
 
-    /// A limit of the context in force, by cuda.h's number.
+    /// The current value of a context limit, by cuda.h's number.
     pub fn limit(&self, number: u32) -> u64 {
         // SAFETY: the symbol has this type.
         unsafe { self.library.get::<extern "C" fn(u32) -> u64>(b"fakecuda_limit").unwrap()(number) }
     }
 
-    /// Sets such a limit past the backend.
+    /// Sets such a limit behind the backend's back.
     pub fn set_limit(&self, number: u32, value: u64) {
         // SAFETY: the symbol has this type.
         unsafe { self.library.get::<extern "C" fn(u32, u64)>(b"fakecuda_set_limit").unwrap()(number, value) }
     }
 
-    /// How often one call was made.
+    /// How often a call was made.
     pub fn count(&self, call: &str) -> u64 {
         let call = CString::new(call).unwrap();
         // SAFETY: the symbol has this type, and the text is terminated.
@@ -143,45 +143,45 @@ impl Fake {
     pub fn options(&self) -> Options {
         Options {
             no_cache: true,
-            compiler: Some(Arc::new(Made::default())),
+            compiler: Some(Arc::new(CountingCompiler::default())),
             deadline: Some(Duration::from_millis(30)),
             ..Options::default()
         }
     }
 }
 
-/// A compiler for the stand-in, for expressions and checks as well.
-pub struct Anything;
+/// A compiler for the fake driver that also handles expressions and checks.
+pub struct AnyCompiler;
 
-// SAFETY: kernels of the stand-in do nothing.
-unsafe impl Compiler for Anything {
+// SAFETY: kernels of the fake driver do nothing.
+unsafe impl Compiler for AnyCompiler {
     fn identity(&self) -> String {
-        "anything for the stand-in 1.0".to_owned()
+        "anything for the fake driver 1.0".to_owned()
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
         match program.name {
-            "elementwise.cu" => Ok(fakecuda::of_text(program.source).unwrap()),
-            "check.cu" => Named.compile(program),
+            "elementwise.cu" => Ok(fakecuda::image_from_text(program.source).unwrap()),
+            "check.cu" => SourceCompiler.compile(program),
             _ => Ok(fakecuda::image(KERNELS)),
         }
     }
 }
 
-/// Kernels of the stand-in.
+/// Kernels of the fake driver.
 pub const KERNELS: &str = "plimsoll_spin(8,8);plimsoll_empty();scale(8,8,4)";
 
-/// A compiler for the stand-in, which counts its work.
+/// A compiler for the fake driver that counts its calls and can be told to fail.
 #[derive(Default)]
-pub struct Made {
+pub struct CountingCompiler {
     pub times: AtomicU64,
     pub refuses: AtomicBool,
 }
 
 // SAFETY: as above.
-unsafe impl Compiler for Made {
+unsafe impl Compiler for CountingCompiler {
     fn identity(&self) -> String {
-        "made for the stand-in 1.0".to_owned()
+        "made for the fake driver 1.0".to_owned()
     }
 
     fn compile(&self, _program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
@@ -193,13 +193,13 @@ unsafe impl Compiler for Made {
     }
 }
 
-/// A compiler for the stand-in: the kernels of a source, with as many parameters as each states.
-pub struct Named;
+/// A compiler for the fake driver that returns the kernels of a probe's source with the parameters of their descriptions.
+pub struct SourceCompiler;
 
 // SAFETY: as above.
-unsafe impl Compiler for Named {
+unsafe impl Compiler for SourceCompiler {
     fn identity(&self) -> String {
-        "names for the stand-in 1.0".to_owned()
+        "names for the fake driver 1.0".to_owned()
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
@@ -232,27 +232,27 @@ impl Bare {
         let handle = DeviceHandle::new(&fake.driver()?, 0)?;
         let context = Context::new(handle, deadline)?;
         let stream = Arc::new(Stream::new(&context)?);
-        // SAFETY: a whole image for the stand-in.
+        // SAFETY: a complete image for the fake driver.
         let module = unsafe { plimsoll_cuda::driver::Module::load(&context, &fakecuda::image(KERNELS)) }?;
         let cache = Err(Unavailable::new("kernel cache", "a test", "none"));
-        let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(Arc::new(Made::default()) as _), cache);
+        let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(Arc::new(CountingCompiler::default()) as _), cache);
         let spinner = Arc::new(Spinner::compile(&context, &kernels, 132)?);
         Ok(Self { scale: module.function("scale")?, context, stream, spinner })
     }
 
     pub fn launch(&self, buffer: &DeviceBuffer) -> Result<Launch, Fault> {
         let arguments = Arguments::new().buffer(buffer).u64(buffer.bytes()).f32(2.0);
-        // SAFETY: kernels of the stand-in do nothing.
+        // SAFETY: kernels of the fake driver do nothing.
         unsafe { Launch::raw(&self.scale, Geometry::linear(8, 256), arguments) }
     }
 }
 
-/// What changes how the second-level cache works: limits, windows of a stream, a launch and a graph's node, and memory that
-/// may be compressed.
+/// Exercises everything that changes how the L2 works: limits, windows of a stream, a launch and a graph node, and compressible
+/// memory.
 fn settings(bare: &Bare, buffer: &DeviceBuffer) -> Result<(), Fault> {
     let (context, stream) = (&bare.context, &bare.stream);
-    let held = Held::new(context, Limit::PersistingL2)?;
-    if held.set(1 << 20)? != 1 << 20 {
+    let guard = LimitGuard::new(context, Limit::PersistingL2)?;
+    if guard.set(1 << 20)? != 1 << 20 {
         return Err(Fault::Invalid("the limit is not what was set".to_owned()));
     }
     context.reset_persisting()?;
@@ -272,8 +272,8 @@ fn settings(bare: &Bare, buffer: &DeviceBuffer) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Everything that the backend does, once: opens a bench, then memory, copies, and every shape of load. Returns how
-/// many calls that took, before all of it is destroyed.
+/// Runs everything that the backend does, once: opens a bench, then uses memory, copies, and every shape of load. Returns the
+/// number of calls made before everything is destroyed.
 pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     drop(open_with(&fake.driver()?, 0, &fake.options(), plimsoll_probes::cuda_probes())?);
     let bare = Bare::new(fake)?;
@@ -287,25 +287,26 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
         return Err(Fault::Invalid("the copy came back changed".to_owned()));
     }
     let other = Context::new(DeviceHandle::new(&fake.driver()?, 0)?, Duration::from_millis(30))?;
-    context.reach(&other)?;
+    context.enable_peer_access(&other)?;
     b.whole().copy_from_peer(stream, a.whole())?;
     let mut managed = ManagedBuffer::new(context, 8192)?;
     managed.advise(Advice::ReadMostly)?;
     managed.prefetch(stream, Side::Device)?;
     managed.touch_by_host()?;
     let ordered = StreamBuffer::new(stream, 4096)?;
-    stream.record()?;
+    stream.begin_recording()?;
     stream.launch(&bare.launch(&a)?)?;
-    let recorded = stream.recorded()?;
+    let recorded = stream.end_recording()?;
     recorded.launch(stream)?;
     drop(ordered);
     settings(&bare, &a)?;
     bare.scale.clusters_at_once(Geometry::linear(8, 256), 2)?;
     let mut loads = vec![
-        Load::graph(stream, vec![bare.launch(&a)?, bare.launch(&b)?], false, Work::default())?.with_lead(&bare.spinner),
+        Load::graph(stream, vec![bare.launch(&a)?, bare.launch(&b)?], false, Work::default())?
+            .with_blocker(&bare.spinner),
         Load::graph(stream, vec![bare.launch(&a)?], true, Work::default())?,
     ];
-    // SAFETY: the stand-in runs no kernel.
+    // SAFETY: the fake driver runs no kernel.
     let dependent = unsafe { bare.launch(&a)?.with_form(Form { dependent: true, ..Form::default() }) };
     let actions = vec![Action::Launch(bare.launch(&a)?), Action::Launch(dependent), Action::Fill(a.whole(), 1)];
     loads.push(Load::new(stream, Shape::Stream, actions, Work::default())?);
@@ -314,11 +315,11 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
         let host = || Ok::<_, Fault>(Rc::new(RefCell::new(HostBuffer::new(context, kind, 4096)?)));
         let up = vec![Action::Other(StreamAction::Up(host()?, a.whole()))];
         let down = vec![Action::Other(StreamAction::Down(host()?, b.whole()))];
-        loads.push(Load::new(stream, Shape::Stream, up.clone(), Work::default())?.with_beside(&second, down)?);
+        loads.push(Load::new(stream, Shape::Stream, up.clone(), Work::default())?.with_second_stream(&second, down)?);
         loads.push(Load::new(stream, Shape::HostLatency, up, Work::default())?);
     }
     let flush = vec![Action::Fill(b.whole(), 0)];
-    let latency = vec![Action::Across(a.whole(), b.whole())];
+    let latency = vec![Action::Copy(a.whole(), b.whole())];
     loads.push(Load::new(stream, Shape::Latency, latency, Work::default())?.with_before(flush));
     for load in &mut loads {
         let cycle = load.batch().cycle;

@@ -1,5 +1,5 @@
-//! Builds a graph node by node: checks types, inserts the conversions that promotion asks for, folds constants, and finds
-//! nodes that are there already.
+//! Builds a graph node by node: checks types, inserts the conversions that promotion requires, folds constants, and reuses
+//! equal nodes.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use crate::op::{Binary, Comparison, Domain, Unary};
 use crate::oracle::{Precision, apply};
 use crate::value::Value;
 
-/// Words that are no names.
+/// Reserved words.
 const RESERVED: [&str; 7] = ["in", "scalar", "let", "true", "false", "inf", "nan"];
 
-/// True for what may name a parameter, an output or a value.
+/// Whether `text` may name a parameter, an output or a value.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
@@ -24,8 +24,8 @@ pub fn is_name(text: &str) -> bool {
         && !RESERVED.contains(&text)
 }
 
-/// An expression under construction. Every method gives the id of a node, an old one where it is there already.
-/// Ids of another builder give [`ExprError::ForeignHandle`] where they are out of range, and some other node where not.
+/// An expression under construction. Methods that add a node return its id, or the id of an equal node that exists already.
+/// An id from another builder gives [`ExprError::ForeignHandle`] if it is out of range, and otherwise means an unrelated node.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     pub(super) nodes: Vec<Node>,
@@ -45,7 +45,7 @@ impl Builder {
     /// Declares an input tensor.
     ///
     /// # Errors
-    /// If `name` is none, or taken, or there are too many.
+    /// If `name` is invalid or taken, or there are too many inputs.
     pub fn input(&mut self, name: &str, dtype: DType) -> Result<NodeId, ExprError> {
         if self.inputs.len() >= MAX_INPUTS {
             return Err(ExprError::TooManyInputs);
@@ -58,7 +58,7 @@ impl Builder {
     /// Declares a run-time scalar.
     ///
     /// # Errors
-    /// If `name` is none, or taken, or there are too many.
+    /// If `name` is invalid or taken, or there are too many scalars.
     pub fn scalar(&mut self, name: &str, dtype: DType) -> Result<NodeId, ExprError> {
         if self.scalars.len() >= MAX_SCALARS {
             return Err(ExprError::TooManyScalars);
@@ -68,19 +68,19 @@ impl Builder {
         self.push(Kind::Scalar(self.scalars.len() as u32 - 1), dtype, Strength::Scalar)
     }
 
-    /// Input tensors declared so far.
+    /// Number of input tensors declared so far.
     #[must_use]
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Scalars declared so far.
+    /// Number of scalars declared so far.
     #[must_use]
     pub fn scalar_count(&self) -> usize {
         self.scalars.len()
     }
 
-    /// Outputs declared so far.
+    /// Number of outputs declared so far.
     #[must_use]
     pub fn output_count(&self) -> usize {
         self.outputs.len()
@@ -95,10 +95,10 @@ impl Builder {
         if taken { Err(ExprError::Taken(name.to_owned())) } else { Ok(()) }
     }
 
-    /// A constant without a type of its own: f64, i64 (u64 above its range) or `bool` until it meets an operand.
+    /// An untyped constant: f64, i64 (u64 above the range of i64) or `bool` until it is combined with an operand.
     ///
     /// # Errors
-    /// If an integer is beyond i64 and u64.
+    /// If an integer fits neither i64 nor u64.
     pub fn literal(&mut self, value: Value) -> Result<NodeId, ExprError> {
         let dtype = match value {
             Value::Float(_) => DType::F64,
@@ -109,10 +109,10 @@ impl Builder {
         self.constant(value, dtype, Strength::Literal)
     }
 
-    /// A constant of a type, rounded to it.
+    /// A constant of type `dtype`, rounded to it.
     ///
     /// # Errors
-    /// If an integer is beyond the range of an integer type.
+    /// If `dtype` is an integer type and the integer is out of its range.
     pub fn typed(&mut self, value: Value, dtype: DType) -> Result<NodeId, ExprError> {
         self.constant(value, dtype, Strength::Scalar)
     }
@@ -127,7 +127,7 @@ impl Builder {
         self.push(Kind::Constant(dtype.encode(value)), dtype, strength)
     }
 
-    /// The element's row-major place in the shape, i64.
+    /// The element's row-major index in the shape, i64.
     ///
     /// # Errors
     /// If there are too many nodes.
@@ -138,7 +138,7 @@ impl Builder {
     /// The element's coordinate along `dimension` (0 is the slowest), i64.
     ///
     /// # Errors
-    /// If no tensor has so many dimensions.
+    /// If `dimension` is [`MAX_RANK`] or more.
     pub fn coordinate(&mut self, dimension: u64) -> Result<NodeId, ExprError> {
         if dimension >= MAX_RANK as u64 {
             return Err(ExprError::Dimension(dimension));
@@ -149,32 +149,32 @@ impl Builder {
     /// An operation of one operand.
     ///
     /// # Errors
-    /// If it isn't meant for the operand's type.
+    /// If the operation doesn't support the operand's type.
     pub fn unary(&mut self, op: Unary, a: NodeId) -> Result<NodeId, ExprError> {
         let (dtype, strength) = self.type_of(a)?;
-        let taken = takes(op.domain(), op.name(), dtype, strength)?;
+        let in_type = operand_type(op.domain(), op.name(), dtype, strength)?;
         if op.domain() == Domain::Rounding && dtype.is_int() {
             return Ok(a);
         }
-        let a = self.convert(a, taken, strength)?;
-        self.push(Kind::Unary(op, a), taken, strength)
+        let a = self.convert(a, in_type, strength)?;
+        self.push(Kind::Unary(op, a), in_type, strength)
     }
 
     /// An operation of two operands, which are promoted to their common type.
     ///
     /// # Errors
-    /// If it isn't meant for that type.
+    /// If the operation doesn't support that type.
     pub fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> Result<NodeId, ExprError> {
         let (dtype, strength) = common(self.type_of(a)?, self.type_of(b)?);
-        let taken = takes(op.domain(), op.name(), dtype, strength)?;
-        let operands = [self.convert(a, taken, strength)?, self.convert(b, taken, strength)?];
-        self.push(Kind::Binary(op, operands), taken, strength)
+        let in_type = operand_type(op.domain(), op.name(), dtype, strength)?;
+        let operands = [self.convert(a, in_type, strength)?, self.convert(b, in_type, strength)?];
+        self.push(Kind::Binary(op, operands), in_type, strength)
     }
 
     /// A comparison of two operands in their common type; `bool` values compare as 0 and 1.
     ///
     /// # Errors
-    /// If there are too many nodes, or a literal is beyond the common type.
+    /// If there are too many nodes, or a literal is out of range for the common type.
     pub fn compare(&mut self, op: Comparison, a: NodeId, b: NodeId) -> Result<NodeId, ExprError> {
         let (dtype, strength) = common(self.type_of(a)?, self.type_of(b)?);
         let operands = [self.convert(a, dtype, strength)?, self.convert(b, dtype, strength)?];
@@ -187,9 +187,9 @@ impl Builder {
     /// If that type is `bool`.
     pub fn fma(&mut self, a: NodeId, b: NodeId, c: NodeId) -> Result<NodeId, ExprError> {
         let (dtype, strength) = common(common(self.type_of(a)?, self.type_of(b)?), self.type_of(c)?);
-        let taken = takes(Domain::Number, "fma", dtype, strength)?;
-        let [a, b, c] = [a, b, c].map(|id| self.convert(id, taken, strength));
-        self.push(Kind::Fma([a?, b?, c?]), taken, strength)
+        let in_type = operand_type(Domain::Number, "fma", dtype, strength)?;
+        let [a, b, c] = [a, b, c].map(|id| self.convert(id, in_type, strength));
+        self.push(Kind::Fma([a?, b?, c?]), in_type, strength)
     }
 
     /// `a` where `condition` is true, else `b`, in the common type of the two.
@@ -197,30 +197,33 @@ impl Builder {
     /// # Errors
     /// If the condition isn't `bool`.
     pub fn select(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Result<NodeId, ExprError> {
-        let (is, of) = self.type_of(condition)?;
-        if is != DType::Bool {
-            return Err(ExprError::Condition(is));
+        let (condition_type, condition_strength) = self.type_of(condition)?;
+        if condition_type != DType::Bool {
+            return Err(ExprError::Condition(condition_type));
         }
         let (mut dtype, mut strength) = common(self.type_of(a)?, self.type_of(b)?);
-        if strength == Strength::Literal && of != Strength::Literal {
-            // Literals must become something before they can be chosen from.
-            (dtype, strength) = (settled(dtype), Strength::Scalar);
+        if strength == Strength::Literal && condition_strength != Strength::Literal {
+            // The choice depends on a run-time value, so the literals need a type.
+            (dtype, strength) = (default_type(dtype), Strength::Scalar);
         }
-        let condition = if strength == Strength::Literal { condition } else { self.convert(condition, is, strength)? };
+        let condition = match strength {
+            Strength::Literal => condition,
+            _ => self.convert(condition, condition_type, strength)?,
+        };
         let operands = [condition, self.convert(a, dtype, strength)?, self.convert(b, dtype, strength)?];
         self.push(Kind::Select(operands), dtype, strength)
     }
 
-    /// `x` no less than `low` and no more than `high`, that is min(max(x, low), high): NaN if any of them is.
+    /// `x` limited to `low` … `high`: min(max(x, low), high). NaN if any of the three is NaN.
     ///
     /// # Errors
-    /// If one of them is `bool`.
+    /// If one of the three is `bool`.
     pub fn clamp(&mut self, x: NodeId, low: NodeId, high: NodeId) -> Result<NodeId, ExprError> {
         let floored = self.binary(Binary::Max, x, low)?;
         self.binary(Binary::Min, floored, high)
     }
 
-    /// `a` rounded to `dtype`. Nothing where `a` is a number of that type already.
+    /// `a` rounded to `dtype`; `a` itself if it is already a value of that type.
     ///
     /// # Errors
     /// If there are too many nodes.
@@ -239,12 +242,12 @@ impl Builder {
     /// The type and the strength of a node.
     ///
     /// # Errors
-    /// If it is no node of this builder.
+    /// If this builder has no such node.
     pub fn type_of(&self, id: NodeId) -> Result<(DType, Strength), ExprError> {
         self.node(id).map(|node| (node.dtype, node.strength))
     }
 
-    /// The value of an untyped integer constant that isn't negative.
+    /// The value of a non-negative integer constant.
     pub(crate) fn whole_literal(&self, id: NodeId) -> Option<u64> {
         match self.nodes.get(id.index())?.constant()? {
             Value::Int(i) => u64::try_from(i).ok(),
@@ -256,12 +259,12 @@ impl Builder {
         self.nodes.get(id.index()).ok_or(ExprError::ForeignHandle)
     }
 
-    /// `a` as an operand of an operation in `dtype`: cast where the carriers differ. A weak operand takes the carrier, so that it
-    /// isn't rounded to 16 bits on its way; a tensor takes the type itself, as in PyTorch.
+    /// `a` as an operand of an operation in `dtype`: cast if the carriers differ. A weak operand is cast to the carrier, so that
+    /// it isn't rounded to 16 bits; a tensor is cast to the type itself, as in PyTorch.
     pub(super) fn convert(&mut self, a: NodeId, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
         let node = *self.node(a)?;
         match node.constant() {
-            // Untyped until it meets something that isn't.
+            // Stays untyped among untyped operands.
             Some(value) if node.strength == Strength::Literal && strength == Strength::Literal => {
                 self.constant(value, dtype, Strength::Literal)
             }
@@ -272,7 +275,7 @@ impl Builder {
         }
     }
 
-    /// Adds a node, or finds it, or folds it where all its operands are constants.
+    /// Adds a node: folds it if all its operands are constants, and reuses an equal node.
     fn push(&mut self, kind: Kind, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
         if let Some(folded) = self.fold(kind, dtype) {
             return self.push(Kind::Constant(dtype.encode(folded)), dtype, strength);
@@ -290,8 +293,8 @@ impl Builder {
         Ok(id)
     }
 
-    /// The value of an operation on constants alone. It is a constant of the operation's type, so that no operation is left
-    /// whose operands are all constants.
+    /// The value of an operation whose operands are all constants. The result is a constant of the operation's type, so no
+    /// operation on constants is left.
     fn fold(&self, kind: Kind, dtype: DType) -> Option<Value> {
         let operands = kind.operands();
         if operands.is_empty() {
@@ -304,26 +307,26 @@ impl Builder {
     }
 }
 
-/// The type in which an operation takes operands of `dtype`. A literal stays as precise as it is until it has a type.
-fn takes(domain: Domain, op: &'static str, dtype: DType, strength: Strength) -> Result<DType, ExprError> {
+/// The type to which an operation converts operands of `dtype`. An untyped literal keeps f64 precision.
+fn operand_type(domain: Domain, op: &'static str, dtype: DType, strength: Strength) -> Result<DType, ExprError> {
     let hint = match domain {
         Domain::Int | Domain::Bits if dtype.is_float() => "cast it to an integer type, as in 'i32(x)'",
         Domain::Int => "cast it to an integer type, as in 'u8(x)'",
         _ => "cast it to a number, as in 'i32(x)', or use & | ^ !",
     };
-    match domain.takes(dtype) {
+    match domain.operand_type(dtype) {
         Some(_) if strength == Strength::Literal && domain == Domain::Float => Ok(DType::F64),
-        Some(taken) => Ok(taken),
+        Some(in_type) => Ok(in_type),
         None => Err(ExprError::Domain { op, dtype, hint }),
     }
 }
 
-/// What an untyped constant becomes where nothing tells it otherwise: f32, i64 or `bool`, as in PyTorch.
-pub(super) fn settled(dtype: DType) -> DType {
+/// The type of an untyped constant without other operands: f32, i64 or `bool`, as in PyTorch.
+pub(super) fn default_type(dtype: DType) -> DType {
     if dtype.is_float() { DType::F32 } else { dtype }
 }
 
-/// The key of a node: operands of commutative operations in the order of their ids.
+/// The lookup key of a node: operands of commutative operations are ordered by id.
 fn commuted(kind: Kind) -> Kind {
     match kind {
         Kind::Binary(op, [a, b]) if op.is_commutative() && b < a => Kind::Binary(op, [b, a]),

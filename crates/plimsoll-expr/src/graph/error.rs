@@ -1,38 +1,38 @@
-//! Why an expression can't be built, each with the way out.
+//! Errors of building an expression, each with a hint.
 
 use super::{MAX_INPUTS, MAX_NODES, MAX_OUTPUTS, MAX_RANK, MAX_SCALARS};
 use crate::dtype::DType;
 
-/// A fault in an expression.
+/// An error in an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExprError {
-    /// An operation that isn't meant for the type.
+    /// An operation that doesn't support the type.
     #[error("'{op}' takes no {dtype}: {hint}")]
     Domain {
         /// The operation's name in text.
         op: &'static str,
-        /// What it was given.
+        /// The operand's type.
         dtype: DType,
-        /// The way out.
+        /// How to fix it.
         hint: &'static str,
     },
-    /// A condition that is no truth value.
-    #[error("a condition must be bool and this is {0}: compare it, as in 'x != 0'")]
+    /// A condition that isn't `bool`.
+    #[error("a condition must be bool, not {0}: compare it, as in 'x != 0'")]
     Condition(DType),
-    /// A constant beyond the range of its type.
-    #[error("{value} is no {dtype}: convert it ('{dtype}({value})' wraps) or use a wider type")]
+    /// A constant out of the range of its type.
+    #[error("{value} is out of range for {dtype}: convert it ('{dtype}({value})' wraps) or use a wider type")]
     Range {
         /// The constant, as text.
         value: String,
         /// The type it should be.
         dtype: DType,
     },
-    /// A name that is empty, too long, reserved, or no identifier.
-    #[error("'{}' is no name: up to 64 letters, digits and '_', no digit first, and none of the words of the language", .0.escape_debug())]
+    /// A name that is empty, too long, reserved, or not an identifier.
+    #[error("'{}' is not a valid name: use up to 64 letters, digits and '_', with no digit first and no reserved word", .0.escape_debug())]
     Name(String),
-    /// A name that is taken.
-    #[error("'{0}' is taken: choose another name")]
+    /// A name that is already in use.
+    #[error("'{0}' is already in use: choose another name")]
     Taken(String),
     /// An in-place output whose type differs from its input's.
     #[error("'{name}' holds {holds} and can't be written in place as {stores}: give the output another name")]
@@ -44,7 +44,7 @@ pub enum ExprError {
         /// The type asked for.
         stores: DType,
     },
-    /// An expression with nothing to store.
+    /// An expression without outputs.
     #[error("nothing is stored: an expression needs at least one output")]
     NoOutput,
     /// More nodes than [`MAX_NODES`].
@@ -59,13 +59,13 @@ pub enum ExprError {
     /// More outputs than [`MAX_OUTPUTS`].
     #[error("more than {MAX_OUTPUTS} outputs: split the expression")]
     TooManyOutputs,
-    /// A coordinate of a dimension that no tensor has.
+    /// A coordinate along a dimension of [`MAX_RANK`] or more.
     #[error("no dimension {0}: tensors have up to {MAX_RANK}, counted from 0")]
     Dimension(u64),
-    /// A handle of one closure used in another, or after its closure ended.
-    #[error("a value of one expression was used in another: keep handles inside the closure that they were made for")]
+    /// A handle of one closure that was used in another, or after its closure ended.
+    #[error("a value of one expression was used in another: keep handles inside their own closure")]
     ForeignHandle,
-    /// Two values for one in-place tensor.
+    /// An in-place tensor that was set twice.
     #[error("an in-place tensor was set twice: set it once, at the end")]
     SetTwice,
 }

@@ -1,15 +1,15 @@
-//! Ends the construction of a graph: outputs are declared, dead nodes dropped, and the rest put into canonical order.
+//! Finishes a graph: declares outputs, drops dead nodes and puts the others into canonical order.
 
-use super::builder::{Builder, is_name, settled};
+use super::builder::{Builder, default_type, is_name};
 use super::error::ExprError;
 use super::{Graph, Kind, MAX_OUTPUTS, NodeId, Output};
 use crate::dtype::{DType, Strength};
 
 impl Builder {
-    /// Stores `node` in a new tensor, as `dtype` or else as its own type (f32, i64 or `bool` for a bare literal).
+    /// Stores `node` in a new tensor of type `dtype`, by default the node's own type (f32, i64 or `bool` for a bare literal).
     ///
     /// # Errors
-    /// If `name` is none, or is a parameter's or another output's, or there are too many outputs.
+    /// If `name` is invalid or already in use, or there are too many outputs.
     pub fn output(&mut self, name: &str, node: NodeId, dtype: Option<DType>) -> Result<(), ExprError> {
         if !is_name(name) {
             return Err(ExprError::Name(name.to_owned()));
@@ -21,10 +21,10 @@ impl Builder {
         self.store(name, node, dtype, None)
     }
 
-    /// Overwrites the input of place `slot` with `node`, converted to the input's type.
+    /// Overwrites input number `slot` with `node`, converted to the input's type.
     ///
     /// # Errors
-    /// If there is no such input or it is overwritten already.
+    /// If there is no such input, or it is already overwritten.
     pub fn output_in_place(&mut self, slot: u32, node: NodeId) -> Result<(), ExprError> {
         let input = self.inputs.get(slot as usize).ok_or(ExprError::ForeignHandle)?.clone();
         if self.outputs.iter().any(|output| output.in_place == Some(slot)) {
@@ -38,7 +38,7 @@ impl Builder {
             return Err(ExprError::TooManyOutputs);
         }
         let (own, strength) = self.type_of(id)?;
-        let dtype = dtype.unwrap_or(if strength == Strength::Literal { settled(own) } else { own });
+        let dtype = dtype.unwrap_or(if strength == Strength::Literal { default_type(own) } else { own });
         let differs = own.carrier() != dtype.carrier() || strength == Strength::Literal;
         let node = if differs { self.cast(id, dtype)? } else { id };
         self.outputs.push(Output { name: name.to_owned(), node, dtype, in_place: slot });
@@ -71,8 +71,8 @@ impl Builder {
         Ok(Graph { nodes, inputs: self.inputs, scalars: self.scalars, outputs: self.outputs })
     }
 
-    /// The nodes that outputs need, operands first and from left to right. A stack of its own: expressions may be as deep as
-    /// they are long.
+    /// The nodes that outputs need, operands first and from left to right. It uses an explicit stack, as expressions may be as
+    /// deep as they are long.
     fn order(&self) -> Vec<NodeId> {
         let mut order = Vec::new();
         let mut done = vec![false; self.nodes.len()];

@@ -1,5 +1,5 @@
-//! The graph of an expression: typed nodes in a canonical order, without duplicates or dead ones. [`Builder`] makes it,
-//! text and traced closures through it; planners and oracles walk [`Graph::nodes`] from first to last.
+//! The graph of an expression: typed nodes in canonical order, without duplicates or dead nodes. [`Builder`] makes it, also for
+//! text and traced closures. Planners and oracles visit [`Graph::nodes`] from first to last.
 
 mod builder;
 mod error;
@@ -13,39 +13,39 @@ use crate::value::Value;
 pub use builder::{Builder, is_name};
 pub use error::ExprError;
 
-/// Most nodes of a graph. Enough for what unrolled loops make, and few enough that untrusted text can't exhaust memory.
+/// The most nodes in a graph: enough for unrolled loops, and few enough that untrusted text can't exhaust memory.
 pub const MAX_NODES: usize = 16_384;
-/// Most tensors that are read.
+/// The most input tensors.
 pub const MAX_INPUTS: usize = 64;
-/// Most run-time scalars.
+/// The most run-time scalars.
 pub const MAX_SCALARS: usize = 64;
-/// Most outputs.
+/// The most outputs.
 pub const MAX_OUTPUTS: usize = 64;
-/// Most dimensions of a tensor.
+/// The most dimensions of a tensor.
 pub const MAX_RANK: usize = 8;
 
-/// A node's place in [`Graph::nodes`] or in the builder that made it.
+/// A node's index in [`Graph::nodes`] or in the builder that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
-    /// The place, from 0.
+    /// The index, from 0.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a node computes.
+/// The operation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// An element of the input of this place.
+    /// An element of the input with this index.
     Input(u32),
-    /// The run-time scalar of this place.
+    /// The run-time scalar with this index.
     Scalar(u32),
     /// A constant, in the encoding of the node's type ([`DType::decode`]).
     Constant(u64),
-    /// The element's row-major place in the shape, i64.
+    /// The element's row-major index in the shape, i64.
     Place,
     /// The element's coordinate along this dimension, i64; 0 is the slowest.
     Coordinate(u8),
@@ -57,9 +57,9 @@ pub enum Kind {
     Compare(Comparison, [NodeId; 2]),
     /// a·b + c: one rounding for floats, wrapping for integers.
     Fma([NodeId; 3]),
-    /// `[condition, a, b]`: a where the condition is true, else b.
+    /// `[condition, a, b]`: a if the condition is true, else b.
     Select([NodeId; 3]),
-    /// Rounded to the node's type.
+    /// The operand rounded to the node's type.
     Cast(NodeId),
 }
 
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// The same with other operands.
+    /// The same kind with each operand replaced by `f` of it.
     pub(crate) fn map(self, mut f: impl FnMut(NodeId) -> NodeId) -> Self {
         match self {
             Self::Unary(op, a) => Self::Unary(op, f(a)),
@@ -107,23 +107,23 @@ impl Kind {
     }
 }
 
-/// One value of the expression. It is held in the [`DType::carrier`] of its type and is a number of its type only where
-/// something rounds it: an input, a scalar, a constant, a cast.
+/// One value of the expression. It is held in the [`DType::carrier`] of its type. Only inputs, scalars, constants and casts are
+/// rounded to the type itself.
 ///
-/// Operands agree: those of `Unary`, `Binary`, `Fma`, `Compare` and the branches of `Select` have one carrier, which is the
-/// node's own but for `Compare`. Conversions between carriers are `Cast` nodes.
+/// The operands of `Unary`, `Binary`, `Fma` and `Compare` and the branches of `Select` share one carrier, which is also the
+/// node's own carrier, except for `Compare`. Conversions between carriers are `Cast` nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// What it computes.
+    /// The operation.
     pub kind: Kind,
-    /// Its type.
+    /// The type.
     pub dtype: DType,
-    /// How much it says of the type of results. No [`Strength::Literal`] is left in a finished graph.
+    /// How strongly it determines the type of results. A finished graph has no [`Strength::Literal`].
     pub strength: Strength,
 }
 
 impl Node {
-    /// The value of a constant.
+    /// The value of a constant node; `None` for any other node.
     #[must_use]
     pub fn constant(&self) -> Option<Value> {
         match self.kind {
@@ -138,25 +138,25 @@ impl Node {
 pub struct Parameter {
     /// An identifier, unique among all parameters.
     pub name: String,
-    /// The type in memory, or of the value that a launch passes.
+    /// The type in memory, or the type of the value that a launch passes.
     pub dtype: DType,
 }
 
-/// What is stored.
+/// An output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Output {
-    /// An identifier, unique among the outputs; an input's own name exactly where it is written in place.
+    /// An identifier, unique among the outputs. It is an input's name if and only if that input is overwritten in place.
     pub name: String,
-    /// The value; its carrier is that of `dtype`.
+    /// The stored value; its carrier is the carrier of `dtype`.
     pub node: NodeId,
     /// The type in memory, to which the store rounds.
     pub dtype: DType,
-    /// The input whose memory it overwrites. Each element is read before it is written.
+    /// The index of the input that it overwrites, if any. Each element is read before it is written.
     pub in_place: Option<u32>,
 }
 
-/// A finished expression: hashable, with nodes in the order in which the outputs need them (operands first, from left to
-/// right), so that equal expressions are equal graphs however they were written.
+/// A finished expression. It can be hashed. Nodes are in the order in which the outputs need them (operands first, from left
+/// to right), so equal expressions are equal graphs, however they were written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Graph {
     pub(crate) nodes: Vec<Node>,
@@ -166,7 +166,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Every node; operands come before what uses them.
+    /// All nodes; operands come before the nodes that use them.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -178,7 +178,7 @@ impl Graph {
         &self.inputs
     }
 
-    /// The run-time scalars, in the order of their declaration. Their values are no part of the graph.
+    /// The run-time scalars, in the order of their declaration. The graph doesn't contain their values.
     #[must_use]
     pub fn scalars(&self) -> &[Parameter] {
         &self.scalars
@@ -190,13 +190,13 @@ impl Graph {
         &self.outputs
     }
 
-    /// The node of an id of this graph; `None` for an id from elsewhere that is out of range.
+    /// The node with this id; `None` if the id is out of range.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.index())
     }
 
-    /// How often each node is used, by other nodes and by outputs.
+    /// How often other nodes and outputs use each node.
     #[must_use]
     pub fn uses(&self) -> Vec<u32> {
         let mut uses = vec![0; self.nodes.len()];
@@ -207,7 +207,7 @@ impl Graph {
         uses
     }
 
-    /// Inputs that some output depends on, by place.
+    /// For each input, whether some output depends on it.
     #[must_use]
     pub fn reads(&self) -> Vec<bool> {
         let mut reads = vec![false; self.inputs.len()];
@@ -220,7 +220,7 @@ impl Graph {
     }
 
     /// The same expression with the names `x0`, `x1` … for inputs, `a0` … for scalars and `y0` … for outputs, so that kernels
-    /// and their cache don't depend on what users call things. Its text is a key for that cache.
+    /// and the kernel cache don't depend on the user's names. The text of the result is the key of that cache.
     #[must_use]
     pub fn with_plain_names(&self) -> Self {
         let mut plain = self.clone();
@@ -235,13 +235,13 @@ impl Graph {
         plain
     }
 
-    /// True where a value depends on where its element stands, so that dimensions can't be merged or reordered freely.
+    /// Whether a value depends on its element's index or coordinates: then dimensions can't be merged or reordered freely.
     #[must_use]
     pub fn depends_on_place(&self) -> bool {
         self.nodes.iter().any(|node| matches!(node.kind, Kind::Place | Kind::Coordinate(_)))
     }
 
-    /// The number of dimensions that the expression's coordinates ask for at least.
+    /// The smallest number of dimensions that has all coordinates of the expression.
     #[must_use]
     pub fn least_rank(&self) -> usize {
         let ranks = self.nodes.iter().map(|node| match node.kind {

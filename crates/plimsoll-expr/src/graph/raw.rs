@@ -1,12 +1,12 @@
-//! Copies without regard to type: what only passes through needs no meaning.
+//! Copies without regard to type: an element that is only copied can be copied as an integer.
 
 use super::{Graph, Kind, NodeId};
 use crate::dtype::DType;
 
 impl Graph {
-    /// The same expression with inputs that are only ever stored as they are taken for unsigned integers of their width, and
-    /// the outputs with them: copies of f16, bf16 and i16 are then one kernel, and keep the bits of NaN. A `bool` stays one,
-    /// as 1 is stored for any that is true.
+    /// The same expression with unsigned integers of the same width in place of the types of inputs that are only copied, and of
+    /// the outputs that they are copied to. Copies of f16, bf16 and i16 then share one kernel and keep the bits of NaN. `bool`
+    /// is unchanged, as every true value is stored as 1.
     #[must_use]
     pub fn with_raw_copies(&self) -> Self {
         let mut raw = self.clone();
@@ -25,7 +25,7 @@ impl Graph {
     }
 }
 
-/// The unsigned integer of a type's width.
+/// The unsigned integer type of the same width; `None` for `bool`.
 const fn unsigned(dtype: DType) -> Option<DType> {
     match dtype {
         DType::Bool => None,
@@ -49,14 +49,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_passes_through_loses_its_type() {
+    fn inputs_that_are_only_copied_become_unsigned_integers() {
         assert_eq!(dtypes("in x: bf16\ny = x"), [DType::U16, DType::U16]);
         assert_eq!(dtypes("in x: f64\ny = x\nz = x"), [DType::U64; 3]);
         assert_eq!(dtypes("in x: f8e4m3, a: f32\ny = x\nz = a + 1"), [DType::U8, DType::F32, DType::U8, DType::F32]);
     }
 
     #[test]
-    fn what_is_computed_with_or_converted_keeps_its_type() {
+    fn inputs_that_are_computed_with_or_converted_keep_their_type() {
         assert_eq!(dtypes("in x: bf16\ny = x\nz = x + 1"), [DType::Bf16; 3]);
         assert_eq!(dtypes("in x: bf16\ny: f16 = x"), [DType::Bf16, DType::F16]);
         assert_eq!(dtypes("in x: bool\ny = x"), [DType::Bool; 2]);

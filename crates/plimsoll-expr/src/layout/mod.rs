@@ -1,5 +1,5 @@
-//! Where the elements of a tensor lie: shapes, strides in elements, offsets. Walking several tensors together, and what can
-//! be said of the walk, is [`Space`]'s.
+//! Layouts of tensors: shape, strides and offset, in elements. [`Space`] describes the strided indexing of several tensors
+//! together.
 
 mod space;
 
@@ -9,44 +9,46 @@ use crate::graph::MAX_RANK;
 
 pub use space::{Access, IndexWidth, Pattern, Space};
 
-/// A layout that can't be.
+/// An invalid layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
     /// More dimensions than [`MAX_RANK`].
-    #[error("{0} dimensions: there may be up to {MAX_RANK}")]
+    #[error("{0} dimensions: at most {MAX_RANK} are supported")]
     Rank(usize),
-    /// A number of strides that isn't the number of dimensions.
-    #[error("{strides} strides for {extents} dimensions: give one each")]
+    /// The number of strides differs from the number of dimensions.
+    #[error("{strides} strides for {extents} dimensions: give one stride per dimension")]
     Strides {
         /// Dimensions.
         extents: usize,
         /// Strides given.
         strides: usize,
     },
-    /// Elements or offsets beyond 2⁶³ − 1.
+    /// More than 2⁶³ − 1 elements, or an offset above it.
     #[error("the shape {0} with its strides reaches beyond 2^63 elements")]
     TooLarge(Shape),
-    /// Memory that no address space holds.
+    /// More memory than any address space holds.
     #[error(
-        "the shape {0} with its strides and offset reaches beyond 2^63 bytes of memory: strides and offsets count elements, here of {1} B"
+        "the shape {0} with its strides and offset reaches beyond 2^63 bytes of memory: strides and offsets count elements, here {1} B each"
     )]
     Memory(Shape, u64),
-    /// Tensors that together are more than a number of bytes can say.
-    #[error("tensors of the shape {0} are more than 2^64 bytes together: use fewer elements")]
+    /// Tensors that together exceed 2⁶⁴ − 1 bytes.
+    #[error("tensors of the shape {0} exceed 2^64 bytes together: use fewer elements")]
     Bytes(Shape),
     /// An offset below the start of the memory.
     #[error("the shape {0} with its strides reaches below the start of the memory: raise the offset")]
     Negative(Shape),
     /// Shapes that can't be broadcast together.
-    #[error("the shapes {0} and {1} don't go together: from the last dimension on, extents must be equal or 1")]
+    #[error(
+        "the shapes {0} and {1} can't be broadcast together: aligned at the last dimension, extents must be equal or 1"
+    )]
     Broadcast(Shape, Shape),
-    /// Dimensions that are no permutation.
-    #[error("{0} is no order of {1} dimensions: name each once, from 0")]
+    /// Not a permutation of the dimensions.
+    #[error("{0} is not an order of {1} dimensions: name each once, counting from 0")]
     Permutation(Shape, usize),
 }
 
-/// Extents, as errors show them: `8x3x1025`.
+/// Extents, displayed as in error messages: `8x3x1025`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape(pub Vec<u64>);
 
@@ -57,8 +59,8 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Shape, strides and offset of one tensor, in elements. Every offset that it reaches is between 0 and 2⁶³ − 1: checked
-/// when it is made.
+/// Shape, strides and offset of one tensor, in elements. Every element's offset is between 0 and 2⁶³ − 1; the constructors
+/// check this.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Vec<u64>,
@@ -69,7 +71,7 @@ pub struct Layout {
 /// The number of elements of a shape.
 ///
 /// # Errors
-/// If there are too many dimensions or elements. An extent of 0 makes the shape empty, whatever the others are.
+/// If there are too many dimensions or elements. A shape with an extent of 0 has no elements, whatever the other extents are.
 pub fn elements(shape: &[u64]) -> Result<u64, LayoutError> {
     if shape.len() > MAX_RANK {
         return Err(LayoutError::Rank(shape.len()));
@@ -82,7 +84,7 @@ pub fn elements(shape: &[u64]) -> Result<u64, LayoutError> {
     product.ok_or_else(|| LayoutError::TooLarge(Shape(shape.to_vec())))
 }
 
-/// The shape to which shapes are broadcast together, as in NumPy: aligned at the last dimension, with 1 stretched.
+/// The shape to which `shapes` are broadcast, as in NumPy: aligned at the last dimension, with extents of 1 stretched.
 ///
 /// # Errors
 /// If two extents differ and neither is 1, or the result is too large.
@@ -104,7 +106,7 @@ pub fn broadcast(shapes: &[&[u64]]) -> Result<Vec<u64>, LayoutError> {
 }
 
 impl Layout {
-    /// Row-major without gaps: the last dimension is the fastest.
+    /// A row-major layout without gaps: the last dimension is the fastest.
     ///
     /// # Errors
     /// If there are too many dimensions or elements.
@@ -120,10 +122,10 @@ impl Layout {
         Self::strided(shape, &strides, 0)
     }
 
-    /// Any shape and strides, which may be negative or 0, from an offset on.
+    /// Any shape, strides (which may be negative or 0) and offset.
     ///
     /// # Errors
-    /// If there are too many dimensions, not one stride each, or elements are out of range.
+    /// If there are too many dimensions, not one stride per dimension, or elements are out of range.
     pub fn strided(shape: &[u64], strides: &[i64], offset: u64) -> Result<Self, LayoutError> {
         let count = elements(shape)?;
         if shape.len() != strides.len() {
@@ -140,7 +142,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The least and the greatest offset; meaningless where it is empty.
+    /// The smallest and the largest offset; meaningless if the layout is empty.
     fn reach(&self) -> (i128, i128) {
         let (mut low, mut high) = (i128::from(self.offset), i128::from(self.offset));
         for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
@@ -156,29 +158,29 @@ impl Layout {
         &self.shape
     }
 
-    /// Elements from one index to the next, per dimension.
+    /// The distance in elements from one index to the next, per dimension.
     #[must_use]
     pub fn strides(&self) -> &[i64] {
         &self.strides
     }
 
-    /// Elements from the start of the memory to the element of index 0.
+    /// The distance in elements from the start of the memory to the first element.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The same, `elements` further into the memory.
+    /// The same layout, `elements` further into the memory.
     ///
     /// # Errors
-    /// If elements are out of range then.
+    /// If an element is then out of range.
     pub fn offset_by(&self, elements: u64) -> Result<Self, LayoutError> {
         let offset = self.offset.checked_add(elements);
         let offset = offset.ok_or_else(|| LayoutError::TooLarge(Shape(self.shape.clone())))?;
         Self::strided(&self.shape, &self.strides, offset)
     }
 
-    /// With the dimensions in another order: dimension i of the result is `order[i]` of this.
+    /// The layout with its dimensions in another order: dimension i of the result is dimension `order[i]` of this layout.
     ///
     /// # Errors
     /// If `order` doesn't name each dimension once.
@@ -196,7 +198,7 @@ impl Layout {
         })
     }
 
-    /// With the last two dimensions exchanged; itself below two.
+    /// The layout with its last two dimensions swapped; unchanged below two dimensions.
     #[must_use]
     pub fn transposed(&self) -> Self {
         let mut transposed = self.clone();
@@ -208,10 +210,10 @@ impl Layout {
         transposed
     }
 
-    /// Stretched to `shape`: dimensions of extent 1 and new ones in front get stride 0.
+    /// The layout broadcast to `shape`: dimensions of extent 1, and new dimensions in front, get stride 0.
     ///
     /// # Errors
-    /// If it doesn't stretch to that.
+    /// If it can't be broadcast to `shape`.
     pub fn broadcast_to(&self, shape: &[u64]) -> Result<Self, LayoutError> {
         elements(shape)?;
         let refuse = || LayoutError::Broadcast(Shape(self.shape.clone()), Shape(shape.to_vec()));
@@ -227,31 +229,31 @@ impl Layout {
         Self::strided(shape, &strides, self.offset)
     }
 
-    /// The number of elements, counting those that are broadcast as often as they are visited.
+    /// The number of elements, where a broadcast element counts once per visit.
     #[must_use]
     pub fn elements(&self) -> u64 {
         if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
     }
 
-    /// The number of elements, counting those that are broadcast once: what must be read of it.
+    /// The number of elements, where a broadcast element counts once: the elements that must be read.
     #[must_use]
     pub fn distinct(&self) -> u64 {
-        let walked = self.shape.iter().zip(&self.strides).filter(|(_, stride)| **stride != 0);
-        if self.elements() == 0 { 0 } else { walked.map(|(extent, _)| extent).product() }
+        let varying = self.shape.iter().zip(&self.strides).filter(|(_, stride)| **stride != 0);
+        if self.elements() == 0 { 0 } else { varying.map(|(extent, _)| extent).product() }
     }
 
-    /// The least and the greatest offset that it reaches; `None` where it is empty.
+    /// The smallest and the largest offset of an element; `None` if there are no elements.
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         // Both were checked to be in range.
         (self.elements() > 0).then(|| self.reach()).map(|(low, high)| (low as u64, high as u64))
     }
 
-    /// Bytes of memory from its start to the end of the last element that the layout reaches, each of `element` bytes; none where
-    /// it is empty.
+    /// Bytes from the start of the memory to the end of the last element, with `element` bytes per element; 0 if there are no
+    /// elements.
     ///
     /// # Errors
-    /// [`LayoutError::Memory`] beyond 2⁶³ − 1: what a launch computes with fits into i64 below.
+    /// [`LayoutError::Memory`] above 2⁶³ − 1: a launch computes addresses in i64.
     pub fn memory(&self, element: u64) -> Result<u64, LayoutError> {
         let Some((_, last)) = self.span() else { return Ok(0) };
         let bytes = last.checked_add(1).and_then(|elements| elements.checked_mul(element));
@@ -259,7 +261,7 @@ impl Layout {
         bytes.ok_or_else(|| LayoutError::Memory(Shape(self.shape.clone()), element))
     }
 
-    /// The offset of an element; `None` outside of the shape.
+    /// The offset of an element; `None` if the coordinates are outside the shape.
     #[must_use]
     pub fn offset_of(&self, coordinates: &[u64]) -> Option<u64> {
         if coordinates.len() != self.shape.len() {
@@ -275,7 +277,7 @@ impl Layout {
         u64::try_from(offset).ok()
     }
 
-    /// True where its elements follow each other in memory in row-major order, without gaps.
+    /// Whether the elements follow each other in memory in row-major order, without gaps.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1_u64;
@@ -288,8 +290,8 @@ impl Layout {
         true
     }
 
-    /// False where no two indices share an element, as outputs need it. Also true for some exotic layouts that don't overlap
-    /// but interleave.
+    /// Whether two indices may share an element, which outputs must not. Also true for some unusual layouts that interleave but
+    /// don't overlap.
     #[must_use]
     pub fn may_overlap_itself(&self) -> bool {
         let mut steps: Vec<(u64, u64)> =

@@ -1,40 +1,40 @@
-//! Several tensors walked together: one set of extents with a stride for each tensor, collapsed to as few dimensions as
-//! possible, and the facts that a planner asks for.
+//! Strided indexing of several tensors together: common extents with strides for each tensor, collapsing to as few dimensions
+//! as possible, and the facts that a planner needs.
 
 use super::{Layout, LayoutError, broadcast, elements};
 
-/// How one tensor is walked.
+/// The strided indexing of one tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Elements from the start of its memory to the first one.
+    /// The distance in elements from the start of the memory to the first element.
     pub offset: u64,
-    /// Elements from one index to the next, one per dimension of the space.
+    /// The distance in elements from one index to the next, for each dimension of the space.
     pub strides: Vec<i64>,
 }
 
-/// Integers that indices need.
+/// The width of integers that hold all indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IndexWidth {
-    /// Every place, and every offset from a tensor's first element, fits into i32.
+    /// Every index, and every offset from a tensor's first element, fits into i32.
     Bits32,
-    /// Some needs i64.
+    /// Some index or offset needs i64.
     Bits64,
 }
 
-/// What the elements of one tensor look like along the fastest dimension.
+/// The access pattern of one tensor along the fastest dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// One element for all.
+    /// A single element for the whole space.
     Uniform,
-    /// One after the other.
+    /// Consecutive elements: stride 1.
     Unit,
-    /// The same element again and again, another one in the next row.
+    /// The same element within a row, another one in other rows: stride 0.
     Splat,
     /// Any other stride.
     Strided,
 }
 
-/// Extents that are walked, last dimension fastest, and the tensors that are accessed on the way.
+/// The extents of an index space, last dimension fastest, and the tensors accessed at each index.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Space {
     extents: Vec<u64>,
@@ -42,20 +42,20 @@ pub struct Space {
 }
 
 impl Space {
-    /// The tensors broadcast together. Without tensors it is a single element.
+    /// The space of tensors that are broadcast together; a single element if there are none.
     ///
     /// # Errors
-    /// If their shapes don't go together.
+    /// If their shapes can't be broadcast together.
     pub fn new(layouts: &[Layout]) -> Result<Self, LayoutError> {
         let shapes: Vec<&[u64]> = layouts.iter().map(Layout::shape).collect();
-        Self::of(&broadcast(&shapes)?, layouts)
+        Self::with_shape(&broadcast(&shapes)?, layouts)
     }
 
-    /// The tensors broadcast to `shape`.
+    /// The space of tensors that are broadcast to `shape`.
     ///
     /// # Errors
-    /// If one of them can't be.
-    pub fn of(shape: &[u64], layouts: &[Layout]) -> Result<Self, LayoutError> {
+    /// If one of them can't be broadcast to `shape`.
+    pub fn with_shape(shape: &[u64], layouts: &[Layout]) -> Result<Self, LayoutError> {
         elements(shape)?;
         let stretched = layouts.iter().map(|layout| layout.broadcast_to(shape));
         let access = |layout: Layout| Access { offset: layout.offset(), strides: layout.strides().to_vec() };
@@ -69,21 +69,21 @@ impl Space {
         &self.extents
     }
 
-    /// The tensors' walks, in the order in which they were given.
+    /// The accesses, in the order of the tensors.
     #[must_use]
     pub fn accesses(&self) -> &[Access] {
         &self.accesses
     }
 
-    /// Elements visited.
+    /// The number of elements.
     #[must_use]
     pub fn elements(&self) -> u64 {
         if self.extents.contains(&0) { 0 } else { self.extents.iter().product() }
     }
 
-    /// The same walk in as few dimensions as possible: extents of 1 are dropped, and neighbours that every tensor walks
-    /// as one are merged. The order of the elements stays. A single element has no dimension left, and so has an empty space
-    /// just one, of extent 0.
+    /// The same space in as few dimensions as possible: extents of 1 are dropped, and adjacent dimensions that are contiguous in
+    /// every tensor are merged. The order of the elements stays the same. A single element has no dimension left; an empty space
+    /// has one, of extent 0.
     #[must_use]
     pub fn collapsed(&self) -> Self {
         let none =
@@ -97,7 +97,7 @@ impl Space {
         for (dimension, &extent) in self.extents.iter().enumerate().filter(|(_, extent)| **extent > 1) {
             let strides = self.accesses.iter().map(|access| access.strides[dimension]);
             let pairs = collapsed.accesses.iter().zip(strides.clone());
-            // The slower dimension steps over exactly one run of this one.
+            // One step of the slower dimension is exactly one run of this dimension.
             let merges = !collapsed.extents.is_empty()
                 && pairs.into_iter().all(|(access, stride)| {
                     access.strides.last().map(|&slower| i128::from(slower))
@@ -117,15 +117,15 @@ impl Space {
         collapsed
     }
 
-    /// The same elements in the order in which the tensor of place `lead` has them in memory, slowest dimension first, so
-    /// that tensors that are all transposed collapse like straight ones. Itself where there is no such tensor. Not for
-    /// expressions that depend on an element's place.
+    /// The same elements in the memory order of tensor number `leader`, slowest dimension first, so that tensors that are all
+    /// transposed collapse like contiguous ones. Unchanged if there is no such tensor. Not for expressions that depend on an
+    /// element's index.
     #[must_use]
-    pub fn ordered_by(&self, lead: usize) -> Self {
-        let Some(lead) = self.accesses.get(lead) else { return self.clone() };
+    pub fn ordered_by(&self, leader: usize) -> Self {
+        let Some(leader) = self.accesses.get(leader) else { return self.clone() };
         let mut order: Vec<usize> = (0..self.extents.len()).collect();
-        // Stable: dimensions that are broadcast, with stride 0, come last and stay as they were.
-        order.sort_by_key(|&dimension| std::cmp::Reverse(lead.strides[dimension].unsigned_abs()));
+        // The sort is stable: broadcast dimensions, with stride 0, come last and keep their order.
+        order.sort_by_key(|&dimension| std::cmp::Reverse(leader.strides[dimension].unsigned_abs()));
         let reorder = |access: &Access| Access {
             offset: access.offset,
             strides: order.iter().map(|&dimension| access.strides[dimension]).collect(),
@@ -136,7 +136,7 @@ impl Space {
         }
     }
 
-    /// The integers that indices need within it: places, and offsets of each tensor from its first element.
+    /// The integer width for indices and for each tensor's offsets from its first element.
     #[must_use]
     pub fn index_width(&self) -> IndexWidth {
         if self.elements() == 0 {
@@ -152,7 +152,7 @@ impl Space {
         if near && i128::from(self.elements()) <= most { IndexWidth::Bits32 } else { IndexWidth::Bits64 }
     }
 
-    /// What the tensor of place `which` looks like along the fastest dimension; [`Pattern::Uniform`] where there is none.
+    /// The pattern of tensor number `which` along the fastest dimension; [`Pattern::Uniform`] if there is no such tensor.
     #[must_use]
     pub fn pattern(&self, which: usize) -> Pattern {
         let strides = self.accesses.get(which).map_or(&[][..], |access| &access.strides);
@@ -164,9 +164,9 @@ impl Space {
         }
     }
 
-    /// The most elements, a power of two, that one aligned access of up to `most_bytes` can take of the tensor of place `which`
-    /// everywhere but in the rest at the end: its elements are of `bytes`, and its memory starts at a multiple of `alignment`
-    /// bytes. 1 where elements don't follow each other.
+    /// The most elements, a power of two, that one aligned access of up to `most_bytes` can cover everywhere in tensor number
+    /// `which`, except in the remainder at the end. Each element has `bytes` bytes, and the memory starts at a multiple of
+    /// `alignment` bytes. 1 if the elements aren't consecutive.
     #[must_use]
     pub fn vector(&self, which: usize, bytes: u64, alignment: u64, most_bytes: u64) -> u64 {
         let Some(access) = self.accesses.get(which).filter(|_| self.pattern(which) == Pattern::Unit) else { return 1 };
@@ -185,7 +185,7 @@ impl Space {
         elements
     }
 
-    /// Every element's coordinates, last dimension fastest.
+    /// The coordinates of every element, last dimension fastest.
     pub fn coordinates(&self) -> impl Iterator<Item = Vec<u64>> + '_ {
         let mut next = (self.elements() > 0).then(|| vec![0; self.extents.len()]);
         std::iter::from_fn(move || {
@@ -203,14 +203,14 @@ impl Space {
         })
     }
 
-    /// The offset of every element of the tensor of place `which`, in the order of the walk. For tests and small spaces.
+    /// The offset of every element of tensor number `which`, in row-major order of the space. For tests and small spaces.
     #[must_use]
     pub fn offsets(&self, which: usize) -> Vec<u64> {
         let Some(access) = self.accesses.get(which) else { return Vec::new() };
         let offset = |coordinates: Vec<u64>| {
             let steps = coordinates.iter().zip(&access.strides);
             let sum: i128 = steps.map(|(&coordinate, &stride)| i128::from(coordinate) * i128::from(stride)).sum();
-            // In range, as the layouts were checked.
+            // In range, since the layouts were checked.
             (i128::from(access.offset) + sum) as u64
         };
         self.coordinates().map(offset).collect()

@@ -1,4 +1,4 @@
-//! One operation on values: the definition of each, exact for integers, in f64 for floats.
+//! The definition of each operation on values: exact for integers, in f64 for floats.
 
 use std::cmp::Ordering;
 
@@ -8,8 +8,7 @@ use crate::graph::Kind;
 use crate::op::{Binary, Comparison, Unary};
 use crate::value::Value;
 
-/// The result of an operation of type `dtype` on `operands`, which are carried in `carried`. Leaves have no operation: they
-/// give 0.
+/// The result of an operation of type `dtype` on `operands`, whose carrier is `carried`. Leaves are not operations and give 0.
 #[must_use]
 pub fn apply(kind: Kind, dtype: DType, carried: DType, operands: &[Value], precision: Precision) -> Value {
     let value = match (kind, operands) {
@@ -19,13 +18,13 @@ pub fn apply(kind: Kind, dtype: DType, carried: DType, operands: &[Value], preci
         (Kind::Unary(op, _), &[Value::Float(a)]) => Value::Float(unary(op, a)),
         (Kind::Unary(op, _), &[a]) => exact_unary(op, a),
         (Kind::Binary(op, _), &[Value::Float(a), Value::Float(b)]) => {
-            // Rounded once, not to f64 first.
+            // Rounded once to the final precision, not first to f64.
             let narrow = precision == Precision::Carried && dtype.carrier() == DType::F32;
             Value::Float(binary(op, a, b, if narrow { 24 } else { 53 }))
         }
         (Kind::Binary(op, _), &[a, b]) => exact_binary(op, dtype, a, b),
         (Kind::Fma(_), &[Value::Float(a), Value::Float(b), Value::Float(c)]) => {
-            // A product and sum of f32 in f64 would be rounded twice.
+            // A fused multiply-add of f32 computed in f64 would be rounded twice.
             let narrow = precision == Precision::Carried && carried == DType::F32;
             let fused = || libm::fmaf(a as f32, b as f32, c as f32).into();
             Value::Float(if narrow { fused() } else { libm::fma(a, b, c) })
@@ -83,7 +82,7 @@ fn unary(op: Unary, x: f64) -> f64 {
         Unary::Sinh => libm::sinh(x),
         Unary::Cosh => libm::cosh(x),
         Unary::Asinh => libm::asinh(x),
-        // libm's is a number far below −1.
+        // libm returns a number for arguments far below −1.
         Unary::Acosh if x < 1.0 => f64::NAN,
         Unary::Acosh => libm::acosh(x),
         Unary::Atanh => libm::atanh(x),
@@ -92,7 +91,7 @@ fn unary(op: Unary, x: f64) -> f64 {
         Unary::Erfc => libm::erfc(x),
         Unary::Sigmoid => sigmoid(x),
         Unary::Silu => x * sigmoid(x),
-        // Φ by erfc keeps its digits where it is small.
+        // Φ computed with erfc stays accurate where it is small.
         Unary::Gelu => x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
         Unary::GeluTanh => {
             // (1 + tanh u)/2 is sigmoid 2u.
@@ -120,11 +119,11 @@ fn softplus(x: f64) -> f64 {
     if x > 0.0 { x + libm::log1p(libm::exp(-x)) } else { libm::log1p(libm::exp(x)) }
 }
 
-/// `digits` are those to which a floored quotient is rounded.
+/// A floored quotient is rounded to `digits` binary digits.
 fn binary(op: Binary, a: f64, b: f64, digits: usize) -> f64 {
-    // −0 before +0, NaN last; only asked where neither is NaN.
-    let lesser = if a.total_cmp(&b).is_le() { a } else { b };
-    let greater = if a.total_cmp(&b).is_le() { b } else { a };
+    // Orders −0 before +0. Only used if neither is NaN.
+    let smaller = if a.total_cmp(&b).is_le() { a } else { b };
+    let larger = if a.total_cmp(&b).is_le() { b } else { a };
     match op {
         Binary::Add => a + b,
         Binary::Sub => a - b,
@@ -135,8 +134,8 @@ fn binary(op: Binary, a: f64, b: f64, digits: usize) -> f64 {
         Binary::Min | Binary::Max if a.is_nan() || b.is_nan() => f64::NAN,
         Binary::Fmin | Binary::Fmax if a.is_nan() => b,
         Binary::Fmin | Binary::Fmax if b.is_nan() => a,
-        Binary::Min | Binary::Fmin => lesser,
-        Binary::Max | Binary::Fmax => greater,
+        Binary::Min | Binary::Fmin => smaller,
+        Binary::Max | Binary::Fmax => larger,
         Binary::Pow => libm::pow(a, b),
         Binary::Atan2 => libm::atan2(a, b),
         // Not reached: the builder refuses floats.
@@ -153,7 +152,7 @@ fn exact_unary(op: Unary, a: Value) -> Value {
         (Unary::Abs, _) => Value::Int(i.abs()),
         (Unary::Sign, _) => Value::Int(i.signum()),
         (Unary::Relu, _) => Value::Int(i.max(0)),
-        // The rest takes floats; rounding leaves integers as they are.
+        // Other operations take floats; rounding leaves integers unchanged.
         _ => a,
     }
 }
@@ -187,7 +186,7 @@ fn exact_binary(op: Binary, dtype: DType, a: Value, b: Value) -> Value {
         Binary::Min | Binary::Fmin => a.min(b),
         Binary::Max | Binary::Fmax => a.max(b),
         Binary::Pow => integer_power(a, b),
-        // The rest takes floats.
+        // Other operations take floats.
         Binary::Div | Binary::Atan2 => 0,
     })
 }

@@ -1,6 +1,6 @@
-//! What an expression means: evaluated one element at a time, naively. Integers are exact in their own width; floats are
-//! computed in f64 with `libm`, whose results are the same on every system. Comparing results with it, and how far off they
-//! may be, is the verifier's.
+//! The oracle defines the results of an expression by evaluating one element at a time, in the simplest way. Integers are exact
+//! in their own width; floats are computed in f64 with `libm`, whose results are the same on every system. The verifiers
+//! compare kernels with it and decide how large errors may be.
 
 mod allowed;
 mod apply;
@@ -14,57 +14,57 @@ use crate::value::Value;
 pub use allowed::{Allowed, Bound, allowed};
 pub use apply::apply;
 
-/// How floats are rounded between loads and stores. Casts and stores round in either case.
+/// How floats are rounded between loads and stores. Casts and stores always round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// Not at all: f64 throughout. The reference for errors in units of the last place.
+    /// No rounding: f64 throughout. The reference for errors in units in the last place.
     Wide,
-    /// To the [`DType::carrier`] after every operation: what an implementation gives whose every operation is correctly
-    /// rounded. Bits must agree where only arithmetic, fma, square roots, comparisons and casts are used.
+    /// Rounding to the [`DType::carrier`] after every operation, as an implementation does whose every operation is correctly
+    /// rounded. If only arithmetic, fma, square roots, comparisons and casts are used, all bits must agree.
     Carried,
 }
 
-/// A tensor in host memory: little-endian bytes and how they are walked.
+/// A tensor in host memory: little-endian bytes and their layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor<'a> {
     /// The memory that the layout's offsets count from.
     pub memory: &'a [u8],
-    /// Shape and strides; broadcast against the others.
+    /// Shape and strides; broadcast together with the other tensors.
     pub layout: &'a Layout,
 }
 
-/// Operands that don't fit the expression.
+/// Operands that don't match the expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OracleError {
     /// A wrong number of tensors or scalars.
-    #[error("the expression has {expected} {what} and {given} were given")]
+    #[error("the expression has {expected} {what}, but {given} were given")]
     Count {
         /// `input tensors` or `scalars`.
         what: &'static str,
-        /// How many there are.
+        /// The number that the expression has.
         expected: usize,
-        /// How many were given.
+        /// The number that was given.
         given: usize,
     },
     /// A tensor that ends before the last element that its layout reaches.
-    #[error("'{name}' has {bytes} bytes, and its layout reaches element {element} of {dtype}")]
+    #[error("'{name}' has {bytes} bytes, but its layout reaches element {element} of type {dtype}")]
     Short {
         /// The input's name.
         name: String,
-        /// Its memory in bytes.
+        /// The size of its memory in bytes.
         bytes: usize,
-        /// The element that isn't there.
+        /// The element that is missing.
         element: u64,
         /// The input's type.
         dtype: DType,
     },
-    /// A coordinate of a dimension that the shape doesn't have.
-    #[error("the expression asks for {needed} dimensions and the shape has {given}")]
+    /// A coordinate along a dimension that the shape doesn't have.
+    #[error("the expression needs {needed} dimensions, but the shape has {given}")]
     Rank {
-        /// The dimensions that its coordinates need.
+        /// The number of dimensions that its coordinates need.
         needed: usize,
-        /// Those of the shape.
+        /// The number of dimensions of the shape.
         given: usize,
     },
     /// Shapes that can't be broadcast together.
@@ -72,7 +72,7 @@ pub enum OracleError {
     Layout(#[from] LayoutError),
 }
 
-/// One element: what it is made from and where it stands.
+/// One element: its operands and its position.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
     /// The inputs' elements, one per [`Graph::inputs`].
@@ -81,14 +81,14 @@ pub struct Element<'a> {
     pub scalars: &'a [Value],
     /// Its coordinates; 0 is the slowest dimension.
     pub coordinates: &'a [u64],
-    /// Its row-major place.
+    /// Its row-major index in the shape.
     pub place: u64,
 }
 
 /// The outputs of one element, rounded to their types.
 ///
 /// # Errors
-/// If the number of inputs, scalars or coordinates isn't the expression's.
+/// If the number of inputs, scalars or coordinates doesn't match the expression.
 pub fn evaluate(graph: &Graph, element: Element<'_>, precision: Precision) -> Result<Vec<Value>, OracleError> {
     check(graph, element.inputs.len(), element.scalars.len(), element.coordinates.len())?;
     Ok(evaluate_checked(graph, element, precision))
@@ -128,11 +128,10 @@ fn evaluate_checked(graph: &Graph, element: Element<'_>, precision: Precision) -
     graph.outputs().iter().map(|output| output.dtype.cast(values[output.node.index()])).collect()
 }
 
-/// Every element of every output, in row-major order of the shape to which the inputs are broadcast. `shape` alone says how
-/// many there are where the expression has no inputs; inputs are broadcast to it too.
+/// Every element of every output, in row-major order of `shape`, to which the inputs are broadcast.
 ///
 /// # Errors
-/// If operands are too few, too many or too short, or shapes don't go together.
+/// If operands are too few, too many or too short, or an input can't be broadcast to `shape`.
 pub fn run(
     graph: &Graph,
     shape: &[u64],
@@ -143,7 +142,7 @@ pub fn run(
     check(graph, inputs.len(), scalars.len(), shape.len())?;
     let layouts = inputs.iter().map(|tensor| tensor.layout.broadcast_to(shape)).collect::<Result<Vec<_>, _>>()?;
     let mut outputs = vec![Vec::new(); graph.outputs().len()];
-    let space = Space::of(shape, &layouts)?;
+    let space = Space::with_shape(shape, &layouts)?;
     for (place, coordinates) in space.coordinates().enumerate() {
         let mut values = Vec::with_capacity(inputs.len());
         for ((tensor, layout), input) in inputs.iter().zip(&layouts).zip(graph.inputs()) {

@@ -1,4 +1,4 @@
-//! Floored division of floats, by long division of whole numbers: nothing is rounded before the end.
+//! Floored division of floats by long division of integers: only the final result is rounded.
 
 /// The significand and the exponent of a finite number: |x| = m·2ᵉ.
 fn parts(x: f64) -> (u64, i32) {
@@ -7,8 +7,8 @@ fn parts(x: f64) -> (u64, i32) {
     if field == 0 { (fraction, -1074) } else { (fraction | hidden, field - 1075) }
 }
 
-/// ⌊a/b⌋ of the exact quotient, to the nearest number of so many binary digits, ties to even. By 0 as a/b; of infinite `a` NaN, as it
-/// has no remainder; a zero has the sign of the quotient.
+/// ⌊a/b⌋ of the exact quotient, rounded to `digits` binary digits, ties to even. Division by 0 gives a/b; an infinite `a` gives
+/// NaN, as there is no remainder; a zero has the sign of the quotient.
 pub(super) fn floor_div(a: f64, b: f64, digits: usize) -> f64 {
     let negative = a.is_sign_negative() != b.is_sign_negative();
     let signed = |magnitude: f64| if negative { -magnitude } else { magnitude };
@@ -18,17 +18,17 @@ pub(super) fn floor_div(a: f64, b: f64, digits: usize) -> f64 {
     if a == 0.0 || b == 0.0 {
         return signed(if a == 0.0 { 0.0 } else { f64::INFINITY });
     }
-    let (mut whole, exact) = if b.is_infinite() { (Vec::new(), false) } else { divided(parts(a), parts(b)) };
+    let (mut whole, exact) = if b.is_infinite() { (Vec::new(), false) } else { divide(parts(a), parts(b)) };
     if negative && !exact {
         add_one(&mut whole);
     }
     signed(nearest(&whole, digits))
 }
 
-/// The binary digits of the whole part of a quotient, the highest first and none of them leading zeros, and whether nothing is left.
-fn divided((m, e): (u64, i32), (n, f): (u64, i32)) -> (Vec<bool>, bool) {
+/// The binary digits of the integer part of a quotient, highest first and without leading zeros, and whether the remainder is 0.
+fn divide((m, e): (u64, i32), (n, f): (u64, i32)) -> (Vec<bool>, bool) {
     let (mut whole, mut left) = (Vec::new(), 0_u64);
-    // Of m·2^(e − f), where e − f < 0 its low digits are a fraction.
+    // If e − f < 0, the low digits of m·2^(e − f) are a fraction.
     let fraction = f.saturating_sub(e).max(0);
     let more = e.saturating_sub(f).max(0);
     let mut lost = false;
@@ -48,7 +48,7 @@ fn divided((m, e): (u64, i32), (n, f): (u64, i32)) -> (Vec<bool>, bool) {
     (whole, left == 0 && !lost)
 }
 
-/// The next whole number.
+/// Increments the number.
 fn add_one(whole: &mut Vec<bool>) {
     for digit in whole.iter_mut().rev() {
         *digit = !*digit;
@@ -59,7 +59,7 @@ fn add_one(whole: &mut Vec<bool>) {
     whole.insert(0, true);
 }
 
-/// The nearest number of so many digits, ties to even; infinite where it is beyond f64.
+/// The nearest number of `digits` binary digits, ties to even; infinite if it is out of range for f64.
 fn nearest(whole: &[bool], digits: usize) -> f64 {
     let (kept, rest) = whole.split_at(whole.len().min(digits));
     let kept = kept.iter().fold(0_u64, |number, digit| number << 1 | u64::from(*digit));

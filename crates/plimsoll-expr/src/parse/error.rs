@@ -1,12 +1,12 @@
-//! A fault in a text, shown with its line and a caret.
+//! A parse error, shown with its line and a caret.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Most characters of a line that are shown on either side of a fault.
+/// The most characters of the line shown on either side of the error.
 const AROUND: usize = 60;
 
-/// What is wrong, and where.
+/// A parse error and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     message: String,
@@ -19,7 +19,7 @@ pub struct ParseError {
 
 impl ParseError {
     pub(super) fn new(text: &str, place: Range<usize>, message: String) -> Self {
-        let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        let boundary = |byte: usize| (0..=byte.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
         let (start, end) = (boundary(place.start), boundary(place.end.max(place.start)));
         let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |length| start + length);
@@ -33,26 +33,26 @@ impl ParseError {
         Self { message, place: start..end, line, column: before.len() + 1, shown, caret }
     }
 
-    /// What is wrong and the way out, in one line.
+    /// What is wrong and how to fix it, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The bytes of the text that it is about; empty at the text's end.
+    /// The byte range of the text that is wrong; empty at the end of the text.
     #[must_use]
     pub fn place(&self) -> Range<usize> {
         self.place.clone()
     }
 
-    /// Line and column in characters, both from 1.
+    /// Line and column, the latter in characters; both count from 1.
     #[must_use]
     pub fn line_and_column(&self) -> (usize, usize) {
         (self.line, self.column)
     }
 }
 
-/// Terminals obey control characters and reorder around bidirectional ones, so neither is shown.
+/// Replaces control characters, which terminals obey, and bidirectional marks, which reorder the line.
 fn printable(c: char) -> char {
     let bidirectional = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if c.is_control() || bidirectional { '\u{fffd}' } else { c }

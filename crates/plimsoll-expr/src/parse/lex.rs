@@ -1,18 +1,18 @@
-//! Text to tokens. Line ends count outside parentheses alone; `#` starts a comment.
+//! Splits text into tokens. Line ends count only outside parentheses; `#` starts a comment.
 
 use std::ops::Range;
 
 use super::{Fault, Parsed};
 
-/// Most characters of a name or a number: enough for any f64 that prints itself, and little enough for messages.
+/// The most characters of a name or a number: enough for any printed f64, and short enough for messages.
 const MAX_WORD: usize = 400;
 
-/// A word of the language.
+/// A token of the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// A name or a keyword.
     Name(&'a str),
-    /// A number with its suffix, unread.
+    /// The text of a number with its suffix.
     Number(&'a str),
     Symbol(Symbol),
     /// The end of a line that isn't inside parentheses.
@@ -27,7 +27,7 @@ macro_rules! symbols {
         pub(super) enum Symbol { $($symbol),* }
 
         impl Symbol {
-            /// Longer ones first, so that `<<` isn't read as two `<`.
+            /// Longer symbols first, so that `<<` isn't read as two `<`.
             const ALL: &[Self] = &[$(Self::$symbol),*];
 
             pub(super) const fn text(self) -> &'static str {
@@ -43,8 +43,8 @@ symbols! {
     Greater ">" Equal "=" Not "!" Tilde "~" Open "(" Close ")" Comma "," Colon ":" Semicolon ";"
 }
 
-/// All tokens with their places.
-pub(super) fn tokens(text: &str) -> Parsed<Vec<(Token<'_>, Range<usize>)>> {
+/// All tokens with their byte ranges.
+pub(super) fn tokenize(text: &str) -> Parsed<Vec<(Token<'_>, Range<usize>)>> {
     let mut tokens = Vec::new();
     let mut at = 0;
     let mut open = 0_usize;
@@ -60,19 +60,19 @@ pub(super) fn tokens(text: &str) -> Parsed<Vec<(Token<'_>, Range<usize>)>> {
                 at += rest.find('\n').unwrap_or(rest.len());
                 continue;
             }
-            'a'..='z' | 'A'..='Z' | '_' => word(rest),
-            '0'..='9' | '.' => number(rest),
+            'a'..='z' | 'A'..='Z' | '_' => name_length(rest),
+            '0'..='9' | '.' => number_length(rest),
             _ => Symbol::ALL.iter().map(|s| s.text()).find(|s| rest.starts_with(s)).map_or(0, str::len),
         };
         let place = at..at + length;
         if length > MAX_WORD {
-            let message = format!("{length} characters in one word: up to {MAX_WORD} are taken");
+            let message = format!("{length} characters in one word: at most {MAX_WORD} are allowed");
             return Err(Fault { place: at..at + length, message });
         }
         let token = match c {
             _ if length == 0 => {
                 let place = at..at + c.len_utf8();
-                return Err(Fault { place, message: format!("'{}' means nothing here", c.escape_debug()) });
+                return Err(Fault { place, message: format!("'{}' has no meaning here", c.escape_debug()) });
             }
             '\n' => Token::Line,
             'a'..='z' | 'A'..='Z' | '_' => Token::Name(&rest[..length]),
@@ -95,15 +95,15 @@ pub(super) fn tokens(text: &str) -> Parsed<Vec<(Token<'_>, Range<usize>)>> {
     Ok(tokens)
 }
 
-/// Bytes of the name at the start.
-fn word(text: &str) -> usize {
+/// The length in bytes of the name at the start.
+fn name_length(text: &str) -> usize {
     text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()
 }
 
-/// Bytes of the number and its suffix at the start; 0 for a lone point.
-fn number(text: &str) -> usize {
+/// The length in bytes of the number and its suffix at the start; 0 for a lone point.
+fn number_length(text: &str) -> usize {
     if text.starts_with("0x") || text.starts_with("0X") {
-        return word(text);
+        return name_length(text);
     }
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let mut length = digits(0);
@@ -123,5 +123,5 @@ fn number(text: &str) -> usize {
             length += 1 + sign + exponent;
         }
     }
-    length + word(&text[length..])
+    length + name_length(&text[length..])
 }

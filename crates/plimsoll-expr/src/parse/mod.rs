@@ -1,5 +1,5 @@
 //! Expressions as text: `y = tanh(a*x + y)`. The grammar is in `docs/expressions.md`. Text is untrusted: its length, its
-//! nesting and the graph that it makes are bounded, and every fault is an error with a caret under it.
+//! nesting and the size of its graph are limited, and every mistake gives an error with a caret under it.
 
 mod error;
 mod lex;
@@ -16,19 +16,19 @@ pub use error::ParseError;
 use lex::{Symbol, Token};
 pub(crate) use term::{COMPARISON, PREFIX, binding};
 
-/// Most bytes of an expression's text.
+/// The most bytes in the text of an expression.
 pub const MAX_TEXT: usize = 1 << 20;
-/// Deepest nesting of parentheses, calls and signs.
+/// The deepest nesting of parentheses, calls and signs.
 pub const MAX_NESTING: usize = 128;
-/// Most steps of one `iterate`.
+/// The most steps of one `iterate`.
 pub const MAX_STEPS: usize = 1024;
-/// Most words that the steps of all of them go over.
-const MAX_WALKED: usize = 1 << 18;
+/// The most tokens that all steps of all `iterate` statements may read together.
+const MAX_TOKENS_ITERATED: usize = 1 << 18;
 
-/// What names mean that the text itself doesn't declare.
+/// The meaning of names that the text doesn't declare.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// The type of any other name that is read, which makes it a tensor; without it such names are errors.
+    /// If set, any other name that is read is a tensor of this type; otherwise such names are errors.
     pub default: Option<DType>,
     /// Tensors, by name. They become inputs in the order in which the text first mentions them.
     pub tensors: BTreeMap<String, DType>,
@@ -37,23 +37,23 @@ pub struct Names {
 }
 
 impl Names {
-    /// Every name that is read is a tensor of `dtype`.
+    /// Makes every name that is read a tensor of `dtype`.
     #[must_use]
-    pub fn all(dtype: DType) -> Self {
+    pub fn with_default(dtype: DType) -> Self {
         Self { default: Some(dtype), ..Self::default() }
     }
 }
 
-/// The graph of a text.
+/// Parses the text of an expression.
 ///
 /// # Errors
-/// With the place of the first fault.
+/// The first mistake, with its position.
 pub fn parse(text: &str, names: &Names) -> Result<Graph, ParseError> {
     if text.len() > MAX_TEXT {
         return Err(ParseError::new(text, 0..0, format!("more than {MAX_TEXT} bytes of text: split the expression")));
     }
     let fault = |fault: Fault| ParseError::new(text, fault.place, fault.message);
-    let tokens = lex::tokens(text).map_err(fault)?;
+    let tokens = lex::tokenize(text).map_err(fault)?;
     let parser = Parser {
         text,
         tokens,
@@ -65,12 +65,12 @@ pub fn parse(text: &str, names: &Names) -> Result<Graph, ParseError> {
         inputs: 0,
         bare: false,
         stored: false,
-        walked: 0,
+        tokens_iterated: 0,
     };
     parser.program().map_err(fault)
 }
 
-/// A fault and the bytes of the text that it is about.
+/// A mistake and its byte range in the text.
 #[derive(Debug)]
 struct Fault {
     place: Range<usize>,
@@ -79,16 +79,16 @@ struct Fault {
 
 type Parsed<T> = Result<T, Fault>;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
-    /// An input tensor, with its place.
+    /// An input tensor, with its index.
     Tensor(NodeId, u32),
     /// A run-time scalar.
     Scalar(NodeId),
     /// A value named by `let`.
     Value(NodeId),
-    /// What was stored under this name.
+    /// The value that was stored under this name.
     Stored(NodeId),
 }
 
@@ -108,14 +108,14 @@ struct Parser<'a> {
     names: &'a Names,
     builder: Builder,
     scope: HashMap<&'a str, Meaning>,
-    /// Tensors declared so far.
+    /// Number of tensors declared so far.
     inputs: u32,
-    /// A value without a name was stored: nothing else may be.
+    /// A value without a name was stored, so nothing else may be.
     bare: bool,
     /// Something was stored.
     stored: bool,
-    /// Words that steps of `iterate` went over.
-    walked: usize,
+    /// Tokens that steps of `iterate` have read.
+    tokens_iterated: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -157,20 +157,20 @@ impl<'a> Parser<'a> {
         let found = match self.token() {
             Token::End => "the text ends".to_owned(),
             Token::Line => "the line ends".to_owned(),
-            Token::Name(name) => format!("here is '{name}'"),
-            Token::Number(number) => format!("here is {number}"),
-            Token::Symbol(symbol) => format!("here is '{}'", symbol.text()),
+            Token::Name(name) => format!("found '{name}'"),
+            Token::Number(number) => format!("found {number}"),
+            Token::Symbol(symbol) => format!("found '{}'", symbol.text()),
         };
-        Fault { place: self.place(), message: format!("{found} where {wanted} should be") }
+        Fault { place: self.place(), message: format!("{found} where {wanted} was expected") }
     }
 
-    /// What the builder said, with its place.
-    fn at<T>(place: &Range<usize>, result: Result<T, ExprError>) -> Parsed<T> {
+    /// Adds the position to the builder's error.
+    fn locate<T>(place: &Range<usize>, result: Result<T, ExprError>) -> Parsed<T> {
         result.map_err(|error| Fault { place: place.clone(), message: error.to_string() })
     }
 }
 
-/// ` Did you mean 'tanh'?` where some known word is near.
+/// `. Did you mean 'tanh'?` if a known word is similar; otherwise empty.
 fn suggestion<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> String {
     let near = known.map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate)).min();
     match near {

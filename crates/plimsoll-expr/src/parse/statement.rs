@@ -1,9 +1,9 @@
-//! Statements: declarations, `let`, and what is stored.
+//! Statements: declarations, `let`, `iterate` and assignments.
 
 use std::ops::Range;
 
 use super::lex::{Symbol, Token};
-use super::{Fault, MAX_STEPS, MAX_WALKED, Meaning, Parsed, Parser, suggestion};
+use super::{Fault, MAX_STEPS, MAX_TOKENS_ITERATED, Meaning, Parsed, Parser, suggestion};
 use crate::dtype::DType;
 use crate::graph::{ExprError, Graph, NodeId};
 
@@ -23,17 +23,17 @@ impl<'a> Parser<'a> {
             }
         }
         let end = self.place();
-        Self::at(&end, self.builder.finish())
+        Self::locate(&end, self.builder.finish())
     }
 
     fn statement(&mut self) -> Parsed<()> {
         match (self.token(), self.token_after()) {
             (Token::Name("in"), _) => self.declarations(true),
             (Token::Name("scalar"), _) => self.declarations(false),
-            (Token::Name("let"), _) => self.binding(),
+            (Token::Name("let"), _) => self.let_binding(),
             (Token::Name("iterate"), Token::Number(_)) => self.iteration(),
             (Token::Name(name), Token::Symbol(Symbol::Equal | Symbol::Colon)) => self.assignment(name),
-            _ => self.bare(),
+            _ => self.unnamed_value(),
         }
     }
 
@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
             let name = self.name()?;
             self.expect(Symbol::Colon, "and a type")?;
             let dtype = self.dtype()?;
-            self.refuse_bound(name, &place)?;
+            self.refuse_defined(name, &place)?;
             self.declare(name, dtype, tensors, &place)?;
             if !self.take(Symbol::Comma) {
                 return Ok(());
@@ -62,21 +62,21 @@ impl<'a> Parser<'a> {
         place: &Range<usize>,
     ) -> Parsed<NodeId> {
         let declared = if tensor { self.builder.input(name, dtype) } else { self.builder.scalar(name, dtype) };
-        let id = Self::at(place, declared)?;
+        let id = Self::locate(place, declared)?;
         let meaning = if tensor { Meaning::Tensor(id, self.inputs) } else { Meaning::Scalar(id) };
         self.inputs += u32::from(tensor);
         self.scope.insert(name, meaning);
         Ok(id)
     }
 
-    /// `let t = …`: a name for a value, not stored.
-    fn binding(&mut self) -> Parsed<()> {
+    /// `let t = …`: names a value without storing it.
+    fn let_binding(&mut self) -> Parsed<()> {
         self.advance();
         let place = self.place();
         let name = self.name()?;
-        self.refuse_bound(name, &place)?;
+        self.refuse_defined(name, &place)?;
         if !crate::graph::is_name(name) {
-            return Self::at(&place, Err(ExprError::Name(name.to_owned())));
+            return Self::locate(&place, Err(ExprError::Name(name.to_owned())));
         }
         self.expect(Symbol::Equal, "and a value")?;
         let value = self.expression()?;
@@ -84,19 +84,19 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `iterate 50: a, b = a*a - b*b + x, 2*a*b + y`: values named by `let`, so many times each from those before. The steps are
-    /// written out one after the other.
+    /// `iterate 50: a, b = a*a - b*b + x, 2*a*b + y`: computes values named by `let` that many times, each step from the values
+    /// of the step before. The steps are unrolled.
     fn iteration(&mut self) -> Parsed<()> {
         self.advance();
         let place = self.place();
-        let Token::Number(word) = self.token() else { return Err(self.unexpected("how many times")) };
+        let Token::Number(word) = self.token() else { return Err(self.unexpected("the number of times")) };
         let steps = word.parse::<usize>().ok().filter(|steps| (1..=MAX_STEPS).contains(steps)).ok_or_else(|| {
-            let message = format!("'{word}' is no number of times: from 1 to {MAX_STEPS}");
+            let message = format!("'{word}' is not a valid number of times: it must be from 1 to {MAX_STEPS}");
             Fault { place, message }
         })?;
         self.advance();
-        self.expect(Symbol::Colon, "and what is computed each time")?;
-        let names = self.iterated()?;
+        self.expect(Symbol::Colon, "and the values to compute each time")?;
+        let names = self.iterated_names()?;
         let begin = self.next;
         for _ in 0..steps {
             self.next = begin;
@@ -111,28 +111,28 @@ impl<'a> Parser<'a> {
             for (name, value) in names.iter().zip(values) {
                 self.scope.insert(name, Meaning::Value(value));
             }
-            // Text is untrusted: what constants alone fold into makes no operations, and takes its time all the same.
-            self.walked += self.next - begin;
-            if self.walked > MAX_WALKED {
-                let message = "these are too many steps of too long a text: iterate fewer times".to_owned();
+            // Text is untrusted: steps on only constants fold into no operations but still take time.
+            self.tokens_iterated += self.next - begin;
+            if self.tokens_iterated > MAX_TOKENS_ITERATED {
+                let message = "too many steps for so long a text: iterate fewer times".to_owned();
                 return Err(Fault { place: self.place(), message });
             }
         }
         Ok(())
     }
 
-    /// `a, b =`: names of values.
-    fn iterated(&mut self) -> Parsed<Vec<&'a str>> {
+    /// `a, b =`: the names of the iterated values.
+    fn iterated_names(&mut self) -> Parsed<Vec<&'a str>> {
         let mut names = Vec::new();
         loop {
             let place = self.place();
             let name = self.name()?;
             if !matches!(self.scope.get(name), Some(Meaning::Value(_))) {
-                let message = format!("'{name}' is no value yet: write 'let {name} = …' before");
+                let message = format!("'{name}' has no value yet: write 'let {name} = …' first");
                 return Err(Fault { place, message });
             }
             if names.contains(&name) {
-                return Err(Fault { place, message: format!("'{name}' is here twice") });
+                return Err(Fault { place, message: format!("'{name}' is named twice") });
             }
             names.push(name);
             if !self.take(Symbol::Comma) {
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         Ok(names)
     }
 
-    /// `y = …` or `y: bf16 = …`: stored; in place where `y` is an input.
+    /// `y = …` or `y: bf16 = …`: stores a value, in place if `y` is an input.
     fn assignment(&mut self, name: &'a str) -> Parsed<()> {
         let place = self.place();
         self.advance();
@@ -158,23 +158,23 @@ impl<'a> Parser<'a> {
         }
         match self.scope.get(name).copied() {
             Some(Meaning::Tensor(id, slot)) => {
-                let (holds, _) = Self::at(&place, self.builder.type_of(id))?;
+                let (holds, _) = Self::locate(&place, self.builder.type_of(id))?;
                 if let Some(stores) = dtype.filter(|&stores| stores != holds) {
-                    return Self::at(&place, Err(ExprError::InPlace { name: name.to_owned(), holds, stores }));
+                    return Self::locate(&place, Err(ExprError::InPlace { name: name.to_owned(), holds, stores }));
                 }
-                Self::at(&place, self.builder.output_in_place(slot, value))?;
+                Self::locate(&place, self.builder.output_in_place(slot, value))?;
             }
             Some(_) => return Err(taken(name, place)),
             None if self.names.scalars.contains_key(name) => return Err(taken(name, place)),
-            None => Self::at(&place, self.builder.output(name, value, dtype))?,
+            None => Self::locate(&place, self.builder.output(name, value, dtype))?,
         }
         self.stored = true;
         self.scope.insert(name, Meaning::Stored(value));
         Ok(())
     }
 
-    /// A value alone: stored as `out`, and the only thing that is.
-    fn bare(&mut self) -> Parsed<()> {
+    /// A value without a name: stored as `out`, the only output.
+    fn unnamed_value(&mut self) -> Parsed<()> {
         let place = self.place();
         self.refuse_second(&place)?;
         if self.stored {
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
             });
         }
         let value = self.expression()?;
-        Self::at(&place, self.builder.output("out", value, None))?;
+        Self::locate(&place, self.builder.output("out", value, None))?;
         (self.stored, self.bare) = (true, true);
         Ok(())
     }
@@ -192,11 +192,11 @@ impl<'a> Parser<'a> {
         if !self.bare {
             return Ok(());
         }
-        let message = "of several values each needs a name, and the one before has none: write 'out = …'".to_owned();
+        let message = "with several values each needs a name, and the one before has none: write 'out = …'".to_owned();
         Err(Fault { place: place.clone(), message })
     }
 
-    fn refuse_bound(&self, name: &str, place: &Range<usize>) -> Parsed<()> {
+    fn refuse_defined(&self, name: &str, place: &Range<usize>) -> Parsed<()> {
         let known = self.scope.contains_key(name);
         let foreign = self.names.tensors.contains_key(name) || self.names.scalars.contains_key(name);
         if known || foreign { Err(taken(name, place.clone())) } else { Ok(()) }
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
         let Token::Name(name) = self.token() else { return Err(self.unexpected("a type such as f32")) };
         let dtype = name.parse().map_err(|_| {
             let near = suggestion(name, DType::ALL.iter().map(|dtype| dtype.name()));
-            Fault { place, message: format!("'{name}' is no type{near}") }
+            Fault { place, message: format!("there is no type '{name}'{near}") }
         })?;
         self.advance();
         Ok(dtype)
@@ -221,5 +221,5 @@ impl<'a> Parser<'a> {
 }
 
 fn taken(name: &str, place: Range<usize>) -> Fault {
-    Fault { place, message: format!("'{name}' means something already: choose another name") }
+    Fault { place, message: format!("'{name}' is already in use: choose another name") }
 }

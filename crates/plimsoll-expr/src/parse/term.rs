@@ -9,21 +9,21 @@ use crate::graph::{ExprError, NodeId};
 use crate::op::{Binary, Comparison, Unary};
 use crate::value::Value;
 
-/// What stands between two operands.
+/// An operator between two operands.
 #[derive(Clone, Copy)]
 enum Infix {
     Binary(Binary),
     Compare(Comparison),
-    /// `&&` and `||`: of truth values alone, and both sides are computed.
+    /// `&&` and `||`: only for `bool`; both sides are computed.
     Logic(Binary),
 }
 
-/// Binding strength of a comparison, which takes no comparison as an operand.
+/// Precedence of comparisons. An operand of a comparison can't be another comparison.
 pub(crate) const COMPARISON: u8 = 3;
-/// Binding strength of a sign.
+/// Precedence of prefix operators.
 pub(crate) const PREFIX: u8 = 10;
 
-/// How tightly an operator binds, as in Rust but for comparisons, which bind as they do there too: looser than all but logic.
+/// The precedence of an operator, as in Rust. Comparisons bind less tightly than these, and `&&` and `||` less tightly still.
 pub(crate) fn binding(op: Binary) -> u8 {
     match op {
         Binary::Or => 4,
@@ -41,25 +41,25 @@ fn infix(symbol: Symbol) -> Option<(u8, Infix)> {
         Symbol::AndAnd => return Some((2, Infix::Logic(Binary::And))),
         _ => {}
     }
-    if let Some(op) = Comparison::named(symbol.text()) {
+    if let Some(op) = Comparison::from_name(symbol.text()) {
         return Some((COMPARISON, Infix::Compare(op)));
     }
-    Binary::named(symbol.text()).map(|op| (binding(op), Infix::Binary(op)))
+    Binary::from_name(symbol.text()).map(|op| (binding(op), Infix::Binary(op)))
 }
 
 /// Names of functions that are neither unary nor binary operations.
 const FUNCTIONS: [&str; 5] = ["fma", "select", "where", "clamp", "index"];
 
-/// What waits for the value that is being read. Text is untrusted and threads' stacks are small: nesting takes these and no
-/// frames of a stack.
+/// A construct that waits for the value being parsed. Text is untrusted and thread stacks are small, so nesting uses a vector of
+/// these instead of recursion.
 enum Waiting<'a> {
-    /// Operands joined by operators that bind at least as tightly as `least`: for the next one, after `left` and an operator.
+    /// Operands joined by operators of at least precedence `least`: waits for the next operand, after `left` and an operator.
     Operand { least: u8, compared: bool, left: Option<(NodeId, Infix, Range<usize>)> },
     /// A sign.
     Sign(Unary, Range<usize>),
     /// A parenthesis.
     Parenthesis,
-    /// A function, with the arguments before.
+    /// A function call, with its arguments so far.
     Call { name: &'a str, place: Range<usize>, arguments: Vec<NodeId> },
 }
 
@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
         loop {
             let Some(mut value) = self.begin(&mut waiting)? else { continue };
             while let Some(next) = waiting.pop() {
-                match self.go_on(next, value, &mut waiting)? {
+                match self.resume(next, value, &mut waiting)? {
                     Some(whole) => value = whole,
                     None => break,
                 }
@@ -86,12 +86,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Gives a value to what waited for it; `None` where that asks for another one.
-    fn go_on(&mut self, next: Waiting<'a>, value: NodeId, waiting: &mut Vec<Waiting<'a>>) -> Parsed<Option<NodeId>> {
+    /// Passes a value to the construct that waited for it; `None` if that needs another value.
+    fn resume(&mut self, next: Waiting<'a>, value: NodeId, waiting: &mut Vec<Waiting<'a>>) -> Parsed<Option<NodeId>> {
         match next {
             Waiting::Operand { least, compared, left } => {
                 let value = match left {
-                    Some((left, op, place)) => Self::at(&place, self.join(op, left, value))?,
+                    Some((left, op, place)) => Self::locate(&place, self.join(op, left, value))?,
                     None => value,
                 };
                 let Some((tightness, op, place)) = self.operator(least, compared)? else { return Ok(Some(value)) };
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
             }
             Waiting::Sign(op, place) => {
                 self.depth -= 1;
-                Self::at(&place, self.builder.unary(op, value)).map(Some)
+                Self::locate(&place, self.builder.unary(op, value)).map(Some)
             }
             Waiting::Parenthesis => {
                 self.depth -= 1;
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next operator, where it binds at least as tightly as `least`.
+    /// The next operator, if its precedence is at least `least`.
     fn operator(&mut self, least: u8, compared: bool) -> Parsed<Option<(u8, Infix, Range<usize>)>> {
         let Token::Symbol(symbol) = self.token() else { return Ok(None) };
         let place = self.place();
@@ -155,8 +155,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A value that stands for itself; `None` where it is begun, and what it waits for is to be read. A minus before a number is the
-    /// number's, so that −128 is an i8.
+    /// Parses a number or a name, or begins a longer construct: then it returns `None`, and the value that the construct waits
+    /// for must be parsed next. A minus before a number belongs to the number, so that −128 is an i8.
     fn begin(&mut self, waiting: &mut Vec<Waiting<'a>>) -> Parsed<Option<NodeId>> {
         self.skip_lines();
         let place = self.place();
@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
             Token::Symbol(Symbol::Minus) => Unary::Neg,
             Token::Symbol(Symbol::Not | Symbol::Tilde) => Unary::Not,
             Token::Symbol(Symbol::Plus) => {
-                return Err(Fault { place, message: "a '+' needs a value on either side".to_owned() });
+                return Err(Fault { place, message: "a '+' needs a value on each side".to_owned() });
             }
             Token::Number(number) => {
                 self.advance();
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
         waiting: &mut Vec<Waiting<'a>>,
     ) -> Parsed<Option<NodeId>> {
         if !self.take(Symbol::Open) {
-            return self.named(name, &place).map(Some);
+            return self.name_value(name, &place).map(Some);
         }
         if self.take(Symbol::Close) {
             return self.call(name, &[], &place).map(Some);
@@ -211,7 +211,7 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    /// One level more of nesting.
+    /// Enters one more level of nesting.
     fn deeper(&mut self, place: &Range<usize>) -> Parsed<()> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than {MAX_NESTING}: name parts of it with 'let t = …'");
@@ -222,8 +222,8 @@ impl<'a> Parser<'a> {
     }
 
     fn call(&mut self, name: &str, arguments: &[NodeId], place: &Range<usize>) -> Parsed<NodeId> {
-        let function = Unary::named(name).filter(|op| !op.is_prefix());
-        let binary = Binary::named(name).filter(|op| !op.is_infix());
+        let function = Unary::from_name(name).filter(|op| !op.is_prefix());
+        let binary = Binary::from_name(name).filter(|op| !op.is_infix());
         let result = match (name, arguments) {
             _ if function.is_some() || binary.is_some() => match (function, binary, arguments) {
                 (Some(op), _, &[a]) => self.builder.unary(op, a),
@@ -249,11 +249,11 @@ impl<'a> Parser<'a> {
                 (Err(_), _) => return Err(unknown_function(name, place)),
             },
         };
-        Self::at(place, result)
+        Self::locate(place, result)
     }
 
-    /// What a name stands for; a tensor if it is new and may be one.
-    fn named(&mut self, name: &'a str, place: &Range<usize>) -> Parsed<NodeId> {
+    /// The value of a name. A new name is declared as a tensor, if that is allowed.
+    fn name_value(&mut self, name: &'a str, place: &Range<usize>) -> Parsed<NodeId> {
         let constant = match name {
             "true" => Some(Value::Bool(true)),
             "false" => Some(Value::Bool(false)),
@@ -263,7 +263,7 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         if let Some(value) = constant {
-            return Self::at(place, self.builder.literal(value));
+            return Self::locate(place, self.builder.literal(value));
         }
         if let Some(meaning) = self.scope.get(name) {
             return Ok(meaning.id());
@@ -287,26 +287,27 @@ impl<'a> Parser<'a> {
         if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             let suffix = DType::ALL.iter().filter(|d| d.is_int()).find_map(|d| Some((hex.strip_suffix(d.name())?, *d)));
             let (digits, dtype) = suffix.map_or((hex, None), |(digits, dtype)| (digits, Some(dtype)));
-            let value = u64::from_str_radix(digits, 16).map_err(|_| fault(format!("{text} is no 64-bit integer")))?;
+            let value =
+                u64::from_str_radix(digits, 16).map_err(|_| fault(format!("{text} is not a 64-bit integer")))?;
             let value = if negative { -i128::from(value) } else { value.into() };
             return self.constant(Value::Int(value), dtype, place);
         }
         let suffix = DType::ALL.iter().filter_map(|d| Some((text.strip_suffix(d.name())?, *d)));
-        // 'bf16' ends in 'f16': the longest name is the one that is meant.
+        // 'bf16' ends in 'f16': the longest matching suffix counts.
         let suffix = suffix.min_by_key(|(digits, _)| digits.len());
         let (digits, dtype) = suffix.map_or((text, None), |(digits, dtype)| (digits, Some(dtype)));
         if let Some(start) = digits.find(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E') || c == '_') {
             let near = suggestion(&digits[start..], DType::ALL.iter().map(|dtype| dtype.name()));
-            return Err(fault(format!("'{}' is no type for a number{near}", &digits[start..])));
+            return Err(fault(format!("'{}' is not a type for a number{near}", &digits[start..])));
         }
         let whole = digits.bytes().all(|b| b.is_ascii_digit());
         let value = if whole && dtype.is_none_or(|dtype| !dtype.is_float()) {
-            let value = digits.parse::<u64>().map_err(|_| fault(format!("{digits} is no 64-bit integer")))?;
+            let value = digits.parse::<u64>().map_err(|_| fault(format!("{digits} is not a 64-bit integer")))?;
             Value::Int(if negative { -i128::from(value) } else { value.into() })
         } else {
-            let value = digits.parse::<f64>().map_err(|_| fault(format!("'{digits}' is no number")))?;
+            let value = digits.parse::<f64>().map_err(|_| fault(format!("'{digits}' is not a number")))?;
             if value.is_infinite() {
-                return Err(fault(format!("{digits} is beyond f64: write 'inf' for infinity")));
+                return Err(fault(format!("{digits} is out of range for f64: write 'inf' for infinity")));
             }
             Value::Float(if negative { -value } else { value })
         };
@@ -322,12 +323,12 @@ impl<'a> Parser<'a> {
             (Some(dtype), value) => self.builder.typed(value, dtype),
             (None, value) => self.builder.literal(value),
         };
-        Self::at(place, id)
+        Self::locate(place, id)
     }
 }
 
 fn wrong_count(name: &str, expected: &str, given: &[NodeId], place: &Range<usize>) -> Fault {
-    let message = format!("'{name}' takes {expected} arguments and has {}", given.len());
+    let message = format!("'{name}' takes {expected} arguments but has {}", given.len());
     Fault { place: place.clone(), message }
 }
 

@@ -1,4 +1,4 @@
-//! Closures of up to twelve parameters and what they return.
+//! Traced closures of up to twelve parameters, and their return values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use crate::graph::{ExprError, Graph};
 
 /// A parameter of a traced closure: [`super::In`], [`super::Scalar`] or [`InOut`].
 pub trait Arg: Copy {
-    /// Declares it in the expression that is being traced.
+    /// Declares the parameter in the expression that is being traced.
     #[doc(hidden)]
     fn declare() -> Self;
 }
@@ -34,13 +34,13 @@ impl<T: Element> Arg for Expr<T, Weak> {
 impl<T: Element> Arg for InOut<T> {
     fn declare() -> Self {
         let slot = within(&[], |tracing| Ok(tracing.builder.input_count() as u32)).unwrap_or(0);
-        Self { now: Arg::declare(), slot }
+        Self { before: Arg::declare(), slot }
     }
 }
 
-/// What a traced closure returns: one value, a tuple of up to eight, or `()` where all outputs are in place.
+/// The return value of a traced closure: one value, a tuple of up to eight, or `()` if all outputs are in place.
 pub trait Results {
-    /// Stores it.
+    /// Declares the outputs.
     #[doc(hidden)]
     fn store(self);
 }
@@ -58,21 +58,21 @@ impl<T: Element, K: Role> Results for Expr<T, K> {
     }
 }
 
-/// A traced closure: its expression, with the types of its parameters and results for the backends' typed calls.
+/// A traced closure: its expression, and the types of its parameters and results for the backends' typed calls.
 pub struct Traced<Args, R> {
     graph: Graph,
-    of: PhantomData<fn(Args) -> R>,
+    types: PhantomData<fn(Args) -> R>,
 }
 
 impl<Args, R> Traced<Args, R> {
-    /// The expression. Inputs (`x0`, `x1` …), scalars (`a0` …) and outputs (`y0` …) are in the order of the closure; an
-    /// [`InOut`] is an input and, with the same name, an output.
+    /// The expression. Inputs (`x0`, `x1` …), scalars (`a0` …) and outputs (`y0` …) are in the order of the closure. An
+    /// [`InOut`] is an input and an output with the same name.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The expression by itself.
+    /// Converts to the expression.
     #[must_use]
     pub fn into_graph(self) -> Graph {
         self.graph
@@ -81,7 +81,7 @@ impl<Args, R> Traced<Args, R> {
 
 impl<Args, R> Clone for Traced<Args, R> {
     fn clone(&self) -> Self {
-        Self { graph: self.graph.clone(), of: PhantomData }
+        Self { graph: self.graph.clone(), types: PhantomData }
     }
 }
 
@@ -93,23 +93,23 @@ impl<Args, R> fmt::Debug for Traced<Args, R> {
 
 /// A closure that can be traced.
 pub trait Elementwise<Args> {
-    /// What it returns.
+    /// The return type.
     type Out: Results;
-    /// Declares its parameters, calls it and stores what it returns.
+    /// Declares the parameters, calls the closure and stores its results.
     #[doc(hidden)]
     fn call(self);
 }
 
-/// Traces a closure: calls it once, on handles.
+/// Traces a closure by calling it once with handles.
 ///
 /// # Errors
-/// If an operation isn't meant for its types, a limit is passed, nothing is stored, or a handle of another closure was used.
+/// If an operation doesn't support its types, a limit is exceeded, nothing is stored, or a handle of another closure was used.
 pub fn trace<Args, F: Elementwise<Args>>(closure: F) -> Result<Traced<Args, F::Out>, ExprError> {
     let open = Open::new();
     closure.call();
     match open.tracing() {
         Some(Tracing { fault: Some(error), .. }) => Err(error),
-        Some(Tracing { builder, .. }) => Ok(Traced { graph: builder.finish()?, of: PhantomData }),
+        Some(Tracing { builder, .. }) => Ok(Traced { graph: builder.finish()?, types: PhantomData }),
         None => Err(ExprError::ForeignHandle),
     }
 }
@@ -136,7 +136,7 @@ macro_rules! closures {
 
             #[allow(non_snake_case)]
             fn call(self) {
-                // One after the other, as they are declared.
+                // In order of declaration.
                 $(let $a = $a::declare();)*
                 self($($a),*).store();
             }

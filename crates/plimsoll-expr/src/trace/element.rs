@@ -1,4 +1,4 @@
-//! Element types as Rust types, and the promotion table as types. A test holds it to [`crate::dtype`]'s.
+//! Element types as Rust types, and the promotion table at type level. A test compares it with [`crate::dtype`].
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use half::{bf16, f16};
 use crate::dtype::{DType, Strength};
 use crate::value::Value;
 
-/// A Rust type that tensors can be of.
+/// A Rust type that tensor elements can have.
 pub trait Element: Copy + 'static {
     /// The element type.
     const DTYPE: DType;
-    /// The type of functions such as `exp` of it, and beside a literal such as `0.5`: itself, or f32 for integers and `bool`.
+    /// The result type of functions such as `exp`, and of operations with a literal such as `0.5`: the type itself, or f32 for
+    /// integers and `bool`.
     type Float: Element;
-    /// The type beside a literal such as `2`: itself, or i64 for `bool`.
+    /// The result type of operations with a literal such as `2`: the type itself, or i64 for `bool`.
     type WithInteger: Element;
 }
 
@@ -25,25 +26,25 @@ macro_rules! eight_bits {
         pub struct $name(u8);
 
         impl $name {
-            /// Of these bits.
+            /// The number with these bits.
             #[must_use]
             pub const fn from_bits(bits: u8) -> Self {
                 Self(bits)
             }
 
-            /// Its bits.
+            /// The bits.
             #[must_use]
             pub const fn to_bits(self) -> u8 {
                 self.0
             }
 
-            /// The nearest one, ties to even; overflow as [`DType::cast`] has it.
+            /// The nearest number, ties to even; overflow as in [`DType::cast`].
             #[must_use]
             pub fn from_f64(x: f64) -> Self {
                 Self(DType::$name.encode(Value::Float(x)) as u8)
             }
 
-            /// The number that it is.
+            /// The value as f64.
             #[must_use]
             pub fn to_f64(self) -> f64 {
                 DType::$name.decode(self.0.into()).as_f64()
@@ -59,11 +60,11 @@ macro_rules! eight_bits {
 }
 
 eight_bits! {
-    /// [`DType::F8E4M3`]. Equality is that of bits.
+    /// [`DType::F8E4M3`]. Equality compares bits.
     F8E4M3
 }
 eight_bits! {
-    /// [`DType::F8E5M2`]. Equality is that of bits.
+    /// [`DType::F8E5M2`]. Equality compares bits.
     F8E5M2
 }
 
@@ -95,9 +96,9 @@ elements! {
     bool = Bool, f32, i64;
 }
 
-/// Whether a value is a tensor's or a scalar's.
+/// Whether a value comes from a tensor or only from scalars.
 pub trait Role: Copy + 'static {
-    /// How much it says of types.
+    /// How strongly it determines result types.
     const STRENGTH: Strength;
 }
 
@@ -105,7 +106,7 @@ pub trait Role: Copy + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor;
 
-/// The role of run-time scalars and of what is made of them alone: they don't promote tensors.
+/// The role of run-time scalars and of values computed only from them: they don't promote tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Weak;
 
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_types_is_the_table_of_element_types() {
+    fn the_type_level_table_matches_dtype_promotion() {
         macro_rules! with_each {
             ($($a:ident)*) => { rows! { agrees $($a: f64 f32 f16 bf16 F8E4M3 F8E5M2 i8 i16 i32 i64 u8 u16 u32 u64 bool;)* } };
         }

@@ -1,5 +1,5 @@
-//! Expressions as Rust closures: handles with types record what is done to them. The closure runs once, on handles; what
-//! comes out is the same graph that text makes. Compiling and running it is the backends'.
+//! Expressions as Rust closures: typed handles record the operations on them. The closure runs once, with handles, and gives the
+//! same graph as the equivalent text. The backends compile and run it.
 //!
 //! ```
 //! use plimsoll_expr::{In, InOut, Scalar, trace};
@@ -25,18 +25,18 @@ use crate::graph::{Builder, ExprError, NodeId};
 
 pub use closure::{Arg, Elementwise, Results, Traced, trace};
 pub use element::{Element, F8E4M3, F8E5M2, Promote, Role, Tensor, Weak};
-pub use operators::{With, coordinate, place};
+pub use operators::{IntoOperand, coordinate, place};
 
-/// A value of type `T` per element: of a tensor, or (`K` = [`Weak`]) of a scalar, which doesn't promote tensors. Only of use
-/// inside the closure that it was made for; elsewhere it makes [`trace`] fail with [`ExprError::ForeignHandle`].
+/// A value of type `T`: an element of a tensor, or with `K` = [`Weak`] a scalar, which doesn't promote tensors. It is valid only
+/// inside its own closure; used in another one it makes [`trace`] fail with [`ExprError::ForeignHandle`].
 pub struct Expr<T, K = Tensor> {
     handle: Handle,
-    of: PhantomData<fn() -> (T, K)>,
+    types: PhantomData<fn() -> (T, K)>,
 }
 
 /// An element of an input tensor.
 pub type In<T> = Expr<T, Tensor>;
-/// A run-time scalar: another value never compiles the kernel again.
+/// A run-time scalar: a new value doesn't recompile the kernel.
 pub type Scalar<T> = Expr<T, Weak>;
 
 impl<T, K> Clone for Expr<T, K> {
@@ -55,7 +55,7 @@ impl<T: Element, K> fmt::Debug for Expr<T, K> {
 
 /// An element of a tensor that is read and written in place.
 pub struct InOut<T> {
-    now: In<T>,
+    before: In<T>,
     slot: u32,
 }
 
@@ -74,15 +74,17 @@ impl<T: Element> fmt::Debug for InOut<T> {
 }
 
 impl<T: Element> InOut<T> {
-    /// What it holds before the expression, also after [`InOut::set`].
+    /// The value before the expression runs, also after [`InOut::set`].
     #[must_use]
     pub fn get(self) -> In<T> {
-        self.now
+        self.before
     }
 
-    /// Stores `value`, converted to `T`. Once per tensor.
+    /// Stores `value`, converted to `T`. Allowed once per tensor.
     pub fn set<U: Element, K: Role>(self, value: Expr<U, K>) {
-        within(&[self.now.handle, value.handle], |tracing| tracing.builder.output_in_place(self.slot, value.handle.id));
+        within(&[self.before.handle, value.handle], |tracing| {
+            tracing.builder.output_in_place(self.slot, value.handle.id)
+        });
     }
 }
 
@@ -94,14 +96,14 @@ pub struct Handle {
     generation: u64,
 }
 
-/// A handle that belongs nowhere: what is left of operations outside of any closure.
+/// A handle of no closure: the result of operations outside any traced closure.
 const NOWHERE: Handle = Handle { id: NodeId(0), generation: 0 };
 
 /// A closure that is being traced.
 struct Tracing {
     generation: u64,
     builder: Builder,
-    /// The first fault; operators have no other way to tell.
+    /// The first error; operators can't return it.
     fault: Option<ExprError>,
 }
 
@@ -112,8 +114,8 @@ thread_local! {
     static TRACES: RefCell<Vec<Tracing>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Does something to the innermost closure's expression; `None` where there is no closure, or it fails, which the closure's
-/// [`trace`] will tell. `used` must belong to it.
+/// Calls `f` on the innermost closure's expression. `None` if there is no closure, or on an error, which the closure's [`trace`]
+/// returns later. The handles in `used` must belong to that closure.
 fn within<R>(used: &[Handle], f: impl FnOnce(&mut Tracing) -> Result<R, ExprError>) -> Option<R> {
     TRACES.with_borrow_mut(|traces| {
         let tracing = traces.last_mut()?;
@@ -129,19 +131,19 @@ fn within<R>(used: &[Handle], f: impl FnOnce(&mut Tracing) -> Result<R, ExprErro
     })
 }
 
-/// Adds a node that is made from `used`.
+/// Adds a node computed from `used`.
 fn record<T, K>(used: &[Handle], f: impl FnOnce(&mut Builder) -> Result<NodeId, ExprError>) -> Expr<T, K> {
     let node = within(used, |tracing| {
         let generation = tracing.generation;
         f(&mut tracing.builder).map(|id| Handle { id, generation })
     });
-    // After a fault the closure goes on with something that belongs to it, so that the first fault is the one told.
+    // After an error the closure continues with one of its own handles, so that the first error is the one reported.
     let fallback = || within(&[], |tracing| Ok(Handle { id: NodeId(0), generation: tracing.generation }));
     let handle = node.or_else(fallback).unwrap_or(NOWHERE);
-    Expr { handle, of: PhantomData }
+    Expr { handle, types: PhantomData }
 }
 
-/// Opens a closure's expression and closes it when dropped, also where the closure panics.
+/// Begins the tracing of a closure and ends it when dropped, also if the closure panics.
 struct Open;
 
 impl Open {

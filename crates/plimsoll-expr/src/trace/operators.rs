@@ -6,19 +6,19 @@ use super::{Element, Expr, Handle, In, Promote, Role, record};
 use crate::op::{Binary, Comparison, Unary};
 use crate::value::Value;
 
-/// What may stand beside an `Expr<T, K>`: another one, or a literal (`f64`, `i64`), which takes the expression's type as far as
-/// it can.
-pub trait With<T: Element, K: Role>: Sized {
+/// The other operand of an operation on an `Expr<T, K>`: another expression, or a literal (`f64`, `i64`), which takes the
+/// expression's type where possible.
+pub trait IntoOperand<T: Element, K: Role>: Sized {
     /// The common type.
     type Out: Element;
     /// The common role.
     type Role: Role;
-    /// Its node.
+    /// The operand's node.
     #[doc(hidden)]
     fn handle(self) -> Handle;
 }
 
-impl<T: Promote<B, K, KB>, K: Role, B: Element, KB: Role> With<T, K> for Expr<B, KB> {
+impl<T: Promote<B, K, KB>, K: Role, B: Element, KB: Role> IntoOperand<T, K> for Expr<B, KB> {
     type Out = T::Out;
     type Role = T::Role;
 
@@ -27,7 +27,7 @@ impl<T: Promote<B, K, KB>, K: Role, B: Element, KB: Role> With<T, K> for Expr<B,
     }
 }
 
-impl<T: Element, K: Role> With<T, K> for f64 {
+impl<T: Element, K: Role> IntoOperand<T, K> for f64 {
     type Out = T::Float;
     type Role = K;
 
@@ -36,7 +36,7 @@ impl<T: Element, K: Role> With<T, K> for f64 {
     }
 }
 
-impl<T: Element, K: Role> With<T, K> for i64 {
+impl<T: Element, K: Role> IntoOperand<T, K> for i64 {
     type Out = T::WithInteger;
     type Role = K;
 
@@ -57,11 +57,11 @@ fn binary<T, K>(op: Binary, a: Handle, b: Handle) -> Expr<T, K> {
     record(&[a, b], |builder| builder.binary(op, a.id, b.id))
 }
 
-/// Operators of two operands. A quotient is always a float.
+/// Operators of two operands. The result of `/` is always a float.
 macro_rules! operators {
     ($($trait:ident $method:ident = $op:ident $(, $float:ident)?;)*) => {
         $(
-            impl<T: Element, K: Role, R: With<T, K>> $trait<R> for Expr<T, K> {
+            impl<T: Element, K: Role, R: IntoOperand<T, K>> $trait<R> for Expr<T, K> {
                 type Output = Expr<operators!(@out R::Out $(, $float)?), R::Role>;
 
                 fn $method(self, other: R) -> Self::Output {
@@ -80,7 +80,7 @@ macro_rules! operators {
             type Output = Expr<operators!(@out T::$out $(, $float)?), K>;
 
             fn $method(self, other: Expr<T, K>) -> Self::Output {
-                let literal = With::<T, K>::handle(self);
+                let literal = IntoOperand::<T, K>::handle(self);
                 binary(Binary::$op, literal, other.handle)
             }
         }
@@ -116,7 +116,7 @@ impl<T: Element, K: Role> Not for Expr<T, K> {
     }
 }
 
-/// Methods that are one operation each; the operation says what it does.
+/// Methods that are one operation each; the docs link to the operation.
 macro_rules! methods {
     (same: $($method:ident = $op:ident)*; float: $($function:ident = $of:ident)*; two: $($between:ident = $with:ident)*;
      compare: $($comparison:ident = $compares:ident)*;) => {
@@ -129,7 +129,7 @@ macro_rules! methods {
                 }
             )*
             $(
-                #[doc = concat!("[`Unary::", stringify!($of), "`]; of integers in f32.")]
+                #[doc = concat!("[`Unary::", stringify!($of), "`]; integers give f32.")]
                 #[must_use]
                 pub fn $function(self) -> Expr<T::Float, K> {
                     unary(Unary::$of, self.handle)
@@ -138,14 +138,14 @@ macro_rules! methods {
             $(
                 #[doc = concat!("[`Binary::", stringify!($with), "`].")]
                 #[must_use]
-                pub fn $between<R: With<T, K>>(self, other: R) -> Expr<R::Out, R::Role> {
+                pub fn $between<R: IntoOperand<T, K>>(self, other: R) -> Expr<R::Out, R::Role> {
                     binary(Binary::$with, self.handle, other.handle())
                 }
             )*
             $(
                 #[doc = concat!("[`Comparison::", stringify!($compares), "`].")]
                 #[must_use]
-                pub fn $comparison<R: With<T, K>>(self, other: R) -> Expr<bool, R::Role> {
+                pub fn $comparison<R: IntoOperand<T, K>>(self, other: R) -> Expr<bool, R::Role> {
                     let (a, b) = (self.handle, other.handle());
                     record(&[a, b], |builder| builder.compare(Comparison::$compares, a.id, b.id))
                 }
@@ -165,51 +165,51 @@ methods! {
 }
 
 impl<T: Element, K: Role> Expr<T, K> {
-    /// Rounded to `U`, as [`crate::DType::cast`] has it.
+    /// The value rounded to `U`, as in [`crate::DType::cast`].
     #[must_use]
     pub fn cast<U: Element>(self) -> Expr<U, K> {
         let a = self.handle;
         record(&[a], |builder| builder.cast(a.id, U::DTYPE))
     }
 
-    /// [`Binary::Atan2`] of this over `other`.
+    /// [`Binary::Atan2`] of this value (y) and `other` (x).
     #[must_use]
-    pub fn atan2<R: With<T, K>>(self, other: R) -> Expr<<R::Out as Element>::Float, R::Role> {
+    pub fn atan2<R: IntoOperand<T, K>>(self, other: R) -> Expr<<R::Out as Element>::Float, R::Role> {
         binary(Binary::Atan2, self.handle, other.handle())
     }
 
-    /// This times `factor` plus `term`, with one rounding.
+    /// This value times `factor` plus `term`, with one rounding.
     #[must_use]
     pub fn mul_add<F, A>(self, factor: F, term: A) -> Expr<A::Out, A::Role>
     where
-        F: With<T, K>,
-        A: With<F::Out, F::Role>,
+        F: IntoOperand<T, K>,
+        A: IntoOperand<F::Out, F::Role>,
     {
         let (a, b, c) = (self.handle, factor.handle(), term.handle());
         record(&[a, b, c], |builder| builder.fma(a.id, b.id, c.id))
     }
 
-    /// No less than `low`, and no more than `high`; NaN if any of the three is.
+    /// The value limited to `low` … `high`; NaN if any of the three is NaN.
     #[must_use]
     pub fn clamp<L, H>(self, low: L, high: H) -> Expr<H::Out, H::Role>
     where
-        L: With<T, K>,
-        H: With<L::Out, L::Role>,
+        L: IntoOperand<T, K>,
+        H: IntoOperand<L::Out, L::Role>,
     {
         self.max(low).min(high)
     }
 }
 
 impl<K: Role> Expr<bool, K> {
-    /// `a` where this is true, else `b`.
+    /// `a` if this value is true, else `b`.
     #[must_use]
-    pub fn select<A: Element, KA: Role, R: With<A, KA>>(self, a: Expr<A, KA>, b: R) -> Expr<R::Out, R::Role> {
+    pub fn select<A: Element, KA: Role, R: IntoOperand<A, KA>>(self, a: Expr<A, KA>, b: R) -> Expr<R::Out, R::Role> {
         let (condition, a, b) = (self.handle, a.handle, b.handle());
         record(&[condition, a, b], |builder| builder.select(condition.id, a.id, b.id))
     }
 }
 
-/// The element's row-major place in the shape.
+/// The element's row-major index in the shape.
 #[must_use]
 pub fn place() -> In<i64> {
     record(&[], crate::graph::Builder::place)
@@ -222,7 +222,7 @@ pub fn coordinate(dimension: u64) -> In<i64> {
 }
 
 impl<T: Element> Expr<T, super::Weak> {
-    /// A constant with a type, for where a literal's type isn't told by what stands beside it.
+    /// A typed constant, for cases where the other operand doesn't determine a literal's type.
     #[must_use]
     pub fn constant(value: Value) -> Self {
         record(&[], |builder| builder.typed(value, T::DTYPE))

@@ -1,19 +1,20 @@
-// How elementwise kernels reach memory: bytes at an address with hints, what a thread holds of one tensor, and where dependent
-// launches wait. Forms add which element is where.
+// Memory access of elementwise kernels: loads and stores with hints, the elements of a tensor that a thread holds, and the waits of
+// dependent launches. The forms add the addressing.
 //
-// Loads are plain ones to global memory, never through the read-only path: an input may be written in place, and a dependent
+// Loads are plain loads from global memory, never through the read-only path: an input may be written in place, and a dependent
 // launch begins while its inputs are still being written. On a host they are ordinary accesses.
 #pragma once
 #include "types.h"
 
-// How a kernel finds a tensor's elements.
-enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, WALKED_VECTOR, WALKED_UNIT, WALKED_SPLAT, WALKED_ANY, TRANSPOSED };
-// When the next kernel may begin; AT_EXIT is what happens by itself.
+// How a kernel addresses a tensor's elements.
+enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, INDEXED_VECTOR, INDEXED_UNIT, INDEXED_SPLAT, INDEXED_ANY, TRANSPOSED };
+// When the next kernel may begin; AT_EXIT needs no instruction.
 enum Release { ORDINARY, EARLY, LATE, AT_EXIT, AT_START, AT_TAIL };
 
-// Blocks are in place while the kernel before still works, and have time to get ready; judged by their own mode, as a chain's kernels have one.
-// Where they come when it has ended, they lose by it: copies of 1 MiB take an H200 1.69 µs instead of 1.68. (As a variable it would lie in the
-// module.)
+// Whether blocks become resident while the previous kernel still runs, and so have time to prepare. This uses the kernel's own
+// mode, assuming that all kernels of a chain have the same one. If blocks only start after the previous kernel has ended, the
+// preparation costs time: copies of 1 MiB take an H200 1.69 µs instead of 1.68. (A function, because a variable would become
+// data of the module.)
 constexpr __device__ bool overlaps() { return DEPENDENT != ORDINARY && DEPENDENT != AT_EXIT; }
 
 struct Parameters {
@@ -21,7 +22,7 @@ struct Parameters {
 };
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-// True of blocks that may still be in place when the last one is: not more than what all multiprocessors hold.
+// True for blocks that may still be resident together with the last one: at most as many as all SMs hold.
 __device__ __forceinline__ bool is_among_last() {
     constexpr u32 BY_THREADS = 2048 / THREADS, RESIDENT = BY_THREADS < 32 ? BY_THREADS : 32;
     u32 multiprocessors;
@@ -30,8 +31,9 @@ __device__ __forceinline__ bool is_among_last() {
 }
 #endif
 
-// AT_TAIL is EARLY of the last blocks alone, and AT_START is theirs too: the next kernel may begin when every block has said so or has ended
-// (PTX ISA, griddepcontrol), and who starts blocks hears them: an H200 starts 1.66 of them in a nanosecond, and 0.83 that say so.
+// AT_TAIL is EARLY for the last blocks only, and AT_START is also signalled by the last blocks only. The next kernel may begin
+// when every block has signalled or ended (PTX ISA, griddepcontrol), and signals slow down the start of blocks: an H200 starts
+// 1.66 blocks per nanosecond, but only 0.83 blocks that signal.
 __device__ __forceinline__ void let_next_begin(Release when) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     constexpr bool ALL = DEPENDENT == EARLY || DEPENDENT == LATE;
@@ -40,27 +42,27 @@ __device__ __forceinline__ void let_next_begin(Release when) {
 #endif
 }
 
-// What stands behind it sees all that the kernel before has written, and so all that it has waited for.
+// Code after this sees everything that the previous kernel has written, and everything that that kernel has waited for.
 __device__ __forceinline__ void previous_has_ended() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if constexpr (DEPENDENT != ORDINARY) asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Before the first access to global memory; prefetches are none. The next kernel waits for this one, and so for all that this one has waited
-// for. But one that may begin AT_START must touch nothing before its own wait, where otherwise it could what this one's predecessors wrote.
-// EARLY is right behind the wait: the compiler moves what computes with loaded data up to its loads, so that a word behind the loads would
-// come when the data have.
+// Must precede the first access to global memory; prefetches don't count. The next kernel waits for this one, and so for
+// everything that this one has waited for. But a kernel that may begin AT_START must not access anything before its own wait;
+// with other modes, it may access what earlier kernels wrote. EARLY signals right after the wait: the compiler moves
+// computations with loaded data up to their loads, so a signal after the loads would be delayed until the data arrive.
 __device__ __forceinline__ void wait_for_previous() {
     let_next_begin(AT_START);
     previous_has_ended();
     let_next_begin(EARLY);
 }
 
-// Has `address` computed before what stands behind, which is the wait: behind that, where the compiler puts it, it delays the first loads. What
-// ties them is a jump to the end of the thread for an address of 0, which no tensor has; the compiler doesn't know of that jump, so not before
-// a barrier.
-__device__ __forceinline__ void have_ready(u64 address) {
+// Forces the compiler to compute `address` before the wait that follows; otherwise it computes the address after the wait,
+// which delays the first loads. The dependency is an exit of the thread for address 0, which no tensor has. The compiler
+// doesn't know about this exit, so don't use this before a barrier.
+__device__ __forceinline__ void force_ready(u64 address) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("{.reg .pred nowhere;\n"
                  "setp.eq.u64 nowhere, %0, 0;\n"
@@ -68,17 +70,17 @@ __device__ __forceinline__ void have_ready(u64 address) {
 #endif
 }
 
-// Asks for `bytes` from an address on to be brought into the second-level cache, in whole 16 bytes: from those in which the first one is, and
-// not beyond the last one.
-__device__ __forceinline__ void ask_for(u64 from, u32 bytes) {
+// Prefetches `bytes` from an address on into L2, in units of 16 bytes: from the unit that contains the first byte, and not
+// beyond the last byte.
+__device__ __forceinline__ void prefetch_bytes(u64 from, u32 bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from & ~u64(15)), "r"(bytes & ~15u));
 #endif
 }
 
-// x, by a way that the compiler doesn't see through. A rest that is decided by it stands behind the whole tiles in the code; decided by x
-// itself it stood before them, and the jump over it cost a launch 0.01 µs on an H200. A thread's number taken by it is read at the start, where
-// it is waited for together with the block's.
+// Returns x in a way that is opaque to the compiler. A remainder whose condition uses this is placed after the whole tiles in
+// the code; if its condition used x itself, it was placed before them, and the jump over it cost a launch 0.01 µs on an H200. A
+// thread index passed through this is read at the start, together with the block index.
 __device__ __forceinline__ u32 apart(u32 x) {
 #if defined(__CUDA_ARCH__)
     asm volatile("" : "+r"(x));
@@ -86,19 +88,19 @@ __device__ __forceinline__ u32 apart(u32 x) {
     return x;
 }
 
-// Who computes which of the elements that are in no whole tile: a thread has `first` and every `step`th behind it.
+// A thread's share of the elements outside whole tiles: `first` and every `step`-th element after it.
 struct Share {
     u32 first, step;
 };
 
-// The blocks behind those of the whole tiles share them, one element per thread: one block by itself would take a load, an
-// operation and a store after the other, for longer than a small launch takes.
+// The blocks after those of the whole tiles share these elements, one per thread. A single block would do its loads, operations and
+// stores one after the other, which takes longer than a whole small launch.
 __device__ __forceinline__ Share share_of_rest(u32 whole) {
     const Share share = {(blockIdx.x - whole) * THREADS + threadIdx.x, (gridDim.x - whole) * THREADS};
     return share;
 }
 
-// BYTES (1 to 32, a power of two) at an address that is a multiple of them, in the low bits of `word`.
+// Loads BYTES (1 to 32, a power of two) from an address aligned to BYTES, into the low bits of `word`.
 template <int HINTS, int BYTES> __device__ __forceinline__ void load_bytes(u64 from, u32* word) {
 #if defined(__CUDA_ARCH__)
 #define LOAD_AS(bytes, type, ...)                                                                                      \
@@ -149,12 +151,12 @@ template <int HINTS, int BYTES> __device__ __forceinline__ void store_bytes(u64 
 }
 
 constexpr __device__ int least(int a, int b) { return a < b ? a : b; }
-// Words that hold so many bytes.
+// Number of words for this many bytes.
 constexpr __device__ int words_of(int bytes) { return (bytes + 3) / 4; }
 
-// N elements in a row, aligned to all of them or to the widest access.
+// N consecutive elements, aligned to their total size or to the widest access.
 template <typename T, int N, int HINTS> struct Row {
-    // Accesses of a row share sectors, which should stay in the first level until the last one has had them.
+    // Accesses of a row share sectors, which should stay in L1 until the last access.
     enum { BYTES = N * int(sizeof(T)), ACCESS = least(BYTES, WIDEST) };
     enum { LOADS = BYTES > ACCESS ? HINTS & ~LOAD_NO_ALLOCATE : HINTS };
     u32 word[words_of(BYTES)];
@@ -181,7 +183,7 @@ template <typename T, int N, int HINTS> struct Row {
     }
 };
 
-// A small element of some bits, whatever they mean.
+// A small element from its bits, without conversion.
 template <typename T> struct Plain {
     __device__ __forceinline__ static T of(u32 bits) { return T{decltype(T::bits)(bits)}; }
 };
@@ -195,7 +197,7 @@ PLAIN_INTEGER(i16)
 PLAIN_INTEGER(u16)
 #undef PLAIN_INTEGER
 
-// Element `i` of a row of words, as it is in memory.
+// Element `i` of a row of words, in its memory type.
 template <typename T> __device__ __forceinline__ T element_of(const u32* word, int i) {
     if constexpr (sizeof(T) == 8) return to_memory<T>(from_bits<T>(u64(word[2 * i + 1]) << 32 | word[2 * i]));
     else {
@@ -205,7 +207,7 @@ template <typename T> __device__ __forceinline__ T element_of(const u32* word, i
     }
 }
 
-// One element.
+// Loads or stores one element.
 template <typename T> __device__ __forceinline__ Carrier<T> load_one(u64 from) {
     Row<T, 1, 0> row;
     row.load(from);
@@ -219,13 +221,13 @@ template <typename T> __device__ __forceinline__ void store_one(u64 to, Carrier<
     row.store(to);
 }
 
-// Sizes of elements and starts of tensors, by their place.
+// Sizes of elements and starts of tensors, by tensor index.
 #define IN_BYTES(k) u64(sizeof(in##k##_t))
 #define OUT_BYTES(k) u64(sizeof(out##k##_t))
 #define IN_START(p, starts, k) p.at[starts + k]
 #define OUT_START(p, starts, k) p.at[starts + INPUTS + k]
 
-// Where an element stands, for expressions that ask for it.
+// Sets an element's index, for expressions that use it.
 template <typename A> __device__ __forceinline__ void set_place(A& at, u64 place) {
 #if NEEDS_PLACE
     at.place = i64(place);

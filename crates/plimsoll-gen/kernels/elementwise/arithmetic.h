@@ -1,18 +1,18 @@
-// Operations that are exact or correctly rounded: integers in their own width, and of floats what needs no approximation.
-// Functions are full.h's and narrow.h's.
+// Operations that are exact or correctly rounded: integer operations, and float operations that need no approximation.
+// Functions are in full.h and narrow.h.
 #pragma once
 #include "convert.h"
 
-// Arithmetic of integers is done unsigned, where it wraps.
+// Integer arithmetic is done on unsigned types, which wrap.
 
 template <typename T> struct Unsigned { typedef u32 type; };
 template <> struct Unsigned<i64> { typedef u64 type; };
 template <> struct Unsigned<u64> { typedef u64 type; };
 template <typename T> using U = typename Unsigned<T>::type;
 
-// The same value, of which the compiler no longer knows how it was made. It takes x < 0 ? −x : x for an absolute value, however that
-// is spelled (max(x, −x) too), and an absolute value for one that is never negative: it then drops sign extensions, |float(x)| and x < 0, although the
-// least integer is its own absolute value. No instruction comes of it.
+// Returns the same value, but hides from the compiler how it was computed. The compiler recognises x < 0 ? −x : x as an absolute
+// value, however it is written (also max(x, −x)), and assumes that an absolute value is never negative. It then drops sign
+// extensions, |float(x)| and x < 0, although the least integer is its own absolute value. Generates no instruction.
 template <typename T> __device__ __forceinline__ T opaque(T a) {
 #if defined(__CUDA_ARCH__)
     if constexpr (T(-1) < T(0)) {
@@ -29,8 +29,8 @@ template <typename T> __device__ __forceinline__ T opaque(T a) {
 #endif
     return a;
 }
-// A wrapped result. The compiler mustn't know what made those of 8 and 16 bits: of neg.s16, to which it also iterations 0 - x, ~x + 1 and x * (-1), it
-// takes -(-32768) for 32768 where the result is widened.
+// A wrapped result. The compiler mustn't know how 8 and 16-bit results were computed: it turns 0 - x, ~x + 1 and x * (-1) into
+// neg.s16, and assumes that -(-32768) is 32768 if the result is widened.
 template <typename T> __device__ __forceinline__ T wrapped(U<T> a) {
     if constexpr (sizeof(T) < 4 && T(-1) < T(0)) return T(opaque(i32(a)));
     else return T(a);
@@ -52,7 +52,7 @@ template <typename T> __device__ __forceinline__ T absolute(T a) {
         return a;
     }
 }
-// c ? a : b of integers.
+// c ? a : b for integers.
 template <typename T> __device__ __forceinline__ T selected(bool c, T a, T b) {
     const T first = opaque(a);
     return c ? first : b;
@@ -75,7 +75,7 @@ template <typename T> __device__ __forceinline__ T minimum_number(T a, T b) { re
 template <typename T> __device__ __forceinline__ T maximum_number(T a, T b) { return maximum(a, b); }
 template <typename T> __device__ __forceinline__ T rectified(T a) { return is_negative(a) ? T(0) : a; }
 
-// ⌊a/b⌋; 0 where b is 0. The least integer by −1 wraps.
+// ⌊a/b⌋; 0 if b is 0. The least integer divided by −1 wraps.
 template <typename T> __device__ __forceinline__ T floor_div(T a, T b) {
     if (b == T(0)) return T(0);
     if constexpr (T(-1) < T(0)) {
@@ -86,7 +86,7 @@ template <typename T> __device__ __forceinline__ T floor_div(T a, T b) {
         return T(a / b);
     }
 }
-// a − b·⌊a/b⌋, of the sign of b; a where b is 0.
+// a − b·⌊a/b⌋, with the sign of b; a if b is 0.
 template <typename T> __device__ __forceinline__ T floor_rem(T a, T b) {
     if (b == T(0)) return a;
     if constexpr (T(-1) < T(0)) {
@@ -126,7 +126,7 @@ FLOAT_ARITHMETIC(float)
 FLOAT_ARITHMETIC(double)
 #undef FLOAT_ARITHMETIC
 
-// Whether neither is NaN. The compiler (ptxas 13.0) takes |a| >= c for true, with no c above 0, although a may be NaN.
+// Whether neither is NaN. The compiler (ptxas 13.0) assumes |a| >= c to be true for c up to 0, although a may be NaN.
 __device__ __forceinline__ bool is_ordered(float a, float b) {
 #if defined(__CUDA_ARCH__)
     int ordered;
@@ -149,7 +149,7 @@ __device__ __forceinline__ double trunc_of(double a) { return trunc(a); }
 __device__ __forceinline__ float copy_sign(float a, float b) { return copysignf(a, b); }
 __device__ __forceinline__ double copy_sign(double a, double b) { return copysign(a, b); }
 
-// −0 is less than +0. `minimum` gives NaN where either is, `minimum_number` the other one.
+// −0 is less than +0. If one operand is NaN, `minimum` returns NaN and `minimum_number` returns the other operand.
 __device__ __forceinline__ float minimum_number(float a, float b) {
 #if defined(__CUDA_ARCH__)
     return fminf(a, b);
@@ -211,7 +211,7 @@ __device__ __forceinline__ double divide(double a, double b) { return a / b; }
 __device__ __forceinline__ float square_root(float a) { return sqrtf(a); }
 __device__ __forceinline__ double square_root(double a) { return sqrt(a); }
 
-// a − b·⌊a/b⌋ of the sign of b, rounded once: fmod is exact.
+// a − b·⌊a/b⌋ with the sign of b, rounded once: fmod is exact.
 template <typename F> __device__ __forceinline__ F float_rem(F b, F rem) {
     if (rem == F(0)) return copy_sign(rem, b);
     return (rem < F(0)) != (b < F(0)) ? rem + b : rem;
@@ -219,25 +219,26 @@ template <typename F> __device__ __forceinline__ F float_rem(F b, F rem) {
 __device__ __forceinline__ float floor_rem(float a, float b) { return float_rem(b, fmodf(a, b)); }
 __device__ __forceinline__ double floor_rem(double a, double b) { return float_rem(b, fmod(a, b)); }
 
-// Up to it, of either sign, every whole number is a number of the type.
+// Up to this magnitude, every integer is representable in the type.
 template <typename F> struct Whole;
 template <> struct Whole<float> { NUMBER(most, 0x1p24f) };
 template <> struct Whole<double> { NUMBER(most, 0x1p53) };
 
-// Half a unit of the last place of a whole number beyond that.
+// Half a unit in the last place of a larger integer.
 __device__ __forceinline__ float half_place(float x) { return as_float((as_bits(x) & 0x7f800000u) - (24u << 23)); }
 __device__ __forceinline__ double half_place(double x) {
     return as_double((as_bits(x) & 0x7ff0000000000000ull) - (53ull << 52));
 }
 
-// ⌊a/b⌋ of the exact quotient, rounded to nearest even. The rounded quotient is above the exact one where what is left of a, whose
-// sign is exact, points away from b. Beyond `most` that matters where ⌊a/b⌋ is half-way between two numbers and the quotient a part
-// of 1 above it: then what is left is more than half a place of b but for less than b, and the difference ties to even.
+// ⌊a/b⌋ of the exact quotient, rounded to nearest even. The rounded quotient exceeds the exact one if the remainder of a, whose
+// sign is exact, has the opposite sign of b. Beyond `most` this matters if ⌊a/b⌋ is half-way between two representable numbers
+// and the quotient exceeds it by less than 1: then the remainder is half a place times b plus less than b, and the difference
+// ties to even.
 template <typename F> __device__ __forceinline__ F float_floor_div(F a, F b) {
     const F whole = floor_of(a / b);
-    // 0 times an infinite b is no number.
+    // 0 times an infinite b would be NaN.
     const F left = whole == F(0) ? a : fused(-whole, b, a);
-    // Infinite a have no remainder, and so no quotient.
+    // An infinite or NaN a has no quotient: the result is NaN.
     if (a - a != F(0)) return a - a;
     if (b < F(0) ? !(left > F(0)) : !(left < F(0))) return whole;
     if (absolute(whole) <= Whole<F>::most()) return whole - F(1);

@@ -1,33 +1,35 @@
-// bulk: every input's part of a tile comes as one copy into shared memory, so that what is in flight needs no registers. One
-// thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL iterations.
-// LINEAR tensors are aligned to 16 bytes from element `head` on. Of SHIFTED ones, which aren't, the whole 16 bytes come in which the tile
-// begins and ends, and are read from shared memory where they lie; those are within the tensor, as the first and last elements belong to no
-// tile. What is broadcast (walked.h; then there is no head) threads load themselves, before they wait for the copies: it comes from the cache.
-// Elements before and behind the whole tiles are done one by one.
+// bulk: each input's part of a tile is loaded by one bulk copy into shared memory, so that data in flight need no registers.
+// One thread issues all copies on one barrier; all threads wait, then process the tile in vectors of LANES elements in UNROLL
+// iterations. LINEAR tensors are aligned to 16 bytes from element `head` on. For SHIFTED ones, which aren't, the copy includes
+// the whole 16-byte units in which the tile begins and ends, and shared memory is read at the unaligned position. These units
+// are inside the tensor, because the first and last elements belong to no tile. Threads load broadcast inputs (indexed.h; then
+// there is no head) directly, before they wait for the copies: they come from the cache. Elements before and after the whole
+// tiles are processed one by one.
 //
-// These copies leave nothing in the first-level cache anyway. With a hint for loads, what they read stays in the second level (evict-last),
-// though nobody reads it again. Probably it then takes turns with what was read before it, and not with results that wait to be written, so that
-// those leave sooner; what is measured is time. An H200 has 0.3 to 1.1 % more bandwidth by it from 256 MiB per tensor on. With the opposite,
+// Bulk copies never allocate in L1. With the load hint, what they read stays in L2 (evict-last), though nobody reads it again.
+// Probably these lines then replace earlier reads instead of results waiting to be written, so that results are written sooner;
+// only the time was measured. On an H200 this gains 0.3 to 1.1 % of bandwidth from 256 MiB per tensor on. With the opposite,
 // evict-first, copies took up to 2 % and triads 4 to 6 % longer.
 //
-// Left like that, such lines would keep 12 MiB of the cache from the kernels behind this one: 16 copies of 32 to 40 MiB of cached data took 20 to
-// 30 % longer, and after some sixty of them the cache was whole again. So the last given_back tiles are read without the hint, and each of their
-// blocks demotes the lines of the tile given_back before its own. Behind kernels that do so those copies took as long as ever.
+// Without further measures, such lines would take 12 MiB of L2 away from later kernels: 16 copies of 32 to 40 MiB of cached
+// data took 20 to 30 % longer, and only after some sixty of them all of L2 was available again. So the last `demoting` tiles
+// are read without the hint, and each of their blocks demotes the lines of the tile `demoting` before its own. After such
+// kernels, those copies took as long as usual.
 //
-// Results leave by threads' stores: as one bulk copy from shared memory, copies took an H200 at least 1 % longer and triads no less, and of stores
-// narrow ones were the fastest.
+// Threads store the results directly: with one bulk copy from shared memory, copies took an H200 at least 1 % longer and triads
+// were no faster. Among direct stores, narrow ones were the fastest.
 //
-// Words of the form: elements, whole tiles, given_back; with PREFETCH the blocks that may have to wait; with HAS_HEAD the head; with SETS
-// dimensions and strides.
-// Its loop in SASS: one load per LINEAR input from shared memory, as many as there are words and one more where a SHIFTED one's elements are
-// smaller than a word, and one store per output; not unrolled but with SETS. One bulk copy (UBLKCP) per input that comes so, with the hint for loads
-// a loop of demotions (CCTL.E.DML2), and other loads from global memory of broadcast inputs alone; where launches overlap, at most 8 instructions
-// from the wait to the first bulk copy.
+// Words of the form: number of elements, number of whole tiles, `demoting`; with PREFETCH the number of blocks that may have to
+// wait; with HAS_HEAD the head; with SETS dimensions and strides.
+// Its loop in SASS: per LINEAR input one load from shared memory; for SHIFTED inputs with elements smaller than a word, one
+// load per word and one more; one store per output. Only unrolled with SETS. One bulk copy (UBLKCP) per copied input; with the
+// load hint, a loop of demotions (CCTL.E.DML2). Other loads from global memory only for broadcast inputs. If launches overlap,
+// at most 8 instructions from the wait to the first bulk copy.
 #include "bulk_copy.h"
 #include "shift.h"
 #include "single.h"
 #if SETS > 0
-#include "walked.h"
+#include "indexed.h"
 #endif
 
 #if defined(__CUDA_ARCH__)
@@ -36,12 +38,14 @@
 #define SHARED
 #endif
 
-// Comes by bulk copies.
+// Whether an input is loaded by bulk copies.
 constexpr __device__ bool is_copied(int kind) { return kind == LINEAR || kind == SHIFTED; }
-// Bytes in shared memory of a tile of elements of `bytes` each.
-constexpr __device__ u32 copied_bytes(int kind, u32 bytes) { return kind == LINEAR ? TILE * bytes : kind == SHIFTED ? TILE * bytes + 16 : 0; }
+// Bytes in shared memory of a tile with elements of `bytes` each.
+constexpr __device__ u32 copied_bytes(int kind, u32 bytes) {
+    return kind == LINEAR ? TILE * bytes : kind == SHIFTED ? TILE * bytes + 16 : 0;
+}
 
-// BYTES (1 to 16, a power of two) of shared memory at a multiple of them, in the low bits of `word`.
+// Loads BYTES (1 to 16, a power of two) from shared memory, aligned to BYTES, into the low bits of `word`.
 template <int BYTES> __device__ __forceinline__ void load_shared(const char* from, u32* word) {
 #if !defined(__CUDA_ARCH__)
     word[0] = 0;
@@ -60,7 +64,7 @@ template <int BYTES> __device__ __forceinline__ void load_shared(const char* fro
 #endif
 }
 
-// LANES elements in shared memory at a multiple of ALIGNED bytes.
+// Loads LANES elements from shared memory, aligned to ALIGNED bytes.
 template <typename T, int ALIGNED> __device__ __forceinline__ void take_shared(const char* from, Carrier<T>* x) {
     Row<T, LANES, 0> row;
     enum { BYTES = Row<T, LANES, 0>::BYTES, ACCESS = least(BYTES, least(ALIGNED, 16)) };
@@ -80,9 +84,9 @@ template <typename T, int ALIGNED> __device__ __forceinline__ void take_shared(c
     row.take(x);
 }
 
-enum { KEEPS = (HINT & LOAD_NO_ALLOCATE) != 0 };
+enum { EVICT_LAST = (HINT & LOAD_NO_ALLOCATE) != 0 };
 
-// A tile: its first element, and where its inputs are in shared memory.
+// A tile: its first element, and the addresses of its inputs in shared memory.
 struct Tile {
     u64 base;
 #define BULK_TILE(k) u32* tile##k;
@@ -95,29 +99,30 @@ struct Tile {
 #define BULK_ALIGNED(k) (IN##k == SHIFTED ? BULK_FROM(k) & ~u64(15) : BULK_FROM(k))
 
 #if defined(__CUDA_ARCH__)
-// Waits for the kernel before, asks for the tile's inputs, and gives back those of an earlier one.
-__device__ __forceinline__ void bulk_ask(const Parameters& p, const Tile& tile, u32 whole, u64* barrier) {
+// Waits for the previous kernel, issues the copies of the tile's inputs, and demotes the lines of an earlier tile.
+__device__ __forceinline__ void issue_copies(const Parameters& p, const Tile& tile, u32 whole, u64* barrier) {
 #define BULK_SUM(k) +BULK_BYTES(k)
 #define BULK_COPY(k)                                                                                                   \
     if constexpr (is_copied(IN##k)) {                                                                                  \
-        if constexpr (KEEPS) bulk_copy(tile.tile##k, BULK_ALIGNED(k), BULK_BYTES(k), barrier, policy);                 \
+        if constexpr (EVICT_LAST) bulk_copy(tile.tile##k, BULK_ALIGNED(k), BULK_BYTES(k), barrier, policy);            \
         else bulk_copy(tile.tile##k, BULK_ALIGNED(k), BULK_BYTES(k), barrier);                                         \
     }
-#define BULK_GIVE_BACK(k)                                                                                              \
+#define BULK_DEMOTE(k)                                                                                                 \
     if constexpr (is_copied(IN##k))                                                                                    \
-        give_back(IN_START(p, 0, k) + (tile.base - u64(given_back) * TILE) * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), THREADS);
-    const u32 given_back = KEEPS ? u32(p.at[FORM_AT + 2]) : 0;
-    const bool keeps = KEEPS && whole - blockIdx.x > given_back;
-    const u64 policy = KEEPS ? eviction_policy(keeps) : 0;
+        demote(IN_START(p, 0, k) + (tile.base - u64(demoting) * TILE) * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), THREADS);
+    const u32 demoting = EVICT_LAST ? u32(p.at[FORM_AT + 2]) : 0;
+    const bool evict_last = EVICT_LAST && whole - blockIdx.x > demoting;
+    const u64 policy = EVICT_LAST ? eviction_policy(evict_last) : 0;
     const auto prepare = [&] {
         prepare_barrier(barrier);
         expect_bytes(barrier, 0 EACH_INPUT(BULK_SUM));
-        ask_for_tile(p, tile.base);
+        prefetch_tile(p, tile.base);
     };
     const auto copy = [&] { EACH_INPUT(BULK_COPY) };
     if constexpr (overlaps()) {
         let_next_begin(AT_START);
-        // Behind a wait of all, the compiler has the one thread compute only then what it asks for; behind one of its own it is ready.
+        // If this thread waited together with all others, the compiler would move the preparation after that wait; with a
+        // separate wait, the preparation is done before.
         if (threadIdx.x == 0) {
             prepare();
             previous_has_ended();
@@ -130,16 +135,16 @@ __device__ __forceinline__ void bulk_ask(const Parameters& p, const Tile& tile, 
         wait_for_previous();
         if (threadIdx.x == 0) copy();
     }
-    if (KEEPS && !keeps && blockIdx.x >= given_back) {
-        EACH_INPUT(BULK_GIVE_BACK)
+    if (EVICT_LAST && !evict_last && blockIdx.x >= demoting) {
+        EACH_INPUT(BULK_DEMOTE)
     }
 #undef BULK_SUM
 #undef BULK_COPY
-#undef BULK_GIVE_BACK
+#undef BULK_DEMOTE
 }
 #else
-// Each thread has a tile of its own.
-__device__ __forceinline__ void bulk_ask(const Parameters& p, const Tile& tile, u32, u64*) {
+// On a host, each thread has a separate copy of the tile.
+__device__ __forceinline__ void issue_copies(const Parameters& p, const Tile& tile, u32, u64*) {
 #define BULK_COPY(k)                                                                                                   \
     if constexpr (is_copied(IN##k))                                                                                    \
         __builtin_memcpy(tile.tile##k, reinterpret_cast<const void*>(BULK_ALIGNED(k)), BULK_BYTES(k));
@@ -148,13 +153,13 @@ __device__ __forceinline__ void bulk_ask(const Parameters& p, const Tile& tile, 
 }
 #endif
 
-// A thread's elements of inputs that don't come by copies: one for all, or of every iteration.
-struct Beside {
+// A thread's elements of inputs that aren't loaded by bulk copies: one for all, or those of every iteration.
+struct Direct {
     Same same;
 #if SETS > 0
-#define BULK_WALKED(k) WalkedInput<in##k##_t, is_copied(IN##k) ? UNIFORM : IN##k, IN##k##_SET> held##k[UNROLL];
-    EACH_INPUT(BULK_WALKED)
-#undef BULK_WALKED
+#define BULK_INDEXED(k) IndexedInput<in##k##_t, is_copied(IN##k) ? UNIFORM : IN##k, IN##k##_SET> held##k[UNROLL];
+    EACH_INPUT(BULK_INDEXED)
+#undef BULK_INDEXED
 #endif
 
     __device__ __forceinline__ void load(const Parameters& p, u64 base) {
@@ -182,17 +187,17 @@ struct Beside {
     }
 };
 
-// The iterations over a tile whose inputs are there.
-__device__ __forceinline__ void bulk_iterations(const Parameters& p, const Scalars& s, const Tile& tile, const Beside& beside) {
+// The iterations over a tile whose inputs have arrived.
+__device__ __forceinline__ void bulk_iterations(const Parameters& p, const Scalars& s, const Tile& tile, const Direct& direct) {
 #define BULK_OUTPUT(k) const u64 to##k = OUT_START(p, 0, k) + tile.base * OUT_BYTES(k);
     EACH_OUTPUT(BULK_OUTPUT)
 #undef BULK_OUTPUT
 #if SETS > 0
-#define BULK_BESIDE(k) beside.held##k[u].take(beside.same.x##k, x##k);
+#define BULK_DIRECT(k) direct.held##k[u].take(direct.same.x##k, x##k);
 #pragma unroll
 #else
-#define BULK_BESIDE(k)                                                                                                 \
-    for (int i = 0; i < LANES; ++i) x##k[i] = beside.same.x##k;
+#define BULK_DIRECT(k)                                                                                                 \
+    for (int i = 0; i < LANES; ++i) x##k[i] = direct.same.x##k;
 #pragma unroll 1
 #endif
     for (u32 u = 0; u < UNROLL; ++u) {
@@ -204,13 +209,13 @@ __device__ __forceinline__ void bulk_iterations(const Parameters& p, const Scala
         const char* at = reinterpret_cast<const char*>(tile.tile##k) + shift + first * u32(sizeof(in##k##_t));         \
         take_shared<in##k##_t, IN##k == LINEAR ? 16 : int(sizeof(in##k##_t))>(at, x##k);                               \
     } else {                                                                                                           \
-        BULK_BESIDE(k)                                                                                                 \
+        BULK_DIRECT(k)                                                                                                 \
     }
 #define BULK_RESULT(k) out##k##_c y##k[LANES];
         EACH_INPUT(BULK_TAKE)
         EACH_OUTPUT(BULK_RESULT)
 #undef BULK_TAKE
-#undef BULK_BESIDE
+#undef BULK_DIRECT
 #undef BULK_RESULT
 #pragma unroll
         for (int i = 0; i < LANES; ++i) {
@@ -235,22 +240,22 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
     const Tile tile = {base EACH_INPUT(BULK_PLACE)};
 #undef BULK_SHARED
 #undef BULK_PLACE
-    bulk_ask(p, tile, whole, &barrier);
-    // What comes from the cache before the wait for the copies, which takes longer.
-    Beside beside;
-    beside.load(p, base);
+    issue_copies(p, tile, whole, &barrier);
+    // Load from the cache before waiting for the copies, which take longer.
+    Direct direct;
+    direct.load(p, base);
 #if defined(__CUDA_ARCH__)
     __syncthreads();
     wait_for_bytes(&barrier);
 #endif
-    bulk_iterations(p, s, tile, beside);
+    bulk_iterations(p, s, tile, direct);
 }
 
-// What no whole tile has, before and behind them.
+// Computes the elements before and after the whole tiles.
 __device__ __forceinline__ void bulk_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, Share share) {
 #if SETS > 0
 #pragma unroll 1
-    for (u64 place = end + share.first; place < p.at[FORM_AT]; place += share.step) walked_one(p, s, same, Place(place));
+    for (u64 place = end + share.first; place < p.at[FORM_AT]; place += share.step) indexed_one(p, s, same, Place(place));
 #else
     flat_rest(p, s, same, head, end, p.at[FORM_AT], share);
 #endif

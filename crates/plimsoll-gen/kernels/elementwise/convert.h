@@ -1,5 +1,5 @@
-// Conversions between carriers, as casts have them: floats are truncated to integers and saturate, NaN becomes 0; integers
-// wrap; every value is rounded once, to nearest even. `rounded<T>` gives a carrier the precision of a 16 or 8-bit float.
+// Conversions between carriers, with the semantics of casts: floats are truncated to integers and saturate, NaN becomes 0; integers
+// wrap; every value is rounded once, to nearest even. `rounded<T>` rounds a carrier to the precision of a 16 or 8-bit float.
 #pragma once
 #include "types.h"
 
@@ -11,13 +11,13 @@ template <> struct Limits<u16> { NUMBER(low, i64(0)) NUMBER(high, i64(65535)) };
 template <> struct Limits<i32> { NUMBER(low, i64(-2147483647 - 1)) NUMBER(high, i64(2147483647)) };
 template <> struct Limits<u32> { NUMBER(low, i64(0)) NUMBER(high, i64(4294967295ll)) };
 
-// a < 0, without asking unsigned integers.
+// a < 0; without a comparison for unsigned integers.
 template <typename T> __device__ __forceinline__ bool is_negative(T a) {
     if constexpr (T(-1) < T(0)) return a < T(0);
     else return false;
 }
 
-// A float to an integer. Those of up to 32 bits go by way of i64 unless the device has the conversion.
+// Converts a float to an integer.
 template <typename T, typename F> __device__ __forceinline__ T truncated(F x) {
     if constexpr (sizeof(T) == 8) {
         constexpr bool SIGNED = T(-1) < T(0);
@@ -28,7 +28,7 @@ template <typename T, typename F> __device__ __forceinline__ T truncated(F x) {
         return x == x ? T(x) : T(0);
     } else {
 #if defined(__CUDA_ARCH__)
-        // Saturate on the device; NaN gives 0 but for doubles.
+        // The device's conversions saturate; NaN gives 0, except for doubles.
         if constexpr (sizeof(F) == 8) {
             if (x != x) return T(0);
         }
@@ -45,7 +45,7 @@ template <typename T, typename F> __device__ __forceinline__ T truncated(F x) {
     }
 }
 
-// An integer as an f32 that rounds to any narrower format as the integer itself would: rounded to odd.
+// Converts an integer to f32, rounding to odd, so that rounding to any narrower format gives the same result as from the integer.
 template <typename T> __device__ __forceinline__ float odd_float(T i) {
     if constexpr (sizeof(T) < 4) return float(i);
     const bool negative = is_negative(i);
@@ -64,7 +64,7 @@ template <typename T> __device__ __forceinline__ float odd_float(T i) {
     return negative ? -x : x;
 }
 
-// A double as such an f32.
+// Converts a double to f32 in the same way.
 __device__ __forceinline__ float odd_float(double x) {
 #if defined(__CUDA_ARCH__)
     const float toward_zero = __double2float_rz(x);
@@ -84,15 +84,15 @@ template <typename T> struct IsFloat { enum { value = 0 }; };
 template <> struct IsFloat<float> { enum { value = 1 }; };
 template <> struct IsFloat<double> { enum { value = 1 }; };
 
-// A carrier to another, neither of them `bool`.
+// Converts between carriers other than `bool`.
 template <typename T, typename F> __device__ __forceinline__ T converted(F x) {
     if constexpr (IsFloat<F>::value && !IsFloat<T>::value) return truncated<T>(x);
     else return T(x);
 }
-// Anything but 0 is true, NaN too.
+// Everything except 0 is true, including NaN.
 template <typename F> __device__ __forceinline__ bool truth(F x) { return x != F(0); }
 
-// x with the precision of T.
+// x rounded to the precision of T.
 template <typename T> __device__ __forceinline__ float rounded(float x) {
     return Small<T>::one(Small<T>::pack_one(x));
 }

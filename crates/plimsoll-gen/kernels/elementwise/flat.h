@@ -1,11 +1,11 @@
-// flat: every tensor is a run of elements that are visited in order. A block does a tile of THREADS · UNROLL vectors of LANES
-// elements; the blocks behind those do, element by element, what lies before the first aligned element and behind the last whole tile. A tile's
-// base has 64 bits and offsets inside the tile 32, so that one kernel does for every n. LINEAR tensors are aligned from
-// element `head` on, SHIFTED ones are not (shift.h); a shifted output is stored element by element.
+// flat: every tensor is contiguous. A block processes a tile of THREADS · UNROLL vectors of LANES elements. The blocks after
+// the whole tiles process, element by element, the elements before the first aligned one and after the last whole tile. A
+// tile's base has 64 bits and offsets inside the tile have 32, so that one kernel serves every n. LINEAR tensors are aligned
+// from element `head` on, SHIFTED ones are not (shift.h); a shifted output is stored element by element.
 //
-// Words of the form: elements, whole tiles, head; with PREFETCH the blocks that may have to wait.
+// Words of the form: number of elements, number of whole tiles, head; with PREFETCH the number of blocks that may have to wait.
 // Its loop in SASS: UNROLL · (LANES · bytes ÷ access) loads per tensor, all before the first store, and as many stores, with
-// one address per tensor; no local memory and no 64-bit index arithmetic but the block's base. Where launches overlap, at most 8
+// one address per tensor; no local memory and no 64-bit index arithmetic except the block's base. If launches overlap, at most 8
 // instructions from the wait to the first load.
 #include "shift.h"
 #include "single.h"
@@ -51,10 +51,10 @@ template <typename T, int KIND> __device__ __forceinline__ void flat_store(u64 t
     }
 }
 
-// The thread's vectors of the tile that begins at element `base`. With WAITS the kernel before hasn't been waited for yet.
+// Processes the thread's vectors of the tile that begins at element `base`. With WAITS it first waits for the previous kernel.
 template <bool WAITS>
 __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s, Same same, u32 starts, Place base, u32 thread) {
-    // One address per tensor; vectors of a thread are constants apart.
+    // One address per tensor; the distances between a thread's vectors are constant.
     constexpr u64 STEP = THREADS * LANES;
     const u32 first = thread * LANES;
 #define FLAT_INPUT(k)                                                                                                  \
@@ -66,12 +66,12 @@ __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s,
 #undef FLAT_INPUT
 #undef FLAT_OUTPUT
     if constexpr (WAITS) {
-        // The last of them: the others have all but one addition in common with it.
+        // Only the last address: the others share all but one addition with it.
         u64 last = to0;
 #define FLAT_LAST(k) if constexpr (IN##k == LINEAR || IN##k == SHIFTED) last = from##k;
         EACH_INPUT(FLAT_LAST)
 #undef FLAT_LAST
-        have_ready(last);
+        force_ready(last);
         wait_for_previous();
         same = same_for_all(p, 0);
     }
@@ -104,8 +104,8 @@ __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s,
 }
 
 #if BATCH
-// Words of the form: sets; for each of BATCH_SETS its first block, and its elements in the upper half; then their addresses.
-// The set of a block is the last one whose first block isn't behind it; empty sets have no block.
+// Words of the form: number of sets; for each of BATCH_SETS its first block in the lower half and its number of elements in the
+// upper half; then the addresses. A block's set is the last one whose first block isn't after it; empty sets have no block.
 __device__ __forceinline__ u32 set_of(const Parameters& p, u32 block) {
     u32 low = 0, high = u32(p.at[FORM_AT]);
 #pragma unroll 1
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
 #else
     const u64 n = p.at[FORM_AT], head = HAS_HEAD ? p.at[FORM_AT + 2] : 0;
     const u32 whole = u32(p.at[FORM_AT + 1]);
-    if (blockIdx.x < whole) ask_for_tile(p, blockIdx.x * u64(TILE) + head);
+    if (blockIdx.x < whole) prefetch_tile(p, blockIdx.x * u64(TILE) + head);
 #if STRIDE_GRID
     wait_for_previous();
     const Same same = same_for_all(p, 0);

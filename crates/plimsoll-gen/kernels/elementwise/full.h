@@ -1,5 +1,5 @@
-// Functions to the precision of their carrier. CUDA's own where it has them: their published errors are documented with ours
-// in docs/mathematics.md. What it hasn't is composed here so that no digits are lost where results are small.
+// Functions to the precision of their carrier. CUDA's functions are used where they exist; docs/mathematics.md documents their
+// published errors with ours. Other functions are composed here such that small results lose no digits.
 #pragma once
 #include "arithmetic.h"
 
@@ -32,7 +32,7 @@ OWN(erf, ::erff, ::erf)
 OWN(erfc, ::erfcf, ::erfc)
 #undef OWN
 
-// A word of 2/π after 32 zero bits.
+// A word of 2/π, preceded by 32 zero bits.
 __device__ __forceinline__ u32 two_over_pi(u32 word) {
     u32 bits = 0;
     if (word == 1) bits = 0xa2f9836e;
@@ -45,11 +45,11 @@ __device__ __forceinline__ u32 two_over_pi(u32 word) {
     return bits;
 }
 
-// Beyond it three parts of π no longer have digits enough.
+// Beyond this angle, three parts of π are not accurate enough.
 NUMBER(large_angle, 65536.0f)
 
-// x − n·π/2 for |x| ≥ 2¹⁶, and n modulo 4 (Payne and Hanek, 1983): of the product of x's significand with 2/π only the 64 bits
-// below the multiples of 4 are made. CUDA's own keeps them in local memory where several elements are in hand.
+// x − n·π/2 for |x| ≥ 2¹⁶, and n modulo 4 (Payne and Hanek, 1983): of the product of x's significand with 2/π, only the 64 bits
+// below the multiples of 4 are computed. CUDA's function keeps the product in local memory if a thread has several elements.
 __device__ __forceinline__ float reduced_large(float x, u32* n) {
     const u32 bits = as_bits(x), place = (bits >> 23 & 0xff) - 120, shift = place & 31;
     const u32 word = place >> 5;
@@ -57,17 +57,18 @@ __device__ __forceinline__ float reduced_large(float x, u32* n) {
     u64 window[3];
 #pragma unroll
     for (int i = 0; i < 3; ++i) window[i] = u32(((u64(two_over_pi(word + i)) << 32 | two_over_pi(word + i + 1)) << shift) >> 32);
-    u64 iterations = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
-    const u32 quarter = u32((iterations + (1ull << 61)) >> 62);
-    iterations -= u64(quarter) << 62;
-    const float part = float(i64(iterations));
+    // The angle in full turns, times 2⁶⁴.
+    u64 turns = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
+    const u32 quarter = u32((turns + (1ull << 61)) >> 62);
+    turns -= u64(quarter) << 62;
+    const float part = float(i64(turns));
     const float rest = fused(part, 0x1.921fb6p-62f, part * -0x1.777a5cp-87f);
     const bool negative = bits >> 31 != 0;
     *n = negative ? 0u - quarter : quarter;
     return fabsf(x) < as_float(0x7f800000u) ? (negative ? -rest : rest) : as_float(0x7fffffffu);
 }
-// The same of any x. The parts are Cody and Waite's; all are positive, so that −0 stays. The sum with 1.5·2²³ rounds to a whole
-// number, which its low bits then are.
+// The same for any x. The parts are Cody and Waite's; all are positive, so that −0 is preserved. Adding 1.5·2²³ rounds to an
+// integer, which is then in the low bits.
 __device__ __forceinline__ float reduced_angle(float x, u32* n) {
     if (!(fabsf(x) < large_angle())) return reduced_large(x, n);
     const float sum = fused(x, 0x1.45f306p-1f, 12582912.0f), k = sum - 12582912.0f;
@@ -76,7 +77,7 @@ __device__ __forceinline__ float reduced_angle(float x, u32* n) {
 }
 // sin(r + n·π/2) for |r| ≤ π/4.
 __device__ __forceinline__ float wave(float r, u32 n) {
-    // Of |r|, whose sign comes last: a sum with −0 would lose it.
+    // Computed from |r|; the sign is applied last, because a sum with −0 would lose it.
     const float s = r * r, t = fabsf(r);
     const float even = fused(t * s, polynomial(s, -0.166666552f, 0.00833215844f, -0.00019514958f), t);
     const float odd = polynomial(s, 1.0f, -0.5f, 0.0416666195f, -0.00138866773f, 2.43831455e-05f);
@@ -115,13 +116,12 @@ __device__ __forceinline__ float rsqrt(float x) { return float(1.0 / ::sqrt(doub
 __device__ __forceinline__ double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 #endif
 
-// Below it e^u is so small that it, or its product with a number, has lost digits as a subnormal: such products are made in two
-// steps of e^(u/2).
+// Below this, e^u or its products may lose digits as subnormals, so products are computed in two steps with e^(u/2).
 template <typename F> struct Tail;
 template <> struct Tail<float> { NUMBER(from, -80.0f) };
 template <> struct Tail<double> { NUMBER(from, -700.0) };
 
-// 1/x to half a unit, of what is normal and whose inverse is: none of the cases that a division looks for.
+// 1/x to half a unit in the last place, for normal x with a normal inverse. Skips the special cases that a division checks for.
 __device__ __forceinline__ double plain_inverse(double x) { return 1.0 / x; }
 __device__ __forceinline__ float plain_inverse(float x) {
 #if defined(__CUDA_ARCH__)
@@ -161,8 +161,8 @@ template <typename F> __device__ __forceinline__ F mish(F x) {
     return x * (n * plain_inverse(n + F(2)));
 }
 
-// x·Φ(x), where Φ(−t) = e^(−t²/2)·r·P(r), r = 1/(1 + 5t/16), to 2⁻²⁵. The rounding of t² would grow in the exponential, so it is
-// carried on.
+// x·Φ(x), where Φ(−t) = e^(−t²/2)·r·P(r), r = 1/(1 + 5t/16), to 2⁻²⁵. The exponential would amplify the rounding error of t²,
+// so the error is computed and corrected.
 __device__ __forceinline__ float gelu(float x) {
     const float t = fabsf(x) < 64.0f ? fabsf(x) : 64.0f;
     const float s = t * t, rest = fused(t, t, -s);
@@ -177,7 +177,7 @@ __device__ __forceinline__ float gelu(float x) {
 }
 __device__ __forceinline__ double gelu(double x) {
     const double t = fabs(x) < 64.0 ? fabs(x) : 64.0;
-    // x/√2 and what is lost of it; the derivative of erfc z is about −2z·erfc z where it matters.
+    // x/√2 and its rounding error; the derivative of erfc z is about −2z·erfc z where it matters.
     const double z = t * 0x1.6a09e667f3bcdp-1;
     const double rest = fused(t, 0x1.6a09e667f3bcdp-1, -z) + t * -0x1.bdd3413b26456p-55;
     const double c = erfc(z);
@@ -185,7 +185,7 @@ __device__ __forceinline__ double gelu(double x) {
     return x * (x < 0.0 ? tail : 1.0 - tail);
 }
 
-// x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). Its error would grow with y in the tail, so it is carried on.
+// x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). In the tail the error would grow with y, so the error of y is computed and corrected.
 template <typename F> struct Gelu;
 template <> struct Gelu<float> {
     NUMBER(a, 0x1.988454p+0f) NUMBER(a_low, -0x1.857936p-25f) NUMBER(b, 0x1.2444f2p-4f) NUMBER(b_low, 0x1.49b16ap-29f)

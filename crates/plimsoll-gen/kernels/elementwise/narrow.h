@@ -1,9 +1,9 @@
-// Functions to the precision of what becomes of them: a result that is stored as bf16 or f16 needs some digits more than
-// those types have, and no f32's. They take any f32 and keep what is special: NaN, infinities, signed zeros, results that are
+// Functions to the precision of the type of the result: results stored as bf16 or f16 need only a few more digits than those
+// types have, not those of f32. They accept any f32 and handle special cases: NaN, infinities, signed zeros, results that are
 // subnormal in their type. FAST is for f32 results with the errors that docs/mathematics.md states.
 //
-// The device's approximations of 2^x, log₂ x, 1/x and tanh x make them up; polynomials stand where a difference would cancel.
-// Coefficients are minimax in relative error (Lawson's weights over Chebyshev nodes), but for those of erf.
+// They are composed from the device's approximations of 2^x, log₂ x, 1/x and tanh x; polynomials are used where a difference would
+// cancel. Coefficients are minimax in relative error (Lawson's weights over Chebyshev nodes), except for those of erf.
 #pragma once
 #include "full.h"
 
@@ -11,7 +11,7 @@ enum Need { BF16, F16, FAST };
 
 namespace narrow {
 
-// f16 has no number near f32's subnormals, so there the short forms do, which flush them.
+// No f16 number is near f32's subnormals, so the short forms, which flush subnormals, suffice for f16.
 #if defined(__CUDA_ARCH__)
 #define APPROXIMATE(name, short_form, long_form)                                                                       \
     template <int NEED> __device__ __forceinline__ float name(float x) {                                               \
@@ -46,7 +46,7 @@ inline float tanh_approximate(float x) { return host_tanh(x); }
 #endif
 #undef APPROXIMATE
 
-// 1/x of what is normal, and whose inverse is.
+// 1/x for normal x with a normal inverse.
 __device__ __forceinline__ float inverse(float x) { return rcp<F16>(x); }
 
 NUMBER(log2_e, 0x1.715476p+0f)
@@ -71,7 +71,7 @@ template <int NEED> __device__ __forceinline__ float near_one(float t) {
     if constexpr (NEED == FAST) return polynomial(t, 1.0f, -0.499999583f, 0.33398211f, -0.250693887f);
     else return polynomial(t, 1.0f, -0.500731766f, 0.333993018f);
 }
-// log₂ x's error is absolute near 1, so there it isn't asked. x − 1 is exact there.
+// Near 1 the error of log₂ x is absolute, so a polynomial replaces it. x − 1 is exact there.
 template <int NEED> __device__ __forceinline__ float scaled_log(float x, float of_two, float of_e) {
     const float t = x - 1.0f;
     const float close = t * of_e * near_one<NEED>(t);
@@ -80,9 +80,9 @@ template <int NEED> __device__ __forceinline__ float scaled_log(float x, float o
 template <int NEED> __device__ __forceinline__ float log(float x) { return scaled_log<NEED>(x, ln_2(), 1.0f); }
 template <int NEED> __device__ __forceinline__ float log2(float x) { return scaled_log<NEED>(x, 1.0f, log2_e()); }
 template <int NEED> __device__ __forceinline__ float log10(float x) { return scaled_log<NEED>(x, log10_2(), log10_e()); }
-// Of what is 1 or no nearer to it than a number of 16 bits can be: there the error of log₂ x, which is absolute, is 0.01 units of
-// the last place in bf16, and as found on an H200 in f16.
-// For f16 ln 2 is two units in the last place smaller: then no operand is farther off than 0.5003 units, where 1.0107 was 0.509.
+// Logarithms of 16-bit operands, which are 1 or not very near to it: there the absolute error of log₂ x is 0.01 units in the
+// last place in bf16, and in f16 as measured on an H200. For f16, ln 2 is reduced by two units in the last place: then the
+// error of every operand is at most 0.5003 units, where it was 0.509 for 1.0107.
 NUMBER(ln_2_f16, 0x1.62e42cp-1f)
 template <int NEED> __device__ __forceinline__ float coarse_log(float x) {
     return lg2<NEED>(x) * (NEED == F16 ? ln_2_f16() : ln_2());
@@ -90,7 +90,7 @@ template <int NEED> __device__ __forceinline__ float coarse_log(float x) {
 template <int NEED> __device__ __forceinline__ float coarse_log2(float x) { return lg2<NEED>(x); }
 template <int NEED> __device__ __forceinline__ float coarse_log10(float x) { return lg2<NEED>(x) * log10_2(); }
 template <int NEED> __device__ __forceinline__ float log1p(float x) {
-    // Never subnormal: 1 + x is a multiple of 2⁻²⁴ where it is small.
+    // 1 + x is never subnormal: it is a multiple of 2⁻²⁴ where it is small.
     return fabsf(x) < 0.0625f ? x * near_one<NEED>(x) : lg2<F16>(1.0f + x) * ln_2();
 }
 
@@ -103,11 +103,12 @@ template <int NEED> __device__ __forceinline__ float sine(float r, u32 k) {
     else p = polynomial(s, 1.0f, -0.166666567f, 0.0083330255f, -0.000198074194f, 2.60190313e-06f);
     return as_float(as_bits(r * p) ^ k << 31);
 }
-// x − k·π in three parts (Cody and Waite); k is a whole number, or half of an odd one. All parts are positive, so that −0 stays.
+// x − k·π in three parts (Cody and Waite); k is an integer, or half an odd integer. All parts are positive, so that −0 is
+// preserved.
 __device__ __forceinline__ float reduced(float x, float k) {
     return fused(-k, 0x1.84698ap-47f, fused(-k, 0x1.4442dp-23f, fused(-k, 0x1.921fb4p+1f, x)));
 }
-// To the nearest whole number by the sum with 1.5·2²³, whose low bits are then that number.
+// Adding this, 1.5·2²³, rounds to the nearest integer, which is then in the low bits.
 NUMBER(whole, 12582912.0f)
 // sin(r + n·π/2) for |r| ≤ π/4, by the sine alone: cos r is sin(π/2 − |r|).
 template <int NEED> __device__ __forceinline__ float quarter_sine(float r, u32 n) {
@@ -144,7 +145,7 @@ template <int NEED> __device__ __forceinline__ float tanh(float x) {
     }
 }
 
-// a = e^|x|/2, whose double may be beyond f32.
+// a = e^|x|/2, because e^|x| itself may exceed the range of f32.
 template <int NEED> __device__ __forceinline__ float sinh(float x) {
     const float t = fabsf(x);
     const float a = ex2<NEED>(fused(t, log2_e(), -1.0f));
@@ -208,7 +209,7 @@ template <int NEED> __device__ __forceinline__ float atan(float x) {
     return copysignf(steep ? 0x1.921fb6p+0f - a : a, x);
 }
 
-// erfc t for t ≥ 0: e^(−t²)·Q(r), r = 1/(1 + p·t); to some 2⁻¹⁴ for bf16, for f16 2⁻¹⁷ up to 4, else 2⁻¹⁹.
+// erfc t for t ≥ 0: e^(−t²)·Q(r), r = 1/(1 + p·t); to about 2⁻¹⁴ for bf16, 2⁻¹⁷ up to 4 for f16, else 2⁻¹⁹.
 template <int NEED> __device__ __forceinline__ float erfc_tail(float t) {
     const float e = exp<NEED>(-t * t);
     const float r = inverse(fused(t, NEED == BF16 ? 0.55f : 0.5f, 1.0f));
@@ -221,8 +222,8 @@ template <int NEED> __device__ __forceinline__ float erfc_tail(float t) {
                                    -0.355483055f, 0.0878471434f));
     }
 }
-// For bf16 and f16 odd polynomials that round right for every operand of the type (f16: within 0.5001 units of the last place), found
-// by scripts/erf_coefficients.py; where they end erf is 1 but for a tenth of a unit.
+// For bf16 and f16, odd polynomials that round correctly for every operand of the type (f16: within 0.5001 units in the last
+// place), found by scripts/erf_coefficients.py; beyond their range, erf is 1 to a tenth of a unit.
 template <int NEED> __device__ __forceinline__ float erf(float x) {
     if constexpr (NEED == BF16) {
         const float t = minimum(maximum(x, -2.7f), 2.7f);
@@ -243,7 +244,7 @@ template <int NEED> __device__ __forceinline__ float erfc(float x) {
     return x < 0.0f ? 2.0f - tail : tail;
 }
 
-// x·sigmoid(y): where y is large and negative e^y is kept, not 1/e^−y.
+// x·sigmoid(y): for large negative y it uses e^y instead of 1/e^−y.
 template <int NEED> __device__ __forceinline__ float logistic(float x, float y) {
     if constexpr (NEED == F16) {
         return x * inverse(1.0f + ex2<F16>(y * -log2_e()));
@@ -282,7 +283,7 @@ template <int NEED> __device__ __forceinline__ float mish(float x) {
     return x * (n * inverse(n + 2.0f));
 }
 
-// Correctly rounded unless speed is asked for: they are cheap enough.
+// Correctly rounded except for FAST: they are cheap enough.
 template <int NEED> __device__ __forceinline__ float sqrt(float x) {
     if constexpr (NEED == FAST) return root<FAST>(x);
     else return square_root(x);
@@ -301,12 +302,12 @@ template <int NEED> __device__ __forceinline__ float divide(float a, float b) {
 #endif
     return a / b;
 }
-// A negative subnormal has no root, so it must not become -0. Operands of 16 bits are never that small.
+// A negative subnormal has no real root, so it must not be flushed to -0. Operands of 16 bits are never that small.
 template <int NEED> __device__ __forceinline__ float rsqrt(float x) { return inverse_root<NEED == F16 ? BF16 : NEED>(x); }
 template <int NEED> __device__ __forceinline__ float coarse_rsqrt(float x) { return inverse_root<NEED>(x); }
 
-// |a|^b = 2^(b·log₂|a|), with the sign and the exceptions of C's pow. An error of the logarithm grows with the exponent, so f32
-// itself is left to full.h.
+// |a|^b = 2^(b·log₂|a|), with the sign and the special cases of C's pow. The error of the logarithm grows with the exponent, so f32
+// results use full.h.
 template <int NEED> __device__ __forceinline__ float pow(float a, float b) {
     if constexpr (NEED == FAST) {
         return full::pow(a, b);

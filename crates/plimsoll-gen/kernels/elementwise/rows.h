@@ -1,21 +1,21 @@
-// rows: tensors that are broadcast, pitched or strided, found by coordinates (walked.h). A thread has UNROLL vectors of LANES elements of
-// the walk in row-major order. LINEAR tensors need no coordinates. With LANES 1 it is the form for any strides.
+// rows: tensors that are broadcast, pitched or strided, indexed by coordinates (indexed.h). A thread processes UNROLL vectors of
+// LANES elements in row-major order. LINEAR tensors need no coordinates. With LANES 1 this form supports any strides.
 //
-// Words of the form: elements, whole tiles; dimensions and strides.
-// Its loop in SASS: all loads before the first store; two multiplications and a shift per division with 32 bits.
-#include "walked.h"
+// Words of the form: number of elements, number of whole tiles; dimensions and strides.
+// Its loop in SASS: all loads before the first store; two multiplications and a shift per 32-bit division.
+#include "indexed.h"
 
 template <typename T, int KIND, int SET>
 __device__ __forceinline__ void rows_store(u64 start, Place place, const Spot& spot, const Carrier<T>* y) {
     const u64 to = start + (KIND == LINEAR ? place * u64(sizeof(T)) : in_bytes(spot.offset[SET], sizeof(T)));
-    static_assert(LANES == 1 || KIND == LINEAR || KIND == WALKED_VECTOR, "outputs are stored in vectors");
+    static_assert(LANES == 1 || KIND == LINEAR || KIND == INDEXED_VECTOR, "outputs are stored in vectors");
     Row<T, LANES, HINT & STORE_STREAMING> row;
     row.put(y);
     row.store(to);
 }
 
 __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, const Same& same, Place base) {
-#define ROWS_INPUT(k) WalkedInput<in##k##_t, IN##k, IN##k##_SET> held##k[UNROLL];
+#define ROWS_INPUT(k) IndexedInput<in##k##_t, IN##k, IN##k##_SET> held##k[UNROLL];
     EACH_INPUT(ROWS_INPUT)
 #undef ROWS_INPUT
     Spot spots[UNROLL];
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     if (blockIdx.x >= apart(whole)) {
         const Share share = share_of_rest(whole);
 #pragma unroll 1
-        for (Place place = whole * Place(TILE) + share.first; place < n; place += share.step) walked_one(p, s, same, place);
+        for (Place place = whole * Place(TILE) + share.first; place < n; place += share.step) indexed_one(p, s, same, place);
     }
     let_next_begin(LATE);
 }

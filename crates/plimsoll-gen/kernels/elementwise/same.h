@@ -1,4 +1,4 @@
-// The one element of tensors that have but one for all, read once per thread.
+// The value of tensors with a single element for all, read once per thread.
 #pragma once
 #include "access.h"
 

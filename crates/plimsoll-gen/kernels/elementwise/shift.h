@@ -1,5 +1,6 @@
-// N elements in a row at any address of their own alignment: whole aligned accesses, and the bytes between moved into place.
-// Reads up to an access beyond either end; callers keep away from the ends of the memory. Not for accesses of less than a word.
+// N consecutive elements at any address aligned to an element: loads aligned accesses, and shifts the bytes into place.
+// Reads up to one access beyond either end, so callers must stay away from the ends of the memory. Not for accesses of less than a
+// word.
 #pragma once
 #include "access.h"
 
@@ -20,18 +21,18 @@ template <typename T, int N> struct ShiftedRow {
 #pragma unroll
         for (int b = 0; b < BYTES + ACCESS; b += ACCESS) load_bytes<PLAIN, ACCESS>(aligned + b, word + b / 4);
     }
-    // Moves what lies `shift` bytes further on to the start. The shift is the same for all threads.
+    // Moves the bytes from offset `shift` on to the start. The shift is the same for all threads.
     __device__ __forceinline__ void take(u32 shift, Carrier<T>* x) {
         u32 moved[COUNT + words_of(ACCESS)];
 #pragma unroll
         for (int w = 0; w < COUNT + words_of(ACCESS); ++w) moved[w] = word[w];
-        if constexpr (ACCESS >= 16) by<2>(shift & 8, moved);
-        if constexpr (ACCESS >= 8) by<1>(shift & 4, moved);
+        if constexpr (ACCESS >= 16) move_by<2>(shift & 8, moved);
+        if constexpr (ACCESS >= 8) move_by<1>(shift & 4, moved);
 #pragma unroll
         for (int w = 0; w < COUNT; ++w) moved[w] = funnel(moved[w], moved[w + 1], 8 * (shift & 3));
         unpack<T, N>(moved, x);
     }
-    template <int STEP> __device__ __forceinline__ static void by(bool moves, u32* moved) {
+    template <int STEP> __device__ __forceinline__ static void move_by(bool moves, u32* moved) {
 #pragma unroll
         for (int w = 0; w + STEP < COUNT + words_of(ACCESS); ++w) moved[w] = moves ? moved[w + STEP] : moved[w];
     }

@@ -1,8 +1,8 @@
-// Elements by themselves, for tensors that are runs: those before and behind the whole tiles.
+// Processes single elements of contiguous tensors: those before and after the whole tiles.
 #pragma once
 #include "same.h"
 
-// One element by itself.
+// Computes one element.
 __device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, const Same& same, u32 starts, u64 element) {
     constexpr int i = 0;
     At at;
@@ -22,22 +22,23 @@ __device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, 
 #undef SINGLE_STORE
 }
 
-// Before the wait: the block's tile, which begins at element `base`, into the second-level cache, if the block may be of the first wave:
-// later ones have nothing to wait for.
-__device__ __forceinline__ void ask_for_tile(const Parameters& p, u64 base) {
+// Before the wait: prefetches the block's tile, which begins at element `base`, into L2, if the block may be in the first wave.
+// Later blocks have nothing to wait for.
+__device__ __forceinline__ void prefetch_tile(const Parameters& p, u64 base) {
 #if PREFETCH
     if (threadIdx.x == 0 && blockIdx.x < u32(p.at[FORM_AT + 3])) {
-#define SINGLE_ASK(k)                                                                                                  \
+#define SINGLE_PREFETCH(k)                                                                                               \
     if constexpr (IN##k == LINEAR && TILE * sizeof(in##k##_t) >= 16)                                                   \
-        ask_for(IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)));
-        EACH_INPUT(SINGLE_ASK)
-#undef SINGLE_ASK
+        prefetch_bytes(IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)));
+        EACH_INPUT(SINGLE_PREFETCH)
+#undef SINGLE_PREFETCH
     }
 #endif
 }
 
-// What no whole tile has: the first `head` elements, and those from `end` to n.
-__device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n, Share share) {
+// Computes the elements outside whole tiles: the first `head` elements, and those from `end` to n.
+__device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n,
+                                          Share share) {
     const u32 rest = u32(n - end + head);
 #pragma unroll 1
     for (u32 e = share.first; e < rest; e += share.step) flat_one(p, s, same, 0, e < head ? e : end - head + e);

@@ -1,19 +1,19 @@
-// transpose: inputs that are runs along the second fastest dimension of the walk, while the outputs are along the fastest. A
-// block has a tile of SIDE × SIDE elements: TRANSPOSED inputs come along their own runs into shared memory, are read from it
-// along the outputs', and meet the other tensors there. SIDE = LANES · UNROLL.
+// transpose: some inputs are contiguous along the second fastest dimension, while the outputs are contiguous along the fastest.
+// A block processes a tile of SIDE × SIDE elements: TRANSPOSED inputs are loaded along their contiguous dimension into shared
+// memory and read from there along the outputs' contiguous dimension, together with the other tensors. SIDE = LANES · UNROLL.
 //
-// A thread takes squares of LANES × LANES elements, turns them over in registers and puts them into shared memory as vectors in
-// the order of the outputs, so that all accesses to either memory are of whole vectors. The vectors of a row change places by
-// the exclusive or with the number of the row's square: threads that put squares of a column, and threads that take vectors of
-// a row, both reach all banks.
+// A thread loads squares of LANES × LANES elements, transposes them in registers and stores them to shared memory as vectors in
+// the order of the outputs, so that all accesses to both memories are whole vectors. The vectors of a row are permuted by the
+// exclusive or with the index of the row's square, so that threads that store squares of a column, and threads that load
+// vectors of a row, use all banks.
 //
-// Blocks go along the outputs' rows: neighbours write what lies side by side and read far apart. Several rows of tiles at a time, so that
-// both lie together, were slower by up to 2 % on an H200.
+// Blocks are ordered along the outputs' rows: neighbouring blocks write adjacent data and read distant data. Processing several
+// rows of tiles at a time, so that reads are closer together, was slower by up to 2 % on an H200.
 //
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
 // and of the other extents, slowest first, as divisor, magic number and shift; each set's strides.
-// Its loop in SASS: all loads of the transposed inputs before the barrier, in vectors of LANES, and as many stores to shared memory;
-// after it a load from there and a store per vector.
+// Its loop in SASS: before the barrier, all loads of the transposed inputs in vectors of LANES, and as many stores to shared
+// memory; after it, a load from shared memory and a store per vector.
 #include "same.h"
 
 enum { SIDE = LANES * UNROLL, SQUARES = UNROLL * UNROLL, ITERATIONS = (SQUARES + THREADS - 1) / THREADS };
@@ -22,7 +22,7 @@ enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
 
-// `rest` over a divisor, whose place the remainder takes.
+// Divides `rest` by a divisor: returns the quotient and replaces `rest` by the remainder.
 __device__ __forceinline__ u32 divide_by(const Parameters& p, int which, u32* rest) {
     const u64 divisor = p.at[DIVISORS_AT + 3 * which], magic = p.at[DIVISORS_AT + 3 * which + 1];
     const u32 quotient = u32(u64(*rest) * u32(magic) >> u32(p.at[DIVISORS_AT + 3 * which + 2]));
@@ -34,18 +34,18 @@ template <int BYTES> struct Unit { typedef u32 type; };
 template <> struct Unit<1> { typedef u8 type; };
 template <> struct Unit<2> { typedef u16 type; };
 
-// LANES elements as they are in memory.
+// LANES elements in their memory type.
 template <typename T> struct alignas(least(LANES * int(sizeof(T)), 16)) Packed {
     enum { BYTES = LANES * int(sizeof(T)), UNITS = words_of(BYTES) };
     typename Unit<BYTES>::type unit[UNITS];
 };
 
-// Its vector in shared memory: `row` of the outputs, the vector `along` of it.
+// Index in shared memory of vector `along` of row `row` of the outputs.
 __device__ __forceinline__ u32 vector_at(u32 row, u32 along) { return row * UNROLL + (along ^ row / LANES); }
 
-// Where the tile stands, and the first elements of each set.
+// The size of a tile, and the offset of its first element for each set of strides.
 struct Tile {
-    u32 rows, columns;  // inside the walk
+    u32 rows, columns;  // inside the tensors
     i64 offset[SETS];
     __device__ __forceinline__ static u32 inside(u64 extent, u64 first) {
         return u32(extent - first < SIDE ? extent - first : u64(SIDE));
@@ -80,7 +80,7 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     return tile;
 }
 
-// Element `i` of each row, one after the other.
+// Element `i` of each row, as one vector.
 template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(const R* rows, int i) {
     enum { BITS = 8 * int(sizeof(T)), PER_WORD = BITS < 32 ? 32 / BITS : 1, WORDS_EACH = BITS < 32 ? 1 : BITS / 32 };
     u32 word[Packed<T>::UNITS] = {};
@@ -98,7 +98,7 @@ template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(co
     return vector;
 }
 
-// Brings a tile of a transposed input: lines along the fastest dimension of the walk, each a run along the second fastest.
+// Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest.
 template <typename T, int SET>
 __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
     typedef Row<T, LANES, HINT & LOAD_NO_ALLOCATE> Line;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     for (int iteration = 0; iteration < ITERATIONS; ++iteration) {
         const u32 square = threadIdx.x + iteration * THREADS;
         const u32 line = square / UNROLL * LANES, along = square % UNROLL * LANES;
-        // Squares outside of the walk read the tile's first one, so that loads depend on no branch.
+        // Squares outside the tensors read the tile's first square instead, so that loads need no branch.
         const bool inside = line < tile.columns && along < tile.rows;
         const i64 offset = inside ? i64(line) * pitch + i64(along) : 0;
 #pragma unroll
@@ -125,7 +125,7 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     }
 }
 
-// The thread's vector of one iteration in the order of the outputs.
+// The position of the thread's vector of one iteration, in the order of the outputs.
 struct Piece {
     u32 line, vector, along;
     __device__ __forceinline__ explicit Piece(int iteration) {
@@ -139,7 +139,7 @@ struct Piece {
 template <typename T, int KIND, int SET>
 __device__ __forceinline__ void gather(const Parameters& p, u64 start, const Tile& tile, const Piece& piece,
                                        const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
-    // What is broadcast should stay in the first level.
+    // Broadcast inputs should stay in L1.
     Row<T, LANES, 0> row;
     const i64 offset = tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) +
                        i64(piece.along) * stride(p, SET, RANK - 1);
@@ -148,7 +148,7 @@ __device__ __forceinline__ void gather(const Parameters& p, u64 start, const Til
 #pragma unroll
         for (int w = 0; w < Packed<T>::UNITS; ++w) row.word[w] = vector.unit[w];
         row.take(x);
-    } else if constexpr (KIND == WALKED_VECTOR) {
+    } else if constexpr (KIND == INDEXED_VECTOR) {
         row.load(start + u64(offset) * sizeof(T));
         row.take(x);
     } else {
@@ -161,7 +161,8 @@ __device__ __forceinline__ void gather(const Parameters& p, u64 start, const Til
 }
 
 template <typename T, int SET>
-__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const Piece& piece, const Carrier<T>* y) {
+__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const Piece& piece,
+                                                const Carrier<T>* y) {
     const i64 offset =
         tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) + i64(piece.along) * stride(p, SET, RANK - 1);
     Row<T, LANES, HINT & STORE_STREAMING> row;
@@ -169,7 +170,7 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
     row.store(start + u64(offset) * sizeof(T));
 }
 
-// On a host the threads of a block go through the first half one after the other, then through the second.
+// On a host, the threads of a block run the first half one after the other, then the second half.
 #if defined(__CUDA_ARCH__)
 #define HALF(which)
 #else

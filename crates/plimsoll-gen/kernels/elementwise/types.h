@@ -1,9 +1,9 @@
-// Types of elements in memory, what carries their arithmetic, and the way between the two: `to_carrier` and `to_memory`
-// for one element, `unpack` and `pack` for the words of one access. Conversions between carriers are convert.h's.
+// Element types in memory, their carrier types for arithmetic, and the conversions between them: `to_carrier` and `to_memory`
+// for one element, `unpack` and `pack` for the words of one access. Conversions between carriers are in convert.h.
 //
-// Floats of 16 and 8 bits are carried in f32, everything else in itself. Two 16-bit results are packed by one instruction,
-// and so are two of 8 bits from compute capability 8.9 on. Without __CUDA_ARCH__ the same is plain C++, so that a host
-// compiler can run what is generated.
+// The carrier of 16 and 8-bit floats is f32; every other type is its own carrier. One instruction packs two 16-bit results, and
+// from compute capability 8.9 on also two 8-bit ones. Without __CUDA_ARCH__ the same is plain C++, so that a host compiler can
+// run the generated code.
 #pragma once
 #include "device.h"
 
@@ -14,8 +14,8 @@ typedef long long i64;
 typedef unsigned char u8;
 typedef unsigned short u16;
 
-// A number with a name. It isn't a variable: those become data of the module, also where they aren't used, and on an H200 every kernel
-// of a module with data took 0.1 µs longer to launch.
+// A named constant, as a function: variables become data of the module even if they aren't used, and on an H200 every kernel of
+// a module with data took 0.1 µs longer to launch.
 #define NUMBER(name, value) __device__ __forceinline__ static constexpr auto name() { return value; }
 
 struct f16_t { u16 bits; };
@@ -24,9 +24,9 @@ struct f8e4m3_t { u8 bits; };
 struct f8e5m2_t { u8 bits; };
 struct bool_t { u8 bits; };
 
-// Where an element stands; filled only as far as the expression asks for it.
+// The indices of an element; only set as far as the expression uses them.
 struct At {
-    i64 place;          // its row-major place
+    i64 place;          // row-major index
     i64 coordinate[8];  // 0 is the slowest dimension
 };
 
@@ -50,13 +50,13 @@ __device__ __forceinline__ float as_float(u32 bits) { float x; __builtin_memcpy(
 __device__ __forceinline__ double as_double(u64 bits) { double x; __builtin_memcpy(&x, &bits, 8); return x; }
 #endif
 
-// |x| as bits, rounded to nearest even in a format of EXPONENT and FRACTION bits that is narrower than f32. What is beyond
-// its largest number comes out as the bits that follow: infinity, or NaN in a format that has none.
+// |x| as bits, rounded to nearest even in a format of EXPONENT and FRACTION bits that is narrower than f32. Values beyond its
+// largest number give the bits that follow: infinity, or NaN in a format without infinities.
 template <int EXPONENT, int FRACTION> __device__ __forceinline__ u32 round_bits(u32 magnitude) {
     constexpr int DROPPED = 23 - FRACTION, BIAS = (1 << (EXPONENT - 1)) - 1;
     constexpr u32 LOWEST = u32(128 - BIAS) << 23;  // the smallest normal number
     if (magnitude < LOWEST) {
-        // A sum with a power of two whose last place is the format's smallest number rounds as the format does.
+        // Adding a power of two whose last place is the format's smallest number rounds as the format does.
         const u32 unit = u32(128 - BIAS + DROPPED) << 23;
         return as_bits(as_float(magnitude) + as_float(unit)) - unit;
     }
@@ -101,7 +101,7 @@ template <> struct Small<f16_t> {
         return x;
 #else
         const u32 magnitude = bits & 0x7fff;
-        // 2¹¹² takes the exponent to f32's, subnormals too.
+        // Multiplying by 2¹¹² adjusts the exponent to f32's, also for subnormals.
         const float x = as_float(magnitude << 13) * as_float(0x77800000u);
         return as_float((magnitude >= 0x7c00 ? magnitude << 13 | 0x7f800000u : as_bits(x)) | (bits & 0x8000) << 16);
 #endif
@@ -137,7 +137,7 @@ template <> struct Small<f16_t> {
     }
 };
 
-// No infinities: what is above 464 in magnitude rounds to NaN, where the device's own conversion would saturate.
+// No infinities: values above 464 in magnitude round to NaN, while the device's conversion would saturate.
 template <> struct Small<f8e4m3_t> {
     __device__ __forceinline__ static float one(u32 bits) {
         float x[2];
@@ -187,7 +187,7 @@ template <> struct Small<f8e5m2_t> {
     }
     __device__ __forceinline__ static u32 pack_two(float low, float high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-        // The largest number where infinity should be is one less than it.
+        // The conversion saturates to the largest number, whose bits are one less than infinity's.
         u16 pair;
         asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
         return pair + (fabsf(low) >= 61440.0f) + (fabsf(high) >= 61440.0f ? 0x100 : 0);

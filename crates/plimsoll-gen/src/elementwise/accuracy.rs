@@ -1,5 +1,5 @@
-//! How exact the functions of generated kernels are: what is promised of each in every type and tier, and how results are
-//! held to the oracle. Running the kernels over all inputs is a backend's; the table is in `docs/mathematics.md`.
+//! Accuracy of the functions in generated kernels: the promised error of each function, type and tier, and the comparison of
+//! results with the oracle. Backends run the kernels over all inputs; the table is in `docs/mathematics.md`.
 
 pub use plimsoll_expr::function::Function;
 use plimsoll_expr::op::{Binary, Unary};
@@ -9,7 +9,7 @@ use plimsoll_expr::{DType, ExprError, Graph, LastPlace, Node, Value};
 use super::Tier;
 use super::body::need::{self, Need};
 
-/// What is promised of one function in one type and tier.
+/// The promised accuracy of one function in one type and tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
     /// The function.
@@ -22,9 +22,9 @@ pub struct Claim {
     pub ulp: f64,
 }
 
-/// The largest error of f32 results in the tier `accurate`, in units of the last place. CUDA's functions: the CUDA C++ Programming
-/// Guide, "Mathematical Functions Appendix", states them against the correctly rounded result, so half a unit is added to reach the
-/// true one. `exp`, `log`, `erf` and `tanh` are promised to be within 2.
+/// The largest error of f32 results in the tier `accurate`, in units of the last place. For CUDA's functions, the CUDA C++
+/// Programming Guide, "Mathematical Functions Appendix", states errors relative to the correctly rounded result, so half a unit
+/// is added for the error relative to the true value. `exp`, `log`, `erf` and `tanh` are promised to be within 2.
 fn full(function: Function) -> f64 {
     match function {
         Function::Unary(op) => match op {
@@ -33,8 +33,8 @@ fn full(function: Function) -> f64 {
             Unary::Exp | Unary::Log | Unary::Erf | Unary::Tanh => 2.0,
             Unary::Sinh | Unary::Asinh | Unary::Atanh => 3.5,
             Unary::Acosh | Unary::Erfc => 4.5,
-            // Composed here: the worst of all 2³² operands on an H200, and a little. Where e^x nears the subnormals it is the square of
-            // e^(x/2), which doubles its error.
+            // Composed in this crate: the worst of all 2³² operands on an H200, plus a margin. Near the subnormals, e^x is
+            // computed as the square of e^(x/2), which doubles its error.
             Unary::Softplus => 4.0,
             Unary::Sigmoid => 4.5,
             Unary::Silu | Unary::Mish => 5.5,
@@ -56,7 +56,7 @@ fn fast(function: Function) -> f64 {
             Unary::Sin | Unary::Cos => 4.0,
             Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p | Unary::Expm1 => 64.0,
             Unary::Tanh | Unary::Sinh | Unary::Asinh | Unary::Atanh | Unary::Atan | Unary::Acosh | Unary::Erf => 64.0,
-            // The error of x·log₂ e grows with x, and that of x² more.
+            // The error of x·log₂ e grows with x, and the error of x² grows faster.
             Unary::Gelu | Unary::GeluTanh => 512.0,
             _ => 256.0,
         },
@@ -65,12 +65,12 @@ fn fast(function: Function) -> f64 {
     }
 }
 
-/// What the functions of every node keep, as bodies are written: those whose results become 16-bit floats are off by what a result,
-/// rounded to such a type, may be more than half a unit; those of f64 by what CUDA publishes of the worst of them (`erfc`: 5 units
-/// from the correctly rounded result), and ours by no more than in f32.
+/// The error bound of every node's function, as used in kernel bodies. Functions whose results become 16-bit floats may be off
+/// by the promised error minus the half unit of the final rounding. In f64 the bound is the worst that CUDA publishes (`erfc`:
+/// 5 units from the correctly rounded result); functions composed in this crate keep their f32 bound.
 #[must_use]
 pub fn bounds(graph: &Graph, tier: Tier) -> Vec<Bound> {
-    let of_node = |(node, need): (&Node, Need)| {
+    let bound = |(node, need): (&Node, Need)| {
         let carrier = node.dtype.carrier();
         let Some(function) = Function::from_node(node) else { return Bound { ulp: 0.5, dtype: carrier } };
         let correct = full(function) == 0.5;
@@ -86,7 +86,7 @@ pub fn bounds(graph: &Graph, tier: Tier) -> Vec<Bound> {
         };
         Bound { ulp, dtype }
     };
-    graph.nodes().iter().zip(need::of(graph)).map(of_node).collect()
+    graph.nodes().iter().zip(need::needs(graph)).map(bound).collect()
 }
 
 /// The largest error of results in 16 bits.
@@ -96,7 +96,7 @@ const SMALL: f64 = 0.65;
 #[must_use]
 pub fn claims() -> Vec<Claim> {
     let mut claims = Vec::new();
-    for function in Function::all() {
+    for function in Function::list() {
         for (dtype, tier) in [
             (DType::F32, Tier::Accurate),
             (DType::F32, Tier::Fast),
@@ -114,25 +114,25 @@ pub fn claims() -> Vec<Claim> {
     claims
 }
 
-/// How far results are from the true values.
+/// Errors of results relative to the true values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// Results that were compared.
+    /// Number of results compared.
     pub compared: u64,
-    /// Results that are NaN, infinite, zero or of a sign where the true value isn't, or the other way round.
+    /// Number of wrong results: NaN, infinite, zero or negative where the true value isn't, or the other way round.
     pub wrong: u64,
-    /// The operands' bits of the first of those.
+    /// Operand bits of the first wrong result.
     pub first_wrong: Option<[u64; 2]>,
-    /// The largest error of the others, in units of the last place of the true value.
+    /// The largest error of the other results, in units of the last place of the true value.
     pub worst: f64,
-    /// Its operands' bits.
+    /// Operand bits of the largest error.
     pub worst_at: [u64; 2],
 }
 
 impl Errors {
-    /// Both together.
+    /// The errors of both sets of results together.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         let worse = if other.worst > self.worst { other } else { self };
         Self {
             compared: self.compared + other.compared,
@@ -143,9 +143,9 @@ impl Errors {
         }
     }
 
-    /// True where nothing is wrong and no error is above `ulp`.
+    /// True if no result is wrong and no error exceeds `ulp`.
     #[must_use]
-    pub fn within(&self, ulp: f64) -> bool {
+    pub fn is_within(&self, ulp: f64) -> bool {
         self.wrong == 0 && self.worst <= ulp
     }
 
@@ -163,18 +163,18 @@ impl Errors {
 }
 
 impl Claim {
-    /// Compares results with the oracle. `operands` has the little-endian memory of each operand, `results` that of the results,
-    /// element by element in [`Claim::dtype`]; what is missing in one of them isn't compared. Some 50 ns per element: split the
-    /// work over threads and join with [`Errors::and`].
+    /// Compares results with the oracle. `operands` are the little-endian bytes of each operand and `results` those of the
+    /// results, as elements of type [`Claim::dtype`]; elements beyond the shortest array are ignored. Takes about 50 ns per
+    /// element: split the work over threads and combine with [`Errors::merge`].
     ///
     /// # Errors
-    /// None for the claims of [`claims`].
+    /// If the type can't be an operand of the function; never for the claims of [`claims`].
     pub fn compare(&self, operands: &[&[u8]], results: &[u8]) -> Result<Errors, ExprError> {
         let graph = self.function.graph(self.dtype)?;
         let kind = graph.outputs().first().and_then(|output| graph.node(output.node)).map(|node| node.kind);
         let kind = kind.ok_or(ExprError::NoOutput)?;
         let size = self.dtype.bytes() as usize;
-        let place = LastPlace::of(self.dtype);
+        let place = LastPlace::new(self.dtype);
         let mut errors = Errors::default();
         let second = operands.get(1).copied().unwrap_or(operands[0]);
         let elements = operands[0].chunks_exact(size).zip(second.chunks_exact(size)).zip(results.chunks_exact(size));
@@ -199,13 +199,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_on_mathematics_promises_the_same() {
+    fn documentation_page_lists_the_same_bounds() {
         let page = include_str!("../../../../docs/mathematics.md");
         let promised = |function, dtype, tier| {
             let found = claims().into_iter().find(|c| (c.function, c.dtype, c.tier) == (function, dtype, tier));
             found.map_or(0.0, |claim| claim.ulp)
         };
-        for function in Function::all() {
+        for function in Function::list() {
             let [full, fast] = [Tier::Accurate, Tier::Fast].map(|tier| promised(function, DType::F32, tier));
             let row = format!("| {} | {full} | {fast} | 0.65 |", function.name());
             assert!(page.contains(&row), "docs/mathematics.md should have the row {row}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_find_the_worst_and_the_wrong() {
+    fn comparison_reports_largest_error_and_wrong_results() {
         let claims = claims();
         let claim =
             claims.iter().find(|claim| claim.function == Function::Unary(Unary::Exp) && claim.dtype == DType::F32);
@@ -221,7 +221,7 @@ mod tests {
         let memory = |values: [f32; 3]| values.map(f32::to_le_bytes).concat();
         let operands = memory([0.0, 1.0, f32::NAN]);
         let near = claim.compare(&[&operands], &memory([1.0, std::f32::consts::E, f32::NAN]));
-        assert!(near.is_ok_and(|errors| errors.compared == 3 && errors.within(0.5)));
+        assert!(near.is_ok_and(|errors| errors.compared == 3 && errors.is_within(0.5)));
         let far = claim.compare(&[&operands], &memory([1.0 + f32::EPSILON, std::f32::consts::E, 0.0]));
         assert!(far.is_ok_and(|errors| errors.wrong == 1 && errors.worst == 1.0 && errors.worst_at == [0, 0]));
     }

@@ -1,19 +1,19 @@
-//! An expression as the body of a kernel: CUDA C++ that computes one element from carriers to carriers, as a straight line of
-//! statements in the order of the graph's nodes. Names come from the places of nodes, constants are written as bits, so no word
-//! of a user is in the text. What a function costs follows from `need`; walking tensors, loads and stores are the forms'.
+//! An expression as the body of a kernel: CUDA C++ that computes one element, one statement per node in the graph's order. Inputs
+//! and outputs are in carrier types. Names derive from node indices and constants are written as bits, so the text contains nothing
+//! written by the user. `need` determines the required accuracy of functions. The forms do indexing, loads and stores.
 //!
 //! The text defines, for the inputs that are read and for every output,
 //!
 //! ```c
-//! typedef bf16_t in0_t; typedef float in0_c; …      // in memory, and carried
+//! typedef bf16_t in0_t; typedef float in0_c; …      // type in memory, and carrier type
 //! typedef f16_t out0_t; typedef float out0_c; …
 //! struct Scalars { float a0; … };
 //! Scalars scalars(const u64* words);                // from the scalars' words of the parameter block
 //! void body(const Scalars& s, const At& at, in0_c x0, …, out0_c& y0, …);
 //! #define INPUTS 2                                  // declared, read or not; OUTPUTS and SCALARS alike
-//! #define EACH_INPUT(M) M(0) M(1)                   // those that are read; EACH_OUTPUT
+//! #define EACH_INPUT(M) M(0) M(1)                   // the inputs that are read; EACH_OUTPUT for outputs
 //! #define NEEDS_PLACE 0                             // at.place is read
-//! #define NEEDS_COORDINATES 0                       // so many of at.coordinate may be read
+//! #define NEEDS_COORDINATES 0                       // number of elements of at.coordinate that may be read
 //! #define BODY_CALL(s, at, i) body(s, at, x0[i], x1[i], y0[i])
 //! ```
 
@@ -29,7 +29,7 @@ use plimsoll_expr::{DType, Graph};
 use super::Tier;
 use need::Need;
 
-/// Files that bodies include, by the names that they use.
+/// Files that bodies include, by the names used there.
 pub const HEADERS: [(&str, &str); 5] = [
     ("types.h", include_str!("../../kernels/elementwise/types.h")),
     ("convert.h", include_str!("../../kernels/elementwise/convert.h")),
@@ -38,10 +38,11 @@ pub const HEADERS: [(&str, &str); 5] = [
     ("narrow.h", include_str!("../../kernels/elementwise/narrow.h")),
 ];
 
-/// Nodes beyond which a body is called, not repeated for every element of a vector: compilers take more than linear time.
+/// Most nodes of a body that is inlined for every element of a vector; larger ones are called, because compile time grows faster
+/// than linearly.
 const MOST_INLINE: usize = 512;
 
-/// The text of a body. `graph` should have its raw copies as integers ([`Graph::with_raw_copies`]).
+/// Generates the text of a body. Plain copies in `graph` should be integers ([`Graph::with_raw_copies`]).
 #[must_use]
 pub fn emit(graph: &Graph, tier: Tier) -> String {
     let mut text = String::with_capacity(512 + 40 * graph.nodes().len());
@@ -52,7 +53,7 @@ pub fn emit(graph: &Graph, tier: Tier) -> String {
 
 fn write(text: &mut String, graph: &Graph, tier: Tier) -> std::fmt::Result {
     let mut statements = String::with_capacity(40 * graph.nodes().len());
-    let uses = statement::write_all(&mut statements, graph, &need::of(graph), tier)?;
+    let uses = statement::write_all(&mut statements, graph, &need::needs(graph), tier)?;
     writeln!(text, "#include \"{uses}\"")?;
     let read: Vec<usize> = graph.reads().iter().enumerate().filter(|(_, read)| **read).map(|(slot, _)| slot).collect();
     for &slot in &read {
@@ -132,7 +133,7 @@ pub(super) const fn memory_type(dtype: DType) -> &'static str {
     }
 }
 
-/// The name in types.h of what carries a type.
+/// The name in types.h of a type's carrier.
 pub(super) const fn carrier_type(dtype: DType) -> &'static str {
     match dtype.carrier() {
         DType::F64 => "double",

@@ -1,4 +1,4 @@
-//! A kernel's text: what the spec fixes as macros, the expression's body, and the form that both are put into.
+//! A kernel's text: the specification as macros, the expression's body, and the header of the form that uses both.
 
 use std::fmt::Write;
 
@@ -25,24 +25,24 @@ const HEADERS: [(&str, &str); 16] = [
     ("same.h", include_str!("../../kernels/elementwise/same.h")),
     ("single.h", include_str!("../../kernels/elementwise/single.h")),
     ("flat.h", include_str!("../../kernels/elementwise/flat.h")),
-    ("walked.h", include_str!("../../kernels/elementwise/walked.h")),
+    ("indexed.h", include_str!("../../kernels/elementwise/indexed.h")),
     ("rows.h", include_str!("../../kernels/elementwise/rows.h")),
     ("transpose.h", include_str!("../../kernels/elementwise/transpose.h")),
     ("bulk.h", include_str!("../../kernels/elementwise/bulk.h")),
 ];
 
-/// What the compiler is given.
+/// The compiler's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generated {
     /// The entry point: [`ENTRY`].
     pub entry: &'static str,
     /// CUDA C++.
     pub text: String,
-    /// Files that the text includes, by the name that it uses.
+    /// Files that the text includes, by the name used there.
     pub headers: &'static [(&'static str, &'static str)],
 }
 
-/// The text of a kernel. No word of a user is in it.
+/// Generates the text of a kernel. It contains no text from the user.
 #[must_use]
 pub fn generate(spec: &KernelSpec) -> Generated {
     let mut text = String::with_capacity(4096);
@@ -52,7 +52,7 @@ pub fn generate(spec: &KernelSpec) -> Generated {
 }
 
 fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
-    // The body first: names that are macros to the forms are names of its headers' own.
+    // The body comes first, because the form's macros would clash with names in the body's headers.
     text.push_str(&body::emit(&spec.graph, spec.tier));
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
@@ -112,22 +112,22 @@ fn words_before_dimensions(spec: &KernelSpec) -> usize {
 /// Words of the parameter block.
 fn words(spec: &KernelSpec) -> usize {
     let (rank, sets) = (spec.rank as usize, spec.sets as usize);
-    let of_a_set = if spec.form == Form::Transpose { rank } else { 2 * rank };
-    let form = words_before_dimensions(spec) + 3 * rank + sets * of_a_set;
+    let words_per_set = if spec.form == Form::Transpose { rank } else { 2 * rank };
+    let form = words_before_dimensions(spec) + 3 * rank + sets * words_per_set;
     spec.streams.len() + spec.graph.scalars().len() + form
 }
 
-/// The name in access.h of a way to find elements, and the set of strides.
+/// The name of an addressing mode in access.h, and the set of strides.
 fn kind(stream: Stream) -> (&'static str, u8) {
     match stream {
         Stream::Unused => ("UNUSED", 0),
         Stream::Linear => ("LINEAR", 0),
         Stream::Shifted => ("SHIFTED", 0),
         Stream::Uniform => ("UNIFORM", 0),
-        Stream::Walked { set, inner: Inner::Vector } => ("WALKED_VECTOR", set),
-        Stream::Walked { set, inner: Inner::Unit } => ("WALKED_UNIT", set),
-        Stream::Walked { set, inner: Inner::Splat } => ("WALKED_SPLAT", set),
-        Stream::Walked { set, inner: Inner::Any } => ("WALKED_ANY", set),
+        Stream::Indexed { set, inner: Inner::Vector } => ("INDEXED_VECTOR", set),
+        Stream::Indexed { set, inner: Inner::Unit } => ("INDEXED_UNIT", set),
+        Stream::Indexed { set, inner: Inner::Splat } => ("INDEXED_SPLAT", set),
+        Stream::Indexed { set, inner: Inner::Any } => ("INDEXED_ANY", set),
         Stream::Transposed { set } => ("TRANSPOSED", set),
     }
 }

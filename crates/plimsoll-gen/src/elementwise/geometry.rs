@@ -1,4 +1,4 @@
-//! How many blocks a launch has, how large they are, and which elements come before and behind the whole tiles.
+//! The number and size of a launch's blocks, and the elements before and after the whole tiles.
 
 use super::plan::{Device, PlanError};
 use super::spec::{GridPolicy, KernelSpec};
@@ -6,7 +6,7 @@ use super::spec::{GridPolicy, KernelSpec};
 /// Blocks, threads and shared memory of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Blocks in a row, at least one.
+    /// Blocks of the one-dimensional grid, at least one.
     pub blocks: u32,
     /// Threads per block.
     pub threads: u32,
@@ -17,22 +17,22 @@ pub struct Geometry {
 /// CUDA's limit on the x dimension of a grid.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
 
-/// A run of elements cut into whole tiles: the rest is before and behind them.
+/// A contiguous range of elements cut into whole tiles, with a remainder before and after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiles {
-    /// Elements.
+    /// Number of elements.
     pub elements: u64,
     /// Elements before the first tile.
     pub head: u64,
     /// Whole tiles.
     pub whole: u64,
-    /// Blocks: one per tile, and as many for the rest as have a thread for each element of it.
+    /// Blocks: one per tile, and enough for one thread per remaining element.
     pub blocks: u64,
 }
 
 impl Tiles {
-    /// `elements` of which the first `head` and at least the last `kept` are no part of a tile: a block of so many threads
-    /// with `per_thread` elements each.
+    /// Cuts `elements` into tiles of `threads` × `per_thread` elements. The first `head` and at least the last `kept` elements
+    /// belong to no tile.
     pub fn new(elements: u64, head: u64, kept: u64, threads: u32, per_thread: u32) -> Self {
         let tile = u64::from(threads) * u64::from(per_thread);
         let head = head.min(elements);
@@ -42,7 +42,7 @@ impl Tiles {
     }
 }
 
-/// The launch of so many blocks, or of as many as the policy has of them.
+/// The launch of `blocks` blocks, or fewer if the grid policy limits them.
 pub(super) fn geometry(spec: &KernelSpec, blocks: u64, device: &Device) -> Result<Geometry, PlanError> {
     let blocks = match spec.grid {
         GridPolicy::Cover => blocks,
@@ -59,11 +59,11 @@ mod tests {
     use super::Tiles;
 
     #[test]
-    fn the_rest_has_a_thread_for_each_element() {
-        // 789,504 elements in tiles of 4,096: 192 whole ones, and 3,072 elements for 24 blocks.
+    fn every_remaining_element_has_a_thread() {
+        // 789,504 elements in tiles of 4,096: 192 whole tiles, and 3,072 elements for 24 blocks.
         let tiles = Tiles::new(789_504, 0, 0, 128, 32);
         assert_eq!((tiles.whole, tiles.blocks), (192, 192 + 24));
-        // Three elements before the tiles, and at least one behind them.
+        // Three elements before the tiles, and at least one after them.
         let tiles = Tiles::new(3 + 2 * 512, 3, 1, 128, 4);
         assert_eq!((tiles.whole, tiles.blocks), (1, 1 + 5));
         assert_eq!(Tiles::new(1024, 0, 0, 128, 8).blocks, 1);

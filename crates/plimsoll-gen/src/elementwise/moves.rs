@@ -1,19 +1,19 @@
-//! What a thread of a whole tile moves by its plan alone: what the machine code is held to.
+//! The bytes that a thread of a whole tile moves according to its plan; the machine code is checked against them.
 
 use std::ops::RangeInclusive;
 
 use super::spec::{Form, Inner, KernelSpec, Stream};
 use crate::sass::{Hot, HotKind};
 
-/// Bytes that a thread moves of all tensors in some loop iterations.
+/// Bytes of all tensors that a thread moves in some loop iterations.
 struct Moves {
-    /// At least what is streamed; at most what is loaded with it: the other end of a shifted vector, what is broadcast.
+    /// At least the streamed bytes; at most also the extra loads for shifted vectors and the broadcast inputs.
     read: RangeInclusive<u32>,
     written: u32,
 }
 
 impl Moves {
-    /// Those of `vectors` vectors of each tensor.
+    /// The bytes of `vectors` vectors of each tensor.
     fn from_vectors(spec: &KernelSpec, vectors: u32) -> Self {
         let inputs = spec.graph.inputs().len();
         let (mut least, mut most, mut written) = (0, 0, 0);
@@ -24,16 +24,16 @@ impl Moves {
                 written += whole;
                 continue;
             }
-            // In front of a tile in shared memory, what is broadcast is loaded once, in another part of the kernel.
+            // With tiles in shared memory, broadcast inputs are loaded once, in another part of the kernel.
             let loaded_before = spec.form == Form::Bulk;
             let range = match stream {
                 Stream::Unused => (0, 0),
                 Stream::Uniform => (0, bytes),
                 Stream::Linear | Stream::Transposed { .. } => (whole, whole),
                 Stream::Shifted => (whole, whole + vectors * row.min(spec.target.widest_access())),
-                Stream::Walked { .. } if loaded_before => (0, whole),
-                Stream::Walked { inner: Inner::Splat, .. } => (vectors * bytes, whole),
-                Stream::Walked { .. } => (whole, whole),
+                Stream::Indexed { .. } if loaded_before => (0, whole),
+                Stream::Indexed { inner: Inner::Splat, .. } => (vectors * bytes, whole),
+                Stream::Indexed { .. } => (whole, whole),
             };
             (least, most) = (least + range.0, most + range.1);
         }
@@ -41,7 +41,7 @@ impl Moves {
     }
 }
 
-/// Vectors of each tensor that the hot part may move: in one iteration where it is a loop, else in all.
+/// Vectors of each tensor that the hot part may move: in one iteration if it is a loop, else in all.
 fn vectors(spec: &KernelSpec, kind: HotKind) -> RangeInclusive<u32> {
     match (spec.form, kind) {
         // The iterations over a tile are a loop, which the compiler may unroll.
@@ -55,7 +55,7 @@ fn vectors(spec: &KernelSpec, kind: HotKind) -> RangeInclusive<u32> {
     }
 }
 
-/// How the bytes of the hot part differ from those that its plan moves; `None` where they agree.
+/// How the bytes that the hot part moves differ from the plan's; `None` if they agree.
 #[must_use]
 pub fn disagreement(spec: &KernelSpec, hot: Option<&Hot>) -> Option<String> {
     let Some(hot) = hot else { return Some("no part of the machine code moves memory".to_owned()) };
@@ -67,8 +67,8 @@ pub fn disagreement(spec: &KernelSpec, hot: Option<&Hot>) -> Option<String> {
     let (least, most) = (read.start(), read.end());
     let read = if least == most { least.to_string() } else { format!("{least} to {most}") };
     Some(format!(
-        "the hot part reads {} bytes and writes {}, where a thread of a whole tile reads {read} and writes {written}: its counts aren't \
-         those of the whole work",
+        "the hot part reads {} bytes and writes {}, but a thread of a whole tile reads {read} and writes {written}: its counts \
+         don't cover the whole work",
         hot.read, hot.written
     ))
 }
@@ -90,19 +90,19 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_moves_other_bytes_than_its_plan_is_refused_with_both_figures() {
+    fn kernel_that_moves_other_bytes_than_its_plan_is_rejected_with_both_counts() {
         let (load, store) = ("LDG.E.128 R4, [R2.64]", "STG.E.128 [R2.64], R4");
         assert_eq!(compare("flat_copy_bf16", &[load, load, store, store]), None);
         let message = compare("flat_copy_bf16", &[load, load, store]).unwrap();
         assert!(message.contains("writes 16,") && message.contains("reads 32 and writes 32"), "{message}");
         assert!(compare("flat_copy_bf16", &["EXIT"]).is_some());
-        // A shifted vector is found in what lies around it.
+        // A shifted vector needs the two aligned vectors around it.
         assert_eq!(compare("phased_add_bf16", &[load, load, store]), None);
         assert!(compare("phased_add_bf16", &[load, load, load, store]).unwrap().contains("reads 16 to 32"));
     }
 
     #[test]
-    fn a_loop_over_a_tile_may_be_unrolled_and_straight_code_has_all_its_iterations() {
+    fn loop_over_a_tile_may_be_unrolled_but_straight_code_must_have_all_iterations() {
         let iteration = ["LDS R4, [R8]", "LDS R5, [R9]", "STG.E [R2.64], R4"];
         let looped = |iterations: usize| {
             compare(

@@ -1,12 +1,12 @@
-//! Kernels that stand for all that are generated: each form with expressions that are typical of it, and what their machine code
-//! must be. Checked for every target without a GPU.
+//! Kernels that represent all generated ones: each form with typical expressions, and the requirements on their machine code.
+//! Checked for every target without a GPU.
 
 use std::collections::BTreeMap;
 
 use plimsoll_expr::{Graph, Layout, Names, Space, parse};
 
 use super::moves::disagreement;
-use super::plan::{Choose, Device, Plan, Walk, plan, plan_batch};
+use super::plan::{Choose, Device, Indexing, Plan, plan, plan_batch};
 use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
 use super::table::Table;
 use crate::Target;
@@ -16,7 +16,7 @@ use crate::sass::{Class, Function, Instruction, KernelReport};
 /// A kernel with a name for its facts.
 #[derive(Clone, Debug)]
 pub struct Representative {
-    /// What it stands for: `flat_triad_f32`.
+    /// Form, expression and type: `flat_triad_f32`.
     pub name: String,
     /// The kernel.
     pub spec: KernelSpec,
@@ -33,25 +33,25 @@ const ADAM: &str = "in p: f32, m: f32, v: f32, g: bf16\nscalar r: f32\n\
 /// Shape and strides of each tensor, inputs then outputs, and the addresses of their first elements.
 type Tensors<'a> = (&'a [u64], &'a [&'a [i64]], &'a [u64]);
 
-/// Room for every size that is compiled for: nothing here depends on it.
+/// Number of elements; the kernels don't depend on it.
 const LENGTH: [u64; 1] = [1 << 22];
 const RUN: &[i64] = &[1];
 
-/// The device that plans are made for: only its target is in kernels.
+/// The device of the plans; only its target affects the kernels.
 fn device(target: Target) -> Device {
     Device { target, multiprocessors: 100, threads_per_multiprocessor: 2048, l2_bytes: 50 << 20 }
 }
 
-fn made(text: &str, tensors: Tensors<'_>, target: Target, choose: &Choose) -> Option<Plan> {
+fn build_plan(text: &str, tensors: Tensors<'_>, target: Target, choose: &Choose) -> Option<Plan> {
     let graph: Graph = parse(text, &Names::default()).ok()?;
     let (shape, strides, starts) = tensors;
     let layouts: Result<Vec<Layout>, _> = strides.iter().map(|strides| Layout::strided(shape, strides, 0)).collect();
-    let space = Space::of(shape, &layouts.ok()?).ok()?;
-    let walk = Walk::new(&graph, &space, starts).ok()?;
-    plan(&graph, &walk, &device(target), &Table::default(), choose).ok()
+    let space = Space::with_shape(shape, &layouts.ok()?).ok()?;
+    let indexing = Indexing::new(&graph, &space, starts).ok()?;
+    plan(&graph, &indexing, &device(target), &Table::default(), choose).ok()
 }
 
-/// Kernels of every form that a target has.
+/// Kernels of every form that a target supports.
 #[must_use]
 pub fn representatives(target: Target) -> Vec<Representative> {
     let plain = Choose { vector: Some(16), unroll: Some(2), threads: Some(128), ..Choose::default() };
@@ -106,10 +106,10 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("bulk_bias_of_columns", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), Choose { hints: Some(hints), ..bulk }),
         ("bulk_bias_of_rows_early", BIAS, rows(&[&[1024, 1], &[1, 0], &[1024, 1]]), early(bulk)),
     ];
-    let made = |(name, text, tensors, choose): (&str, &str, Tensors<'_>, Choose)| {
-        made(text, tensors, target, &choose).map(|plan| Representative { name: name.to_owned(), spec: plan.spec })
+    let build = |(name, text, tensors, choose): (&str, &str, Tensors<'_>, Choose)| {
+        build_plan(text, tensors, target, &choose).map(|plan| Representative { name: name.to_owned(), spec: plan.spec })
     };
-    let mut all: Vec<Representative> = wanted.into_iter().filter_map(made).collect();
+    let mut all: Vec<Representative> = wanted.into_iter().filter_map(build).collect();
     all.extend(batch("batch_triad_f32", target, &one));
     all.extend(batch("batch_triad_f32_early", target, &early(one)));
     all
@@ -122,9 +122,9 @@ fn batch(name: &str, target: Target, choose: &Choose) -> Option<Representative> 
 }
 
 impl Representative {
-    /// What is wrong with the kernel's code, each as a sentence; empty where nothing is.
+    /// The faults of the kernel's machine code, one sentence each; empty if there are none.
     #[must_use]
-    pub fn faults(&self, found: &KernelReport, function: &Function) -> Vec<String> {
+    pub fn faults(&self, report: &KernelReport, function: &Function) -> Vec<String> {
         let target = self.spec.target;
         let mut faults = Vec::new();
         let mut expect = |holds: bool, what: String| {
@@ -132,51 +132,53 @@ impl Representative {
                 faults.push(format!("elementwise {} for {target}: {what}", self.name));
             }
         };
-        let local = (found.local_bytes, found.local_accesses);
+        let local = (report.local_bytes, report.local_accesses);
         expect(local == (0, 0), format!("{} bytes of local memory, {} accesses to it", local.0, local.1));
         for (class, wanted) in [(Class::GlobalLoad, self.wide(true)), (Class::GlobalStore, self.wide(false))] {
             let widths = accesses(function, class);
             for (bytes, count) in wanted {
-                let there = widths.get(&bytes).copied().unwrap_or(0);
-                expect(there == count, format!("{count} of {class:?} with {bytes} bytes, found {widths:?}"));
+                let actual = widths.get(&bytes).copied().unwrap_or(0);
+                expect(actual == count, format!("expected {count} {class:?} of {bytes} bytes, found {widths:?}"));
             }
         }
-        let bytes = disagreement(&self.spec, found.hot.as_ref());
+        let bytes = disagreement(&self.spec, report.hot.as_ref());
         expect(bytes.is_none(), bytes.unwrap_or_default());
-        let waits = self.spec.dependent != Dependent::No;
-        expect(!waits || waits_first(function), "an access to global memory before the wait".to_owned());
-        expect(waits == has(function, "ACQBULK"), "waits for the kernel before it, or doesn't".to_owned());
-        let asks = has(function, "UBLKPF");
-        let wrong =
-            if asks { "asks for its inputs while it waits" } else { "doesn't ask for its inputs while it waits" };
-        expect(self.spec.prefetch == asks, wrong.to_owned());
+        let must_wait = self.spec.dependent != Dependent::No;
+        expect(!must_wait || waits_first(function), "accesses global memory before its wait".to_owned());
+        let fault = if must_wait { "doesn't wait for the previous kernel" } else { "waits for the previous kernel" };
+        expect(must_wait == has(function, "ACQBULK"), fault.to_owned());
+        let prefetches = has(function, "UBLKPF");
+        let fault = if prefetches { "prefetches its inputs" } else { "doesn't prefetch its inputs" };
+        expect(self.spec.prefetch == prefetches, format!("{fault} while it waits"));
         let inputs = self.spec.streams.iter().take(self.spec.graph.inputs().len());
         let copied = |stream: &&Stream| matches!(stream, Stream::Linear | Stream::Shifted);
         let wanted = if self.spec.form == Form::Bulk { inputs.filter(copied).count() } else { 0 };
         let copies = function.instructions.iter().filter(|instruction| instruction.opcode() == "UBLKCP").count();
-        expect(copies == wanted, format!("{wanted} bulk copies, found {copies}"));
-        let keeps = self.spec.form == Form::Bulk && self.spec.hints.load_no_allocate;
-        expect(
-            keeps == (found.demotions > 0),
-            "gives back what it keeps in the second-level cache, or doesn't".to_owned(),
-        );
-        let signals = !matches!(self.spec.dependent, Dependent::No | Dependent::Exit);
-        expect(signals == has(function, "PREEXIT"), "says that the next kernel may begin, or doesn't".to_owned());
+        expect(copies == wanted, format!("expected {wanted} bulk copies, found {copies}"));
+        let must_demote = self.spec.form == Form::Bulk && self.spec.hints.load_no_allocate;
+        let fault = if must_demote { "doesn't demote its evict-last lines in L2" } else { "demotes lines in L2" };
+        expect(must_demote == (report.demotions > 0), fault.to_owned());
+        let must_signal = !matches!(self.spec.dependent, Dependent::No | Dependent::Exit);
+        let fault = if must_signal { "doesn't signal" } else { "signals" };
+        expect(must_signal == has(function, "PREEXIT"), format!("{fault} that the next kernel may begin"));
         let start = self.spec.dependent == Dependent::Start;
-        let wrong =
-            if start { "doesn't let the next kernel begin before" } else { "lets the next kernel begin before" };
-        expect(start == lets_next_begin_first(function), format!("{wrong} its own wait"));
+        let fault = if start { "doesn't let the next kernel begin" } else { "lets the next kernel begin" };
+        expect(start == lets_next_begin_first(function), format!("{fault} before its own wait"));
         let covers = self.spec.grid == GridPolicy::Cover;
-        let ready = signals && covers && matches!(self.spec.form, Form::Flat | Form::Peel | Form::Phased | Form::Bulk);
-        let between = from_wait_to_access(function);
-        expect(!ready || between <= READY, format!("{between} instructions between its wait and its first access"));
+        let has_fixed_tiles =
+            must_signal && covers && matches!(self.spec.form, Form::Flat | Form::Peel | Form::Phased | Form::Bulk);
+        let between = instructions_from_wait_to_access(function);
+        expect(
+            !has_fixed_tiles || between <= MOST_AFTER_WAIT,
+            format!("{between} instructions between its wait and its first access"),
+        );
         let early = matches!(self.spec.dependent, Dependent::Early | Dependent::Tail) && self.spec.form != Form::Bulk;
-        let late = "lets the next kernel begin when its data have come".to_owned();
-        expect(!early || lets_next_begin_before_loads(function), late);
+        let fault = "lets the next kernel begin only after its loads".to_owned();
+        expect(!early || lets_next_begin_before_loads(function), fault);
         faults
     }
 
-    /// How many accesses of each width there are to tensors that are taken in vectors; the rest goes element by element.
+    /// Expected number of vector accesses, by width in bytes; the other accesses are to single elements.
     fn wide(&self, loads: bool) -> BTreeMap<u32, u32> {
         let spec = &self.spec;
         let inputs = spec.graph.inputs().len();
@@ -187,12 +189,12 @@ impl Representative {
         for (place, (stream, bytes)) in spec.streams.iter().zip(spec.element_bytes()).enumerate() {
             let row = bytes * spec.lanes;
             let access = row.min(spec.target.widest_access());
-            let vectors = matches!(stream, Stream::Linear | Stream::Walked { inner: Inner::Vector, .. });
+            let vectors = matches!(stream, Stream::Linear | Stream::Indexed { inner: Inner::Vector, .. });
             if vectors && (place < inputs) == loads && access > bytes {
                 *wanted.entry(access).or_insert(0) += spec.unroll * row / access;
             }
         }
-        // A width that some tensor's single elements have too can't be told from them.
+        // A vector as wide as some tensor's single element can't be distinguished from it.
         let singles = spec.element_bytes();
         wanted.retain(|bytes, _| !singles.contains(bytes));
         wanted
@@ -213,56 +215,58 @@ fn has(function: &Function, opcode: &str) -> bool {
     function.instructions.iter().any(|instruction| instruction.opcode() == opcode)
 }
 
-fn first(function: &Function, is: impl Fn(&Instruction) -> bool) -> Option<usize> {
-    function.instructions.iter().position(is)
+fn find_first(function: &Function, is_match: impl Fn(&Instruction) -> bool) -> Option<usize> {
+    function.instructions.iter().position(is_match)
 }
 
-/// True where `griddepcontrol.launch_dependents`, which is `PREEXIT`, stands before the first wait.
+/// True if `griddepcontrol.launch_dependents` (`PREEXIT`) comes before the first wait.
 fn lets_next_begin_first(function: &Function) -> bool {
-    let place = |opcode: &str| first(function, |instruction| instruction.opcode() == opcode);
-    matches!((place("PREEXIT"), place("ACQBULK")), (Some(begin), Some(wait)) if begin < wait)
+    let position = |opcode: &str| find_first(function, |instruction| instruction.opcode() == opcode);
+    matches!((position("PREEXIT"), position("ACQBULK")), (Some(begin), Some(wait)) if begin < wait)
 }
 
-/// True where it stands before the first load: behind it, what computes with the loaded data comes first, and waits for them.
+/// True if `PREEXIT` comes before the first load. After a load, it could be delayed by instructions that wait for the data.
 fn lets_next_begin_before_loads(function: &Function) -> bool {
-    let begin = first(function, |instruction| instruction.opcode() == "PREEXIT");
-    let load = first(function, |instruction| instruction.class() == Class::GlobalLoad);
+    let begin = find_first(function, |instruction| instruction.opcode() == "PREEXIT");
+    let load = find_first(function, |instruction| instruction.class() == Class::GlobalLoad);
     begin.is_some_and(|begin| load.is_none_or(|load| begin < load))
 }
 
-/// What may stand between the wait and the first access of a kernel that overlaps with the one before: its addresses are computed by then.
-const READY: usize = 8;
+/// Most instructions between the wait and the first access of a kernel that overlaps with the previous one: addresses must be
+/// computed before the wait.
+const MOST_AFTER_WAIT: usize = 8;
 
-/// How many instructions stand there; 0 where there is no wait or no access behind it.
-fn from_wait_to_access(function: &Function) -> usize {
-    let Some(wait) = first(function, |instruction| instruction.opcode() == "ACQBULK") else { return 0 };
-    let access = |one: &Instruction| one.class() == Class::GlobalLoad || one.opcode() == "UBLKCP";
-    function.instructions[wait + 1..].iter().position(access).unwrap_or(0)
+/// Instructions between the wait and the first access; 0 without a wait or without an access after it.
+fn instructions_from_wait_to_access(function: &Function) -> usize {
+    let Some(wait) = find_first(function, |instruction| instruction.opcode() == "ACQBULK") else { return 0 };
+    let is_access =
+        |instruction: &Instruction| instruction.class() == Class::GlobalLoad || instruction.opcode() == "UBLKCP";
+    function.instructions[wait + 1..].iter().position(is_access).unwrap_or(0)
 }
 
-/// True where every way from the entry to an access to global memory passes `griddepcontrol.wait`, which is `ACQBULK`. Prefetches
-/// (`UBLKPF`) are none: they read nothing that the kernel sees.
+/// True if every path from the entry to a global memory access passes `griddepcontrol.wait` (`ACQBULK`). Prefetches (`UBLKPF`)
+/// don't count as accesses: they read nothing that the kernel sees.
 #[must_use]
 pub fn waits_first(function: &Function) -> bool {
     let instructions = &function.instructions;
     let mut seen = vec![false; instructions.len()];
-    let mut open = vec![0];
-    while let Some(at) = open.pop() {
-        let Some(instruction) = instructions.get(at) else { continue };
-        if std::mem::replace(&mut seen[at], true) || instruction.opcode() == "ACQBULK" {
+    let mut pending = vec![0];
+    while let Some(position) = pending.pop() {
+        let Some(instruction) = instructions.get(position) else { continue };
+        if std::mem::replace(&mut seen[position], true) || instruction.opcode() == "ACQBULK" {
             continue;
         }
         let global = matches!(instruction.class(), Class::GlobalLoad | Class::GlobalStore | Class::GlobalAtomic);
         if global || matches!(instruction.opcode(), "UBLKCP" | "LDGSTS") {
             return false;
         }
-        // Others with a target, such as BSSY, only name where ways meet again.
+        // Other instructions with a target, such as BSSY, only name the reconvergence point.
         if matches!(instruction.opcode(), "BRA" | "BRX" | "JMP" | "CALL") {
-            open.extend(instruction.target);
+            pending.extend(instruction.target);
         }
         let ends = matches!(instruction.opcode(), "EXIT" | "BRA" | "RET");
         if !ends || instruction.predicate.is_some() || instruction.mnemonic.contains(".U.") {
-            open.push(at + 1);
+            pending.push(position + 1);
         }
     }
     true
@@ -275,16 +279,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn representatives_have_every_form_that_a_target_has() {
+    fn representatives_include_every_form_that_the_target_supports() {
         for target in Target::ALL {
             let all = representatives(target);
-            let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
+            let names: BTreeSet<&str> = all.iter().map(|kernel| kernel.name.as_str()).collect();
             assert_eq!(names.len(), all.len());
             let bulk = target.capability >= 90;
             for form in Form::ALL.into_iter().filter(|form| *form != Form::Bulk || bulk) {
-                assert!(all.iter().any(|one| one.spec.form == form), "{form:?} on {target}");
+                assert!(all.iter().any(|kernel| kernel.spec.form == form), "{form:?} on {target}");
             }
-            assert!(all.iter().all(|one| one.spec.target == target));
+            assert!(all.iter().all(|kernel| kernel.spec.target == target));
         }
     }
 }

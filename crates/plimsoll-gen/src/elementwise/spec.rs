@@ -1,5 +1,5 @@
-//! What one kernel is: all that its text depends on, and so the key under which it is cached. How many elements there are and
-//! where they lie are parameters of the launch.
+//! The specification of a kernel: everything its text depends on, and so the key for caching it. The number of elements and
+//! the addresses are parameters of the launch.
 
 use plimsoll_expr::graph::Kind;
 use plimsoll_expr::{DType, Graph};
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use crate::Target;
 use crate::kernel::{Hints, Index};
 
-/// How exact functions are.
+/// Accuracy of functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// As documented for `accurate`: f32 within 2 ulp, 16-bit results within 0.65 ulp, special values as IEEE has them.
+    /// As documented for `accurate`: f32 within 2 ulp, 16-bit results within 0.65 ulp, special values per IEEE 754.
     #[default]
     Accurate,
     /// With a documented, larger bound.
     Fast,
-    /// CUDA's own f32 functions also where only 16 bits are stored: to show what they cost there, as [`Tier::Accurate`] takes
-    /// shorter ones that are good to the result's rounding. In f32 both are the same.
+    /// CUDA's f32 functions even for 16-bit results, to show what they cost; there [`Tier::Accurate`] uses shorter functions,
+    /// just accurate enough for the result's rounding. In f32 both are the same.
     Full,
 }
 
@@ -41,19 +41,20 @@ impl Tier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// Every tensor is one run of aligned elements: whole vectors, and the rest in the same launch.
+    /// Every tensor is contiguous and aligned: whole vectors, and the remainder in the same launch.
     Flat,
-    /// [`Form::Flat`] from the first element on at which all tensors are aligned.
+    /// [`Form::Flat`], starting at the first element at which all tensors are aligned.
     Peel,
-    /// Tensors that are never aligned together: the outputs' vectors are, and inputs are shifted into place.
+    /// The tensors are never aligned together: the outputs' vectors are aligned, and inputs are shifted into place.
     Phased,
-    /// Vectors along the fastest dimension; broadcast and pitched tensors by their coordinates.
+    /// Vectors along the fastest dimension; broadcast and pitched tensors are indexed by coordinates.
     Rows,
-    /// Element by element, each by its coordinates.
+    /// Element by element, each indexed by its coordinates.
     Strided,
-    /// Inputs that are transposed against the outputs, by way of shared memory.
+    /// Inputs that are transposed relative to the outputs, through shared memory.
     Transpose,
-    /// Inputs come as one bulk copy each into shared memory (compute capability 9.0), aligned or not; broadcast ones beside them.
+    /// One bulk copy per input into shared memory (compute capability 9.0), aligned or not; broadcast inputs are loaded
+    /// directly.
     Bulk,
     /// Many small sets of tensors in one launch.
     Batch,
@@ -87,43 +88,45 @@ pub enum GridPolicy {
     /// As many as cover the elements once, in block order.
     #[default]
     Cover,
-    /// As many as fill the device `waves` times; each loops. Of [`Form::Flat`] alone, to show what it costs.
+    /// As many as fill the device `waves` times; each block loops. Only for [`Form::Flat`], [`Form::Peel`] and
+    /// [`Form::Phased`], to show what it costs.
     Stride {
-        /// How often the device is filled.
+        /// How many times the device is filled.
         waves: u32,
     },
 }
 
-/// Whether a kernel's blocks may be in place before the kernel before it in the stream has ended, and when it lets those of the next
-/// one. It waits (`griddepcontrol.wait`) before its first access to global memory.
+/// Whether a kernel's blocks may become resident before the previous kernel in the stream has ended, and when this kernel
+/// allows the same to the next one. It waits (`griddepcontrol.wait`) before its first access to global memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dependent {
     /// An ordinary kernel.
     #[default]
     No,
-    /// The next kernel may begin as soon as all blocks of this one are in place or have ended and the kernel before has, while this one's
-    /// loads get under way.
+    /// The next kernel may begin once the previous kernel has ended and all blocks of this one are resident or have ended:
+    /// each block signals before its loads complete.
     Early,
-    /// The next kernel may begin when this one's stores are under way.
+    /// The next kernel may begin when this one's stores have been issued.
     Late,
-    /// The next kernel may begin when this one's blocks have ended, before their stores are seen by all: what a plain launch
-    /// is where the device can do it, and a dependent one where overlapping gains nothing.
+    /// The next kernel may begin when this one's blocks have ended, before their stores are visible to all. The default for
+    /// plain launches if the device supports it, and for dependent ones if overlapping gains nothing.
     Exit,
-    /// The next kernel may begin as soon as this one's blocks are in place, while they still wait for the kernel before: several
-    /// small launches stand in line on the device. A next kernel that touches memory before its own wait must then leave alone what this
-    /// one **or any before it** writes; those of this engine and ordinary ones touch nothing. Here too the last blocks alone say so.
+    /// The next kernel may begin as soon as this one's blocks are resident, while they still wait for the previous kernel, so
+    /// that several small launches queue up on the device. A next kernel that accesses memory before its own wait must then
+    /// not touch what this kernel **or any earlier one** writes; kernels of this engine and ordinary ones access nothing
+    /// before. As in [`Dependent::Tail`], only the last blocks signal.
     Start,
-    /// [`Dependent::Early`] of this one's last blocks alone: that the others have ended counts as well, so they need not say so, which takes an
-    /// H200 as long as starting another block. What a dependent launch is where nothing was measured.
+    /// [`Dependent::Early`], but only the last blocks signal. The others count when they end and need not signal, which on an
+    /// H200 takes as long as starting another block. The default for dependent launches without measurements.
     Tail,
 }
 
 impl Dependent {
-    /// All.
+    /// Every variant.
     pub const ALL: [Self; 6] = [Self::No, Self::Early, Self::Late, Self::Exit, Self::Start, Self::Tail];
 
-    /// As it is chosen by hand.
+    /// Its name, as users write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -137,32 +140,32 @@ impl Dependent {
     }
 }
 
-/// How a tensor that is found by coordinates goes along the fastest dimension.
+/// How a tensor indexed by coordinates is accessed along the fastest dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Inner {
-    /// One element after the other, in aligned vectors.
+    /// Consecutive elements, in aligned vectors.
     Vector,
-    /// One element after the other, each by itself.
+    /// Consecutive elements, one at a time.
     Unit,
-    /// The same element again and again.
+    /// The same element for all.
     Splat,
     /// Any other stride.
     Any,
 }
 
-/// How a kernel finds the elements of one tensor.
+/// How a kernel addresses the elements of one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
     /// Never read.
     Unused,
-    /// Element i of the walk is element i of the memory, aligned to the accesses (from the head on, where there is one).
+    /// Element i is the i-th in memory, aligned to the accesses (after the head, if there is one).
     Linear,
     /// The same, but aligned only to its element.
     Shifted,
     /// One element for all.
     Uniform,
     /// By the element's coordinates and a set of strides.
-    Walked {
+    Indexed {
         /// Which set of strides; tensors with equal strides share one.
         set: u8,
         /// Along the fastest dimension.
@@ -175,52 +178,52 @@ pub enum Stream {
     },
 }
 
-/// All that a kernel's text depends on.
+/// Everything that a kernel's text depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KernelSpec {
-    /// The expression, with plain names, raw copies as unsigned integers.
+    /// The expression, with plain names; plain copies use unsigned integers.
     pub graph: Graph,
     /// The kernel's shape.
     pub form: Form,
-    /// How each tensor is found, inputs in order, then outputs.
+    /// How each tensor is addressed, inputs in order, then outputs.
     pub streams: Vec<Stream>,
-    /// Elements in a row that a thread takes of each tensor at once.
+    /// Consecutive elements of each tensor that a thread accesses at once.
     pub lanes: u32,
-    /// How many such vectors of each tensor a thread has in hand at once. In [`Form::Bulk`] the iterations over a tile in shared
+    /// Number of such vectors of each tensor that a thread holds at once. In [`Form::Bulk`] the iterations over a tile in shared
     /// memory, in [`Form::Transpose`] the side of a tile in vectors.
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,
     /// Cache hints.
     pub hints: Hints,
-    /// [`Index::U64`]: the block's base has 64 bits, offsets inside its tile 32, so that any n will do; in forms that go by
-    /// coordinates these have 64 bits. [`Index::U32`]: 32 bits throughout; the planner takes it for coordinates that fit, and on
-    /// demand, to show what it saves.
+    /// [`Index::U64`]: the block's base has 64 bits and offsets inside its tile have 32, so that any n works; in forms that
+    /// use coordinates, these have 64 bits. [`Index::U32`]: 32 bits throughout; the planner uses it if coordinates fit, and
+    /// on request, to show what it saves.
     pub index: Index,
     /// How many blocks.
     pub grid: GridPolicy,
-    /// How exact functions are.
+    /// Accuracy of functions.
     pub tier: Tier,
     /// Whether and how it overlaps with its neighbours in the stream.
     pub dependent: Dependent,
-    /// While they wait for the kernel before, the first blocks ask for their inputs to come into the second-level cache. Nothing is read by
-    /// it, and all writes to the device's own memory go by that cache, so it is safe whatever the kernel before writes. Inputs in memory of
-    /// the host or of another device, which that one writes while the kernel before waits for it, are another matter.
+    /// While they wait for the previous kernel, the first blocks prefetch their inputs into L2. A prefetch reads nothing, and
+    /// all writes to the device's memory go through L2, so it is safe whatever the previous kernel writes. It is not safe for
+    /// inputs in memory of the host or of another device that are written while the previous kernel waits for them.
     pub prefetch: bool,
-    /// Elements come before the first whole tile, of which the launch tells how many.
+    /// Elements precede the first whole tile; the launch passes their number.
     pub head: bool,
-    /// Dimensions whose coordinates it computes; 0 for the forms that need none.
+    /// Dimensions whose coordinates it computes; 0 for forms that need none.
     pub rank: u32,
-    /// Sets of strides.
+    /// Number of sets of strides.
     pub sets: u32,
-    /// No vector goes across the end of a row, so the coordinates of its first element do for all.
+    /// No vector crosses the end of a row, so the coordinates of its first element determine those of all.
     pub whole_rows: bool,
-    /// What it is compiled for.
+    /// The compilation target.
     pub target: Target,
 }
 
 impl KernelSpec {
-    /// Elements that a block does in one iteration.
+    /// Elements that a block processes in one iteration.
     #[must_use]
     pub fn tile(&self) -> u64 {
         u64::from(self.lanes) * u64::from(self.unroll) * u64::from(self.threads)
@@ -239,7 +242,7 @@ pub(super) fn element_bytes(graph: &Graph) -> Vec<u32> {
     inputs.chain(graph.outputs().iter().map(|output| output.dtype)).map(|dtype| dtype.bytes() as u32).collect()
 }
 
-/// True where the expression is nothing but its only input, stored in a type of the same bits.
+/// True if the expression only copies its single input to a single output of the same type.
 pub(super) fn is_copy(graph: &Graph) -> bool {
     matches!(graph.nodes(), [node] if matches!(node.kind, Kind::Input(_)) && node.dtype != DType::Bool
         && graph.inputs().len() == 1 && graph.outputs().len() == 1 && graph.outputs()[0].dtype == node.dtype)

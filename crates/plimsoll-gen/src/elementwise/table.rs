@@ -1,4 +1,4 @@
-//! Plans found by measurement: which vectors, blocks and hints are fastest for a class of expression, by the bytes moved.
+//! Measured plans: the fastest vectors, blocks and hints for a class of expressions, by bytes moved.
 
 use plimsoll_expr::cost::Class as Operation;
 use plimsoll_expr::function::Function;
@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use super::spec::{Dependent, Form, is_copy};
 
-/// Operations per element up to which memory alone decides.
+/// Most operations per element for which memory alone determines the time.
 const FEW: u64 = 16;
-/// Functions of which results of 16 bits take some four instructions per element beside its loads and stores: what the special function
-/// unit computes, with a factor before or behind it.
+/// Functions that take about four instructions per element for 16-bit results, in addition to loads and stores: a special function
+/// unit instruction, with a multiplication before or after it.
 const SHORT: [Unary; 5] = [Unary::Exp, Unary::Exp2, Unary::Log, Unary::Log2, Unary::Log10];
-/// Those of them of which results in f32 take hardly more.
+/// Those functions that take hardly more instructions for f32 results.
 const SHORT_OF_32_BITS: [Unary; 2] = [Unary::Exp, Unary::Exp2];
 
-/// What an expression computes, as far as the choice of a plan goes.
+/// The operations of an expression, as far as they affect the choice of a plan.
 struct Weight {
     /// Operations per element.
     operations: u64,
-    /// Those of them that take many instructions: functions, quotients, roots.
+    /// Operations that take many instructions: functions, quotients, roots.
     long: u64,
     /// The functions among them.
     functions: Vec<Function>,
 }
 
 impl Weight {
-    fn of(graph: &Graph) -> Self {
-        let operations = Cost::of(graph).operations;
+    fn from_graph(graph: &Graph) -> Self {
+        let operations = Cost::from_graph(graph).operations;
         let mut weight = Self { operations: operations.values().sum(), long: 0, functions: Vec::new() };
         for ((class, _), count) in operations {
             if let Operation::Function(function) = class {
@@ -42,32 +42,33 @@ impl Weight {
     }
 }
 
-/// Whether an expression is as short as those that rows are measured with: at most one function, and few other operations.
+/// Whether an expression is as short as those measured for the rows: at most one function, and few other operations.
 pub(super) fn is_as_short_as_measured(graph: &Graph) -> bool {
-    let weight = Weight::of(graph);
+    let weight = Weight::from_graph(graph);
     weight.long <= 1 && weight.operations <= FEW
 }
 
-/// How much is to be done with an element, as far as the choice of a plan goes.
+/// The amount of work per element, as far as it affects the choice of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
-    /// Nothing: its bytes are moved, whatever they mean.
+    /// None: bytes are only moved.
     Copy,
-    /// A few operations, and no function, quotient or root.
+    /// A few operations, without functions, quotients or roots.
     Arithmetic,
-    /// As few operations, and one of them an exponential with results of up to 32 bits or a logarithm with results of up to 16: bulk copies still gain.
+    /// A few operations, one of which is an exponential with results of up to 32 bits or a logarithm with results of up to 16 bits:
+    /// bulk copies still gain.
     Short,
-    /// Other functions, quotients, roots, or a long chain of arithmetic, so that issue slots count as well as memory.
+    /// Other functions, quotients, roots, or a long chain of arithmetic, so that issue slots matter as well as memory.
     Long,
 }
 
 impl Work {
-    fn of(graph: &Graph) -> Self {
+    fn from_graph(graph: &Graph) -> Self {
         if is_copy(graph) {
             return Self::Copy;
         }
-        let weight = Weight::of(graph);
+        let weight = Weight::from_graph(graph);
         let few = weight.operations <= FEW;
         let short = match graph.outputs().iter().map(|output| output.dtype.bytes()).max() {
             Some(1 | 2) => &SHORT[..],
@@ -81,13 +82,13 @@ impl Work {
         }
     }
 
-    /// Issue slots count.
+    /// Whether there are functions or other long work, so that issue slots matter.
     const fn is_function(self) -> bool {
         matches!(self, Self::Short | Self::Long)
     }
 }
 
-/// What expressions have in common that want the same plan.
+/// The properties of an expression that determine its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
@@ -99,16 +100,16 @@ pub struct Class {
     pub narrowest: u32,
     /// Bytes of the largest element.
     pub widest: u32,
-    /// What is done.
+    /// The work per element.
     pub work: Work,
 }
 
 impl Class {
     /// The class of an expression.
     #[must_use]
-    pub fn of(graph: &Graph) -> Self {
-        let work = Work::of(graph);
-        // Copies of all types are the same.
+    pub fn from_graph(graph: &Graph) -> Self {
+        let work = Work::from_graph(graph);
+        // Copies of all types are one class.
         let bytes = if work == Work::Copy { vec![1] } else { super::spec::element_bytes(graph) };
         Self {
             inputs: graph.reads().iter().filter(|read| **read).count() as u32,
@@ -124,13 +125,13 @@ impl Class {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Of which expressions.
+    /// The class of expressions.
     pub class: Class,
-    /// Up to how many bytes moved; the smallest that is enough counts, and beyond the largest that one.
+    /// Most bytes moved. The smallest sufficient row applies, or the largest row if none is sufficient.
     pub most_bytes: u64,
     /// For launches that may overlap.
     pub dependent: bool,
-    /// For data that L2 holds.
+    /// For data in L2.
     #[serde(default, skip_serializing_if = "is_cold")]
     pub cached: bool,
     /// [`Form::Flat`] or [`Form::Bulk`].
@@ -141,7 +142,7 @@ pub struct Row {
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,
-    /// Cache hints as bits: 1 loads past L1, or bulk copies whose lines L2 evicts last, 2 streaming stores.
+    /// Cache hints as bits: 1 for loads that bypass L1 or evict-last bulk copies, 2 for streaming stores.
     pub hints: u32,
     /// When the next kernel may begin, for launches that may overlap.
     pub release: Dependent,
@@ -152,64 +153,64 @@ fn is_cold(cached: &bool) -> bool {
     !cached
 }
 
-/// What a row is sought for.
+/// A query for a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The expression's class.
     pub class: Class,
     /// Bytes moved.
     pub bytes: u64,
-    /// A row for launches that may overlap with their neighbours, if the class has one.
+    /// The launch may overlap with its neighbours; uses a row for such launches if the class has one.
     pub dependent: bool,
-    /// L2 holds the data.
+    /// The data are in L2.
     pub cached: bool,
     /// [`Form::Bulk`] is possible.
     pub bulk: bool,
 }
 
-/// Measured choices of one device. The default has none: then the bytes-in-flight rule chooses.
+/// Measured choices for one device. The default table is empty, so that the bytes-in-flight rule chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Where it is from, as shown in reasons: "measured on NVIDIA H200".
+    /// Its origin, as shown in reasons: "measured on NVIDIA H200".
     pub source: String,
     /// The choices.
     pub rows: Vec<Row>,
 }
 
-/// A text that is no table.
+/// The text is not a table of plans.
 #[derive(Debug, thiserror::Error)]
-#[error("no table of plans: {0}. 'plimsoll tune' makes one")]
+#[error("not a table of plans: {0}. 'plimsoll tune' writes one")]
 pub struct TableError(#[from] serde_json::Error);
 
 impl Table {
     /// Reads what [`Table::to_json`] writes.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the text is not a table.
     pub fn from_json(text: &str) -> Result<Self, TableError> {
         Ok(serde_json::from_str(text)?)
     }
 
-    /// As text.
+    /// The table as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// The shipped table of a device by its name, as the driver gives it, and its compute capability times ten; the default where
-    /// none is shipped.
+    /// The shipped table for a device, by the name that the driver reports and its compute capability times ten; the default
+    /// table if none is shipped.
     #[must_use]
     pub fn for_device(name: &str, capability: u32) -> Self {
-        // A GH200 is another machine.
+        // A GH200 is a different machine.
         if capability == 90 && name.split_whitespace().any(|word| word == "H200") {
-            // A test reads it.
+            // A test ensures that it parses.
             return Self::from_json(include_str!("h200.json")).unwrap_or_default();
         }
         Self::default()
     }
 
-    /// With another table's rows of the classes that it has none of.
+    /// Adds another table's rows for classes that this one has no rows for.
     #[must_use]
     pub fn with_classes_of(mut self, other: Self) -> Self {
         let new = |row: &Row| self.rows.iter().all(|own| own.class != row.class);
@@ -218,13 +219,14 @@ impl Table {
         self
     }
 
-    /// The row for a class and a number of bytes moved: of the class itself or else of the one that is most like it, and the
-    /// smallest number of bytes that is enough. Rows for cached data come before others of the same size. [`Form::Bulk`]
-    /// where it is possible and was measured to be faster.
+    /// Finds the row for a class and a number of bytes moved: a row of the class itself, else of the most similar class, with the
+    /// smallest sufficient number of bytes. Rows for cached data take precedence over others of the same size. Uses [`Form::Bulk`]
+    /// if it is possible and was measured to be faster.
     ///
-    /// Rows for dependent launches are for their own class alone; other classes get a row for plain launches. Dependent rows give a thread
-    /// many elements, because the launch before hides the time that this takes. It doesn't hide it if an element takes longer: on an H200
-    /// the row of `a*x + y` for 4 to 16 MiB made functions of two inputs up to four times slower than a plain launch.
+    /// Rows for dependent launches apply only to their own class; other classes get a row for plain launches. Dependent rows give
+    /// each thread many elements, because the previous launch hides the time that this takes. It doesn't hide it if an element
+    /// takes longer: on an H200 the row of `a*x + y` for 4 to 16 MiB made functions of two inputs up to four times slower than a
+    /// plain launch.
     #[must_use]
     pub fn row(&self, wanted: Wanted) -> Option<&Row> {
         let measured = |row: &Row| row.dependent && row.class == wanted.class;
@@ -239,7 +241,7 @@ impl Table {
                 && (wanted.cached || !row.cached)
         };
         let distance = |row: &Row| wanted.class.distance(row.class);
-        // Of two classes that are as like the first in their order.
+        // If two classes are equally similar, the first in their order.
         let nearest = self.rows.iter().filter(allowed).map(|row| (distance(row), row.class)).min()?;
         let rows = || self.rows.iter().filter(allowed).filter(|row| (distance(row), row.class) == nearest);
         let most = rows().map(|row| row.most_bytes).filter(|&most| most >= wanted.bytes).min();
@@ -249,21 +251,22 @@ impl Table {
 }
 
 impl Class {
-    /// How unlike another class is: 0 for the same. Other numbers of tensors count most, then functions, then sizes of elements, as
-    /// vectors are counted in bytes, and at last what else is done. Of copies sizes mean nothing, and nothing else is like them.
+    /// The dissimilarity of two classes; 0 if they are equal. The numbers of tensors count most, then functions, then element sizes
+    /// (because vectors are measured in bytes), then the rest of the work. Element sizes of copies don't matter, and no other class
+    /// is similar to copies.
     fn distance(self, other: Self) -> u32 {
         let log = |bytes: u32| bytes.max(1).ilog2();
         let copies = [self.work, other.work].map(|work| work == Work::Copy);
-        let apart = |a, b| if copies.contains(&true) { 0 } else { log(a).abs_diff(log(b)) };
+        let size_distance = |a, b| if copies.contains(&true) { 0 } else { log(a).abs_diff(log(b)) };
         16 * (self.inputs.abs_diff(other.inputs) + self.outputs.abs_diff(other.outputs))
             + 8 * u32::from(self.work.is_function() != other.work.is_function())
             + u32::from(self.work != other.work)
             + 12 * u32::from(copies[0] != copies[1])
-            + 4 * (apart(self.narrowest, other.narrowest) + apart(self.widest, other.widest))
+            + 4 * (size_distance(self.narrowest, other.narrowest) + size_distance(self.widest, other.widest))
     }
 }
 
-/// Rows as `plimsoll tune` writes them that no measurement changes any more.
+/// A fixed table in the format of `plimsoll tune`, independent of new measurements.
 #[cfg(test)]
 pub(super) fn example() -> Table {
     Table::from_json(include_str!("example.json")).unwrap_or_default()
@@ -278,7 +281,7 @@ mod tests {
     const ADD: Class = Class { inputs: 1, outputs: 1, narrowest: 2, widest: 2, work: Work::Arithmetic };
 
     #[test]
-    fn the_shipped_table_is_read_and_written_back() {
+    fn shipped_table_survives_a_json_round_trip() {
         let table = Table::for_device("NVIDIA H200", 90);
         assert!(!table.rows.is_empty());
         assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
@@ -289,11 +292,11 @@ mod tests {
     }
 
     fn class(text: &str, dtype: DType) -> Class {
-        Class::of(&parse(text, &Names::all(dtype)).unwrap())
+        Class::from_graph(&parse(text, &Names::with_default(dtype)).unwrap())
     }
 
     #[test]
-    fn what_is_done_with_an_element_makes_the_class() {
+    fn class_depends_on_the_work_per_element() {
         assert_eq!(class("x", DType::F64), class("x", DType::U8));
         let work = [
             ("x", Work::Copy),
@@ -319,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_rows_for_a_work_has_those_of_the_nearest() {
+    fn class_without_rows_uses_those_of_the_most_similar_class() {
         let table = Table::for_device("NVIDIA H200", 90);
         let row =
             |class, bulk| table.row(Wanted { class, bytes: 2 << 30, dependent: false, bulk, cached: false }).unwrap();
         let exp = class("exp(x)", DType::Bf16);
         assert_eq!((row(exp, true).class, row(exp, true).form), (exp, Form::Bulk));
-        // Where bulk copies are impossible there is a row as well, and for as many bytes.
+        // There is also a row without bulk copies, for the same number of bytes.
         assert_eq!((row(exp, false).form, row(exp, false).most_bytes), (Form::Flat, row(exp, true).most_bytes));
         let wide = class("exp(x)", DType::F32);
         assert_eq!((row(wide, true).class, row(wide, true).form), (wide, Form::Bulk));
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_table_has_one_row_for_every_size_of_a_class_and_form_and_one_without_bulk_copies() {
+    fn shipped_table_has_unique_rows_and_a_flat_row_for_every_class_and_size() {
         let table = Table::for_device("NVIDIA H200", 90);
         for (place, row) in table.rows.iter().enumerate() {
             let same = |other: &&Row| {
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_chosen_by_size_launch_and_likeness() {
+    fn rows_are_chosen_by_size_launch_and_similarity() {
         let table = example();
         let row =
             |class, bytes, dependent, bulk| table.row(Wanted { class, bytes, dependent, bulk, cached: false }).unwrap();
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_launch_than_any_measured_takes_the_largest_row() {
+    fn launch_larger_than_any_measured_uses_the_largest_row() {
         let mut table = example();
         table.rows.retain(|row| row.most_bytes <= 16 << 20 && !row.dependent);
         let most = |bytes, dependent| {
@@ -390,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_some_classes_leaves_the_others() {
+    fn merging_tables_keeps_rows_of_other_classes() {
         let shipped = Table::for_device("NVIDIA H200", 90);
         let row = shipped.rows.iter().find(|row| row.class == ADD).unwrap();
         let own = Table { source: "measured here".to_owned(), rows: vec![Row { threads: 32, ..row.clone() }] };
@@ -402,14 +405,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_for_cached_data_are_taken_only_where_they_are() {
+    fn rows_for_cached_data_are_used_only_for_cached_data() {
         let mut table = example();
         let wanted = |bytes, cached| Wanted { class: ADD, bytes, dependent: false, cached, bulk: false };
         let cold = table.row(wanted(10 << 20, false)).unwrap().clone();
         table.rows.push(Row { unroll: 2 * cold.unroll, cached: true, ..cold.clone() });
         assert_eq!(table.row(wanted(10 << 20, false)), Some(&cold));
         assert_eq!(table.row(wanted(10 << 20, true)).unwrap().unroll, 2 * cold.unroll);
-        // Smaller and larger ones keep their rows.
+        // Smaller and larger launches keep their rows.
         for bytes in [1 << 20, 1 << 40] {
             assert_eq!(table.row(wanted(bytes, true)), table.row(wanted(bytes, false)));
         }

@@ -1,18 +1,18 @@
-//! The block of 64-bit words that is a kernel's one parameter.
+//! A kernel's only parameter: a block of 64-bit words.
 
 use super::plan::{Plan, PlanError};
 use super::spec::Form;
 
-/// Most words of the parameter block: 4 KiB, what every driver takes.
+/// Most words of the parameter block: 4 KiB, which every driver accepts.
 pub const MOST_WORDS: usize = 512;
 
 impl Plan {
-    /// Fills `words`, which is emptied before, with the launch's parameter: `starts` are the addresses of the elements of index
-    /// 0 (memory plus offset) of all inputs, then of all outputs, and `scalars` the bits of the scalars in their declared types.
-    /// Allocates nothing where `words` has been used before.
+    /// Replaces the content of `words` by the launch's parameter. `starts` are the addresses of the elements of index 0 (memory
+    /// plus offset) of all inputs, then of all outputs; `scalars` are the bits of the scalars in their declared types.
+    /// Allocates nothing if `words` has enough capacity.
     ///
     /// # Errors
-    /// If their numbers aren't the expression's, or an address isn't aligned as the plan was made for.
+    /// If the numbers of tensors or scalars don't match the expression, or an address isn't aligned as planned.
     pub fn words(&self, starts: &[u64], scalars: &[u64], words: &mut Vec<u64>) -> Result<(), PlanError> {
         if starts.len() != self.phases.len() || scalars.len() != self.scalars {
             return Err(PlanError::Count {
@@ -22,14 +22,14 @@ impl Plan {
             });
         }
         for (tensor, (start, phase)) in starts.iter().zip(&self.phases).enumerate() {
-            // A power of two, and a division is dear for one launch.
+            // The alignment is a power of two; a division would be noticeable in the cost of a launch.
             if start & u64::from(self.alignment - 1) != u64::from(*phase) {
                 return Err(PlanError::Phase { tensor, start: *start, phase: *phase, alignment: self.alignment });
             }
         }
         words.clear();
         if self.spec.form == Form::Batch {
-            // The number of sets is no part of the text, so what comes before the addresses has a fixed length.
+            // The text doesn't depend on the number of sets, so everything before the addresses must have a fixed length.
             words.extend_from_slice(scalars);
             words.extend_from_slice(&self.form_words);
             words.extend_from_slice(starts);

@@ -1,62 +1,62 @@
-//! Numbers that a launch gives by what it is given: what extents and ranges are made of.
+//! Quantities computed from a launch's arguments and configuration: extents and ranges are built from them.
 
 use std::fmt;
 
 use super::KernelDesc;
 
-/// A number of a launch. Sums and products stay at the largest number that there is where they would be larger.
+/// A quantity of a launch. Sums and products saturate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// This number.
+    /// A constant.
     Is(u64),
-    /// What the parameter of this name is given.
+    /// The argument for the parameter of this name.
     Of(&'static str),
     /// Blocks of the grid.
     Blocks,
-    /// Threads per block: those that are compiled in, where they are.
+    /// Threads per block: the compiled block size if there is one.
     Threads,
-    /// Blocks of a cluster, 1 where there are none.
+    /// Blocks of a cluster, 1 without clusters.
     Cluster,
-    /// A side of the grid, in blocks: x, y, z.
+    /// A dimension of the grid, in blocks: x, y, z.
     Grid(usize),
-    /// A side of a block, in threads: x, y, z.
+    /// A dimension of a block, in threads: x, y, z.
     Block(usize),
-    /// Bytes of dynamic shared memory of a block.
+    /// Bytes of dynamic shared memory per block.
     Shared,
-    /// Most elements that such a grid does right ([`KernelDesc::most_elements`]).
+    /// Most elements that the launch's grid processes correctly ([`KernelDesc::most_elements`]).
     Covered,
     /// Bytes of an element of the kernel's arrays.
     Element,
     /// Bytes per access of one thread.
     Vector,
-    /// Vectors that a thread has in hand.
+    /// Vectors that a thread holds at once.
     Unroll,
     /// Arrays read.
     Inputs,
     /// Arrays written in full.
     Outputs,
-    /// All of these together.
+    /// The sum of these.
     Sum(&'static [Amount]),
-    /// All of these by each other.
+    /// The product of these.
     Product(&'static [Amount]),
     /// The smallest of these.
     Smallest(&'static [Amount]),
-    /// The first without the second, and never less than 0.
+    /// The first minus the second, at least 0.
     Less(&'static Amount, &'static Amount),
-    /// How often the second fits into the first, as whole times; without end where the second is 0.
+    /// The first divided by the second, rounded down; the largest `u128` for a division by 0.
     Over(&'static Amount, &'static Amount),
-    /// What so many arrays take that begin so far from each other, the last of this length: nothing where there are none.
+    /// Total length of several arrays a pitch apart, up to the end of the last: 0 without arrays.
     Pitched {
-        /// How many.
+        /// Number of arrays.
         arrays: &'static Amount,
-        /// From the beginning of one to that of the next.
+        /// Distance from the start of one array to the start of the next.
         pitch: &'static Amount,
         /// Length of each.
         each: &'static Amount,
     },
 }
 
-/// What a launch is made with.
+/// The configuration of a launch.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
     /// The kernel that is launched.
@@ -65,11 +65,11 @@ pub struct Setting<'a> {
     pub grid: [u32; 3],
     /// Threads of a block in x, y, z.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory of a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared: u32,
-    /// Blocks of a cluster; 0 and 1 mean that there are none.
+    /// Blocks of a cluster; 0 and 1 mean no clusters.
     pub cluster: u32,
-    /// What a number is given, by its name.
+    /// Looks up the argument of a numeric parameter by name.
     pub number: &'a dyn Fn(&str) -> Option<u64>,
 }
 
@@ -78,15 +78,15 @@ impl Setting<'_> {
         product(self.grid)
     }
 
-    /// A kernel with a compiled block finds its place by that block, also where fewer threads are launched.
+    /// A kernel with a compiled block size computes its indices from that size, even if fewer threads are launched.
     fn threads(&self) -> u64 {
         if self.kernel.threads_fixed { self.kernel.threads.into() } else { product(self.block) }
     }
 
-    /// An amount in this launch; nothing where it is made of a number that isn't given.
+    /// The value of an amount in this launch; `None` if it depends on an argument that is missing.
     #[must_use]
     pub fn amount(&self, amount: Amount) -> Option<u128> {
-        let of = |amount: &Amount| self.amount(*amount);
+        let value = |amount: &Amount| self.amount(*amount);
         Some(match amount {
             Amount::Is(number) => number.into(),
             Amount::Of(name) => (self.number)(name)?.into(),
@@ -102,14 +102,16 @@ impl Setting<'_> {
             Amount::Unroll => self.kernel.unroll.into(),
             Amount::Inputs => self.kernel.inputs.into(),
             Amount::Outputs => self.kernel.outputs.into(),
-            Amount::Sum(all) => all.iter().try_fold(0, |sum: u128, next| Some(sum.saturating_add(of(next)?)))?,
-            Amount::Product(all) => all.iter().try_fold(1, |left: u128, next| Some(left.saturating_mul(of(next)?)))?,
-            Amount::Smallest(all) => all.iter().try_fold(u128::MAX, |least, next| Some(least.min(of(next)?)))?,
-            Amount::Less(from, less) => of(from)?.saturating_sub(of(less)?),
-            Amount::Over(whole, part) => of(whole)?.checked_div(of(part)?).unwrap_or(u128::MAX),
-            Amount::Pitched { arrays, pitch, each } => match of(arrays)?.checked_sub(1) {
+            Amount::Sum(all) => all.iter().try_fold(0, |sum: u128, next| Some(sum.saturating_add(value(next)?)))?,
+            Amount::Product(all) => {
+                all.iter().try_fold(1, |left: u128, next| Some(left.saturating_mul(value(next)?)))?
+            }
+            Amount::Smallest(all) => all.iter().try_fold(u128::MAX, |least, next| Some(least.min(value(next)?)))?,
+            Amount::Less(from, less) => value(from)?.saturating_sub(value(less)?),
+            Amount::Over(whole, part) => value(whole)?.checked_div(value(part)?).unwrap_or(u128::MAX),
+            Amount::Pitched { arrays, pitch, each } => match value(arrays)?.checked_sub(1) {
                 None => 0,
-                Some(before) => before.saturating_mul(of(pitch)?).saturating_add(of(each)?),
+                Some(before) => before.saturating_mul(value(pitch)?).saturating_add(value(each)?),
             },
         })
     }
@@ -120,7 +122,7 @@ fn product(sides: [u32; 3]) -> u64 {
 }
 
 impl Amount {
-    /// The names of the parameters that it is made of.
+    /// The names of the parameters that it depends on.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         match self {
@@ -137,7 +139,7 @@ impl Amount {
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, all: &[Self], between: &str| {
+        let write_list = |f: &mut fmt::Formatter<'_>, all: &[Self], between: &str| {
             all.iter().enumerate().try_for_each(|(place, amount)| {
                 f.write_str(if place > 0 { between } else { "" })?;
                 match amount {
@@ -155,17 +157,17 @@ impl fmt::Display for Amount {
             Self::Grid(side) => write!(f, "blocks in {}", ["x", "y", "z"][*side.min(&2)]),
             Self::Block(side) => write!(f, "threads in {}", ["x", "y", "z"][*side.min(&2)]),
             Self::Shared => f.write_str("bytes of shared memory"),
-            Self::Covered => f.write_str("elements that the grid covers and the indices count"),
-            Self::Element => f.write_str("bytes of an element"),
-            Self::Vector => f.write_str("bytes of an access"),
-            Self::Unroll => f.write_str("accesses at once"),
+            Self::Covered => f.write_str("elements within reach of the grid and the indices"),
+            Self::Element => f.write_str("bytes per element"),
+            Self::Vector => f.write_str("bytes per access"),
+            Self::Unroll => f.write_str("unroll factor"),
             Self::Inputs => f.write_str("inputs"),
             Self::Outputs => f.write_str("outputs"),
-            Self::Sum(all) => list(f, all, " + "),
-            Self::Product(all) => list(f, all, " · "),
+            Self::Sum(all) => write_list(f, all, " + "),
+            Self::Product(all) => write_list(f, all, " · "),
             Self::Smallest(all) => {
-                f.write_str("the least of ")?;
-                list(f, all, ", ")
+                f.write_str("the smallest of ")?;
+                write_list(f, all, ", ")
             }
             Self::Less(from, less) => write!(f, "{from} − {less}"),
             Self::Over(whole, part) => write!(f, "{whole} / ({part})"),
@@ -174,23 +176,23 @@ impl fmt::Display for Amount {
     }
 }
 
-/// What bounds a number: outside a kernel hangs, divides by zero, leaves its arrays or has a wrong result.
+/// A condition on a number. If it is violated, a kernel hangs, divides by zero, leaves its arrays or computes wrong results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// It is this at least.
+    /// At least this.
     Least(Amount),
-    /// It is this at most.
+    /// At most this.
     Most(Amount),
-    /// It is just this.
+    /// Exactly this.
     Exactly(Amount),
-    /// It is a multiple of this, of which 0 is one.
+    /// A multiple of this; 0 counts as one.
     Multiple(Amount),
-    /// It is a power of two.
+    /// A power of two.
     PowerOfTwo,
 }
 
 impl Bound {
-    /// Whether a number keeps to it in a launch; one that can't be told keeps to nothing.
+    /// Whether a number satisfies it in a launch; false if the amount can't be computed.
     #[must_use]
     pub fn holds(self, value: u64, setting: &Setting<'_>) -> bool {
         let wide = u128::from(value);
@@ -198,12 +200,12 @@ impl Bound {
             Self::Least(least) => setting.amount(least).is_some_and(|least| wide >= least),
             Self::Most(most) => setting.amount(most).is_some_and(|most| wide <= most),
             Self::Exactly(amount) => setting.amount(amount) == Some(wide),
-            Self::Multiple(of) => setting.amount(of).is_some_and(|of| of > 0 && wide.is_multiple_of(of)),
+            Self::Multiple(base) => setting.amount(base).is_some_and(|base| base > 0 && wide.is_multiple_of(base)),
             Self::PowerOfTwo => value.is_power_of_two(),
         }
     }
 
-    /// What it is made of.
+    /// The amount it compares with.
     #[must_use]
     pub fn amount(self) -> Option<Amount> {
         match self {
@@ -212,7 +214,7 @@ impl Bound {
         }
     }
 
-    /// In words, with what it comes to in a launch where that isn't plain.
+    /// In words, with the value in a launch where that isn't a constant.
     #[must_use]
     pub fn words(self, setting: &Setting<'_>) -> String {
         let value = |amount: Amount| match (amount, setting.amount(amount)) {
@@ -224,7 +226,7 @@ impl Bound {
             Self::Least(least) => format!("at least {}", value(least)),
             Self::Most(most) => format!("at most {}", value(most)),
             Self::Exactly(amount) => value(amount),
-            Self::Multiple(of) => format!("a multiple of {}", value(of)),
+            Self::Multiple(base) => format!("a multiple of {}", value(base)),
             Self::PowerOfTwo => "a power of two".to_owned(),
         }
     }
@@ -235,22 +237,19 @@ mod tests {
     use super::Amount::{Blocks, Is, Less, Of, Over, Pitched, Product, Smallest, Sum, Threads};
     use super::*;
 
-    fn given(name: &str) -> Option<u64> {
-        (name == "n").then_some(7)
-    }
-
-    fn with<T>(look: impl FnOnce(&Setting<'_>) -> T) -> T {
+    /// Runs `check` in a launch of 6 blocks of 64 threads with n = 7.
+    fn in_sample_launch<T>(check: impl FnOnce(&Setting<'_>) -> T) -> T {
         let kernel =
             KernelDesc { threads_fixed: false, ..KernelDesc::new(&crate::kernel::check::SOURCE, String::new(), 32) };
-        let number = given;
+        let number = |name: &str| (name == "n").then_some(7);
         let setting =
             Setting { kernel: &kernel, grid: [3, 2, 1], block: [64, 1, 1], shared: 0, cluster: 0, number: &number };
-        look(&setting)
+        check(&setting)
     }
 
     #[test]
-    fn amounts_are_computed_without_overflow() {
-        with(|setting| {
+    fn amounts_saturate_instead_of_overflowing() {
+        in_sample_launch(|setting| {
             let value = |amount| setting.amount(amount);
             assert_eq!(value(Sum(&[Is(2), Of("n"), Blocks])), Some(15));
             assert_eq!(value(Product(&[Of("n"), Threads])), Some(448));
@@ -266,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_at_their_ends_and_not_beyond() {
-        with(|setting| {
+    fn bounds_include_their_limits_and_exclude_the_next_value() {
+        in_sample_launch(|setting| {
             let holds = |bound: Bound, values: [u64; 3]| values.map(|value| bound.holds(value, setting));
             assert_eq!(holds(Bound::Least(Of("n")), [6, 7, 8]), [false, true, true]);
             assert_eq!(holds(Bound::Most(Of("n")), [6, 7, 8]), [true, true, false]);

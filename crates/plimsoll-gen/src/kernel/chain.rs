@@ -1,11 +1,10 @@
-//! The chains of `chain.h`, computed on the host in the same way: what pointer chases follow, and an oracle for where they
-//! end.
+//! The pointer chains of `chain.h`, computed on the host by the same algorithm: an oracle for where pointer chases end.
 
-/// Bytes of a line: a chain's elements lie in different ones.
+/// Bytes of a cache line: each element of a chain is in a different line.
 pub const LINE: u64 = 128;
-/// Bytes of a page of the device's memory: what one entry of its translation covers.
+/// Bytes of a page of device memory, which one TLB entry covers.
 pub const PAGE: u64 = 2 << 20;
-/// Chases hop whole multiples of this.
+/// The number of hops of a chase is a multiple of this.
 pub const HOPS: u64 = 32;
 
 /// A chain over `pages` pages of `pitch` lines in random order, `visits` lines of each before the next page.
@@ -15,14 +14,14 @@ pub struct Chain {
     pub pages: u32,
     /// Lines visited in each: all of a page's, or one.
     pub visits: u32,
-    /// Lines from one page to the next.
+    /// Lines from the start of one page to the start of the next.
     pub pitch: u32,
-    /// Of the order.
+    /// Seed of the random order.
     pub seed: u32,
 }
 
 impl Chain {
-    /// All of so many lines in one random order.
+    /// All `lines` lines in one random order.
     #[must_use]
     pub fn lines(lines: u32, seed: u32) -> Self {
         Self { pages: 1, visits: lines, pitch: lines, seed }
@@ -41,7 +40,7 @@ impl Chain {
         Self { pages, visits: 1, pitch: (PAGE / LINE) as u32, seed }
     }
 
-    /// Elements.
+    /// Number of elements.
     #[must_use]
     pub fn elements(&self) -> u64 {
         u64::from(self.pages) * u64::from(self.visits)
@@ -53,17 +52,17 @@ impl Chain {
         u64::from(self.pages) * u64::from(self.pitch) * LINE
     }
 
-    /// Bytes from the base to element i, which counts around.
+    /// Byte offset of element i from the base; i wraps around.
     #[must_use]
-    pub fn at(&self, i: u64) -> u64 {
-        let around = i % self.elements().max(1);
+    pub fn offset(&self, i: u64) -> u64 {
+        let wrapped = i % self.elements().max(1);
         let visits = u64::from(self.visits.max(1));
-        let page = permuted((around / visits) as u32, self.pages, self.seed);
+        let page = permuted((wrapped / visits) as u32, self.pages, self.seed);
         let key = scattered(page.wrapping_add(self.seed).wrapping_add(1));
         let line = if self.visits == 1 && self.pitch > 1 {
             key % self.pitch
         } else {
-            permuted((around % visits) as u32, self.visits, key)
+            permuted((wrapped % visits) as u32, self.visits, key)
         };
         (u64::from(page) * u64::from(self.pitch) + u64::from(line)) * LINE
     }
@@ -78,8 +77,8 @@ fn scattered(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// The place of i < n in a random order of 0…n − 1: a Feistel network of four rounds, taken again until it falls below n
-/// (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002).
+/// The image of i < n under a random permutation of 0…n − 1: a Feistel network of four rounds, repeated until the result
+/// is below n (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002).
 fn permuted(i: u32, n: u32, seed: u32) -> u32 {
     let half = (1..16).find(|half| 1_u64 << (2 * half) >= u64::from(n)).unwrap_or(16);
     let mask = ((1_u64 << half) - 1) as u32;
@@ -111,34 +110,34 @@ mod tests {
         #[test]
         fn a_chain_visits_every_line_of_its_pages_once_and_closes(lines in 1_u32..5000, seed in any::<u32>()) {
             let chain = Chain::lines(lines, seed);
-            let seen: BTreeSet<u64> = (0..chain.elements()).map(|i| chain.at(i)).collect();
+            let seen: BTreeSet<u64> = (0..chain.elements()).map(|i| chain.offset(i)).collect();
             prop_assert_eq!(seen.len() as u64, chain.elements());
-            prop_assert!(seen.iter().all(|at| at % LINE == 0 && *at < chain.span()));
-            prop_assert_eq!(chain.at(chain.elements()), chain.at(0));
+            prop_assert!(seen.iter().all(|offset| offset % LINE == 0 && *offset < chain.span()));
+            prop_assert_eq!(chain.offset(chain.elements()), chain.offset(0));
         }
 
         #[test]
         fn a_sparse_chain_visits_every_page_once(pages in 1_u32..5000, seed in any::<u32>()) {
             let chain = Chain::sparse(pages, seed);
-            let seen: BTreeSet<u64> = (0..chain.elements()).map(|i| chain.at(i) / PAGE).collect();
+            let seen: BTreeSet<u64> = (0..chain.elements()).map(|i| chain.offset(i) / PAGE).collect();
             prop_assert_eq!(seen, (0..u64::from(pages)).collect::<BTreeSet<u64>>());
         }
     }
 
     #[test]
-    fn a_local_chain_leaves_a_page_when_all_its_lines_were_visited() {
+    fn a_local_chain_leaves_a_page_only_after_visiting_all_its_lines() {
         let chain = Chain::local(5, 7);
-        let pages: Vec<u64> = (0..chain.elements()).map(|i| chain.at(i) / PAGE).collect();
+        let pages: Vec<u64> = (0..chain.elements()).map(|i| chain.offset(i) / PAGE).collect();
         let changes = pages.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert_eq!(changes, 4);
-        let seen: BTreeSet<u64> = (0..chain.elements()).map(|i| chain.at(i)).collect();
+        let seen: BTreeSet<u64> = (0..chain.elements()).map(|i| chain.offset(i)).collect();
         assert_eq!(seen.len() as u64, chain.elements());
     }
 
     #[test]
-    fn neighbours_in_a_chain_are_seldom_neighbours_in_memory() {
+    fn successive_elements_of_a_chain_are_rarely_close_in_memory() {
         let chain = Chain::lines(100_000, 1);
-        let near = (0..chain.elements()).filter(|&i| chain.at(i).abs_diff(chain.at(i + 1)) <= 4 * LINE).count();
+        let near = (0..chain.elements()).filter(|&i| chain.offset(i).abs_diff(chain.offset(i + 1)) <= 4 * LINE).count();
         assert!(near < 40, "{near}");
     }
 }

@@ -1,4 +1,4 @@
-//! Kernels that fill and check: no figure comes from them. Any grid will do; blocks of 256 threads.
+//! Kernels that fill arrays and check results; they are never timed. Any grid works; blocks of 256 threads.
 
 use super::Op;
 use super::parameter::takes;
@@ -20,11 +20,11 @@ spirv_builds! {
     SUM_DOUBLE = "sum_double.spv", "sum.comp", ["DOUBLE"];
 }
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("check", include_str!("../../kernels/check.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
 
-/// The number by which `check_map.comp` knows marks of blocks; operations have their place in [`Op::ALL`].
+/// The number of block marks in `check_map.comp`; operations have their index in [`Op::ALL`].
 const MARKS: u32 = 100;
 const NO_DOUBLE: &str = "the device has no double precision (shaderFloat64)";
 const NO_ATOMICS: &str = "the device has no 64-bit atomics in memory (shaderBufferInt64Atomics)";
@@ -34,21 +34,21 @@ fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str>
     if double && !features.double {
         return Err(NO_DOUBLE);
     }
-    let chosen = |single: Build, of_double: Build| if double { of_double } else { single };
+    let choose = |for_single: Build, for_double: Build| if double { for_double } else { for_single };
     let name = kernel.name.as_str();
     let (build, constants, atomics) = match name {
         "fill_words" => (FILL_WORDS, vec![], false),
         "fold_words" => (FOLD_WORDS, vec![], false),
         "check_mix" => (CHECK_MIX, vec![], true),
         "check_marks" => (CHECK_MAP_WORDS, vec![(1, MARKS)], true),
-        _ if name.starts_with("fill_bits_") => (chosen(FILL, FILL_DOUBLE), vec![(1, 0)], false),
-        _ if name.starts_with("fill_unit_") => (chosen(FILL, FILL_DOUBLE), vec![(1, 1)], false),
-        _ if name.starts_with("fill_small_") => (chosen(FILL, FILL_DOUBLE), vec![(1, 2)], false),
+        _ if name.starts_with("fill_bits_") => (choose(FILL, FILL_DOUBLE), vec![(1, 0)], false),
+        _ if name.starts_with("fill_unit_") => (choose(FILL, FILL_DOUBLE), vec![(1, 1)], false),
+        _ if name.starts_with("fill_small_") => (choose(FILL, FILL_DOUBLE), vec![(1, 2)], false),
         _ if name.starts_with("sum_") => {
             if !features.double {
                 return Err(NO_DOUBLE);
             }
-            (chosen(SUM, SUM_DOUBLE), vec![(1, u32::from(name.starts_with("sum_products_")))], true)
+            (choose(SUM, SUM_DOUBLE), vec![(1, u32::from(name.starts_with("sum_products_")))], true)
         }
         _ => {
             let op = Op::ALL.iter().position(|op| name.starts_with(&format!("check_{}_", op.name())));
@@ -58,7 +58,7 @@ fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str>
                 _ if features.double => CHECK_MAP_EXACT,
                 _ => CHECK_MAP,
             };
-            (chosen(single, CHECK_MAP_DOUBLE), vec![(1, op)], true)
+            (choose(single, CHECK_MAP_DOUBLE), vec![(1, op)], true)
         }
     };
     if atomics && !features.atomics {
@@ -67,7 +67,7 @@ fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str>
     Ok(Spirv::new(build, constants))
 }
 
-/// What a check of elements takes, with what it reads of each input.
+/// The parameters of an element check, given the extent of each input.
 macro_rules! map {
     ($a:expr, $b:expr, $c:expr) => {
         takes!(
@@ -77,14 +77,14 @@ macro_rules! map {
     };
 }
 
-/// Bytes of so many arrays of words, a pitch apart.
+/// Bytes of `$arrays` arrays of words, a pitch apart.
 macro_rules! words_of {
     ($arrays:literal) => {
         Product(&[Is(4), Pitched { arrays: &Of($arrays), pitch: &Of("pitch"), each: &Of("n") }])
     };
 }
 
-/// What buffers are filled with, as in [`crate::pattern`].
+/// The data that buffers are filled with, as in [`crate::pattern`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// Any bits.
@@ -95,7 +95,7 @@ pub enum Data {
     Small,
 }
 
-/// Fills an array with data of a seed.
+/// Fills an array with data generated from a seed.
 #[must_use]
 pub fn fill(data: Data, element: Element) -> KernelDesc {
     let (name, in_source) = match data {
@@ -113,8 +113,8 @@ pub fn fill(data: Data, element: Element) -> KernelDesc {
     }
 }
 
-/// Is every element what this operation makes of the inputs? `None` for what leaves one value per warp: that is folded
-/// further by [`bits`] or [`sum`] and compared with the inputs' own.
+/// Checks that every element is the result of this operation on the inputs. `None` for operations that output one value
+/// per warp: [`bits`] or [`sum`] folds those further, and the result is compared with the same fold of the inputs.
 #[must_use]
 pub fn map(op: Op, element: Element) -> Option<KernelDesc> {
     let formula = op.formula()?;
@@ -138,7 +138,7 @@ pub fn words() -> KernelDesc {
     KernelDesc { parameters: takes!(out: [fill 4; Elements("n")], word: U32, n: U64), ..base("fill_words".to_owned()) }
 }
 
-/// Are all outputs of a mix right? Counts words: pitch and n are in words.
+/// Checks all outputs of a mix of reads and writes. The pitch and n are in words.
 #[must_use]
 pub fn mix() -> KernelDesc {
     KernelDesc {
@@ -150,7 +150,7 @@ pub fn mix() -> KernelDesc {
     }
 }
 
-/// Is every word its own place? What blocks that leave their number leave.
+/// Checks that every word equals its index: the output of kernels whose blocks store their number.
 #[must_use]
 pub fn marks() -> KernelDesc {
     let name = "check_marks".to_owned();
@@ -158,7 +158,7 @@ pub fn marks() -> KernelDesc {
     KernelDesc { entry, parameters: map!(Nothing, Nothing, Nothing), ..base(name) }
 }
 
-/// result ^= every word.
+/// Folds words: result ^= every word.
 #[must_use]
 pub fn bits() -> KernelDesc {
     KernelDesc {
@@ -167,7 +167,7 @@ pub fn bits() -> KernelDesc {
     }
 }
 
-/// result += every element (`product` false) or every a·b, in double precision.
+/// Sums in double precision: result += every element, or every a·b if `product` is true.
 #[must_use]
 pub fn sum(product: bool, element: Element) -> KernelDesc {
     let (name, formula) = if product { ("sum_products", "double(a[i]) * b[i]") } else { ("sum", "a[i]") };
@@ -200,7 +200,7 @@ fn base(name: String) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All fill and check kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     let floats = [Element::F32, Element::F64];

@@ -1,14 +1,14 @@
-//! Choosing among a probe's kernels by what they state: `index=32,64 vector=1,2,4`.
+//! Choosing among a probe's kernels by their properties: `index=32,64 vector=1,2,4`.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use super::{Index, KernelDesc};
 
-/// A property by which kernels are told apart.
+/// A property that distinguishes kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Axis {
-    /// What it does: `copy`, `triad`; `naive`, `vector`.
+    /// The operation: `copy`, `triad`; `naive`, `vector`.
     Op,
     /// Width of the indices in bits.
     Index,
@@ -16,15 +16,15 @@ pub enum Axis {
     Vector,
     /// Bytes per access.
     Bytes,
-    /// Vectors of each array in hand at once.
+    /// Vectors of each array that a thread holds at once.
     Unroll,
     /// Threads per block.
     Threads,
     /// `one` or `loop`.
     Form,
-    /// What the arrays hold: `u32`, `f32`, `f64`.
+    /// Element type: `u32`, `f32`, `f64`.
     Element,
-    /// Cache hints as bits: 1 loads past the first level, or bulk copies that keep what they read in the second, 2 streaming stores.
+    /// Cache hints as bits: 1 for loads that bypass L1 or evict-last bulk copies, 2 for streaming stores.
     Hints,
     /// Arrays read.
     Reads,
@@ -48,11 +48,11 @@ impl Axis {
         ("writes", Self::Writes),
     ];
 
-    /// Where a kernel stands on it.
+    /// A kernel's value on this axis.
     #[must_use]
-    pub fn of(self, kernel: &KernelDesc) -> String {
+    pub fn value_of(self, kernel: &KernelDesc) -> String {
         match self {
-            Self::Op => op(kernel),
+            Self::Op => operation_name(kernel),
             Self::Index => if kernel.index == Index::U32 { "32" } else { "64" }.to_owned(),
             Self::Vector => kernel.lanes().to_string(),
             Self::Bytes => kernel.vector_bytes.to_string(),
@@ -67,8 +67,8 @@ impl Axis {
     }
 }
 
-/// What a kernel says that it does, else the word after the probe's in its name.
-fn op(kernel: &KernelDesc) -> String {
+/// The operation that a kernel states, else the word after the probe's in its name.
+fn operation_name(kernel: &KernelDesc) -> String {
     let word = || kernel.name.split('_').nth(1).unwrap_or_default();
     if kernel.does.is_empty() { word() } else { kernel.does }.to_owned()
 }
@@ -76,39 +76,39 @@ fn op(kernel: &KernelDesc) -> String {
 /// Some values of one axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Which.
+    /// The axis.
     pub axis: Axis,
-    /// As users write them, in their order.
+    /// Its values as the user wrote them, in that order.
     pub values: Vec<String>,
 }
 
-/// Why kernels can't be chosen so.
+/// A choice that can't be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
-    /// The text has another form.
-    #[error("'{0}' is no choice: write one like index=32,64")]
+    /// Malformed text.
+    #[error("'{0}' is not a choice: write one like index=32,64")]
     Form(String),
-    /// No such axis.
-    #[error("no axis '{name}': there are {}", known.join(", "))]
+    /// Unknown axis.
+    #[error("no axis '{name}': the axes are {}", known.join(", "))]
     Axis {
-        /// As written.
+        /// The name as written.
         name: String,
-        /// Those that there are.
+        /// The known axes.
         known: Vec<&'static str>,
     },
     /// No kernel has the value.
-    #[error("no kernel with {axis}={value}: there are {}", known.join(", "))]
+    #[error("no kernel with {axis}={value}: the values are {}", known.join(", "))]
     Value {
-        /// As written.
+        /// The axis.
         axis: &'static str,
-        /// As written.
+        /// The value as written.
         value: String,
-        /// Those that there are.
+        /// The values that kernels have.
         known: Vec<String>,
     },
-    /// Every value is there, but no kernel has them all.
-    #[error("no kernel has all of these together")]
+    /// Each value exists, but no kernel has all of them.
+    #[error("no kernel has all of these values")]
     None,
 }
 
@@ -129,28 +129,27 @@ impl FromStr for Choice {
     }
 }
 
-/// The kernels that all choices let through, ordered by the first choice's values, then the second's.
+/// The kernels that match all choices, ordered by the first choice's values, then the second's, and so on.
 ///
 /// # Errors
-/// A value that no kernel has, with those that there are; values that never meet.
+/// A value that no kernel has, or a combination of values that no kernel has.
 pub fn choose(kernels: Vec<KernelDesc>, choices: &[Choice]) -> Result<Vec<KernelDesc>, ChoiceError> {
     for Choice { axis, values } in choices {
-        let known: BTreeSet<String> = kernels.iter().map(|kernel| axis.of(kernel)).collect();
+        let known: BTreeSet<String> = kernels.iter().map(|kernel| axis.value_of(kernel)).collect();
         if let Some(value) = values.iter().find(|value| !known.contains(*value)) {
             let mut known: Vec<String> = known.into_iter().collect();
             known.sort_by_key(|value| (value.parse::<u32>().unwrap_or(0), value.clone()));
-            let name = Axis::ALL.iter().find(|(_, of)| of == axis).map_or("", |(name, _)| *name);
+            let name = Axis::ALL.iter().find(|(_, known)| known == axis).map_or("", |(name, _)| *name);
             return Err(ChoiceError::Value { axis: name, value: value.chars().take(40).collect(), known });
         }
     }
-    let place = |choice: &Choice, kernel: &KernelDesc| {
-        let value = choice.axis.of(kernel);
+    let rank = |choice: &Choice, kernel: &KernelDesc| {
+        let value = choice.axis.value_of(kernel);
         choice.values.iter().position(|chosen| *chosen == value)
     };
-    let places =
-        |kernel: &KernelDesc| choices.iter().map(|choice| place(choice, kernel)).collect::<Option<Vec<usize>>>();
+    let ranks = |kernel: &KernelDesc| choices.iter().map(|choice| rank(choice, kernel)).collect::<Option<Vec<usize>>>();
     let mut chosen: Vec<(Vec<usize>, KernelDesc)> =
-        kernels.into_iter().filter_map(|kernel| places(&kernel).map(|places| (places, kernel))).collect();
+        kernels.into_iter().filter_map(|kernel| ranks(&kernel).map(|ranks| (ranks, kernel))).collect();
     if chosen.is_empty() {
         return Err(ChoiceError::None);
     }

@@ -1,4 +1,4 @@
-//! Kernels that calibrate a device: they measure its clock, keep it busy, and do nothing.
+//! Calibration kernels: one keeps the device busy and measures its clock, the other does nothing.
 
 use super::parameter::takes;
 use super::spirv::{Features, Spirv, spirv_builds};
@@ -12,11 +12,11 @@ spirv_builds! {
     SPIN_TIMER = "spin_timer.spv", "spin.comp", ["CYCLES", "TIMER"];
 }
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("clock", include_str!("../../kernels/clock.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
 
-/// The code for Vulkan of any kernel that does nothing.
+/// The Vulkan code of a kernel that does nothing.
 #[must_use]
 pub fn nothing() -> Spirv {
     Spirv::new(EMPTY, vec![])
@@ -30,10 +30,10 @@ fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str>
     Ok(Spirv::clocked([SPIN, SPIN_CYCLES, SPIN_TIMER], vec![(1, long)], features))
 }
 
-/// Nanoseconds that a device can be kept busy for: what `spin.comp` counts.
+/// Longest time to keep a device busy, in nanoseconds: the limit of the counter in `spin.comp`.
 const LONGEST: u64 = 1 << 40;
 
-/// Keeps every multiprocessor busy for a time and measures its clock meanwhile.
+/// Keeps every SM busy for a given time and measures its clock meanwhile.
 #[must_use]
 pub fn spin() -> KernelDesc {
     KernelDesc {
@@ -44,14 +44,14 @@ pub fn spin() -> KernelDesc {
     }
 }
 
-/// Nothing: what a launch costs by itself.
+/// Does nothing: measures the cost of a launch.
 #[must_use]
 pub fn empty() -> KernelDesc {
     let empty = KernelDesc::new(&SOURCE, "plimsoll_empty".to_owned(), 32);
     KernelDesc { grid: Grid::Blocks(1), looping: true, threads_fixed: false, ..empty }
 }
 
-/// Both.
+/// Both kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![spin(), empty()]

@@ -1,8 +1,8 @@
-//! What every kernel states of itself: where its source is, what it moves, how much of it is in flight, and its grid.
+//! Descriptions of kernels: the source, the bytes moved, the bytes in flight, and the grid.
 //!
-//! One file per probe builds the descriptions; [`unit()`] joins one source with the entry points wanted of it, so that a
-//! probe compiles as one unit. Compiling, launching and timing are `plimsoll-cuda`'s; what the figures mean is
-//! `plimsoll-probes`'.
+//! One file per probe builds the descriptions. [`unit()`] joins a source with the entry points wanted from it, so that a
+//! probe compiles as one unit. `plimsoll-cuda` compiles, launches and times kernels; `plimsoll-probes` interprets the
+//! results.
 
 mod amount;
 pub mod chain;
@@ -23,16 +23,16 @@ pub use op::Op;
 pub use parameter::{Access, Align, Array, Extent, Kind, Number, Parameter, takes};
 pub use source::{Data, HEADERS, Source, ToSpirv};
 
-/// What an array holds.
+/// Element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Element {
-    /// 32 bits that nothing is computed with.
+    /// 32 bits that are only moved, not computed with.
     Word,
     /// Single precision.
     F32,
     /// Double precision.
     F64,
-    /// 16 bytes that nothing is computed with.
+    /// 16 bytes that are only moved, not computed with.
     Vector16,
 }
 
@@ -58,7 +58,7 @@ impl Element {
         }
     }
 
-    /// Its name in those of kernels.
+    /// Its name within kernel names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ pub enum Index {
 }
 
 impl Index {
-    /// Its type in CUDA C++, and its name in those of kernels.
+    /// Its type in CUDA C++, and its name within kernel names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -93,74 +93,74 @@ impl Index {
 /// Cache hints of a kernel's accesses; the default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hints {
-    /// `ld.global.nc.L1::no_allocate`: loads leave no line in the first-level cache. Bulk copies never do; they
-    /// take `L2::evict_last` by it: what they read stays in the second level until a kernel's last tiles.
+    /// `ld.global.nc.L1::no_allocate`: loads allocate no line in L1. Bulk copies never allocate in L1; for them this
+    /// selects `L2::evict_last`: what they read stays in L2 until a kernel's last tiles.
     pub load_no_allocate: bool,
-    /// `st.cs`: stored lines are the first to leave the second-level cache.
+    /// `st.cs`: stored lines are the first to be evicted from L2.
     pub store_streaming: bool,
 }
 
 impl Hints {
-    /// As bits, the way `device.h` has them.
+    /// As bits, numbered as in `device.h`.
     #[must_use]
     pub fn bits(self) -> u32 {
         u32::from(self.load_no_allocate) | u32::from(self.store_streaming) << 1
     }
 }
 
-/// What a kernel leaves behind, and so how it is checked.
+/// The output of a kernel, which determines how it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Nothing.
     None,
-    /// One element per element.
+    /// One output element per input element.
     Map,
-    /// One exclusive or per warp, 4 bytes each, in the order of warps.
+    /// One exclusive or per warp, 4 bytes each, in warp order.
     WarpBits,
-    /// One sum per warp, an element each, in the order of warps.
+    /// One sum per warp, of the element type, in warp order.
     WarpSums,
     /// One word per block.
     BlockMarks,
 }
 
-/// What the accesses to memory in a kernel's hot part are held to in its machine code.
+/// What the memory accesses in the hot part of a kernel's machine code are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessRule {
-    /// Nothing: its description doesn't tell them.
+    /// Not checked: the description doesn't state them.
     Unchecked,
-    /// They are those of its arrays, as wide as its vectors; nothing where it has no arrays or waits for the whole grid.
+    /// The accesses to its arrays, as wide as its vectors. Not checked if it has no arrays or waits for the whole grid.
     Stated,
-    /// One chain of [`HOPS`](chain::HOPS) loads of 8 bytes, each from where the one before it leads.
+    /// One chain of [`HOPS`](chain::HOPS) 8-byte loads, each from the address that the previous one loaded.
     Chain,
-    /// Its inputs come by bulk copies, and nothing else is loaded.
+    /// Bulk copies for the inputs, and no other loads.
     BulkCopies,
-    /// There are none: the kernel does nothing at all.
+    /// None: the kernel does nothing at all.
     DoesNothing,
 }
 
-/// An instruction that a kernel's largest innermost loop must hold, so that what is named is what is counted.
+/// Instructions that a kernel's largest innermost loop must contain, so that a probe counts what it claims to count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Its mnemonics, any of them, by how they begin: `MUFU.RCP`.
+    /// Accepted mnemonics, by prefix: `MUFU.RCP`.
     pub mnemonics: &'static [&'static str],
-    /// How many of them.
+    /// Number of these instructions.
     pub count: u32,
-    /// They write at least as many registers as there are independent chains.
+    /// Independent chains: the instructions write at least as many registers.
     pub chains: u32,
 }
 
-/// Everything that is known of one kernel before it is compiled.
+/// Everything known about one kernel before it is compiled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelDesc {
-    /// The entry point.
+    /// Name of the entry point.
     pub name: String,
-    /// Where it is written.
+    /// The source file.
     pub source: &'static Source,
-    /// The line that makes the entry point from the source's macros; empty where the source itself has it.
+    /// The line that instantiates the entry point from the source's macros; empty if the source contains it.
     pub entry: String,
-    /// Parameters in order, as the source has them.
+    /// Parameters, in the order of the source.
     pub parameters: &'static [Parameter],
-    /// What the arrays hold.
+    /// Element type of the arrays.
     pub element: Element,
     /// Arrays read.
     pub inputs: u32,
@@ -168,7 +168,7 @@ pub struct KernelDesc {
     pub outputs: u32,
     /// Bytes per access of one thread.
     pub vector_bytes: u32,
-    /// Vectors of each array that a thread has in hand at once.
+    /// Vectors of each array that a thread holds at once.
     pub unroll: u32,
     /// Cache hints.
     pub hints: Hints,
@@ -176,32 +176,32 @@ pub struct KernelDesc {
     pub index: Index,
     /// Threads per block.
     pub threads: u32,
-    /// True where the block's size is compiled in and can't be changed for a launch.
+    /// True if the block size is compiled in and can't be changed for a launch.
     pub threads_fixed: bool,
-    /// How many blocks.
+    /// How the number of blocks is chosen.
     pub grid: Grid,
-    /// True where threads loop, so that any grid will do; false where the grid must cover all elements.
+    /// True if threads loop, so that any grid works; false if the grid must cover all elements.
     pub looping: bool,
-    /// True where the elements beyond the last whole vector need no thread of their own.
+    /// True if the elements beyond the last whole vector need no extra threads.
     pub tail_by_first_threads: bool,
-    /// What it leaves behind.
+    /// Its output.
     pub output: Output,
-    /// Instructions that are counted, where a probe counts any.
+    /// Instructions that the probe counts, if any.
     pub issues: Vec<Issue>,
-    /// True where blocks wait for each other: launched cooperatively.
+    /// True if blocks wait for each other: needs a cooperative launch.
     pub cooperative: bool,
-    /// True where it may begin before the kernel before it has ended (and waits for it itself).
+    /// True if it may begin before the previous kernel has ended (and waits for that kernel itself).
     pub dependent: bool,
-    /// What its accesses are held to.
+    /// What its memory accesses are checked against.
     pub access_rule: AccessRule,
-    /// True where its machine code may keep registers or tables in local memory.
+    /// True if its machine code may keep registers or tables in local memory.
     pub local_memory: bool,
-    /// What choices call it: [`choice`]; empty where that is the second word of its name.
+    /// Its operation in a [`choice`]; if empty, the second word of its name.
     pub does: &'static str,
 }
 
 impl KernelDesc {
-    /// A kernel that moves nothing, to be filled in by the probes' files.
+    /// A kernel that moves nothing: the default values for the probes' descriptions.
     #[must_use]
     pub fn new(source: &'static Source, name: String, threads: u32) -> Self {
         Self {
@@ -237,38 +237,38 @@ impl KernelDesc {
         (self.vector_bytes / self.element.bytes()).max(1)
     }
 
-    /// Bytes that n elements must move, each array once. What a fold stores per warp is no part of it.
+    /// Bytes that n elements must move, each array once. Excludes the results that a fold stores per warp.
     #[must_use]
     pub fn traffic(&self, n: u64) -> Traffic {
         let bytes = n.saturating_mul(self.element.bytes().into());
         Traffic::new(bytes.saturating_mul(self.inputs.into()), bytes.saturating_mul(self.outputs.into()))
     }
 
-    /// Bytes that one thread has asked memory for before it must wait: loads, or stores where there are none. With
-    /// Little's law, threads × this ÷ latency bounds the bandwidth.
+    /// Bytes that one thread has in flight before it must wait: loads, or stores if it loads nothing. By Little's law,
+    /// threads × this ÷ latency bounds the bandwidth.
     #[must_use]
     pub fn bytes_in_flight(&self) -> u32 {
         let arrays = if self.inputs > 0 { self.inputs } else { self.outputs };
         arrays * self.vector_bytes * self.unroll
     }
 
-    /// Elements that one block does in one iteration.
+    /// Elements that one block processes in one iteration.
     #[must_use]
     pub fn elements_per_block(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.unroll) * u64::from(self.lanes())
     }
 
-    /// The same kernel on another grid.
+    /// The same kernel with another grid policy.
     #[must_use]
     pub fn with_grid(mut self, grid: Grid) -> Self {
         self.grid = grid;
         self
     }
 
-    /// The same kernel in blocks of another size.
+    /// The same kernel with another block size.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the size is compiled in, or no device has such blocks.
+    /// [`Fault::Invalid`] if the block size is compiled in, or no device supports it.
     pub fn with_threads(mut self, threads: u32) -> Result<Self, Fault> {
         if self.threads_fixed && threads != self.threads {
             let (name, fixed) = (&self.name, self.threads);
@@ -282,10 +282,10 @@ impl KernelDesc {
     }
 }
 
-/// The sources that every GPU backend needs: what checks results, and what counts the device's clock.
+/// The sources that every GPU backend needs: the result checks and the clock kernels.
 pub static SHARED: [&Source; 2] = [&check::SOURCE, &clock::SOURCE];
 
-/// The text to compile for these kernels of one source; those of other sources are left out.
+/// The text to compile for these kernels of one source; kernels of other sources are skipped.
 #[must_use]
 pub fn unit(source: &Source, kernels: &[KernelDesc]) -> String {
     let mut text = String::from(source.text());
@@ -296,6 +296,6 @@ pub fn unit(source: &Source, kernels: &[KernelDesc]) -> String {
     text
 }
 
-/// The compiler's options beside the target. No contraction: `a·b + c` is rounded once only where the source says so, and
-/// so results have one right value.
+/// The compiler's options, apart from the target. No contraction: `a·b + c` is rounded once only where the source says so,
+/// which gives each result exactly one correct value.
 pub const OPTIONS: [&str; 2] = ["--std=c++17", "--fmad=false"];

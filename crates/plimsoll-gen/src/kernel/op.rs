@@ -1,8 +1,8 @@
-//! What streams of elements compute, and what checks hold their results to.
+//! Operations on streams of elements, and the formulas that their results are checked against.
 
 use super::Output;
 
-/// What a kernel does with each element. `s` is a scalar parameter.
+/// An operation on each element. `s` is a scalar parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Op {
     /// out = s: no read, 1 write.
@@ -21,7 +21,7 @@ pub enum Op {
     Schoenauer,
     /// One sum of a·b per warp: 2 reads, no write.
     Dot,
-    /// out = s·(left + a + right): 1 read, 1 write. Beyond an end stands the element at that end.
+    /// out = s·(left + a + right): 1 read, 1 write. Beyond either end, the element at that end is used.
     Point3,
     /// The same with two neighbours on each side.
     Point5,
@@ -42,7 +42,7 @@ impl Op {
         Self::Point5,
     ];
 
-    /// Its name, as series have it.
+    /// Its name in series.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Op {
         }
     }
 
-    /// What it leaves behind.
+    /// Its output.
     #[must_use]
     pub fn output(self) -> Output {
         match self {
@@ -90,7 +90,7 @@ impl Op {
         }
     }
 
-    /// The right value of element i, as `check.cu` computes it; `None` for what leaves one value per warp.
+    /// The expected value of element i, as `check.cu` computes it; `None` for operations that output one value per warp.
     #[must_use]
     pub fn formula(self) -> Option<&'static str> {
         match self {

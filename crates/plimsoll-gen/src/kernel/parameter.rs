@@ -1,81 +1,81 @@
-//! What a kernel takes: of numbers their type and range; of arrays their alignment, how much of them is touched, and how. Launches are
-//! checked by it.
+//! Kernel parameters: the type and range of numbers; the alignment, extent and access of arrays. Launches are checked
+//! against them.
 
 use super::amount::{Amount, Bound, Setting};
 use super::{Element, Index, KernelDesc, Output};
 
-/// A parameter of a kernel, as its source has it.
+/// A parameter of a kernel, as declared in its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name in the source.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What bounds a number; without bounds each value is right.
+    /// Bounds of a number; without bounds every value is valid.
     pub range: &'static [Bound],
 }
 
-/// What a parameter is.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The address of memory that the kernel reads or writes.
     Array(Array),
     /// A number of this type.
     Number(Number),
-    /// A number of the type that the kernel's arrays hold.
+    /// A number of the kernel's element type.
     Scalar,
-    /// A number of the width of the kernel's indices.
+    /// A number as wide as the kernel's indices.
     Index,
 }
 
-/// Memory that a kernel is given.
+/// An array passed to a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array {
     /// What the kernel does with it.
     pub access: Access,
-    /// What its address is a multiple of, where anything of it is touched.
+    /// The alignment of its address; irrelevant if the kernel doesn't touch it.
     pub align: Align,
-    /// How much of it is touched.
+    /// How much of it the kernel touches.
     pub extent: Extent,
-    /// The parameter that it may be the same memory as, from the same address on.
+    /// The parameter that it may alias, starting at the same address.
     pub same_as: Option<&'static str>,
 }
 
 /// What a kernel does with an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read and never written.
+    /// Reads only.
     Read,
-    /// Every byte of its extent is written, and what was there before doesn't matter.
+    /// Writes every byte of the extent; the previous content doesn't matter.
     Fill,
-    /// Bytes of its extent are written, not all of them in every launch, and none is read.
+    /// Writes some bytes of the extent, not all in every launch, and reads none.
     Write,
-    /// It is read and written.
+    /// Reads and writes.
     Update,
 }
 
 impl Access {
-    /// Whether the kernel changes it.
+    /// Whether the kernel writes the array.
     #[must_use]
     pub fn writes(self) -> bool {
         self != Self::Read
     }
 
-    /// Whether it matters what was there before.
+    /// Whether the previous content matters.
     #[must_use]
     pub fn reads(self) -> bool {
         matches!(self, Self::Read | Self::Update)
     }
 }
 
-/// What an array's address is a multiple of.
+/// The alignment of an array's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u32),
-    /// An element of the description's type.
+    /// One element of the kernel's element type.
     Element,
-    /// An access of one thread; of what a fold leaves, one value.
+    /// One access of a thread; for the output of a fold, one value.
     Vector,
 }
 
@@ -93,7 +93,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Its size.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -102,41 +102,44 @@ impl Number {
         }
     }
 
-    /// Whether it is a whole number.
+    /// Whether it is an integer.
     #[must_use]
     pub fn is_whole(self) -> bool {
         matches!(self, Self::U32 | Self::U64)
     }
 }
 
-/// Bytes of an array that a kernel touches at most, from the address on.
+/// Upper bound on the bytes of an array that a kernel touches, from its address on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Not stated: it depends on what lies in memory.
+    /// Not stated: it depends on the contents of memory.
     Unstated,
-    /// None: the kernel takes it and leaves it alone.
+    /// Nothing: the kernel doesn't touch the array.
     Nothing,
-    /// So many.
+    /// This many bytes.
     Bytes(Amount),
-    /// So many bytes times all of these numbers, which the kernel takes.
+    /// This many bytes times all of these numeric arguments.
     Times(u64, &'static [&'static str]),
-    /// An element of the description's type times a number.
+    /// The kernel's element size times a numeric argument.
     Elements(&'static str),
-    /// As [`Extent::Elements`] for the input of this place, and nothing where the kernel has fewer inputs.
+    /// [`Extent::Elements`] for the input of this index; nothing if the kernel has fewer inputs.
     Input(u32, &'static str),
-    /// What the description says it leaves behind, of so many elements.
+    /// The description's [`Output`] for this many elements.
     Output(&'static str),
-    /// So many bytes for every block of the grid, times all of these numbers.
+    /// This many bytes per block of the grid, times all of these numeric arguments.
     PerBlock(u64, &'static [&'static str]),
-    /// So many bytes for every thread of the grid, times all of these numbers.
+    /// This many bytes per thread of the grid, times all of these numeric arguments.
     PerThread(u64, &'static [&'static str]),
-    /// So many bytes for every warp of 32 threads.
+    /// This many bytes per warp of 32 threads.
     PerWarp(u64),
 }
 
-/// Parameters by name. Arrays: `[access align; extent]`, the access one of `read`, `fill`, `write` and `update`, the alignment a number,
-/// `ELEMENT` or `VECTOR`, and behind the extent perhaps `; or other`, the array that it may be. Numbers: `U32`, `U64`, `F32`, `SCALAR` or
-/// `INDEX`, and behind it perhaps their bounds, `[Least(…), Most(…)]`.
+/// A parameter list, by name.
+///
+/// Arrays: `[access align; extent]` or `[access align; extent; or other]`. The access is `read`, `fill`, `write` or
+/// `update`; the alignment is a number, `ELEMENT` or `VECTOR`; `other` is the array that this one may alias.
+///
+/// Numbers: `U32`, `U64`, `F32`, `SCALAR` or `INDEX`, optionally followed by bounds: `[Least(…), Most(…)]`.
 #[macro_export]
 macro_rules! takes {
     (@access read) => { Access::Read };
@@ -185,7 +188,7 @@ macro_rules! takes {
 pub use takes;
 
 impl Parameter {
-    /// The type of a number in a kernel; nothing for an array.
+    /// The type of a number in a kernel; `None` for an array.
     #[must_use]
     pub fn number(&self, kernel: &KernelDesc) -> Option<Number> {
         match self.kind {
@@ -200,13 +203,13 @@ impl Parameter {
         }
     }
 
-    /// What it is as an array; nothing for a number.
+    /// The array; `None` for a number.
     #[must_use]
     pub fn array(&self) -> Option<Array> {
         if let Kind::Array(array) = self.kind { Some(array) } else { None }
     }
 
-    /// Bytes of it in a kernel.
+    /// Size of the argument in bytes.
     #[must_use]
     pub fn bytes(&self, kernel: &KernelDesc) -> u64 {
         self.number(kernel).map_or(8, Number::bytes)
@@ -214,7 +217,7 @@ impl Parameter {
 }
 
 impl Array {
-    /// Bytes that its address is a multiple of, in a kernel.
+    /// The alignment of its address for a kernel, in bytes.
     #[must_use]
     pub fn align(&self, kernel: &KernelDesc) -> u64 {
         let element = kernel.element.bytes();
@@ -232,43 +235,45 @@ impl Array {
 }
 
 impl Extent {
-    /// Bytes in a launch; `None` where they are more than can be counted or a number isn't given. Of [`Extent::Unstated`] none are known.
+    /// Bytes in a launch; `None` if the count overflows or an argument is missing. [`Extent::Unstated`] counts as 0.
     #[must_use]
     pub fn bytes(self, setting: &Setting<'_>) -> Option<u64> {
         let kernel = setting.kernel;
-        let all = |each: u64, names: &[&str]| {
+        let times_arguments = |each: u64, names: &[&str]| {
             names.iter().try_fold(u128::from(each), |bytes, name| bytes.checked_mul((setting.number)(name)?.into()))
         };
-        let by = |each: u128, amount: Amount| each.checked_mul(setting.amount(amount)?);
-        let elements = |name| all(kernel.element.bytes().into(), &[name]);
+        let times = |each: u128, amount: Amount| each.checked_mul(setting.amount(amount)?);
+        let elements = |name| times_arguments(kernel.element.bytes().into(), &[name]);
         let warps = Amount::Over(&Amount::Product(&[Amount::Blocks, Amount::Threads]), &Amount::Is(32));
         let bytes = match self {
             Self::Unstated | Self::Nothing => Some(0),
             Self::Bytes(amount) => setting.amount(amount),
-            Self::Times(each, names) => all(each, names),
+            Self::Times(each, names) => times_arguments(each, names),
             Self::Elements(name) => elements(name),
-            Self::Input(place, name) => {
-                if place < kernel.inputs {
+            Self::Input(index, name) => {
+                if index < kernel.inputs {
                     elements(name)
                 } else {
                     Some(0)
                 }
             }
-            Self::PerBlock(each, names) => by(all(each, names)?, Amount::Blocks),
-            Self::PerThread(each, names) => by(by(all(each, names)?, Amount::Blocks)?, Amount::Threads),
-            Self::PerWarp(each) => by(each.into(), warps),
+            Self::PerBlock(each, names) => times(times_arguments(each, names)?, Amount::Blocks),
+            Self::PerThread(each, names) => {
+                times(times(times_arguments(each, names)?, Amount::Blocks)?, Amount::Threads)
+            }
+            Self::PerWarp(each) => times(each.into(), warps),
             Self::Output(name) => match kernel.output {
                 Output::Map => elements(name),
-                Output::WarpBits => by(4, warps),
-                Output::WarpSums => by(kernel.element.bytes().into(), warps),
-                Output::BlockMarks => by(4, Amount::Blocks),
+                Output::WarpBits => times(4, warps),
+                Output::WarpSums => times(kernel.element.bytes().into(), warps),
+                Output::BlockMarks => times(4, Amount::Blocks),
                 Output::None => Some(0),
             },
         };
         bytes.and_then(|bytes| u64::try_from(bytes).ok())
     }
 
-    /// The names of the parameters that it is made of.
+    /// The names of the parameters that it depends on.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         match self {
@@ -286,13 +291,13 @@ mod tests {
     use crate::kernel::check;
 
     #[test]
-    fn an_extent_is_a_product_and_an_overflow_is_none() {
+    fn extents_multiply_and_overflow_gives_none() {
         let kernel = KernelDesc {
             element: Element::F64,
             inputs: 1,
             ..KernelDesc::new(&crate::kernel::check::SOURCE, String::new(), 64)
         };
-        let of = |kernel: &KernelDesc, extent: Extent, n: u64| {
+        let bytes_for = |kernel: &KernelDesc, extent: Extent, n: u64| {
             let number = move |name: &str| (name == "n").then_some(n);
             extent.bytes(&Setting {
                 kernel,
@@ -303,7 +308,7 @@ mod tests {
                 number: &number,
             })
         };
-        let bytes = |extent: Extent, n: u64| of(&kernel, extent, n);
+        let bytes = |extent: Extent, n: u64| bytes_for(&kernel, extent, n);
         assert_eq!((bytes(Extent::Unstated, 7), bytes(Extent::Nothing, 7)), (Some(0), Some(0)));
         assert_eq!(bytes(Extent::Times(16, &["n", "n"]), 7), Some(16 * 49));
         assert_eq!(bytes(Extent::Times(16, &["n", "n"]), 1 << 32), None);
@@ -316,11 +321,11 @@ mod tests {
         );
         assert_eq!((bytes(Extent::PerThread(4, &["n"]), u64::MAX), bytes(Extent::PerWarp(4), 7)), (None, Some(24)));
         let sums = KernelDesc { output: Output::WarpSums, ..kernel.clone() };
-        assert_eq!(of(&sums, Extent::Output("n"), 7), Some(6 * 8));
+        assert_eq!(bytes_for(&sums, Extent::Output("n"), 7), Some(6 * 8));
     }
 
     #[test]
-    fn a_scalar_is_of_the_arrays_type() {
+    fn scalar_parameters_have_the_element_type() {
         let kernel = check::map(crate::kernel::Op::Triad, Element::F64).unwrap();
         let bytes: Vec<u64> = kernel.parameters.iter().map(|parameter| parameter.bytes(&kernel)).collect();
         assert_eq!(bytes, [8, 8, 8, 8, u64::from(kernel.element.bytes()), 8, 8]);

@@ -1,4 +1,4 @@
-//! What a file of kernels states of itself: its text, its kernels, and what their machine code is held to.
+//! A kernel source file: its text, its kernels, and the rules that their machine code is checked against.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::spirv::{Build, Features, NOT_WRITTEN, Spirv};
 use super::{AccessRule, KernelDesc};
 use crate::Target;
 
-/// Headers that any source may include, by the name that it uses: the compiler gets them as text.
+/// Headers that any source may include, by the name used there; the compiler receives them as text.
 pub const HEADERS: [(&str, &str); 7] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
@@ -17,22 +17,22 @@ pub const HEADERS: [(&str, &str); 7] = [
     ("span.h", include_str!("../../kernels/span.h")),
 ];
 
-/// What a compiled module may hold besides its kernels.
+/// The data that a compiled module may contain besides its kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Data {
-    /// Nothing.
+    /// None.
     #[default]
     Nothing,
-    /// The tables that CUDA's sine and cosine in double precision read.
+    /// The tables that CUDA's double-precision sine and cosine read.
     Tables,
-    /// Anything: its launches take a thousand times as long as what that costs.
+    /// Anything: the kernels run a thousand times as long as loading the data takes.
     Any,
 }
 
-/// The code of a kernel for a Vulkan device, or why there is none.
+/// Returns a kernel's code for a Vulkan device, or the reason that there is none.
 pub type ToSpirv = fn(&KernelDesc, Features) -> Result<Spirv, &'static str>;
 
-/// A file of kernels, compiled as one unit. Two sources are the same where their names are.
+/// A file of kernels, compiled as one unit. Two sources are equal if their names are.
 #[derive(Clone, Copy)]
 pub struct Source {
     name: &'static str,
@@ -46,8 +46,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source by its probe's name, its text in CUDA C++, and every kernel that the probe may want on a target. Nothing is expected of
-    /// its kernels' accesses, and none of them is written for Vulkan.
+    /// A source with its probe's name, its text in CUDA C++, and a function that lists every kernel that the probe may use
+    /// on a target. By default, accesses are not checked and there is no Vulkan code.
     #[must_use]
     pub const fn new(name: &'static str, text: &'static str, kernels: fn(Target) -> Vec<KernelDesc>) -> Self {
         let (headers, builds): (&[_], &[_]) = (&[], &[]);
@@ -55,76 +55,73 @@ impl Source {
         Self { name, text, kernels, headers, access_rule: AccessRule::Unchecked, data: Data::Nothing, spirv, builds }
     }
 
-    /// With headers of its own, by the name that it uses.
+    /// Adds headers of this source, by the name used there.
     #[must_use]
     pub const fn with_headers(self, headers: &'static [(&'static str, &'static str)]) -> Self {
         Self { headers, ..self }
     }
 
-    /// With what its kernels are held to, unless they state something else.
+    /// Sets the default access rule of its kernels.
     #[must_use]
     pub const fn with_access_rule(self, access_rule: AccessRule) -> Self {
         Self { access_rule, ..self }
     }
 
-    /// With what its modules may hold.
+    /// Sets the data that its modules may contain.
     #[must_use]
     pub const fn with_data(self, data: Data) -> Self {
         Self { data, ..self }
     }
 
-    /// With code for Vulkan: which kernels have it, and the modules that it is taken from.
+    /// Adds code for Vulkan: the function that picks a kernel's code, and the modules it picks from.
     #[must_use]
     pub const fn with_spirv(self, spirv: ToSpirv, builds: &'static [Build]) -> Self {
         Self { spirv, builds, ..self }
     }
 
-    /// The probe's name, in messages and names of files.
+    /// The probe's name, used in messages and file names.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The file's text. By itself it has no entry point: [`unit()`](super::unit()) adds them.
+    /// The file's text, without entry points: [`unit()`](super::unit()) adds them.
     #[must_use]
     pub const fn text(&self) -> &'static str {
         self.text
     }
 
-    /// Every header that it may include: the shared ones and its own.
+    /// Every header that it may include, both shared and its own.
     #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, &'static str)> {
         HEADERS.iter().chain(self.headers).copied().collect()
     }
 
-    /// Every kernel that its probe may want on this target: what is compiled as one unit and checked without a GPU.
+    /// Every kernel that its probe may use on this target; they are compiled as one unit and checked without a GPU.
     #[must_use]
     pub fn kernels(&self, target: Target) -> Vec<KernelDesc> {
         (self.kernels)(target)
     }
 
-    /// What its kernels are held to, unless they state something else.
+    /// The default access rule of its kernels.
     #[must_use]
     pub const fn access_rule(&self) -> AccessRule {
         self.access_rule
     }
 
-    /// What its modules may hold.
+    /// The data that its modules may contain.
     #[must_use]
     pub const fn data(&self) -> Data {
         self.data
     }
 
-    /// The modules of its code for Vulkan.
+    /// Its modules for Vulkan.
     #[must_use]
     pub const fn builds(&self) -> &'static [Build] {
         self.builds
     }
 
-    /// The code of one of its kernels for a Vulkan device.
-    ///
-    /// # Errors
-    /// Why there is none.
+    /// The code of one of its kernels for a Vulkan device, or the reason that there is none.
     pub fn spirv(&self, kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
         (self.spirv)(kernel, features)
     }

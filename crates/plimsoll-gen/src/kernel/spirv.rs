@@ -1,23 +1,23 @@
-//! Kernels for Vulkan: what a source says of its SPIR-V. The code is built from GLSL and committed with it (`cargo xtask spirv`
-//! compares them). Which descriptions have code, and with which constants, is each source's to say.
+//! Kernels for Vulkan. The SPIR-V is built from GLSL and committed next to it (`cargo xtask spirv` compares them). Each
+//! source states which of its kernels have code, and with which specialisation constants.
 //!
-//! A kernel takes one block of push constants: the parameters of its description in order, each at a multiple of its size, arrays
+//! A kernel takes one block of push constants: the parameters of its description in order, each aligned to its size, arrays
 //! as addresses, and then the number of blocks as 32 bits. Constant 0 of each module is the number of threads per block.
 
 use super::KernelDesc;
 
-/// What a device offers to kernels beyond 64-bit addresses and integers.
+/// Optional device features; 64-bit addresses and integers are required anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// A clock of cycles (`shaderSubgroupClock`).
+    /// A cycle counter (`shaderSubgroupClock`).
     pub cycles: bool,
-    /// A clock of the whole device (`shaderDeviceClock`).
+    /// A device-wide clock (`shaderDeviceClock`).
     pub timer: bool,
     /// Double precision (`shaderFloat64`).
     pub double: bool,
-    /// Atomics of 64 bits in memory (`shaderBufferInt64Atomics`).
+    /// 64-bit atomics in memory (`shaderBufferInt64Atomics`).
     pub atomics: bool,
-    /// Loops of many iterations are ended early: what must last has few long ones.
+    /// The device ends loops of many iterations early, so kernels that must run long use few long iterations.
     pub short_loops: bool,
 }
 
@@ -26,32 +26,32 @@ pub struct Features {
 pub struct Spirv {
     /// The module, little-endian words.
     pub words: &'static [u8],
-    /// Specialisation constants beside the number of threads: number and value.
+    /// Specialisation constants other than the number of threads: number and value.
     pub constants: Vec<(u32, u32)>,
-    /// Whether it reads a clock, whose step is constant [`STEP`].
+    /// Whether it reads a clock; constant [`STEP`] is then its step.
     pub clock: bool,
 }
 
-/// The constant that says how long a step of the kernel's clock is: nanoseconds times 2²⁴.
+/// Number of the constant for the length of a clock step: nanoseconds times 2²⁴.
 pub const STEP: u32 = 15;
 
-/// One module, as it is built.
+/// One compiled module.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
     /// The folder of its files, from the repository's root.
     pub folder: &'static str,
     /// Its file there.
     pub file: &'static str,
-    /// The GLSL there that it is made of.
+    /// Its GLSL source there.
     pub source: &'static str,
-    /// What is defined for the compiler.
+    /// Preprocessor definitions.
     pub defines: &'static [&'static str],
-    /// Its content.
+    /// The SPIR-V, little-endian words.
     pub words: &'static [u8],
 }
 
-/// Modules: the folder of their files from the repository's root and from the file that includes them; then a name here, the file, its
-/// source and what is defined. `BUILDS` is all of them.
+/// Declares modules. First the folder of their files, relative to the repository's root and to the invoking file; then for
+/// each module a constant's name, its file, its source and its definitions. `BUILDS` lists them all.
 #[macro_export]
 macro_rules! spirv_builds {
     ($folder:literal, $here:literal: $($name:ident = $file:literal, $source:literal, [$($define:literal),*];)*) => {
@@ -69,16 +69,13 @@ macro_rules! spirv_builds {
 }
 pub use spirv_builds;
 
-/// Why a kernel has no code that nobody wrote.
+/// The reason for kernels that have no Vulkan version.
 pub const NOT_WRITTEN: &str = "it is not written for Vulkan";
 
-/// The code of a kernel for a device.
-///
-/// # Errors
-/// Why there is none.
+/// The code of a kernel for a device, or the reason that there is none.
 pub fn code(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
     if kernel.cooperative || kernel.dependent {
-        return Err("Vulkan has neither cooperative nor dependent launches");
+        return Err("Vulkan has no cooperative and no dependent launches");
     }
     kernel.source.spirv(kernel, features)
 }
@@ -90,7 +87,7 @@ impl Spirv {
         Self { words: build.words, constants, clock: false }
     }
 
-    /// Of a kernel without clocks, with cycles, and with the device's timer too: what the device can do.
+    /// Of three builds (no clock; cycle counter; cycle counter and device timer), the best one that the device supports.
     #[must_use]
     pub fn clocked([none, cycles, timer]: [Build; 3], constants: Vec<(u32, u32)>, features: Features) -> Self {
         let build = match features {
@@ -102,7 +99,7 @@ impl Spirv {
     }
 }
 
-/// Offset of each parameter in a kernel's push constants, then that of the number of blocks, and the bytes of all.
+/// Offsets of a kernel's parameters and of the number of blocks in its push constants, and their total bytes.
 #[must_use]
 pub fn offsets(kernel: &KernelDesc) -> (Vec<u64>, u64) {
     let mut end = 0_u64;

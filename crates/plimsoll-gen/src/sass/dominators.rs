@@ -1,17 +1,17 @@
-//! Dominators of a graph from a root, in time that hardly grows faster than its edges whatever its shape: Lengauer and Tarjan,
-//! 'A fast algorithm for finding dominators in a flowgraph' (1979), with their simple compression of paths.
+//! Dominators of a graph from a root, in almost linear time for any graph: Lengauer and Tarjan, 'A fast algorithm for finding
+//! dominators in a flowgraph' (1979), with simple path compression.
 
-/// Who dominates whom.
+/// The dominator tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dominators {
-    /// Immediate dominator of each node; `None` for the root and for what it doesn't reach.
+    /// Immediate dominator of each node; `None` for the root and for unreachable nodes.
     immediate: Vec<Option<usize>>,
-    /// When a walk over the tree comes to each node and when it leaves it; `None` where it never does.
+    /// Entry and exit times of each node in a depth-first traversal of the tree; `None` for unreachable nodes.
     visits: Vec<Option<(usize, usize)>>,
 }
 
 impl Dominators {
-    /// Those of a graph that is given as what may follow each node.
+    /// Computes the dominators of a graph, given the successors of each node.
     pub(super) fn new(successors: &[Vec<usize>], root: usize) -> Self {
         if root >= successors.len() {
             return Self::default();
@@ -32,24 +32,24 @@ impl Dominators {
         self.visits.get(node).is_some_and(Option::is_some)
     }
 
-    /// When a walk over the tree of dominators comes to a node and when it leaves it, with all that it dominates between.
+    /// Entry and exit times of a node in a depth-first traversal of the tree; the nodes it dominates are visited between them.
     pub(super) fn visit(&self, node: usize) -> Option<(usize, usize)> {
         self.visits.get(node).copied().flatten()
     }
 
-    /// Whether every way from the root to `node` passes `over`; a node dominates itself.
+    /// Whether every path from the root to `node` passes `over`; a node dominates itself.
     pub(super) fn dominates(&self, over: usize, node: usize) -> bool {
         matches!((self.visit(over), self.visit(node)), (Some(over), Some(node)) if over.0 <= node.0 && node.1 <= over.1)
     }
 }
 
-/// The state of one search; nodes are named by when the depth-first search comes to them.
+/// The state of one search; nodes are numbered in depth-first order.
 struct Search {
     /// The node of each number.
     order: Vec<usize>,
     /// The number of each node.
     number: Vec<Option<usize>>,
-    /// By number, as all that follows.
+    /// Indexed by number, like all following fields.
     parent: Vec<usize>,
     predecessors: Vec<Vec<usize>>,
     semi: Vec<usize>,
@@ -110,19 +110,20 @@ impl Search {
                 dominator[node] = dominator[dominator[node]];
             }
         }
-        let named = |number: &Option<usize>| number.filter(|number| *number > 0).map(|at| self.order[dominator[at]]);
-        self.number.iter().map(named).collect()
+        let dominator_node =
+            |number: &Option<usize>| number.filter(|number| *number > 0).map(|at| self.order[dominator[at]]);
+        self.number.iter().map(dominator_node).collect()
     }
 
-    /// The node with the lowest semidominator on the way up, whose compression is shared by all that ask later.
+    /// The node with the lowest semidominator among a node's ancestors. Compresses the path for later calls.
     fn lowest(&mut self, node: usize) -> usize {
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         let mut at = node;
         while let Some(above) = self.ancestor[at].filter(|above| self.ancestor[*above].is_some()) {
-            way.push(at);
+            path.push(at);
             at = above;
         }
-        for &below in way.iter().rev() {
+        for &below in path.iter().rev() {
             let Some(above) = self.ancestor[below] else { continue };
             if self.semi[self.label[above]] < self.semi[self.label[below]] {
                 self.label[below] = self.label[above];
@@ -133,7 +134,7 @@ impl Search {
     }
 }
 
-/// When a depth-first walk over the tree comes and leaves.
+/// Entry and exit times of each node in a depth-first traversal of the tree.
 fn visits(immediate: &[Option<usize>], root: usize) -> Vec<Option<(usize, usize)>> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); immediate.len()];
     for (node, above) in immediate.iter().enumerate() {
@@ -143,12 +144,12 @@ fn visits(immediate: &[Option<usize>], root: usize) -> Vec<Option<(usize, usize)
     }
     let mut visits = vec![None; immediate.len()];
     let (mut open, mut clock) = (vec![(root, 0, 0)], 1);
-    while let Some((node, came, next)) = open.last_mut() {
+    while let Some((node, entered, next)) = open.last_mut() {
         if let Some(&child) = children[*node].get(*next) {
             *next += 1;
             open.push((child, clock, 0));
         } else {
-            visits[*node] = Some((*came, clock));
+            visits[*node] = Some((*entered, clock));
             open.pop();
         }
         clock += 1;
@@ -162,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// What the root reaches without passing a node.
+    /// The nodes that the root reaches without passing the node `without`.
     fn reach(successors: &[Vec<usize>], without: Option<usize>) -> Vec<bool> {
         let mut seen = vec![false; successors.len()];
         let mut open = if without == Some(0) { vec![] } else { vec![0] };
@@ -176,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dominators_agree_with_their_definition(edges in proptest::collection::vec((0usize..14, 0usize..14), 0..40)) {
+        fn dominators_match_their_definition(edges in proptest::collection::vec((0usize..14, 0usize..14), 0..40)) {
             let mut successors = vec![Vec::new(); 14];
             edges.iter().for_each(|(from, to)| successors[*from].push(*to));
             let found = Dominators::new(&successors, 0);

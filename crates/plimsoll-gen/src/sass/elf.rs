@@ -1,8 +1,8 @@
-//! Registers and local memory of each kernel, from the cubin: an ELF file whose section `.nv.info` holds them.
+//! Reads registers and local memory of each kernel from section `.nv.info` of a cubin, which is an ELF file.
 //!
-//! Layout: ELF-64, little endian (System V ABI). `.nv.info` is a row of attributes, each a format byte, an attribute byte
-//! and two bytes that are the value or, for format 4, the length of what follows. NVIDIA doesn't document it; the names
-//! are those that nvdisasm prints (`EIATTR_REGCOUNT`), and every figure here is checked against its output in the tests.
+//! Layout: ELF-64, little endian (System V ABI). `.nv.info` is a sequence of attributes, each a format byte, an attribute byte and
+//! two bytes that are the value or, for format 4, the length of the value that follows. NVIDIA doesn't document it; the names are
+//! those that nvdisasm prints (`EIATTR_REGCOUNT`), and the tests check the results against its output.
 
 use std::collections::HashMap;
 
@@ -10,44 +10,44 @@ use super::SassError;
 
 /// Largest cubin that is read, bytes.
 pub const MAX_CUBIN: usize = 256 << 20;
-/// NVIDIA's number among the machines of ELF files (System V ABI, `EM_CUDA`).
+/// NVIDIA's ELF machine number (System V ABI, `EM_CUDA`).
 const EM_CUDA: u16 = 190;
 /// Value format: two bytes of length, then the value.
 const EIFMT_SVAL: u8 = 4;
-/// Bytes of a symbol, and the type of those that are variables (System V ABI, `Elf64_Sym`).
+/// Bytes of a symbol, and the symbol type of variables (System V ABI, `Elf64_Sym`).
 const SYMBOL: usize = 24;
 const STT_OBJECT: u8 = 1;
-/// Kinds of sections that have no bytes in the file, and the index that says that the real one is elsewhere (System V ABI).
+/// Section types without bytes in the file, and the index meaning that the real one is stored elsewhere (System V ABI).
 const SHT_NULL: u32 = 0;
 const SHT_NOBITS: u32 = 8;
 const SHN_XINDEX: u16 = 0xffff;
 const EIATTR_FRAME_SIZE: u8 = 0x11;
 const EIATTR_REGCOUNT: u8 = 0x2f;
 
-/// How often a file's size its names and sections may come to.
+/// Limit on the total size of names and sections, as a multiple of the file's size.
 const MOST_OVERLAP: usize = 2;
 const OVERLAPS: SassError = SassError::NotACubin("its names or sections overlap");
 
-/// What one function needs of a multiprocessor.
+/// SM resources that one function needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// The symbol.
     pub name: String,
     /// Registers per thread.
     pub registers: u32,
-    /// Local memory per thread that its frame takes, bytes: spills and indexed arrays.
+    /// Size of its stack frame in local memory per thread, bytes: spills and indexed arrays.
     pub local_bytes: u32,
     /// Static shared memory per block, bytes.
     pub shared_bytes: u64,
 }
 
-/// Reads each function's resources, in the file's order. Time and memory grow with the file's size alone.
+/// Reads each function's resources, in the file's order. Time and memory depend only on the file's size.
 ///
 /// # Errors
 /// [`SassError::NotACubin`] and [`SassError::TooLarge`].
 pub fn resources(cubin: &[u8]) -> Result<Vec<Resources>, SassError> {
     let mut file = Cubin::read(cubin)?;
-    let mut found: Vec<Resources> = Vec::new();
+    let mut functions: Vec<Resources> = Vec::new();
     let mut by_symbol: HashMap<u32, Option<usize>> = HashMap::new();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let information: Vec<Section<'_>> = file.sections.iter().filter(|s| s.name == ".nv.info").copied().collect();
@@ -59,15 +59,15 @@ pub fn resources(cubin: &[u8]) -> Result<Vec<Resources>, SassError> {
             None => {
                 let place = file.symbol_name(symbol as usize)?.map(|name| {
                     *by_name.entry(name).or_insert_with(|| {
-                        found.push(Resources { name: name.to_owned(), ..Resources::default() });
-                        found.len() - 1
+                        functions.push(Resources { name: name.to_owned(), ..Resources::default() });
+                        functions.len() - 1
                     })
                 });
                 by_symbol.insert(symbol, place);
                 place
             }
         };
-        let Some(function) = place.and_then(|place| found.get_mut(place)) else { continue };
+        let Some(function) = place.and_then(|place| functions.get_mut(place)) else { continue };
         match attribute {
             EIATTR_REGCOUNT => function.registers = number,
             _ => function.local_bytes = number,
@@ -79,16 +79,16 @@ pub fn resources(cubin: &[u8]) -> Result<Vec<Resources>, SassError> {
             shared.entry(function).or_insert(section.size);
         }
     }
-    for function in &mut found {
+    for function in &mut functions {
         function.shared_bytes = shared.get(function.name.as_str()).copied().unwrap_or(0);
     }
-    Ok(found)
+    Ok(functions)
 }
 
-/// The variables that lie in the module itself, each with its section; a section none of whose variables has a name by itself.
-/// Every launch of a kernel from such a module takes longer: 0.12 µs on an H200.
+/// Lists the module's variables, each with its section; for a section without named variables, the section alone. Every launch of a
+/// kernel from a module with variables takes longer: 0.12 µs on an H200.
 ///
-/// Constants of single kernels (`.nv.constant0.NAME` their parameters, `.nv.constant2.NAME` their numbers) don't count.
+/// Constants of single kernels (`.nv.constant0.NAME` for parameters, `.nv.constant2.NAME` for literals) don't count.
 ///
 /// # Errors
 /// [`SassError::NotACubin`] and [`SassError::TooLarge`].
@@ -104,7 +104,7 @@ pub fn module_data(cubin: &[u8]) -> Result<Vec<String>, SassError> {
     let mut found = Vec::new();
     for index in 0..file.sections.len() {
         let section = file.sections[index];
-        if section.size == 0 || !of_module(section.name) {
+        if section.size == 0 || !is_module_data(section.name) {
             continue;
         }
         let before = found.len();
@@ -121,7 +121,7 @@ pub fn module_data(cubin: &[u8]) -> Result<Vec<String>, SassError> {
 }
 
 /// Whether a section holds data of the whole module: variables, constants, and the addresses of both.
-fn of_module(section: &str) -> bool {
+fn is_module_data(section: &str) -> bool {
     matches!(section, ".nv.constant3" | ".nv.constant4" | ".nv.global" | ".nv.global.init")
 }
 
@@ -133,15 +133,15 @@ struct Section<'a> {
     link: u32,
 }
 
-/// An ELF file whose sections and symbols are found.
+/// An ELF file with its sections and symbols.
 struct Cubin<'a> {
     sections: Vec<Section<'a>>,
-    /// The section that holds the symbols.
+    /// The symbol table.
     symbols: Section<'a>,
-    /// The text that holds their names.
+    /// The string table of the symbols' names.
     strings: &'a [u8],
-    /// Bytes of sections and names that may still be read. A file can let them overlap, so that a small one names as much as it
-    /// likes; those of compilers hardly do.
+    /// Bytes of sections and names that may still be read. Sections and names may overlap, so without this limit a small file could
+    /// take unlimited time. Compilers' files hardly overlap.
     budget: usize,
 }
 
@@ -176,17 +176,17 @@ fn spend(budget: &mut usize, bytes: usize) -> Result<(), SassError> {
 
 fn sections<'a>(file: &'a [u8], budget: &mut usize) -> Result<Vec<Section<'a>>, SassError> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
-        return Err(SassError::NotACubin("it doesn't begin like an ELF file of 64 bits"));
+        return Err(SassError::NotACubin("it doesn't begin like a 64-bit ELF file"));
     }
     if half(file, 0x12) != Some(EM_CUDA) {
-        return Err(SassError::NotACubin("it holds code for another machine than NVIDIA's GPUs"));
+        return Err(SassError::NotACubin("its code is for another machine than NVIDIA's GPUs"));
     }
     let broken = SassError::NotACubin("its section table is damaged");
     let table = long(file, 0x28).and_then(|at| usize::try_from(at).ok()).and_then(|at| file.get(at..));
     let (Some(table), Some(count), Some(names)) = (table, half(file, 0x3c), half(file, 0x3e)) else {
         return Err(broken);
     };
-    // What doesn't fit into 16 bits is in the first section's header (System V ABI, 'ELF Header').
+    // Counts that don't fit into 16 bits are in the first section's header (System V ABI, 'ELF Header').
     let count = match count {
         0 => long(table, 32).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
         count => count.into(),
@@ -195,7 +195,7 @@ fn sections<'a>(file: &'a [u8], budget: &mut usize) -> Result<Vec<Section<'a>>, 
     let read = |header: &[u8]| {
         let (kind, begin, size) = (word(header, 4)?, long(header, 24)?, long(header, 32)?);
         let range = usize::try_from(begin).ok()?..usize::try_from(begin.checked_add(size)?).ok()?;
-        // Nothing of the file belongs to these; the first, which belongs to nothing, may hold counts.
+        // These have no data in the file; the first section's header may contain counts instead.
         let data = if matches!(kind, SHT_NULL | SHT_NOBITS) { &[] } else { file.get(range)? };
         Some((word(header, 0)?, Section { name: "", data, size, link: word(header, 40)? }))
     };
@@ -208,7 +208,7 @@ fn sections<'a>(file: &'a [u8], budget: &mut usize) -> Result<Vec<Section<'a>>, 
     read.into_iter().map(named).collect()
 }
 
-/// The attributes of interest with their values.
+/// The relevant attributes with their values.
 fn attributes(mut data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let next = move || {
         let ([format, attribute, ..], length) = (data.get(..4)?, half(data, 2)?) else { return None };
@@ -217,11 +217,11 @@ fn attributes(mut data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
         data = &data[4 + length..];
         Some((*format, *attribute, value))
     };
-    let of_interest = |(format, attribute, value): (u8, u8, _)| {
+    let relevant = |(format, attribute, value): (u8, u8, _)| {
         let known = matches!(attribute, EIATTR_REGCOUNT | EIATTR_FRAME_SIZE);
         (format == EIFMT_SVAL && known).then_some((attribute, value))
     };
-    std::iter::from_fn(next).filter_map(of_interest)
+    std::iter::from_fn(next).filter_map(relevant)
 }
 
 pub(super) fn half(data: &[u8], at: usize) -> Option<u16> {
@@ -236,12 +236,12 @@ pub(super) fn long(data: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(data.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// The zero-terminated text that begins at `at`, paid for by the budget; `None` where there is none.
+/// The zero-terminated text that begins at `at`, charged to the budget; `None` if there is none.
 fn text_at<'a>(data: &'a [u8], at: usize, budget: &mut usize) -> Result<Option<&'a str>, SassError> {
     let Some(rest) = data.get(at..) else { return Ok(None) };
     let end = rest.iter().take(*budget).position(|byte| *byte == 0);
     let Some(end) = end else {
-        // Either it has no end, or it is longer than may be read.
+        // Either it has no end, or it exceeds the budget.
         spend(budget, rest.len())?;
         return Ok(None);
     };
@@ -261,7 +261,7 @@ mod tests {
     const HOLDS_DATA: &[u8] = include_bytes!("../../tests/data/module_data.sm_80.cubin");
 
     #[test]
-    fn registers_frames_and_shared_memory_are_those_that_nvdisasm_prints() {
+    fn resources_match_the_output_of_nvdisasm() {
         let mut found = resources(CUBIN).unwrap();
         found.sort_by(|a, b| a.name.cmp(&b.name));
         let expected = [("shares", 10, 0, 1024), ("spills", 32, 256, 0)];
@@ -271,26 +271,26 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_a_module_are_told_by_name() {
+    fn module_variables_are_listed_by_name() {
         assert_eq!(module_data(CUBIN).unwrap(), [""; 0]);
         assert_eq!(module_data(HOLDS_DATA).unwrap(), [".nv.constant4", "held in .nv.global.init"]);
     }
 
     #[test]
-    fn what_is_no_cubin_is_refused() {
+    fn files_that_are_not_cubins_are_rejected() {
         for file in [&b""[..], b"hello", b"\x7fELF\x02\x01", &CUBIN[..100]] {
             assert!(matches!(resources(file), Err(SassError::NotACubin(_))));
         }
     }
 
     #[test]
-    fn a_program_for_another_machine_is_no_cubin() {
+    fn programs_for_other_machines_are_rejected() {
         let mut program = CUBIN.to_vec();
         program[0x12] = 62;
         assert!(resources(&program).unwrap_err().to_string().contains("another machine"));
     }
 
-    /// A section header: offset of its name, kind, place and size of its data, and its link.
+    /// A section header: offset of its name, kind, offset and size of its data, and its link.
     fn header(name: usize, kind: u32, (begin, size): (usize, usize), link: u32) -> Vec<u8> {
         let mut header = [(name as u32).to_le_bytes(), kind.to_le_bytes()].concat();
         for value in [0, 0, begin as u64, size as u64] {
@@ -301,7 +301,7 @@ mod tests {
         header
     }
 
-    /// A file of these sections: name, kind, data, link. With more than 65,279 the counts lie in the first header.
+    /// A file of these sections: name, kind, data, link. With more than 65,279 sections, the counts are in the first header.
     fn file(sections: &[(&str, u32, Vec<u8>, u32)]) -> Vec<u8> {
         let mut file = vec![0; 64];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -325,7 +325,7 @@ mod tests {
         [file, first, headers].concat()
     }
 
-    /// A cubin of so many functions, each with its own name, registers and shared memory.
+    /// A cubin with `functions` functions, each with its own name, registers and shared memory.
     fn cubin_of(functions: usize) -> Vec<u8> {
         let (mut strings, mut symbols, mut information) = (vec![0], vec![0; SYMBOL], Vec::new());
         for function in 0..functions {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn every_one_of_100_000_functions_is_found() {
+    fn all_of_100_000_functions_are_found() {
         let found = resources(&cubin_of(100_000)).unwrap();
         assert_eq!(found.len(), 100_000);
         let last = Resources { name: "function_99999".into(), registers: 207, local_bytes: 0, shared_bytes: 4 };
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn time_grows_with_the_number_of_functions_and_not_with_its_square() {
+    fn reading_time_is_linear_in_the_number_of_functions() {
         let [small, large] = [5_000, 50_000].map(cubin_of);
         let time = |cubin: &[u8]| {
             let run = || {
@@ -369,8 +369,8 @@ mod tests {
     }
 
     #[test]
-    fn names_and_sections_that_overlap_are_refused() {
-        // A thousand symbols whose names are the ends of one long name; a thousand sections of the same attributes.
+    fn overlapping_names_and_sections_are_rejected() {
+        // A thousand symbols whose names are suffixes of one long name; a thousand sections with the same attributes.
         let long = [vec![0], vec![b'x'; 1 << 20], vec![0]].concat();
         let (mut symbols, mut information) = (vec![0; SYMBOL], Vec::new());
         for symbol in 1..1000_u32 {
@@ -394,7 +394,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_damage_makes_it_panic(at in 0..CUBIN.len(), byte: u8, end in 0..CUBIN.len()) {
+        fn damaged_cubins_never_cause_a_panic(at in 0..CUBIN.len(), byte: u8, end in 0..CUBIN.len()) {
             let mut cubin = CUBIN.to_vec();
             cubin[at] = byte;
             let _ = resources(&cubin);

@@ -1,9 +1,9 @@
-//! What an instruction is there for: which registers each one reads and writes, and from them, backwards from the addresses of
-//! memory operands and from the conditions of branches, who serves whom.
+//! The purpose of instructions, from the registers that each reads and writes: backward slices from the addresses of
+//! memory operands and from the conditions of branches.
 //!
-//! Which operands are results is the disassembler's convention: results stand first. Slices follow the order of the text, round
-//! and round in a loop; with several ways through it, all count. Where a register is read before anything wrote it, it
-//! comes from outside.
+//! By the disassembler's convention, results are the first operands. Slices follow the order of the text, wrapping
+//! around in a loop; if there are several paths, all count. A register that is read before anything writes it comes
+//! from outside.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -11,27 +11,27 @@ use serde::{Deserialize, Serialize};
 
 use super::instruction::{Class, Instruction};
 
-/// How many instructions are there for what.
+/// Number of instructions by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roles {
     /// Accesses to memory.
     pub memory: u32,
-    /// Pointers and indices: all that only leads to an address, and the loop's counter where it does.
+    /// Pointers and indices: instructions that only contribute to an address, including the loop counter if it does.
     pub address: u32,
     /// Branches, barriers, and the conditions that only they need.
     pub control: u32,
-    /// What is left: the work.
+    /// All others: the work.
     pub work: u32,
 }
 
 impl Roles {
-    /// Tells the roles of instructions that follow one another, round and round where `looping`.
+    /// Classifies instructions that run one after the other, repeatedly if `looping`.
     #[must_use]
-    pub fn of(part: &[&Instruction], looping: bool) -> Self {
+    pub fn from_instructions(part: &[&Instruction], looping: bool) -> Self {
         let flow = Flow::new(part, looping);
         let [mut address, mut control, mut data] = [const { Vec::new() }; 3];
         for (at, instruction) in part.iter().enumerate() {
-            let uses = Uses::of(instruction);
+            let uses = Uses::from_instruction(instruction);
             address.extend(uses.address.iter().map(|register| (*register, at)));
             if matches!(instruction.class(), Class::Branch | Class::Sync) {
                 control.extend(uses.guard.iter().chain(&uses.data).map(|register| (*register, at)));
@@ -57,13 +57,13 @@ impl Roles {
     }
 }
 
-/// Which instructions load from a module's own tables: their address comes from constant bank 4, where a module keeps the addresses of
-/// its variables, and not from the kernel's parameters. Registers are followed in the order of the text.
+/// For each instruction, whether it loads from a module's own tables: its address comes from constant bank 4, where a module keeps
+/// the addresses of its variables, instead of the kernel's parameters. Registers are tracked in the order of the text.
 #[must_use]
 pub fn table_loads(instructions: &[Instruction]) -> Vec<bool> {
     let mut from_tables: BTreeSet<Register> = BTreeSet::new();
     let follow = |instruction: &Instruction| {
-        let uses = Uses::of(instruction);
+        let uses = Uses::from_instruction(instruction);
         let any = |registers: &[Register]| registers.iter().any(|register| from_tables.contains(register));
         let loads = instruction.class() == Class::GlobalLoad && any(&uses.address);
         let named = instruction.operands.iter().any(|operand| operand.contains("c[0x4]["));
@@ -80,7 +80,7 @@ pub fn table_loads(instructions: &[Instruction]) -> Vec<bool> {
     instructions.iter().map(follow).collect()
 }
 
-/// True of what has a memory operand.
+/// True if an instruction has a memory operand.
 fn moves(instruction: &Instruction) -> bool {
     let class = instruction.class();
     class.is_memory() || matches!(class, Class::AsyncCopy | Class::CacheControl)
@@ -107,7 +107,7 @@ struct Uses {
 }
 
 impl Uses {
-    fn of(instruction: &Instruction) -> Self {
+    fn from_instruction(instruction: &Instruction) -> Self {
         let mut uses = Self::default();
         if let Some(guard) = &instruction.predicate {
             uses.guard = registers(guard, 1);
@@ -148,7 +148,7 @@ fn results(instruction: &Instruction) -> usize {
     let operands = &instruction.operands;
     let Some(first) = operands.first() else { return 0 };
     if is_predicate(first) && !opcode.contains("SETP") && !opcode.contains("LOP3") {
-        // SHFL and ATOM may tell in a predicate how it went, then the result.
+        // SHFL and ATOM may write a predicate with their success before the result.
         return 2.min(operands.len());
     }
     let carries = match opcode {
@@ -158,7 +158,7 @@ fn results(instruction: &Instruction) -> usize {
     1 + operands.iter().skip(1).take(carries).take_while(|operand| is_predicate(operand)).count()
 }
 
-/// Registers in a row that each result and each operand takes.
+/// Consecutive registers of each result and of each operand.
 fn widths(instruction: &Instruction) -> [u16; 2] {
     let opcode = instruction.opcode();
     let has = |what: &str| instruction.modifiers().any(|modifier| modifier == what);
@@ -186,7 +186,8 @@ fn is_address(operand: &str) -> bool {
         || operand.starts_with("a[")
 }
 
-/// Registers that an operand names, `width` in a row each; two for `R2.64`. RZ, PT and the like hold nothing.
+/// Registers that an operand names, `width` consecutive ones each; two for `R2.64`. RZ, PT and similar ones are constants and don't
+/// count.
 fn registers(operand: &str, width: u16) -> Vec<Register> {
     let words = operand.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
     let mut found = Vec::new();
@@ -205,11 +206,11 @@ fn register(name: &str) -> Option<Register> {
     banks.into_iter().find_map(|(prefix, bank)| Some((bank, name.strip_prefix(prefix)?.parse().ok()?)))
 }
 
-/// Who writes what.
+/// Which instructions write which registers.
 struct Flow<'a> {
     part: &'a [&'a Instruction],
     looping: bool,
-    /// Places at which each register is written, in order.
+    /// Indices of the instructions that write each register, in order.
     written: BTreeMap<Register, Vec<usize>>,
 }
 
@@ -217,20 +218,20 @@ impl<'a> Flow<'a> {
     fn new(part: &'a [&'a Instruction], looping: bool) -> Self {
         let mut written: BTreeMap<Register, Vec<usize>> = BTreeMap::new();
         for (at, instruction) in part.iter().enumerate() {
-            for result in Uses::of(instruction).results {
+            for result in Uses::from_instruction(instruction).results {
                 written.entry(result).or_default().push(at);
             }
         }
         Self { part, looping, written }
     }
 
-    /// Those whose result may be in the register when `at` reads it: backwards to the first that always writes it, or to one that
-    /// was `seen` for this register, beyond which all was.
+    /// Instructions whose result may be in the register when instruction `at` reads it: backwards to the first that
+    /// always writes it, or to one that was already `seen` for this register.
     fn writers(&self, register: Register, at: usize, seen: &mut HashSet<(Register, usize)>) -> Vec<usize> {
         let Some(places) = self.written.get(&register) else { return Vec::new() };
         let before = places.partition_point(|place| *place < at);
-        let round = if self.looping { &places[before..] } else { &[] };
-        let backwards = places[..before].iter().rev().chain(round.iter().rev());
+        let previous_iteration = if self.looping { &places[before..] } else { &[] };
+        let backwards = places[..before].iter().rev().chain(previous_iteration.iter().rev());
         let mut found = Vec::new();
         for &place in backwards {
             if !seen.insert((register, place)) {
@@ -244,7 +245,8 @@ impl<'a> Flow<'a> {
         found
     }
 
-    /// All that the registers, each read at a place, are made from. Loads end it: what leads to their address is their own.
+    /// All instructions that contribute to these registers, each read by a given instruction. Loads end the slice:
+    /// their addresses are classified separately.
     fn slice(&self, seeds: Vec<(Register, usize)>) -> BTreeSet<usize> {
         let mut open = seeds;
         let (mut slice, mut seen) = (BTreeSet::new(), HashSet::new());
@@ -254,7 +256,7 @@ impl<'a> Flow<'a> {
                 if moves(instruction) || !slice.insert(writer) {
                     continue;
                 }
-                let uses = Uses::of(instruction);
+                let uses = Uses::from_instruction(instruction);
                 open.extend(uses.data.iter().chain(&uses.guard).map(|register| (*register, writer)));
             }
         }
@@ -277,18 +279,18 @@ mod tests {
         let body = graph.innermost().next().unwrap();
         let blocks =
             body.blocks.iter().flat_map(|block| &function.instructions[graph.blocks[*block].instructions.clone()]);
-        Roles::of(&blocks.collect::<Vec<_>>(), true)
+        Roles::from_instructions(&blocks.collect::<Vec<_>>(), true)
     }
 
-    fn of(text: &str, looping: bool) -> Roles {
+    fn roles_of(text: &str, looping: bool) -> Roles {
         let lines: String =
             text.lines().enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16)).collect();
         let listing = Listing::parse(&format!(".section .text.k\n{lines}")).unwrap();
-        Roles::of(&listing.functions[0].instructions.iter().collect::<Vec<_>>(), looping)
+        Roles::from_instructions(&listing.functions[0].instructions.iter().collect::<Vec<_>>(), looping)
     }
 
     #[test]
-    fn a_copy_loop_is_memory_addresses_and_its_end_and_no_work() {
+    fn copy_loop_has_memory_address_and_control_but_no_work() {
         let expected = Roles { memory: 2, address: 5, control: 2, work: 0 };
         assert_eq!(roles("vector1_u32"), expected);
         assert_eq!(roles("vector4_u32"), expected);
@@ -298,33 +300,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_work_even_if_it_leads_to_an_address_too() {
+    fn stored_value_is_work_even_if_it_also_leads_to_an_address() {
         let text = "LDG.E R4, desc[UR4][R2.64]\nFADD R5, R4, 1\nIADD3 R2, R2, 0x4, RZ\nFMUL R5, R5, R5\n\
                     STG.E desc[UR4][R6.64], R5\nSTG.E desc[UR4][R6.64+0x4], R2\nISETP.GE.AND P0, PT, R8, R9, PT\n@P0 BRA 0x0";
-        assert_eq!(of(text, true), Roles { memory: 3, address: 0, control: 2, work: 3 });
+        assert_eq!(roles_of(text, true), Roles { memory: 3, address: 0, control: 2, work: 3 });
     }
 
     #[test]
-    fn pairs_wide_products_and_carries_are_followed() {
+    fn slices_follow_register_pairs_wide_products_and_carries() {
         let text = "IMAD.WIDE R2, R0, R5, c[0x0][0x160]\nIADD3 R6, P0, R2, R9, RZ\nIADD3.X R7, R3, RZ, RZ, P0, !PT\n\
                     LDG.E.64 R10, [R6.64]\nDADD R12, R10, R10\nSTG.E.64 [R6.64], R12";
-        assert_eq!(of(text, false), Roles { memory: 2, address: 3, control: 0, work: 1 });
+        assert_eq!(roles_of(text, false), Roles { memory: 2, address: 3, control: 0, work: 1 });
     }
 
     #[test]
-    fn a_guarded_write_doesn_t_hide_the_one_before_it() {
+    fn guarded_write_does_not_hide_the_previous_write() {
         let text = "MOV R2, 0x1\n@P0 MOV R2, 0x2\nLDG.E R4, [R2.64]";
-        assert_eq!(of(text, false), Roles { memory: 1, address: 2, control: 0, work: 0 });
+        assert_eq!(roles_of(text, false), Roles { memory: 1, address: 2, control: 0, work: 0 });
     }
 
     #[test]
-    fn an_index_that_is_loaded_ends_the_slice() {
+    fn loaded_index_ends_the_slice() {
         let text = "LDG.E R4, [R2.64]\nIMAD.WIDE R6, R4, R5, R8\nLDG.E R10, [R6.64]\nSTG.E [R12.64], R10";
-        assert_eq!(of(text, false), Roles { memory: 3, address: 1, control: 0, work: 0 });
+        assert_eq!(roles_of(text, false), Roles { memory: 3, address: 1, control: 0, work: 0 });
     }
 
     #[test]
-    fn only_registers_are_registers() {
+    fn special_and_constant_operands_are_not_registers() {
         let names = |text| registers(text, 1).len();
         assert_eq!([names("SR_TID.X"), names("RZ"), names("PT"), names("0x10"), names("c[0x0][0x28]")], [0; 5]);
         assert_eq!(names("|R26|") + names("-R0.reuse") + names("!P3") + names("UR4"), 4);

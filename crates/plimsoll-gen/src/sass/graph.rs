@@ -1,9 +1,9 @@
-//! Control flow of one function: basic blocks, what follows what, natural loops.
+//! Control flow of one function: basic blocks, their successors, natural loops.
 //!
-//! Method: leaders and blocks as in any compiler's book; a natural loop is all that reaches a back edge's tail without its head, and loops
-//! are nested by collapsing the inner ones first (Havlak, 'Nesting of reducible and irreducible loops', 1997). A call is followed by
-//! what stands after it; routines are looked at by themselves. Indirect branches have no known successors, so a loop through one is not
-//! found. Time and memory grow with the number of instructions, whatever the branches.
+//! Method: leaders and blocks as in compiler textbooks. A natural loop consists of all blocks that reach a back edge's tail without
+//! passing its head. Loops are nested by collapsing the inner ones first (Havlak, 'Nesting of reducible and irreducible loops',
+//! 1997). A call is followed by the next instruction; routines are analysed separately. Indirect branches have no known successors,
+//! so a loop through one is not found. Time and memory grow with the number of instructions, whatever the branches.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -14,32 +14,32 @@ use super::instruction::Instruction;
 /// Blocks and loops of one function.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// In address order; the first is the entry.
+    /// Blocks in address order; the first is the entry.
     pub blocks: Vec<Block>,
     /// Loops that the entry reaches.
     pub loops: Vec<Loop>,
     /// The innermost loop of each block.
     loop_of: Vec<Option<usize>>,
-    /// When a walk over the tree of dominators comes to the head of each loop, in order.
+    /// Entry times of the heads of all loops in a traversal of the dominator tree, sorted.
     heads: Vec<usize>,
     dominators: Dominators,
-    /// From the end backwards: its root stands for what comes after the function.
+    /// Dominators of the reversed graph, whose root is a virtual block after the function.
     postdominators: Dominators,
-    /// Place of each block in an order in which each stands after all that it leads to, but for back edges. Routines, which only calls
-    /// reach, come last.
+    /// Position of each block in an order in which each block comes after all of its successors, except for back edges. Routines
+    /// that are only reached by calls come last.
     places: Vec<usize>,
 }
 
-/// Instructions that run one after the other.
+/// A basic block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which instructions of the function.
+    /// Its instructions, as indices.
     pub instructions: Range<usize>,
     /// Blocks that may follow.
     pub successors: Vec<usize>,
     /// The function may end here.
     pub ends: bool,
-    /// The block of the routine that is called at its end, where that is in the same function.
+    /// The first block of the routine called at its end, if that is in the same function.
     pub calls: Option<usize>,
 }
 
@@ -48,11 +48,11 @@ pub struct Block {
 pub struct Loop {
     /// The block through which it is entered.
     pub head: usize,
-    /// Its blocks, the head first, without those of loops inside it.
+    /// Its blocks, the head first, without those of inner loops.
     pub blocks: Vec<usize>,
-    /// The loop right around it.
+    /// The next outer loop.
     pub parent: Option<usize>,
-    /// Loops right inside it.
+    /// The next inner loops.
     pub children: Vec<usize>,
 }
 
@@ -75,14 +75,14 @@ impl Graph {
         };
         graph.find_loops();
         let heads = graph.loops.iter().filter_map(|found| graph.dominators.visit(found.head));
-        graph.heads = heads.map(|(came, _)| came).collect();
+        graph.heads = heads.map(|(entered, _)| entered).collect();
         graph.heads.sort_unstable();
         graph
     }
 
     /// Loops that contain no other.
     pub fn innermost(&self) -> impl Iterator<Item = &Loop> {
-        self.loops.iter().filter(|outer| outer.children.is_empty())
+        self.loops.iter().filter(|inner| inner.children.is_empty())
     }
 
     /// Whether the entry reaches a block without a call.
@@ -91,19 +91,19 @@ impl Graph {
         self.dominators.is_reached(block)
     }
 
-    /// The innermost loop that a block is in.
+    /// The innermost loop that contains a block.
     #[must_use]
     pub fn loop_of(&self, block: usize) -> Option<usize> {
         self.loop_of.get(block).copied().flatten()
     }
 
-    /// Blocks in no loop that can be reached, in groups: where one block of a group runs, all do, in this order. A loop that always
-    /// runs between two ends a group.
+    /// Reachable blocks outside loops, in groups: if one block of a group runs, all do, in this order. A loop that
+    /// always runs between two blocks ends a group.
     #[must_use]
     pub fn straight(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut group_of: HashMap<usize, usize> = HashMap::new();
-        // Dominators come after what they dominate.
+        // In this order, dominators come after the blocks that they dominate.
         for block in self.reached_in_order() {
             if self.loop_of(block).is_some() {
                 continue;
@@ -123,7 +123,7 @@ impl Graph {
         groups
     }
 
-    /// What runs before the block on every way from the entry and in no loop, in order.
+    /// Blocks outside loops that run before a block on every path from the entry, in order.
     #[must_use]
     pub fn always_before(&self, block: usize) -> Vec<usize> {
         let upwards = std::iter::successors(self.dominators.immediate(block), |at| self.dominators.immediate(*at));
@@ -135,20 +135,20 @@ impl Graph {
     /// Whether a loop may run between the end of one block and the next of its group.
     #[must_use]
     pub fn loops_between(&self, before: usize, after: usize) -> bool {
-        let within = |block: usize| {
-            let (came, left) = self.dominators.visit(block).unwrap_or_default();
-            self.heads.partition_point(|head| *head < left) - self.heads.partition_point(|head| *head < came)
+        let dominated_loops = |block: usize| {
+            let (entered, left) = self.dominators.visit(block).unwrap_or_default();
+            self.heads.partition_point(|head| *head < left) - self.heads.partition_point(|head| *head < entered)
         };
-        within(before) > within(after)
+        dominated_loops(before) > dominated_loops(after)
     }
 
-    /// All blocks of a loop, those of loops inside it too; `None` where there are more than `most`.
+    /// All blocks of a loop, including inner loops; `None` if there are more than `most`.
     #[must_use]
-    pub fn all_of(&self, number: usize, most: usize) -> Option<Vec<usize>> {
+    pub fn all_blocks(&self, number: usize, most: usize) -> Option<Vec<usize>> {
         let (mut all, mut open) = (Vec::new(), vec![number]);
-        while let Some(one) = open.pop().map(|number| &self.loops[number]) {
-            all.extend(&one.blocks);
-            open.extend(&one.children);
+        while let Some(current) = open.pop().map(|number| &self.loops[number]) {
+            all.extend(&current.blocks);
+            open.extend(&current.children);
             if all.len() > most {
                 return None;
             }
@@ -156,18 +156,18 @@ impl Graph {
         Some(all)
     }
 
-    /// True of a step that doesn't go back.
+    /// Whether the edge between two blocks is not a back edge.
     #[must_use]
     pub fn is_forward(&self, from: usize, to: usize) -> bool {
         self.places[to] < self.places[from]
     }
 
-    /// Sorts blocks so that each comes after all that it leads to, but for back edges.
+    /// Sorts blocks so that each comes after all of its successors, except for back edges.
     pub fn sort_backwards(&self, blocks: &mut [usize]) {
         blocks.sort_unstable_by_key(|block| self.places[*block]);
     }
 
-    /// Blocks that the entry reaches, each after all that it leads to, but for back edges.
+    /// Blocks that the entry reaches, each after all of its successors, except for back edges.
     fn reached_in_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.blocks.len()).filter(|block| self.is_reached(*block)).collect();
         self.sort_backwards(&mut order);
@@ -186,7 +186,7 @@ impl Graph {
             }
         }
         let mut heads: Vec<usize> = tails.keys().copied().collect();
-        // Inner heads lie further from the entry, so their loops are whole when an outer one is looked at.
+        // Inner heads are further from the entry, so inner loops are complete before outer ones are built.
         self.sort_backwards(&mut heads);
         let mut outermost = Collapsed { above: (0..self.blocks.len()).collect() };
         for head in heads {
@@ -217,7 +217,7 @@ impl Graph {
     }
 }
 
-/// Which block stands for the loops around another so far.
+/// Union-find over blocks: each block's representative is the head of the outermost loop found so far that contains it.
 struct Collapsed {
     above: Vec<usize>,
 }
@@ -233,7 +233,8 @@ impl Collapsed {
     }
 }
 
-/// What may come before each block; the last stands for what comes after the function, and every end leads there.
+/// Successors in the reversed graph: the predecessors of each block. The last entry is a virtual block after the function, which
+/// every end leads to.
 fn backwards(blocks: &[Block], dominators: &Dominators) -> Vec<Vec<usize>> {
     let mut before = vec![Vec::new(); blocks.len() + 1];
     for (from, block) in blocks.iter().enumerate().filter(|(from, _)| dominators.is_reached(*from)) {
@@ -273,7 +274,7 @@ fn blocks(instructions: &[Instruction]) -> Vec<Block> {
     ranges.iter().map(block).collect()
 }
 
-/// True of a call, after which the instruction behind it runs.
+/// True for a call, after which the next instruction runs.
 fn is_call(instruction: &Instruction) -> bool {
     matches!(instruction.opcode(), "CALL" | "JCAL" | "PCALL")
 }
@@ -286,11 +287,11 @@ fn ends_block(instruction: &Instruction) -> bool {
     jumps || is_call(instruction)
 }
 
-/// Instructions that may follow one whose threads meet again at `meeting`, `next` being the one after it in memory.
+/// Instructions that may follow an instruction. `meeting` is where its threads reconverge, `next` the next one in memory.
 fn successors(instruction: &Instruction, meeting: Option<usize>, next: Option<usize>) -> Vec<usize> {
     let guarded = instruction.predicate.is_some();
     let jump: Vec<usize> = match instruction.opcode() {
-        // A second operand or a modifier (`BRA.DIV UR4`, `BRA.U UP0`, `BRA P1`) is a condition of its own.
+        // A second operand (`BRA.DIV UR4`, `BRA.U UP0`, `BRA P1`) is a condition too.
         "BRA" | "JMP" if !guarded && instruction.operands.len() < 2 => return instruction.target.into_iter().collect(),
         "BRA" | "JMP" => instruction.target.into_iter().collect(),
         "BSYNC" => match meeting {
@@ -304,7 +305,7 @@ fn successors(instruction: &Instruction, meeting: Option<usize>, next: Option<us
     jump.into_iter().chain(next.filter(|_| falls_through)).collect()
 }
 
-/// Where each BSYNC goes: where the BSSY of the same barrier register said, the nearest one before it.
+/// The target of each BSYNC: the target of the nearest preceding BSSY with the same barrier register.
 fn meetings(instructions: &[Instruction]) -> HashMap<usize, usize> {
     let mut set: HashMap<&str, Option<usize>> = HashMap::new();
     let mut meetings = HashMap::new();
@@ -323,7 +324,8 @@ fn meetings(instructions: &[Instruction]) -> HashMap<usize, usize> {
     meetings
 }
 
-/// Each block's place in an order in which it stands after all that it leads to, but for back edges: first what the entry reaches.
+/// Each block's position in an order in which it comes after all of its successors, except for back edges. Blocks that the entry
+/// reaches come first.
 fn places(blocks: &[Block]) -> Vec<usize> {
     let mut places = vec![0; blocks.len()];
     let mut seen = vec![false; blocks.len()];
@@ -382,14 +384,14 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_back_makes_a_loop_and_a_trap_after_the_end_none() {
+    fn backward_branch_is_a_loop_but_trap_after_the_end_is_not() {
         let graph = graph("m m m B1? X B5");
         assert_eq!(loops(&graph), [[1]]);
         assert_eq!(graph.blocks[1].instructions, 1..4);
     }
 
     #[test]
-    fn nested_loops_are_told_apart() {
+    fn nested_loops_are_distinguished() {
         // 0 | 1 2 | 3 4? | 5? | X: an inner loop at 3 within an outer one at 1.
         let graph = graph("m m m m B3? B1? X");
         assert_eq!(graph.loops.len(), 2);
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ways_through_a_body_are_one_loop() {
+    fn two_paths_through_a_body_are_one_loop() {
         let graph = graph("m B4? m B5 m m B1? X");
         assert_eq!(graph.loops.len(), 1);
         assert_eq!(graph.loops[0].blocks.len(), 4);
@@ -406,27 +408,27 @@ mod tests {
 
     #[test]
     fn blocks_that_run_together_are_one_group() {
-        // 0 1? | 2 3? | 4 | 5 6 | X: a part that is skipped stands between two that always run.
+        // 0 1? | 2 3? | 4 | 5 6 | X: a block that may be skipped lies between two that run together.
         let graph = graph("m X? m B5? m m X");
         let first = |group: &Vec<usize>| group.iter().map(|b| graph.blocks[*b].instructions.start).collect::<Vec<_>>();
         assert_eq!(graph.straight().iter().map(first).collect::<Vec<_>>(), [vec![0], vec![2, 5], vec![4]]);
     }
 
     #[test]
-    fn loops_inside_others_have_their_own_blocks() {
+    fn outer_loops_exclude_blocks_of_inner_loops() {
         // 1 | 2 3? | 4 | 5? | 6 7? in one loop from 1 to 7: the inner ones are 2 and 5.
         let graph = graph("m m B2? m m B5? B1? X");
-        let of = |number: usize| &graph.loops[number];
+        let get = |number: usize| &graph.loops[number];
         let outer = graph.loops.iter().position(|l| l.children.len() == 2).unwrap();
-        assert_eq!(of(outer).blocks.len() + 2, graph.all_of(outer, 100).unwrap().len());
+        assert_eq!(get(outer).blocks.len() + 2, graph.all_blocks(outer, 100).unwrap().len());
         assert!(
-            of(outer).children.iter().all(|inner| of(*inner).parent == Some(outer) && of(*inner).blocks.len() == 1)
+            get(outer).children.iter().all(|inner| get(*inner).parent == Some(outer) && get(*inner).blocks.len() == 1)
         );
-        assert_eq!(graph.all_of(outer, 3), None);
+        assert_eq!(graph.all_blocks(outer, 3), None);
     }
 
     #[test]
-    fn a_hundred_thousand_loops_in_one_another_are_found() {
+    fn a_hundred_thousand_nested_loops_are_found() {
         let n = 100_000;
         let text: Vec<String> =
             (0..n).map(|_| "m".to_owned()).chain((0..n).rev().map(|at| format!("B{at}?"))).collect();
@@ -435,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn no_instructions_make_no_blocks() {
+    fn empty_function_has_no_blocks() {
         assert!(Graph::new(&[]).blocks.is_empty());
     }
 }

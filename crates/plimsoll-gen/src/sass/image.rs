@@ -1,35 +1,34 @@
-//! What a driver follows in a cubin before any of its code runs: whether all of it lies inside the file, and what parameters its
-//! kernels take.
+//! Validates the structures of a cubin that a driver follows before any code runs, and reads the parameters of its kernels.
 //!
-//! Layout as in [`super::elf`]. The attributes of a kernel are in `.nv.info.NAME`, among them one for each parameter with its
-//! place, offset and size; the names are those that nvdisasm prints, and the sizes are checked against NVRTC's in the tests.
+//! Layout as in [`super::elf`]. The attributes of a kernel are in `.nv.info.NAME`, including one for each parameter with its
+//! index, offset and size. The names are those that nvdisasm prints; the tests check the sizes.
 
 use std::collections::BTreeMap;
 
 use super::SassError;
 use super::elf::{MAX_CUBIN, half, long, word};
 
-/// Parameters of a kernel: 12 bytes of place, offset and size; and the same for blocks beyond 4 KiB.
+/// A parameter of a kernel: 12 bytes with index, offset and size; V2 is for parameter blocks beyond 4 KiB.
 const EIATTR_KPARAM_INFO: u8 = 0x17;
 const EIATTR_KPARAM_INFO_V2: u8 = 0x45;
 /// Bytes of all parameters, as the attribute's value.
 const EIATTR_CBANK_PARAM_SIZE: u8 = 0x19;
-/// Value formats: none, a byte, two bytes, and two bytes of length before the value.
+/// Value formats: two bytes of value, and two bytes of length before the value.
 const EIFMT_HVAL: u8 = 3;
 const EIFMT_SVAL: u8 = 4;
-/// NVIDIA's number among the machines of ELF files, and types of sections (System V ABI).
+/// NVIDIA's ELF machine number, and section types (System V ABI).
 const EM_CUDA: u16 = 190;
 const SHT_SYMTAB: u32 = 2;
 const SHT_STRTAB: u32 = 3;
 const SHT_RELA: u32 = 4;
 const SHT_NOBITS: u32 = 8;
 const SHT_REL: u32 = 9;
-/// Longest name of a section that is read.
+/// Longest section name that is accepted.
 const LONGEST_NAME: usize = 4096;
-/// Section indices from here on mean something else than a section.
+/// Section indices from here on have special meanings.
 const SHN_LORESERVE: u16 = 0xff00;
 
-/// A cubin whose headers, tables and attributes lie inside the file.
+/// A cubin whose headers, tables and attributes are within the file.
 #[derive(Clone, Debug)]
 pub struct Image {
     bytes: Vec<u8>,
@@ -45,10 +44,10 @@ fn ensure(holds: bool, what: &'static str) -> Result<(), SassError> {
 }
 
 impl Image {
-    /// Checks a file.
+    /// Validates a file.
     ///
     /// # Errors
-    /// [`SassError::NotACubin`] with what lies outside of it or contradicts itself; [`SassError::TooLarge`].
+    /// [`SassError::NotACubin`] if something lies outside the file or is inconsistent; [`SassError::TooLarge`].
     pub fn new(bytes: Vec<u8>) -> Result<Self, SassError> {
         if bytes.len() > MAX_CUBIN {
             return Err(SassError::TooLarge { what: "a cubin", bytes: bytes.len(), limit: MAX_CUBIN });
@@ -68,20 +67,20 @@ impl Image {
         Ok(Self { bytes, parameters })
     }
 
-    /// The file.
+    /// The file's bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bytes of each parameter of a kernel, in order; nothing where there is no such kernel.
+    /// Bytes of each parameter of a kernel, in order; `None` if there is no such kernel.
     #[must_use]
     pub fn parameters(&self, kernel: &str) -> Option<&[u64]> {
         self.parameters.get(kernel).map(Vec::as_slice)
     }
 }
 
-/// A section whose content is inside of the file.
+/// A section whose content is within the file.
 struct Section<'a> {
     name: &'a str,
     kind: u32,
@@ -89,42 +88,42 @@ struct Section<'a> {
     size: u64,
     link: usize,
     info: usize,
-    /// Bytes of an entry, where it is a table.
+    /// Bytes per entry, if it is a table.
     entry: u64,
 }
 
-/// Whether the file is a cubin's, and its segments are inside of it.
+/// Checks that the file is a cubin and that its segments are within it.
 fn segments(file: &[u8]) -> Result<(), SassError> {
-    ensure(file.starts_with(b"\x7fELF\x02\x01"), "it doesn't begin like an ELF file of 64 bits")?;
+    ensure(file.starts_with(b"\x7fELF\x02\x01"), "it doesn't begin like a 64-bit ELF file")?;
     let read = |at| half(file, at).map(usize::from);
     let (Some(machine), Some(header), Some(size), Some(count), Some(section)) =
         (half(file, 0x12), read(0x34), read(0x36), read(0x38), read(0x3a))
     else {
-        return Err(damaged("its header is cut"));
+        return Err(damaged("its header is truncated"));
     };
-    ensure(machine == EM_CUDA, "it holds code for another machine than NVIDIA's GPUs")?;
-    ensure(header == 64 && section == 64 && (count == 0 || size == 56), "its headers have another size")?;
-    let table = table(file, 0x20, count * 56).ok_or(damaged("its segments are cut"))?;
+    ensure(machine == EM_CUDA, "its code is for another machine than NVIDIA's GPUs")?;
+    ensure(header == 64 && section == 64 && (count == 0 || size == 56), "its headers have the wrong size")?;
+    let table = table(file, 0x20, count * 56).ok_or(damaged("its segment table is truncated"))?;
     for segment in table.chunks_exact(56) {
         let (begin, size) = (long(segment, 8).unwrap_or(u64::MAX), long(segment, 32).unwrap_or(u64::MAX));
         let inside = begin.checked_add(size).is_some_and(|end| end <= file.len() as u64);
-        ensure(inside, "a segment reaches beyond it")?;
+        ensure(inside, "a segment extends beyond the file")?;
     }
     Ok(())
 }
 
-/// So many bytes from where the header says.
+/// The table of this many bytes whose offset is stored in the header at `place`.
 fn table(file: &[u8], place: usize, bytes: usize) -> Option<&[u8]> {
     let at = usize::try_from(long(file, place)?).ok()?;
     if bytes == 0 { Some(&[]) } else { file.get(at..at.checked_add(bytes)?) }
 }
 
-/// All sections, with names and links among them; tables of names end with a zero byte.
+/// Reads all sections. Checks their names and links, and that string tables end with a zero byte.
 fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
     let (Some(count), Some(names)) = (half(file, 0x3c), half(file, 0x3e)) else {
-        return Err(damaged("its header is cut"));
+        return Err(damaged("its header is truncated"));
     };
-    let headers = table(file, 0x28, usize::from(count) * 64).ok_or(damaged("its section table is cut"))?;
+    let headers = table(file, 0x28, usize::from(count) * 64).ok_or(damaged("its section table is truncated"))?;
     let content = |header: &[u8]| {
         let (begin, size) = (usize::try_from(long(header, 24)?).ok()?, usize::try_from(long(header, 32)?).ok()?);
         if word(header, 4)? == SHT_NOBITS { Some(&[][..]) } else { file.get(begin..begin.checked_add(size)?) }
@@ -136,41 +135,44 @@ fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
         let number = |at| word(header, at).unwrap_or(u32::MAX);
         let long = |at| long(header, at).unwrap_or(u64::MAX);
         let (kind, link, info) = (number(4), number(40) as usize, number(44) as usize);
-        let data = content(header).ok_or(damaged("a section reaches beyond it"))?;
+        let data = content(header).ok_or(damaged("a section extends beyond the file"))?;
         let name = name_at(names, number(0) as usize).ok_or(damaged("a section has no name"))?;
-        ensure(link < count.into(), "a section's link leads nowhere")?;
-        ensure(kind != SHT_STRTAB || data.is_empty() || data.ends_with(&[0]), "a table of names doesn't end")?;
+        ensure(link < count.into(), "a section's link is invalid")?;
+        ensure(kind != SHT_STRTAB || data.is_empty() || data.ends_with(&[0]), "a string table isn't terminated")?;
         found.push(Section { name, kind, data, size: long(32), link, info, entry: long(56) });
     }
     Ok(found)
 }
 
-/// The name that begins at a place.
+/// The name that begins at an offset.
 fn name_at(names: &[u8], at: usize) -> Option<&str> {
     let rest = names.get(at..)?;
     let end = rest.iter().take(LONGEST_NAME).position(|byte| *byte == 0)?;
     std::str::from_utf8(&rest[..end]).ok()
 }
 
-/// Whether symbols have names and sections, and relocations symbols and places.
+/// Checks that symbols have names and sections, and that relocations have symbols and valid offsets.
 fn symbols(sections: &[Section<'_>]) -> Result<(), SassError> {
     for section in sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
-        ensure(section.entry == 24 && section.data.len().is_multiple_of(24), "its symbols are cut")?;
+        ensure(section.entry == 24 && section.data.len().is_multiple_of(24), "its symbol table is truncated")?;
         let strings = sections[section.link].data;
         for symbol in section.data.chunks_exact(24) {
             let (name, place) = (word(symbol, 0).unwrap_or(u32::MAX), half(symbol, 6).unwrap_or(u16::MAX));
             ensure((name as usize) < strings.len().max(1), "a symbol has no name")?;
-            ensure(usize::from(place) < sections.len() || place >= SHN_LORESERVE, "a symbol is in no section")?;
+            ensure(usize::from(place) < sections.len() || place >= SHN_LORESERVE, "a symbol has no section")?;
         }
     }
     for section in sections.iter().filter(|section| matches!(section.kind, SHT_RELA | SHT_REL)) {
         let size = if section.kind == SHT_RELA { 24 } else { 16 };
-        ensure(section.entry == size && (section.data.len() as u64).is_multiple_of(size), "its relocations are cut")?;
-        let target = sections.get(section.info).ok_or(damaged("relocations are of no section"))?;
+        ensure(
+            section.entry == size && (section.data.len() as u64).is_multiple_of(size),
+            "its relocations are truncated",
+        )?;
+        let target = sections.get(section.info).ok_or(damaged("relocations have no section"))?;
         let symbols = sections[section.link].data.len() as u64 / 24;
         for relocation in section.data.chunks_exact(size as usize) {
             let (at, what) = (long(relocation, 0).unwrap_or(u64::MAX), long(relocation, 8).unwrap_or(u64::MAX));
-            ensure(at < target.size && (what >> 32) < symbols, "a relocation leads nowhere")?;
+            ensure(at < target.size && (what >> 32) < symbols, "a relocation is invalid")?;
         }
     }
     Ok(())
@@ -181,18 +183,18 @@ fn sizes(mut data: &[u8]) -> Result<Vec<u64>, SassError> {
     let (mut found, mut total) = (BTreeMap::new(), None);
     while !data.is_empty() {
         let (Some([format, attribute, ..]), Some(value)) = (data.get(..4), half(data, 2)) else {
-            return Err(damaged("a kernel's attributes are cut"));
+            return Err(damaged("a kernel's attributes are truncated"));
         };
         let length = if *format == EIFMT_SVAL { usize::from(value) } else { 0 };
-        let content = data.get(4..4 + length).ok_or(damaged("a kernel's attributes are cut"))?;
+        let content = data.get(4..4 + length).ok_or(damaged("a kernel's attributes are truncated"))?;
         match (*format, *attribute) {
             (EIFMT_HVAL, EIATTR_CBANK_PARAM_SIZE) => total = Some(u64::from(value)),
             (EIFMT_SVAL, EIATTR_KPARAM_INFO | EIATTR_KPARAM_INFO_V2) => {
                 let (Some(place), Some(offset), Some(size)) = (half(content, 4), half(content, 6), word(content, 8))
                 else {
-                    return Err(damaged("a parameter is cut"));
+                    return Err(damaged("a parameter is truncated"));
                 };
-                // The older attribute has other things in the lower bits.
+                // The older attribute has other fields in the lower bits.
                 let size = if *attribute == EIATTR_KPARAM_INFO { size >> 18 } else { size };
                 let known = found.insert(place, (u64::from(offset), u64::from(size)));
                 ensure(known.is_none(), "a kernel has a parameter twice")?;
@@ -202,11 +204,11 @@ fn sizes(mut data: &[u8]) -> Result<Vec<u64>, SassError> {
         data = &data[4 + length..];
     }
     let in_order = found.keys().copied().eq(0..found.len() as u16);
-    ensure(in_order, "a kernel lacks a parameter")?;
+    ensure(in_order, "a kernel's parameter is missing")?;
     let ends: Vec<(u64, u64)> = found.into_values().map(|(offset, size)| (offset, offset + size)).collect();
-    ensure(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0), "a kernel's parameters lie over each other")?;
+    ensure(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0), "a kernel's parameters overlap")?;
     let end = ends.last().map_or(0, |(_, end)| *end);
-    ensure(total.unwrap_or(0) == end, "a kernel's parameters have another size than it says")?;
+    ensure(total.unwrap_or(0) == end, "the sizes of a kernel's parameters contradict their total")?;
     Ok(ends.into_iter().map(|(offset, end)| end - offset).collect())
 }
 
@@ -221,7 +223,7 @@ mod tests {
     const HOLDS_DATA: &[u8] = include_bytes!("../../tests/data/module_data.sm_80.cubin");
 
     #[test]
-    fn parameters_of_kernels_are_told() {
+    fn parameter_sizes_of_kernels_are_read() {
         let image = Image::new(CUBIN.to_vec()).unwrap();
         // As cuobjdump -elf prints them.
         assert_eq!(image.parameters("spills"), Some(&[8, 8][..]));
@@ -231,22 +233,22 @@ mod tests {
     }
 
     #[test]
-    fn a_cubin_that_is_cut_anywhere_is_refused() {
+    fn truncated_cubins_are_rejected() {
         for end in 0..CUBIN.len() {
             assert!(Image::new(CUBIN[..end].to_vec()).is_err(), "cut to {end} of {} bytes", CUBIN.len());
         }
     }
 
-    /// Byte positions of a header field that leads somewhere, and a value that leads out of the file.
+    /// Replaces each header field that refers to a location by a value outside the file.
     #[test]
-    fn what_leads_out_of_the_file_is_refused() {
+    fn references_beyond_the_file_are_rejected() {
         let table = long(CUBIN, 0x28).unwrap() as usize;
         let count = usize::from(half(CUBIN, 0x3c).unwrap());
         let mut places = vec![0x20, 0x28, 0x3e];
         for section in 1..count {
             let header = table + 64 * section;
             places.push(header + 40);
-            // What occupies no room in the file has none to leave.
+            // Sections without data in the file (SHT_NOBITS) can't extend beyond it.
             if word(CUBIN, header + 4) != Some(8) {
                 places.extend([header, header + 24, header + 32]);
             }
@@ -261,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_damage_makes_it_panic(at in 0..CUBIN.len(), byte: u8, end in 0..CUBIN.len()) {
+        fn damaged_cubins_never_cause_a_panic(at in 0..CUBIN.len(), byte: u8, end in 0..CUBIN.len()) {
             let mut cubin = CUBIN.to_vec();
             cubin[at] = byte;
             let _ = Image::new(cubin.clone());

@@ -1,4 +1,4 @@
-//! One machine instruction: its parts, its class, and the memory access that it makes.
+//! One machine instruction: its parts, its class, and its memory access.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use super::control::Control;
 pub struct Instruction {
     /// Address within its function, bytes.
     pub address: u32,
-    /// Guard: `P0`, `!P0`, `UP1`; `None` where it always runs.
+    /// Guard: `P0`, `!P0`, `UP1`; `None` if it always runs.
     pub predicate: Option<String>,
     /// Operation with all modifiers: `LDG.E.128.CONSTANT`.
     pub mnemonic: String,
     /// Operands as written, without the commas between them.
     pub operands: Vec<String>,
-    /// Index of the instruction that it may jump to, where that is known.
+    /// Index of the instruction that it may jump to, if known.
     pub target: Option<usize>,
-    /// What the scheduler is told, where the listing has the bits.
+    /// Scheduling information, if the listing has the encoding.
     pub control: Option<Control>,
 }
 
@@ -36,20 +36,20 @@ impl Instruction {
         self.mnemonic.split('.').skip(1)
     }
 
-    /// What kind of work it is.
+    /// Its class.
     #[must_use]
     pub fn class(&self) -> Class {
         class(self.opcode())
     }
 
-    /// What it competes for beside the scheduler's slot; `None` for what has a pipe of its own that seldom limits (uniform
-    /// instructions, branches, barriers, constants) or that this reader doesn't know.
+    /// The pipe that it occupies in addition to an issue slot; `None` if its pipe is rarely a limit (uniform
+    /// instructions, branches, barriers, constants) or unknown.
     #[must_use]
     pub fn pipe(&self) -> Option<Pipe> {
         pipe(self.opcode(), self.class())
     }
 
-    /// The access to memory that it makes, if it makes one whose width the mnemonic tells.
+    /// Its memory access; `None` if it has none, or none whose width follows from the mnemonic.
     #[must_use]
     pub fn access(&self) -> Option<Access> {
         if !self.class().is_memory() {
@@ -85,15 +85,15 @@ impl fmt::Display for Instruction {
 /// An access to memory by one thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Access {
-    /// Which memory, and in which direction.
+    /// Kind of memory and direction.
     pub class: Class,
     /// Bytes per thread.
     pub bytes: u32,
-    /// Cache hints and other modifiers as the disassembler writes them: `NA.CONSTANT`, `EF`; empty where plain.
+    /// Cache hints and other modifiers as the disassembler writes them: `NA.CONSTANT`, `EF`; empty if there are none.
     pub hints: String,
 }
 
-/// What kind of work an instruction is.
+/// Class of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -116,7 +116,7 @@ pub enum Class {
     LocalStore,
     /// Load from constant memory.
     ConstantLoad,
-    /// Copy between global and shared memory that registers don't see.
+    /// Copy between global and shared memory that bypasses registers.
     AsyncCopy,
     /// Prefetch, cache control.
     CacheControl,
@@ -144,12 +144,12 @@ pub enum Class {
     Sync,
     /// No operation.
     Nop,
-    /// What this reader doesn't know.
+    /// Unknown to this reader.
     Other,
 }
 
 impl Class {
-    /// True for what [`Instruction::access`] gives a width.
+    /// True for classes for which [`Instruction::access`] returns an access.
     #[must_use]
     pub fn is_memory(self) -> bool {
         use Class::{
@@ -219,7 +219,7 @@ fn pipe(opcode: &str, class: Class) -> Option<Pipe> {
         "HSETP2" | "HSET2" | "HMNMX2" => Pipe::Alu,
         _ => match class {
             Class::Fp16 => Pipe::Fma,
-            // Comparisons, selections, minima: arithmetic is named above.
+            // Comparisons, selections, minima; arithmetic is handled above.
             Class::Fp32 | Class::Integer => Pipe::Alu,
             Class::Fp64 => Pipe::Fp64,
             Class::Mufu => Pipe::Mufu,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_and_hints_of_accesses_are_told_apart() {
+    fn widths_and_hints_of_accesses_are_read_from_modifiers() {
         let access = |text| instruction(text).access().map(|access| (access.class, access.bytes, access.hints));
         assert_eq!(access("LDG.E"), Some((Class::GlobalLoad, 4, String::new())));
         assert_eq!(access("LDG.E.NA.128.CONSTANT"), Some((Class::GlobalLoad, 16, "NA.CONSTANT".into())));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_follow_the_opcode_and_unknown_ones_are_said_to_be_so() {
+    fn classes_follow_the_opcode_and_unknown_opcodes_are_other() {
         let class = |text| instruction(text).class();
         assert_eq!(class("ULDC.64"), Class::ConstantLoad);
         assert_eq!(class("UIADD3"), Class::Uniform);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_tell_arithmetic_from_what_selects_and_compares() {
+    fn pipes_distinguish_arithmetic_from_selection_and_comparison() {
         let pipe = |text| instruction(text).pipe();
         assert_eq!([pipe("FFMA"), pipe("HFMA2.BF16_V2"), pipe("IMAD.WIDE")], [Some(Pipe::Fma); 3]);
         assert_eq!(

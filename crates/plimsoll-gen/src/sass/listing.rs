@@ -1,4 +1,4 @@
-//! Reads the disassembler's text into functions and instructions. It knows the text's form and no instruction's meaning.
+//! Parses the disassembler's text into functions and instructions, without interpreting the instructions.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,15 @@ use super::control::Control;
 use super::instruction::Instruction;
 use super::{MAX_LISTING, SassError};
 
-/// Lines beyond this are no instruction and no label.
+/// Longer lines are neither instructions nor labels.
 const MAX_LINE: usize = 4096;
 
 /// Disassembled functions of one cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// As the text names it: `sm_80`; `None` where it doesn't.
+    /// Target, as named in the text: `sm_80`; `None` if it isn't named.
     pub target: Option<String>,
-    /// In the text's order.
+    /// Functions, in the text's order.
     pub functions: Vec<Function>,
 }
 
@@ -23,18 +23,18 @@ pub struct Listing {
 pub struct Function {
     /// The symbol, as the compiler wrote it.
     pub name: String,
-    /// Registers per thread, where the text tells (targets before sm_90).
+    /// Registers per thread, if the text states them (targets before sm_90).
     pub registers: Option<u32>,
-    /// In address order.
+    /// Instructions, in address order.
     pub instructions: Vec<Instruction>,
 }
 
 impl Listing {
-    /// Reads the output of `nvdisasm -c`.
+    /// Parses the output of `nvdisasm -c`. Lines that are neither instructions nor labels are skipped, because the text has many
+    /// other kinds.
     ///
     /// # Errors
-    /// [`SassError::TooLarge`] and [`SassError::NoFunction`]. A line that is neither an instruction nor a label is passed
-    /// over: the text has many kinds.
+    /// [`SassError::TooLarge`] and [`SassError::NoFunction`].
     pub fn parse(text: &str) -> Result<Self, SassError> {
         if text.len() > MAX_LISTING {
             return Err(SassError::TooLarge { what: "a listing", bytes: text.len(), limit: MAX_LISTING });
@@ -61,9 +61,9 @@ impl Listing {
 struct Reader {
     listing: Listing,
     function: Option<Function>,
-    /// Where each label of the function stands, as an instruction's index.
+    /// Index of the instruction after each label of the function.
     labels: HashMap<String, usize>,
-    /// Instructions that name a label or an address to jump to.
+    /// Instructions that refer to a label or an address, by index.
     jumps: Vec<(usize, Jump)>,
 }
 
@@ -100,7 +100,7 @@ impl Reader {
             }
             function.instructions.push(instruction);
         } else if let (Some(bits), Some(last)) = (upper_half(line), function.instructions.last_mut()) {
-            last.control = Some(Control::of(bits));
+            last.control = Some(Control::from_upper_half(bits));
         }
     }
 
@@ -116,21 +116,21 @@ impl Reader {
                 Jump::Label(label) => labels.get(&label).copied(),
                 Jump::Address(address) => function.instructions.binary_search_by_key(&address, |to| to.address).ok(),
             };
-            // A label after the last instruction is an end, not a place to jump to.
+            // A label after the last instruction is not a jump target.
             function.instructions[from].target = to.filter(|to| *to < function.instructions.len());
         }
         self.listing.functions.push(function);
     }
 }
 
-/// `.L_x_3:` or `name:` at the line's beginning.
+/// Parses `.L_x_3:` or `name:` at the line's beginning.
 fn label(line: &str) -> Option<&str> {
     let label = line.trim_end().strip_suffix(':')?;
     let named = !label.is_empty() && !label.starts_with(char::is_whitespace) && !label.contains(char::is_whitespace);
     named.then_some(label)
 }
 
-/// `/*0070*/  @!P0 IMAD.WIDE R2, R0, R3, c[0x0][0x160] ;`
+/// Parses a line like `/*0070*/  @!P0 IMAD.WIDE R2, R0, R3, c[0x0][0x160] ;`.
 fn instruction(line: &str) -> Option<Instruction> {
     let (address, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
     let address = u32::from_str_radix(address.trim(), 16).ok()?;
@@ -152,20 +152,21 @@ fn instruction(line: &str) -> Option<Instruction> {
         address,
         predicate,
         mnemonic: mnemonic.to_owned(),
-        operands: operands_of(operands),
+        operands: split_operands(operands),
         target: None,
         control: None,
     })
 }
 
-/// `/* 0x000fe200078e00ff */` alone on a line: the upper half of the instruction before it, whose lower half ends its own line.
+/// Parses a line with only `/* 0x000fe200078e00ff */`: the upper half of the previous instruction's encoding. The lower half is at
+/// the end of the instruction's line.
 fn upper_half(line: &str) -> Option<u64> {
     let digits = line.trim().strip_prefix("/*")?.strip_suffix("*/")?.trim().strip_prefix("0x")?;
     (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Splits at the commas that are in no bracket.
-fn operands_of(text: &str) -> Vec<String> {
+/// Splits at commas outside brackets.
+fn split_operands(text: &str) -> Vec<String> {
     let mut operands = Vec::new();
     let (mut depth, mut begin) = (0i32, 0);
     for (at, c) in text.char_indices() {
@@ -186,7 +187,7 @@ fn operands_of(text: &str) -> Vec<String> {
     operands
 }
 
-/// Where an instruction says it may go: a label in `` `(…)``, or a bare address for branches of older listings.
+/// The jump target that an instruction names: a label in `` `(…)``, or a bare address for branches of older listings.
 fn jump(instruction: &Instruction) -> Option<Jump> {
     let last = instruction.operands.last()?;
     if let Some((_, label)) = last.split_once("`(") {
@@ -226,7 +227,7 @@ second:
 ";
 
     #[test]
-    fn functions_instructions_and_jumps_are_read() {
+    fn functions_instructions_and_jumps_are_parsed() {
         let listing = Listing::parse(TWO).unwrap();
         assert_eq!(listing.target.as_deref(), Some("sm_80"));
         let names: Vec<&str> = listing.functions.iter().map(|f| f.name.as_str()).collect();
@@ -241,7 +242,7 @@ second:
     }
 
     #[test]
-    fn the_scheduler_s_bits_are_read_where_the_listing_has_them() {
+    fn scheduling_bits_are_read_if_present() {
         let text = ".section .text.k\n\
             /*0000*/ LDC R1, c[0x0][0x28] ;  /* 0x00000a00ff017b82 */\n   /* 0x000ff00000000800 */\n\
             /*0010*/ S2R R0, SR_CTAID.X ;    /* 0x0000000000007919 */\n   /* 0x000e620000002500 */\n/*0020*/ EXIT ;\n";
@@ -252,7 +253,7 @@ second:
     }
 
     #[test]
-    fn text_without_a_function_is_refused_with_the_command_to_run() {
+    fn text_without_a_function_is_rejected_with_the_command_to_run() {
         for text in ["", "hello\n", ".section .text.f\n", "/*0000*/ EXIT ;"] {
             let error = Listing::parse(text).unwrap_err();
             assert!(error.to_string().contains("nvdisasm -c"), "{text}");
@@ -261,12 +262,12 @@ second:
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "(\\.section \\.text\\.f\n)?([ -~µ]{0,40}\n){0,8}") {
+        fn arbitrary_text_never_causes_a_panic(text in "(\\.section \\.text\\.f\n)?([ -~µ]{0,40}\n){0,8}") {
             let _ = Listing::parse(&text);
         }
 
         #[test]
-        fn no_damaged_listing_makes_it_panic(cut in 0..TWO.len(), junk in "[\\[\\](){},;@*/ .A-Z`µ]{0,6}", to in 0..TWO.len()) {
+        fn damaged_listings_never_cause_a_panic(cut in 0..TWO.len(), junk in "[\\[\\](){},;@*/ .A-Z`µ]{0,6}", to in 0..TWO.len()) {
             let text = format!("{}{junk}{}", &TWO[..cut], &TWO[to..]);
             let _ = Listing::parse(&text);
         }

@@ -1,9 +1,11 @@
-//! Reader of machine code: what a compiler made of a kernel, without a GPU.
+//! Reader of machine code: analyses a compiled kernel without a GPU.
 //!
-//! [`Listing::parse`] reads the text of `nvdisasm -c` (see [`DISASSEMBLER_OPTIONS`]), [`elf::resources`] the registers and
-//! local memory from the cubin itself, [`graph`] finds blocks and loops, [`flow`] what leads to an address, [`control`] what the scheduler is told, and [`Report`]
-//! joins them: the hot loop, its instructions by class, pipe and role, its stalls and its bytes. Text and cubin are untrusted: sizes are limited and nothing here panics.
-//! Running the disassembler is the caller's.
+//! [`Listing::parse`] reads the output of `nvdisasm -c` (see [`DISASSEMBLER_OPTIONS`]), and [`elf::resources`] reads registers and
+//! local memory from the cubin. [`graph`] finds blocks and loops, [`flow`] the purpose of each instruction, and [`control`] the
+//! scheduling information. [`Report`] combines them: the hot loop, its instructions by class, pipe and role, its stalls and its
+//! bytes.
+//!
+//! Text and cubin are untrusted: sizes are limited and nothing here panics. The caller runs the disassembler.
 
 pub mod control;
 mod dominators;
@@ -26,31 +28,31 @@ pub use listing::{Function, Listing};
 pub use report::{Accesses, Hot, HotKind, KernelReport, Report, Stalls};
 pub use table::{Row, Table};
 
-/// Options for `nvdisasm` that give the text which is read here: code sections only, with each instruction's bits. Every
-/// version since CUDA 8 knows them.
+/// Options for `nvdisasm` that produce the expected text: code sections only, with each instruction's encoding. Every version since
+/// CUDA 8 supports them.
 pub const DISASSEMBLER_OPTIONS: [&str; 2] = ["-c", "-hex"];
 
 /// Largest listing that is read, bytes.
 pub const MAX_LISTING: usize = 256 << 20;
 
-/// Why machine code can't be read.
+/// Machine code can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SassError {
-    /// The input is larger than any kernel's.
-    #[error("{what} of {bytes} bytes is too large: at most {limit} are read")]
+    /// The input exceeds the size limit.
+    #[error("{what} of {bytes} bytes is too large: the limit is {limit}")]
     TooLarge {
-        /// What was to be read.
+        /// The kind of input.
         what: &'static str,
         /// Its size.
         bytes: usize,
         /// The limit.
         limit: usize,
     },
-    /// Nothing in the text is a function.
+    /// The text contains no function.
     #[error("no function found: this is not the output of 'nvdisasm -c CUBIN'")]
     NoFunction,
-    /// The file is no cubin.
+    /// The file is not a valid cubin.
     #[error("not a cubin: {0}")]
     NotACubin(&'static str),
 }

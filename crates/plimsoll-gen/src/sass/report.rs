@@ -1,4 +1,4 @@
-//! What the reader found in one cubin: per kernel the hot loop, its accesses, its instructions by class, and resources.
+//! The report on one cubin: for each kernel the hot part, its accesses, its instructions by class, and resources.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,65 +11,67 @@ use super::flow::{Roles, table_loads};
 use super::graph::Graph;
 use super::instruction::{Access, Class, Instruction};
 use super::listing::{Function, Listing};
-use super::path::{Way, Ways, moved};
+use super::path::{Path, Paths, moved};
 
-/// Findings of one cubin.
+/// Report on one cubin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// As the disassembler names it: `sm_80`.
+    /// Target, as the disassembler names it: `sm_80`.
     pub target: String,
-    /// In the listing's order.
+    /// Kernels, in the listing's order.
     pub kernels: Vec<KernelReport>,
 }
 
-/// Findings of one function.
+/// Report on one function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelReport {
     /// The symbol.
     pub name: String,
-    /// Registers per thread; `None` where neither text nor cubin told.
+    /// Registers per thread; `None` if neither the listing nor a cubin states them.
     pub registers: Option<u32>,
-    /// Local memory per thread, bytes. Not zero means spills or arrays that registers couldn't hold.
+    /// Local memory per thread, bytes. Nonzero means spills or arrays that don't fit into registers.
     pub local_bytes: u32,
     /// Static shared memory per block, bytes.
     pub shared_bytes: u64,
     /// Instructions of the whole function that read or write local memory.
     pub local_accesses: u32,
-    /// All instructions but the padding after the last one.
+    /// All instructions except the padding at the end.
     pub instructions: u32,
     /// Number of loops.
     pub loops: u32,
-    /// Barriers of a block (`BAR`).
+    /// Block barriers (`BAR`).
     pub barriers: u32,
     /// Bulk copies (`UBLKCP`).
     #[serde(default)]
     pub bulk_copies: u32,
-    /// Instructions that demote lines of the second-level cache to normal priority (`CCTL.E.DML2`).
+    /// Instructions that demote L2 lines to normal priority (`CCTL.E.DML2`).
     #[serde(default)]
     pub demotions: u32,
-    /// Where the time goes; `None` for a kernel that does nothing.
+    /// The part where the time goes; `None` for a kernel that does nothing.
     pub hot: Option<Hot>,
-    /// Instructions of the innermost loop that has most, by mnemonic and by the first register that they name, which is the
-    /// one that most write.
+    /// Instructions of the longest innermost loop, by mnemonic and by the first register that they name, which is usually the one
+    /// that they write.
     #[serde(default)]
     pub looped: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
-/// What a hot part is.
+/// Kind of a hot part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HotKind {
-    /// One round of a loop: counts are per iteration.
+    /// One loop iteration: counts are per iteration.
     Loop,
-    /// No loop, or none that moves as much: the blocks that move most, from the first to the last, with more of the
-    /// same behind early exits, and all that always runs before them. Counts are per thread.
+    /// No loop, or none that moves as much: the blocks that move most, from the first to the last, with similar blocks after early
+    /// exits, and all blocks that always run before them. Counts are per thread.
     Straight,
 }
 
-/// The part of a kernel where the time goes: of the loops and the blocks outside loops, that which moves most bytes of global memory;
-/// where none moves any, the innermost loop with most instructions. Where branches leave a choice, one way is counted: the one that moves most,
-/// among those the one with fewest calls and loops, among those the longest. Routines that it calls count with it. What bulk copies have brought to shared memory counts where it
-/// is loaded from there.
+/// The part of a kernel where the time goes: the loop, or the blocks outside loops, that moves most bytes of global memory; if none
+/// moves any, the innermost loop with most instructions.
+///
+/// With branches, one path is counted: the one that moves most, among those the one with fewest calls and loops, among those the
+/// longest. It includes the routines that it calls. Data that bulk copies brought to shared memory count when they are loaded from
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hot {
     /// Loop or straight code.
@@ -80,52 +82,52 @@ pub struct Hot {
     pub last: u32,
     /// Instructions per iteration (or per thread).
     pub instructions: u32,
-    /// Bytes of global memory read per iteration and thread, by itself or by bulk copies before it.
+    /// Bytes of global memory read per iteration and thread, directly or by earlier bulk copies.
     pub read: u32,
     /// Bytes of global memory written per iteration and thread.
     pub written: u32,
-    /// Bytes of tables of the module that are read per iteration and thread: coefficients of functions. No part of `read`.
+    /// Bytes of the module's tables read per iteration and thread: coefficients of functions. Not included in `read`.
     #[serde(default)]
     pub tables: u32,
-    /// Instructions of the shortest way through the same part, where branches leave a choice; else as many as `instructions`.
+    /// Instructions of the shortest path through the same part; equals `instructions` if there are no branches.
     #[serde(default)]
     pub shortest: u32,
-    /// Instructions of other ways, which aren't counted: slow paths, special values, routines that only they call, loops inside.
+    /// Instructions only on other paths, which aren't counted: slow paths, special values, their routines, inner loops.
     #[serde(default)]
     pub beside: u32,
-    /// Accesses to memory, like ones counted together.
+    /// Accesses to memory, grouped by kind.
     pub accesses: Vec<Accesses>,
     /// Instructions by class.
     pub classes: BTreeMap<Class, u32>,
-    /// Instructions by the pipe that they compete for; those of no pipe are in [`Pipe::Issue`] alone, which is all.
+    /// Instructions by the pipe that they compete for. [`Pipe::Issue`] counts all, including those without a pipe.
     #[serde(default)]
     pub pipes: BTreeMap<Pipe, u32>,
-    /// What the instructions are there for.
+    /// Instructions by purpose.
     #[serde(default)]
     pub roles: Roles,
-    /// What the scheduler is told; `None` where the listing has no bits.
+    /// Scheduling information; `None` if the listing has no encoded bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
 }
 
-/// What the scheduler is told with the instructions of a part.
+/// Scheduling information of the instructions of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// Cycles that one warp takes for the part by itself, if it never has to wait for a barrier.
+    /// Cycles that a single warp takes for the part if it never has to wait for a barrier.
     pub cycles: u32,
-    /// Instructions that wait for the results of others whose time isn't known beforehand: loads, special functions.
+    /// Instructions that wait for results of variable latency: loads, special functions.
     pub waits: u32,
-    /// Different barriers that are waited for, at most six.
+    /// Distinct barriers that are waited for, at most six.
     pub barriers: u32,
 }
 
 impl Stalls {
-    fn of(part: &[&Instruction]) -> Option<Self> {
+    fn from_instructions(part: &[&Instruction]) -> Option<Self> {
         let mut all = 0_u8;
         let mut stalls = Self::default();
         for control in part.iter().map(|instruction| instruction.control) {
             let control = control?;
-            // A stall of nothing still takes the slot of one.
+            // A stall of 0 cycles still takes an issue slot.
             stalls.cycles = stalls.cycles.saturating_add(u32::from(control.stall.max(1)));
             stalls.waits += u32::from(control.waits != 0);
             all |= control.waits;
@@ -134,10 +136,10 @@ impl Stalls {
     }
 }
 
-/// Like accesses.
+/// Accesses of the same kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accesses {
-    /// What each is.
+    /// The kind of access.
     #[serde(flatten)]
     pub access: Access,
     /// How many there are.
@@ -145,7 +147,7 @@ pub struct Accesses {
 }
 
 impl Report {
-    /// Joins the listing with the cubin's resources (empty where there is no cubin).
+    /// Combines the listing with the cubin's resources (empty without a cubin).
     #[must_use]
     pub fn new(listing: &Listing, resources: &[Resources]) -> Self {
         let mut by_name: HashMap<&str, &Resources> = HashMap::new();
@@ -165,7 +167,7 @@ impl Report {
 }
 
 impl KernelReport {
-    /// Findings of one function.
+    /// Reports on one function.
     #[must_use]
     pub fn new(function: &Function, resources: Option<&Resources>) -> Self {
         let instructions = &function.instructions;
@@ -206,55 +208,55 @@ fn looped(instructions: &[Instruction], graph: &Graph) -> BTreeMap<String, BTree
     mnemonics
 }
 
-/// A function whose hot part is looked for.
+/// A function whose hot part is searched.
 struct Code<'a> {
     instructions: &'a [Instruction],
-    /// Loads from the module's own tables.
+    /// For each instruction, whether it loads from the module's own tables.
     tables: Vec<bool>,
-    /// It has bulk copies.
+    /// The function has bulk copies.
     bulk: bool,
 }
 
-/// A candidate, with whether it goes over what bulk copies have brought.
-type Candidate = (bool, Hot, Way);
+/// A candidate, and whether it processes a tile that bulk copies loaded.
+type Candidate = (bool, Hot, Path);
 
 impl Code<'_> {
     fn count(&self, kind: HotKind, part: &[usize]) -> (bool, Hot) {
-        let hot = Hot::counted(kind, self, part);
-        let tile = self.bulk && hot.goes_over_tile();
-        (tile, if tile { hot.reading_tile() } else { hot })
+        let hot = Hot::count(kind, self, part);
+        let tile = self.bulk && hot.processes_tile();
+        (tile, if tile { hot.with_tile_reads() } else { hot })
     }
 
-    /// Of the innermost loops that which moves most in one round.
-    fn hottest_loop(&self, graph: &Graph, ways: &Ways<'_>) -> Option<Candidate> {
+    /// The innermost loop that moves most per iteration.
+    fn hottest_loop(&self, graph: &Graph, paths: &Paths<'_>) -> Option<Candidate> {
         let weigh = |number: usize| {
-            let (tile, hot) = self.count(HotKind::Loop, &ways.around(number, usize::MAX)?);
+            let (tile, hot) = self.count(HotKind::Loop, &paths.loop_path(number, usize::MAX)?);
             Some(((hot.moved(), tile, hot.instructions), number))
         };
         let innermost = (0..graph.loops.len()).filter(|number| graph.loops[*number].children.is_empty());
         let (_, number) = innermost.filter_map(weigh).max_by_key(|(key, _)| *key)?;
-        let way = ways.whole_round(number)?;
-        let (tile, hot) = self.count(HotKind::Loop, &way.instructions);
-        Some((tile, hot, way))
+        let path = paths.full_loop_path(number)?;
+        let (tile, hot) = self.count(HotKind::Loop, &path.instructions);
+        Some((tile, hot, path))
     }
 
-    /// Whether a loop goes over data: reads and writes global memory in one round.
-    fn loops_over_data(&self, graph: &Graph, ways: &Ways<'_>) -> bool {
-        // A round of a loop goes past those inside it, so that deep nests would take the square of their depth.
+    /// Whether some loop reads and writes global memory in one iteration.
+    fn loops_over_data(&self, graph: &Graph, paths: &Paths<'_>) -> bool {
+        // An outer loop's path passes its inner loops, so without a limit deep nests would take quadratic time.
         let mut left = MOST_NESTED * graph.blocks.len();
         (0..graph.loops.len()).any(|number| {
-            let Some(part) = ways.around(number, left) else { return false };
-            left = left.saturating_sub(graph.all_of(number, left).map_or(0, |blocks| blocks.len()));
+            let Some(part) = paths.loop_path(number, left) else { return false };
+            left = left.saturating_sub(graph.all_blocks(number, left).map_or(0, |blocks| blocks.len()));
             let (_, hot) = self.count(HotKind::Loop, &part);
             hot.read > 0 && hot.written > 0
         })
     }
 
-    /// Groups of blocks outside loops. Where a loop goes over data, others between two blocks are part of what is computed; else they may
-    /// be where the time goes, and end a group.
-    fn groups(&self, graph: &Graph, ways: &Ways<'_>) -> Vec<Vec<usize>> {
+    /// Groups of blocks outside loops. If some loop processes data, other loops between two blocks are part of the computation;
+    /// else such loops may be where the time goes, and they end a group.
+    fn groups(&self, graph: &Graph, paths: &Paths<'_>) -> Vec<Vec<usize>> {
         let groups = graph.straight();
-        if self.loops_over_data(graph, ways) {
+        if self.loops_over_data(graph, paths) {
             return groups;
         }
         let split = |group: &Vec<usize>| -> Vec<Vec<usize>> {
@@ -263,62 +265,63 @@ impl Code<'_> {
         groups.iter().flat_map(split).collect()
     }
 
-    /// Of the blocks outside loops the group that moves most, with what runs between its blocks and before them.
-    fn straight(&self, graph: &Graph, ways: &Ways<'_>) -> Option<(u32, Candidate)> {
+    /// The group of blocks outside loops that moves most, with the code that runs between its blocks and before them.
+    fn straight(&self, graph: &Graph, paths: &Paths<'_>) -> Option<(u32, Candidate)> {
         let mut best: Option<(u32, bool, [usize; 2])> = None;
-        for group in self.groups(graph, ways) {
-            let of = |block: &usize| graph.blocks[*block].instructions.clone();
-            let loads_tile = |block: &usize| of(block).any(|at| self.instructions[at].class() == Class::SharedLoad);
-            // What is loaded before the tile is the same for all and no part of it.
+        for group in self.groups(graph, paths) {
+            let range = |block: &usize| graph.blocks[*block].instructions.clone();
+            let loads_tile = |block: &usize| range(block).any(|at| self.instructions[at].class() == Class::SharedLoad);
+            // Data loaded before the tile are the same for all elements and not part of it.
             let first = group.iter().position(loads_tile).filter(|_| self.bulk).unwrap_or(0);
-            let part: Vec<usize> = group[first..].iter().flat_map(of).collect();
+            let part: Vec<usize> = group[first..].iter().flat_map(range).collect();
             let (tile, hot) = self.count(HotKind::Straight, &part);
             if hot.moved() > best.map_or(0, |(moved, ..)| moved) {
                 best = group.last().map(|last| (hot.moved(), tile, [group[first], *last]));
             }
         }
         let (moved, tile, [first, last]) = best?;
-        let way = ways.whole_way(first, ways.end_of(first, last))?;
-        let hot = Hot::counted(HotKind::Straight, self, &way.instructions);
-        Some((moved, (tile, if tile { hot.reading_tile() } else { hot }, way)))
+        let path = paths.full_path(first, paths.find_end(first, last))?;
+        let hot = Hot::count(HotKind::Straight, self, &path.instructions);
+        Some((moved, (tile, if tile { hot.with_tile_reads() } else { hot }, path)))
     }
 }
 
-/// How often the blocks of a function may be looked at in loops around others.
+/// How many times the blocks of a function may be visited in nested loops.
 const MOST_NESTED: usize = 64;
 
 fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
     let bulk = instructions.iter().any(|instruction| instruction.opcode() == "UBLKCP");
     let code = Code { instructions, tables: table_loads(instructions), bulk };
     let moves = |at: usize| moved(&instructions[at], code.tables[at]);
-    let ways = Ways::new(instructions, graph, &moves);
-    let (_, hot, way) = match (code.hottest_loop(graph, &ways), code.straight(graph, &ways)) {
+    let paths = Paths::new(instructions, graph, &moves);
+    let (_, hot, path) = match (code.hottest_loop(graph, &paths), code.straight(graph, &paths)) {
         (Some(looped), Some((moved, straight))) => {
-            // Vectors of four, or a tile, in straight code, and after it a loop over single elements that moves as much: a remainder.
+            // Straight code with vectors of four, or with a tile, followed by a loop over single elements that moves as much:
+            // the loop only processes the remainder.
             let single = looped.1.global() >= 4 * straight.1.global() || (straight.0 && !looped.0);
             let remainder = moved == looped.1.moved() && single;
             if moved > looped.1.moved() || remainder { straight } else { looped }
         }
         (looped, straight) => looped.or(straight.map(|(_, straight)| straight))?,
     };
-    Some(hot.on(&way, instructions))
+    Some(hot.with_details(&path, instructions))
 }
 
 impl Hot {
-    /// What is only looked for in the part that was chosen.
-    fn on(mut self, way: &Way, instructions: &[Instruction]) -> Self {
-        let part: Vec<&Instruction> = way.instructions.iter().map(|at| &instructions[*at]).collect();
-        self.roles = Roles::of(&part, self.kind == HotKind::Loop);
-        self.stalls = Stalls::of(&part);
-        let own = || way.own.iter().map(|at| instructions[*at].address);
+    /// Adds the details that are only computed for the chosen part.
+    fn with_details(mut self, path: &Path, instructions: &[Instruction]) -> Self {
+        let part: Vec<&Instruction> = path.instructions.iter().map(|at| &instructions[*at]).collect();
+        self.roles = Roles::from_instructions(&part, self.kind == HotKind::Loop);
+        self.stalls = Stalls::from_instructions(&part);
+        let own = || path.own.iter().map(|at| instructions[*at].address);
         self.first = own().min().unwrap_or(0);
         self.last = own().max().unwrap_or(0);
-        self.shortest = number(way.shortest);
-        self.beside = number(way.beside);
+        self.shortest = number(path.shortest);
+        self.beside = number(path.off_path);
         self
     }
 
-    fn counted(kind: HotKind, code: &Code<'_>, part: &[usize]) -> Self {
+    fn count(kind: HotKind, code: &Code<'_>, part: &[usize]) -> Self {
         let mut pipes: BTreeMap<Pipe, u32> = BTreeMap::new();
         let mut accesses: BTreeMap<Access, u32> = BTreeMap::new();
         let mut classes: BTreeMap<Class, u32> = BTreeMap::new();
@@ -359,28 +362,29 @@ impl Hot {
         }
     }
 
-    /// Whether it stores what it loads from shared memory. A loop that asks for copies itself does something else: stencils do.
-    fn goes_over_tile(&self) -> bool {
-        let is = |class| self.classes.contains_key(&class);
-        let asks = self.kind == HotKind::Loop && is(Class::AsyncCopy);
-        is(Class::SharedLoad) && is(Class::GlobalStore) && !is(Class::GlobalLoad) && !asks
+    /// Whether it loads from shared memory and stores to global memory. Loops that issue copies themselves don't count: they are
+    /// stencils.
+    fn processes_tile(&self) -> bool {
+        let has = |class| self.classes.contains_key(&class);
+        let issues_copies = self.kind == HotKind::Loop && has(Class::AsyncCopy);
+        has(Class::SharedLoad) && has(Class::GlobalStore) && !has(Class::GlobalLoad) && !issues_copies
     }
 
-    /// The same, where what is loaded from shared memory is what bulk copies have read.
-    fn reading_tile(mut self) -> Self {
+    /// Counts loads from shared memory as reads, because bulk copies brought the data there.
+    fn with_tile_reads(mut self) -> Self {
         let loads = self.accesses.iter().filter(|accesses| accesses.access.class == Class::SharedLoad);
         self.read = loads.map(|loads| loads.access.bytes.saturating_mul(loads.count)).fold(0, u32::saturating_add);
         self
     }
 
-    /// Loads from and stores to global memory.
+    /// Number of loads from and stores to global memory.
     fn global(&self) -> u32 {
         let global = |access: &&Accesses| matches!(access.access.class, Class::GlobalLoad | Class::GlobalStore);
         self.accesses.iter().filter(global).map(|access| access.count).sum()
     }
 
-    /// Elements per iteration (or per thread), where one of the widest stream has `bytes`: from what is written, or from what
-    /// is read where nothing is. `None` where nothing moves.
+    /// Elements per iteration (or per thread) if an element has `bytes`: from the bytes written, or from the bytes read if
+    /// nothing is written. `None` if nothing is moved.
     #[must_use]
     pub fn elements(&self, bytes: u32) -> Option<f64> {
         let moved = if self.written > 0 { self.written } else { self.read };
@@ -431,7 +435,7 @@ impl fmt::Display for KernelReport {
             let (shortest, beside) = (hot.shortest, hot.beside);
             writeln!(
                 f,
-                "    of several ways: the shortest has {shortest}; {beside} more are in slow paths and special cases"
+                "    of several paths: the shortest has {shortest}; {beside} more are in slow paths and special cases"
             )?;
         }
         writeln!(f, "  {} bytes per {per}: {} read, {} written", hot.moved(), hot.read, hot.written)?;
@@ -450,7 +454,7 @@ impl fmt::Display for KernelReport {
         if hot.moved() > 0 {
             let each = |count: u32| 16.0 * f64::from(count) / f64::from(hot.moved());
             let (all, work) = (each(hot.instructions), each(work));
-            writeln!(f, "    per 16 bytes moved {all:.1} instructions, of them work {work:.1}")?;
+            writeln!(f, "    per 16 bytes moved {all:.1} instructions, including {work:.1} of work")?;
         }
         let pipes: Vec<String> = hot.pipes.iter().map(|(pipe, count)| format!("{pipe} {count}")).collect();
         writeln!(f, "    slots: {}", pipes.join(", "))?;

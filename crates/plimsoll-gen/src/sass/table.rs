@@ -1,4 +1,4 @@
-//! Kernels side by side: one row each, with what is compared of their machine code.
+//! A table that compares the machine code of kernels, one row each.
 
 use std::fmt;
 
@@ -11,29 +11,29 @@ use super::{Class, HotKind, KernelReport};
 pub struct Row {
     /// The kernel.
     pub kernel: String,
-    /// What it was compiled for.
+    /// The compilation target.
     pub target: String,
-    /// `iteration` of its hot loop, or `thread` where it has none; empty for a kernel that does nothing.
+    /// `iteration` if the hot part is a loop, else `thread`; empty for a kernel that does nothing.
     pub per: String,
     /// Instructions per iteration or thread.
     pub instructions: u32,
     /// Bytes of global memory per iteration or thread, reads and writes.
     pub bytes: u32,
-    /// Loads from global memory, as `2 × 16 B`; none where bulk copies do it.
+    /// Loads from global memory, as `2 × 16 B`; empty if bulk copies replace them.
     pub loads: String,
     /// Stores to global memory, in the same form.
     pub stores: String,
-    /// Registers per thread; `None` where neither text nor cubin told.
+    /// Registers per thread; `None` if neither the listing nor a cubin states them.
     pub registers: Option<u32>,
     /// Local memory per thread, bytes.
     pub local_bytes: u32,
 }
 
 impl Row {
-    /// The row of a kernel's findings.
+    /// The row for a kernel's report.
     #[must_use]
-    pub fn new(target: &str, found: &KernelReport) -> Self {
-        let hot = found.hot.as_ref();
+    pub fn new(target: &str, report: &KernelReport) -> Self {
+        let hot = report.hot.as_ref();
         let accesses = |class: Class| {
             let accesses = hot.iter().flat_map(|hot| &hot.accesses).filter(|a| a.access.class == class);
             let each = accesses
@@ -41,15 +41,15 @@ impl Row {
             each.collect::<Vec<_>>().join(" + ")
         };
         Self {
-            kernel: found.name.clone(),
+            kernel: report.name.clone(),
             target: target.to_owned(),
             per: hot.map_or("", |hot| if hot.kind == HotKind::Loop { "iteration" } else { "thread" }).to_owned(),
             instructions: hot.map_or(0, |hot| hot.instructions),
             bytes: hot.map_or(0, super::Hot::moved),
             loads: accesses(Class::GlobalLoad),
             stores: accesses(Class::GlobalStore),
-            registers: found.registers,
-            local_bytes: found.local_bytes,
+            registers: report.registers,
+            local_bytes: report.local_bytes,
         }
     }
 
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// Rows under their headings, as text with aligned columns.
+/// Rows with headings; displayed as text with aligned columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table(pub Vec<Row>);
 
@@ -102,7 +102,7 @@ mod tests {
     const COPY_80: &str = include_str!("../../tests/data/copy.sm_80.sass");
 
     #[test]
-    fn kernels_stand_side_by_side() {
+    fn table_aligns_kernels_in_columns() {
         let report = Report::new(&Listing::parse(COPY_80).unwrap(), &[]);
         let rows = ["vector1_u32", "vector1_u64", "vector4_u32"].map(|name| report.kernel(name).unwrap());
         let table = Table(rows.map(|found| Row::new("sm_80", found)).to_vec());

@@ -1,10 +1,11 @@
-//! Programs of generated kernels, built and run by a host compiler: what tests without a GPU share.
+//! Compiles and runs generated kernels with a host compiler, for tests without a GPU.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Builds `text` as the program of the test `name`, under the address and undefined-behaviour sanitizers; `level` is `-O0` or `-O1`.
+/// Compiles `text` as the program of the test `name`, with the address and undefined-behaviour sanitizers; `level` is `-O0` or
+/// `-O1`.
 pub fn compile(name: &str, text: &str, level: &str) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -23,7 +24,7 @@ pub fn compile(name: &str, text: &str, level: &str) -> PathBuf {
     program
 }
 
-/// Its output for an input; it must end well.
+/// Runs a program and returns its output; panics if it fails.
 pub fn execute(program: &Path, input: &[u8]) -> Vec<u8> {
     let mut child =
         Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,10 +1,10 @@
-// Walks over all tiles of matrices of a few panels, in every order. A warp is one thread here: each leaves a word.
-template <typename Kernel> int check(const char* name, unsigned threads, unsigned turn, Kernel kernel) {
+// Traverses all tiles of matrices of a few panels, in every order. A warp is one thread here: each stores a word.
+template <typename Kernel> int check(const char* name, unsigned threads, unsigned iteration, Kernel kernel) {
     int failed = 0;
     for (unsigned rows : {1u, 3u, 5u})
         for (unsigned columns : {1u, 2u, 4u})
             for (unsigned group : {0u, 1u, 2u, 3u, 4u, 5u}) {
-                const unsigned vectors = 2 * turn;
+                const unsigned vectors = 2 * iteration;
                 Array<uint4> a(size_t(rows) * vectors), b(size_t(columns) * vectors);
                 Array<uint4> out(size_t(rows) * columns * threads / 4);
                 u32* const x = reinterpret_cast<u32*>(a.at);

@@ -1,4 +1,4 @@
-// Runs the threads of a block at once, each as a thread of the host, so that kernels whose threads wait for each other run too.
+// Runs the threads of a block concurrently, each as a host thread, so that kernels whose threads wait for each other run too.
 #pragma once
 #include <pthread.h>
 #include <thread>
@@ -38,5 +38,5 @@ void launch_each(Index3 grid, Index3 block, Kernel kernel, Arguments... argument
         }
 }
 
-// From -1 to 1, different from place to place.
+// A number from -1 to 1 that differs for each i.
 inline float jitter(size_t i, unsigned salt) { return float((i * 2654435761u + salt * 40503u) % 65536) / 32768 - 1; }

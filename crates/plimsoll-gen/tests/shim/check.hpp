@@ -1,4 +1,4 @@
-// The checks find a single wrong element, and nothing where all is right; the fills print what they make.
+// Tests that the checks find a single wrong element, and nothing if all are right. Prints the results of the fills.
 template <typename T, typename Kernel> int finds(const char* name, Kernel kernel, T (*right)(T, T, T, T)) {
     const size_t n = 1000;
     Array<T> out(n), a(n), b(n), c(n);

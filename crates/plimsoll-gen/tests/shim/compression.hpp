@@ -1,4 +1,4 @@
-// Runs z = a x + y over awkward numbers of vectors and grids, and prints what fills make.
+// Runs z = a x + y over awkward numbers of vectors and grids, and prints the results of the fills.
 inline int check(const char* name, bool loop, void (*kernel)(float*, const float*, const float*, float, u64)) {
     const unsigned threads = 1024;
     int failed = 0;

@@ -1,4 +1,4 @@
-// Runs one footprint kernel over pieces one behind the other and interleaved, for some passes.
+// Runs one footprint kernel over consecutive and interleaved pieces, for several passes.
 template <typename Kernel> int check(const char* name, int inputs, int outputs, unsigned threads, Kernel kernel) {
     int failed = 0;
     for (unsigned blocks : {1u, 3u})

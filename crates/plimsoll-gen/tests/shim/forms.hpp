@@ -1,5 +1,5 @@
-// Runs elementwise kernels on a host: launches come on stdin as words, the outputs' memory goes to stdout. Each tensor has an
-// allocation of its own that ends where its memory ends, so that an access beyond it is seen.
+// Runs elementwise kernels on a host: reads launches as words from stdin, and writes the outputs' memory to stdout. Each tensor
+// has a separate allocation that ends where its memory ends, so that the sanitizer detects any access beyond it.
 #pragma once
 #include <sanitizer/asan_interface.h>
 #include <cstdlib>
@@ -24,9 +24,9 @@ struct Memory {
     bool written = false, own = false;
 };
 
-// One launch: halves of a block, blocks, threads, tensors; of each the bytes before its memory, those of its memory, those from
-// its start to the first element, whether it is written, and its contents (or the tensor whose memory it shares, less one);
-// the place of the addresses in the parameter block, its words.
+// Runs one launch. Input: halves of a block, blocks, threads, number of tensors. For each tensor: 1 + the index of the tensor whose
+// memory it shares, or 0; bytes before its memory; bytes of its memory; bytes from there to the first element; whether it is
+// written; its contents, unless shared. Then the index of the addresses in the parameter block, the number of words, the words.
 template <typename Parameters> void run(void (*kernel)(Parameters)) {
     const u64 halves = next_word(), blocks = next_word(), threads = next_word(), tensors = next_word();
     std::vector<Memory> all(tensors);

@@ -1,6 +1,7 @@
-// Runs one kernel that tames bits over awkward sizes and grids, and takes every number apart by division.
+// Runs one kernel that limits the exponents of random bits, over awkward sizes and grids, and decomposes every number by division.
 template <typename W>
-int check(const char* name, int numbers, unsigned long long scale, unsigned long long exponents, int unused, void (*kernel)(W*, u64)) {
+int check(const char* name, int numbers, unsigned long long scale, unsigned long long exponents, int unused,
+          void (*kernel)(W*, u64)) {
     const unsigned threads = 32;
     const unsigned long long junk = 1ull << unused;
     int failed = 0;

@@ -1,5 +1,5 @@
-// Pushes particles by both kernels, and compares with pushes in double precision. What a warp does together is done here by its
-// threads one for all, as the PTX ISA (7.x, 'Matrix Fragments for mma.m16n8k16') lays matrices out.
+// Pushes particles with both kernels, and compares with pushes in double precision. Warp-wide matrix operations are emulated by
+// single threads, with the matrix layouts of the PTX ISA (7.x, 'Matrix Fragments for mma.m16n8k16').
 #include "blocks.hpp"
 
 static pthread_barrier_t warp_barriers[WARPS];
@@ -38,7 +38,7 @@ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
     together();
 }
 
-// One push in double precision.
+// One particle push in double precision.
 inline void exact(double (&x)[3], double (&v)[3], const float* corners, double h) {
     double t[3] = {0, 0, 0}, size = 0, turned[3];
     for (int k = 0; k < 3; ++k) x[k] = 1 - std::fabs(1 - std::fabs(x[k] + h * v[k]));

@@ -1,4 +1,4 @@
-// Runs the histogram, the sliding window and what checks them over awkward sizes and grids.
+// Runs the histogram, the sliding window and their checks over awkward sizes and grids.
 inline int check_histogram(void (*kernel)(u32*, const u32*, u32, u64)) {
     int failed = 0;
     for (size_t vectors : {1, 31, 1025})

@@ -46,18 +46,18 @@ inline int once(const char* name, Shape s, u32 depth, Index3 block, Step step, C
                 const double terms = 2 * std::fabs(double(p[i])) + std::fabs(double(before[i])) + courant[i] * size;
                 if (!(std::fabs(field[i] - right) <= terms * 32 / 16777216)) return wrong(name, i, n);
             }
-    u64 told[2] = {0, ~0ull};
+    u64 result[2] = {0, ~0ull};
     const Index3 rows{s.ny, s.nz, 1};
     auto judge = [&] {
         launch_each(rows, Index3{128, 1, 1}, check, field.at, before.at, p.at, courant.at, s.nx, s.ny, s.nz, s.pitch,
-                    s.rows, told);
+                    s.rows, result);
     };
     judge();
-    if (told[0] != 0) return wrong("rtm_check", told[1], n);
+    if (result[0] != 0) return wrong("rtm_check", result[1], n);
     const u32 spoilt = s.at(s.nx / 2, s.ny / 2, s.nz / 2);
     field[spoilt] += 1e-3f;
     judge();
-    return told[0] == 1 && told[1] == spoilt ? 0 : wrong("rtm_check of a wrong cell", spoilt, n);
+    return result[0] == 1 && result[1] == spoilt ? 0 : wrong("rtm_check of a wrong cell", spoilt, n);
 }
 
 inline int check(const char* name, u32 bx, u32 by, Step step, Check check) {
@@ -67,7 +67,7 @@ inline int check(const char* name, u32 bx, u32 by, Step step, Check check) {
     return failed;
 }
 
-// The bump is where it should be, at rest, and the medium is stable.
+// Checks that the initial bump is in the right place and at rest, and that the medium is stable.
 inline int begins(void (*begin)(float*, float*, float*, u32, u32, u32, u32, u32, float)) {
     const Shape s = shape_of(40, 37, 36);
     const size_t n = size_t(s.plane()) * (s.nz + 2 * RADIUS);

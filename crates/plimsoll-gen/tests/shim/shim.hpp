@@ -1,5 +1,5 @@
-// Lets a host compiler take a kernel's source: the words of CUDA that it uses, as plain C++. `launch` runs the threads of a
-// grid one after the other, so only kernels whose threads don't wait for each other will do; the others take `blocks.hpp`.
+// Lets a host compiler compile a kernel's source: defines the CUDA keywords that it uses, in plain C++. `launch` runs the threads
+// of a grid one after the other, so it only works for kernels whose threads don't wait for each other; others need `blocks.hpp`.
 #pragma once
 #include <cmath>
 #include <cstdio>
@@ -35,7 +35,7 @@ template <typename To, typename From> To bits_of(From from) {
     std::memcpy(&to, &from, sizeof to);
     return to;
 }
-// Declared alone: kernels that need them take `blocks.hpp`, or are not run here.
+// Only declared: kernels that need them use `blocks.hpp`, or are not run here.
 void __syncthreads();
 void __threadfence();
 
@@ -66,7 +66,7 @@ void launch(unsigned blocks, unsigned threads, Kernel kernel, Arguments... argum
         for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) kernel(arguments...);
 }
 
-// An array of exactly n elements, so that an access beyond its end is one beyond an allocation.
+// An array of exactly n elements, so that the sanitizer detects any access beyond its end.
 template <typename T> struct Array {
     const size_t n;
     T* const at;
@@ -76,7 +76,7 @@ template <typename T> struct Array {
     T& operator[](size_t i) { return at[i]; }
 };
 
-// One thread is a warp here, so a fold leaves one value per thread.
+// Number of blocks for n elements. A warp is one thread here, so a fold outputs one value per thread.
 inline unsigned blocks_for(size_t n, size_t tile) { return n == 0 ? 1 : unsigned((n + tile - 1) / tile); }
 
 inline int wrong(const char* name, size_t i, size_t n) {

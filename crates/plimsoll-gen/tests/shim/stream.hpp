@@ -57,7 +57,7 @@ int check(const char* name, Op op, size_t tile, bool loop, unsigned threads, Ker
     for (size_t n : {size_t(0), size_t(1), size_t(2), size_t(31), size_t(32), size_t(33), size_t(1025), tile - 1, tile,
                      tile + 1, 2 * tile + 7, 3 * tile - 1, size_t(1999)}) {
         failed |= once(name, op, n, blocks_for(n, tile), threads, kernel);
-        // More blocks than tiles, and where threads loop fewer.
+        // More blocks than tiles, and fewer if threads loop.
         failed |= once(name, op, n, blocks_for(n, tile) + 2, threads, kernel);
         if (loop) failed |= once(name, op, n, 2, threads, kernel);
     }

@@ -1,4 +1,4 @@
-// Runs a step of the anisotropic wave equation on awkward grids, and holds it to plain sums in double precision.
+// Runs a step of the anisotropic wave equation on awkward grids, and compares it with plain sums in double precision.
 #include "blocks.hpp"
 
 struct Grid {
@@ -45,27 +45,28 @@ struct Fields {
                       g.ny, g.nz, g.pitch, g.rows);
     }
     u64 wrongs(Check check) {
-        u64 told[2] = {0, ~0ull};
+        u64 result[2] = {0, ~0ull};
         launch_each(Index3{g.ny, g.nz, 1}, Index3{128, 1, 1}, check, p_field.at, q_field.at, p_before.at, q_before.at, p.at,
-                    q.at, v.at, thomsen.at, axis.at, g.nx, g.ny, g.nz, g.pitch, g.rows, told);
-        return told[0];
+                    q.at, v.at, thomsen.at, axis.at, g.nx, g.ny, g.nz, g.pitch, g.rows, result);
+        return result[0];
     }
 };
 
-inline int once(const char* name, Grid g, bool upright, u32 tx, u32 ty, Step step, Check check) {
+inline int check_grid(const char* name, Grid g, bool upright, u32 tx, u32 ty, Step step, Check check) {
     Fields f(g, upright);
     f.step(step, tx, ty);
     for (size_t i = 0; i < g.floats(); ++i)
         if (!f.cell[i] && (f.p_field[i] != 0 || f.q_field[i] != 0)) return wrong(name, i, g.floats());
     if (f.wrongs(check) != 0) return wrong(name, 0, g.floats());
-    // A vertical axis: derivatives across axes have no part in it.
+    // A vertical axis: mixed derivatives don't contribute.
     for (u32 z = 0; upright && z < g.nz; ++z)
         for (u32 y = 0; y < g.ny; ++y)
             for (u32 x = 0; x < g.nx; ++x) {
                 const u32 i = g.at(x, y, z);
                 auto line = [&](const Array<float>& u, long long stride) {
                     double sum = second_weight(0) * u.at[i];
-                    for (int k = 1; k <= RADIUS; ++k) sum += second_weight(k) * (double(u.at[i + k * stride]) + u.at[i - k * stride]);
+                    for (int k = 1; k <= RADIUS; ++k)
+                        sum += second_weight(k) * (double(u.at[i + k * stride]) + u.at[i - k * stride]);
                     return sum;
                 };
                 const long long up = (long long)g.pitch * g.rows;
@@ -74,15 +75,16 @@ inline int once(const char* name, Grid g, bool upright, u32 tx, u32 ty, Step ste
                 const double e = (f.thomsen[i] & 0xffff) / 65536.0, d = (f.thomsen[i] >> 16) / 65536.0, s = (e - d) / 0.75;
                 const double right_p = 2.0 * f.p[i] - f.p_before[i] + f.v[i] * ((1 + 2 * e) * p2 + q1 + s * (p1 - q1));
                 const double right_q = 2.0 * f.q[i] - f.q_before[i] + f.v[i] * ((1 + 2 * d) * p2 + q1 - s * (p2 - q2));
-                if (!(std::fabs(f.p_field[i] - right_p) < 1e-5 && std::fabs(f.q_field[i] - right_q) < 1e-5)) return wrong(name, i, 0);
+                if (!(std::fabs(f.p_field[i] - right_p) < 1e-5 && std::fabs(f.q_field[i] - right_q) < 1e-5))
+                    return wrong(name, i, 0);
             }
     const u32 spoilt = g.at(g.nx / 2, g.ny / 2, g.nz / 2);
     f.q_field[spoilt] += 1e-2f;
     return f.wrongs(check) == 1 ? 0 : wrong("tti_check of a wrong cell", spoilt, g.floats());
 }
 
-// Without copies a step turns the field before around.
-inline int turns(const char* name, u32 tx, u32 ty, Step step) {
+// Without loads, a step negates the previous field.
+inline int negates(const char* name, u32 tx, u32 ty, Step step) {
     Fields f(grid_of(33, 13, 20), false);
     f.step(step, tx, ty);
     for (size_t i = 0; i < f.g.floats(); ++i)
@@ -93,6 +95,6 @@ inline int turns(const char* name, u32 tx, u32 ty, Step step) {
 inline int check(const char* name, u32 tx, u32 ty, Step step, Check check) {
     int failed = 0;
     for (Grid g : {grid_of(1, 1, 1), grid_of(5, 3, 2), grid_of(33, 13, 20)})
-        for (bool upright : {true, false}) failed |= once(name, g, upright, tx, ty, step, check);
+        for (bool upright : {true, false}) failed |= check_grid(name, g, upright, tx, ty, step, check);
     return failed;
 }

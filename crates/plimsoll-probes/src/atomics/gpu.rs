@@ -1,21 +1,12 @@
 //! atomics on a GPU: chains of additions and additions of all threads. What the figures mean is
 //! `crate::atomics`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
-use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gpu::in_kernel::{Inside, Of};
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
+use plimsoll_core::sample::Workload as _;
 
 use super::kernels::{self, Number, Space, THREADS, UNROLL};
-use crate::TRUST;
 use crate::atomics::{self, Addresses, Memory, Rate};
 use crate::folds;
+use crate::prelude::gpu::*;
 
 /// Turns of a launch: where all threads of the device wait for one word, where those of a block do, and where none does.
 const ITERATIONS: (u32, u32, u32) = (2, 8, 64);
@@ -48,10 +39,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, _: &G::Device, _: &Request) -> usize {
         chains().len() + Space::ALL.map(|space| points(space).len()).iter().sum::<usize>()
     }
@@ -59,7 +46,7 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let bench = Bench::<G>::new(session.device)?;
-        let late = late(session, begin, atomics::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, atomics::SPEC.budget(session.request.effort));
 
         let chains = chains();
         let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2 + late, flags: Flags::NONE };
@@ -78,7 +65,7 @@ impl<G: Gpu> Probe<G> for Runner {
 
     fn verify(&self, device: &mut G::Device, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::<G>::new(device)?;
-        let mut case = |kernel: KernelDesc, on: &str, mut load: Inside<G>| {
+        let mut case = |kernel: KernelDesc, on: &str, mut load: InKernel<G>| {
             let wrong = load.check()?.into_wrong();
             report(Case { kernel: kernel.name, on: on.to_owned(), wrong });
             Ok::<_, Fault>(())
@@ -149,11 +136,11 @@ impl<G: Gpu> Bench<G> {
         let blocks = kit.unit.machine().multiprocessors;
         let threads = u64::from(blocks) * u64::from(THREADS);
         let (numbers, left) = (kit.array(WIDEST * threads)?, kit.array(4 * threads)?);
-        kit.checker.words(numbers.whole(), 0)?;
+        kit.checker.fill_words(numbers.whole(), 0)?;
         Ok(Self { kit, numbers: Rc::new(numbers), left, blocks })
     }
 
-    fn chain(&self, space: Space, number: Number) -> Result<Inside<G>, Fault> {
+    fn chain(&self, space: Space, number: Number) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::chain(space, number);
         let shared = if space == Space::Shared { number.bytes() } else { 0 };
         let launch = |cycles: Span| {
@@ -161,12 +148,12 @@ impl<G: Gpu> Bench<G> {
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
         let work = Work { operations: f64::from(CHAIN * UNROLL), ..Work::default() };
-        let load = Inside::counted(&self.kit, (1, Of::Typical), work, launch)?;
+        let load = InKernel::new_cycles_only(&self.kit, (1, LaunchCycles::Median), work, launch)?;
         let additions = u64::from((WARM + CHAIN) * UNROLL);
         self.checked(load, number, (1, additions), &launch)
     }
 
-    fn rate(&self, point: &Point) -> Result<Inside<G>, Fault> {
+    fn rate(&self, point: &Point) -> Result<InKernel<G>, Fault> {
         let kernel = point.kernel();
         let (in_shared, number) = (point.space == Space::Shared, point.number);
         // Numbers of a block in shared memory, of the device in global memory.
@@ -180,8 +167,8 @@ impl<G: Gpu> Bench<G> {
         };
         let each = u64::from(point.iterations() * UNROLL);
         let work = Work { operations: f64::from(threads) * each as f64, ..Work::default() };
-        let of = if in_shared { Of::Typical } else { Of::Slowest };
-        let load = Inside::counted(&self.kit, (self.blocks, of), work, launch)?;
+        let of = if in_shared { LaunchCycles::Median } else { LaunchCycles::Slowest };
+        let load = InKernel::new_cycles_only(&self.kit, (self.blocks, of), work, launch)?;
         let additions = u64::from((WARM + point.iterations()) * UNROLL);
         let sharing = if point.same { u64::from(threads) } else { 1 };
         let all = u64::from(numbers) * if in_shared { u64::from(self.blocks) } else { 1 };
@@ -191,18 +178,18 @@ impl<G: Gpu> Bench<G> {
     /// Checks with a launch of its own on cleared numbers: each of so many has so many additions after it.
     fn checked(
         &self,
-        load: Inside<G>,
+        load: InKernel<G>,
         number: Number,
         (numbers, additions): (u64, u64),
         launch: &dyn Fn(Span) -> Result<G::Launch, Fault>,
-    ) -> Result<Inside<G>, Fault> {
+    ) -> Result<InKernel<G>, Fault> {
         let cycles = self.kit.array(8 * u64::from(self.blocks))?;
         let launch = launch(cycles.whole())?;
         let (checker, all) = (Rc::clone(&self.kit.checker), Rc::clone(&self.numbers));
         Ok(load.with_check(move |last| {
             // The launch counts into it.
             let _counted = &cycles;
-            checker.words(all.whole(), 0)?;
+            checker.fill_words(all.whole(), 0)?;
             G::bind(last.stream)?;
             G::launch(last.stream, &launch)?;
             let words = u64::from(number.bytes() / 4);

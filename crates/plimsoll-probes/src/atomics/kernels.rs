@@ -1,7 +1,6 @@
 //! Atomic additions in shared and in global memory.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Amount, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source = Source::new("atomics", include_str!("kernel.cu"), |_| kernels());

@@ -6,14 +6,7 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -21,6 +14,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "latency",
     sentence: "Latency and throughput of atomic additions in shared and global memory, at one address and at many.",
     seconds: [4.0, 13.0, 45.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -75,7 +69,7 @@ pub fn latency() -> TypedSeries<Chain> {
             metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
             metric("latency", Unit::Second, Quantity::TimePerOperation),
         ],
-        Draw::Bars { x: "type".into(), y: "cycles".into(), by: Some("memory".into()) },
+        Draw::bars("type", "cycles").grouped_by("memory"),
     )
 }
 
@@ -97,9 +91,9 @@ pub fn rate(memory: Memory) -> TypedSeries<Rate> {
         Figure::Throughput,
         CachePolicy::Hot,
         per_cycle.into_iter().chain(per_second).collect(),
-        Draw::Bars { x: "addition".into(), y: "additions per cycle".into(), by: Some("addresses".into()) },
+        Draw::bars("addition", "additions per cycle").grouped_by("addresses"),
     )
-    .within(PRECISION)
+    .with_precision(PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

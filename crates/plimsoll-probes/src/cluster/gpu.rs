@@ -1,20 +1,13 @@
 //! cluster on a GPU of compute capability 9.0 or later: a chase through and moves to and from the shared memory of other
 //! blocks. What the figures mean is told in `mod.rs`; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
+use plimsoll_gpu::in_kernel::{BlockReport, LastLaunches};
+use plimsoll_gpu::kit::exclusive_shared_bytes;
+use plimsoll_gpu::{Form, Geometry};
 
 use super::kernels::{self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum};
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
-use plimsoll_gpu::kit::{Kit, alone, late};
-use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Need};
-
-use crate::TRUST;
 use crate::cluster::{self, TOTAL};
+use crate::prelude::gpu::*;
 
 /// Blocks of a cluster; more than 8 are not portable, and are tried.
 const CLUSTERS: [u32; 4] = [2, 4, 8, 16];
@@ -45,10 +38,6 @@ impl<G: Gpu> Probe<G> for Runner {
         &[Need::Clusters]
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         chases(&CLUSTERS, request.effort).len() + moves(&CLUSTERS).len()
     }
@@ -58,7 +47,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Rc::new(Bench::<G>::new(session.device)?);
         let sizes = bench.sizes()?;
         let effort = session.request.effort;
-        let late = late(session, begin, cluster::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, cluster::SPEC.budget(effort));
 
         let chases = chases(&sizes, effort);
         let sweep = Sweep { series: cluster::latency(), points: &chases, share: 0.5 + late, flags: Flags::NONE };
@@ -76,8 +65,8 @@ impl<G: Gpu> Probe<G> for Runner {
         use plimsoll_core::sample::Workload as _;
         let bench = Rc::new(Bench::<G>::new(device)?);
         let sizes = bench.sizes()?;
-        let mut told = |kernel: KernelDesc, on: String, mut telling: Inside<G>| {
-            telling.tell()?;
+        let mut told = |kernel: KernelDesc, on: String, mut telling: InKernel<G>| {
+            telling.run_once()?;
             let wrong = if let Check::Failed(wrong) = telling.check()? { wrong } else { String::new() };
             report(Case { kernel: kernel.name, on, wrong });
             Ok::<_, Fault>(())
@@ -139,7 +128,7 @@ impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device) -> Result<Self, Fault> {
         let kernels = kernels::kernels(G::target(device));
         let kit = Kit::new(device, &kernels::SOURCE, &kernels, TRUST)?;
-        let shared = alone::<G>(device, STATIC_SHARED);
+        let shared = exclusive_shared_bytes::<G>(device, STATIC_SHARED);
         for kernel in &kernels {
             G::allow_shared(kit.unit.function(kernel)?.function(), shared)?;
         }
@@ -188,40 +177,41 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.function(kernel)?.launch(self.geometry(kernel, blocks), form, &list)
     }
 
-    fn chase(self: &Rc<Self>, (size, rank): Chase) -> Result<Inside<G>, Fault> {
+    fn chase(self: &Rc<Self>, (size, rank): Chase) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::chase(size == 1);
         let work = Work { operations: f64::from(HOPS), ..Work::default() };
         let own = Rc::clone(self);
-        let telling = Inside::telling(&self.kit, (size, Of::First), work, move |place| {
+        let telling = InKernel::new_full_reports(&self.kit, (size, LaunchCycles::First), work, move |place| {
             own.launch(&kernel, (size, size), Arguments::new().span(place.out).u32(rank).u32(HOPS))
         })?;
         Ok(telling.with_check(move |last| {
             let expected = u64::from(HOPS) * u64::from(chain_step(rank)) * 4 % CHAIN_BYTES;
-            let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
+            let BlockReport { count, found, .. } = last.reports.first().copied().unwrap_or_default();
             let right = (count, found) == (u64::from(HOPS), expected);
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at byte {found}, not {expected}"));
             Ok(if right { Check::Passed } else { wrong() })
         }))
     }
 
-    fn moving(self: &Rc<Self>, access: Access, size: u32, rounds: u32) -> Result<Inside<G>, Fault> {
+    fn moving(self: &Rc<Self>, access: Access, size: u32, rounds: u32) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::moving(access);
         let blocks = self.at_once(&kernel, size)?.max(1) * size;
         let bytes = access.bytes_per_round() * u64::from(rounds);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(rounds), ..Work::default() };
         let own = Rc::clone(self);
-        let telling = Inside::telling(&self.kit, (blocks, Of::Mean), work, move |place| {
+        let telling = InKernel::new_full_reports(&self.kit, (blocks, LaunchCycles::Mean), work, move |place| {
             own.launch(&kernel, (blocks, size), Arguments::new().span(place.out).u32(1).u32(rounds))
         })?;
-        let total = move |told: &[Told]| told.iter().map(|told| bytes as f64 / (told.nanoseconds as f64 * 1e-9)).sum();
-        let check = move |last: &Last<'_, G>| {
+        let total =
+            move |told: &[BlockReport]| told.iter().map(|told| bytes as f64 / (told.nanoseconds as f64 * 1e-9)).sum();
+        let check = move |last: &LastLaunches<'_, G>| {
             let expected = |block: usize| expected(access, block as u32 % size, rounds);
-            let differs = |(block, told): (usize, &Told)| {
+            let differs = |(block, told): (usize, &BlockReport)| {
                 (told.count, told.found) != (u64::from(rounds), u64::from(expected(block)))
             };
-            let wrong = last.told.iter().enumerate().position(differs);
+            let wrong = last.reports.iter().enumerate().position(differs);
             Ok(wrong.map_or(Check::Passed, |block| {
-                let Told { count, found, .. } = last.told[block];
+                let BlockReport { count, found, .. } = last.reports[block];
                 let right = expected(block);
                 Check::Failed(format!("block {block} did {count} rounds with the sum {found:#x}, not {right:#x}"))
             }))

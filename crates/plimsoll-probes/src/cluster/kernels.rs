@@ -1,8 +1,6 @@
 //! Shared memory of other blocks of a cluster (compute capability 9.0).
 
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source = Source::new("cluster", include_str!("kernel.cu"), kernels);

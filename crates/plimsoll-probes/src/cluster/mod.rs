@@ -7,15 +7,7 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -23,6 +15,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "caches",
     sentence: "How far the shared memory of another block of the cluster is, and what moves to and from it per cycle.",
     seconds: [3.0, 12.0, 36.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -77,7 +70,7 @@ pub fn latency() -> TypedSeries<Chase> {
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
             metric("latency", Unit::Second, Quantity::TimePerOperation),
         ],
-        Draw::Lines { x: "rank".into(), y: "cycles".into(), by: Some("cluster".into()), log_x: false, log_y: false },
+        Draw::lines("rank", "cycles").grouped_by("cluster"),
     )
 }
 
@@ -92,7 +85,7 @@ pub fn bandwidth() -> TypedSeries<Move> {
             metric("per multiprocessor", Unit::BytePerCycle, Quantity::BytesPerCycle),
             metric(TOTAL, Unit::BytePerSecond, Quantity::Extra),
         ],
-        Draw::Bars { x: "access".into(), y: "per multiprocessor".into(), by: Some("cluster".into()) },
+        Draw::bars("access", "per multiprocessor").grouped_by("cluster"),
     )
 }
 
@@ -164,16 +157,13 @@ mod tests {
     /// A launch of 1000 operations or 64,000 bytes that took so many cycles at 2 GHz.
     fn point(at: impl Axes, cycles: u64) -> Point {
         Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
-            k: 1,
             tick: 0.5e-9,
-            work: Work { operations: 1000.0, traffic: Traffic::new(64_000, 0), in_kernel: true, ..Work::default() },
-            samples: vec![cycles; 30],
             evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Flags::NONE,
-            extra: Default::default(),
+            ..Point::new(
+                at.to_values(),
+                Work { operations: 1000.0, traffic: Traffic::new(64_000, 0), in_kernel: true, ..Work::default() },
+                vec![cycles; 30],
+            )
         }
     }
 

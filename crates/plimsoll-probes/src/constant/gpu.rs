@@ -1,20 +1,12 @@
 //! constant on a GPU: one thread follows chains through the constant table, then all warps of every multiprocessor read lines of it.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Effort, Work, Workload as _};
-use plimsoll_core::{Fault, Traffic};
+use plimsoll_core::sample::Workload as _;
 use plimsoll_gen::kernel::chain::HOPS;
-use plimsoll_gpu::in_kernel::{Inside, Last, Of};
-use plimsoll_gpu::kit::Kit;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+use plimsoll_gpu::in_kernel::LastLaunches;
 
 use super::kernels::{self, CHAINS, LINE, LINES, LOAD, LOADS, THREADS};
 use super::{Chase, Read, SMALL, SPEC};
-use crate::TRUST;
+use crate::prelude::gpu::*;
 
 /// Hops of a launch.
 const LENGTH: u64 = 4096;
@@ -38,10 +30,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         CHAINS as usize + reads(request.effort).len()
     }
@@ -59,7 +47,7 @@ impl<G: Gpu> Probe<G> for Runner {
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::<G>::new(device)?;
-        let mut once = |kernel: String, on: String, mut load: Inside<G>| {
+        let mut once = |kernel: String, on: String, mut load: InKernel<G>| {
             load.sample(1, &mut [0])?;
             let wrong = match load.check()? {
                 Check::Passed => String::new(),
@@ -139,17 +127,17 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// One thread follows a chain, all of it once untimed.
-    fn chase(&self, chain: u32, hops: u64) -> Result<Inside<G>, Fault> {
+    fn chase(&self, chain: u32, hops: u64) -> Result<InKernel<G>, Fault> {
         let warm = u64::from(kernels::lines(chain)).next_multiple_of(HOPS);
         let begin = kernels::place(chain, 0) as u32;
         let work = Work { operations: hops as f64, ..Work::default() };
-        let load = Inside::alone(&self.kit, "cycles", work, |place| {
+        let load = InKernel::new_one_block(&self.kit, "cycles", work, |place| {
             let arguments = Arguments::new().span(place.out).u32(begin).u64(warm).u64(hops);
             self.kit.unit.launch(&kernels::chase(), 1, arguments)
         })?;
         let expected = kernels::place(chain, 1 + warm + hops);
-        Ok(load.with_check(move |last: &Last<'_, G>| {
-            let ended = last.told.last().map(|told| told.count);
+        Ok(load.with_check(move |last: &LastLaunches<'_, G>| {
+            let ended = last.reports.last().map(|told| told.count);
             let right = ended == Some(expected);
             let wrong = || Check::Failed(format!("{hops} hops ended at {ended:?}, not at {expected}"));
             Ok(if right { Check::Passed } else { wrong() })
@@ -157,19 +145,19 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// Every multiprocessor reads lines, all of them once untimed.
-    fn read(&self, point: Point, iterations: u32) -> Result<Inside<G>, Fault> {
+    fn read(&self, point: Point, iterations: u32) -> Result<InKernel<G>, Fault> {
         let blocks = self.kit.unit.machine().multiprocessors;
         let warm = point.lines.div_ceil(point.addresses);
         let warps = u64::from(THREADS / 32) * u64::from(iterations) * u64::from(LOADS);
         let bytes = warps * u64::from(point.addresses) * u64::from(LOAD);
         let work = Work { operations: warps as f64, traffic: Traffic::new(bytes, 0), ..Work::default() };
         self.kit.checker.poison(self.sums.whole())?;
-        let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
+        let load = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, |cycles| {
             let list = Arguments::new().buffer(&*self.sums).span(cycles).u32(point.lines).u32(point.addresses);
             self.kit.unit.launch(&kernels::read(), 0, list.u32(warm).u32(iterations))
         })?;
         let sums = Rc::clone(&self.sums);
-        Ok(load.with_check(move |last: &Last<'_, G>| {
+        Ok(load.with_check(move |last: &LastLaunches<'_, G>| {
             check::<G>(last.stream, &sums, |thread| point.sum(thread, [warm, iterations]))
         }))
     }

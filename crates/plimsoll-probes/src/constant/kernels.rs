@@ -1,7 +1,9 @@
 //! A chase through constant memory, and loads from it by all warps of a multiprocessor.
 
+use plimsoll_gen::kernel::Data;
 use plimsoll_gen::kernel::chain::HOPS;
-use plimsoll_gen::kernel::{Data, Grid, KernelDesc, Source, takes};
+
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written. Their module holds the table that they read.
 pub static SOURCE: Source =

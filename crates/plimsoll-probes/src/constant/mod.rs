@@ -5,15 +5,9 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-use plimsoll_suite::findings::levels::{Plateau, levels};
-use plimsoll_suite::findings::{derived, finding, known_rows};
+use plimsoll_suite::findings::levels::Plateau;
+
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -21,6 +15,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "caches",
     sentence: "How long a load from constant memory takes, where its caches end, and what several addresses in a warp cost.",
     seconds: [2.0, 6.0, 18.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -53,7 +48,7 @@ pub fn latency() -> TypedSeries<Chase> {
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
             metric("latency", Unit::Second, Quantity::TimePerOperation),
         ],
-        Draw::Lines { x: "footprint".into(), y: "cycles".into(), by: None, log_x: true, log_y: false },
+        Draw::lines("footprint", "cycles").log_x(),
     )
 }
 
@@ -68,13 +63,7 @@ pub fn loads() -> TypedSeries<Read> {
             metric("loads per cycle", Unit::OpPerCycle, Quantity::OperationsPerCycle),
             metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
         ],
-        Draw::Lines {
-            x: "footprint".into(),
-            y: "loads per cycle".into(),
-            by: Some("addresses".into()),
-            log_x: true,
-            log_y: true,
-        },
+        Draw::lines("footprint", "loads per cycle").grouped_by("addresses").log_x().log_y(),
     )
 }
 
@@ -85,8 +74,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let of = |case: &str| series.iter().find(|series| series.spec.case == case);
     let latencies = of("latency").into_iter().flat_map(latencies);
     let rates = of("loads").into_iter().flat_map(|loads| {
-        let few = known_rows(loads).filter(|(at, _): &(Read, &Row)| at.footprint.0 <= SMALL);
-        few.filter_map(|(at, row)| {
+        let small = known_rows(loads).filter(|(at, _): &(Read, &Row)| at.footprint.0 == SMALL);
+        small.filter_map(|(at, row)| {
             let name =
                 format!("loads of {} {}", at.addresses.0, if at.addresses.0 == 1 { "address" } else { "addresses" });
             Some(finding(name, Unit::OpPerCycle, row, loads.estimate(row, "loads per cycle")?))
@@ -95,7 +84,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     latencies.chain(rates.collect::<Vec<_>>()).collect()
 }
 
-/// Bytes that the nearest cache holds on every device that is known.
+/// The footprint, bytes, whose loads become findings: the nearest cache of every known device holds it.
 pub const SMALL: u64 = 2048;
 
 /// What each level costs, and where it ends.
@@ -125,7 +114,7 @@ fn latencies(latency: &Series) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     use super::*;

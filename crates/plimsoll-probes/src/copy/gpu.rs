@@ -2,24 +2,14 @@
 //! and the trace of one copy from its first call. What the figures mean is told in `mod.rs`; the kernels
 //! are `kernel.cu`'s.
 
-use std::rc::Rc;
+use plimsoll_core::sample::CachePolicy;
+use plimsoll_gen::kernel::Index;
+use plimsoll_gpu::verify::{self, MapOutput, Rules};
+use plimsoll_gpu::window::{Flush, Rotation, affordable_bytes};
 
 use super::kernels::{self, WIDTHS};
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{CachePolicy, Clock as _, Effort, Work};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc};
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::{Load, Shape};
-use plimsoll_gpu::verify::{self, Leaves, Rules};
-use plimsoll_gpu::window::{Flush, Rotation, affordable, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
-
-use crate::TRUST;
 use crate::copy::{self, ByGrid, ByIndex, ByKernel, Kernel, OnOne};
+use crate::prelude::gpu::*;
 
 /// Smallest and largest arrays, bytes.
 const SIZES: (u64, u64) = (8 << 20, 2 << 30);
@@ -55,8 +45,8 @@ const RULES: Rules = Rules {
         let list = Arguments::new().span(with.out).span(with.input);
         if kernel.index == Index::U32 { list.u32(with.n as u32) } else { list.u64(with.n) }
     },
-    leaves: |_| Some(Leaves::Map(Op::Copy, Element::Word)),
-    sizes: verify::sizes,
+    map_output: |_| Some(MapOutput::Map(Op::Copy, Element::Word)),
+    sizes: verify::awkward_sizes,
 };
 
 impl<G: Gpu> Probe<G> for Runner {
@@ -85,20 +75,20 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let points = <Self as Probe<G>>::points(self, session.device, session.request);
-        let time = affordable::<G>(session.device, 2, points, copy::SPEC.budget(effort))?;
+        let time = affordable_bytes::<G>(session.device, 2, points, copy::SPEC.budget(effort))?;
         let least = session.info().cold_window().min(time);
         let usual = if session.request.trace { copy::SHOWN_BYTES } else { SIZES.1.min(time) };
-        let most = asked(session, usual)?;
+        let most = requested_bytes(session, usual)?;
         let sizes = if session.request.trace { traced(most) } else { sizes(effort, most) };
         let wanted = sizes.iter().map(|size| Rotation::cold(*size, least).bytes()).max().unwrap_or(most);
         let flush = Flush::new(session.device, session.info().last_level_cache())?;
-        let (bytes, flags) = room::<G>(session.device, 2, wanted)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2, wanted)?;
         let sizes: Vec<u64> = sizes.into_iter().filter(|size| *size <= bytes).collect();
         let bench = Bench::new(session, bytes.min(wanted))?;
         if session.request.trace {
             return trace(session, &bench, &flush, &sizes, flags);
         }
-        let late = late(session, begin, copy::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, copy::SPEC.budget(effort));
         let cold = |size| Rotation::cold(size, least).within(bench.bytes());
 
         let points = runnable::<G>(session.device, by_kernel(&sizes));
@@ -129,7 +119,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -340,7 +330,7 @@ impl<G: Gpu> Bench<G> {
         let checked = if shape == GRAPH { rotation.bytes() } else { rotation.slice };
         let (out, input) = (self.out.part(0, checked)?, self.input.part(0, checked)?);
         let checker = Rc::clone(&self.kit.checker);
-        let check = move || checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0);
+        let check = move || checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0);
         Ok(self.kit.load(shape, launches, work)?.with_check(move |_| check()))
     }
 }

@@ -1,8 +1,9 @@
 //! The seed's copy kernels. Block size and grid are the launch's to choose: nothing of them is compiled in.
 
-use plimsoll_gen::kernel::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, Index, KernelDesc, Output, Source};
+use plimsoll_gen::kernel::Index;
+use plimsoll_gen::kernel::spirv::NOT_WRITTEN;
+
+use crate::prelude::kernels::*;
 
 spirv_builds! {
     "crates/plimsoll-probes/src/copy", "":

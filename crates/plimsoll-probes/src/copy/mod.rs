@@ -9,14 +9,7 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes, Bytes, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -24,6 +17,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "bandwidth",
     sentence: "How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.",
     seconds: [7.0, 34.0, 120.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -119,7 +113,7 @@ fn figures() -> Vec<Metric> {
 }
 
 fn over_sizes<A: Axes>(case: &str, cache: CachePolicy, by: &str, metrics: Vec<Metric>) -> TypedSeries<A> {
-    let draw = Draw::Lines { x: "size".into(), y: "bandwidth".into(), by: Some(by.into()), log_x: true, log_y: false };
+    let draw = Draw::lines("size", "bandwidth").grouped_by(by).log_x();
     TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
@@ -159,7 +153,7 @@ pub fn one_multiprocessor() -> TypedSeries<OnOne> {
         Figure::Latency,
         CachePolicy::ColdFlush,
         metrics,
-        Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: None },
+        Draw::bars("kernel", "bandwidth"),
     )
 }
 
@@ -216,7 +210,7 @@ fn call(trace: &Series, at: &ByKernel, row: &Row) -> Option<Finding> {
     let size = Unit::Byte.format(at.size.0 as f64);
     let bandwidth = trace.metric("bandwidth")?;
     let point = row.points.first()?;
-    let first = bandwidth.of.of(point.seconds().next()?, &point.work, None)?;
+    let first = bandwidth.quantity.compute(point.seconds().next()?, &point.work, None)?;
     let name = format!("{}, {size}", trace.spec.case.replace("trace", "single calls"));
     Some(Finding {
         says: format!("the first call {}", Unit::BytePerSecond.format(first)),

@@ -1,22 +1,12 @@
 //! dispatch on a GPU: grids of empty blocks. What the figures mean is `crate::dispatch`'s; the kernels are
 //! `kernel.cu`'s.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Clock as _, Work};
-use plimsoll_gen::kernel::{KernelDesc, Output};
-use plimsoll_gpu::kit::{GRAPH, Kit, late};
-use plimsoll_gpu::load::{Load, Shape};
+use plimsoll_gen::kernel::Output;
 use plimsoll_gpu::verify::{self, Rules};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, THREADS};
-use crate::TRUST;
 use crate::dispatch::{self, Kind, Plain, Programmatic};
+use crate::prelude::gpu::*;
 
 /// Blocks of one launch: many enough that starting the grid itself is below a percent.
 const BLOCKS: u64 = 1 << 20;
@@ -31,7 +21,7 @@ const RULES: Rules = Rules {
         let list = Arguments::new();
         if kernel.output == Output::BlockMarks { list.span(with.out) } else { list }
     },
-    leaves: |_| None,
+    map_output: |_| None,
     sizes: |kernel, _, depth| {
         let blocks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 31, 33, 1025, 65_537] };
         blocks.iter().map(|blocks| blocks * u64::from(kernel.threads)).collect()
@@ -47,10 +37,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, _: &Request) -> usize {
         threads::<G>(device).len() + programmatic::<G>(device).len()
     }
@@ -59,7 +45,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let kit = Kit::<G>::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let marks = kit.array(4 * BLOCKS)?;
-        let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, dispatch::SPEC.budget(session.request.effort));
         let programmatic = programmatic::<G>(session.device);
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let threads = threads::<G>(session.device);
@@ -81,7 +67,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -110,7 +96,7 @@ fn load<G: Gpu>(kit: &Kit<G>, marks: &Rc<G::Buffer>, shape: Shape, kernel: &Kern
     let check = move |stream: &Arc<G::Stream>| {
         checker.poison(marks.whole())?;
         G::launch(stream, &marking)?;
-        checker.marks(marks.whole())
+        checker.check_marks(marks.whole())
     };
     Ok(kit.load(shape, vec![launch], work)?.with_check(check))
 }

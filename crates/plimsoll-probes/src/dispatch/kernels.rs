@@ -1,8 +1,8 @@
 //! Empty blocks, to see how many the device starts per clock.
 
-use plimsoll_gen::kernel::spirv::{Features, Spirv, spirv_builds};
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, KernelDesc, Output, Source, clock};
+use plimsoll_gen::kernel::clock;
+
+use crate::prelude::kernels::*;
 
 spirv_builds! {
     "crates/plimsoll-probes/src/dispatch", "":

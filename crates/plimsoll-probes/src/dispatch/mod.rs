@@ -6,15 +6,7 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, Threads, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -22,6 +14,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "launch",
     sentence: "How many blocks and threads the device starts per clock, and how many that say that the next kernel may begin.",
     seconds: [3.0, 10.0, 30.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -64,15 +57,14 @@ fn figures() -> Vec<Metric> {
 /// Blocks started per second and per clock, by threads in a block. An operation is a block.
 #[must_use]
 pub fn blocks() -> TypedSeries<Plain> {
-    let draw = Draw::Lines { x: "threads".into(), y: "blocks".into(), by: None, log_x: true, log_y: true };
+    let draw = Draw::lines("threads", "blocks").log_x().log_y();
     TypedSeries::new("blocks", Figure::Throughput, CachePolicy::Hot, figures(), draw)
 }
 
 /// The same of programmatic launches, by what their blocks do.
 #[must_use]
 pub fn programmatic() -> TypedSeries<Programmatic> {
-    let draw =
-        Draw::Lines { x: "threads".into(), y: "blocks".into(), by: Some("kind".into()), log_x: true, log_y: true };
+    let draw = Draw::lines("threads", "blocks").grouped_by("kind").log_x().log_y();
     TypedSeries::new("programmatic", Figure::Throughput, CachePolicy::Hot, figures(), draw)
 }
 
@@ -121,23 +113,14 @@ fn scaled(estimate: Estimate, factor: f64) -> Estimate {
 mod tests {
     use super::*;
     use plimsoll_core::device::Calibration;
-    use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
     use plimsoll_core::series::{Axes, Point};
 
     /// A million blocks in as many seconds as are given.
     fn point(at: impl Axes, seconds: f64, clock_hz: Option<f64>) -> Point {
         Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations: 1e6, ..Work::default() },
-            samples: vec![(seconds * 1e9) as u64; 30],
             evidence: Evidence { clock_hz, ..Evidence::default() },
-            flags: Flags::NONE,
-            extra: Default::default(),
+            ..Point::new(at.to_values(), Work { operations: 1e6, ..Work::default() }, vec![(seconds * 1e9) as u64; 30])
         }
     }
 

@@ -1,24 +1,16 @@
 //! footprint on the CPU: read, copy and triad over private data of every core, from 4 KiB each to what memory allows. What
 //! the figures mean is told in `mod.rs`.
 
-use std::cell::RefCell;
 use std::hint::black_box;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flag;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work};
+use plimsoll_core::sample::Clock as _;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
-use plimsoll_cpu::threads::{Task, Team};
 use plimsoll_cpu::workload::kernels::{self, Kernel, POISON};
+use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Place, Window};
-use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
-use plimsoll_cpu::{Cpu, CpuDevice};
 
 use crate::footprint::{self, Spread};
+use crate::prelude::cpu::*;
 
 /// Smallest footprint of one core.
 const LEAST: f64 = 4096.0;
@@ -89,7 +81,7 @@ impl Probe<Cpu> for Runner {
         let segments = spots.iter().map(|spot| spot.shape.segments).max().unwrap_or(1);
         let window = |array: u64, elements: usize| {
             let data = (session.request.seed ^ array, kernels::finite as fn(u64) -> f64);
-            Window::new(&team, 1, (8 * elements * cores) as u64, data, &|| session.stopped())
+            Window::new(&team, 1, (8 * elements * cores) as u64, data, &|| session.is_stopped())
         };
         // A copy's target is half of its footprint.
         let (source, target) = (window(0, largest)?, window(1, largest / 2)?);
@@ -116,7 +108,7 @@ impl Probe<Cpu> for Runner {
 
 /// The kernels of the curve.
 fn named_kernels() -> impl Iterator<Item = (footprint::Kernel, Kernel)> {
-    footprint::Kernel::ALL.into_iter().filter_map(|name| Some((name, Kernel::named(name.name())?)))
+    footprint::Kernel::ALL.into_iter().filter_map(|name| Some((name, Kernel::from_name(name.name())?)))
 }
 
 /// The bytes of source and target, half as much again as the largest footprint: the user's, or as effort has it, since a
@@ -207,7 +199,7 @@ fn load(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot, warm: bool) -> R
         team.run(&poison)?;
         data.places.iter().for_each(Place::rewind);
         if warm {
-            team.timed(shape.segments as u64, &task)?;
+            team.run_timed(shape.segments as u64, &task)?;
         }
     }
     let cores = data.places.len() as u64;
@@ -223,7 +215,7 @@ fn checker(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot) -> Box<dyn Fn
     let (team, data, found) = (Rc::clone(team), Arc::clone(data), Arc::new(Mutex::new(None)));
     let note = Arc::clone(&found);
     let task = Task::new(move |rank| {
-        for segment in 0..data.places[rank.index].walked().min(spot.shape.segments) {
+        for segment in 0..data.places[rank.index].steps().min(spot.shape.segments) {
             let sum = f64::from_bits(data.sum(rank.index, segment).load(Ordering::Relaxed));
             let wrong = |a: &mut [f64], operands: [&[f64]; 3]| spot.kernel.wrong(a, operands, sum);
             if let Some(wrong) = data.on_segment(rank.index, segment, spot, wrong) {

@@ -1,23 +1,9 @@
-//! footprint on a GPU: read, copy and triad over private data of every block, from what a first-level cache holds to memory.
+//! footprint on a GPU: read, copy and triad over private data of every block, from what L1 holds to memory.
 //! What the figures mean is `crate::footprint`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::checker::Checker;
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::{Action, Load};
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
-
 use super::kernels::{self, BLOCKS, THREADS};
-use crate::TRUST;
 use crate::footprint::{self, Kernel, Spread};
+use crate::prelude::gpu::*;
 
 /// The probe.
 #[derive(Debug)]
@@ -105,14 +91,14 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let wanted = asked(session, LARGEST)?;
+        let wanted = requested_bytes(session, LARGEST)?;
         // Reads need the whole in one array, copies half of it twice, triad a third three times.
-        let (bytes, flags) = room::<G>(session.device, 2, wanted)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2, wanted)?;
         let bytes = bytes.min(wanted);
         let multiprocessors = u64::from(G::machine(session.device)?.multiprocessors);
         let spots = spots(multiprocessors, bytes, effort);
         let bench = Bench::<G>::new(session.device, &spots, session.request.seed)?;
-        let late = late(session, begin, footprint::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, footprint::SPEC.budget(effort));
         let share = SHARES[usize::from(effort != Effort::Quick)] + late;
         let sweep = Sweep { series: footprint::curve(), points: &spots, share, flags };
         session.sweep(sweep, Spot::at, |_, spot| bench.load(spot, spot.passes(multiprocessors)))?;
@@ -218,9 +204,9 @@ impl<G: Gpu> Bench<G> {
 /// Is what a kernel left right?
 fn check<G: Gpu>(checker: &Checker<G>, spot: &Spot, [out, a, b]: Arrays) -> Result<Check, Fault> {
     match spot.kernel {
-        Kernel::Read => Ok(Checker::<G>::same_bits("read", checker.bits(out)?, checker.bits(a)?)),
-        Kernel::Copy => checker.map(Op::Copy, Element::Word, out, [a; 3], 0.0),
-        Kernel::Triad => checker.map(Op::Triad, Element::F32, out, [a, b, a], SCALAR.into()),
+        Kernel::Read => Ok(Checker::<G>::compare_folds("read", checker.xor_words(out)?, checker.xor_words(a)?)),
+        Kernel::Copy => checker.check_map(Op::Copy, Element::Word, out, [a; 3], 0.0),
+        Kernel::Triad => checker.check_map(Op::Triad, Element::F32, out, [a, b, a], SCALAR.into()),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Passes over private data of every block.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Amount, Element, Grid, KernelDesc, Output, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source =

@@ -8,15 +8,9 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-
 use plimsoll_suite::findings::levels;
-use plimsoll_suite::findings::{finding, known_rows};
+
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -24,6 +18,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "bandwidth",
     sentence: "Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.",
     seconds: [6.0, 40.0, 120.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -61,13 +56,7 @@ pub fn curve() -> TypedSeries<Spread> {
             metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
             metric("time", Unit::Second, Quantity::Time),
         ],
-        Draw::Lines {
-            x: "footprint".into(),
-            y: "bandwidth".into(),
-            by: Some("kernel".into()),
-            log_x: true,
-            log_y: true,
-        },
+        Draw::lines("footprint", "bandwidth").grouped_by("kernel").log_x().log_y(),
     )
 }
 
@@ -171,7 +160,7 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     fn cache(level: &str, bytes: u64, shared_by: u32) -> CacheInfo {

@@ -1,25 +1,12 @@
 //! gather on a GPU: reads, writes and additions at random places. What the figures mean is
 //! `crate::gather`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gen::pattern;
 use plimsoll_gpu::checker::POISON;
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::Load;
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, ADDED, LINE, SIZES, THREADS, UNROLL, place};
-use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::gather::{self, Accesses, CASES, wasted};
+use crate::prelude::gpu::*;
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (16 << 20, 64 << 30);
@@ -69,10 +56,10 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let most = asked(session, usual(effort))?;
-        let (bytes, flags) = room::<G>(session.device, 1, most)?;
+        let most = requested_bytes(session, usual(effort))?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 1, most)?;
         let bench = Bench::<G>::new(session.device, session.request.seed, bytes.min(most))?;
-        let late = late(session, begin, gather::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, gather::SPEC.budget(effort));
         let kinds = [(Kind::Read, 0.5 + late), (Kind::Write, 0.3), (Kind::Add, 0.2)];
         for ((kind, share), case) in kinds.into_iter().zip(CASES) {
             let points = points(kind, effort, bench.array.bytes());
@@ -265,7 +252,7 @@ impl<G: Gpu> Bench<G> {
         match point.kind {
             Kind::Read => checker.fill(Data::Bits, Element::Word, array, self.seed)?,
             Kind::Write => checker.poison(array)?,
-            Kind::Add => checker.words(array, 0)?,
+            Kind::Add => checker.fill_words(array, 0)?,
         }
         checker.poison(self.left.whole())?;
         G::bind(stream)?;

@@ -6,15 +6,7 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::levels::levels;
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -22,6 +14,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "bandwidth",
     sentence: "Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.",
     seconds: [4.0, 17.0, 60.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -37,7 +30,7 @@ plimsoll_core::axes! {
 
 /// Names of the series.
 pub const CASES: [&str; 3] = ["reads", "writes", "additions"];
-/// Bytes that memory and second-level cache move at least (CUDA C++ Best Practices Guide, 'Coalesced Access').
+/// Bytes that memory and L2 move at least (CUDA C++ Best Practices Guide, 'Coalesced Access').
 pub const SECTOR: u64 = 32;
 
 /// Bytes that an access of `size` bytes, aligned to it, moves but doesn't want.
@@ -58,11 +51,11 @@ pub fn accesses(case: &str) -> TypedSeries<Accesses> {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("whole sectors", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
         ],
-        Draw::Lines { x: "footprint".into(), y: "updates".into(), by: Some("access".into()), log_x: true, log_y: true },
+        Draw::lines("footprint", "updates").grouped_by("access").log_x().log_y(),
     )
 }
 
-/// A footprint from which on no GPU's second-level cache helps: ten times the largest there is.
+/// A footprint from which on no GPU's L2 helps: ten times the largest there is.
 const BEYOND_CACHES: f64 = 2e9;
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -139,7 +132,7 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     const GIB: f64 = 1_073_741_824.0;

@@ -1,23 +1,14 @@
 //! incore on the CPU: each instruction of the machine in 1 to 12 independent chains, on one core; then each once more
 //! where it went fastest, since the best of several figures flatters. What the figures mean is told in `mod.rs`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Effort, Work};
 use plimsoll_core::series::{Axes as _, Series};
 use plimsoll_cpu::arch::instruction::{
     Element, ILP, Instruction, Kernel, Operation, Width, instructions, kernel, naive,
 };
-use plimsoll_cpu::threads::{Task, Team};
 use plimsoll_cpu::timer::Timer;
-use plimsoll_cpu::workload::{Lap, TeamLoad, team};
-use plimsoll_cpu::{Cpu, CpuDevice};
 
 use crate::incore::{self, Chains, SPEC};
+use crate::prelude::cpu::*;
 
 /// The probe.
 #[derive(Debug)]
@@ -39,10 +30,6 @@ const SEARCH: f64 = 0.8;
 impl Probe<Cpu> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &SPEC
-    }
-
-    fn sized(&self) -> bool {
-        false
     }
 
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
@@ -158,7 +145,7 @@ fn iterations(timer: &Timer, kernel: Kernel) -> u64 {
 
 /// The first chain that doesn't end where the oracle's does; empty where all do.
 fn wrong(kernel: Kernel, iterations: u64, last: impl Fn(usize) -> u64) -> String {
-    let kept = kernel.instruction().kept();
+    let kept = kernel.instruction().lane_mask();
     let mut expected = naive(kernel, iterations).into_iter().enumerate();
     let differs = expected.find(|&(chain, expected)| last(chain) & kept != expected);
     differs.map_or_else(String::new, |(chain, expected)| {
@@ -184,13 +171,7 @@ mod tests {
 
     #[test]
     fn every_kernel_that_verify_tries_is_right() {
-        let mut bench = plimsoll_cpu::open(crate::cpu_probes()).unwrap();
-        let mut cases = 0;
-        plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
-            assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);
-            cases += 1;
-        })
-        .unwrap();
+        let cases = crate::verified::verify_on_cpu(&SPEC);
         assert!(cases >= 8 * 8);
     }
 

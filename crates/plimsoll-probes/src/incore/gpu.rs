@@ -2,25 +2,13 @@
 //! chain of one warp and with all warps, some over chains and warps, and each once more where it went fastest. What the
 //! figures mean is `crate::incore`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort};
-use plimsoll_core::series::{Axes as _, Series};
+use plimsoll_core::series::Axes as _;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gpu::in_kernel::Inside;
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::load::{Action, Load};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
 use super::kernels::{self, CHAINS, Instruction};
-use crate::TRUST;
 use crate::incore::{self, ChainsOfWarps};
 use crate::iterations::{glance, long_enough, quickest, whole_device};
+use crate::prelude::gpu::*;
 
 /// Threads of a warp.
 const WARP: u32 = 32;
@@ -96,10 +84,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let target = G::target(device);
         instructions(target, request.effort).len() + grid(target).len() + Instruction::of(target).count()
@@ -111,7 +95,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let target = G::target(session.device);
         let (all, grid) = (instructions(target, effort), grid(target));
         let bench = Bench::<G>::new(session, &all, &grid)?;
-        let late = late(session, begin, incore::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, incore::SPEC.budget(effort));
         let sweep = Sweep { series: incore::instructions(), points: &all, share: 0.4 + late, flags: Flags::NONE };
         let series = session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot))?;
         let fastest = fastest(series, &all);
@@ -205,7 +189,7 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch(&kernel.with_threads(spot.warps * WARP)?, 0, arguments)
     }
 
-    fn load(&self, spot: Spot) -> Result<Inside<G>, Fault> {
+    fn load(&self, spot: Spot) -> Result<InKernel<G>, Fault> {
         let Spot { of, chains, warps } = spot;
         let launch = |cycles, iterations| self.chains(spot, cycles, iterations);
         let operations = f64::from(of.links(chains) * chains * of.per_link * warps);
@@ -252,7 +236,7 @@ impl<G: Gpu> Bench<G> {
         let arguments = Arguments::new().buffer(&self.expected).u32(spot.chains).u32(links);
         self.kit.run(&[Action::Launch(self.launch(spot.of.reference(), spot, arguments)?)])?;
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
-        self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
+        self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
     /// One launch against the reference; empty where it is right.

@@ -1,9 +1,9 @@
 //! Chains of one instruction: which instructions there are, what each must be in machine code, and the kernels that run
 //! 1 to 8 chains of it per thread.
 
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Data, Element, Grid, Issue, KernelDesc, Source};
+use plimsoll_gen::kernel::Data;
+
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source = Source::new("incore", include_str!("kernel.cu"), kernels).with_data(Data::Tables);

@@ -12,16 +12,9 @@ pub mod kernels;
 #[cfg(feature = "gpu")]
 mod oracle;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::{Finding, Published};
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes, Count, Draw, Estimate, Name, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::{finding, known_rows};
 use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture, Number, Operation, Width};
+
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -29,6 +22,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "arithmetic",
     sentence: "Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.",
     seconds: [7.0, 60.0, 180.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -57,8 +51,7 @@ plimsoll_core::axes! {
 /// Cycles per instruction over the number of independent chains.
 #[must_use]
 pub fn operations() -> TypedSeries<Chains> {
-    let draw =
-        Draw::Lines { x: "ilp".into(), y: "cycles".into(), by: Some("instruction".into()), log_x: false, log_y: true };
+    let draw = Draw::lines("ilp", "cycles").grouped_by("instruction").log_y();
     spec("operations", draw)
 }
 
@@ -77,13 +70,13 @@ pub fn instructions() -> TypedSeries<ChainsOfWarps> {
 /// On a multiprocessor: each instruction at the number of chains that was fastest, measured afresh.
 #[must_use]
 pub fn saturated() -> TypedSeries<ChainsOfWarps> {
-    spec("saturated", Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None })
+    spec("saturated", Draw::bars("instruction", "rate"))
 }
 
 /// On a multiprocessor: an instruction of each pipe over chains and warps.
 #[must_use]
 pub fn grid() -> TypedSeries<ChainsOfWarps> {
-    spec("chains and warps", Draw::Heat { x: "warps".into(), y: "ilp".into(), value: "rate".into() })
+    spec("chains and warps", Draw::heat("warps", "ilp", "rate"))
 }
 
 fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {

@@ -2,23 +2,9 @@
 //! the figures mean is `crate::interference`'s.
 
 use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::interference::{self, Beside, Pair, Task};
-use crate::stream::kernels::Parameters;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Work, Workload};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-
-use crate::TRUST;
-use crate::cuda::checker::Checker;
-use crate::cuda::kit::{Kit, asked, late};
-use crate::cuda::window::room;
+use plimsoll_core::sample::{Batch, Workload};
 use plimsoll_cuda::Action;
 use plimsoll_cuda::Spinner;
 use plimsoll_cuda::StreamAction;
@@ -26,6 +12,13 @@ use plimsoll_cuda::driver::{Event, Stream};
 use plimsoll_cuda::launch::Arguments;
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
 use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+use crate::cuda::checker::Checker;
+use crate::cuda::kit::{Kit, elapsed_share, requested_bytes};
+use crate::cuda::window::fit_arrays;
+use crate::interference::{self, Beside, Pair, Task};
+use crate::prelude::gpu::*;
+use crate::stream::kernels::Parameters;
 
 /// Bytes per array of a kernel.
 const ARRAY: u64 = 1 << 30;
@@ -64,10 +57,10 @@ impl Probe<Cuda> for Runner {
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let wanted = asked(session, ARRAY)?;
-        let (bytes, flags) = room(session.device, 4, wanted)?;
+        let wanted = requested_bytes(session, ARRAY)?;
+        let (bytes, flags) = fit_arrays(session.device, 4, wanted)?;
         let bench = Bench::new(session.device, bytes.min(wanted), session.request.seed)?;
-        let late = late(session, begin, interference::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, interference::SPEC.budget(session.request.effort));
         let spots = spots();
         let sweep = Sweep { series: interference::rates(), points: &spots, share: 1.0 + late, flags };
         let at = |(work, beside): &Spot| Pair { work: *work, beside: Beside(*beside) };
@@ -205,7 +198,7 @@ impl Verdict {
     }
 
     fn same(&self, there: Span, from: Span) -> Result<Check, Fault> {
-        self.checker.map(Op::Copy, Element::Word, there, [from; 3], 0.0)
+        self.checker.check_map(Op::Copy, Element::Word, there, [from; 3], 0.0)
     }
 
     fn check(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
@@ -222,8 +215,8 @@ impl Verdict {
                 let (_, kernel) = kernel(Task::Read);
                 let n = self.input.bytes() / 4;
                 let warps = n.div_ceil(kernel.elements_per_block()) * u64::from(kernel.threads / 32);
-                let (left, expected) = (self.out.part(0, 4 * warps)?, self.checker.bits(self.input.whole())?);
-                Ok(Checker::same_bits("read", self.checker.bits(left)?, expected))
+                let (left, expected) = (self.out.part(0, 4 * warps)?, self.checker.xor_words(self.input.whole())?);
+                Ok(Checker::compare_folds("read", self.checker.xor_words(left)?, expected))
             }
             _ => self.same(self.out.whole(), self.input.whole()),
         }

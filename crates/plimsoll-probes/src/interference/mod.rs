@@ -3,15 +3,7 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -19,6 +11,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "transfers",
     sentence: "What a kernel and a copy between host and device lose when both run at once.",
     seconds: [3.0, 12.0, 36.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -91,9 +84,9 @@ pub fn rates() -> TypedSeries<Pair> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::Bars { x: "work".into(), y: "bandwidth".into(), by: Some("beside".into()) },
+        Draw::bars("work", "bandwidth").grouped_by("beside"),
     )
-    .within(HOST_PRECISION)
+    .with_precision(HOST_PRECISION)
 }
 
 /// What each loses to each other, as a share of what it moves alone.
@@ -122,23 +115,15 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::Traffic;
-    use plimsoll_core::flag::Flags;
-    use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
 
     fn point(work: Task, beside: Option<Task>, bytes: u64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: Pair { work, beside: Beside(beside) }.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { traffic: Traffic::new(bytes, 0), ..Work::default() },
-            samples: vec![1_000_000; 30],
-            evidence: Evidence::default(),
-            flags: Flags::NONE,
-            extra: Default::default(),
-        }
+        Point::new(
+            Pair { work, beside: Beside(beside) }.to_values(),
+            Work { traffic: Traffic::new(bytes, 0), ..Work::default() },
+            vec![1_000_000; 30],
+        )
     }
 
     #[test]

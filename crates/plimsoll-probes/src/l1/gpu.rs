@@ -1,23 +1,10 @@
 //! l1 on a GPU: one block per multiprocessor walks over a piece of its own. What the figures mean is
 //! `crate::l1`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gpu::in_kernel::{Inside, Of};
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
-
 use super::kernels::{self, THREADS, WIDTHS};
-use crate::TRUST;
 use crate::folds::{self, MANY, SOME, Walk};
 use crate::l1::{self, Access, Kind, Piece};
+use crate::prelude::gpu::*;
 
 /// Smallest and largest piece, bytes.
 const PIECES: (u64, u64) = (4 << 10, 384 << 10);
@@ -52,10 +39,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         points::<G>(device, request.effort, PIECES.1).len()
     }
@@ -64,10 +47,10 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let (effort, seed) = (session.request.effort, session.request.seed);
         let pieces = u64::from(G::machine(session.device)?.multiprocessors);
-        let (bytes, flags) = room::<G>(session.device, 2, PIECES.1 * pieces)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2, PIECES.1 * pieces)?;
         let bench = Bench::<G>::new(session.device, seed, bytes)?;
         let points = points::<G>(session.device, effort, bytes / pieces);
-        let late = late(session, begin, l1::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, l1::SPEC.budget(effort));
         let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
         session.sweep(sweep, Point::at, |_, point| bench.load(point)).map(drop)
     }
@@ -192,7 +175,7 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// A workload of one point: the first pass untimed, then many.
-    fn load(&self, point: &Point) -> Result<Inside<G>, Fault> {
+    fn load(&self, point: &Point) -> Result<InKernel<G>, Fault> {
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
         let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
         let phases = [walk.pass(), (moved / walk.iteration()).max(walk.pass())];
@@ -208,7 +191,7 @@ impl<G: Gpu> Bench<G> {
         load.check()
     }
 
-    fn counted(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<Inside<G>, Fault> {
+    fn counted(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = point.kind.kernel(point.width);
         let blocks = self.kit.unit.machine().multiprocessors;
         let of_all = |buffer: &G::Buffer| buffer.part(0, walk.bytes());
@@ -227,8 +210,8 @@ impl<G: Gpu> Bench<G> {
             let list = walk.arguments(list, false).u32(phases[0] as u32).u32(phases[1] as u32);
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
-        let of = if point.kind == Kind::Store { Of::Slowest } else { Of::Typical };
-        let load = Inside::counted(&self.kit, (blocks, of), Work { traffic, ..Work::default() }, launch)?;
+        let of = if point.kind == Kind::Store { LaunchCycles::Slowest } else { LaunchCycles::Median };
+        let load = InKernel::new_cycles_only(&self.kit, (blocks, of), Work { traffic, ..Work::default() }, launch)?;
         let threads = u64::from(blocks) * u64::from(kernel.threads);
         let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
         let (kind, out) = (point.kind, of_all(&self.out)?);
@@ -238,7 +221,7 @@ impl<G: Gpu> Bench<G> {
                 let found = folds::words::<G>(last.stream, left.part(0, 4 * threads)?)?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
             }
-            Kind::Store => checker.marks(out),
+            Kind::Store => checker.check_marks(out),
             Kind::SharedAtomic => every_counter(last.stream),
         }))
     }

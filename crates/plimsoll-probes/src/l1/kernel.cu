@@ -1,4 +1,4 @@
-// l1: what one multiprocessor loads from and stores to its first-level cache, and loads from and adds to its shared
+// l1: what one multiprocessor loads from and stores to its L1, and loads from and adds to its shared
 // memory, in a footprint of its own, by the width of an access.
 //
 // What keeps it: every thread stores the exclusive or of all that it loaded; stores leave in each word its place; the
@@ -7,7 +7,7 @@
 // of their words, the place's arithmetic and one branch; no local memory. Behind the loop of stores stands one fence.
 //
 // One block per multiprocessor walks over a piece of its own (shift 0). The first pass is untimed, since a launch finds the
-// first-level cache empty. Shared memory is loaded from the block's piece first, so the same words come back.
+// L1 empty. Shared memory is loaded from the block's piece first, so the same words come back.
 #include "walk.h"
 
 extern __shared__ uint4 shared_words[];

@@ -1,7 +1,6 @@
-//! Loads, stores and atomics of one multiprocessor on its own footprint, in its first-level cache and in shared memory.
+//! Loads, stores and atomics of one multiprocessor on its own footprint, in its L1 and in shared memory.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Amount, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source =
@@ -22,7 +21,7 @@ pub fn unroll(bytes: u32) -> u32 {
 /// Bytes of a warp's iteration, which pieces are made of.
 const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
 
-/// Loads through the first-level cache.
+/// Loads through L1.
 #[must_use]
 pub fn load(bytes: u32) -> KernelDesc {
     let parameters = takes!(
@@ -44,7 +43,7 @@ pub fn store(bytes: u32) -> KernelDesc {
     KernelDesc { outputs: 1, parameters, ..kernel("store", "L1_STORE", bytes) }
 }
 
-/// Loads from shared memory, which holds what the first-level cache would.
+/// Loads from shared memory, which holds what L1 would.
 #[must_use]
 pub fn shared(bytes: u32) -> KernelDesc {
     let parameters = takes!(

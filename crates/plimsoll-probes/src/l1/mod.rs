@@ -1,4 +1,4 @@
-//! l1: what one multiprocessor of a GPU loads from its first-level cache and its shared memory, and how much the cache
+//! l1: what one multiprocessor of a GPU loads from its L1 and its shared memory, and how much the cache
 //! holds.
 
 #[cfg(feature = "gpu")]
@@ -8,25 +8,17 @@ pub mod kernels;
 
 use std::fmt;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{
-    Axes as _, Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric,
-};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use plimsoll_suite::findings::levels::Levels;
 
-use plimsoll_suite::findings::levels::{Levels, levels};
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l1",
     group: "caches",
-    sentence: "What one multiprocessor loads per cycle from its first-level cache and shared memory, and what the cache holds.",
+    sentence: "What one multiprocessor loads per cycle from its L1 and shared memory, and what the cache holds.",
     seconds: [4.0, 20.0, 60.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -99,13 +91,7 @@ pub fn curve() -> TypedSeries<Piece> {
             metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         ],
-        Draw::Lines {
-            x: "footprint".into(),
-            y: "bytes per cycle".into(),
-            by: Some("access".into()),
-            log_x: true,
-            log_y: false,
-        },
+        Draw::lines("footprint", "bytes per cycle").grouped_by("access").log_x(),
     )
 }
 

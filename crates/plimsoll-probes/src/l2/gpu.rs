@@ -1,23 +1,10 @@
-//! l2 on a GPU: walks past the first-level cache, each multiprocessor over its own lines or all over the same in turn. What
+//! l2 on a GPU: walks past L1, each multiprocessor over its own lines or all over the same in turn. What
 //! the figures mean is `crate::l2`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::Load;
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
-
 use super::kernels::{self, THREADS};
-use crate::TRUST;
 use crate::folds::{self, MANY, SOME, Walk};
 use crate::l2::{self, Access, Spread};
+use crate::prelude::gpu::*;
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (1 << 20, 512 << 20);
@@ -56,11 +43,11 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let most = asked(session, FOOTPRINTS.1)?;
-        let (bytes, flags) = room::<G>(session.device, 2, most)?;
+        let most = requested_bytes(session, FOOTPRINTS.1)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2, most)?;
         let bench = Bench::<G>::new(session.device, session.request.seed, bytes)?;
         let points = points(session.info().last_level_cache(), effort, bytes.min(most));
-        let late = late(session, begin, l2::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, l2::SPEC.budget(effort));
         let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0 + late, flags };
         let footprint = |point: &Point| bench.walk(point).bytes() * point.arrays();
         let at = |point: &Point| Spread { access: point.access, footprint: footprint(point).into() };
@@ -219,8 +206,8 @@ impl<G: Gpu> Bench<G> {
         let (out, input) = (self.out.part(0, walk.bytes())?, self.input.part(0, walk.bytes())?);
         let (access, seed) = (point.access, self.seed);
         Ok(move || match access {
-            Access::Write => checker.marks(out),
-            Access::Copy => checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0),
+            Access::Write => checker.check_marks(out),
+            Access::Copy => checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0),
             Access::ReadShared | Access::ReadUnique => {
                 let found = folds::words::<G>(&stream, left.whole())?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &[iterations])))

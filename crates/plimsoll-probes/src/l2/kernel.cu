@@ -1,4 +1,4 @@
-// l2: the bandwidth of the second-level cache: reads, writes and copies that pass the first level by, of lines that are one
+// l2: the bandwidth of L2: reads, writes and copies that pass the first level by, of lines that are one
 // multiprocessor's own (`shift` 0) or that all of them come to in turn (`shift` 1).
 //
 // What keeps it: every thread stores the exclusive or of all that it read; writes leave in each word its place; copies

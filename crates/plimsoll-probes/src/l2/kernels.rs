@@ -1,7 +1,6 @@
-//! Reads, writes and copies that pass the first-level cache by.
+//! Reads, writes and copies that pass L1 by.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Amount, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source =

@@ -1,4 +1,4 @@
-//! l2: the bandwidth of a GPU's second-level cache past the first: of lines that are one multiprocessor's own and of lines
+//! l2: the bandwidth of a GPU's L2 past the first: of lines that are one multiprocessor's own and of lines
 //! that all of them come to in turn, over footprint.
 
 #[cfg(feature = "gpu")]
@@ -6,23 +6,17 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use plimsoll_suite::findings::levels::Plateau;
 
-use plimsoll_suite::findings::levels::{Plateau, levels};
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l2",
     group: "caches",
-    sentence: "Bandwidth of the second-level cache, for lines of one multiprocessor and lines that all share, over footprint.",
+    sentence: "Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.",
     seconds: [5.0, 23.0, 75.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -61,13 +55,7 @@ pub fn curve() -> TypedSeries<Spread> {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
         ],
-        Draw::Lines {
-            x: "footprint".into(),
-            y: "bandwidth".into(),
-            by: Some("access".into()),
-            log_x: true,
-            log_y: false,
-        },
+        Draw::lines("footprint", "bandwidth").grouped_by("access").log_x(),
     )
 }
 
@@ -155,7 +143,7 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     const MIB: f64 = 1_048_576.0;

@@ -1,8 +1,9 @@
-//! How the fields of the wave equations lie in memory.
+//! Memory layout of the wave equations' fields.
 
 use plimsoll_gen::kernel::{Grid, KernelDesc, Parameter, Source};
 
-/// Of fields of a wave equation with such a margin: bytes of one with the planes around it, and most planes of cells that 32 bits count.
+/// Amounts for wave-equation fields with this margin: `CELLS` is the bytes of one field with the planes around it, `PLANES` the
+/// most planes of cells that 32-bit indices can count.
 macro_rules! field_amounts {
     ($margin:expr) => {
         const AROUND: plimsoll_gen::kernel::Amount =
@@ -20,7 +21,7 @@ macro_rules! field_amounts {
 
 pub(crate) use field_amounts;
 
-/// A kernel of a block of 128 threads per row of a grid, and as many planes of blocks as the grid has.
+/// A kernel with one block of 128 threads per grid row, and one plane of blocks per grid plane.
 pub(crate) fn over_rows(
     source: &'static Source,
     name: &str,
@@ -36,35 +37,35 @@ pub(crate) fn over_rows(
     }
 }
 
-/// What lies around the cells of a field: a difference reaches `radius` cells to each side, and blocks are whole.
+/// Padding around the cells of a field: a difference reaches `radius` cells to each side, and blocks are whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margin {
-    /// Cells to each side, and planes behind the last.
+    /// Cells to each side, and planes after the last.
     pub radius: u32,
     /// Planes before the first.
     pub before: u32,
-    /// Columns and rows that arrays have room for whole multiples of: a block's.
+    /// Columns and rows of a block; arrays have room for whole multiples of them.
     pub block: [u32; 2],
 }
 
-/// Floats that every row is a multiple of: 128 bytes.
+/// Row lengths are multiples of this many floats (128 bytes).
 const LINE: u32 = 32;
 
-/// How a field lies in memory: rows of `pitch` floats, planes of `rows` rows. Gaps are zero, the edge of the model: what lies
-/// before a row is the gap behind the row before it.
+/// Memory layout of a field: rows of `pitch` floats, planes of `rows` rows. Gaps are zero, the edge of the model: the gap after
+/// one row is also the gap before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Cells in x, y, z.
     pub cells: [u32; 3],
-    /// Floats from a row to the next.
+    /// Floats from one row to the next.
     pub pitch: u32,
-    /// Rows from a plane to the next.
+    /// Rows from one plane to the next.
     pub rows: u32,
     margin: Margin,
 }
 
 impl Shape {
-    /// A grid of so many cells in x, y, z. `None` where 32-bit indices wouldn't do, or there is no cell.
+    /// A grid of `cells` cells in x, y, z. `None` if 32-bit indices don't suffice or there are no cells.
     #[must_use]
     pub fn new(cells: [u32; 3], margin: Margin) -> Option<Self> {
         let padded = |axis: usize| cells[axis].checked_next_multiple_of(margin.block[axis])?.checked_add(margin.radius);
@@ -94,35 +95,35 @@ impl Shape {
         self.cells.iter().map(|n| u64::from(*n)).product()
     }
 
-    /// The place of a cell, in floats.
+    /// The index of a cell, in floats.
     #[must_use]
-    pub fn at(&self, [x, y, z]: [u32; 3]) -> u64 {
+    pub fn index_of(&self, [x, y, z]: [u32; 3]) -> u64 {
         let plane = u64::from(z + self.margin.before);
         (plane * u64::from(self.rows) + u64::from(y)) * u64::from(self.pitch) + u64::from(x)
     }
 
-    /// A field without gaps, x fastest, from one with them.
+    /// Removes the gaps from a field; x varies fastest.
     #[must_use]
     pub fn packed<T: Copy>(&self, field: &[T]) -> Vec<T> {
         let row = |first: usize| field[first..first + self.cells[0] as usize].iter().copied();
-        self.firsts().flat_map(row).collect()
+        self.row_starts().flat_map(row).collect()
     }
 
-    /// The other way; gaps are zero.
+    /// Adds the gaps to a field, filled with zeros.
     #[must_use]
     pub fn padded<T: Copy + Default>(&self, field: &[T]) -> Vec<T> {
         let mut all = vec![T::default(); self.floats() as usize];
         let nx = self.cells[0] as usize;
-        for (first, row) in self.firsts().zip(field.chunks_exact(nx)) {
+        for (first, row) in self.row_starts().zip(field.chunks_exact(nx)) {
             all[first..first + nx].copy_from_slice(row);
         }
         all
     }
 
-    /// Where every row begins.
-    fn firsts(&self) -> impl Iterator<Item = usize> {
+    /// The index of each row's first cell.
+    fn row_starts(&self) -> impl Iterator<Item = usize> {
         let [_, ny, nz] = self.cells;
-        (0..nz).flat_map(move |z| (0..ny).map(move |y| self.at([0, y, z]) as usize))
+        (0..nz).flat_map(move |z| (0..ny).map(move |y| self.index_of([0, y, z]) as usize))
     }
 }
 
@@ -132,23 +133,23 @@ mod tests {
     use crate::lab::{rtm::kernels as rtm, tti::kernels as tti};
 
     #[test]
-    fn every_cell_that_a_block_reads_lies_inside_the_array() {
+    fn every_cell_that_a_block_reads_is_inside_the_array() {
         for margin in [rtm::MARGIN, tti::MARGIN] {
             let ([bx, by], radius) = (margin.block, margin.radius);
             for cells in [[1, 1, 1], [5, 3, 2], [33, 31, 9], [128, 32, 8], [129, 49, 4], [512, 512, 16]] {
                 let shape = Shape::new(cells, margin).unwrap();
                 let [x, y, z] = cells;
                 let (right, below) = (x.next_multiple_of(bx) - 1, y.next_multiple_of(by) - 1);
-                assert!(shape.at([0, 0, 0]) >= u64::from(radius * shape.pitch + radius));
-                assert!(shape.at([right, below, z - 1 + radius]) < shape.floats(), "{cells:?}");
+                assert!(shape.index_of([0, 0, 0]) >= u64::from(radius * shape.pitch + radius));
+                assert!(shape.index_of([right, below, z - 1 + radius]) < shape.floats(), "{cells:?}");
                 assert!(right + radius < shape.pitch && below + radius < shape.rows, "{cells:?}");
-                assert_eq!(shape.at([0, 1, 0]) % 32, 0);
+                assert_eq!(shape.index_of([0, 1, 0]) % 32, 0);
             }
         }
     }
 
     #[test]
-    fn grids_of_no_cell_or_of_too_many_are_none() {
+    fn grids_with_no_cells_or_too_many_are_none() {
         for cells in [[0, 4, 4], [2048, 2048, 1024], [u32::MAX, 1, 1]] {
             assert_eq!(Shape::new(cells, rtm::MARGIN), None);
         }
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_and_packing_undo_each_other() {
+    fn packing_undoes_padding() {
         let shape = Shape::new([5, 3, 2], rtm::MARGIN).unwrap();
         let field: Vec<u32> = (0..30).collect();
         let padded = shape.padded(&field);

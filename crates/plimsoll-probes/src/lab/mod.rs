@@ -1,5 +1,5 @@
-//! The lab: questions that a kernel engineer asks of a device. An experiment with a control and an oracle answers each, and ends
-//! with one sentence of [advice](plimsoll_suite::findings::advice) for this device. `measure` runs them where they are asked for.
+//! The lab: a kernel engineer's questions about a device. An experiment with a control and an oracle answers each one and ends
+//! with one sentence of [advice](plimsoll_suite::findings::advice) for this device. `measure` runs them on request.
 
 #[cfg(feature = "kernels")]
 pub mod fields;

@@ -3,24 +3,17 @@
 //! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows, in huge pages,
 //! where capacities aren't blurred by translation. What the figures mean is told in `mod.rs`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::Fault;
-use plimsoll_core::flag::{Flag, Flags};
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Effort, Work};
 use plimsoll_core::series::Series;
 use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
-use plimsoll_cpu::threads::Task;
 use plimsoll_cpu::workload::chain::{Chain, Order, PAGE_BYTES};
-use plimsoll_cpu::workload::{Lap, TeamLoad, team};
-use plimsoll_cpu::{Cpu, CpuDevice};
 use plimsoll_suite::findings::levels;
 
 use super::{Chase, SPEC, TOLERANCE};
+use crate::prelude::cpu::*;
 
 /// The probe.
 #[derive(Debug)]
@@ -444,13 +437,7 @@ mod tests {
 
     #[test]
     fn every_chain_that_verify_tries_is_right() {
-        let mut bench = plimsoll_cpu::open(crate::cpu_probes()).unwrap();
-        let mut cases = 0;
-        plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
-            assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);
-            cases += 1;
-        })
-        .unwrap();
+        let cases = crate::verified::verify_on_cpu(&SPEC);
         assert!(cases >= 26);
     }
 }

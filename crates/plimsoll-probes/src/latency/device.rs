@@ -60,9 +60,9 @@ fn spec(case: &str) -> TypedSeries<Chase> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
-        Draw::Lines { x: "footprint".into(), y: CYCLES.into(), by: Some("order".into()), log_x: true, log_y: true },
+        Draw::lines("footprint", CYCLES).grouped_by("order").log_x().log_y(),
     )
-    .within(PRECISION)
+    .with_precision(PRECISION)
 }
 
 /// Cycles per hop over footprint in bytes, in one order, over all of `series` that have them.
@@ -262,16 +262,12 @@ mod tests {
 
     fn point(order: Order, footprint: f64, cycles: f64) -> Point {
         Point {
-            series: 0,
-            round: 0,
-            at: Chase { order, footprint: Bytes(footprint as u64) }.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations: 4096.0, in_kernel: true, ..Work::default() },
-            samples: vec![(cycles * 4096.0 / 1.98) as u64; 30],
-            evidence: Default::default(),
-            flags: Flags::NONE,
             extra: [(CYCLES.to_owned(), cycles)].into(),
+            ..Point::new(
+                Chase { order, footprint: Bytes(footprint as u64) }.to_values(),
+                Work { operations: 4096.0, in_kernel: true, ..Work::default() },
+                vec![(cycles * 4096.0 / 1.98) as u64; 30],
+            )
         }
     }
 

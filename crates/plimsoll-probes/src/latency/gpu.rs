@@ -3,26 +3,16 @@
 //!
 //! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use super::kernels::{self, Nearest};
-use plimsoll_core::Fault;
-use plimsoll_core::flag::{Flag, Flags};
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Effort, Work};
-use plimsoll_gen::kernel::KernelDesc;
+use plimsoll_core::flag::Flag;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
-use plimsoll_gpu::in_kernel::{Inside, Last, Place};
-use plimsoll_gpu::kit::{Kit, all, asked};
-use plimsoll_gpu::load::Action;
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
+use plimsoll_gpu::in_kernel::{LastLaunches, ReportSlot};
+use plimsoll_gpu::kit::combine_checks;
 use plimsoll_suite::findings::levels;
 
 use super::device::{self, Chase, Order};
+use super::kernels::{self, Nearest};
 use super::{SPEC, TOLERANCE};
-use crate::TRUST;
+use crate::prelude::gpu::*;
 
 /// The probe.
 #[derive(Debug)]
@@ -36,7 +26,7 @@ const LARGEST: u64 = 2 << 30;
 const LARGEST_SPARSE: u64 = 96 << 30;
 /// Hops of a launch: some 70 µs in the first cache, 2 ms from memory.
 const LENGTH: u64 = 4096;
-/// Lines of the largest chain that a launch follows once before it is timed: more than a first-level cache holds, which
+/// Lines of the largest chain that a launch follows once before it is timed: more than L1 holds, which
 /// forgets everything between launches.
 const WARM_LINES: u64 = 4096;
 /// Where misses begin, neighbours are measured until they are this near each other.
@@ -72,7 +62,7 @@ impl At {
         }
     }
 
-    /// Lines that aren't where a page's first copy in the first-level cache would hide its translation.
+    /// Lines that aren't where a page's first copy in L1 would hide its translation.
     fn nearest(&self) -> Nearest {
         if self.order == Order::Sparse { Nearest::SecondLevel } else { Nearest::FirstLevel }
     }
@@ -92,10 +82,10 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let wanted = asked(session, LARGEST)?.max(LEAST);
+        let wanted = requested_bytes(session, LARGEST)?.max(LEAST);
         // What one line a page walks over is as large as it can be, unless a size was asked for.
         let sparse = if session.request.bytes.is_some() { wanted } else { LARGEST_SPARSE };
-        let (room, _) = room::<G>(session.device, 1, wanted.max(sparse))?;
+        let (room, _) = fit_arrays::<G>(session.device, 1, wanted.max(sparse))?;
         let shrunk: Flags = (room < wanted).then_some(Flag::Shrunk).into_iter().collect();
         let bench = Bench::new(session, room)?;
         let points = plan(session.request.effort, wanted.min(room), sparse.min(room));
@@ -190,25 +180,25 @@ impl<G: Gpu> Bench<G> {
         let n = chain.elements();
         let launch = self.kit.unit.launch(&kernels::build(), n, arguments.u32(chain.seed).u64(n))?;
         self.kit.run(&[Action::Launch(launch)])?;
-        G::upload(self.kit.stream(), self.cursor.whole(), &(base.pointer() + chain.at(0)).to_le_bytes())
+        G::upload(self.kit.stream(), self.cursor.whole(), &(base.pointer() + chain.offset(0)).to_le_bytes())
     }
 
-    /// Hops before the timed ones: a whole cycle where a first-level cache may hold it.
+    /// Hops before the timed ones: a whole cycle where L1 may hold it.
     fn warm(chain: &Chain) -> u64 {
         chain.elements().min(WARM_LINES).next_multiple_of(HOPS)
     }
 
-    fn load(&self, at: &At) -> Result<Inside<G>, Fault> {
+    fn load(&self, at: &At) -> Result<InKernel<G>, Fault> {
         let chain = at.chain(self.seed);
         self.build(&chain)?;
         let (warm, kernel) = (Self::warm(&chain), kernels::chase(at.nearest()));
         let around = chain.elements().next_multiple_of(HOPS);
         let work = Work { operations: LENGTH as f64, ..Work::default() };
-        let launch = |place: Place| {
+        let launch = |place: ReportSlot| {
             let arguments = Arguments::new().span(place.out).buffer(&*self.cursor).u64(warm).u64(LENGTH);
             self.kit.unit.launch(&kernel, 1, arguments)
         };
-        let load = Inside::alone(&self.kit, device::CYCLES, work, launch)?;
+        let load = InKernel::new_one_block(&self.kit, device::CYCLES, work, launch)?;
         let mut before = 0;
         if around > warm && (around * LINE) as f64 <= ROUND * self.cache as f64 {
             let out = self.kit.array(32)?;
@@ -219,11 +209,11 @@ impl<G: Gpu> Bench<G> {
         }
         let base = self.memory.pointer();
         let trap = self.trap(&chain, &kernel)?;
-        Ok(load.with_check(move |last: &Last<'_, G>| {
-            let hops = before + last.iterations * (warm + LENGTH);
-            let ended = last.told.last().map_or(0, |told| told.count);
-            let right = ended_right(ended, base + chain.at(hops), hops);
-            all([Ok(right), trap.check(last.stream, base + chain.at(hops))])
+        Ok(load.with_check(move |last: &LastLaunches<'_, G>| {
+            let hops = before + last.launches * (warm + LENGTH);
+            let ended = last.reports.last().map_or(0, |told| told.count);
+            let right = ended_right(ended, base + chain.offset(hops), hops);
+            combine_checks([Ok(right), trap.check(last.stream, base + chain.offset(hops))])
         }))
     }
 
@@ -234,10 +224,10 @@ impl<G: Gpu> Bench<G> {
         Ok(Trap {
             chase: self.kit.unit.launch(kernel, 1, arguments)?,
             cursor: self.cursor.whole(),
-            begin: base + chain.at(0),
-            element: self.memory.part(chain.at(place), 8)?,
-            next: base + chain.at(place + 1),
-            end: base + chain.at(HOPS),
+            begin: base + chain.offset(0),
+            element: self.memory.part(chain.offset(place), 8)?,
+            next: base + chain.offset(place + 1),
+            end: base + chain.offset(HOPS),
         })
     }
 
@@ -265,7 +255,7 @@ impl<G: Gpu> Bench<G> {
             self.kit.run(&[Action::Launch(self.kit.unit.launch(&kernel, 1, arguments)?)])?;
             let mut found = [0; 8];
             G::download(self.kit.stream(), self.cursor.whole(), &mut found)?;
-            let (found, expected) = (u64::from_le_bytes(found), self.memory.pointer() + chain.at(3 * HOPS));
+            let (found, expected) = (u64::from_le_bytes(found), self.memory.pointer() + chain.offset(3 * HOPS));
             let wrong =
                 if found == expected { String::new() } else { format!("ended at {found:#x}, not {expected:#x}") };
             report(Case { kernel: kernel.name, on: on.clone(), wrong });
@@ -307,7 +297,9 @@ impl<G: Gpu> Trap<G> {
         put(self.element, self.next)?;
         let whole = follow()?;
         put(self.cursor, place)?;
-        all([(trapped, self.element.pointer()), (whole, self.end)].map(|(at, right)| Ok(ended_right(at, right, HOPS))))
+        combine_checks(
+            [(trapped, self.element.pointer()), (whole, self.end)].map(|(at, right)| Ok(ended_right(at, right, HOPS))),
+        )
     }
 }
 
@@ -322,7 +314,7 @@ fn ended_right(ended: u64, expected: u64, hops: u64) -> Check {
 /// What a naive walk of a chain in `bytes` finds wrong.
 fn walk(bytes: &[u8], base: u64, chain: &Chain) -> String {
     let mut seen = std::collections::BTreeSet::new();
-    let mut at = chain.at(0);
+    let mut at = chain.offset(0);
     for hop in 0..chain.elements() {
         if !seen.insert(at) {
             return format!("the chain is back at byte {at} after {hop} hops");
@@ -332,7 +324,7 @@ fn walk(bytes: &[u8], base: u64, chain: &Chain) -> String {
         let next = u64::from_le_bytes(std::array::from_fn(|byte| word[byte]));
         at = next.wrapping_sub(base);
     }
-    if at == chain.at(0) { String::new() } else { "the chain doesn't close".to_owned() }
+    if at == chain.offset(0) { String::new() } else { "the chain doesn't close".to_owned() }
 }
 
 #[cfg(test)]
@@ -352,12 +344,12 @@ mod tests {
         let (chain, base) = (Chain::lines(40, 3), 0x7000_0000);
         let mut bytes = vec![0; chain.span() as usize];
         for i in 0..chain.elements() {
-            let at = chain.at(i) as usize;
-            bytes[at..at + 8].copy_from_slice(&(base + chain.at(i + 1)).to_le_bytes());
+            let at = chain.offset(i) as usize;
+            bytes[at..at + 8].copy_from_slice(&(base + chain.offset(i + 1)).to_le_bytes());
         }
         assert_eq!(walk(&bytes, base, &chain), "");
-        let at = chain.at(7) as usize;
-        bytes[at..at + 8].copy_from_slice(&(base + chain.at(3)).to_le_bytes());
+        let at = chain.offset(7) as usize;
+        bytes[at..at + 8].copy_from_slice(&(base + chain.offset(3)).to_le_bytes());
         assert!(walk(&bytes, base, &chain).contains("is back"));
         bytes[at..at + 8].copy_from_slice(&(base - LINE).to_le_bytes());
         assert!(walk(&bytes, base, &chain).contains("leaves"));

@@ -1,8 +1,8 @@
 //! A pointer chase, and what builds its chain. Where chains lead is [`plimsoll_gen::kernel::chain`]'s to say.
 
-use plimsoll_gen::kernel::spirv::{Features, Spirv, spirv_builds};
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Grid, KernelDesc, Source, chain};
+use plimsoll_gen::kernel::chain;
+
+use crate::prelude::kernels::*;
 
 spirv_builds! {
     "crates/plimsoll-probes/src/latency", "":
@@ -53,8 +53,8 @@ pub fn build() -> KernelDesc {
 #[must_use]
 pub fn chase(nearest: Nearest) -> KernelDesc {
     let (name, in_source) = match nearest {
-        Nearest::FirstLevel => ("latency_chase", "FIRST_LEVEL"),
-        Nearest::SecondLevel => ("latency_chase_past_l1", "SECOND_LEVEL"),
+        Nearest::FirstLevel => ("latency_chase", "NEAREST_L1"),
+        Nearest::SecondLevel => ("latency_chase_past_l1", "NEAREST_L2"),
     };
     KernelDesc {
         entry: format!("LATENCY_CHASE({name}, {in_source})"),

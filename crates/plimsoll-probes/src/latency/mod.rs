@@ -12,16 +12,12 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::{CacheInfo, DeviceInfo};
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::{Finding, Published};
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes as _, Bytes, Draw, Estimate, Point, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::{Interval, median_sorted};
-use plimsoll_core::unit::Unit;
-use plimsoll_suite::findings::levels::{Knee, Levels, Plateau, levels};
-use plimsoll_suite::findings::{derived, finding, known_rows};
+use plimsoll_core::device::CacheInfo;
+use plimsoll_core::series::Point;
+use plimsoll_core::stats::median_sorted;
+use plimsoll_suite::findings::levels::{Knee, Levels, Plateau};
+
+use crate::prelude::meaning::*;
 
 plimsoll_core::names! {
     /// The kind of pages that a buffer lies in.
@@ -61,6 +57,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "latency",
     sentence: "How long one dependent load takes from each cache level and from memory, and where each level ends.",
     seconds: [8.0, 60.0, 180.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -90,7 +87,7 @@ fn spec(case: &str) -> TypedSeries<Chase> {
             metric("latency", Unit::Second, Quantity::TimePerOperation),
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
         ],
-        Draw::Lines { x: "footprint".into(), y: "latency".into(), by: Some("pages".into()), log_x: true, log_y: true },
+        Draw::lines("footprint", "latency").grouped_by("pages").log_x().log_y(),
     )
 }
 
@@ -111,7 +108,7 @@ fn quartile(point: &Point) -> Option<f64> {
     let mut seconds: Vec<f64> = point.seconds().collect();
     seconds.sort_by(f64::total_cmp);
     let quartile = *seconds.get(seconds.len() / 4)?;
-    Quantity::TimePerOperation.of(quartile, &point.work, None)
+    Quantity::TimePerOperation.compute(quartile, &point.work, None)
 }
 
 fn rows<'s>(

@@ -34,16 +34,13 @@ fn series(curves: &[(Pages, f64)]) -> Series {
             let footprint = (least * (f64::from(i) / 4.0).exp2()).round();
             let seconds = cycles(footprint, pages == Small) / CLOCK;
             points.push(Point {
-                series: 0,
-                round: 0,
-                at: Chase { pages, order: RANDOM, footprint: Bytes(footprint as u64) }.to_values(),
-                k: 1,
                 tick: 1e-12,
-                work: Work { operations: 1e6, ..Work::default() },
-                samples: vec![(seconds * 1e18) as u64; 30],
                 evidence: Evidence { clock_hz: Some(CLOCK), ..Evidence::default() },
-                flags: Flags::NONE,
-                extra: Default::default(),
+                ..Point::new(
+                    Chase { pages, order: RANDOM, footprint: Bytes(footprint as u64) }.to_values(),
+                    Work { operations: 1e6, ..Work::default() },
+                    vec![(seconds * 1e18) as u64; 30],
+                )
             });
         }
     }

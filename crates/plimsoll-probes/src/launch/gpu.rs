@@ -1,27 +1,15 @@
 //! launch on a GPU: the empty kernel and `scale` in every mode. What the figures mean is told in `mod.rs`;
 //! the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-use std::sync::Arc;
+use plimsoll_core::series::Bytes;
+use plimsoll_gen::kernel::Output;
+use plimsoll_gpu::verify::{self, MapOutput, Rules, SCALAR};
+use plimsoll_gpu::window::Rotation;
 
 use super::kernels;
 use super::kernels::Follows;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Clock as _, Effort, Work};
-use plimsoll_core::series::Bytes;
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Output};
-use plimsoll_gpu::kit::{Kit, asked, late};
-use plimsoll_gpu::load::{Action, Load, Shape};
-use plimsoll_gpu::verify::{self, Leaves, Rules, SCALAR};
-use plimsoll_gpu::window::{Rotation, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Span};
-
-use crate::TRUST;
 use crate::launch::{self, ByClock, ByMode, Clock, Mode, Scale};
+use crate::prelude::gpu::*;
 
 /// Smallest and largest footprint, bytes, input and output together.
 const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);
@@ -56,8 +44,8 @@ const RULES: Rules = Rules {
         let list = list.span(with.out).span(with.input).f32(SCALAR).u64(with.n);
         if kernel.cooperative { list.u32(VERIFIED_ROUNDS).span(with.barrier) } else { list }
     },
-    leaves: |kernel| Some(Leaves::Map(Op::Scale, kernel.element)),
-    sizes: verify::sizes,
+    map_output: |kernel| Some(MapOutput::Map(Op::Scale, kernel.element)),
+    sizes: verify::awkward_sizes,
 };
 
 impl<G: Gpu> Probe<G> for Runner {
@@ -74,11 +62,11 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let largest = asked(session, FOOTPRINTS.1)?;
-        let (bytes, flags) = room::<G>(session.device, 2, largest / 2)?;
+        let largest = requested_bytes(session, FOOTPRINTS.1)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2, largest / 2)?;
         let bench = Bench::new(session, bytes.min(largest / 2))?;
         let modes = modes::<G>(session.device);
-        let late = late(session, begin, launch::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, launch::SPEC.budget(effort));
 
         let sweep = Sweep { series: launch::empty(), points: &modes, share: 0.1 + late, flags: Flags::NONE };
         session.sweep(sweep, |mode| ByMode { mode: *mode }, |_, mode| bench.empty(*mode))?;
@@ -97,7 +85,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -167,7 +155,7 @@ fn points(modes: &[Mode], footprints: &[u64]) -> Vec<Scale> {
     at_footprints(modes.iter(), footprints).filter(told).collect()
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     stream: Arc<G::Stream>,
@@ -184,7 +172,7 @@ impl<G: Gpu> Bench<G> {
         let kit = Kit::<G>::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (out, input, barrier) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4)?);
         kit.checker.fill(Data::Unit, Element::F32, input.whole(), session.request.seed)?;
-        kit.checker.words(barrier.whole(), 0)?;
+        kit.checker.fill_words(barrier.whole(), 0)?;
         Ok(Self { kit, stream: Arc::clone(G::stream(session.device)), out, input, barrier })
     }
 
@@ -263,7 +251,8 @@ impl<G: Gpu> Bench<G> {
         let load = self.load(mode, launches, work)?;
         let (out, input) = (self.out.part(0, rotation.bytes())?, self.input.part(0, rotation.bytes())?);
         let (poison, checker) = (Rc::clone(&self.kit.checker), Rc::clone(&self.kit.checker));
-        let check = move |_: &Arc<G::Stream>| checker.map(Op::Scale, Element::F32, out, [input; 3], f64::from(SCALAR));
+        let check =
+            move |_: &Arc<G::Stream>| checker.check_map(Op::Scale, Element::F32, out, [input; 3], f64::from(SCALAR));
         Ok(load.with_prepare(move |_| poison.poison(out)).with_check(check))
     }
 }

@@ -1,15 +1,15 @@
 //! Kernels whose start is what is measured.
 
-use plimsoll_gen::kernel::spirv::{Features, Spirv, spirv_builds};
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, KernelDesc, Output, Source, clock};
+use plimsoll_gen::kernel::clock;
+
+use crate::prelude::kernels::*;
 
 spirv_builds! {
     "crates/plimsoll-probes/src/launch", "":
     LAUNCH_SCALE = "launch_scale.spv", "launch_scale.comp", [];
 }
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("launch", include_str!("kernel.cu"), |_| kernels())
     .with_access_rule(AccessRule::Stated)
     .with_spirv(spirv, BUILDS);
@@ -106,7 +106,7 @@ fn moving(name: String) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     let both = Follows::ALL.into_iter().flat_map(|follows| [empty(follows), scale(follows)]);

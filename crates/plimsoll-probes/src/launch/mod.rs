@@ -8,23 +8,17 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::{Flag, Flags};
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
 use plimsoll_suite::findings::affine::{self, Affine};
-use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
 
-/// What the probe is.
+use crate::prelude::meaning::*;
+
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "launch",
     group: "launch",
     sentence: "What it costs to start a kernel: in a stream, in a graph, dependent on the one before, and from within.",
     seconds: [7.0, 27.0, 100.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -94,9 +88,9 @@ pub fn empty() -> TypedSeries<ByMode> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![metric("time", Unit::Second, Quantity::TimePerOperation)],
-        Draw::Bars { x: "mode".into(), y: "time".into(), by: None },
+        Draw::bars("mode", "time"),
     )
-    .within(HOST_PRECISION)
+    .with_precision(HOST_PRECISION)
 }
 
 /// One launch of that kernel alone, on an idle device.
@@ -107,9 +101,9 @@ pub fn single() -> TypedSeries<ByClock> {
         Figure::Latency,
         CachePolicy::Hot,
         vec![metric("time", Unit::Second, Quantity::Time)],
-        Draw::Bars { x: "clock".into(), y: "time".into(), by: None },
+        Draw::bars("clock", "time"),
     )
-    .within(HOST_PRECISION)
+    .with_precision(HOST_PRECISION)
 }
 
 /// `scale` back to back on the same arrays, by mode and by what it reads and writes together.
@@ -127,9 +121,9 @@ fn over_footprints(case: &str, cache: CachePolicy) -> TypedSeries<Scale> {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::TimePerOperation),
         ],
-        Draw::Lines { x: "footprint".into(), y: "bandwidth".into(), by: Some("mode".into()), log_x: true, log_y: true },
+        Draw::lines("footprint", "bandwidth").grouped_by("mode").log_x().log_y(),
     )
-    .within(HOST_PRECISION)
+    .with_precision(HOST_PRECISION)
 }
 
 /// `scale` back to back over arrays that no cache holds any more, by mode and by what one launch reads and writes together. A launch
@@ -289,7 +283,7 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
-    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Axes, Point};
 
     const CACHE: u64 = 64 << 20;
@@ -303,16 +297,14 @@ mod tests {
     fn point(at: impl Axes, bytes: u64, rounds: f64, seconds: f64) -> Point {
         let half = (bytes as f64 * rounds / 2.0) as u64;
         Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
             k: 1000,
             tick: 1e-12,
-            work: Work { traffic: Traffic::new(half, half), operations: rounds, ..Work::default() },
-            samples: vec![(seconds * rounds * 1e15) as u64; 30],
-            evidence: Evidence::default(),
             flags: [Flag::LaunchBound].into_iter().collect(),
-            extra: Default::default(),
+            ..Point::new(
+                at.to_values(),
+                Work { traffic: Traffic::new(half, half), operations: rounds, ..Work::default() },
+                vec![(seconds * rounds * 1e15) as u64; 30],
+            )
         }
     }
 

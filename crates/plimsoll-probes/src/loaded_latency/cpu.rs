@@ -1,28 +1,22 @@
 //! loaded-latency on the CPU: one core chases a chain through memory while the others read, copy or write as hard as they
 //! can, or pause after every block. What the figures mean is told in `mod.rs`.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicUsize;
 
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flag;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
+use plimsoll_core::sample::{Clock as _, Workload};
 use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::arch::cycle;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
 use plimsoll_cpu::memory::{Buffer, Pages};
-use plimsoll_cpu::threads::{Rank, Task, Team};
+use plimsoll_cpu::threads::Rank;
 use plimsoll_cpu::workload::chain::{Chain, Order};
 use plimsoll_cpu::workload::kernels::{self, Kernel, POISON};
+use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Place, Window};
-use plimsoll_cpu::workload::{team, verdict};
-use plimsoll_cpu::{Cpu, CpuDevice};
 
 use crate::loaded_latency::{self, Background, Load};
+use crate::prelude::cpu::*;
 
 /// Bytes of a line of the chain.
 const LINE: usize = 64;
@@ -87,9 +81,9 @@ impl Probe<Cpu> for Runner {
         let each = (last_level + last_level / 4).max(CHAIN.0) / (cores as u64 - 1);
         let background = window::size(None, each * cores as u64, 4)?;
         let team = team(session, cores)?;
-        let (buffer, chase) = chain(size.bytes, session.request.seed, &|| session.stopped())?;
+        let (buffer, chase) = chain(size.bytes, session.request.seed, &|| session.is_stopped())?;
         let data = (session.request.seed, kernels::finite as fn(u64) -> f64);
-        let window = Window::new(&team, 2, background.bytes, data, &|| session.stopped())?;
+        let window = Window::new(&team, 2, background.bytes, data, &|| session.is_stopped())?;
         let ground = Ground {
             team,
             buffer,
@@ -133,7 +127,7 @@ fn spots(cores: usize, effort: Effort) -> Vec<Spot> {
     let spot = |(background, kernel, stores), delay, generators| Spot { background, kernel, stores, delay, generators };
     let mut spots = Vec::new();
     // Where the pause can't be counted in cycles, there is none.
-    let delays = if cycle::exists() { &DELAYS[..] } else { &DELAYS[..1] };
+    let delays = if cycle::is_available() { &DELAYS[..] } else { &DELAYS[..1] };
     for background in BACKGROUNDS {
         spots.push(spot(background, 0, 0));
         spots.extend(delays.iter().map(|&delay| spot(background, delay, others)));
@@ -190,7 +184,7 @@ struct Chaser {
     from: AtomicUsize,
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Ground {
     team: Rc<RefCell<Team>>,
     buffer: Arc<Buffer<u64>>,
@@ -235,7 +229,7 @@ impl Ground {
         self.team.borrow_mut().run(&Task::new(move |rank| {
             let generator = &generators[rank.index];
             let mut target = window.part(TARGET, rank.index);
-            let written = (generator.place.walked() * BLOCK).min(target.len());
+            let written = (generator.place.steps() * BLOCK).min(target.len());
             StreamKernels::best().init(&mut target[..written], POISON, Stores::NonTemporal);
             generator.place.rewind();
             generator.sum.store(POISON.to_bits(), Ordering::Relaxed);
@@ -250,7 +244,7 @@ impl Ground {
         let note = Arc::clone(&found);
         let task = Task::new(move |rank| {
             let generator = &generators[rank.index];
-            let walked = generator.place.walked();
+            let walked = generator.place.steps();
             if !(1..=spot.generators).contains(&rank.index) || walked == 0 {
                 return;
             }
@@ -286,12 +280,12 @@ fn generate(window: &Window<f64>, generator: &Generator, spot: Spot, rank: Rank<
     let with = StreamKernels::best();
     let blocks = window.part(TARGET, rank.index).len() / BLOCK;
     let mut moved = 0;
-    while !rank.stopping() {
+    while !rank.is_stopping() {
         let block = generator.place.next() % blocks;
         let sum = on_block(window, rank.index, block, |a, b| spot.kernel.run(with, spot.stores, a, [b; 3]));
         generator.sum.store(sum.to_bits(), Ordering::Relaxed);
         moved += 1;
-        std::hint::black_box(cycle::chain(spot.delay / cycle::ADDS_PER_TURN));
+        std::hint::black_box(cycle::chain(spot.delay / cycle::ADDS_PER_ITERATION));
     }
     generator.moved.fetch_add(moved, Ordering::Relaxed);
 }
@@ -321,7 +315,7 @@ impl Workload for Loaded {
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         let mut team = self.team.borrow_mut();
         for sample in out {
-            team.timed(u64::from(k), &self.task)?;
+            team.run_timed(u64::from(k), &self.task)?;
             *sample = team.lap_of(0);
             for (rank, (blocks, ticks)) in self.moved.iter_mut().enumerate().skip(1) {
                 *blocks += self.generators[rank].moved.swap(0, Ordering::Relaxed);

@@ -1,27 +1,16 @@
-//! loaded-latency on a GPU: one thread chases pointers, alone on its multiprocessor, while all others read or copy and pause
+//! loaded-latency on a GPU: one thread chases pointers, alone on its SM, while all others read or copy and pause
 //! after every piece. What the curve shows is `crate::loaded_latency`'s; the kernels are
 //! `kernel.cu`'s.
 
 use std::cell::Cell;
-use std::rc::Rc;
 
-use plimsoll_core::Fault;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, LINE};
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid};
-use plimsoll_gpu::checker::Checker;
-use plimsoll_gpu::in_kernel::{Inside, Last, Of, Place, Told};
-use plimsoll_gpu::kit::{Kit, all, alone, asked, late};
-use plimsoll_gpu::load::Action;
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
+use plimsoll_gpu::in_kernel::{BlockReport, LastLaunches, ReportSlot};
+use plimsoll_gpu::kit::{combine_checks, exclusive_shared_bytes};
 
 use super::kernels::{self, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
-use crate::TRUST;
 use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, Load};
+use crate::prelude::gpu::*;
 
 /// Bytes of the chain, and of each array of the background.
 const BYTES: u64 = 1 << 30;
@@ -60,11 +49,11 @@ impl<G: Gpu> Probe<G> for Runner {
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let wanted = asked(session, BYTES)?.max(1 << 20);
-        let (bytes, flags) = room::<G>(session.device, 4, wanted)?;
+        let wanted = requested_bytes(session, BYTES)?.max(1 << 20);
+        let (bytes, flags) = fit_arrays::<G>(session.device, 4, wanted)?;
         let bench = Rc::new(Bench::<G>::new(session.device, bytes.min(wanted), session.request.seed)?);
         let spots = spots(session.request.effort);
-        let late = late(session, begin, loaded_latency::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, loaded_latency::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
         let multiprocessors = bench.multiprocessors();
         let at = |spot: &Spot| {
@@ -105,7 +94,7 @@ fn spots(effort: Effort) -> Vec<Spot> {
     Background::ALL.into_iter().flat_map(|background| delays().map(move |delay| Spot { background, delay })).collect()
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     lines: G::Buffer,
@@ -129,7 +118,7 @@ impl<G: Gpu> Bench<G> {
         let chain = Chain::lines(u32::try_from(bytes / LINE).unwrap_or(u32::MAX), seed as u32);
         let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
         kit.run(&[Action::Launch(kit.unit.launch(&kernels::chain(), chain.elements(), arguments)?)])?;
-        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: alone::<G>(device, 0) })
+        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: exclusive_shared_bytes::<G>(device, 0) })
     }
 
     fn multiprocessors(&self) -> u32 {
@@ -138,10 +127,10 @@ impl<G: Gpu> Bench<G> {
 
     /// Where the chaser is after so many launches.
     fn place(&self, iterations: u64) -> Result<Span, Fault> {
-        self.lines.part(self.chain.at(iterations * (LEAD_HOPS + HOPS)), LINE)
+        self.lines.part(self.chain.offset(iterations * (LEAD_HOPS + HOPS)), LINE)
     }
 
-    fn launch(&self, spot: Spot, limit: u32, place: Place) -> Result<G::Launch, Fault> {
+    fn launch(&self, spot: Spot, limit: u32, place: ReportSlot) -> Result<G::Launch, Fault> {
         let iteration = self.walked.replace(self.walked.get() + 1);
         let arguments = Arguments::new().span(place.out).span(self.place(iteration)?).u64(HOPS);
         let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
@@ -151,26 +140,28 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch_with_shared(&kernel, 0, arguments, self.shared)
     }
 
-    fn telling(self: &Rc<Self>, spot: Spot, limit: u32) -> Result<Inside<G>, Fault> {
+    fn telling(self: &Rc<Self>, spot: Spot, limit: u32) -> Result<InKernel<G>, Fault> {
         let blocks = spot.delay.map_or(1, |_| self.multiprocessors());
         let work = Work { operations: HOPS as f64, ..Work::default() };
         let own = Rc::clone(self);
-        Inside::telling(&self.kit, (blocks, Of::First), work, move |place| own.launch(spot, limit, place))
+        InKernel::new_full_reports(&self.kit, (blocks, LaunchCycles::First), work, move |place| {
+            own.launch(spot, limit, place)
+        })
     }
 
-    fn load(self: &Rc<Self>, spot: Spot) -> Result<Inside<G>, Fault> {
+    fn load(self: &Rc<Self>, spot: Spot) -> Result<InKernel<G>, Fault> {
         let bytes = if spot.background == Background::Copy { 2 * ROUND } else { ROUND };
-        let moved = move |told: &[Told]| {
-            let rate = |told: &Told| (told.count * bytes) as f64 / (told.nanoseconds as f64 * 1e-9);
+        let moved = move |told: &[BlockReport]| {
+            let rate = |told: &BlockReport| (told.count * bytes) as f64 / (told.nanoseconds as f64 * 1e-9);
             told.iter().skip(1).map(rate).sum()
         };
         let own = Rc::clone(self);
-        let check = move |last: &Last<'_, G>| own.check(last.told);
+        let check = move |last: &LastLaunches<'_, G>| own.check(last.reports);
         Ok(self.telling(spot, 0)?.with_figure(BACKGROUND_BANDWIDTH, moved).with_check(check))
     }
 
     /// Did the chaser end where the chain leads, and did everybody else work?
-    fn check(&self, told: &[Told]) -> Result<Check, Fault> {
+    fn check(&self, told: &[BlockReport]) -> Result<Check, Fault> {
         let end = self.place(self.walked.get())?.pointer();
         let chaser = told.first().copied().unwrap_or_default();
         if (chaser.count, chaser.found) != (HOPS, end) {
@@ -189,7 +180,7 @@ impl<G: Gpu> Bench<G> {
     fn verify(self: &Rc<Self>, background: Background) -> Result<Check, Fault> {
         self.kit.checker.poison(self.to.whole())?;
         let mut telling = self.telling(Spot { background, delay: Some(0) }, ROUNDS)?;
-        let told = telling.tell()?.to_vec();
+        let told = telling.run_once()?.to_vec();
         let rounds: u64 = told.iter().skip(1).map(|told| told.count).sum();
         let warps = u64::from(self.multiprocessors() - 1) * u64::from(THREADS / 32);
         if rounds != warps * u64::from(ROUNDS) {
@@ -198,13 +189,13 @@ impl<G: Gpu> Bench<G> {
         let bytes = rounds * ROUND;
         let (from, to) = (self.from.part(0, bytes)?, self.to.part(0, bytes)?);
         let bits = told.iter().skip(1).fold(0, |bits, told| bits ^ told.found as u32);
-        let expected = self.kit.checker.bits(from)?;
-        let read = Checker::<G>::same_bits("what the others read", bits, expected);
+        let expected = self.kit.checker.xor_words(from)?;
+        let read = Checker::<G>::compare_folds("what the others read", bits, expected);
         let copied = match background {
-            Background::Copy => self.kit.checker.map(Op::Copy, Element::Word, to, [from; 3], 0.0)?,
+            Background::Copy => self.kit.checker.check_map(Op::Copy, Element::Word, to, [from; 3], 0.0)?,
             Background::Read => Check::Passed,
         };
-        all([self.check(&told), Ok(read), Ok(copied)])
+        combine_checks([self.check(&told), Ok(read), Ok(copied)])
     }
 
     /// Does every line lead to the next one?
@@ -216,7 +207,7 @@ impl<G: Gpu> Bench<G> {
             bytes.get(at..at + 8).map(|word| u64::from_le_bytes(std::array::from_fn(|byte| word[byte])))
         };
         let base = self.lines.pointer();
-        let leads = |i: &u64| word(self.chain.at(*i)) == Some(base + self.chain.at(i + 1));
+        let leads = |i: &u64| word(self.chain.offset(*i)) == Some(base + self.chain.offset(i + 1));
         let wrong = (0..self.chain.elements()).find(|i| !leads(i));
         Ok(wrong.map_or(Check::Passed, |i| Check::Failed(format!("element {i} of the chain leads elsewhere"))))
     }

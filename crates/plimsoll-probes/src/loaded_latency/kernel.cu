@@ -1,14 +1,14 @@
-// loaded-latency: one thread chases pointers through memory, alone on its multiprocessor, while all others read, or read
+// loaded-latency: one thread chases pointers through memory, alone on its SM, while all others read, or read
 // and write, and pause after every piece.
 //
-// What keeps it: the chaser stores where it ended; every word that is read goes into an exclusive or that is stored.
+// What keeps it: the chaser stores where it ended; every word that is read goes into an XOR that is stored.
 // Its loop in SASS: the chaser HOPS loads of 8 bytes, each the address of the next; a background UNROLL loads
 // of 16 bytes, for COPY as many stores, one load of the word that stops it, and the pause.
 //
 // Block 0 chases, in one thread, after LEAD hops that aren't counted; the others work until it is done, or `limit` rounds
 // (0: no limit). A round of a warp is 32 · UNROLL vectors, and the warps of the grid go round the array together; its
 // `vectors` are a power of two. Each block tells cycles, nanoseconds, its count (hops; rounds of all its warps) and
-// what it found (where it ended; the exclusive or). state[0] counts blocks that are at work, state[1] stops them; both
+// what it found (where it ended; the XOR). state[0] counts blocks that are at work, state[1] stops them; both
 // are zero before, and so is `out`.
 #include "chain.h"
 #include "sync.h"
@@ -29,9 +29,9 @@ __device__ __forceinline__ void chaser(u64* out, u64 at, u64 hops, volatile u32*
     while (state[0] != gridDim.x - 1) {
     }
     // The others fill the queues meanwhile.
-    at = chase<SECOND_LEVEL>(at, LEAD);
+    at = chase<NEAREST_L2>(at, LEAD);
     const Moment begin = moment();
-    at = chase<SECOND_LEVEL>(at, hops);
+    at = chase<NEAREST_L2>(at, hops);
     const Moment end = moment();
     state[1] = 1;
     tell(out, begin, end);

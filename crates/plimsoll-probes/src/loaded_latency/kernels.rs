@@ -1,22 +1,23 @@
-//! A pointer chase beside multiprocessors that read or copy, and what makes its chain.
+//! A pointer chase beside SMs that read or copy, and what makes its chain.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Grid, KernelDesc, Source, chain};
+use plimsoll_gen::kernel::chain;
 
-/// Where these kernels are written.
+use crate::prelude::kernels::*;
+
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("loaded-latency", include_str!("kernel.cu"), |_| kernels());
 
-/// What the other multiprocessors do.
+/// What the other SMs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Background {
-    /// Reads past the first-level cache.
+    /// Reads past L1.
     Read,
     /// One read a write.
     Copy,
 }
 
 impl Background {
-    /// Every one.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Read, Self::Copy];
 }
 
@@ -72,7 +73,7 @@ pub fn chain() -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     Background::ALL.into_iter().map(chase).chain([chain()]).collect()

@@ -8,22 +8,17 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Cycles, Draw, Estimate, Quantity, Row, Series, Threads, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use plimsoll_core::series::Cycles;
 
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "loaded-latency",
     group: "latency",
     sentence: "How the latency of memory rises with the bandwidth that other cores draw.",
     seconds: [4.0, 18.0, 54.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -69,15 +64,9 @@ pub fn load() -> TypedSeries<Load> {
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
             metric(BACKGROUND_BANDWIDTH, Unit::BytePerSecond, Quantity::Extra),
         ],
-        Draw::Lines {
-            x: BACKGROUND_BANDWIDTH.into(),
-            y: "latency".into(),
-            by: Some("background".into()),
-            log_x: false,
-            log_y: false,
-        },
+        Draw::lines(BACKGROUND_BANDWIDTH, "latency").grouped_by("background"),
     )
-    .within(PRECISION)
+    .with_precision(PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -141,21 +130,17 @@ fn at<'r>(places: &[Place<'r>], bandwidth: f64) -> Option<(Place<'r>, Estimate)>
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
 
     fn point(background: Background, threads: u64, bandwidth: f64, nanoseconds: u64) -> Point {
         let at = Load { background, delay: Cycles(bandwidth as u64), threads: Threads(threads) };
         Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations: 1000.0, in_kernel: true, ..Work::default() },
-            samples: vec![nanoseconds * 1000; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
             extra: [(BACKGROUND_BANDWIDTH.to_owned(), bandwidth)].into(),
+            ..Point::new(
+                at.to_values(),
+                Work { operations: 1000.0, in_kernel: true, ..Work::default() },
+                vec![nanoseconds * 1000; 30],
+            )
         }
     }
 

@@ -1,27 +1,19 @@
 //! managed on a GPU: one triad over unified memory by where its pages are, and prefetches. What the figures mean is
 //! `crate::managed`'s; the kernel is one of `stream`.
 
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::managed::{self, ByPlacement, Placement};
-use crate::stream::kernels::Parameters;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-
-use crate::TRUST;
-use crate::cuda::kit::{Kit, asked, late};
+use plimsoll_core::sample::{Batch, Workload};
 use plimsoll_cuda::Action;
 use plimsoll_cuda::driver::{Attribute, Event};
 use plimsoll_cuda::launch::Arguments;
 use plimsoll_cuda::memory::{Advice, DeviceBuffer, ManagedBuffer, Side, Span};
 use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+use crate::cuda::kit::{Kit, elapsed_share, requested_bytes};
+use crate::managed::{self, ByPlacement, Placement};
+use crate::prelude::gpu::*;
+use crate::stream::kernels::Parameters;
 
 /// Output and two inputs.
 const ARRAYS: u64 = 3;
@@ -43,7 +35,7 @@ impl Probe<Cuda> for Runner {
         &managed::SPEC
     }
 
-    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+    fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         for call in ["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"] {
             device.context.driver().has(call)?;
         }
@@ -68,10 +60,10 @@ impl Probe<Cuda> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let usual = if effort == Effort::Thorough { BYTES.1 } else { BYTES.0 };
-        let bytes = asked(session, usual)?;
+        let bytes = requested_bytes(session, usual)?;
         fits(bytes, session.device.memory_free()?)?;
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
-        let late = late(session, begin, managed::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, managed::SPEC.budget(effort));
         let sweep = Sweep { series: managed::triad(), points: &Placement::ALL, share: 1.0 + late, flags: Flags::NONE };
         let at = |placement: &Placement| ByPlacement { placement: *placement };
         session.sweep(sweep, at, |_, placement| bench.placed(*placement))?;
@@ -112,7 +104,7 @@ fn triad() -> KernelDesc {
     Parameters { threads: 128, ..Parameters::new(Op::Triad) }.kernel()
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Bench {
     kit: Kit,
     ordinary: Vec<DeviceBuffer>,
@@ -245,7 +237,7 @@ impl Placed {
         let stream = Arc::clone(self.bench.kit.stream());
         let action = if self.moves { None } else { Some(self.triad()?) };
         let side = if self.placement == Placement::Prefetch { Side::Device } else { Side::Host };
-        self.bench.kit.lead(LEAD)?;
+        self.bench.kit.block(LEAD)?;
         self.events.0.record(&stream)?;
         match action {
             Some(action) => action.enqueue(&stream)?,
@@ -279,13 +271,13 @@ impl Workload for Placed {
         let [out, a, b] = [spans[0], spans[1], spans[2]];
         let checker = &self.bench.kit.checker;
         if !self.moves {
-            return checker.map(Op::Triad, Element::F32, out, [a, b, b], f64::from(SCALAR));
+            return checker.check_map(Op::Triad, Element::F32, out, [a, b, b], f64::from(SCALAR));
         }
         // What moved must still be what was there, as the ordinary arrays have it but for the output.
         let same = |place: usize| {
-            checker.map(Op::Copy, Element::Word, spans[place], [self.bench.ordinary[place].whole(); 3], 0.0)
+            checker.check_map(Op::Copy, Element::Word, spans[place], [self.bench.ordinary[place].whole(); 3], 0.0)
         };
-        crate::cuda::kit::all([same(1), same(2)])
+        crate::cuda::kit::combine_checks([same(1), same(2)])
     }
 }
 

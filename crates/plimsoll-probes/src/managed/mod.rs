@@ -3,21 +3,15 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
+use crate::prelude::meaning::*;
 
-use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
-
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "managed",
     group: "transfers",
     sentence: "What a kernel on unified memory pays for pages that are elsewhere, and what prefetch and advice save.",
     seconds: [4.0, 13.0, 45.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -62,9 +56,9 @@ pub fn triad() -> TypedSeries<ByPlacement> {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::Time),
         ],
-        Draw::Bars { x: "placement".into(), y: "bandwidth".into(), by: None },
+        Draw::bars("placement", "bandwidth"),
     )
-    .within(HOST_PRECISION)
+    .with_precision(HOST_PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -94,21 +88,16 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
 
     #[test]
     fn every_placement_has_its_bandwidth_and_says_what_it_is() {
-        let point = |placement: Placement| Point {
-            series: 0,
-            round: 0,
-            at: ByPlacement { placement }.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { traffic: Traffic::new(2_000_000, 1_000_000), ..Work::default() },
-            samples: vec![1_000_000; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: Default::default(),
+        let point = |placement: Placement| {
+            Point::new(
+                ByPlacement { placement }.to_values(),
+                Work { traffic: Traffic::new(2_000_000, 1_000_000), ..Work::default() },
+                vec![1_000_000; 30],
+            )
         };
         let found = findings(&DeviceInfo::default(), &[Series::new(triad(), Placement::ALL.map(point))]);
         assert_eq!(found.len(), Placement::ALL.len());

@@ -1,31 +1,18 @@
-//! mix on a GPU: every mix by burst, the best burst of each measured afresh, and the copy in phases through the
-//! second-level cache. What the figures mean is `crate::mix`'s; the kernels are `kernel.cu`'s.
+//! mix on a GPU: every mix by burst, the best burst of each measured again, and the copy in phases through the
+//! L2. What the figures mean is `crate::mix`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::Fault;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::{Axes as _, Row, Series};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::checker::Checker;
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::{Load, Shape};
-use plimsoll_gpu::verify::{self, Leaves, Rules};
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+use plimsoll_core::series::{Axes as _, Row};
+use plimsoll_gpu::verify::{self, MapOutput, Rules};
 
 use super::kernels;
-use crate::TRUST;
 use crate::mix::{self, Burst, Phase, Sides};
+use crate::prelude::gpu::*;
 
 /// Arrays on each side.
 const SIDE: u64 = kernels::MOST as u64;
 /// Bytes of a vector, which the kernels count in.
 const VECTOR: u64 = 16;
-/// Shares of the second-level cache that a phase reads before it writes.
+/// Shares of L2 that a phase reads before it writes.
 const PHASES: [u64; 5] = [32, 16, 8, 4, 2];
 
 /// The probe.
@@ -67,8 +54,10 @@ const RULES: Rules = Rules {
             list.u64(with.pitch / 16).u64(with.n)
         }
     },
-    leaves: |kernel| Some(if kernel.cooperative { Leaves::Map(Op::Copy, Element::Word) } else { Leaves::Mix }),
-    sizes: verify::sizes,
+    map_output: |kernel| {
+        Some(if kernel.cooperative { MapOutput::Map(Op::Copy, Element::Word) } else { MapOutput::Mix })
+    },
+    sizes: verify::awkward_sizes,
 };
 
 impl<G: Gpu> Probe<G> for Runner {
@@ -87,13 +76,13 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let wanted = asked(session, session.info().cold_window())?;
-        let (bytes, flags) = room::<G>(session.device, 2 * SIDE, wanted)?;
+        let wanted = requested_bytes(session, session.info().cold_window())?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2 * SIDE, wanted)?;
         let variants = variants(effort);
         let mut all: Vec<KernelDesc> = variants.iter().map(|variant| variant.kernel()).collect();
         all.push(kernels::phased());
         let bench = Bench::<G>::new(session, &all, bytes.min(wanted))?;
-        let late = late(session, begin, mix::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, mix::SPEC.budget(effort));
 
         let sweep = Sweep { series: mix::bursts(), points: &variants, share: 0.6 + late, flags };
         let bursts = session.sweep(sweep, Variant::at, |_, variant| bench.load(*variant))?.clone();
@@ -112,7 +101,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -130,7 +119,7 @@ fn variants(effort: Effort) -> Vec<Variant> {
     short.chain(long.iter().map(|&burst| Variant { reads: 1, writes: 1, burst })).collect()
 }
 
-/// The best burst of a mix. Its figure is left behind: it is measured afresh.
+/// The best burst of a mix. Its figure is left behind: it is measured again.
 fn choose(bursts: &Series, variants: &[Variant], (reads, writes): (u32, u32)) -> Option<Variant> {
     let of_mix = |variant: &&Variant| (variant.reads, variant.writes) == (reads, writes);
     let is_at = |variant: &Variant, row: &Row| variant.at().to_values() == row.at;
@@ -138,7 +127,7 @@ fn choose(bursts: &Series, variants: &[Variant], (reads, writes): (u32, u32)) ->
     variants.iter().copied().find(|variant| is_at(variant, row))
 }
 
-/// What all points share: kernels and arrays, four on each side, one behind the other.
+/// Shared by all points: kernels and arrays, four on each side, one behind the other.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     out: G::Buffer,
@@ -153,7 +142,7 @@ impl<G: Gpu> Bench<G> {
         let kit = Kit::<G>::new(session.device, &kernels::SOURCE, wanted, TRUST)?;
         let (out, input, barrier) = (kit.array(SIDE * bytes)?, kit.array(SIDE * bytes)?, kit.array(256)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), session.request.seed)?;
-        kit.checker.words(barrier.whole(), 0)?;
+        kit.checker.fill_words(barrier.whole(), 0)?;
         Ok(Self { kit, out, input, barrier, bytes })
     }
 
@@ -170,9 +159,9 @@ impl<G: Gpu> Bench<G> {
         let read = input.first(arrays(variant.reads))?;
         let check = move || -> Result<Check, Fault> {
             if variant.writes == 0 {
-                return Ok(Checker::<G>::same_bits("mix", checker.bits(folded)?, checker.bits(read)?));
+                return Ok(Checker::<G>::compare_folds("mix", checker.xor_words(folded)?, checker.xor_words(read)?));
             }
-            checker.mix(out, input, (bytes, bytes), (variant.reads, variant.writes))
+            checker.check_mix(out, input, (bytes, bytes), (variant.reads, variant.writes))
         };
         Ok(self.kit.load(GRAPH, vec![launch], work)?.with_check(move |_| check()))
     }
@@ -191,7 +180,7 @@ impl<G: Gpu> Bench<G> {
         let checker = Rc::clone(&self.kit.checker);
         let check = move || {
             // A copy is what `check.cu` calls copy, of words.
-            checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0)
+            checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0)
         };
         Ok(self.kit.load(Shape::Stream, vec![launch], work)?.with_check(move |_| check()))
     }

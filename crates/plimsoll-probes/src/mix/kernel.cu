@@ -2,8 +2,8 @@
 // reads before it writes: what turning the memory from reading to writing costs. `phased` is a copy that turns the
 // whole device round at once.
 //
-// What keeps it: each output is the exclusive or of all inputs' words and of its own number; without outputs, one
-// exclusive or per warp is stored.
+// What keeps it: each output is the XOR of all inputs' words and of its own number; without outputs, one
+// XOR per warp is stored.
 // Its loop in SASS: READS · BURST loads of 16 bytes, then WRITES · BURST stores of 16 bytes; no local memory. `phased`:
 // one prefetch per line, a barrier, loads and stores of 16 bytes, a barrier.
 //
@@ -64,7 +64,7 @@ __device__ __forceinline__ void mix(uint4* out, const uint4* in, u64 pitch, u64 
     }
 }
 
-// Reads `chunk` vectors into the second-level cache, then copies them from there, all blocks together.
+// Reads `chunk` vectors into L2, then copies them from there, all blocks together.
 template <int THREADS>
 __device__ __forceinline__ void phased(uint4* out, const uint4* in, u64 chunk, u64 n, u32* barrier) {
     constexpr int LINE = 128 / sizeof(uint4);

@@ -1,9 +1,8 @@
 //! Kernels that read n arrays and write m.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, KernelDesc, Output, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("mix", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
@@ -49,7 +48,7 @@ pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
     }
 }
 
-/// A copy whose whole device reads a chunk into the second-level cache and then writes it.
+/// A copy whose whole device reads a chunk into L2 and then writes it.
 #[must_use]
 pub fn phased() -> KernelDesc {
     let name = "mix_phased".to_owned();

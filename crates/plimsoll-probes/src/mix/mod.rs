@@ -6,24 +6,15 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{
-    Axes as _, Bytes, Count, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric,
-};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use crate::prelude::meaning::*;
 
-use plimsoll_suite::findings::{finding, known_rows};
-
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "mix",
     group: "bandwidth",
     sentence: "How fast memory moves for any mix of arrays read and written: what turning from one to the other costs.",
     seconds: [5.0, 25.0, 90.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -74,22 +65,21 @@ fn figures() -> Vec<Metric> {
 /// Every mix by the accesses to each array that a thread makes in a row.
 #[must_use]
 pub fn bursts() -> TypedSeries<Burst> {
-    let draw =
-        Draw::Lines { x: "burst".into(), y: "bandwidth".into(), by: Some("reads".into()), log_x: true, log_y: false };
+    let draw = Draw::lines("burst", "bandwidth").grouped_by("reads").log_x();
     TypedSeries::new("bursts", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 
-/// Every mix in its best burst, measured afresh: the ceilings.
+/// Every mix in its best burst, measured again: the ceilings.
 #[must_use]
 pub fn ceilings() -> TypedSeries<Sides> {
-    let draw = Draw::Heat { x: "reads".into(), y: "writes".into(), value: "bandwidth".into() };
+    let draw = Draw::heat("reads", "writes", "bandwidth");
     TypedSeries::new("ceilings", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 
 /// A copy whose whole device first reads a chunk into the last cache and then writes it, by the chunk's size.
 #[must_use]
 pub fn phased() -> TypedSeries<Phase> {
-    let draw = Draw::Lines { x: "chunk".into(), y: "bandwidth".into(), by: None, log_x: true, log_y: false };
+    let draw = Draw::lines("chunk", "bandwidth").log_x();
     TypedSeries::new("phased copy", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 

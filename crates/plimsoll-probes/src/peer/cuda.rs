@@ -2,33 +2,25 @@
 //! `crate::peer`'s; the chase is `loaded_latency`'s without a background, the read one of `stream`.
 
 use std::cell::Cell;
-use std::rc::Rc;
-use std::sync::Arc;
 
-use crate::loaded_latency::kernels::{self as chasing, Background, LEAD_HOPS};
-use crate::peer::{self, LINK};
-use crate::stream::kernels::Parameters;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Work, Workload};
+use plimsoll_core::sample::Workload;
 use plimsoll_core::series::Name;
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::chain::{Chain, LINE};
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::Need;
-
-use crate::TRUST;
-use crate::cuda::checker::Checker;
-use crate::cuda::inside::{Inside, Of, Told};
-use crate::cuda::kit::{Kit, asked, late};
-use crate::cuda::window::room;
 use plimsoll_cuda::StreamAction;
 use plimsoll_cuda::driver::{Context, DeviceHandle, Stream};
 use plimsoll_cuda::launch::Arguments;
 use plimsoll_cuda::memory::DeviceBuffer;
 use plimsoll_cuda::{Action, Load, Shape};
 use plimsoll_cuda::{Cuda, CudaDevice};
+use plimsoll_gen::kernel::chain::{Chain, LINE};
+
+use crate::cuda::checker::Checker;
+use crate::cuda::in_kernel::{BlockReport, InKernel, LaunchCycles};
+use crate::cuda::kit::{Kit, elapsed_share, requested_bytes};
+use crate::cuda::window::fit_arrays;
+use crate::loaded_latency::kernels::{self as chasing, Background, LEAD_HOPS};
+use crate::peer::{self, LINK};
+use crate::prelude::gpu::*;
+use crate::stream::kernels::Parameters;
 
 /// Bytes of a copy, and of what a kernel reads.
 const BYTES: u64 = 256 << 20;
@@ -60,7 +52,7 @@ impl Probe<Cuda> for Runner {
         &[Need::Cooperative]
     }
 
-    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+    fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         for call in ["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"] {
             device.context.driver().has(call)?;
         }
@@ -84,11 +76,11 @@ impl Probe<Cuda> for Runner {
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let wanted = asked(session, BYTES)?.max(SMALL);
-        let (bytes, flags) = room(session.device, 4, wanted)?;
+        let wanted = requested_bytes(session, BYTES)?.max(SMALL);
+        let (bytes, flags) = fit_arrays(session.device, 4, wanted)?;
         let bytes = bytes.min(wanted);
         let nodes = Nodes::new(session.device, bytes, CHAIN_BYTES.min(bytes), session.request.seed)?;
-        let late = late(session, begin, peer::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, peer::SPEC.budget(session.request.effort));
         let name = |node: usize| Name::from(nodes.0[node].name.clone());
         let at = |(from, to): &Pair| peer::Pair { from: name(*from), to: name(*to) };
         let all = pairs(nodes.0.len());
@@ -155,7 +147,7 @@ struct Node {
     links: f64,
 }
 
-/// The kernel that reads: it leaves an exclusive or per warp.
+/// The kernel that reads: it leaves an XOR per warp.
 fn reading() -> KernelDesc {
     Parameters { threads: 128, ..Parameters::new(Op::Read) }.kernel()
 }
@@ -203,7 +195,7 @@ impl Nodes {
         let count = DeviceHandle::count(device.context.driver())?;
         let mut nodes = vec![Node::new(device, 0, bytes, chain_bytes, seed)?];
         for place in 1..count {
-            nodes.push(Node::new(&device.beside(place)?, place, bytes, chain_bytes, seed)?);
+            nodes.push(Node::new(&device.open_peer(place)?, place, bytes, chain_bytes, seed)?);
         }
         let reached = |from: usize| (0..nodes.len()).map(|to| from == to || reach(&nodes[from], &nodes[to])).collect();
         let reached: Vec<Vec<bool>> = (0..nodes.len()).map(reached).collect();
@@ -233,9 +225,10 @@ impl Nodes {
         let bytes = from.source.bytes();
         let traffic = if both { Traffic::new(bytes, bytes) } else { Traffic::new(bytes, 0) };
         let work = Work { traffic, operations: 1.0, ..Work::default() };
-        let mut load = Load::new(from.reader.stream(), Shape::Stream, vec![across(&from, &to)], work)?.at_most(MOST);
+        let mut load =
+            Load::new(from.reader.stream(), Shape::Stream, vec![across(&from, &to)], work)?.limit_launches(MOST);
         if both {
-            load = load.with_beside(&from.second, vec![across(&to, &from)])?;
+            load = load.with_second_stream(&from.second, vec![across(&to, &from)])?;
         }
         let link = self.link(pair) * if both { 2.0 } else { 1.0 };
         let poisoned = (Rc::clone(&to), Rc::clone(&from));
@@ -250,7 +243,7 @@ impl Nodes {
             let arrived = same(&from, &to)?;
             let back = if both { same(&to, &from)? } else { Check::Passed };
             from.context.bind()?;
-            crate::cuda::kit::all([Ok(arrived), Ok(back)])
+            crate::cuda::kit::combine_checks([Ok(arrived), Ok(back)])
         };
         Ok(load.with_extra(LINK, link).with_prepare(prepare).with_check(check))
     }
@@ -263,36 +256,36 @@ impl Nodes {
         let list = Arguments::new().span(out).span(a).span(a).span(a).f32(1.0).u64(n);
         let launch = from.reader.unit.launch(&kernel, n, list)?;
         let work = Work { traffic: kernel.traffic(n), operations: 1.0, ..Work::default() };
-        let load = from.reader.load(Shape::Stream, vec![launch], work)?.at_most(MOST);
+        let load = from.reader.load(Shape::Stream, vec![launch], work)?.limit_launches(MOST);
         let poisoned = Rc::clone(&from);
         let prepare = move |_: &Arc<Stream>| poisoned.checker().poison(poisoned.folds.whole());
         let check = move |_: &Arc<Stream>| {
-            let expected = to.checker().bits(to.source.whole())?;
-            let found = from.checker().bits(from.folds.whole())?;
-            Ok(Checker::same_bits("read", found, expected))
+            let expected = to.checker().xor_words(to.source.whole())?;
+            let found = from.checker().xor_words(from.folds.whole())?;
+            Ok(Checker::compare_folds("read", found, expected))
         };
         Ok(load.with_extra(LINK, self.link(pair)).with_prepare(prepare).with_check(check))
     }
 
     /// One thread of the first chases through the second's memory.
-    fn chase(&self, pair: Pair) -> Result<Inside, Fault> {
+    fn chase(&self, pair: Pair) -> Result<InKernel, Fault> {
         let (from, to) = self.pair(pair);
         let kernel = chasing::chase(Background::Read).with_grid(Grid::Blocks(1));
         let work = Work { operations: HOPS as f64, ..Work::default() };
         let first = to.chased.replace(to.chased.get() + 1) * APART;
         let place = {
             let to = Rc::clone(&to);
-            move |iterations: u64| to.lines.part(to.chain.at((first + iterations) * (LEAD_HOPS + HOPS)), LINE)
+            move |iterations: u64| to.lines.part(to.chain.offset((first + iterations) * (LEAD_HOPS + HOPS)), LINE)
         };
         let (own, begin) = (Rc::clone(&from), place.clone());
-        let telling = Inside::telling(&from.chaser, (1, Of::First), work, move |at| {
+        let telling = InKernel::new_full_reports(&from.chaser, (1, LaunchCycles::First), work, move |at| {
             let idle = own.lines.whole();
-            let list = Arguments::new().span(at.out).span(begin(at.iteration)?).u64(HOPS).span(idle).span(idle);
+            let list = Arguments::new().span(at.out).span(begin(at.launch)?).u64(HOPS).span(idle).span(idle);
             own.chaser.unit.launch(&kernel, 0, list.u64(1).u32(0).u32(0).span(at.state))
         })?;
         Ok(telling.with_check(move |last| {
-            let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
-            let right = (count, found) == (HOPS, place(last.iterations)?.pointer());
+            let BlockReport { count, found, .. } = last.reports.first().copied().unwrap_or_default();
+            let right = (count, found) == (HOPS, place(last.launches)?.pointer());
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at {found:#x}"));
             Ok(if right { Check::Passed } else { wrong() })
         }))
@@ -301,14 +294,14 @@ impl Nodes {
 
 /// Whether kernels of one reach the other's memory, from now on.
 fn reach(from: &Node, to: &Node) -> bool {
-    from.context.reach(&to.context).is_ok()
+    from.context.enable_peer_access(&to.context).is_ok()
 }
 
 /// Did the second get what the first sent? Both are folded where they are: neither need reach the other.
 fn same(from: &Node, to: &Node) -> Result<Check, Fault> {
-    let sent = from.checker().bits(from.source.whole())?;
-    let found = to.checker().bits(to.target.whole())?;
-    Ok(Checker::same_bits("what arrived", found, sent))
+    let sent = from.checker().xor_words(from.source.whole())?;
+    let found = to.checker().xor_words(to.target.whole())?;
+    Ok(Checker::compare_folds("what arrived", found, sent))
 }
 
 #[cfg(test)]

@@ -3,22 +3,15 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::{Finding, Published};
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Name, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use crate::prelude::meaning::*;
 
-use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
-
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "peer",
     group: "transfers",
     sentence: "How fast every two devices exchange data, and how long a load from the other one takes.",
     seconds: [3.0, 12.0, 36.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -62,9 +55,9 @@ fn bandwidth(case: &str) -> TypedSeries<Pair> {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric(LINK, Unit::BytePerSecond, Quantity::Extra),
         ],
-        Draw::Heat { x: "to".into(), y: "from".into(), value: "bandwidth".into() },
+        Draw::heat("to", "from", "bandwidth"),
     )
-    .within(HOST_PRECISION)
+    .with_precision(HOST_PRECISION)
 }
 
 /// A load by the first device from the memory of the other, by a chase of one thread; from its own on the diagonal.
@@ -78,7 +71,7 @@ pub fn latency() -> TypedSeries<Pair> {
             metric("latency", Unit::Second, Quantity::TimePerOperation),
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
         ],
-        Draw::Heat { x: "to".into(), y: "from".into(), value: "latency".into() },
+        Draw::heat("to", "from", "latency"),
     )
 }
 
@@ -124,20 +117,16 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
 
     fn point(from: &'static str, to: &'static str, nanoseconds: u64) -> Point {
         Point {
-            series: 0,
-            round: 0,
-            at: Pair { from: from.into(), to: to.into() }.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { traffic: Traffic::new(1_000_000, 0), operations: 100.0, ..Work::default() },
-            samples: vec![nanoseconds; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
             extra: [(LINK.to_owned(), 2e9)].into(),
+            ..Point::new(
+                Pair { from: from.into(), to: to.into() }.to_values(),
+                Work { traffic: Traffic::new(1_000_000, 0), operations: 100.0, ..Work::default() },
+                vec![nanoseconds; 30],
+            )
         }
     }
 

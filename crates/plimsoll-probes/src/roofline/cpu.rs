@@ -1,25 +1,17 @@
 //! roofline on the CPU: arithmetic of growing intensity over arrays far larger than the last-level cache, on all cores, in
 //! f64 and f32. What the figures mean is told in `mod.rs`.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use plimsoll_core::flag::Flag;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Work};
+use plimsoll_core::Traffic;
+use plimsoll_core::sample::Clock as _;
 use plimsoll_core::series::FlopPerByte;
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_cpu::arch::intensity::{ADDEND, CHAINS, FACTOR, FORMS, Form, IntensityKernel, Real, Taken};
+use plimsoll_cpu::arch::intensity::{ADDEND, CHAINS, FACTOR, FORMS, Form, IntensityKernel, Real, Reduction};
 use plimsoll_cpu::arch::{available, best};
 use plimsoll_cpu::memory::{Buffer, Pages, Plain};
-use plimsoll_cpu::threads::{Task, Team};
 use plimsoll_cpu::workload::kernels::finite;
+use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Chunk, Window};
-use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
-use plimsoll_cpu::{Cpu, CpuDevice};
 
+use crate::prelude::cpu::*;
 use crate::roofline::{self, Place, Type};
 
 /// The lowest and highest intensity of the series, FLOP per byte.
@@ -88,8 +80,8 @@ impl Probe<Cpu> for Runner {
         let seed = session.request.seed;
         // Kernels leave out what is no whole block of theirs, at the end of every chunk.
         let bytes = size.bytes + size.bytes / 1000;
-        let wide = Window::<f64>::new(&team, 1, bytes, (seed, Float::finite), &|| session.stopped())?;
-        let narrow = Window::<f32>::new(&team, 1, bytes, (seed, Float::finite), &|| session.stopped())?;
+        let wide = Window::<f64>::new(&team, 1, bytes, (seed, Float::finite), &|| session.is_stopped())?;
+        let narrow = Window::<f32>::new(&team, 1, bytes, (seed, Float::finite), &|| session.is_stopped())?;
         let late = window::delay(session.clock().now() - begin, roofline::SPEC.budget(session.request.effort));
         let spots = spots();
         let flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
@@ -156,7 +148,7 @@ fn load<T: Float>(team: &Rc<RefCell<Team>>, window: &Arc<Window<T>>, kernel: Int
     window.rewind();
     let (data, note) = (Arc::clone(window), Arc::clone(&last));
     let task = Task::new(move |rank| {
-        let chunk = data.step(rank.index, rank.of);
+        let chunk = data.step(rank.index, rank.members);
         let taken = kernel.run(&data.part(0, chunk.part)[data.range(chunk)][..elements]);
         let last = &note[rank.index];
         last.part.store(chunk.part as u64, Ordering::Relaxed);
@@ -189,7 +181,7 @@ fn checker<T: Float>(
         let noted = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let chunk = Chunk { part: noted(&last.part) as usize, number: noted(&last.number) as usize };
         let part = window.part(0, chunk.part);
-        let taken = Taken { sum: f64::from_bits(noted(&last.sum)), parity: noted(&last.parity) };
+        let taken = Reduction { sum: f64::from_bits(noted(&last.sum)), parity: noted(&last.parity) };
         if let Some(wrong) = wrong(&part[window.range(chunk)][..elements], kernel, taken) {
             let what = format!("{} on thread {}: {wrong}", name::<T>(kernel), rank.index);
             note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
@@ -200,7 +192,7 @@ fn checker<T: Float>(
 
 /// What is wrong with a kernel's result. The n − 1 steps `acc·f + b` that follow each element are one step `acc·p + q` with
 /// `p = fⁿ⁻¹` and `q = b (1 − p) / (1 − f)`, the sum of the geometric series, so the oracle costs one step an element.
-fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Taken<f64>) -> Option<String> {
+fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Reduction<f64>) -> Option<String> {
     let Form { fma, elements } = kernel.form();
     let (factor, addend) = (f64::from(FACTOR), f64::from(ADDEND));
     let power = factor.powf(fma as f64 - 1.0);
@@ -226,8 +218,8 @@ fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Taken<f64>) -> Optio
 }
 
 /// A result with its sum as the oracle has it.
-fn widened<T: Float>(taken: Taken<T>) -> Taken<f64> {
-    Taken { sum: taken.sum.wide(), parity: taken.parity }
+fn widened<T: Float>(taken: Reduction<T>) -> Reduction<f64> {
+    Reduction { sum: taken.sum.wide(), parity: taken.parity }
 }
 
 fn verify<T: Float>(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -269,9 +261,9 @@ mod tests {
             let kernel = IntensityKernel::new(best(), form).unwrap();
             let taken = kernel.run(&a);
             assert_eq!(wrong(&a, kernel, taken), None);
-            assert!(wrong(&a, kernel, Taken { sum: taken.sum - 1e-3, ..taken }).is_some());
-            assert!(wrong(&a, kernel, Taken { sum: f64::NAN, ..taken }).is_some());
-            assert!(wrong(&a, kernel, Taken { parity: taken.parity ^ 1, ..taken }).is_some());
+            assert!(wrong(&a, kernel, Reduction { sum: taken.sum - 1e-3, ..taken }).is_some());
+            assert!(wrong(&a, kernel, Reduction { sum: f64::NAN, ..taken }).is_some());
+            assert!(wrong(&a, kernel, Reduction { parity: taken.parity ^ 1, ..taken }).is_some());
         }
     }
 
@@ -290,7 +282,7 @@ mod tests {
         let window = Window::<f32>::new(&team, 1, 1 << 18, (3, Float::finite), &|| false).unwrap();
         let mut load = load(&team, &window, IntensityKernel::new(best(), FORMS[2]).unwrap());
         assert!(matches!((load.check)(), Check::Failed(_)), "nothing ran yet");
-        team.borrow_mut().timed(2, &load.task).unwrap();
+        team.borrow_mut().run_timed(2, &load.task).unwrap();
         assert_eq!((load.check)(), Check::Passed);
         assert_eq!(window.visited(1, 2).count(), 2);
         assert!((load.work.operations / load.work.traffic.total() as f64 - 0.5).abs() < 1e-12);

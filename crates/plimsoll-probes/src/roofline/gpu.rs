@@ -1,24 +1,13 @@
-//! roofline on a GPU: multiply-adds of growing intensity over an array that no cache holds, on all multiprocessors, in four
+//! roofline on a GPU: multiply-adds of growing intensity over an array that no cache holds, on all SMs, in four
 //! types; in runs to be quoted also the energy of steady loads. What the curve shows is `crate::roofline`'s;
 //! the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::FlopPerByte;
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::Action;
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Meter, Need};
+use plimsoll_gpu::Meter;
 
 use super::kernels::{self, Form, Real};
 use crate::meter::Metered;
+use crate::prelude::gpu::*;
 use crate::roofline::{Place, Type};
 use crate::{TRUST, roofline};
 
@@ -75,13 +64,13 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let wanted = asked(session, session.info().cold_window())?;
+        let wanted = requested_bytes(session, session.info().cold_window())?;
         let iteration = Bench::<G>::iteration(session.device)?;
-        let (bytes, flags) = room::<G>(session.device, 1, wanted.saturating_add(iteration))?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 1, wanted.saturating_add(iteration))?;
         let bytes = bytes.min(wanted.saturating_add(iteration)).max(iteration);
         let meter = G::meter(session.device);
         let bench = Rc::new(Bench::<G>::new(session.device, bytes, session.request.seed)?);
-        let late = late(session, begin, roofline::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, roofline::SPEC.budget(effort));
         let with_energy = has_energy(effort) && meter.is_some();
         // Both series together take two thirds of what a CPU needs.
         let share = if with_energy { 0.32 } else { 0.66 };
@@ -122,7 +111,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// What all points share: kernels and the array.
+/// Shared by all points: kernels and the array.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     input: G::Buffer,
@@ -195,7 +184,7 @@ impl<G: Gpu> Bench<G> {
         self.reference(form, kernel, iterations)?;
         let bytes = self.threads(kernel)? / 8;
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
-        self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
+        self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
     /// One launch against the reference; empty where it is right.

@@ -1,6 +1,6 @@
 // roofline: so many fused multiply-adds for so many words read, nothing written: from memory-bound to compute-bound.
 //
-// What keeps it: every word read goes into an accumulator, by a multiply-add or by exclusive or; the exclusive or of all
+// What keeps it: every word read goes into an accumulator, by a multiply-add or by XOR; the XOR of all
 // accumulators' bits is stored, one word per warp.
 // Its loop in SASS: VECTORS loads of 16 bytes and FMA multiply-adds for one word in PER; from 32 on an inner loop of half of
 // them, at most 64, for each accumulator, its counter and its branch. No local memory. The compiler must not know how often the
@@ -61,7 +61,7 @@ template <class OF> __device__ __forceinline__ typename OF::W taken(const uint4*
     else return OF::word(words[s]);
 }
 
-// The exclusive or of what all lanes have, one word per warp.
+// The XOR of what all lanes have, one word per warp.
 __device__ __forceinline__ void leave_bits(u32* out, u32 bits) {
     bits = warp_xor(bits);
     if (threadIdx.x % WARP == 0) out[(u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP] = bits;

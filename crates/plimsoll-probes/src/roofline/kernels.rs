@@ -1,9 +1,8 @@
 //! So many multiply-adds for so many words read.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Element, Grid, Issue, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("roofline", include_str!("kernel.cu"), |_| kernels());
 
 /// A type that the kernels compute in.

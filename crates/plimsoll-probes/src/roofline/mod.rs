@@ -8,22 +8,17 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, FlopPerByte, Quantity, Row, Series, SeriesSpec, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use plimsoll_core::series::{FlopPerByte, SeriesSpec};
 
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "roofline",
     group: "arithmetic",
     sentence: "The rate of arithmetic from memory-bound to compute-bound, and where the two meet.",
     seconds: [7.0, 45.0, 135.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -63,7 +58,7 @@ pub fn sweep() -> TypedSeries<Place> {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::Time),
         ],
-        Draw::Lines { x: "intensity".into(), y: "rate".into(), by: Some("type".into()), log_x: true, log_y: true },
+        Draw::lines("intensity", "rate").grouped_by("type").log_x().log_y(),
     )
 }
 
@@ -170,25 +165,18 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::Peak;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
 
     /// A machine of 100 GB/s and 800 GFLOP/s: its ridge lies at 8 FLOP/B.
     fn curve(of: Type, intensities: &[f64]) -> Vec<Point> {
         let point = |&intensity: &f64| {
             let bytes = 1e9;
             let seconds = (bytes / 100e9_f64).max(bytes * intensity / 800e9);
-            Point {
-                series: 0,
-                round: 0,
-                at: Place { of, intensity: FlopPerByte(intensity) }.to_values(),
-                k: 1,
-                tick: 1e-9,
-                work: Work { traffic: Traffic::new(bytes as u64, 0), operations: bytes * intensity, ..Work::default() },
-                samples: vec![(seconds * 1e9) as u64; 30],
-                evidence: Default::default(),
-                flags: Default::default(),
-                extra: Default::default(),
-            }
+            Point::new(
+                Place { of, intensity: FlopPerByte(intensity) }.to_values(),
+                Work { traffic: Traffic::new(bytes as u64, 0), operations: bytes * intensity, ..Work::default() },
+                vec![(seconds * 1e9) as u64; 30],
+            )
         };
         intensities.iter().map(point).collect()
     }

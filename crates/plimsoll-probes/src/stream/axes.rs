@@ -55,13 +55,13 @@ plimsoll_core::axes! {
 }
 
 plimsoll_core::axes! {
-    /// A kernel with so many threads on each multiprocessor.
+    /// A kernel with so many threads on each SM.
     pub struct Occupancy {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
         /// How it covers its arrays.
         form: Form,
-        /// Threads on each multiprocessor.
+        /// Threads on each SM.
         threads: Threads,
     }
 }

@@ -1,24 +1,17 @@
 //! stream on the CPU: the ten kernels over arrays far larger than the last-level cache, one thread per core, each on
 //! memory that it touched first. What the figures mean is told in `mod.rs`.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::Cell;
 
-use plimsoll_core::Fault;
-use plimsoll_core::flag::{Flag, Flags};
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work};
+use plimsoll_core::sample::Clock as _;
 use plimsoll_core::series::{Axes as _, Series, Threads};
 use plimsoll_cpu::arch::best;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
-use plimsoll_cpu::threads::{Task, Team};
 use plimsoll_cpu::workload::kernels::{self, Kernel, POISON, store_kinds};
+use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Chunk, Window};
-use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
-use plimsoll_cpu::{Cpu, CpuDevice};
 
+use crate::prelude::cpu::*;
 use crate::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
 
 /// The target and the source. Up to three operands walk through the source a third of it apart, so each of them touches
@@ -82,7 +75,7 @@ impl Probe<Cpu> for Runner {
         let flags: Flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let team = team(session, session.device.cpus.len())?;
         let data = (session.request.seed, kernels::finite as fn(u64) -> f64);
-        let window = Window::new(&team, ARRAYS, size.bytes, data, &|| session.stopped())?;
+        let window = Window::new(&team, ARRAYS, size.bytes, data, &|| session.is_stopped())?;
         let bench = Bench::new(team, window)?;
         let late = window::delay(session.clock().now() - begin, stream::SPEC.budget(session.request.effort));
         let cores = session.device.cpus.len();
@@ -116,7 +109,7 @@ fn every_kernel(cores: usize) -> Vec<Variant> {
 
 /// Some kernels over the number of cores, with ordinary stores: they are what most programs use.
 fn over_threads(cores: usize, effort: Effort) -> Vec<Variant> {
-    let kernels = stream::BY_THREADS.into_iter().filter_map(Kernel::named);
+    let kernels = stream::BY_THREADS.into_iter().filter_map(Kernel::from_name);
     let counts = thread_counts(cores, effort);
     let variant = |kernel| counts.iter().map(move |&threads| Variant { kernel, stores: Stores::Ordinary, threads });
     kernels.flat_map(variant).collect()
@@ -131,7 +124,7 @@ fn thread_counts(cores: usize, effort: Effort) -> Vec<usize> {
     powers.chain([cores]).collect()
 }
 
-/// The configuration of `kernel` with the most bandwidth. Its figure is left behind: it is measured afresh.
+/// The configuration of `kernel` with the most bandwidth. Its figure is left behind: it is measured again.
 fn choose(kernel: Kernel, cores: usize, kernels: &Series, threads: &Series) -> Option<Variant> {
     let on_all = store_kinds(kernel, best()).iter().filter_map(|&stores| {
         let variant = Variant { kernel, stores, threads: cores };
@@ -161,7 +154,7 @@ impl Sums {
     }
 }
 
-/// What all points share: the team and its window.
+/// Shared by all points: the team and its window.
 struct Bench {
     team: Rc<RefCell<Team>>,
     window: Arc<Window<f64>>,

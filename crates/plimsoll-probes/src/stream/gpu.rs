@@ -1,27 +1,18 @@
 //! stream on a GPU: bandwidth by occupancy and by bytes in flight, and the best configuration of each of the ten kernels
-//! measured afresh. What the figures mean is told in `mod.rs`; the kernels are `kernel.cu`'s.
+//! measured again. What the figures mean is told in `mod.rs`; the kernels are `kernel.cu`'s.
 
 use std::cell::Cell;
-use std::rc::Rc;
 
-use super::kernels::{self, CEILINGS, Parameters};
-use plimsoll_core::Fault;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::{Axes as _, Row, Series, Threads};
+use plimsoll_core::series::{Axes as _, Row, Threads};
 use plimsoll_core::unit::Unit;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Output};
-use plimsoll_gpu::checker::Checker;
-use plimsoll_gpu::kit::{GRAPH, Kit, all, asked, late};
-use plimsoll_gpu::load::Load;
-use plimsoll_gpu::verify::{self, Leaves, Rules, SCALAR};
-use plimsoll_gpu::window::{Rotation, affordable, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
+use plimsoll_gen::kernel::Output;
+use plimsoll_gpu::kit::combine_checks;
+use plimsoll_gpu::verify::{self, MapOutput, Rules, SCALAR};
+use plimsoll_gpu::window::{Rotation, affordable_bytes};
 
-use crate::TRUST;
+use super::kernels::{self, CEILINGS, Parameters};
+use crate::prelude::gpu::*;
 use crate::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
 
 /// Bytes per array of the figures to quote.
@@ -50,11 +41,11 @@ struct Placed {
     moved: u64,
 }
 
-/// A kernel at so many threads per multiprocessor.
+/// A kernel at so many threads per SM.
 #[derive(Clone, Copy, Debug)]
 struct Occupied {
     parameters: Parameters,
-    /// Blocks on each multiprocessor.
+    /// Blocks on each SM.
     blocks: u32,
     /// Dynamic shared memory per block that keeps others out, bytes.
     shared: u32,
@@ -67,8 +58,8 @@ const RULES: Rules = Rules {
         let list = if kernel.element == Element::F64 { list.f64(SCALAR.into()) } else { list.f32(SCALAR) };
         list.u64(with.n)
     },
-    leaves: |kernel| Some(Leaves::Map(kernels::operation(kernel)?, kernel.element)),
-    sizes: verify::sizes,
+    map_output: |kernel| Some(MapOutput::Map(kernels::operation(kernel)?, kernel.element)),
+    sizes: verify::awkward_sizes,
 };
 
 impl<G: Gpu> Probe<G> for Runner {
@@ -92,9 +83,9 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let points = <Self as Probe<G>>::points(self, session.device, session.request);
-        let time = affordable::<G>(session.device, ARRAYS, points, stream::SPEC.budget(effort))?;
-        let (least, slice) = (session.info().cold_window().min(time), asked(session, BEST_BYTES.min(time))?);
-        let (bytes, flags) = room::<G>(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
+        let time = affordable_bytes::<G>(session.device, ARRAYS, points, stream::SPEC.budget(effort))?;
+        let (least, slice) = (session.info().cold_window().min(time), requested_bytes(session, BEST_BYTES.min(time))?);
+        let (bytes, flags) = fit_arrays::<G>(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
         let best = Rotation::cold(slice.min(bytes), least).within(bytes);
         let sweeps = Rotation::cold(slice.min(least).min(bytes), least).within(bytes);
 
@@ -112,7 +103,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let wanted: Vec<KernelDesc> =
             ceilings.iter().chain(&others).chain(&resident).map(|parameters| parameters.kernel()).collect();
         let bench = Bench::new(session, &wanted, best.bytes().max(sweeps.bytes()))?;
-        let late = late(session, begin, stream::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, stream::SPEC.budget(effort));
 
         let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.46 + late, flags };
         let ceilings = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
@@ -124,7 +115,7 @@ impl<G: Gpu> Probe<G> for Runner {
                 let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.25, flags };
                 session.sweep(sweep, occupancy, |_, p| bench.at_occupancy(p, sweeps))?;
             }
-            Err(missing @ Fault::Unavailable { .. }) => session.tell(&missing)?,
+            Err(missing @ Fault::Unavailable { .. }) => session.report_fault(&missing)?,
             Err(fault) => return Err(fault),
         }
 
@@ -140,7 +131,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -235,7 +226,7 @@ fn occupancy(point: &Occupied) -> Occupancy {
     Occupancy { kernel: p.op.name().into(), form, threads: Threads::from(point.blocks * p.threads) }
 }
 
-/// The configuration of `op` with the most bandwidth. Its figure is left behind: it is measured afresh.
+/// The configuration of `op` with the most bandwidth. Its figure is left behind: it is measured again.
 fn choose(series: &Series, op: Op, target: Target, effort: Effort) -> Option<Parameters> {
     let row = best_of_kernel(series, op)?;
     let best = Configuration::from_values(&row.at)?;
@@ -252,7 +243,7 @@ fn best_of_kernel(series: &Series, op: Op) -> Option<&Row> {
     series.rows.iter().find(as_good)
 }
 
-/// Threads per multiprocessor, from one warp up; what doesn't fit is left out later.
+/// Threads per SM, from one warp up; what doesn't fit is left out later.
 fn thread_counts(effort: Effort) -> &'static [u32] {
     match effort {
         Effort::Quick | Effort::Unknown => &[32, 128, 256, 512, 1024, 2048],
@@ -261,7 +252,7 @@ fn thread_counts(effort: Effort) -> &'static [u32] {
     }
 }
 
-/// What all points share: kernels and arrays.
+/// Shared by all points: kernels and arrays.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     out: G::Buffer,
@@ -375,7 +366,8 @@ impl<G: Gpu> Bench<G> {
         let work = Work { traffic: kernel.traffic(n), window: rotation.bytes(), ..Work::default() };
         let (checker, output) = (Rc::clone(&self.kit.checker), kernel.output);
         let load = self.kit.load(GRAPH, launches, work)?;
-        Ok(load.with_check(move |_| all(slices.iter().map(|slice| check(&checker, op, output, *slice, warps)))))
+        Ok(load
+            .with_check(move |_| combine_checks(slices.iter().map(|slice| check(&checker, op, output, *slice, warps)))))
     }
 }
 
@@ -389,13 +381,15 @@ fn check<G: Gpu>(
 ) -> Result<Check, Fault> {
     let folded = out.first(4 * warps);
     match output {
-        Output::WarpBits => Ok(Checker::<G>::same_bits(op.name(), checker.bits(folded?)?, checker.bits(inputs[0])?)),
+        Output::WarpBits => {
+            Ok(Checker::<G>::compare_folds(op.name(), checker.xor_words(folded?)?, checker.xor_words(inputs[0])?))
+        }
         Output::WarpSums => {
-            let found = checker.sum(Element::F32, folded?, None)?;
-            let expected = checker.sum(Element::F32, inputs[0], Some(inputs[1]))?;
+            let found = checker.sum_products(Element::F32, folded?, None)?;
+            let expected = checker.sum_products(Element::F32, inputs[0], Some(inputs[1]))?;
             let wrong = format!("{}: the sum is {found}, not {expected}", op.name());
             Ok(if found == expected { Check::Passed } else { Check::Failed(wrong) })
         }
-        _ => checker.map(op, Element::F32, out, inputs, f64::from(SCALAR)),
+        _ => checker.check_map(op, Element::F32, out, inputs, f64::from(SCALAR)),
     }
 }

@@ -1,6 +1,6 @@
 // stream: the bandwidth of memory for each mix of reads and writes.
 //
-// What keeps it: every result is stored. `read` stores one exclusive or of all words per warp, `dot` one sum per warp,
+// What keeps it: every result is stored. `read` stores one XOR of all words per warp, `dot` one sum per warp,
 // so a skipped element shows; 4 bytes for every 32 · UNROLL · BYTES read.
 // Its loop in SASS: UNROLL loads of BYTES per input, all before the first store, UNROLL stores of BYTES, with one
 // address per array and immediate offsets; no local memory, no branch but the loop's own. The one-shot form has the

@@ -1,18 +1,18 @@
 //! The stream kernels: what `kernel.cu` can do, and which of it the probe wants.
 
-use plimsoll_gen::kernel::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
-use plimsoll_gen::kernel::takes;
 use std::collections::BTreeSet;
 
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, Hints, KernelDesc, Op, Output, Source};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::spirv::NOT_WRITTEN;
+
+use crate::prelude::kernels::*;
 
 spirv_builds! {
     "crates/plimsoll-probes/src/stream", "":
     STREAM = "stream.spv", "stream.comp", [];
 }
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("stream", include_str!("kernel.cu"), kernels)
     .with_headers(&[("stream_bulk.h", include_str!("stream_bulk.h"))])
     .with_access_rule(AccessRule::Stated)
@@ -54,7 +54,7 @@ pub struct Parameters {
     /// Threads per block.
     pub threads: u32,
     /// Inputs come to shared memory in bulk copies, a tile of them per block: compute capability 9.0, no loop and no stencil. Of the hints
-    /// only the one for loads: what is read stays in the second-level cache, so that results leave it sooner.
+    /// only the one for loads: what is read stays in L2, so that results leave it sooner.
     pub bulk: bool,
 }
 
@@ -151,7 +151,7 @@ fn in_source(op: Op) -> &'static str {
     }
 }
 
-/// All hints that bear on it at once. Neighbours come from the first-level cache, so stencils keep their loads there.
+/// All hints that bear on it at once. Neighbours come from L1, so stencils keep their loads there.
 fn hinted(op: Op) -> Hints {
     Hints { load_no_allocate: op.inputs() > 0 && op.reach() == 0, store_streaming: op.output() == Output::Map }
 }
@@ -212,7 +212,7 @@ fn bulk(op: Op, target: Target) -> Vec<Parameters> {
 const OCCUPANCY_BLOCK: u32 = 256;
 
 /// The form whose occupancy is swept: four vectors in hand per thread, so that few threads already ask for much. For
-/// `threads` per multiprocessor it comes in blocks of up to 256.
+/// `threads` per SM it comes in blocks of up to 256.
 #[must_use]
 pub fn occupancy(op: Op, looping: bool, threads: u32) -> Parameters {
     Parameters { unroll: 4, looping, threads: threads.min(OCCUPANCY_BLOCK), ..Parameters::new(op) }

@@ -11,14 +11,7 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes, Draw, Estimate, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
 pub use plimsoll_suite::kernels::{KERNELS, Mix};
 
@@ -26,12 +19,13 @@ pub use axes::{
     BestConfiguration, BestOnCores, Configuration, Form, Occupancy, OnAllCores, OnSomeCores, Placement, Stores,
 };
 
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "stream",
     group: "bandwidth",
     sentence: "How fast memory moves for each mix of reads and writes, from arrays far larger than any cache.",
     seconds: [8.0, 60.0, 180.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -50,7 +44,7 @@ pub fn kernels() -> TypedSeries<OnAllCores> {
             metric("bandwidth with write-allocate", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
             metric("time", Unit::Second, Quantity::Time),
         ],
-        Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: Some("stores".into()) },
+        Draw::bars("kernel", "bandwidth").grouped_by("stores"),
     )
 }
 
@@ -62,17 +56,11 @@ pub fn threads() -> TypedSeries<OnSomeCores> {
         Figure::Throughput,
         CachePolicy::ColdRotate,
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::Lines {
-            x: "threads".into(),
-            y: "bandwidth".into(),
-            by: Some("kernel".into()),
-            log_x: false,
-            log_y: false,
-        },
+        Draw::lines("threads", "bandwidth").grouped_by("kernel"),
     )
 }
 
-/// The best configuration of each kernel, measured afresh: the figures to quote.
+/// The best configuration of each kernel, measured again: the figures to quote.
 #[must_use]
 pub fn best() -> TypedSeries<BestOnCores> {
     TypedSeries::new(
@@ -88,7 +76,7 @@ pub fn best() -> TypedSeries<BestOnCores> {
     )
 }
 
-/// Name of the metric that holds the bytes that one multiprocessor has asked memory for at once.
+/// Name of the metric that holds the bytes that one SM has asked memory for at once.
 pub const IN_FLIGHT: &str = "bytes in flight";
 
 fn figures_in_flight() -> Vec<Metric> {
@@ -99,7 +87,7 @@ fn figures_in_flight() -> Vec<Metric> {
     ]
 }
 
-/// A GPU's bandwidth against threads per multiprocessor, from one warp to all that fit; shared memory that nobody uses
+/// A GPU's bandwidth against threads per SM, from one warp to all that fit; shared memory that nobody uses
 /// keeps further blocks out.
 #[must_use]
 pub fn occupancy() -> TypedSeries<Occupancy> {
@@ -108,34 +96,22 @@ pub fn occupancy() -> TypedSeries<Occupancy> {
         Figure::Throughput,
         CachePolicy::ColdRotate,
         figures_in_flight(),
-        Draw::Lines {
-            x: "threads".into(),
-            y: "bandwidth".into(),
-            by: Some("kernel".into()),
-            log_x: true,
-            log_y: false,
-        },
+        Draw::lines("threads", "bandwidth").grouped_by("kernel").log_x(),
     )
 }
 
-/// A GPU's bandwidth against what a multiprocessor has asked for at once: width of an access × accesses per thread ×
+/// A GPU's bandwidth against what an SM has asked for at once: width of an access × accesses per thread ×
 /// resident threads, for the kernels of each plain mix.
 #[must_use]
 pub fn bytes_in_flight() -> TypedSeries<Configuration> {
-    let draw = Draw::Lines {
-        x: IN_FLIGHT.into(),
-        y: "bandwidth".into(),
-        by: Some("kernel".into()),
-        log_x: true,
-        log_y: false,
-    };
+    let draw = Draw::lines(IN_FLIGHT, "bandwidth").grouped_by("kernel").log_x();
     over_configurations("bytes in flight", draw)
 }
 
 /// The same choices, fewer of each, for the other kernels.
 #[must_use]
 pub fn configurations() -> TypedSeries<Configuration> {
-    let draw = Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: Some("hints".into()) };
+    let draw = Draw::bars("kernel", "bandwidth").grouped_by("hints");
     over_configurations("configurations", draw)
 }
 
@@ -155,11 +131,11 @@ pub fn placements() -> TypedSeries<Placement> {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::Time),
         ],
-        Draw::Bars { x: "output moved".into(), y: "bandwidth".into(), by: Some("kernel".into()) },
+        Draw::bars("output moved", "bandwidth").grouped_by("kernel"),
     )
 }
 
-/// A GPU's best configuration of each kernel, measured afresh on larger arrays: the figures to quote. The same case as
+/// A GPU's best configuration of each kernel, measured again on larger arrays: the figures to quote. The same case as
 /// [`best`], with what there is to choose on a GPU.
 #[must_use]
 pub fn best_configuration() -> TypedSeries<BestConfiguration> {
@@ -232,7 +208,7 @@ fn on_cores(at: &BestOnCores, kernel: &Mix) -> String {
 const REACHED: f64 = 0.95;
 
 /// Little's law on the persistent form (Little, 'A proof for the queuing formula L = λW', 1961): bytes in flight =
-/// bandwidth × latency. What a multiprocessor must have in flight to reach 95 % of the curve's best, interpolated between
+/// bandwidth × latency. What an SM must have in flight to reach 95 % of the curve's best, interpolated between
 /// its neighbours on the curve, and the latency which that implies; and the latency of the first point, where nothing
 /// queues. All threads wait for their loads together here, so a little less is in flight than they ask for: both
 /// latencies are upper bounds.
@@ -290,18 +266,11 @@ mod tests {
     use plimsoll_core::series::{Point, Threads};
 
     fn point(at: impl Axes, seconds: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { traffic: Traffic::new(2_000_000, 1_000_000), ..Work::default() },
-            samples: vec![(seconds * 1e9) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: Default::default(),
-        }
+        Point::new(
+            at.to_values(),
+            Work { traffic: Traffic::new(2_000_000, 1_000_000), ..Work::default() },
+            vec![(seconds * 1e9) as u64; 30],
+        )
     }
 
     #[test]
@@ -331,7 +300,7 @@ mod tests {
 
     #[test]
     fn littles_law_finds_the_latency_that_made_the_curve() {
-        // 100 multiprocessors, 1 µs, 3 MB a launch, at most 3 TB/s: 30 kB in flight for each.
+        // 100 SMs, 1 µs, 3 MB a launch, at most 3 TB/s: 30 kB in flight for each.
         let (latency, most) = (1e-6, 3e12);
         let curve = [32, 64, 128, 256, 512, 1024, 2048].map(|threads| {
             let bandwidth = (100.0 * 64.0 * threads as f64 / latency).min(most);

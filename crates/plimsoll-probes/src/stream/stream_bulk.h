@@ -1,7 +1,7 @@
 // The bulk form of stream's kernels: a tile of every input comes to shared memory whole. Part of stream.cu, whose operations it uses;
 // nothing where there are no such copies.
 //
-// With KEEP what is read stays in the second-level cache (elementwise/bulk.h says why). The last tiles give
+// With KEEP what is read stays in L2 (elementwise/bulk.h says why). The last tiles give
 // that back, more of them than an H200 keeps lines, as a kernel isn't told how large the cache is.
 #pragma once
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ void bulk(T* out, const T* a, const T* b, const T* c,
         }
         if (KEEP && !keeps && tile >= BACK) {
 #pragma unroll
-            for (int i = 0; i < INPUTS; ++i) give_back(u64(from[i] + base - BACK * TILE), TILE * sizeof(T), THREADS);
+            for (int i = 0; i < INPUTS; ++i) demote(u64(from[i] + base - BACK * TILE), TILE * sizeof(T), THREADS);
         }
         __syncthreads();
         wait_for_bytes(&barrier);

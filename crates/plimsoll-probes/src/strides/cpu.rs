@@ -1,20 +1,12 @@
 //! strides on the CPU: one core reads elements at a fixed distance from each other, over and over, from a buffer that
 //! its first cache holds. What the figures mean is told in `mod.rs`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Effort, Work};
+use plimsoll_core::Traffic;
 use plimsoll_core::stats::Rng;
-use plimsoll_core::{Fault, Traffic};
 use plimsoll_cpu::arch::stride::{ElementBytes, StrideKernel};
 use plimsoll_cpu::memory::{Buffer, Pages};
-use plimsoll_cpu::threads::Task;
-use plimsoll_cpu::workload::{Lap, TeamLoad, team};
-use plimsoll_cpu::{Cpu, CpuDevice};
 
+use crate::prelude::cpu::*;
 use crate::strides::{self, SPEC, Stride};
 
 /// The probe.
@@ -33,10 +25,6 @@ const LEAST: u64 = (8 * LARGEST * 16) as u64;
 impl Probe<Cpu> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &SPEC
-    }
-
-    fn sized(&self) -> bool {
-        false
     }
 
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
@@ -147,7 +135,7 @@ fn byte(buffer: &[u64], at: usize) -> u8 {
     buffer[at / 8].to_le_bytes()[at % 8]
 }
 
-/// The exclusive or of the elements of a pass, byte by byte.
+/// The XOR of the elements of a pass, byte by byte.
 fn naive_read(buffer: &[u64], kernel: StrideKernel) -> u64 {
     let mut all = [0_u8; 8];
     for element in elements(buffer, kernel) {
@@ -188,13 +176,7 @@ mod tests {
 
     #[test]
     fn every_kernel_that_verify_tries_is_right() {
-        let mut bench = plimsoll_cpu::open(crate::cpu_probes()).unwrap();
-        let mut cases = 0;
-        plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
-            assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);
-            cases += 1;
-        })
-        .unwrap();
+        let cases = crate::verified::verify_on_cpu(&SPEC);
         assert_eq!(cases, 11 * 6 * 3 * 2);
     }
 

@@ -1,22 +1,11 @@
-//! strides on a GPU: warps that read at a stride, or in rows, from the first-level cache and from shared memory. What the
+//! strides on a GPU: warps that read at a stride, or in rows, from L1 and from shared memory. What the
 //! figures mean is `crate::strides`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Clock as _, Effort, Work, Workload as _};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gen::pattern;
-use plimsoll_gpu::in_kernel::{Inside, Of};
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+use plimsoll_core::sample::Workload as _;
 
 use super::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
-use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
+use crate::prelude::gpu::*;
 use crate::strides::{self, Shape, Shaped, Stride};
 
 /// The largest stride, elements.
@@ -58,10 +47,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         strided(request.effort, false).len() + in_shared::<G>(device, request.effort).len() + shapes().len()
     }
@@ -71,7 +56,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let effort = session.request.effort;
         let bench = Bench::<G>::new(session.device, session.request.seed)?;
         let (in_cache, in_shared, shapes) = (strided(effort, false), in_shared::<G>(session.device, effort), shapes());
-        let late = late(session, begin, strides::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, strides::SPEC.budget(effort));
         let load = |pattern: &Pattern| bench.load(*pattern, [pattern.iterations() / 8 + 1, pattern.iterations()], SOME);
 
         let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6 + late, flags: Flags::NONE };
@@ -134,7 +119,7 @@ impl Pattern {
         (ITERATIONS.0 / lines).max(ITERATIONS.1)
     }
 
-    /// The exclusive or of all that a lane reads in so many iterations, each time from the beginning.
+    /// The XOR of all that a lane reads in so many iterations, each time from the beginning.
     fn fold(self, seed: u64, lane: u32, phases: [u32; 2]) -> u32 {
         let iteration = |iteration: u32| {
             let begin = self.offset(lane) + iteration * UNROLL * APART % SPAN;
@@ -176,7 +161,7 @@ fn shapes() -> Vec<Pattern> {
     widths.filter(|width| *width <= 32 || *width == THREADS).flat_map(of).collect()
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     seed: u64,
@@ -196,7 +181,7 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, seed, input, left: Rc::new(left) })
     }
 
-    fn load(&self, pattern: Pattern, phases: [u32; 2], every: usize) -> Result<Inside<G>, Fault> {
+    fn load(&self, pattern: Pattern, phases: [u32; 2], every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = pattern.kernel();
         let bytes = pattern.extent().next_multiple_of(16);
         let shared = if pattern.shared { bytes as u32 } else { 0 };
@@ -210,7 +195,7 @@ impl<G: Gpu> Bench<G> {
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
         let blocks = self.kit.unit.machine().multiprocessors;
-        let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, launch)?;
+        let load = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, launch)?;
         let (left, seed) = (Rc::clone(&self.left), self.seed);
         Ok(load.with_check(move |last| {
             let found = folds::words::<G>(last.stream, left.whole())?;

@@ -1,8 +1,8 @@
-// strides: what a warp's pattern of addresses costs the load/store unit, on data in the first-level cache or in shared
+// strides: what a warp's pattern of addresses costs the load/store unit, on data in L1 or in shared
 // memory.
 //
-// What keeps it: every thread stores the exclusive or of all that it loaded.
-// Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the exclusive or of their words, the
+// What keeps it: every thread stores the XOR of all that it loaded.
+// Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the XOR of their words, the
 // address' arithmetic and one branch; no local memory.
 //
 // Lane l reads at l % width · BYTES + l / width · pitch: `width` 1 is a stride of `pitch` bytes, a wider one the rows of a

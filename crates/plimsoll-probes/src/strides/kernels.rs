@@ -1,13 +1,12 @@
-//! Loads of a warp at strides and in rows, from the first-level cache and from shared memory.
+//! Loads of a warp at strides and in rows, from L1 and from shared memory.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Amount, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("strides", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Threads per block, of which each multiprocessor has one.
+/// Threads per block, of which each SM has one.
 pub const THREADS: u32 = 1024;
 /// Loads of a thread in one iteration.
 pub const UNROLL: u32 = 8;
@@ -16,7 +15,7 @@ pub const APART: u32 = 128;
 /// Bytes of an element.
 pub const ELEMENTS: [u32; 3] = [4, 8, 16];
 
-/// Through the first-level cache.
+/// Through L1.
 #[must_use]
 pub fn cache(bytes: u32) -> KernelDesc {
     KernelDesc { inputs: 1, ..kernel("cache", "STRIDES_CACHE", bytes) }
@@ -63,7 +62,7 @@ fn kernel(space: &str, entry: &str, bytes: u32) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     ELEMENTS.into_iter().flat_map(|bytes| [cache(bytes), shared(bytes)]).collect()

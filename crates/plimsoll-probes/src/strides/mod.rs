@@ -11,23 +11,17 @@ pub mod kernels;
 
 use std::fmt;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{
-    Axes, Bytes, Coordinate, Draw, Elements, Quantity, Row, Series, TypedSeries, Value, metric,
-};
-use plimsoll_core::unit::Unit;
+use plimsoll_core::series::Elements;
 
-use plimsoll_suite::findings::{finding, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "strides",
     group: "caches",
     sentence: "What strides of 1 to 128 elements cost on the first cache, for elements of 4, 8 and 16 bytes.",
     seconds: [4.0, 40.0, 120.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -92,7 +86,7 @@ pub fn shared() -> TypedSeries<Stride> {
 }
 
 fn strided(case: &str) -> TypedSeries<Stride> {
-    let draw = Draw::Heat { x: "stride".into(), y: "element".into(), value: "bytes per cycle".into() };
+    let draw = Draw::heat("stride", "element", "bytes per cycle");
     patterns(case, draw)
 }
 
@@ -100,7 +94,7 @@ fn strided(case: &str) -> TypedSeries<Stride> {
 /// is a warp's access.
 #[must_use]
 pub fn shapes() -> TypedSeries<Shaped> {
-    patterns("shapes", Draw::Bars { x: "shape".into(), y: "cycles".into(), by: Some("pitch".into()) })
+    patterns("shapes", Draw::bars("shape", "cycles").grouped_by("pitch"))
 }
 
 /// What the series on shared memory is called.

@@ -4,20 +4,13 @@
 //! what it did, and the count is checked: a barrier that lets someone through early is worth nothing. What the
 //! figures mean is told in `mod.rs`.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::fence;
+use std::sync::{Barrier, OnceLock};
 use std::thread::Thread;
 
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Effort, Work};
-use plimsoll_cpu::threads::{Rank, Task, Team};
-use plimsoll_cpu::workload::{Lap, TeamLoad, team};
-use plimsoll_cpu::{Cpu, CpuDevice};
+use plimsoll_cpu::threads::Rank;
 
+use crate::prelude::cpu::*;
 use crate::sync::{self, ByThreads, SPEC};
 
 /// The probe.
@@ -93,10 +86,6 @@ impl Probe<Cpu> for Runner {
     }
 
     /// One core has uncontended figures to offer, and its findings say what is missing.
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         plan(device.cpus.len(), request.effort).len()
     }
@@ -120,7 +109,7 @@ impl Probe<Cpu> for Runner {
         for at in plan(device.cpus.len(), effort) {
             for &launches in launches {
                 let mut load = load(&team, at);
-                team.borrow_mut().timed(launches, &load.task)?;
+                team.borrow_mut().run_timed(launches, &load.task)?;
                 let wrong = match (load.check)() {
                     Check::Passed => String::new(),
                     Check::Failed(what) => what,
@@ -178,7 +167,7 @@ fn spin(rank: Rank<'_>, done: impl Fn() -> bool) -> bool {
     while !done() {
         iterations = iterations.wrapping_add(1);
         if iterations.is_multiple_of(LOOK) {
-            if rank.stopping() {
+            if rank.is_stopping() {
                 return done();
             }
             // Threads that have to share a CPU would wait for each other until their time slices end.
@@ -293,7 +282,7 @@ impl Wait for Parked {
 
     fn wait(&self, rank: Rank<'_>, done: impl Fn() -> bool) -> bool {
         while !done() {
-            if rank.stopping() {
+            if rank.is_stopping() {
                 return done();
             }
             std::thread::park();
@@ -410,11 +399,7 @@ mod tests {
 
     #[test]
     fn every_primitive_that_verify_tries_keeps_count() {
-        let mut bench = plimsoll_cpu::open(crate::cpu_probes()).unwrap();
-        plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
-            assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);
-        })
-        .unwrap();
+        assert!(crate::verified::verify_on_cpu(&SPEC) > 0);
     }
 
     #[test]
@@ -423,7 +408,7 @@ mod tests {
         impl Meet for Open {
             fn meet(&self, rank: Rank<'_>) -> bool {
                 // Rank 0 passes at once, long before its neighbour has arrived as often.
-                rank.index == 0 || spin(rank, || rank.stopping())
+                rank.index == 0 || spin(rank, || rank.is_stopping())
             }
         }
         let (task, mut check) = barrier(2, 3, Open);

@@ -1,22 +1,14 @@
 //! sync on a GPU: barriers of every reach by the kernel's own clock, and events by the device's and the host's. What the
 //! figures mean is `crate::sync`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
-use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::load::Action;
-use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _, Need};
+use plimsoll_core::sample::{Batch, Workload};
+use plimsoll_gpu::in_kernel::{BlockReport, LastLaunches};
+use plimsoll_gpu::{Form, Geometry};
 
 use super::kernels::{self, Meeting};
-use crate::TRUST;
+use crate::prelude::gpu::*;
 use crate::sync::{self, ByThreads, Primitive};
 
 /// Blocks of a cluster that every device with clusters allows.
@@ -51,10 +43,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         spots::<G>(device, request.effort).len()
     }
@@ -63,7 +51,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let bench = Bench::<G>::new(session.device)?;
         let spots = spots::<G>(session.device, session.request.effort);
-        let late = late(session, begin, sync::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, sync::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: sync::primitives(), points: &spots, share: 1.0 + late, flags: Flags::NONE };
         session.sweep(sweep, at, |_, spot| bench.load(*spot))?;
         Ok(())
@@ -87,7 +75,7 @@ impl<G: Gpu> Probe<G> for Runner {
                 continue;
             }
             for blocks in bench.blocks(meeting) {
-                let told = bench.telling(kernel, meeting, blocks, CHECKED)?.tell()?.to_vec();
+                let told = bench.telling(kernel, meeting, blocks, CHECKED)?.run_once()?.to_vec();
                 let wrong = wrong(&told, kernel, CHECKED);
                 report(Case { kernel: kernel.name.clone(), on: format!("{blocks} blocks, {CHECKED} meetings"), wrong });
             }
@@ -97,12 +85,12 @@ impl<G: Gpu> Probe<G> for Runner {
 }
 
 /// What a launch of so many meetings told that it shouldn't.
-fn wrong(told: &[Told], kernel: &KernelDesc, meetings: u32) -> String {
+fn wrong(told: &[BlockReport], kernel: &KernelDesc, meetings: u32) -> String {
     let checked = kernel.name.ends_with("_checked");
     let right = if checked { u64::from(meetings) * u64::from(kernel.threads) } else { 0 };
-    let differs = |told: &Told| (told.count, told.found) != (u64::from(meetings), right);
+    let differs = |told: &BlockReport| (told.count, told.found) != (u64::from(meetings), right);
     told.iter().position(differs).map_or(String::new(), |block| {
-        let Told { count, found, .. } = told[block];
+        let BlockReport { count, found, .. } = told[block];
         format!("block {block} met {count} times and found {found} of {right} marks")
     })
 }
@@ -161,7 +149,7 @@ fn meetings(meeting: Meeting) -> u32 {
     }
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     kernels: Vec<KernelDesc>,
@@ -177,8 +165,8 @@ impl<G: Gpu> Bench<G> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels, TRUST)?;
         let marks = kit.array(4 * 1024 * u64::from(kit.unit.machine().multiprocessors.max(16)))?;
         let barrier = kit.array(4)?;
-        kit.checker.words(marks.whole(), 0)?;
-        kit.checker.words(barrier.whole(), 0)?;
+        kit.checker.fill_words(marks.whole(), 0)?;
+        kit.checker.fill_words(barrier.whole(), 0)?;
         let has_second = G::capabilities(device).second_stream.is_ok();
         let second = has_second.then(|| G::new_stream(device)).transpose()?;
         let blocker = G::blocker(device).cloned();
@@ -194,15 +182,15 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<Inside<G>, Fault> {
-        self.kit.checker.words(self.marks.whole(), 0)?;
+    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<InKernel<G>, Fault> {
+        self.kit.checker.fill_words(self.marks.whole(), 0)?;
         let (marks, barrier) = (Rc::clone(&self.marks), Rc::clone(&self.barrier));
         let function = self.kit.unit.function(kernel)?.clone();
         let cluster = if meeting == Meeting::Cluster { blocks } else { 0 };
         let form = Form { cooperative: kernel.cooperative, cluster, dependent: false };
         let geometry = Geometry::linear(blocks, kernel.threads);
         let work = Work { operations: f64::from(meetings), ..Work::default() };
-        Inside::telling(&self.kit, (blocks, Of::First), work, move |place| {
+        InKernel::new_full_reports(&self.kit, (blocks, LaunchCycles::First), work, move |place| {
             let arguments = Arguments::new().span(place.out).buffer(&marks).u32(meetings).buffer(&barrier);
             function.launch(geometry, form, &arguments)
         })
@@ -213,8 +201,8 @@ impl<G: Gpu> Bench<G> {
             Spot::Meeting(meeting, threads, blocks) => {
                 let (kernel, count) = (kernels::rounds(meeting, threads, false), meetings(meeting));
                 let telling = self.telling(&kernel, meeting, blocks, count)?;
-                let check = move |last: &Last<'_, G>| {
-                    let wrong = wrong(last.told, &kernel, count);
+                let check = move |last: &LastLaunches<'_, G>| {
+                    let wrong = wrong(last.reports, &kernel, count);
                     Ok(if wrong.is_empty() { Check::Passed } else { Check::Failed(wrong) })
                 };
                 Ok(Box::new(telling.with_check(check)))

@@ -1,10 +1,8 @@
 //! Barriers of every reach, timed in the kernel and, in another form, checked.
 
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("sync", include_str!("kernel.cu"), kernels);
 
 /// Most meetings, of which there are 8 in an iteration, that 32 bits count.
@@ -26,7 +24,7 @@ pub enum Meeting {
 }
 
 impl Meeting {
-    /// Every one.
+    /// All values.
     pub const ALL: [Self; 5] = [Self::Warp, Self::Block, Self::Half, Self::Cluster, Self::Grid];
 
     /// Its name here and in the source.

@@ -7,21 +7,15 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Quantity, Row, Series, Threads, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
+use crate::prelude::meaning::*;
 
-use plimsoll_suite::findings::{finding, known_rows};
-
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "sync",
     group: "launch",
     sentence: "What barriers, wake-ups and hand-overs between threads cost.",
     seconds: [3.0, 12.0, 36.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -80,7 +74,7 @@ pub fn primitives() -> TypedSeries<ByThreads> {
             metric("latency", Unit::Second, Quantity::TimePerOperation),
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
         ],
-        Draw::Bars { x: "primitive".into(), y: "latency".into(), by: Some("threads".into()) },
+        Draw::bars("primitive", "latency").grouped_by("threads"),
     )
 }
 
@@ -129,23 +123,15 @@ fn meaning(primitive: Primitive) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
 
     fn point(primitive: Primitive, threads: u64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: ByThreads { primitive, threads: Threads(threads) }.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations: 10.0, ..Work::default() },
-            samples: vec![1000; 30],
-            evidence: Evidence::default(),
-            flags: Flags::NONE,
-            extra: Default::default(),
-        }
+        Point::new(
+            ByThreads { primitive, threads: Threads(threads) }.to_values(),
+            Work { operations: 10.0, ..Work::default() },
+            vec![1000; 30],
+        )
     }
 
     #[test]

@@ -1,27 +1,16 @@
-//! tensor on a GPU: every matrix instruction in one block per multiprocessor, by its own clock, and the fastest of each on
+//! tensor on a GPU: every matrix instruction in one block per SM, by its own clock, and the fastest of each on
 //! the whole device by the device's time. What the figures mean is `crate::tensor`'s; the kernels are
 //! `kernel.cu`'s, what their results must be `tensor_oracle`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort};
-use plimsoll_core::series::{Axes as _, Series};
+use plimsoll_core::series::Axes as _;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gpu::in_kernel::Inside;
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::load::{Action, Load};
 use plimsoll_gpu::steady::Steady;
 use plimsoll_gpu::unit::Unit;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, CHAINS, Instruction, Number};
 use super::oracle::{self, Data};
 use crate::iterations::{glance, long_enough, quickest, whole_device};
+use crate::prelude::gpu::*;
 use crate::tensor::{ByInstruction, Configuration};
 use crate::{TRUST, tensor};
 
@@ -62,12 +51,12 @@ impl Spot {
         ByInstruction { instruction: self.of.name.into() }
     }
 
-    /// Operations of one multiprocessor in one iteration.
+    /// Operations of one SM in one iteration.
     fn flop(&self) -> f64 {
         self.instructions() * self.of.operations() as f64
     }
 
-    /// Instructions of one multiprocessor in one iteration.
+    /// Instructions of one SM in one iteration.
     fn instructions(&self) -> f64 {
         f64::from(self.of.steps(self.chains) * self.chains * self.warps * WARP / self.of.threads())
     }
@@ -103,7 +92,7 @@ fn spots(of: &'static Instruction, quick: bool) -> impl Iterator<Item = Spot> {
     chains.flat_map(move |chains| warps.iter().map(move |&warps| Spot::new(of, chains, warps)))
 }
 
-/// Where each instruction went fastest. Its figure is left behind: it is measured afresh.
+/// Where each instruction went fastest. Its figure is left behind: it is measured again.
 fn fastest(series: &Series, spots: &[Spot], of: &[Spot]) -> Vec<Spot> {
     let best = |one: &Spot| {
         let (row, _) = series.best("rate", |row| series.text(row, "instruction") == Some(one.of.name))?;
@@ -121,10 +110,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         searched::<G>(device, request.effort).len() + 3 * dense::<G>(device).len()
     }
@@ -134,7 +119,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let effort = session.request.effort;
         let (alone, all) = (alone::<G>(session.device), searched::<G>(session.device, effort));
         let bench = Bench::<G>::new(session.device)?;
-        let late = late(session, begin, tensor::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, tensor::SPEC.budget(effort));
         let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
         session.sweep(sweep, Spot::by_instruction, |_, spot| bench.load(*spot, spot.instructions()))?;
         let sweep = Sweep { series: tensor::multiprocessor(), points: &all, share: 0.3, flags: Flags::NONE };
@@ -181,7 +166,7 @@ fn few_bits(of: &Instruction) -> bool {
     matches!(of.number, Number::F8 | Number::F8E5m2)
 }
 
-/// What all points share.
+/// Shared by all points.
 pub(crate) struct Bench<G: Gpu> {
     /// Its unit has what every form of the target has.
     kit: Kit<G>,
@@ -200,7 +185,7 @@ impl<G: Gpu> Bench<G> {
             own.flat_map(|of| CHAINS.into_iter().filter(|&n| of.has(n)).map(|n| of.kernel(n))).collect()
         };
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &of_target(G::target(device)), TRUST)?;
-        let specific = |target| Unit::specific(device, &kernels::SOURCE, &of_target(target), TRUST);
+        let specific = |target| Unit::new_specific(device, &kernels::SOURCE, &of_target(target), TRUST);
         let specific = G::specific_target(device).map(specific).transpose()?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let bytes = |of: &&Instruction| oracle::block_bytes(of, 4, MOST_WARPS);
@@ -232,8 +217,8 @@ impl<G: Gpu> Bench<G> {
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)
     }
 
-    /// Samples of one block per multiprocessor by its own clock; `operations` are those of one iteration.
-    fn load(self: &Rc<Self>, spot: Spot, operations: f64) -> Result<Inside<G>, Fault> {
+    /// Samples of one block per SM by its own clock; `operations` are those of one iteration.
+    fn load(self: &Rc<Self>, spot: Spot, operations: f64) -> Result<InKernel<G>, Fault> {
         self.begin(spot)?;
         let launch = |cycles, iterations| self.launch(spot, self.arguments().span(cycles).u32(iterations));
         let (load, iterations) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
@@ -273,7 +258,7 @@ impl<G: Gpu> Bench<G> {
         let bytes = self.bytes(spot);
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
         G::upload(self.kit.stream(), expected, &one.repeat((bytes / one.len() as u64) as usize))?;
-        self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
+        self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
     /// One iteration's largest error relative to the products' magnitudes, and what is wrong beyond what rounding explains.

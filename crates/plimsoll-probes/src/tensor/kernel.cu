@@ -1,5 +1,5 @@
 // tensor: matrix products by one instruction, dense and with A half zeros: mma.sync of a warp on its registers and, for
-// sm_90a, wgmma of four warps on shared memory, in chains of accumulators, by the multiprocessor's own clock.
+// sm_90a, wgmma of four warps on shared memory, in chains of accumulators, by the SM's own clock.
 //
 // What keeps it: the instructions are volatile PTX and each takes the accumulator of the one before; every accumulator is
 // stored.

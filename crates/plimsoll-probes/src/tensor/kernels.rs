@@ -1,10 +1,8 @@
 //! Matrix products by one instruction: the warp's `mma.sync` and the warp group's `wgmma`.
 
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Element, Grid, Issue, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("tensor", include_str!("kernel.cu"), kernels).with_headers(&[("wgmma.h", include_str!("wgmma.h"))]);
 

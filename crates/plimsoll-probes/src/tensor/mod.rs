@@ -1,4 +1,4 @@
-//! tensor: matrix products by one instruction: what the matrix units of one multiprocessor do per cycle, and those of the
+//! tensor: matrix products by one instruction: what the matrix units of one SM do per cycle, and those of the
 //! whole device per second.
 
 #[cfg(feature = "gpu")]
@@ -8,24 +8,18 @@ pub mod kernels;
 #[cfg(feature = "gpu")]
 pub(crate) mod oracle;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::{Finding, Published};
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes, Count, Draw, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::{finding, known_rows};
 use plimsoll_suite::machines::rates;
 use plimsoll_suite::operations;
 
-/// What the probe is.
+use crate::prelude::meaning::*;
+
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "tensor",
     group: "arithmetic",
     sentence: "What the matrix units do per cycle and per second, by type and instruction.",
     seconds: [5.0, 18.0, 45.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -55,23 +49,23 @@ pub fn latency() -> TypedSeries<ByInstruction> {
     spec("latency", metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation), Draw::Table)
 }
 
-/// Operations per cycle of one multiprocessor, over chains and warps.
+/// Operations per cycle of one SM, over chains and warps.
 #[must_use]
 pub fn multiprocessor() -> TypedSeries<Configuration> {
     spec("multiprocessor", per_cycle(), Draw::Table)
 }
 
-/// Each instruction where it went fastest, measured afresh.
+/// Each instruction where it went fastest, measured again.
 #[must_use]
 pub fn saturated() -> TypedSeries<Configuration> {
-    let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
+    let draw = Draw::bars("instruction", "rate");
     spec("saturated", per_cycle(), draw)
 }
 
-/// The same on all multiprocessors by the device's time: what power lets it do.
+/// The same on all SMs by the device's time: what power lets it do.
 #[must_use]
 pub fn device() -> TypedSeries<ByInstruction> {
-    let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
+    let draw = Draw::bars("instruction", "rate");
     spec("device", metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond), draw)
 }
 
@@ -136,7 +130,6 @@ fn of_device(info: &DeviceInfo, series: &Series, name: &str, row: &Row) -> Optio
 mod tests {
     use super::*;
     use plimsoll_core::device::Peak;
-    use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
     use plimsoll_core::series::Point;
 
@@ -151,16 +144,8 @@ mod tests {
     /// So many operations in a microsecond, at 1 GHz: 1000 cycles.
     fn point(at: impl Axes, operations: f64) -> Point {
         Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations, ..Work::default() },
-            samples: vec![1000; 30],
             evidence: Evidence { clock_hz: Some(1e9), ..Evidence::default() },
-            flags: Flags::NONE,
-            extra: Default::default(),
+            ..Point::new(at.to_values(), Work { operations, ..Work::default() }, vec![1000; 30])
         }
     }
 

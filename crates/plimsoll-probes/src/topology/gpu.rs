@@ -1,23 +1,15 @@
-//! topology on a GPU: atomics from every multiprocessor at lines of the last cache. What the figures mean is
+//! topology on a GPU: atomics from every SM at lines of the last cache. What the figures mean is
 //! `crate::topology`'s; the kernels are `kernel.cu`'s.
 //!
-//! Lines anywhere in an array are sorted by how far they are from one multiprocessor first; the nearest and the farthest are
+//! Lines anywhere in an array are sorted by how far they are from one SM first; the nearest and the farthest are
 //! kept, so that a group of them lies on one side of the cache.
 
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::stats::Rng;
-use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::chain::LINE;
-use plimsoll_gpu::in_kernel::{Inside, Place, Told, ran_on};
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::load::Action;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+use plimsoll_gpu::in_kernel::{BlockReport, ReportSlot, check_ran_on};
 
 use super::kernels::{self, TIMES};
-use crate::TRUST;
+use crate::prelude::gpu::*;
 use crate::topology::{self, Reach};
 
 /// The probe.
@@ -46,10 +38,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let multiprocessors = G::machine(device).map_or(0, |machine| machine.multiprocessors);
         (multiprocessors * groups(request.effort)) as usize
@@ -64,7 +52,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let cells =
             (0..multiprocessors).flat_map(|multiprocessor| (0..bench.groups).map(move |group| (multiprocessor, group)));
         let cells: Vec<(u32, u32)> = cells.collect();
-        let late = late(session, begin, topology::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, topology::SPEC.budget(effort));
         let sweep = Sweep { series: topology::map(), points: &cells, share: 0.9 + late, flags: Flags::NONE };
         let at = |cell: &(u32, u32)| Reach { multiprocessor: cell.0.into(), group: cell.1.into() };
         session.sweep(sweep, at, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
@@ -92,7 +80,7 @@ fn groups(effort: Effort) -> u32 {
     if effort == Effort::Thorough { 8 } else { 4 }
 }
 
-/// What all points share: lines that hold 0, and where they are.
+/// Shared by all points: lines that hold 0, and where they are.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     kernel: KernelDesc,
@@ -107,19 +95,19 @@ impl<G: Gpu> Bench<G> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let memory = kit.array(SPREAD)?;
         let offsets = kit.array(OFFSET * u64::from(CANDIDATES * groups * LINES))?;
-        kit.checker.words(memory.whole(), 0)?;
+        kit.checker.fill_words(memory.whole(), 0)?;
         Ok(Self { kit, kernel: kernels::reach(), memory, offsets, groups, seed })
     }
 
-    /// A launch of one multiprocessor at `count` lines from the one with number `first` on.
-    fn launch(&self, wanted: u32, (first, count): (u32, u32), place: Place) -> Result<G::Launch, Fault> {
+    /// A launch of one SM at `count` lines from the one with number `first` on.
+    fn launch(&self, wanted: u32, (first, count): (u32, u32), place: ReportSlot) -> Result<G::Launch, Fault> {
         let lines = self.offsets.part(OFFSET * u64::from(first), OFFSET * u64::from(count))?;
-        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.iteration as u32).u32(wanted);
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.launch as u32).u32(wanted);
         let arguments = arguments.buffer(&self.memory).span(lines).u32(count).u32(REPEATS);
         self.kit.unit.launch(&self.kernel, 1, arguments)
     }
 
-    /// Draws lines at random and keeps those nearest to the first multiprocessor and those farthest, in that order.
+    /// Draws lines at random and keeps those nearest to the first SM and those farthest, in that order.
     fn survey(&self) -> Result<(), Fault> {
         let count = CANDIDATES * self.groups * LINES;
         let mut rng = Rng::new(self.seed);
@@ -142,23 +130,25 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// What one launch leaves.
-    fn once(&self, wanted: u32, lines: (u32, u32)) -> Result<Told, Fault> {
+    fn once(&self, wanted: u32, lines: (u32, u32)) -> Result<BlockReport, Fault> {
         let out = self.kit.array(LEFT + 4)?;
-        self.kit.checker.words(out.whole(), u32::MAX)?;
-        let place = Place { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, iteration: 0 };
+        self.kit.checker.fill_words(out.whole(), u32::MAX)?;
+        let place = ReportSlot { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, launch: 0 };
         self.kit.run(&[Action::Launch(self.launch(wanted, lines, place)?)])?;
         let mut bytes = [0; LEFT as usize];
         G::download(self.kit.stream(), out.whole(), &mut bytes)?;
-        Ok(Told::read(&bytes))
+        Ok(BlockReport::from_bytes(&bytes))
     }
 
-    fn load(&self, multiprocessor: u32, group: u32) -> Result<Inside<G>, Fault> {
+    fn load(&self, multiprocessor: u32, group: u32) -> Result<InKernel<G>, Fault> {
         let work = Work { operations: f64::from(LINES * REPEATS), ..Work::default() };
         let lines = (group * LINES, LINES);
-        let load = Inside::alone(&self.kit, topology::CYCLES, work, |place| self.launch(multiprocessor, lines, place))?;
-        let ran = ran_on(multiprocessor);
-        Ok(load.with_check(move |last| match ran(last.told) {
-            Check::Passed => Ok(answered(last.told, LINES)),
+        let load = InKernel::new_one_block(&self.kit, topology::CYCLES, work, |place| {
+            self.launch(multiprocessor, lines, place)
+        })?;
+        let ran = check_ran_on(multiprocessor);
+        Ok(load.with_check(move |last| match ran(last.reports) {
+            Check::Passed => Ok(answered(last.reports, LINES)),
             failed => Ok(failed),
         }))
     }
@@ -166,17 +156,17 @@ impl<G: Gpu> Bench<G> {
     /// What is wrong with one launch: where it ran, what the atomics answered, and that the lines still hold 0.
     fn verify(&self, multiprocessor: u32, count: u32) -> Result<String, Fault> {
         let timed = self.once(multiprocessor, (0, count))?;
-        let checks = [ran_on(multiprocessor)(&[timed]), answered(&[timed], count)];
+        let checks = [check_ran_on(multiprocessor)(&[timed]), answered(&[timed], count)];
         if let Some(Check::Failed(wrong)) = checks.into_iter().find(|check| *check != Check::Passed) {
             return Ok(wrong);
         }
-        let left = self.kit.checker.bits(self.memory.whole())?;
+        let left = self.kit.checker.xor_words(self.memory.whole())?;
         Ok(if left == 0 { String::new() } else { format!("the lines' exclusive or is {left:#x}, not 0") })
     }
 }
 
 /// Every atomic answers 0, and one more than that is added for each line.
-fn answered(last: &[Told], count: u32) -> Check {
+fn answered(last: &[BlockReport], count: u32) -> Check {
     match last.iter().find(|told| told.count != u64::from(count)) {
         None => Check::Passed,
         Some(told) => Check::Failed(format!("{} lines answered 0, not {count}", told.count)),

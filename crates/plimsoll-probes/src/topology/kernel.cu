@@ -1,4 +1,4 @@
-// topology: how far each multiprocessor is from lines of the second-level cache. One thread adds 0 to a line again and
+// topology: how far each SM is from lines of L2. One thread adds 0 to a line again and
 // again, each time the last answer, which is 0: atomics are done at the line's one home, where no copy in a nearer
 // partition helps.
 //

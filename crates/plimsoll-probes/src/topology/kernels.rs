@@ -1,17 +1,16 @@
-//! Atomics of one multiprocessor at lines of the second-level cache.
+//! Atomics of one SM at lines of L2.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("topology", include_str!("kernel.cu"), |_| kernels());
 
-/// Candidates for one block on a chosen multiprocessor, per multiprocessor.
+/// Candidates for one block on a chosen SM, per SM.
 const CANDIDATES: u32 = 4;
 /// Repetitions are whole multiples of this.
 pub const TIMES: u32 = 8;
 
-/// Adds 0 to lines, from one multiprocessor.
+/// Adds 0 to lines, from one SM.
 #[must_use]
 pub fn reach() -> KernelDesc {
     let name = "topology_reach".to_owned();
@@ -27,7 +26,7 @@ pub fn reach() -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![reach()]

@@ -1,4 +1,4 @@
-//! topology: how far each multiprocessor of a GPU is from lines of its last cache. Atomics are done at a line's one home, so
+//! topology: how far each SM of a GPU is from lines of its last cache. Atomics are done at a line's one home, so
 //! they show where it is; plain loads are answered by a copy in the nearer part of the cache.
 
 #[cfg(feature = "gpu")]
@@ -6,28 +6,22 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::{Interval, median_sorted};
-use plimsoll_core::unit::Unit;
+use plimsoll_core::stats::median_sorted;
 
-use plimsoll_suite::findings::{derived, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "topology",
     group: "latency",
     sentence: "Which multiprocessors are near to which part of the last cache, and how much farther the other part is.",
     seconds: [4.0, 15.0, 40.0],
+    takes_bytes: false,
     findings,
 };
 
 plimsoll_core::axes! {
-    /// Atomics of one multiprocessor.
+    /// Atomics of one SM.
     pub struct Reach {
         /// Its number.
         multiprocessor: Count,
@@ -39,8 +33,8 @@ plimsoll_core::axes! {
 /// The metric that the kernel counts.
 pub const CYCLES: &str = "cycles";
 
-/// One atomic at lines of a group, by multiprocessor and group. Groups are numbered by how far they are from the first
-/// multiprocessor.
+/// One atomic at lines of a group, by SM and group. Groups are numbered by how far they are from the first
+/// SM.
 #[must_use]
 pub fn map() -> TypedSeries<Reach> {
     TypedSeries::new(
@@ -48,7 +42,7 @@ pub fn map() -> TypedSeries<Reach> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
-        Draw::Heat { x: "multiprocessor".into(), y: "line group".into(), value: CYCLES.into() },
+        Draw::heat("multiprocessor", "line group", CYCLES),
     )
 }
 
@@ -72,7 +66,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     };
     let cells: Vec<Cell> = known_rows(map).filter_map(cell).filter(|cell| cell.cycles > 0.0).collect();
     let Some(first) = groups(&cells).first().copied() else { return Vec::new() };
-    // Groups whose latency rises and falls over the multiprocessors as the first one's does are on its side.
+    // Groups whose latency rises and falls over the SMs as the first one's does are on its side.
     let (same, other): (Vec<u64>, Vec<u64>) =
         groups(&cells).into_iter().partition(|group| correlation(&cells, first, *group) >= 0.0);
     let nearer = |cell: &Cell| {
@@ -106,7 +100,7 @@ fn groups(cells: &[Cell]) -> Vec<u64> {
     groups
 }
 
-/// How many multiprocessors have these groups among their near ones.
+/// How many SMs have these groups among their near ones.
 fn mine(near: &[Cell], groups: &[u64]) -> usize {
     let mut own: Vec<u64> =
         near.iter().filter(|cell| groups.contains(&cell.group)).map(|cell| cell.multiprocessor).collect();
@@ -120,7 +114,7 @@ fn mean(cells: &[Cell], keep: impl Fn(&Cell) -> bool) -> Option<f64> {
     (!kept.is_empty()).then(|| kept.iter().sum::<f64>() / kept.len() as f64)
 }
 
-/// Covariance of two groups over the multiprocessors that have both: its sign is all that counts.
+/// Covariance of two groups over the SMs that have both: its sign is all that counts.
 fn correlation(cells: &[Cell], a: u64, b: u64) -> f64 {
     let of = |group: u64| cells.iter().filter(move |cell| cell.group == group);
     let pairs: Vec<(f64, f64)> = of(a)
@@ -165,20 +159,16 @@ fn level(name: &str, cells: &[Cell]) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
 
     fn found(cycles: impl Fn(u64, u64) -> f64) -> Vec<Finding> {
         let point = |(multiprocessor, group): (u64, u64)| Point {
-            series: 0,
-            round: 0,
-            at: Reach { multiprocessor: Count(multiprocessor), group: Count(group) }.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations: 128.0, in_kernel: true, ..Work::default() },
-            samples: vec![50_000; 30],
-            evidence: Default::default(),
-            flags: Flags::NONE,
             extra: [(CYCLES.to_owned(), cycles(multiprocessor, group))].into(),
+            ..Point::new(
+                Reach { multiprocessor: Count(multiprocessor), group: Count(group) }.to_values(),
+                Work { operations: 128.0, in_kernel: true, ..Work::default() },
+                vec![50_000; 30],
+            )
         };
         let cells = (0..132).flat_map(|multiprocessor| (0..4).map(move |group| (multiprocessor, group)));
         findings(&DeviceInfo::default(), &[Series::new(map(), cells.map(point))])
@@ -190,7 +180,7 @@ mod tests {
 
     #[test]
     fn two_parts_are_told_apart_with_the_multiprocessors_of_each() {
-        // A third of the multiprocessors is on the second side; distances within a side differ a little.
+        // A third of the SMs is on the second side; distances within a side differ a little.
         let side = |multiprocessor: u64| u64::from(multiprocessor % 3 == 2);
         let cycles = |m: u64, g: u64| {
             let near = side(m) == g / 2;

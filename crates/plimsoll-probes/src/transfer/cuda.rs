@@ -2,30 +2,24 @@
 //! `crate::transfer`'s.
 
 use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
 
-use crate::copy::kernels as copy;
-use crate::transfer::{self, Path};
-use plimsoll_core::flag::{Flag, Flags};
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Figure, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Index, KernelDesc};
-
-use crate::TRUST;
-use crate::cuda::checker::Checker;
-use crate::cuda::kit::{all, asked, late};
-use crate::cuda::unit::Unit;
-use crate::cuda::window::room;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::sample::Figure;
 use plimsoll_cuda::StreamAction;
 use plimsoll_cuda::driver::Stream;
 use plimsoll_cuda::launch::Arguments;
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
 use plimsoll_cuda::{Action, Load, Shape};
 use plimsoll_cuda::{Cuda, CudaDevice};
+use plimsoll_gen::kernel::Index;
+
+use crate::copy::kernels as copy;
+use crate::cuda::checker::Checker;
+use crate::cuda::kit::{combine_checks, elapsed_share, requested_bytes};
+use crate::cuda::unit::Unit;
+use crate::cuda::window::fit_arrays;
+use crate::prelude::gpu::*;
+use crate::transfer::{self, Path};
 
 /// Smallest and largest copy, bytes.
 const SIZES: (u64, u64) = (1 << 10, 1 << 30);
@@ -60,11 +54,11 @@ impl Probe<Cuda> for Runner {
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let largest = asked(session, SIZES.1)?.max(SIZES.0);
-        let (bytes, shrunk) = room(session.device, 3, largest)?;
+        let largest = requested_bytes(session, SIZES.1)?.max(SIZES.0);
+        let (bytes, shrunk) = fit_arrays(session.device, 3, largest)?;
         let (bench, flags) = Bench::new(session.device, bytes.min(largest), session.request.seed)?;
         let flags = if bytes < largest { flags.union(shrunk) } else { flags };
-        let late = late(session, begin, transfer::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, transfer::SPEC.budget(effort));
         let at = |(path, size): &Point| transfer::Copy { path: *path, size: (*size).into() };
 
         let single = singles(bench.bytes());
@@ -141,7 +135,7 @@ impl Host {
     }
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Bench {
     checker: Rc<Checker>,
     stream: Arc<Stream>,
@@ -230,7 +224,7 @@ impl Bench {
         let up = || Action::Other(StreamAction::Up(Rc::clone(&host.up), target));
         let down = || Action::Other(StreamAction::Down(Rc::clone(&host.down), origin));
         Ok(match path {
-            Path::Across => (Action::Across(target, origin), None),
+            Path::Across => (Action::Copy(target, origin), None),
             Path::UpKernel => (self.by_kernel(&host.up, true, size)?, None),
             Path::DownKernel => (self.by_kernel(&host.down, false, size)?, None),
             Path::BothPinned => (up(), Some(down())),
@@ -259,7 +253,7 @@ impl Bench {
         let keep = (Rc::clone(&self.target), Rc::clone(&self.back));
         Ok(move |stream: &Arc<Stream>| {
             let _ = &keep;
-            let same = |there| checker.map(Op::Copy, Element::Word, there, [origin; 3], 0.0);
+            let same = |there| checker.check_map(Op::Copy, Element::Word, there, [origin; 3], 0.0);
             let arrived = if is_down(path) && whole > 0 {
                 checker.poison(back)?;
                 down.borrow_mut().copy_to(stream, back)?;
@@ -267,7 +261,10 @@ impl Bench {
             } else {
                 Ok(Check::Passed)
             };
-            all([arrived, if is_down(path) && path != Path::BothPinned { Ok(Check::Passed) } else { same(target) }])
+            combine_checks([
+                arrived,
+                if is_down(path) && path != Path::BothPinned { Ok(Check::Passed) } else { same(target) },
+            ])
         })
     }
 
@@ -278,7 +275,7 @@ impl Bench {
         let work = Work { traffic: traffic(path, size), operations: 1.0, ..Work::default() };
         let mut load = Load::new(&self.stream, shape, vec![first], work)?;
         if let Some(beside) = beside {
-            load = load.with_beside(&self.second, vec![beside])?;
+            load = load.with_second_stream(&self.second, vec![beside])?;
         }
         let (checker, target) = (Rc::clone(&self.checker), self.target.part(0, size)?);
         let poison = move |_: &Arc<Stream>| if ends_on_device(path) { checker.poison(target) } else { Ok(()) };

@@ -4,23 +4,17 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::{Flag, Flags};
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-
 use plimsoll_suite::findings::affine;
-use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
 
-/// What the probe is.
+use crate::prelude::meaning::*;
+
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "transfer",
     group: "transfers",
     sentence: "How fast copies go between host and device, by direction, kind of host memory and size.",
     seconds: [8.0, 33.0, 130.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -78,9 +72,9 @@ fn spec(case: &str, figure: Figure, y: &str) -> TypedSeries<Copy> {
         figure,
         CachePolicy::Hot,
         if y == "time" { vec![time, bandwidth] } else { vec![bandwidth, time] },
-        Draw::Lines { x: "size".into(), y: y.into(), by: Some("path".into()), log_x: true, log_y: true },
+        Draw::lines("size", y).grouped_by("path").log_x().log_y(),
     )
-    .within(HOST_PRECISION)
+    .with_precision(HOST_PRECISION)
 }
 
 /// Per path the bandwidth of the largest copies, and the latency of a single one by the line through all sizes.
@@ -127,7 +121,7 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     fn point(path: Path, bytes: u64, seconds: f64) -> Point {

@@ -1,39 +1,27 @@
-//! uniformity on a GPU: each multiprocessor alone, each part of the memory alone. What the figures mean is
+//! uniformity on a GPU: each SM alone, each part of the memory alone. What the figures mean is
 //! `crate::uniformity`'s; the kernels are `kernel.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::chain::{Chain, LINE, PAGE};
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gpu::checker::Checker;
-use plimsoll_gpu::in_kernel::{Inside, Last, Place, ran_on};
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::in_kernel::{LastLaunches, ReportSlot, check_ran_on};
 use plimsoll_gpu::unit::Unit;
-use plimsoll_gpu::window::{Flush, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
+use plimsoll_gpu::window::Flush;
 
 use super::kernels;
-use crate::TRUST;
 use crate::latency::kernels as latency;
+use crate::prelude::gpu::*;
 use crate::uniformity::{self, Alone, CYCLES, LINE_CYCLES, Part};
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// Bytes that one multiprocessor reads in a launch, from the last cache.
+/// Bytes that one SM reads in a launch, from the last cache.
 const DRAWN: u64 = 4 << 20;
-/// Bytes of the chain that each multiprocessor follows in the last cache.
+/// Bytes of the chain that each SM follows in the last cache.
 const CHAIN: u64 = 128 << 10;
 /// Hops of a launch in the last cache, the whole chain, and in memory.
 const HOPS: [u64; 2] = [CHAIN / LINE, 128];
-/// How often all together read what one will read alone, some 60 ms in all: on an H200 the first multiprocessors that read alone
+/// How often all together read what one will read alone, some 60 ms in all: on an H200 the first SMs that read alone
 /// were up to a third slower than the same ones later, for about as long.
 const WARM_UPS: usize = 8192;
 /// Regions of the memory in a first look and otherwise, at most.
@@ -62,15 +50,15 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let flush = Flush::new(session.device, session.info().last_level_cache())?;
-        let (bytes, _) = room::<G>(session.device, 1, u64::MAX / 4)?;
-        let bytes = asked(session, bytes)?.min(bytes).max(PAGE).max(DRAWN);
+        let (bytes, _) = fit_arrays::<G>(session.device, 1, u64::MAX / 4)?;
+        let bytes = requested_bytes(session, bytes)?.min(bytes).max(PAGE).max(DRAWN);
         let bench = Bench::<G>::new(session.device, bytes, session.request.seed)?;
         let most = usize::from(effort != Effort::Quick);
-        let late = late(session, begin, uniformity::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, uniformity::SPEC.budget(effort));
 
         let all: Vec<u32> = (0..bench.kit.unit.machine().multiprocessors).collect();
         let at = |multiprocessor: &u32| Alone { multiprocessor: (*multiprocessor).into() };
-        let warm = Action::Launch(bench.kit.checker.read(bench.memory.part(0, DRAWN)?)?);
+        let warm = Action::Launch(bench.kit.checker.prepare_read(bench.memory.part(0, DRAWN)?)?);
         (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
         let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0] + late, flags: Flags::NONE };
         session.sweep(sweep, at, |_, multiprocessor| bench.draw(*multiprocessor))?;
@@ -110,20 +98,20 @@ impl<G: Gpu> Probe<G> for Runner {
                 bench.once(&bench.reading(input)?, input, bench.all())?,
             );
             let out = bench.kit.array(64)?;
-            bench.kit.checker.words(out.whole(), u32::MAX)?;
-            let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, iteration: 0 };
+            bench.kit.checker.fill_words(out.whole(), u32::MAX)?;
+            let place = ReportSlot { out: out.part(0, 32)?, state: out.part(32, 4)?, launch: 0 };
             let launch = bench.alone(0, input, place)?;
             told(kernels::read().name, format!("{n} vectors"), bench.once(&launch, input, bench.one())?);
         }
         let start = bench.chain(0, CHAIN)?;
         let out = bench.kit.array(64)?;
-        bench.kit.checker.words(out.whole(), u32::MAX)?;
-        let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, iteration: 0 };
+        bench.kit.checker.fill_words(out.whole(), u32::MAX)?;
+        let place = ReportSlot { out: out.part(0, 32)?, state: out.part(32, 4)?, launch: 0 };
         let last = bench.kit.unit.machine().multiprocessors - 1;
         bench.kit.run(&[Action::Launch(bench.hop(last, HOPS[0], place)?)])?;
         let mut found = [0; 8];
         G::download(bench.kit.stream(), bench.cursor.whole(), &mut found)?;
-        let (found, expected) = (u64::from_le_bytes(found), bench.memory.pointer() + start.at(HOPS[0]));
+        let (found, expected) = (u64::from_le_bytes(found), bench.memory.pointer() + start.offset(HOPS[0]));
         let wrong = || Check::Failed(format!("the chase ended at {found:#x}, not {expected:#x}"));
         let check = if found == expected { Check::Passed } else { wrong() };
         told(kernels::chase().name, format!("{} hops", HOPS[0]), check);
@@ -139,7 +127,7 @@ fn places(bytes: u64, each: u64, most: u64) -> Vec<u64> {
     (0..count).map(|place| place * step / PAGE * PAGE).collect()
 }
 
-/// What all points share.
+/// Shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     /// Builds chains.
@@ -172,8 +160,8 @@ impl<G: Gpu> Bench<G> {
         u64::from(kernels::read().threads) / 32
     }
 
-    fn alone(&self, wanted: u32, input: Span, place: Place) -> Result<G::Launch, Fault> {
-        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.iteration as u32).u32(wanted);
+    fn alone(&self, wanted: u32, input: Span, place: ReportSlot) -> Result<G::Launch, Fault> {
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.launch as u32).u32(wanted);
         let arguments = arguments.buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::read(), 1, arguments)
     }
@@ -183,12 +171,12 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch(&kernels::region(), 1, arguments)
     }
 
-    fn hop(&self, wanted: u32, hops: u64, place: Place) -> Result<G::Launch, Fault> {
-        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.iteration as u32).u32(wanted);
+    fn hop(&self, wanted: u32, hops: u64, place: ReportSlot) -> Result<G::Launch, Fault> {
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.launch as u32).u32(wanted);
         self.kit.unit.launch(&kernels::chase(), 1, arguments.buffer(&self.cursor).u64(hops))
     }
 
-    /// Whether a launch that reads `input` leaves its exclusive or in so many words.
+    /// Whether a launch that reads `input` leaves its XOR in so many words.
     fn once(&self, launch: &G::Launch, input: Span, words: u64) -> Result<Check, Fault> {
         let left = self.bits.part(0, 4 * words)?;
         self.kit.checker.poison(left)?;
@@ -204,33 +192,34 @@ impl<G: Gpu> Bench<G> {
         let arguments = Arguments::new().span(base).u32(chain.pages).u32(chain.visits).u32(chain.pitch);
         let launch = self.chains.launch(&latency::build(), n, arguments.u32(chain.seed).u64(n))?;
         self.kit.run(&[Action::Launch(launch)])?;
-        G::upload(self.kit.stream(), self.cursor.whole(), &(base.pointer() + chain.at(0)).to_le_bytes())?;
+        G::upload(self.kit.stream(), self.cursor.whole(), &(base.pointer() + chain.offset(0)).to_le_bytes())?;
         Ok(chain)
     }
 
-    /// One multiprocessor reads what the last cache holds.
-    fn draw(&self, multiprocessor: u32) -> Result<Inside<G>, Fault> {
+    /// One SM reads what the last cache holds.
+    fn draw(&self, multiprocessor: u32) -> Result<InKernel<G>, Fault> {
         let input = self.memory.part(0, DRAWN)?;
         let traffic = Traffic::new(DRAWN, 0);
         let work = Work { traffic, operations: (DRAWN / LINE) as f64, ..Work::default() };
         let left = self.bits.part(0, 4 * self.one())?;
         self.kit.checker.poison(left)?;
-        let load = Inside::alone(&self.kit, LINE_CYCLES, work, |place| self.alone(multiprocessor, input, place))?;
-        let (ran, checker) = (ran_on(multiprocessor), Rc::clone(&self.kit.checker));
-        Ok(load.with_check(move |last| match ran(last.told) {
+        let load =
+            InKernel::new_one_block(&self.kit, LINE_CYCLES, work, |place| self.alone(multiprocessor, input, place))?;
+        let (ran, checker) = (check_ran_on(multiprocessor), Rc::clone(&self.kit.checker));
+        Ok(load.with_check(move |last| match ran(last.reports) {
             Check::Passed => folded(&checker, left, input),
             failed => Ok(failed),
         }))
     }
 
-    /// One multiprocessor follows the chain that the last cache holds.
-    fn distance(&self, multiprocessor: u32) -> Result<Inside<G>, Fault> {
+    /// One SM follows the chain that the last cache holds.
+    fn distance(&self, multiprocessor: u32) -> Result<InKernel<G>, Fault> {
         let work = Work { operations: HOPS[0] as f64, ..Work::default() };
-        let load = Inside::alone(&self.kit, CYCLES, work, |place| self.hop(multiprocessor, HOPS[0], place))?;
+        let load = InKernel::new_one_block(&self.kit, CYCLES, work, |place| self.hop(multiprocessor, HOPS[0], place))?;
         Ok(load.with_check(on(multiprocessor)))
     }
 
-    /// All multiprocessors read one region.
+    /// All SMs read one region.
     fn region(&self, offset: u64, bytes: u64) -> Result<Load<G>, Fault> {
         let input = self.memory.part(offset, bytes)?;
         let work = Work { traffic: Traffic::new(bytes, 0), window: bytes, ..Work::default() };
@@ -241,11 +230,11 @@ impl<G: Gpu> Bench<G> {
         Ok(load.with_check(move |_| folded(&checker, left, input)))
     }
 
-    /// One multiprocessor follows a chain through a page that no cache holds.
-    fn page(&self, offset: u64, flush: &[Action<G>]) -> Result<Inside<G>, Fault> {
+    /// One SM follows a chain through a page that no cache holds.
+    fn page(&self, offset: u64, flush: &[Action<G>]) -> Result<InKernel<G>, Fault> {
         self.chain(offset, PAGE)?;
         let work = Work { operations: HOPS[1] as f64, window: PAGE, ..Work::default() };
-        let load = Inside::alone(&self.kit, CYCLES, work, |place| self.hop(0, HOPS[1], place))?;
+        let load = InKernel::new_one_block(&self.kit, CYCLES, work, |place| self.hop(0, HOPS[1], place))?;
         let flush = flush.to_vec();
         let load = load.with_prepare(move |stream| flush.iter().try_for_each(|action| action.enqueue(stream)));
         Ok(load.with_check(on(0)))
@@ -253,14 +242,14 @@ impl<G: Gpu> Bench<G> {
 }
 
 /// Whether all launches ran where they were meant to.
-fn on<G: Gpu>(multiprocessor: u32) -> impl Fn(&Last<'_, G>) -> Result<Check, Fault> {
-    let ran = ran_on(multiprocessor);
-    move |last| Ok(ran(last.told))
+fn on<G: Gpu>(multiprocessor: u32) -> impl Fn(&LastLaunches<'_, G>) -> Result<Check, Fault> {
+    let ran = check_ran_on(multiprocessor);
+    move |last| Ok(ran(last.reports))
 }
 
 /// Whether the words left fold to what the input does.
 fn folded<G: Gpu>(checker: &Checker<G>, left: Span, input: Span) -> Result<Check, Fault> {
-    Ok(Checker::<G>::same_bits("read", checker.bits(left)?, checker.bits(input)?))
+    Ok(Checker::<G>::compare_folds("read", checker.xor_words(left)?, checker.xor_words(input)?))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-// uniformity: what each multiprocessor, each region and each page of the memory gives by itself. `read` is one
-// multiprocessor reading alone, `chase` its latency, `region` the whole device reading a part of the memory.
+// uniformity: what each SM, each region and each page of the memory gives by itself. `read` is one
+// SM reading alone, `chase` its latency, `region` the whole device reading a part of the memory.
 //
-// What keeps it: one exclusive or per warp is stored; where the chase ended is stored.
+// What keeps it: one XOR per warp is stored; where the chase ended is stored.
 // Its loop in SASS: `read` and `region` 8 loads of 16 bytes; `chase` 32 loads of 8 bytes, each of the last one's result.
 #include "chain.h"
 #include "clocks.h"
 
-// Exclusive or of the vectors of 16 bytes from `first` on, `stride` apart, below n.
+// XOR of the vectors of 16 bytes from `first` on, `stride` apart, below n.
 template <int UNROLL> __device__ __forceinline__ u32 folded(const uint4* in, u64 first, u64 stride, u64 n) {
     u32 fold = 0;
     u64 v = first;
@@ -42,7 +42,7 @@ __device__ __forceinline__ void alone(Timed* out, u32* bits, const uint4* in, u6
 
 __device__ __forceinline__ void hops_alone(Timed* out, u64* cursor, u64 hops) {
     const u64 begin = nanoseconds(), first = cycles();
-    const u64 p = chase<SECOND_LEVEL>(*cursor, hops);
+    const u64 p = chase<NEAREST_L2>(*cursor, hops);
     const u64 last = cycles(), end = nanoseconds();
     *cursor = p;
     out->cycles = last - first;

@@ -1,19 +1,20 @@
-//! One multiprocessor alone, and one part of the memory alone.
+//! One SM alone, and one part of the memory alone.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Grid, Hints, KernelDesc, Source, chain};
+use plimsoll_gen::kernel::chain;
 
-/// Where these kernels are written.
+use crate::prelude::kernels::*;
+
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("uniformity", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Reads leave nothing in the first-level cache.
+/// Reads leave nothing in L1.
 const PASSING: Hints = Hints { load_no_allocate: true, store_streaming: false };
 
-/// Candidates for one block on a chosen multiprocessor, per multiprocessor.
+/// Candidates for one block on a chosen SM, per SM.
 const CANDIDATES: u32 = 4;
 
-/// One multiprocessor reads n vectors of 16 bytes.
+/// One SM reads n vectors of 16 bytes.
 #[must_use]
 pub fn read() -> KernelDesc {
     let name = "uniformity_read".to_owned();
@@ -33,7 +34,7 @@ pub fn read() -> KernelDesc {
     }
 }
 
-/// One multiprocessor follows a chain that lies in the second-level cache.
+/// One SM follows a chain that lies in L2.
 #[must_use]
 pub fn chase() -> KernelDesc {
     let name = "uniformity_chase".to_owned();
@@ -68,7 +69,7 @@ pub fn region() -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![read(), chase(), region()]

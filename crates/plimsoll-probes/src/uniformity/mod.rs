@@ -1,35 +1,27 @@
-//! uniformity: whether all multiprocessors of a GPU and all parts of its memory are as good as each other: finds a slow
-//! multiprocessor or a slow part of the memory.
+//! uniformity: whether all SMs of a GPU and all parts of its memory are as good as each other: finds a slow
+//! SM or a slow part of the memory.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{
-    Axes, Bytes, Coordinate as _, Count, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric,
-};
-use plimsoll_core::stats::{Interval, median_sorted};
-use plimsoll_core::unit::Unit;
+use plimsoll_core::stats::median_sorted;
 
-use plimsoll_suite::findings::{derived, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The description of the probe.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "uniformity",
     group: "bandwidth",
     sentence: "Whether a multiprocessor or a part of the memory is slower than the others.",
     seconds: [3.0, 12.0, 40.0],
+    takes_bytes: true,
     findings,
 };
 
 plimsoll_core::axes! {
-    /// A multiprocessor that works alone.
+    /// An SM that works alone.
     pub struct Alone {
         /// Its number.
         multiprocessor: Count,
@@ -52,7 +44,7 @@ pub const LINE_CYCLES: &str = "cycles per line";
 /// Half-width that is asked of a page: memory's refresh moves single loads by more than that.
 const PAGE_PRECISION: f64 = 0.01;
 
-/// What each multiprocessor draws alone from the last cache.
+/// What each SM draws alone from the last cache.
 #[must_use]
 pub fn draws() -> TypedSeries<Alone> {
     let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
@@ -60,13 +52,13 @@ pub fn draws() -> TypedSeries<Alone> {
     spec("multiprocessors", CachePolicy::Hot, metrics)
 }
 
-/// How long a load of the last cache takes from each multiprocessor.
+/// How long a load of the last cache takes from each SM.
 #[must_use]
 pub fn distances() -> TypedSeries<Alone> {
     spec("distances", CachePolicy::Hot, latency())
 }
 
-/// What all multiprocessors together read from a part of the memory.
+/// What all SMs together read from a part of the memory.
 #[must_use]
 pub fn regions() -> TypedSeries<Part> {
     let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
@@ -76,7 +68,7 @@ pub fn regions() -> TypedSeries<Part> {
 /// How long a load takes from a page of the memory that no cache holds.
 #[must_use]
 pub fn pages() -> TypedSeries<Part> {
-    spec("pages", CachePolicy::ColdFlush, latency()).within(PAGE_PRECISION)
+    spec("pages", CachePolicy::ColdFlush, latency()).with_precision(PAGE_PRECISION)
 }
 
 fn latency() -> Vec<Metric> {

@@ -108,7 +108,7 @@ impl Gpu for Host {
         Ok(())
     }
 
-    fn act(_: &Arc<Stream>, action: &Infallible) -> Result<(), Fault> {
+    fn run_action(_: &Arc<Stream>, action: &Infallible) -> Result<(), Fault> {
         match *action {}
     }
 

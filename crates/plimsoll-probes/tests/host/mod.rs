@@ -28,7 +28,7 @@ impl Backend for Host {
     type Need = Need;
     const NAME: &'static str = "host";
 
-    fn ready(device: &Device) -> Result<(), Fault> {
+    fn check_ready(device: &Device) -> Result<(), Fault> {
         Ok(device.capabilities.kernels.clone()?)
     }
 

@@ -1,6 +1,6 @@
-//! Lines of one picture: which row belongs to which, what each is called, and what its colour and its dashes say. Lines
-//! that share what the picture compares (the grid, the kernel) share a hue; dashes tell apart what is left: where the
-//! data were, the other axes, or the run.
+//! The lines of one picture: which row belongs to which line, and each line's label, hue and dashes. Lines that share the
+//! coordinate that the picture compares (the grid, the kernel) share a hue; dashes distinguish the rest: the cache policy, the
+//! other axes, or the run.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,19 @@ use plimsoll_core::series::Row;
 use plimsoll_core::unit::Unit;
 
 use super::{Mark, Trace};
-use crate::content::{Case, Source, coordinate};
+use crate::content::{Case, Source, format_coordinate};
 use crate::text::clean;
 
-/// Dashes that can be told apart.
+/// The number of dash patterns that are easy to distinguish.
 const DASHES: usize = 3;
 
-/// Names numbered as they come: records may hold very many.
+/// Numbers names in order of first use, in logarithmic time: records may hold very many.
 #[derive(Default)]
-pub(super) struct Places(BTreeMap<String, usize>);
+pub(super) struct NameIndex(BTreeMap<String, usize>);
 
-impl Places {
-    pub fn of(&mut self, name: &str) -> usize {
+impl NameIndex {
+    /// The number of a name; a new name gets the next one.
+    pub fn index_of(&mut self, name: &str) -> usize {
         if let Some(&place) = self.0.get(name) {
             return place;
         }
@@ -29,7 +30,7 @@ impl Places {
     }
 }
 
-/// What tells a row from others in the same picture: its source, and its place on each axis in `axes`.
+/// A row's coordinates on `axes` and its source: what tells it from others in the picture.
 pub(super) fn label(source: &Source<'_>, row: &Row, axes: &[usize]) -> String {
     let mut parts = coordinates(source, row, axes);
     if !source.label.is_empty() {
@@ -38,13 +39,13 @@ pub(super) fn label(source: &Source<'_>, row: &Row, axes: &[usize]) -> String {
     parts.join(", ")
 }
 
-/// A row's place on each of `axes`, as words.
+/// A row's coordinates on `axes` as text.
 pub(super) fn coordinates(source: &Source<'_>, row: &Row, axes: &[usize]) -> Vec<String> {
     let spec = &source.series.spec;
     axes.iter()
         .filter_map(|&place| {
             let (axis, value) = (spec.axes.get(place)?, row.at.get(place)?);
-            let text = coordinate(&axis.unit, value);
+            let text = format_coordinate(&axis.unit, value);
             // A bare number doesn't say what it counts.
             let bare = value.number().is_some() && axis.unit == Unit::One;
             Some(if bare { format!("{} {text}", clean(&axis.name)) } else { text })
@@ -52,66 +53,67 @@ pub(super) fn coordinates(source: &Source<'_>, row: &Row, axes: &[usize]) -> Vec
         .collect()
 }
 
-/// What all sources of a picture are called; empty where they differ, and lines are called after them.
+/// The label that all sources of a picture share; empty where they differ, and the lines' labels name them.
 pub(super) fn shared_source<'c>(group: &[&'c Case<'_>]) -> &'c str {
     let first = &group[0].sources[0].label;
     let mut all = group.iter().flat_map(|case| &case.sources);
     if all.all(|source| source.label == *first) { first } else { "" }
 }
 
-/// What a line of one cache policy is called where the picture has several.
-pub(super) fn beside_others(own: &str, policy: &str) -> String {
+/// The label of a line where the picture has several cache policies.
+pub(super) fn label_with_policy(own: &str, policy: &str) -> String {
     if own.is_empty() { policy.to_owned() } else { format!("{own}, {policy}") }
 }
 
-/// Lines in the making.
-pub(super) struct Bundle {
+/// Collects marks into lines.
+pub(super) struct LineSet {
+    /// Axes on which rows of different lines differ.
     apart: Vec<usize>,
-    /// Axis whose values are hues.
+    /// Axis whose values determine the hue.
     by: Option<usize>,
-    /// Several cache policies: they are the dashes.
-    policies: bool,
-    /// Several sources: lines are called after them.
-    sources: bool,
+    /// True where there are several cache policies, which determine the dashes.
+    has_policies: bool,
+    /// True where there are several sources, which labels name.
+    has_sources: bool,
     lines: Vec<Trace>,
-    places: Places,
-    hues: Places,
-    dashes: Places,
+    line_indices: NameIndex,
+    hues: NameIndex,
+    dashes: NameIndex,
 }
 
-impl Bundle {
-    /// `apart` are the axes on which rows of different lines differ, `by` the one that the picture is about.
+impl LineSet {
+    /// `apart` are the axes on which rows of different lines differ, `by` the one that the picture compares.
     pub fn new(group: &[&Case<'_>], by: Option<usize>, apart: Vec<usize>) -> Self {
         let mut all = group.iter().flat_map(|case| &case.sources);
-        let sources = !all.all(|source| source.label == group[0].sources[0].label);
+        let has_sources = !all.all(|source| source.label == group[0].sources[0].label);
         Self {
-            by: by.filter(|by| apart.contains(by) && !sources),
-            policies: group.len() > 1,
-            sources,
+            by: by.filter(|by| apart.contains(by) && !has_sources),
+            has_policies: group.len() > 1,
+            has_sources,
             apart,
             lines: Vec::new(),
-            places: Places::default(),
-            hues: Places::default(),
-            dashes: Places::default(),
+            line_indices: NameIndex::default(),
+            hues: NameIndex::default(),
+            dashes: NameIndex::default(),
         }
     }
 
     /// The marks of the line that a row belongs to.
     pub fn line_of(&mut self, source: &Source<'_>, row: &Row) -> &mut Vec<Mark> {
-        let named = |axes: &[usize]| {
-            if self.sources { label(source, row, axes) } else { coordinates(source, row, axes).join(", ") }
+        let describe = |axes: &[usize]| {
+            if self.has_sources { label(source, row, axes) } else { coordinates(source, row, axes).join(", ") }
         };
-        let own = named(&self.apart);
+        let own = describe(&self.apart);
         let policy = source.series.spec.cache.name();
-        let full = if self.policies { beside_others(&own, policy) } else { own.clone() };
-        // One device measured twice has two lines of one label only where nothing tells the runs apart.
-        let place = self.places.of(&format!("{full}\0{}", source.run));
+        let full = if self.has_policies { label_with_policy(&own, policy) } else { own.clone() };
+        // Runs whose labels are equal still get separate lines.
+        let place = self.line_indices.index_of(&format!("{full}\0{}", source.run));
         if place == self.lines.len() {
             let (hue, dash) = match self.by {
-                _ if self.policies => (self.hues.of(&own), self.dashes.of(policy)),
+                _ if self.has_policies => (self.hues.index_of(&own), self.dashes.index_of(policy)),
                 Some(by) => {
                     let rest: Vec<usize> = self.apart.iter().copied().filter(|axis| *axis != by).collect();
-                    (self.hues.of(&named(&[by])), self.dashes.of(&named(&rest)))
+                    (self.hues.index_of(&describe(&[by])), self.dashes.index_of(&describe(&rest)))
                 }
                 None => (place, source.run),
             };
@@ -120,14 +122,14 @@ impl Bundle {
         &mut self.lines[place].marks
     }
 
-    /// The lines, in the order they came. Hot and cold are the hues where few rows are told apart beside them; where there
-    /// aren't enough dashes, each line has a hue of its own.
-    pub fn traces(mut self) -> Vec<Trace> {
-        let most = |of: fn(&Trace) -> usize| self.lines.iter().map(of).max().unwrap_or(0);
+    /// The lines in order of first use. Hues and dashes are swapped where there are at least as many cache policies as other
+    /// kinds of lines; where there are too few dash patterns, each line has its own hue.
+    pub fn into_traces(mut self) -> Vec<Trace> {
+        let most = |attribute: fn(&Trace) -> usize| self.lines.iter().map(attribute).max().unwrap_or(0);
         let (hues, dashes) = (most(|line| line.hue), most(|line| line.dash));
-        if self.policies && hues <= dashes {
+        if self.has_policies && hues <= dashes {
             self.lines.iter_mut().for_each(|line| std::mem::swap(&mut line.hue, &mut line.dash));
-        } else if dashes >= DASHES && (self.policies || self.by.is_some()) {
+        } else if dashes >= DASHES && (self.has_policies || self.by.is_some()) {
             for (place, line) in self.lines.iter_mut().enumerate() {
                 (line.hue, line.dash) = (place, 0);
             }

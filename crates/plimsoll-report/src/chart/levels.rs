@@ -1,5 +1,5 @@
-//! Yardsticks across a picture: the theoretical peak of its metric, and what stream reached from memory on the same device,
-//! in this run or in another one of the report.
+//! Horizontal yardsticks of a picture: the theoretical peak of its metric, and the bandwidth that stream reached from memory on
+//! the same device, in this run or another one of the report.
 
 use plimsoll_core::Flag;
 use plimsoll_core::device::DeviceInfo;
@@ -11,12 +11,12 @@ use crate::Report;
 use crate::content::{Case, Entry, Section};
 use crate::text::clean;
 
-/// The probe whose findings are the ceilings of memory.
+/// The probe whose findings are the memory ceilings.
 pub(super) const CEILING_PROBE: &str = "stream";
 
-/// None where the picture shows different devices, each with its own. Peaks may be called after the metric or after what
-/// `labels` of lines name: the type of an arithmetic rate.
-pub(super) fn levels(
+/// The levels of a picture. There are none where it shows several devices, because each has its own. A peak may be named after
+/// the metric or after a line's label, such as the type of an arithmetic rate.
+pub(super) fn build_levels(
     report: &Report<'_>,
     section: &Section<'_>,
     group: &[&Case<'_>],
@@ -43,21 +43,22 @@ pub(super) fn levels(
     levels
 }
 
-/// What the label of a theoretical peak begins with.
+/// The start of a theoretical peak's label.
 pub(super) const PEAK: &str = "theoretical peak ";
 
-/// The device that all of a picture's series are of.
+/// The device of all series of a picture; `None` where there are several.
 pub(super) fn only_device<'r>(group: &[&Case<'r>]) -> Option<&'r DeviceInfo> {
     let device = group[0].sources[0].device;
     let mut devices = group.iter().flat_map(|case| &case.sources).map(|source| source.device);
-    devices.all(|other| same(other, device)).then_some(device)
+    devices.all(|other| is_same_device(other, device)).then_some(device)
 }
 
-/// Only of the very kernel that the probe is about (`copy`): another mix of reads and writes has another ceiling.
+/// stream's best figure for the kernel that the probe is named after (`copy`): another mix of reads and writes has another
+/// ceiling.
 fn ceiling(report: &Report<'_>, section: &Section<'_>, device: &DeviceInfo, metric: &Metric) -> Option<Level> {
     let of_device = |entry: &Entry<'_>, finding: &Finding| {
-        let of = entry.run.header.devices.get(finding.device as usize);
-        of.is_some_and(|of| same(of, device))
+        let owner = entry.run.header.devices.get(finding.device as usize);
+        owner.is_some_and(|owner| is_same_device(owner, device))
     };
     let named = |finding: &&Finding| {
         finding.probe == CEILING_PROBE
@@ -78,6 +79,6 @@ fn ceiling(report: &Report<'_>, section: &Section<'_>, device: &DeviceInfo, metr
     })
 }
 
-pub(super) fn same(one: &DeviceInfo, other: &DeviceInfo) -> bool {
+pub(super) fn is_same_device(one: &DeviceInfo, other: &DeviceInfo) -> bool {
     one.id == other.id && one.name == other.name
 }

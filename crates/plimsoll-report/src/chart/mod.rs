@@ -1,5 +1,5 @@
-//! Pictures before they are drawn: which points lie where, on which scale, under which label. A terminal and an SVG show
-//! the same chart; neither looks at a series itself.
+//! Charts, independent of how they are drawn: points, scales and labels. The terminal and SVG renderers draw the same charts;
+//! neither reads a series itself.
 
 mod bars;
 mod build;
@@ -20,34 +20,34 @@ pub use scale::{Scale, Tick};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-/// Hues before they repeat.
+/// Number of hues; then they repeat.
 pub(crate) const HUES: usize = 8;
 
-/// A picture of one series, or of several that differ only by where the data were, from all their sources.
+/// A picture of one series, or of several that differ only by cache policy, from all their sources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     /// Probe and case.
     pub title: String,
-    /// What kind of figure, and where the data were.
+    /// The kind of figure, and where the data were.
     pub note: String,
-    /// What is drawn.
+    /// The content.
     pub plot: Plot,
 }
 
-/// What is drawn.
+/// The content of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plot {
     /// y over x.
     Lines {
-        /// Along the bottom.
+        /// Horizontal axis.
         x: Scale,
-        /// Along the left.
+        /// Vertical axis.
         y: Scale,
-        /// What the figures are to be held against.
+        /// Yardsticks to compare the figures with.
         levels: Vec<Level>,
-        /// What the figures show: where a cache ends, what a flat part is called, a fit.
+        /// Annotations: where a cache ends, the name of a flat part, a fit.
         guides: Vec<Guide>,
-        /// Lines; those of references first, so that they lie behind.
+        /// Lines; references come first, so that they lie behind.
         traces: Vec<Trace>,
     },
     /// Bars from zero.
@@ -56,16 +56,16 @@ pub enum Plot {
         y: Scale,
         /// Categories in order, each with its bars.
         categories: Vec<Category>,
-        /// What the colours mean; one empty label where there is nothing to tell apart.
+        /// The meaning of the colours; one empty label where there is only one.
         labels: Vec<String>,
-        /// Whose published figures are marked on the bars.
+        /// The owners of the published figures that are marked on the bars.
         references: Vec<String>,
     },
     /// Shades over two axes.
     Heat(Heat),
 }
 
-/// A yardstick across a whole picture: a peak, a ceiling.
+/// A horizontal yardstick across a whole picture: a peak or a ceiling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
     /// On the y scale.
@@ -76,10 +76,10 @@ pub struct Level {
     pub source: String,
 }
 
-/// What a picture's figures show, or what bounds them, told where it is.
+/// An annotation at its place in the picture: a feature of the figures, or a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guide {
-    /// Where it lies.
+    /// Its shape and position.
     pub form: Form,
     /// What it is, with its figure.
     pub label: String,
@@ -87,14 +87,14 @@ pub struct Guide {
     pub source: String,
 }
 
-/// Where a guide lies, in the units of both scales.
+/// The shape and position of a guide, in the units of both scales.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
-    /// Upright at this x: where a cache ends, where a ridge is.
-    Upright(f64),
-    /// y = this · x, up to the highest level: a ceiling of what goes in proportion to x.
+    /// A vertical line at this x: where a cache ends, where a ridge lies.
+    Vertical(f64),
+    /// y = this · x, up to the highest level: a ceiling that is proportional to x.
     Slope(f64),
-    /// The flat part of a curve: it is named, and no line is drawn.
+    /// The flat part of a curve: only a name, no line.
     Plateau {
         /// Its first x.
         from: f64,
@@ -103,13 +103,13 @@ pub enum Form {
         /// Its y.
         value: f64,
     },
-    /// A curve laid through the marks of one line.
+    /// A curve fitted to the marks of one line.
     Fit {
         /// That line's hue.
         hue: usize,
         /// Its dashes.
         dash: usize,
-        /// Places along it, from the left.
+        /// Points along it, from the left.
         path: Vec<(f64, f64)>,
     },
 }
@@ -117,22 +117,23 @@ pub enum Form {
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// What tells it from the others; empty where there is only one.
+    /// Tells it from the others; empty where there is only one.
     pub label: String,
-    /// A reference, drawn faint behind.
+    /// True for a reference, which is drawn faintly in the background.
     pub reference: bool,
-    /// Lines of one hue have something in common: the kernel, the grid. References have none.
+    /// Lines of one hue have something in common: the kernel, the grid. Unused for references.
     pub hue: usize,
-    /// What tells lines of one hue apart, or runs: dashes and the shape of the marks.
+    /// Distinguishes lines of one hue, or runs, by dashes and the shape of the marks.
     pub dash: usize,
     /// In drawing order.
     pub marks: Vec<Mark>,
-    /// Where the line goes, if not from mark to mark: along the best of marks that share an x.
+    /// The path of the line where it doesn't go from mark to mark: through the best of the marks that share an x, or empty where
+    /// a fit replaces it.
     pub path: Option<Vec<(f64, f64)>>,
 }
 
 impl Trace {
-    /// The places that the line joins, in the units of both scales.
+    /// The points that the line joins, in the units of both scales.
     #[must_use]
     pub fn places(&self) -> Vec<(f64, f64)> {
         let marks = || self.marks.iter().map(|mark| (mark.x, mark.y)).collect();
@@ -145,13 +146,13 @@ impl Trace {
 pub struct Mark {
     /// On the x scale; unused for bars and cells.
     pub x: f64,
-    /// On the y scale (or the shade's).
+    /// On the y scale, or on the scale of shades.
     pub y: f64,
-    /// 95 % interval of `y`; where `y` stands for several calls, the least and the most of them.
+    /// 95 % interval of `y`; where `y` is the median of several calls, the smallest and the largest of them.
     pub interval: Interval,
-    /// Carries a flag that throws doubt on it.
+    /// True where it carries a flag that throws doubt on it.
     pub doubtful: bool,
-    /// Where it is: label and coordinates.
+    /// Coordinates and source, as text.
     pub place: String,
     /// Its figure with interval, number of samples and flags.
     pub figure: String,
@@ -169,15 +170,15 @@ pub struct Category {
 /// A bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Place of its label.
+    /// Index of its label.
     pub label: usize,
     /// Its figure.
     pub mark: Mark,
-    /// What the figure is counted in: of whole numbers another unit than the scale's.
+    /// The figure's unit; it differs from the scale's where the bar is a rate of integer operations.
     pub unit: Unit,
-    /// What else tells it from others; empty where nothing does.
+    /// Further text that tells it from others; may be empty.
     pub note: String,
-    /// Published figures of the same, each with the place of its label among the picture's references.
+    /// Published figures for the same point, each with the index of its owner among the picture's references.
     pub references: Vec<(usize, Mark)>,
 }
 
@@ -188,22 +189,22 @@ pub struct Heat {
     pub x: String,
     /// Name of the axis along the left.
     pub y: String,
-    /// Columns from the left.
+    /// Names of the columns, from the left.
     pub columns: Vec<String>,
-    /// Rows from the bottom.
+    /// Names of the rows, from the bottom.
     pub rows: Vec<String>,
-    /// The shade.
+    /// The scale of the shades.
     pub value: Scale,
-    /// What was measured; cells may be missing.
+    /// The measured cells; some may be missing.
     pub cells: Vec<Cell>,
 }
 
 /// A cell of a heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// From the left.
+    /// Index from the left.
     pub column: usize,
-    /// From the bottom.
+    /// Index from the bottom.
     pub row: usize,
     /// Its figure.
     pub mark: Mark,

@@ -1,5 +1,5 @@
-//! Published figures behind a picture: curves of the same machine models and, behind an experiment of the lab, what others
-//! found on their machines when they asked the same question.
+//! Published figures in the background of a picture: curves of the same machine models and, for a lab experiment, the results
+//! of others for the same question on any machine.
 
 use plimsoll_core::series::{Row, Series};
 use plimsoll_core::unit::Unit;
@@ -10,14 +10,14 @@ use super::{Mark, Trace};
 use crate::content::Case;
 use crate::text::clean;
 
-/// Figures of this probe, metric and unit.
-fn behind(case: &Case<'_>, metric: &str, unit: &Unit) -> Vec<&'static Reference> {
+/// The published figures of this probe, metric and unit.
+fn find_references(case: &Case<'_>, metric: &str, unit: &Unit) -> Vec<&'static Reference> {
     let probe = &case.sources[0].series.spec.probe;
     let mut machines: Vec<&str> = case.sources.iter().map(|source| source.device.name.as_str()).collect();
     machines.dedup();
     let any_machine = plimsoll_probes::find(probe).is_some_and(|spec| spec.group == LAB);
     let all: Vec<&Reference> = if any_machine {
-        references::all().iter().collect()
+        references::shipped().iter().collect()
     } else {
         machines.into_iter().flat_map(references::of_machine).collect()
     };
@@ -27,14 +27,14 @@ fn behind(case: &Case<'_>, metric: &str, unit: &Unit) -> Vec<&'static Reference>
 
 fn mark(figure: &Reference, x: f64, place: String) -> Mark {
     let [lo, hi] = figure.interval.unwrap_or([figure.value; 2]);
-    let says = format!("{} {}, {}", figure.metric, figure.unit.format(figure.value), figure.source);
-    Mark { x, y: figure.value, interval: [lo, hi].into(), doubtful: false, place, figure: clean(&says) }
+    let text = format!("{} {}, {}", figure.metric, figure.unit.format(figure.value), figure.source);
+    Mark { x, y: figure.value, interval: [lo, hi].into(), doubtful: false, place, figure: clean(&text) }
 }
 
-/// Lines of figures that lie on the axis.
-pub(super) fn traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -> Vec<Trace> {
+/// Lines through the figures that have an x value.
+pub(super) fn build_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -> Vec<Trace> {
     let mut traces: Vec<Trace> = Vec::new();
-    for figure in behind(case, metric, unit) {
+    for figure in find_references(case, metric, unit) {
         let (Some(x), Some(in_unit)) = (figure.x, &figure.x_unit) else { continue };
         if in_unit != x_unit {
             continue;
@@ -49,32 +49,34 @@ pub(super) fn traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) 
     traces
 }
 
-/// Figures that say where in the series they lie, each with whose it is.
-pub(super) struct Placed {
+/// Figures with coordinates in the series, each with its owner.
+pub(super) struct PlacedReferences {
     figures: Vec<(String, &'static Reference)>,
 }
 
-impl Placed {
+impl PlacedReferences {
     pub fn new(case: &Case<'_>, metric: &str, unit: &Unit) -> Self {
-        let placed = behind(case, metric, unit).into_iter().filter(|figure| !figure.at.is_empty());
-        Self { figures: placed.map(|figure| (owner(figure), figure)).collect() }
+        let placed = find_references(case, metric, unit).into_iter().filter(|figure| !figure.at.is_empty());
+        Self { figures: placed.map(|figure| (describe_owner(figure), figure)).collect() }
     }
 
-    /// Whose they are and what they are, for those that lie at a row.
-    pub fn at<'p>(&'p self, series: &'p Series, row: &'p Row) -> impl Iterator<Item = (&'p str, Mark)> {
-        let here = |figure: &Reference| figure.at.iter().all(|(axis, value)| at(series, row, axis) == Some(value));
-        self.figures.iter().filter(move |(_, figure)| here(figure)).map(|(owner, figure)| {
+    /// Owner and mark of each figure at a row's coordinates.
+    pub fn marks_at<'p>(&'p self, series: &'p Series, row: &'p Row) -> impl Iterator<Item = (&'p str, Mark)> {
+        let is_here =
+            |figure: &Reference| figure.at.iter().all(|(axis, value)| value_on_axis(series, row, axis) == Some(value));
+        self.figures.iter().filter(move |(_, figure)| is_here(figure)).map(|(owner, figure)| {
             let place = clean(&format!("{}: {}", figure.machine, figure.case));
             (owner.as_str(), mark(figure, 0.0, place))
         })
     }
 }
 
-fn at<'r>(series: &Series, row: &'r Row, axis: &str) -> Option<&'r plimsoll_core::series::Value> {
+fn value_on_axis<'r>(series: &Series, row: &'r Row, axis: &str) -> Option<&'r plimsoll_core::series::Value> {
     series.axis(axis).and_then(|place| row.at.get(place))
 }
 
-fn owner(figure: &Reference) -> String {
+/// Machine and source of a figure.
+fn describe_owner(figure: &Reference) -> String {
     let what = if figure.is_theoretical() { ", theoretical peak" } else { "" };
     clean(&format!("{}{what}: {}", figure.machine, figure.source))
 }

@@ -1,47 +1,47 @@
-//! Scales: where a value lies between the ends of an axis, and where its ticks are. Linear scales begin at zero, because
-//! lengths are compared; logarithmic ones fall back to linear where a value isn't positive.
+//! Scales: the position of a value between the ends of an axis, and the axis' ticks. Linear scales begin at zero, because
+//! readers compare lengths; logarithmic scales fall back to linear where a value isn't positive.
 
 use plimsoll_core::unit::Unit;
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// What varies along it.
+    /// The name of the quantity.
     pub name: String,
-    /// What it is in.
+    /// Its unit.
     pub unit: Unit,
-    /// What some of it is counted in instead, step for step: whole numbers beside floats.
-    pub beside: Option<Unit>,
-    /// Logarithmic.
+    /// A second unit with the same steps, for rates of integer operations on a scale of floating-point ones.
+    pub integer_unit: Option<Unit>,
+    /// True for a logarithmic scale.
     pub log: bool,
     lo: f64,
     hi: f64,
-    /// Added before the logarithm is taken, so that a count from zero has one.
+    /// Added before the logarithm is taken, so that counts can start at zero.
     shift: f64,
-    /// Ticked in powers of two.
+    /// True where ticks are powers of two.
     binary: bool,
 }
 
-/// Marks lie close together where the least is more than this share of the most.
+/// Marks are close together where the smallest is more than this share of the largest.
 const CLOSE: f64 = 0.7;
 
-/// Values that differ by less than this share of the most get one shade.
+/// Values that differ by less than this share of the largest get one shade.
 const ALIKE: f64 = 0.02;
 
-/// Shades are logarithmic where the most is more than this many times the least.
-const MANY: f64 = 8.0;
+/// Shades are logarithmic where the largest value is more than this many times the smallest.
+const WIDE_RANGE: f64 = 8.0;
 
-/// A labelled place on an axis.
+/// A labelled position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// In the scale's unit.
+    /// The value in the scale's unit.
     pub value: f64,
-    /// Safe to show.
+    /// The label; safe to show.
     pub label: String,
 }
 
 impl Scale {
-    /// A scale that holds all finite `values`. Without any it runs from 0 to 1.
+    /// A scale that covers all finite `values`; without any it runs from 0 to 1.
     #[must_use]
     pub fn new(name: &str, unit: &Unit, log: bool, values: impl IntoIterator<Item = f64>) -> Self {
         let mut all: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
@@ -53,7 +53,7 @@ impl Scale {
         let log = log && lo >= f64::MIN_POSITIVE;
         let binary = *unit == Unit::Byte || (log && lo < hi && all.iter().all(|&value| value.log2().fract() == 0.0));
         let mut scale =
-            Self { name: name.to_owned(), unit: unit.clone(), beside: None, log, lo, hi, shift: 0.0, binary };
+            Self { name: name.to_owned(), unit: unit.clone(), integer_unit: None, log, lo, hi, shift: 0.0, binary };
         if log {
             scale.widen_log();
         } else {
@@ -62,16 +62,16 @@ impl Scale {
         scale
     }
 
-    /// A linear scale for marks, whose places are compared and not their lengths: where all lie close together it begins
-    /// below the least of them, and says so.
+    /// A linear scale for marks, whose positions are compared rather than lengths: where all are close together it begins just
+    /// below the smallest, and its title says so.
     #[must_use]
-    pub fn places(name: &str, unit: &Unit, values: impl IntoIterator<Item = f64>) -> Self {
+    pub fn for_marks(name: &str, unit: &Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let finite: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let (lo, hi) =
             (finite.iter().copied().fold(f64::INFINITY, f64::min), finite.iter().copied().fold(0.0, f64::max));
         let mut scale = Self::new(name, unit, false, finite);
         if lo > CLOSE * hi && lo < hi {
-            // Ticks are as far apart as those of a scale of the difference alone.
+            // The distance of the ticks suits the difference alone.
             let step = Self { lo, hi, ..scale.clone() }.linear_step(5);
             let (below, above) = ((lo / step - 0.2).floor() * step, (hi / step).ceil() * step);
             if below > 0.0 && below < above && above.is_finite() {
@@ -82,14 +82,14 @@ impl Scale {
         scale
     }
 
-    /// A logarithmic scale of numbers counted from 0: where they lie is the logarithm of the next number.
+    /// A logarithmic scale of numbers counted from 0: the position of n is the logarithm of n + 1.
     #[must_use]
     pub fn counts(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let hi = values.into_iter().filter(|value| value.is_finite()).fold(1.0, f64::max);
         Self {
             name: name.to_owned(),
             unit: Unit::One,
-            beside: None,
+            integer_unit: None,
             log: true,
             lo: 0.0,
             hi: 1.2 * hi,
@@ -98,8 +98,8 @@ impl Scale {
         }
     }
 
-    /// A scale from the least to the most of `values`, for shades: they show differences, not lengths. Where the most is many
-    /// times the least it is logarithmic, or all small values would look alike.
+    /// A scale of shades from the smallest to the largest of `values`, because shades show differences, not lengths. It is
+    /// logarithmic where the largest is many times the smallest; otherwise all small values would look alike.
     #[must_use]
     pub fn shades(name: &str, unit: &Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let finite = values.into_iter().filter(|value| value.is_finite());
@@ -108,16 +108,16 @@ impl Scale {
         });
         match ends {
             Some((lo, hi)) if lo < hi && hi - lo > ALIKE * hi.abs() => {
-                let log = lo >= f64::MIN_POSITIVE && hi > MANY * lo;
+                let log = lo >= f64::MIN_POSITIVE && hi > WIDE_RANGE * lo;
                 let name = if log { format!("{name}, logarithmic") } else { name.to_owned() };
-                Self { name, unit: unit.clone(), beside: None, log, lo, hi, shift: 0.0, binary: false }
+                Self { name, unit: unit.clone(), integer_unit: None, log, lo, hi, shift: 0.0, binary: false }
             }
-            // Nothing differs much: shades from zero, or they would show differences that are none.
+            // The values hardly differ: the scale starts at zero, so that shades don't exaggerate.
             _ => Self::new(name, unit, false, ends.map(|(_, hi)| hi)),
         }
     }
 
-    /// Room of 3 % at each end, and at least a factor of two in all.
+    /// Adds 3 % at each end, and more if the scale spans less than a factor of two.
     fn widen_log(&mut self) {
         let missing = (2.0 * self.lo / self.hi).max(1.0).sqrt();
         let room = missing * (self.hi.ln() - self.lo.ln()).mul_add(0.03, 0.0).exp();
@@ -125,7 +125,7 @@ impl Scale {
         self.hi = (self.hi * room).min(f64::MAX);
     }
 
-    /// From zero to the next tick.
+    /// Extends the scale to zero and to the next tick.
     fn widen_linear(&mut self) {
         self.lo = self.lo.min(0.0);
         self.hi = self.hi.max(0.0);
@@ -151,7 +151,7 @@ impl Scale {
         self.hi
     }
 
-    /// Where `value` lies, 0 at the lower end and 1 at the upper; values beyond are put at the end.
+    /// The position of `value`: 0 at the lower end and 1 at the upper; values beyond are clamped.
     #[must_use]
     pub fn position(&self, value: f64) -> f64 {
         let share = if self.log {
@@ -164,29 +164,29 @@ impl Scale {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The axis' title: its name, and its unit where all ticks share one.
+    /// The axis' title: its name, and the unit where all ticks share one.
     #[must_use]
     pub fn title(&self) -> String {
         let name = crate::text::clean(&self.name);
         match self.shared_unit() {
-            // 'threads' need not be told to be in threads.
+            // 'threads' needs no unit 'threads'.
             Some((_, label)) if label.is_empty() || name.contains(label.as_str()) => name,
             Some((factor, label)) => {
-                let beside = self.beside.as_ref().map(|unit| unit.scale_for(factor).1);
-                let beside = beside.map_or_else(String::new, |label| format!(", of whole numbers {label}"));
-                format!("{name} ({})", crate::text::clean(&(label + &beside)))
+                let integers = self.integer_unit.as_ref().map(|unit| unit.scale_for(factor).1);
+                let integers = integers.map_or_else(String::new, |label| format!("; integers: {label}"));
+                format!("{name} ({})", crate::text::clean(&(label + &integers)))
             }
             None => name,
         }
     }
 
-    /// Factor and label, where one serves both ends.
+    /// Factor and label of the unit where the same one suits both ends.
     fn shared_unit(&self) -> Option<(f64, String)> {
         let top = self.unit.scale_for(self.hi.abs().max(self.lo.abs()));
         (!self.log || self.unit.scale_for(self.lo) == top).then_some(top)
     }
 
-    /// Ticks from the lowest, at most about `most`.
+    /// At most about `most` ticks, in ascending order.
     #[must_use]
     pub fn ticks(&self, most: usize) -> Vec<Tick> {
         let most = most.max(2);
@@ -195,7 +195,7 @@ impl Scale {
         values.into_iter().map(|value| Tick { value, label: self.label(value, step) }).collect()
     }
 
-    /// A value without its unit where all ticks share one (see [`Scale::title`]), else with it.
+    /// A value as text, without the unit where all ticks share one (see [`Scale::title`]).
     #[must_use]
     pub fn number(&self, value: f64) -> String {
         match self.shared_unit() {
@@ -214,7 +214,7 @@ impl Scale {
                     (scaled - scaled.round()).abs() < 1e-6 * scaled
                 };
                 let decimals = (0..6).find(whole).unwrap_or(6);
-                // Adding zero takes the sign from a negative one.
+                // Adding zero turns −0 into 0.
                 format!("{:.*}", decimals as usize, value + 0.0)
             }
             _ => without_zeros(&self.number(value)),
@@ -230,7 +230,7 @@ impl Scale {
         let (factor, _) = self.unit.scale_for(self.hi.abs().max(self.lo.abs()));
         let rough = rough / factor;
         let power = 10f64.powf(rough.log10().floor());
-        // Counts have no halves.
+        // Counts have no fractional steps.
         let halves = factor != 1.0 || power > 1.0;
         let digits = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().filter(|&digit| halves || digit != 2.5);
         let round = digits.map(|digit| digit * power).find(|&step| step >= rough * 0.999);
@@ -276,15 +276,16 @@ impl Scale {
         vec![self.lo, (self.lo.ln() / 2.0 + self.hi.ln() / 2.0).exp(), self.hi]
     }
 
-    /// Powers of `base` in the finest of `strides` that gives at most `most`.
+    /// Powers of `base`, with the finest of `strides` that gives at most `most` of them.
     fn powers(&self, base: f64, strides: &[i32], most: usize) -> Vec<f64> {
         let first = (self.lo.ln() / base.ln() - 1e-9).ceil() as i32;
         let last = (self.hi.ln() / base.ln() + 1e-9).floor() as i32;
-        let of = |stride: i32| (first..=last).filter(move |power| power.rem_euclid(stride) == 0);
-        let stride = strides.iter().copied().find(|&stride| of(stride).count() <= most);
-        stride.map_or_else(Vec::new, |stride| of(stride).map(|power| base.powi(power)).collect())
+        let exponents = |stride: i32| (first..=last).filter(move |power| power.rem_euclid(stride) == 0);
+        let stride = strides.iter().copied().find(|&stride| exponents(stride).count() <= most);
+        stride.map_or_else(Vec::new, |stride| exponents(stride).map(|power| base.powi(power)).collect())
     }
 
+    /// Values with these leading digits in every decade of the scale.
     fn within_decades(&self, digits: &[f64]) -> Vec<f64> {
         let (first, last) = ((self.lo + self.shift).log10().floor() as i32, self.hi.log10().ceil() as i32);
         let values = (first..=last).flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
@@ -292,7 +293,7 @@ impl Scale {
     }
 }
 
-/// `5.00 TB/s` as `5 TB/s`: ticks are round, and their digits no claim of accuracy.
+/// `5 TB/s` for `5.00 TB/s`: ticks are round numbers, and trailing zeros would suggest a precision.
 fn without_zeros(text: &str) -> String {
     let (number, unit) = text.split_once(' ').map_or((text, None), |(number, unit)| (number, Some(unit)));
     let plain = number.contains('.') && !number.contains('e');
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_ticked_in_powers_of_two_and_rates_in_round_decimals() {
+    fn sizes_have_ticks_at_powers_of_two_and_rates_at_round_decimals() {
         let sizes = Scale::new("footprint", &Unit::Byte, true, [4096.0, (1u64 << 30) as f64]);
         assert_eq!(labels(&sizes, 5), ["32 KiB", "1 MiB", "32 MiB", "1 GiB"]);
         assert_eq!(sizes.title(), "footprint");
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_carry_no_needless_digits() {
+    fn tick_labels_have_no_needless_digits() {
         let times = Scale::new("latency", &Unit::Second, false, [97e-9, 290e-9]);
         assert_eq!(labels(&times, 6), ["0", "50", "100", "150", "200", "250", "300"]);
         let rates = Scale::new("bandwidth", &Unit::BytePerSecond, true, [1.6e11, 6.8e12]);
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_two_are_ticked_as_such_and_less_than_a_decade_has_round_ticks() {
+    fn powers_of_two_have_binary_ticks_and_short_log_scales_have_round_ticks() {
         let threads = Scale::new("threads", &Unit::Thread, true, [32.0, 64.0, 1024.0]);
         assert_eq!(labels(&threads, 8), ["32", "64", "128", "256", "512", "1024"]);
         let close = Scale::new("rate", &Unit::OpPerSecond, true, [1.4e9, 1.7e9]);
@@ -338,17 +339,17 @@ mod tests {
     }
 
     #[test]
-    fn marks_close_together_are_drawn_apart_and_the_title_says_that_zero_is_not_there() {
-        let close = Scale::places("bandwidth", &Unit::BytePerSecond, [3.8e12, 4.7e12]);
+    fn scale_for_close_marks_starts_above_zero_and_its_title_says_so() {
+        let close = Scale::for_marks("bandwidth", &Unit::BytePerSecond, [3.8e12, 4.7e12]);
         assert!(close.lo() > 3e12 && close.lo() < 3.8e12, "{close:?}");
         assert_eq!(close.title(), "bandwidth, not from 0 (TB/s)");
         for values in [[1.0, 4.0], [4.0, 4.0], [-1.0, 0.0], [0.0, 0.0]] {
-            assert!(Scale::places("x", &Unit::Second, values).lo() <= 0.0, "{values:?}");
+            assert!(Scale::for_marks("x", &Unit::Second, values).lo() <= 0.0, "{values:?}");
         }
     }
 
     #[test]
-    fn shades_of_values_that_are_all_but_equal_do_not_make_them_look_different() {
+    fn shades_of_nearly_equal_values_look_alike() {
         assert_eq!(Scale::shades("rate", &Unit::BytePerSecond, [393.7e9, 393.9e9]).lo(), 0.0);
         assert_eq!(Scale::shades("rate", &Unit::BytePerSecond, [341.0, 850.0]).lo(), 341.0);
         let banks = Scale::shades("bytes per cycle", &Unit::BytePerCycle, [4.0, 16.0, 128.0]);
@@ -357,14 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn a_linear_scale_begins_at_zero_and_a_log_scale_needs_positive_values() {
+    fn linear_scales_begin_at_zero_and_log_scales_need_positive_values() {
         let linear = Scale::new("y", &Unit::Second, false, [3.0, 4.0]);
         assert_eq!((linear.lo(), linear.position(0.0)), (0.0, 0.0));
         assert!(!Scale::new("y", &Unit::Second, true, [0.0, 4.0]).log);
     }
 
     #[test]
-    fn counts_begin_at_zero_and_are_ticked_by_decades() {
+    fn counts_begin_at_zero_and_have_ticks_by_decade() {
         let calls = Scale::counts("call", [0.0, 4095.0]);
         assert_eq!(labels(&calls, 14), ["0", "1", "2", "5", "10", "20", "50", "100", "200", "500", "1000", "2000"]);
         assert_eq!(labels(&calls, 6), ["0", "1", "10", "100", "1000"]);
@@ -375,7 +376,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_values_give_a_scale_with_ordered_finite_ticks(
+        fn any_values_give_a_scale_with_ascending_finite_ticks(
             values in prop::collection::vec(any::<f64>(), 0..5), log: bool, bytes: bool, most in 0usize..12,
         ) {
             let unit = if bytes { Unit::Byte } else { Unit::Second };

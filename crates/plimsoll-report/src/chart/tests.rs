@@ -10,9 +10,10 @@ use plimsoll_suite::references;
 
 use super::*;
 use crate::Report;
-use crate::made::{self, Maker};
+use crate::synthetic::{self, RunBuilder};
 
-fn first(runs: &[Run]) -> Vec<Chart> {
+/// The charts of the first section.
+fn first_charts(runs: &[Run]) -> Vec<Chart> {
     let report = Report::new(runs);
     report.sections.first().map_or_else(Vec::new, |section| charts(&report, section))
 }
@@ -30,12 +31,12 @@ fn spec(axes: &[(&str, Unit)], x: &str) -> SeriesSpec {
 }
 
 fn run(spec: SeriesSpec, points: &[(&[Value], f64)]) -> [Run; 1] {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    made.series("probe", spec);
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
+    builder.series("probe", spec);
     for (at, seconds) in points {
-        made.point(at.to_vec(), *seconds, Work::default(), Flags::NONE);
+        builder.point(at.to_vec(), *seconds, Work::default(), Flags::NONE);
     }
-    [made.run()]
+    [builder.run()]
 }
 
 fn traces(chart: &Chart) -> &[Trace] {
@@ -46,11 +47,12 @@ fn traces(chart: &Chart) -> &[Trace] {
 }
 
 #[test]
-fn lines_differ_by_every_axis_that_varies_and_their_points_are_in_order() {
+fn lines_are_split_by_every_varying_axis_and_sorted_by_x() {
     let axes = [("kernel", Unit::One), ("order", Unit::One), ("size", Unit::Byte)];
-    let at = |kernel: &str, size: u64| [kernel.into(), "random".into(), size.into()];
-    let points = [(&at("copy", 64)[..], 2e-6), (&at("copy", 16), 1e-6), (&at("read", 16), 1e-6)];
-    let charts = first(&run(spec(&axes, "size"), &points));
+    let coordinates = |kernel: &str, size: u64| [kernel.into(), "random".into(), size.into()];
+    let points =
+        [(&coordinates("copy", 64)[..], 2e-6), (&coordinates("copy", 16), 1e-6), (&coordinates("read", 16), 1e-6)];
+    let charts = first_charts(&run(spec(&axes, "size"), &points));
     let traces = traces(&charts[0]);
     // The order never varies, so no label names it.
     assert_eq!(traces.iter().map(|trace| trace.label.as_str()).collect::<Vec<_>>(), ["copy", "read"]);
@@ -59,16 +61,16 @@ fn lines_differ_by_every_axis_that_varies_and_their_points_are_in_order() {
 }
 
 #[test]
-fn a_line_over_something_measured_keeps_the_order_of_its_points() {
+fn line_over_a_measured_x_keeps_the_order_of_its_points() {
     // Bandwidth falls again under the highest load: sorted by bandwidth, the line would cross itself.
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
     let mut load = spec(&[("delay", Unit::Cycle)], "rate");
     load.metrics.push(metric("rate", Unit::OpPerSecond, Quantity::OperationsPerSecond));
-    made.series("probe", load);
+    builder.series("probe", load);
     for (delay, operations) in [(100u64, 1.0), (10, 3.0), (0, 2.0)] {
-        made.point(vec![delay.into()], 1e-6, Work { operations, ..Work::default() }, Flags::NONE);
+        builder.point(vec![delay.into()], 1e-6, Work { operations, ..Work::default() }, Flags::NONE);
     }
-    let charts = first(&[made.run()]);
+    let charts = first_charts(&[builder.run()]);
     let traces = traces(&charts[0]);
     assert_eq!(traces.len(), 1);
     let x: Vec<f64> = traces[0].marks.iter().map(|mark| (mark.x / 1e6).round()).collect();
@@ -76,71 +78,65 @@ fn a_line_over_something_measured_keeps_the_order_of_its_points() {
 }
 
 #[test]
-fn shipped_curves_of_the_same_machine_lie_behind_and_say_whose_they_are() {
-    let figure = references::all().iter().find(|figure| figure.x.is_some()).unwrap();
-    let mut made = Maker::new(&figure.machine, "2026-01-02T03:04:05Z");
+fn shipped_curves_of_the_same_machine_come_first_and_name_the_machine() {
+    let figure = references::shipped().iter().find(|figure| figure.x.is_some()).unwrap();
+    let mut builder = RunBuilder::new(&figure.machine, "2026-01-02T03:04:05Z");
     let mut curve = spec(&[("x", figure.x_unit.clone().unwrap())], "x");
     curve.metrics = vec![metric(&figure.metric, figure.unit.clone(), Quantity::Time)];
     curve.draw = Draw::Lines { x: "x".into(), y: figure.metric.clone(), by: None, log_x: false, log_y: false };
-    made.series(&figure.probe, curve);
-    made.point(vec![1.0.into()], 1.0, Work::default(), Flags::NONE);
-    let charts = first(&[made.run()]);
+    builder.series(&figure.probe, curve);
+    builder.point(vec![1.0.into()], 1.0, Work::default(), Flags::NONE);
+    let charts = first_charts(&[builder.run()]);
     let traces = traces(&charts[0]);
     assert!(traces.len() > 1 && traces[0].reference && traces[0].label.starts_with(&figure.machine));
     assert!(!traces.last().unwrap().reference);
 }
 
 #[test]
-fn what_others_published_of_the_same_question_is_marked_on_the_bars_that_it_belongs_to() {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    made.series("compression", compression::saxpy());
+fn published_figures_are_marked_on_the_bars_with_matching_coordinates() {
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
+    builder.series("compression", compression::saxpy());
     let work = Work { traffic: Traffic::new(2 << 30, 1 << 30), ..Work::default() };
     for data in ["ones", "ones, plain", "random"] {
         for grid in ["one-shot", "4000 blocks"] {
-            made.point(vec![data.into(), grid.into()], 1e-3, work, Flags::NONE);
+            builder.point(vec![data.into(), grid.into()], 1e-3, work, Flags::NONE);
         }
     }
-    let charts = first(&[made.run()]);
+    let charts = first_charts(&[builder.run()]);
     let Plot::Bars { categories, references, .. } = &charts[0].plot else { panic!("no bars") };
     assert_eq!(references[..], ["A100 40GB: Thomas-Collignon and Mehta, GTC 2020, S21819"]);
-    let of = |bar: &Bar| bar.references.iter().map(|(_, mark)| mark.y / 1e12).collect::<Vec<f64>>();
-    let marked: Vec<Vec<f64>> = categories.iter().flat_map(|category| &category.bars).map(of).collect();
+    let values = |bar: &Bar| bar.references.iter().map(|(_, mark)| mark.y / 1e12).collect::<Vec<f64>>();
+    let marked: Vec<Vec<f64>> = categories.iter().flat_map(|category| &category.bars).map(values).collect();
     assert_eq!(marked, [vec![2.89], vec![0.13], vec![1.38], vec![1.38], vec![], vec![]]);
 }
 
 #[test]
-fn a_single_point_equal_values_and_none_at_all_are_charts_or_no_chart() {
-    let one = first(&[made::curve(&[(4096.0, 1e-6)])]);
+fn single_points_and_equal_values_have_charts_and_empty_series_have_none() {
+    let one = first_charts(&[synthetic::curve(&[(4096.0, 1e-6)])]);
     assert_eq!(traces(&one[0])[0].marks.len(), 1);
     let axes = [("size", Unit::Byte)];
-    let same = first(&run(spec(&axes, "size"), &[(&[1u64.into()], 1e-6), (&[2u64.into()], 1e-6)]));
+    let same = first_charts(&run(spec(&axes, "size"), &[(&[1u64.into()], 1e-6), (&[2u64.into()], 1e-6)]));
     assert_eq!(traces(&same[0])[0].marks.len(), 2);
-    assert!(first(&[made::curve(&[])]).is_empty());
-    // A picture whose axis does not exist is no picture, and no panic.
-    assert!(first(&run(spec(&axes, "no such axis"), &[(&[1u64.into()], 1e-6)])).is_empty());
+    assert!(first_charts(&[synthetic::curve(&[])]).is_empty());
+    // An unknown axis gives no picture and no panic.
+    assert!(first_charts(&run(spec(&axes, "no such axis"), &[(&[1u64.into()], 1e-6)])).is_empty());
 }
 
-/// Cold before hot, two kernels, and a probe that is drawn with them.
+/// A cold series before a hot one, with three kernels each.
 fn hot_and_cold(trace: bool) -> Run {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
     for (case, cache, seconds) in [("cold", CachePolicy::ColdRotate, 2e-6), ("hot", CachePolicy::Hot, 1e-6)] {
         let mut own = spec(&[("kernel", Unit::One), ("size", Unit::Byte)], "size");
         (own.case, own.cache, own.trace) = (case.into(), cache, trace);
         own.metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)];
-        own.draw = Draw::Lines {
-            x: "size".into(),
-            y: "bandwidth".into(),
-            by: Some("kernel".into()),
-            log_x: true,
-            log_y: false,
-        };
-        made.series("copy", own);
+        own.draw = Draw::lines("size", "bandwidth").grouped_by("kernel").log_x();
+        builder.series("copy", own);
         for kernel in ["scalar", "vector", "wide"] {
             let work = Work { traffic: plimsoll_core::Traffic::new(25_000, 25_000), ..Work::default() };
-            made.point(vec![kernel.into(), 4096u64.into()], seconds, work, Flags::NONE);
+            builder.point(vec![kernel.into(), 4096u64.into()], seconds, work, Flags::NONE);
         }
     }
-    made.run()
+    builder.run()
 }
 
 fn look(chart: &Chart) -> Vec<(&str, usize, usize)> {
@@ -148,67 +144,73 @@ fn look(chart: &Chart) -> Vec<(&str, usize, usize)> {
 }
 
 #[test]
-fn series_that_differ_by_where_the_data_were_share_one_picture_hot_first() {
-    let charts = first(&[hot_and_cold(false)]);
+fn series_that_differ_by_cache_policy_share_a_picture_with_hot_first() {
+    let charts = first_charts(&[hot_and_cold(false)]);
     assert_eq!(charts.len(), 1);
-    let told = (charts[0].title.as_str(), charts[0].note.as_str());
-    assert_eq!(told, ("copy hot and cold", "back to back, hot and cold-rotate"));
-    // A kernel keeps its hue; dashes are cold.
+    let texts = (charts[0].title.as_str(), charts[0].note.as_str());
+    assert_eq!(texts, ("copy hot and cold", "back to back, hot and cold-rotate"));
+    // A kernel keeps its hue; cold lines are dashed.
     let lines = look(&charts[0]);
     assert_eq!(lines[..2], [("scalar, hot", 0, 0), ("vector, hot", 1, 0)]);
     assert_eq!(lines[3..5], [("scalar, cold-rotate", 0, 1), ("vector, cold-rotate", 1, 1)]);
 }
 
 #[test]
-fn two_runs_of_one_picture_keep_their_lines_apart() {
-    let charts = first(&[hot_and_cold(false), hot_and_cold(false)]);
+fn two_runs_in_one_picture_have_separate_lines() {
+    let charts = first_charts(&[hot_and_cold(false), hot_and_cold(false)]);
     let labels: Vec<&str> = look(&charts[0]).iter().map(|line| line.0).collect();
     assert_eq!((charts.len(), labels.len()), (1, 12));
     assert!(labels.contains(&"vector, run 2, cold-rotate"), "{labels:?}");
 }
 
 #[test]
-fn a_traced_series_is_drawn_call_by_call_from_the_first_one() {
-    let charts = first(&[hot_and_cold(true)]);
+fn traced_series_is_drawn_call_by_call_from_the_first_call() {
+    let charts = first_charts(&[hot_and_cold(true)]);
     assert_eq!(charts.len(), 1);
     assert_eq!((charts[0].title.as_str(), look(&charts[0]).len()), ("copy hot and cold: 4 KiB", 6));
     assert_eq!(charts[0].note, "call by call, hot and cold-rotate");
-    // What is dashed lies behind.
+    // Dashed lines lie behind.
     assert!(traces(&charts[0])[0].label.ends_with("cold-rotate"));
     let marks = &traces(&charts[0])[3].marks;
     assert_eq!(marks[..3].iter().map(|mark| mark.x).collect::<Vec<_>>(), [0.0, 1.0, 2.0]);
     assert!(marks[0].place.ends_with("hot, call 0") && marks.last().unwrap().place.ends_with("to 39"), "{marks:?}");
-    // 50 kB in about a microsecond, each within what its interval says.
+    // 50 kB in about a microsecond, each within its interval.
     assert!(marks.iter().all(|mark| (45e9..55e9).contains(&mark.y) && mark.interval.contains(mark.y)));
 }
 
 #[test]
-fn the_axis_that_a_picture_is_about_gives_the_hues_and_the_others_the_dashes() {
+fn compared_axis_sets_the_hues_and_the_other_axes_set_the_dashes() {
     let mut grids = spec(&[("grid", Unit::One), ("kernel", Unit::One), ("size", Unit::Byte)], "size");
-    grids.draw = Draw::Lines { x: "size".into(), y: "time".into(), by: Some("grid".into()), log_x: true, log_y: false };
-    let at = |grid: &str, kernel: &str| [grid.into(), kernel.into(), 64u64.into()];
-    let all = [at("one", "a"), at("one", "b"), at("two", "a"), at("two", "b")];
+    grids.draw = Draw::lines("size", "time").grouped_by("grid").log_x();
+    let coordinates = |grid: &str, kernel: &str| [grid.into(), kernel.into(), 64u64.into()];
+    let all = [coordinates("one", "a"), coordinates("one", "b"), coordinates("two", "a"), coordinates("two", "b")];
     let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
-    let charts = first(&run(grids.clone(), &points));
+    let charts = first_charts(&run(grids.clone(), &points));
     let hues: Vec<(usize, usize)> = look(&charts[0]).iter().map(|line| (line.1, line.2)).collect();
     assert_eq!(hues, [(0, 0), (0, 1), (1, 0), (1, 1)]);
-    // Four kernels are more than there are dashes: every line has a hue of its own then.
-    let all = [at("one", "a"), at("one", "b"), at("one", "c"), at("one", "d"), at("two", "a")];
+    // Four kernels need more dash patterns than there are: every line gets its own hue.
+    let all = [
+        coordinates("one", "a"),
+        coordinates("one", "b"),
+        coordinates("one", "c"),
+        coordinates("one", "d"),
+        coordinates("two", "a"),
+    ];
     let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
-    let charts = first(&run(grids, &points));
+    let charts = first_charts(&run(grids, &points));
     assert_eq!(look(&charts[0]).iter().map(|line| line.1).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
 
 #[test]
-fn the_peak_and_the_same_kernel_of_stream_lie_across_and_none_where_devices_differ() {
-    let levels = |runs: &[Run]| match &first(runs)[0].plot {
+fn levels_are_the_peak_and_streams_figure_and_absent_where_devices_differ() {
+    let levels = |runs: &[Run]| match &first_charts(runs)[0].plot {
         Plot::Lines { levels, y, .. } => {
             assert!(levels.iter().all(|level| y.hi() >= level.value));
             levels.iter().map(|level| level.label.clone()).collect::<Vec<_>>()
         }
         other => panic!("no lines: {other:?}"),
     };
-    let mut stream = Maker::new("Box", "2026-01-02T03:04:05Z");
+    let mut stream = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
     for (kernel, rate) in [("read", 70e9), ("copy", 60e9)] {
         stream.finding("stream", kernel, rate, Unit::BytePerSecond, "bandwidth", Flags::NONE);
     }
@@ -222,9 +224,10 @@ fn the_peak_and_the_same_kernel_of_stream_lie_across_and_none_where_devices_diff
 }
 
 #[test]
-fn heat_maps_order_numbers_by_size_and_share_their_shades() {
+fn heat_maps_sort_numbers_and_share_a_scale_of_shades() {
     let charts = {
-        let runs = [made::run("Box", "2026-01-02T03:04:05Z", 1.0), made::run("Box", "2026-01-03T03:04:05Z", 2.0)];
+        let runs =
+            [synthetic::run("Box", "2026-01-02T03:04:05Z", 1.0), synthetic::run("Box", "2026-01-03T03:04:05Z", 2.0)];
         let report = Report::new(&runs);
         charts(&report, &report.sections[2])
     };
@@ -238,13 +241,13 @@ fn heat_maps_order_numbers_by_size_and_share_their_shades() {
 }
 
 #[test]
-fn a_wide_map_of_few_rows_is_folded_into_tableaus() {
+fn wide_map_with_few_rows_is_folded_into_tableaus() {
     let mut wide = spec(&[("stride", Unit::Element), ("element", Unit::Byte)], "stride");
-    wide.draw = Draw::Heat { x: "stride".into(), y: "element".into(), value: "time".into() };
+    wide.draw = Draw::heat("stride", "element", "time");
     let all: Vec<[Value; 2]> =
         (1..=128u64).flat_map(|stride| [[stride.into(), 4u64.into()], [stride.into(), 8u64.into()]]).collect();
     let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
-    let charts = first(&run(wide, &points));
+    let charts = first_charts(&run(wide, &points));
     assert_eq!(
         charts.iter().map(|chart| chart.title.as_str()).collect::<Vec<_>>(),
         ["probe case: element 4 B", "probe case: element 8 B"]
@@ -257,78 +260,78 @@ fn a_wide_map_of_few_rows_is_folded_into_tableaus() {
 }
 
 #[test]
-fn a_tableau_leaves_numbers_blank_that_were_not_measured() {
+fn tableau_leaves_unmeasured_numbers_blank() {
     let mut wide = spec(&[("stride", Unit::Element), ("element", Unit::Byte)], "stride");
-    wide.draw = Draw::Heat { x: "stride".into(), y: "element".into(), value: "time".into() };
+    wide.draw = Draw::heat("stride", "element", "time");
     let columns = |strides: Vec<u64>| {
         let all: Vec<[Value; 2]> = strides.into_iter().map(|stride| [stride.into(), 4u64.into()]).collect();
         let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
-        let charts = first(&run(wide.clone(), &points));
+        let charts = first_charts(&run(wide.clone(), &points));
         let Plot::Heat(heat) = &charts[0].plot else { panic!("no heat map") };
         let last = heat.cells.last().unwrap();
         (heat.columns.len(), heat.rows.len(), heat.cells.len(), (last.column, last.row))
     };
     assert_eq!(columns((1..=64).chain((68..=128).step_by(4)).collect()), (16, 8, 80, (15, 0)));
-    // Most of the lines would be blank: an ordinary map.
+    // Most cells would be blank, so the map isn't folded.
     let apart = columns((0..48).map(|stride| stride * 100 + 1).collect());
     assert_eq!((apart.0, apart.1), (48, 1));
 }
 
 #[test]
-fn a_matrix_has_the_same_names_in_the_same_order_on_both_sides_and_is_read_from_the_top() {
+fn matrix_has_the_same_order_of_names_on_both_axes_and_is_read_from_the_top() {
     let mut matrix = spec(&[("from", Unit::One), ("to", Unit::One)], "to");
-    matrix.draw = Draw::Heat { x: "to".into(), y: "from".into(), value: "time".into() };
-    let charts = first(&run(matrix, &[(&["a".into(), "b".into()], 1e-6), (&["b".into(), "a".into()], 2e-6)]));
+    matrix.draw = Draw::heat("to", "from", "time");
+    let charts = first_charts(&run(matrix, &[(&["a".into(), "b".into()], 1e-6), (&["b".into(), "a".into()], 2e-6)]));
     let Plot::Heat(heat) = &charts[0].plot else { panic!("no heat map") };
     assert_eq!((heat.columns.join(" "), heat.rows.join(" ")), ("a b".into(), "b a".into()));
     assert_eq!(heat.cells.iter().map(|cell| (cell.column, cell.row)).collect::<Vec<_>>(), [(1, 1), (0, 0)]);
 }
 
 #[test]
-fn bars_are_coloured_by_what_the_picture_is_about_and_the_rest_is_told_behind_the_figure() {
+fn bars_are_coloured_by_the_compared_axis_and_other_coordinates_follow_the_figure() {
     let mut bars = spec(&[("kernel", Unit::One), ("hint", Unit::One), ("unroll", Unit::One)], "kernel");
-    bars.draw = Draw::Bars { x: "kernel".into(), y: "time".into(), by: Some("hint".into()) };
-    let at = |hint: &str, unroll: f64| ["copy".into(), hint.into(), unroll.into()];
-    let all = [at("none", 1.0), at("none", 2.0), at("streaming", 1.0)];
+    bars.draw = Draw::bars("kernel", "time").grouped_by("hint");
+    let coordinates = |hint: &str, unroll: f64| ["copy".into(), hint.into(), unroll.into()];
+    let all = [coordinates("none", 1.0), coordinates("none", 2.0), coordinates("streaming", 1.0)];
     let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
-    let charts = first(&run(bars, &points));
+    let charts = first_charts(&run(bars, &points));
     let Plot::Bars { categories, labels, .. } = &charts[0].plot else { panic!("no bars") };
     assert_eq!(labels[..], ["none", "streaming"]);
-    let told: Vec<(usize, &str)> = categories[0].bars.iter().map(|bar| (bar.label, bar.note.as_str())).collect();
-    assert_eq!(told, [(0, "unroll 1"), (0, "unroll 2"), (1, "unroll 1")]);
+    let notes: Vec<(usize, &str)> = categories[0].bars.iter().map(|bar| (bar.label, bar.note.as_str())).collect();
+    assert_eq!(notes, [(0, "unroll 1"), (0, "unroll 2"), (1, "unroll 1")]);
 }
 
 #[test]
-fn where_points_share_an_x_the_line_joins_the_best_of_each() {
+fn line_joins_the_best_mark_at_each_x() {
     let mut trace = Trace { label: String::new(), reference: false, hue: 0, dash: 0, marks: vec![], path: None };
     for (x, y) in [(2.0, 5.0), (1.0, 3.0), (2.0, 7.0)] {
         let interval = Interval { lo: y, hi: y };
         trace.marks.push(Mark { x, y, interval, doubtful: false, place: String::new(), figure: String::new() });
     }
     let mut less = trace.clone();
-    build::along_the_best(&mut trace, true);
-    build::along_the_best(&mut less, false);
+    build::join_best_marks(&mut trace, true);
+    build::join_best_marks(&mut less, false);
     assert_eq!((trace.places(), less.places()), (vec![(1.0, 3.0), (2.0, 7.0)], vec![(1.0, 3.0), (2.0, 5.0)]));
-    // With an x of its own for each, the order of the points is the path.
+    // Where every mark has its own x, the line follows the order of the marks.
     trace.path = None;
     trace.marks.pop();
-    build::along_the_best(&mut trace, true);
+    build::join_best_marks(&mut trace, true);
     assert_eq!(trace.places(), [(2.0, 5.0), (1.0, 3.0)]);
 }
 
 #[test]
-fn bars_of_whole_numbers_say_operations_on_the_scale_of_the_floats() {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    made.series("tensor", tensor::device());
+fn integer_bars_show_operations_on_the_floating_point_scale() {
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
+    builder.series("tensor", tensor::device());
     for name in ["mma f16", "mma i8"] {
         let work = Work { operations: 1e9, ..Work::default() };
-        made.point(vec![name.into()], 1e-6, work, Flags::NONE);
+        builder.point(vec![name.into()], 1e-6, work, Flags::NONE);
     }
-    let runs = [made.run()];
+    let runs = [builder.run()];
     let report = Report::new(&runs);
     let Plot::Bars { y, categories, .. } = &charts(&report, &report.sections[0])[0].plot else { panic!("no bars") };
     let units: Vec<&Unit> = categories.iter().map(|category| &category.bars[0].unit).collect();
     assert_eq!(units, [&Unit::FlopPerSecond, &Unit::OpPerSecond]);
     assert!(categories[1].bars[0].mark.figure.contains("Pop/s"), "{:?}", categories[1].bars[0].mark.figure);
-    assert_eq!(y.title(), "rate (PFLOP/s, of whole numbers Pop/s)");
+    assert_eq!(y.title(), "rate (PFLOP/s; integers: Pop/s)");
 }

@@ -1,5 +1,5 @@
-//! The HTML report: one file that needs no other, no network and no script. The template says how it looks; this file
-//! fills it. Everything is escaped by the template but the pictures, which escape their own texts.
+//! The HTML report: one self-contained file that needs no network and no script. The template defines the layout; this
+//! module fills it. The template escapes everything except the pictures, which escape their own texts.
 
 mod view;
 
@@ -18,14 +18,14 @@ const PAGE: &str = include_str!("page.css");
 /// The whole page.
 ///
 /// # Panics
-/// Never for any record: the template is part of the program and holds no operation that data can make fail.
+/// Never, whatever the record holds: the template is compiled in, and data can't make any of its operations fail.
 #[must_use]
 pub fn render(report: &Report<'_>) -> String {
     let mut environment = Environment::new();
-    // The name's ending turns escaping on.
-    environment.add_template("report.html", TEMPLATE).expect("the template is part of the program");
+    // The extension .html turns escaping on.
+    environment.add_template("report.html", TEMPLATE).expect("the template is compiled in");
     let template = environment.get_template("report.html").expect("added a line above");
     let style = Value::from_safe_string(format!("{PALETTE}{STYLE}{PAGE}"));
-    let page = view::page(report);
+    let page = view::build_page(report);
     template.render(context! { style, ..Value::from(Serde(&page)) }).expect("plain data")
 }

@@ -1,4 +1,4 @@
-//! Bars from zero, lying down so that their names can be read, the figure behind each.
+//! Horizontal bars from zero with readable names, each followed by its figure.
 
 use super::markup::{Markup, fit, hue, width};
 use super::{RIGHT, TOP, WIDTH};
@@ -7,16 +7,21 @@ use crate::chart::{Bar, Category, Scale};
 const BAR: f64 = 16.0;
 const STEP: f64 = 19.0;
 const GAP: f64 = 9.0;
-/// Most room for names, pixels.
+/// Largest width of the names, pixels.
 const NAMES: f64 = 190.0;
-/// Least room for a figure behind the longest bar, pixels.
+/// Smallest width for the figure after the longest bar, pixels.
 const FIGURE: f64 = 92.0;
 
-/// Returns the picture's height. `labels` are the colours', `references` those of the marks of published figures.
-pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], [labels, references]: [&[String]; 2]) -> f64 {
+/// Returns the picture's height. `labels` name the colours, `references` the marks of published figures.
+pub(super) fn draw_bars(
+    out: &mut Markup,
+    y: &Scale,
+    categories: &[Category],
+    [labels, references]: [&[String]; 2],
+) -> f64 {
     let left = categories.iter().map(|category| width(&category.name)).fold(20.0, f64::max).min(NAMES) + 12.0;
-    let all = || categories.iter().flat_map(|category| &category.bars);
-    let figure = all().map(|bar| width(&behind(bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
+    let all_bars = || categories.iter().flat_map(|category| &category.bars);
+    let figure = all_bars().map(|bar| width(&figure_text(bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
     let length = WIDTH - RIGHT - figure - left;
     let bars: usize = categories.iter().map(|category| category.bars.len()).sum();
     let bottom = TOP + bars as f64 * STEP + categories.len() as f64 * GAP;
@@ -41,11 +46,11 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], [labels
                 out.rect("hit", (left, top), (WIDTH - RIGHT - left, STEP), "");
             });
             let from = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
-            out.text("fig", (from, top + BAR - 4.0), "start", &behind(bar));
+            out.text("fig", (from, top + BAR - 4.0), "start", &figure_text(bar));
             for (_, published) in &bar.references {
                 let x = left + y.position(published.y) * length;
                 out.point("refs", published, |out| {
-                    tick(out, (x, top), BAR);
+                    draw_tick(out, (x, top), BAR);
                     out.rect("hit", (x - 5.0, top), (10.0, STEP), "");
                 });
             }
@@ -55,12 +60,12 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], [labels
     }
     out.line("axis", (left, TOP - 4.0), (left, bottom));
     out.text("soft", (WIDTH - RIGHT, bottom + 34.0), "end", &y.title());
-    // Colours need names where there are several; references always do.
+    // Colours need names only where there are several; references always do.
     let labels_and_references = labels.iter().chain(references).map(String::as_str).enumerate();
     let below = out.legend(bottom + 54.0, labels_and_references, |out, place, (x, y)| {
         if place >= labels.len() {
             out.raw("<g class=\"refs\">");
-            tick(out, (x + 16.0, y - 8.0), BAR);
+            draw_tick(out, (x + 16.0, y - 8.0), BAR);
             out.raw("</g>");
             return;
         }
@@ -71,14 +76,14 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], [labels
     below.max(bottom + 44.0)
 }
 
-/// A published figure: a stroke across its bar, light at the edges so that it stands out from any colour.
-fn tick(out: &mut Markup, (x, top): (f64, f64), height: f64) {
+/// Draws a published figure: a stroke across its bar, light at the edges so that it stands out from any colour.
+fn draw_tick(out: &mut Markup, (x, top): (f64, f64), height: f64) {
     out.line("edge", (x, top - 2.0), (x, top + height + 2.0));
     out.line("mark", (x, top - 2.0), (x, top + height + 2.0));
 }
 
-/// The figure, and what tells the bar from others beside its colour.
-fn behind(bar: &Bar) -> String {
+/// The figure and its note.
+fn figure_text(bar: &Bar) -> String {
     let figure = bar.unit.format(bar.mark.y);
     if bar.note.is_empty() { figure } else { format!("{figure}, {}", bar.note) }
 }

@@ -1,20 +1,21 @@
-//! Heat maps: shades of one hue over two axes, the figures in the cells where there is room, and a key below.
+//! Heat maps: shades of one hue over two axes, figures in the cells where they fit, and a key below.
 
 use std::collections::BTreeMap;
 
-use super::markup::{Markup, REACHED, fit, number, width};
+use super::markup::{MOST_FOCUSABLE, Markup, fit, number, width};
 use super::{RIGHT, TOP, WIDTH};
 use crate::chart::{Cell, Heat, Scale};
 
-/// Most room for the rows' names, pixels.
+/// Largest width of the rows' names, pixels.
 const NAMES: f64 = 150.0;
-/// Widest cell, pixels: a matrix of two devices is no banner.
+/// Largest width of a cell, pixels, so that a matrix of two devices isn't stretched.
 const WIDEST: f64 = 110.0;
-/// Shade of the least, as a share of the most. How strong the most is, the style says, so that text stays readable on it.
+/// Shade of the smallest value, as a share of the largest value's. The style sets the strongest shade, so that text stays
+/// readable on it.
 const FAINTEST: f64 = 0.06;
 
 /// Returns the picture's height.
-pub(super) fn draw(out: &mut Markup, heat: &Heat) -> f64 {
+pub(super) fn draw_heat(out: &mut Markup, heat: &Heat) -> f64 {
     let left = heat.rows.iter().map(|row| width(row)).fold(20.0, f64::max).min(NAMES) + 12.0;
     let size = (
         ((WIDTH - RIGHT - left) / heat.columns.len().max(1) as f64).min(WIDEST),
@@ -40,19 +41,19 @@ pub(super) fn draw(out: &mut Markup, heat: &Heat) -> f64 {
     }
     out.text("soft", (right.max(left + width(&heat.x)), bottom + 36.0), "end", &heat.x);
     let corner = |column: usize, row: usize| (left + column as f64 * size.0, bottom - (row + 1) as f64 * size.1);
-    if heat.cells.len() > REACHED {
+    if heat.cells.len() > MOST_FOCUSABLE {
         draw_field(out, heat, corner, size.1);
     } else {
         for cell in &heat.cells {
             draw_cell(out, &heat.value, cell, corner(cell.column, cell.row), size);
         }
     }
-    key(out, &heat.value, bottom + 58.0);
+    draw_key(out, &heat.value, bottom + 58.0);
     bottom + 72.0
 }
 
-fn shade(value: &Scale, of: f64) -> f64 {
-    FAINTEST + (1.0 - FAINTEST) * value.position(of)
+fn shade(scale: &Scale, value: f64) -> f64 {
+    FAINTEST + (1.0 - FAINTEST) * scale.position(value)
 }
 
 fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size: (f64, f64)) {
@@ -68,18 +69,18 @@ fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size:
     });
 }
 
-/// Steps of shade in a field: more than anybody tells apart.
+/// Steps of shade in a field: more than can be distinguished.
 const STEPS: f64 = 48.0;
 
-/// Very many cells are one field, whose shape is looked at and not its figures: neighbours in a row that look alike are one
-/// rectangle, and rectangles of one shade one path.
+/// Draws very many cells as one field, in which only the pattern matters: neighbours in a row that look alike are merged into a
+/// rectangle, and all rectangles of one shade into a path.
 fn draw_field(out: &mut Markup, heat: &Heat, corner: impl Fn(usize, usize) -> (f64, f64), height: f64) {
     let look = |cell: &Cell| ((shade(&heat.value, cell.mark.y) * STEPS).round() as u32, cell.mark.doubtful);
     let mut cells: Vec<&Cell> = heat.cells.iter().collect();
     cells.sort_by_key(|cell| (cell.row, cell.column));
-    let beside = |a: &&Cell, b: &&Cell| a.row == b.row && a.column + 1 == b.column && look(a) == look(b);
+    let continues = |a: &&Cell, b: &&Cell| a.row == b.row && a.column + 1 == b.column && look(a) == look(b);
     let mut paths: BTreeMap<(u32, bool), String> = BTreeMap::new();
-    for run in cells.chunk_by(beside) {
+    for run in cells.chunk_by(continues) {
         let (x0, y0) = corner(run[0].column, run[0].row);
         let x1 = corner(run[run.len() - 1].column + 1, run[0].row).0;
         let [x0, y0, x1, y1] = [x0, y0, x1, y0 + height].map(number);
@@ -88,14 +89,14 @@ fn draw_field(out: &mut Markup, heat: &Heat, corner: impl Fn(usize, usize) -> (f
     for ((step, doubtful), path) in paths {
         let doubt = if doubtful { " class=\"doubt\"" } else { "" };
         let shade = f64::from(step) / STEPS;
-        // Seams between rectangles would show as lines.
+        // Crisp edges avoid visible seams between rectangles.
         out.raw(&format!(
             "<g{doubt} shape-rendering=\"crispEdges\"><path class=\"cell\" style=\"--s:{shade:.2}\" d=\"{path}\"/></g>"
         ));
     }
 }
 
-fn key(out: &mut Markup, value: &Scale, y: f64) {
+fn draw_key(out: &mut Markup, value: &Scale, y: f64) {
     let title = format!("{}:", value.title());
     let (lo, hi) = (value.number(value.lo()), value.number(value.hi()));
     out.text("soft", (8.0, y), "start", &title);

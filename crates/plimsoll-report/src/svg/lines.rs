@@ -1,6 +1,6 @@
-//! Lines over labelled axes: a mark per point, whiskers where an interval is wide enough to see, references behind.
+//! Lines over labelled axes: a mark per point, whiskers where an interval is wide enough to see, references in the background.
 
-use super::guides::{Frame, in_way, names, rules};
+use super::guides::{Frame, draw_names, draw_rules, find_obstacles};
 use super::markup::{Markup, hue, number, width};
 use super::names::Name;
 use super::paths;
@@ -9,10 +9,10 @@ use crate::chart::{Guide, Level, Scale, Trace};
 
 const HEIGHT: f64 = 270.0;
 const BOTTOM: f64 = TOP + HEIGHT;
-/// Whiskers shorter than this vanish behind the mark, pixels.
+/// Whiskers shorter than this are hidden by the mark, pixels.
 const SEEN: f64 = 4.0;
 
-/// A picture of lines to be drawn.
+/// The data of a line picture.
 pub(super) struct Lines<'c> {
     pub x: &'c Scale,
     pub y: &'c Scale,
@@ -22,7 +22,7 @@ pub(super) struct Lines<'c> {
 }
 
 /// Returns the picture's height.
-pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
+pub(super) fn draw_lines(out: &mut Markup, plot: &Lines<'_>) -> f64 {
     let Lines { x, y, levels, guides, traces } = *plot;
     let ticks = y.ticks(6);
     let left = ticks.iter().map(|tick| width(&tick.label)).fold(20.0, f64::max) + 12.0;
@@ -34,7 +34,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
         out.line("grid", (left, height), (right, height));
         out.text("tick", (left - 6.0, height + 4.0), "end", &tick.label);
     }
-    bottom(out, x, left);
+    draw_x_axis(out, x, left);
     out.line("axis", (left, BOTTOM), (right, BOTTOM));
     out.text("soft", (right, BOTTOM + 37.0), "end", &x.title());
     let frame = Frame { x, y, left, top: TOP, bottom: BOTTOM, levels };
@@ -42,25 +42,25 @@ pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
     for level in levels {
         out.line("level", (left, height(level.value)), (right, height(level.value)));
     }
-    rules(out, &frame, guides);
-    paths::draw(out, traces, &frame, &class);
-    // Names lie behind the marks: none may keep a mark from being pointed at.
-    let mut way = in_way(&frame, guides, traces);
-    way.take(Name::new(title, 0.0, "start", width(&y.title())));
-    names(out, &frame, guides, &mut way);
-    traces.iter().for_each(|trace| marks(out, trace, &frame));
+    draw_rules(out, &frame, guides);
+    paths::draw_paths(out, traces, &frame, &class);
+    // Names are drawn before the marks, so that none keeps a mark from being pointed at.
+    let mut obstacles = find_obstacles(&frame, guides, traces);
+    obstacles.add_name(Name::new(title, 0.0, "start", width(&y.title())));
+    draw_names(out, &frame, guides, &mut obstacles);
+    traces.iter().for_each(|trace| draw_marks(out, trace, &frame));
     let labels = traces.iter().enumerate().map(|(place, trace)| (place, trace.label.as_str()));
     let below = out.legend(BOTTOM + 58.0, labels, |out, place, (x, y)| {
         out.raw(&format!("<g class=\"{}\">", class(&traces[place])));
         out.line(&format!("line dash{}", traces[place].dash % 3), (x, y), (x + 26.0, y));
-        dot(out, &traces[place], (x + 13.0, y));
+        draw_dot(out, &traces[place], (x + 13.0, y));
         out.raw("</g>");
     });
     below.max(BOTTOM + 46.0)
 }
 
-/// Ticks of the axis along the bottom, and their labels where they don't touch.
-fn bottom(out: &mut Markup, x: &Scale, left: f64) {
+/// Draws the ticks of the x axis, and the labels that don't overlap.
+fn draw_x_axis(out: &mut Markup, x: &Scale, left: f64) {
     let mut free = 0.0;
     for tick in x.ticks(8) {
         let place = left + x.position(tick.value) * (WIDTH - RIGHT - left);
@@ -74,12 +74,12 @@ fn bottom(out: &mut Markup, x: &Scale, left: f64) {
     }
 }
 
-/// References all look alike.
+/// The class of a line's colour; all references share one.
 fn class(trace: &Trace) -> String {
     if trace.reference { "ref".to_owned() } else { hue(trace.hue) }
 }
 
-fn marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
+fn draw_marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
     let class = &class(trace);
     for mark in &trace.marks {
         let (x, y) = frame.place((mark.x, mark.y));
@@ -90,21 +90,21 @@ fn marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
                 let [x, lo, hi] = [x, lo, hi].map(number);
                 out.raw(&format!("<path class=\"iv\" d=\"M{x} {lo}V{hi}m-3 0h6M{x} {lo}m-3 0h6\"/>"));
             }
-            dot(out, trace, (x, y));
+            draw_dot(out, trace, (x, y));
             out.raw(&format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"9\"/>", number(x), number(y)));
         });
     }
 }
 
-/// Circles, squares and diamonds: each dash has one, and the next where the hues repeat. The latter half of the hues, some of
-/// which resemble those of the first, has triangles and crosses.
-fn dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
+/// Draws the dot of a mark. Its shape depends on the dash (circle, square, diamond) and changes where hues repeat. The second
+/// half of the hues, some of which resemble the first half, uses triangles and crosses.
+fn draw_dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
     let form = (trace.dash + trace.hue / HUES) % 3;
-    let latter = !trace.reference && trace.hue % HUES >= HUES / 2;
+    let second_half = !trace.reference && trace.hue % HUES >= HUES / 2;
     let path = |out: &mut Markup, top: f64, steps: &str| {
         out.raw(&format!("<path class=\"dot\" d=\"M{} {}{steps}z\"/>", number(x), number(y + top)));
     };
-    match (latter, form) {
+    match (second_half, form) {
         (false, 0) => out.raw(&format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y))),
         (false, 1) => out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), ""),
         (false, _) => path(out, -5.0, "l5 5-5 5-5-5"),

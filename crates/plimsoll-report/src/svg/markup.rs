@@ -1,16 +1,16 @@
-//! Elements as text: escaping, the parts that all pictures share, and how wide a text is about.
+//! SVG elements as text: escaping, elements that all pictures share, and the approximate width of a text.
 
 use super::{HUES, WIDTH};
 use crate::chart::Mark;
 use crate::text::clean;
 
-/// Average width of a character at 13 px in the widest of the fonts asked for: pictures can't ask which one is used.
+/// Average width of a character at 13 px in the widest font of the style, because a picture can't know which one is used.
 const CHARACTER: f64 = 7.8;
 
-/// Most points of one picture that can be focused.
-pub(super) const REACHED: usize = 2_000;
+/// Most points of one picture that can be reached by keyboard.
+pub(super) const MOST_FOCUSABLE: usize = 2_000;
 
-/// Text for element contents and quoted attributes.
+/// Escapes text for element contents and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in clean(text).chars() {
@@ -26,18 +26,18 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// A tenth of a pixel is as fine as anybody sees.
+/// A number with one decimal: a tenth of a pixel is fine enough.
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
-/// About how wide `text` is, pixels.
+/// Approximate width of `text`, pixels.
 pub(super) fn width(text: &str) -> f64 {
     CHARACTER * unicode_width::UnicodeWidthStr::width(text) as f64
 }
 
-/// As much of `text` as about `room` pixels hold.
+/// `text`, shortened to about `room` pixels.
 pub(super) fn fit(text: &str, room: f64) -> String {
     crate::terminal::fit(text, (room / CHARACTER) as usize)
 }
@@ -50,7 +50,7 @@ pub(super) struct Markup {
 }
 
 impl Markup {
-    /// `readout`: points show what they say below the picture's title.
+    /// With `readout`, a point that has the pointer or focus shows its text below the picture's title.
     pub fn new(readout: bool) -> Self {
         Self { out: String::new(), points: 0, readout }
     }
@@ -81,20 +81,20 @@ impl Markup {
         self.raw(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>"));
     }
 
-    /// A point that can be pointed at and focused: its title says what it is (that is the name of an element of SVG to who
-    /// can't see it), and shows it below the picture's title where there is a readout. Beyond [`REACHED`] points nobody tabs
-    /// through them: they only keep their title, and the picture its size.
+    /// A point that can be pointed at and focused. Its title is its accessible name; with a readout its text also appears below
+    /// the picture's title. Beyond [`MOST_FOCUSABLE`] points nobody tabs through them: further points only have a title, which
+    /// keeps the picture small.
     pub fn point(&mut self, class: &str, mark: &Mark, draw: impl FnOnce(&mut Self)) {
         let doubt = if mark.doubtful { " doubt" } else { "" };
-        let says = escape(&format!("{}: {}", mark.place, mark.figure));
+        let title = escape(&format!("{}: {}", mark.place, mark.figure));
         self.points += 1;
-        if self.points > REACHED {
-            self.raw(&format!("<g class=\"pt {class}{doubt}\"><title>{says}</title>"));
+        if self.points > MOST_FOCUSABLE {
+            self.raw(&format!("<g class=\"pt {class}{doubt}\"><title>{title}</title>"));
             draw(self);
             self.raw("</g>");
             return;
         }
-        self.raw(&format!("<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\"><title>{says}</title>"));
+        self.raw(&format!("<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\"><title>{title}</title>"));
         draw(self);
         if !self.readout {
             self.raw("</g>");
@@ -106,13 +106,13 @@ impl Markup {
         ));
     }
 
-    /// Labels with their signs in as many rows as they need from `top`; returns the row below. The sign is drawn by
-    /// `sign` at the place given.
+    /// Draws labels with their symbols, in as many rows as they need from `top`, and returns the position of the next row. `symbol`
+    /// draws the symbol with this index at this position.
     pub fn legend<'l>(
         &mut self,
         top: f64,
         labels: impl Iterator<Item = (usize, &'l str)>,
-        sign: impl Fn(&mut Self, usize, (f64, f64)),
+        symbol: impl Fn(&mut Self, usize, (f64, f64)),
     ) -> f64 {
         let (mut x, mut y, mut any) = (8.0, top, false);
         for (place, label) in labels.filter(|(_, label)| !label.is_empty()) {
@@ -121,7 +121,7 @@ impl Markup {
             if any && x + needed > WIDTH {
                 (x, y) = (8.0, y + 20.0);
             }
-            sign(self, place, (x, y - 4.0));
+            symbol(self, place, (x, y - 4.0));
             self.text("", (x + 32.0, y), "start", &label);
             x += needed;
             any = true;
@@ -130,7 +130,7 @@ impl Markup {
     }
 }
 
-/// The class of a hue.
+/// The CSS class of a hue.
 pub(super) fn hue(place: usize) -> String {
     format!("h{}", place % HUES)
 }

@@ -1,6 +1,6 @@
-//! SVG pictures of charts. Colours are classes and CSS variables, so one picture serves light and dark; every point can be
-//! reached by pointer and keyboard and says its figure aloud; in a page it shows it in the line below the title, in a file of
-//! its own, whose size counts, where the pointer is. No script.
+//! SVG pictures of charts, without scripts. Colours are classes and CSS variables, so one picture serves light and dark themes.
+//! Every point can be reached by pointer and keyboard, and screen readers read its figure. In a page the figure appears below
+//! the title; a separate file has only tooltips, to keep it small.
 
 mod bars;
 mod guides;
@@ -19,26 +19,26 @@ use markup::Markup;
 
 /// Colours as CSS variables, light and dark.
 pub(crate) const PALETTE: &str = include_str!("palette.css");
-/// What the classes of a picture look like.
+/// The style sheet for a picture's classes.
 pub(crate) const STYLE: &str = include_str!("chart.css");
 
-/// Width of every picture in its own units, which are pixels at its natural size.
+/// Width of every picture in user units, which are pixels at its natural size.
 pub(crate) const WIDTH: f64 = 640.0;
-/// First row that a plot may use, below title and readout.
+/// Top of the plot area, below title and readout.
 const TOP: f64 = 84.0;
-/// Free space at the right.
+/// Margin at the right.
 const RIGHT: f64 = 14.0;
 
-/// A picture with the name of a file for it.
+/// A picture and its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     /// Letters, digits and hyphens, with `.svg`; unique within the report.
     pub file: String,
-    /// The picture: a whole file that needs no other.
+    /// The picture as a self-contained file.
     pub svg: String,
 }
 
-/// Every picture of a report, each a file of its own.
+/// Every picture of a report as a separate file.
 #[must_use]
 pub fn render(report: &Report<'_>) -> Vec<Picture> {
     let mut pictures: Vec<Picture> = Vec::new();
@@ -47,30 +47,31 @@ pub fn render(report: &Report<'_>) -> Vec<Picture> {
             let words = chart.title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
             let mut stem = words.collect::<Vec<_>>().join("-").to_lowercase();
             stem.truncate(80);
-            let file = free(&stem, |file| pictures.iter().any(|picture| picture.file == file));
-            pictures.push(Picture { file, svg: alone(&chart) });
+            let file = unused_name(&stem, |file| pictures.iter().any(|picture| picture.file == file));
+            pictures.push(Picture { file, svg: render_file(&chart) });
         }
     }
     pictures
 }
 
-/// `STEM.svg`, or with the first number from 2 on that no other picture has. A title without a letter or digit has no stem.
-fn free(stem: &str, taken: impl Fn(&str) -> bool) -> String {
+/// `STEM.svg`, or `STEM-N.svg` with the first number from 2 on that is free. A title without letters or digits has an empty
+/// stem, which becomes `picture`.
+fn unused_name(stem: &str, taken: impl Fn(&str) -> bool) -> String {
     let stem = if stem.is_empty() { "picture" } else { stem };
     let numbered = (2..).map(|number| format!("{stem}-{number}.svg"));
     let mut names = std::iter::once(format!("{stem}.svg")).chain(numbered);
     names.find(|name| !taken(name)).unwrap_or_else(|| unreachable!("there are more numbers than pictures"))
 }
 
-/// A picture as a whole file.
+/// A picture as a self-contained file.
 #[must_use]
-pub fn alone(chart: &Chart) -> String {
+pub fn render_file(chart: &Chart) -> String {
     let style = format!("<style>{PALETTE}{STYLE}</style>");
     draw(chart, Markup::new(false), " xmlns=\"http://www.w3.org/2000/svg\"", &style)
 }
 
-/// A picture for an HTML page that has [`PALETTE`] and [`STYLE`] itself.
-pub(crate) fn inline(chart: &Chart) -> String {
+/// A picture for an HTML page that already contains [`PALETTE`] and [`STYLE`].
+pub(crate) fn render_inline(chart: &Chart) -> String {
     draw(
         chart,
         Markup::new(true),
@@ -79,18 +80,20 @@ pub(crate) fn inline(chart: &Chart) -> String {
     )
 }
 
-/// `extra` comes before all marks: a style, a hint.
+/// `extra` is markup that goes before everything else: a style or a hint.
 fn draw(chart: &Chart, mut body: Markup, attributes: &str, extra: &str) -> String {
     let height = match &chart.plot {
         Plot::Lines { x, y, levels, guides, traces } => {
-            lines::draw(&mut body, &lines::Lines { x, y, levels, guides, traces })
+            lines::draw_lines(&mut body, &lines::Lines { x, y, levels, guides, traces })
         }
-        Plot::Bars { y, categories, labels, references } => bars::draw(&mut body, y, categories, [labels, references]),
-        Plot::Heat(heat) => heat::draw(&mut body, heat),
+        Plot::Bars { y, categories, labels, references } => {
+            bars::draw_bars(&mut body, y, categories, [labels, references])
+        }
+        Plot::Heat(heat) => heat::draw_heat(&mut body, heat),
     };
-    // A title is of bold and larger letters.
-    let beside_title = WIDTH - 20.0 - 1.08 * markup::width(&chart.title);
-    let note = markup::fit(&chart.note, beside_title.max(340.0));
+    // The factor allows for the title's bold and larger letters.
+    let room_after_title = WIDTH - 20.0 - 1.08 * markup::width(&chart.title);
+    let note = markup::fit(&chart.note, room_after_title.max(340.0));
     let title = markup::escape(&markup::fit(&chart.title, WIDTH - 20.0 - markup::width(&note)));
     let note = markup::escape(&note);
     let label = markup::escape(&format!("{}, {}", chart.title, chart.note));

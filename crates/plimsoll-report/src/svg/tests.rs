@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::chart::{Cell, Heat, Mark, Scale};
-use crate::made::{self, Maker};
+use crate::synthetic::{self, RunBuilder};
 
-/// Every element closed, no stray ampersand or angle: what an XML parser would insist on.
+/// Checks what an XML parser would: every element is closed, and there is no stray ampersand or angle bracket.
 fn assert_well_formed(svg: &str) {
     let mut open: Vec<&str> = Vec::new();
     for (place, _) in svg.match_indices('<') {
@@ -26,16 +26,18 @@ fn assert_well_formed(svg: &str) {
 
 #[test]
 fn a_small_curve() {
-    let runs = [made::curve(&[(4096.0, 1e-6), (1048576.0, 2.5e-5)])];
+    let runs = [synthetic::curve(&[(4096.0, 1e-6), (1048576.0, 2.5e-5)])];
     let report = Report::new(&runs);
     let chart = charts(&report, &report.sections[0]).remove(0);
-    insta::assert_snapshot!(inline(&chart).replace('<', "\n<"));
+    insta::assert_snapshot!(render_inline(&chart).replace('<', "\n<"));
 }
 
 #[test]
-fn pictures_of_hostile_names_are_well_formed_and_hold_no_markup_of_theirs() {
-    let runs =
-        [made::run(made::HOSTILE, "2026-01-02T03:04:05Z", 1.0), made::run(made::HOSTILE, "2026-01-02T03:04:06Z", 1.2)];
+fn pictures_of_hostile_names_are_well_formed_and_escape_them() {
+    let runs = [
+        synthetic::run(synthetic::HOSTILE, "2026-01-02T03:04:05Z", 1.0),
+        synthetic::run(synthetic::HOSTILE, "2026-01-02T03:04:06Z", 1.2),
+    ];
     let pictures = render(&Report::new(&runs));
     assert!(pictures.len() >= 3);
     for picture in pictures {
@@ -46,8 +48,8 @@ fn pictures_of_hostile_names_are_well_formed_and_hold_no_markup_of_theirs() {
 }
 
 #[test]
-fn every_point_can_be_focused_and_says_its_figure() {
-    let runs = [made::run("Box", "2026-01-02T03:04:05Z", 1.0)];
+fn every_point_can_be_focused_and_has_its_figure_as_title() {
+    let runs = [synthetic::run("Box", "2026-01-02T03:04:05Z", 1.0)];
     let svg = &render(&Report::new(&runs))[0].svg;
     let points = svg.matches("class=\"pt ").count();
     assert_eq!(points, runs[0].series[0].rows.len());
@@ -57,7 +59,7 @@ fn every_point_can_be_focused_and_says_its_figure() {
 }
 
 #[test]
-fn a_field_of_very_many_cells_is_a_path_for_each_shade() {
+fn field_of_very_many_cells_has_one_path_per_shade() {
     let cell = |place: usize| {
         let y = if place % 50 < 25 { 1.0 } else { 4.0 };
         let (place, figure) = (String::new(), String::new());
@@ -72,24 +74,24 @@ fn a_field_of_very_many_cells_is_a_path_for_each_shade() {
         value: Scale::shades("pressure", &Unit::One, [1.0, 4.0]),
         cells: (0..2500).map(|place| Cell { column: place % 50, row: place / 50, mark: cell(place) }).collect(),
     };
-    let svg = alone(&Chart { title: "field".into(), note: String::new(), plot: Plot::Heat(heat) });
+    let svg = render_file(&Chart { title: "field".into(), note: String::new(), plot: Plot::Heat(heat) });
     assert_well_formed(&svg);
     assert_eq!(svg.matches("<path class=\"cell\"").count(), 2);
     assert!(svg.len() < 15_000, "{} bytes", svg.len());
 }
 
 #[test]
-fn an_upright_name_is_no_longer_than_the_plot_is_high() {
+fn vertical_name_is_shortened_to_the_height_of_the_plot() {
     let points: Vec<(f64, f64)> = (12..20).map(|power| (f64::from(power).exp2(), 1e-9)).collect();
-    let mut run = made::curve(&points);
+    let mut run = synthetic::curve(&points);
     let name = "a very long name of what ends here, ".repeat(4);
-    let mut found = Maker::new("Box", "2026-01-02T03:04:05Z");
+    let mut found = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
     found.finding("latency", &name, 65536.0, Unit::Byte, "", Flags::NONE);
     run.findings = found.run().findings;
     let runs = [run];
     let svg = &render(&Report::new(&runs))[0].svg;
-    let (_, upright) = svg.split_once("rotate(-90.0").unwrap();
-    let (title, shown) = upright.split_once("</title>").unwrap();
+    let (_, vertical) = svg.split_once("rotate(-90.0").unwrap();
+    let (title, shown) = vertical.split_once("</title>").unwrap();
     let shown = shown.split('<').next().unwrap();
     assert!(title.contains(&name) && shown.ends_with('…') && shown.chars().count() < 40, "{shown}");
 }
@@ -107,7 +109,7 @@ fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
 }
 
 #[test]
-fn text_is_readable_on_every_ground_in_light_and_dark() {
+fn text_has_enough_contrast_on_every_background_in_light_and_dark() {
     let (light, dark) = PALETTE.split_once("@media").unwrap();
     for mode in [light, dark] {
         let value = |name: &str| {
@@ -122,7 +124,7 @@ fn text_is_readable_on_every_ground_in_light_and_dark() {
         for text in ["ink", "soft", "warn", "h0"] {
             assert!(contrast(colour(text), paper) >= 4.5, "{text}: {}", contrast(colour(text), paper));
         }
-        // Marks need 3 (WCAG 1.4.11).
+        // Marks need a contrast of 3 (WCAG 1.4.11).
         for hue in 0..HUES {
             assert!(contrast(colour(&format!("h{hue}")), paper) >= 3.0, "h{hue}");
         }
@@ -139,7 +141,7 @@ proptest! {
     fn any_curve_is_well_formed_and_has_no_nan(
         points in prop::collection::vec((1.0..1e18f64, 1e-12..1e6f64), 0..6),
     ) {
-        let runs = [made::curve(&points)];
+        let runs = [synthetic::curve(&points)];
         for picture in render(&Report::new(&runs)) {
             assert_well_formed(&picture.svg);
             prop_assert!(!picture.svg.contains("NaN") && !picture.svg.contains("inf"));
@@ -148,10 +150,10 @@ proptest! {
 }
 
 #[test]
-fn no_two_pictures_share_a_file() {
+fn no_two_pictures_share_a_file_name() {
     let mut files: Vec<String> = Vec::new();
     for stem in ["a-b-2", "a-b", "a-b", "a-b-2", "", ""] {
-        let file = free(stem, |file| files.iter().any(|known| known == file));
+        let file = unused_name(stem, |file| files.iter().any(|known| known == file));
         assert!(!files.contains(&file) && !file.starts_with('.'), "{file} of {files:?}");
         files.push(file);
     }

@@ -1,17 +1,22 @@
-//! Bars that lie down, with their figures, and heat maps in shades.
+//! Horizontal bars with their figures, and heat maps of shaded blocks.
 
 use unicode_width::UnicodeWidthStr;
 
 use super::{Style, fit};
 use crate::chart::{Bar, Category, Heat, Scale};
 
-/// Bars from zero, one line each, the figure behind.
-pub(super) fn draw(y: &Scale, categories: &[Category], [labels, references]: [&[String]; 2], style: &Style) -> String {
+/// Bars from zero, one line each, followed by the figure.
+pub(super) fn draw_bars(
+    y: &Scale,
+    categories: &[Category],
+    [labels, references]: [&[String]; 2],
+    style: &Style,
+) -> String {
     let several = labels.len() > 1;
     let name_width = widest(categories.iter().map(|category| category.name.as_str())).min(style.columns() / 4);
     let label_width = if several { widest(labels.iter().map(String::as_str)).min(style.columns() / 4) } else { 0 };
     let figures: Vec<Vec<String>> =
-        categories.iter().map(|category| category.bars.iter().map(figure).collect()).collect();
+        categories.iter().map(|category| category.bars.iter().map(format_figure).collect()).collect();
     let figure_width = widest(figures.iter().flatten().map(String::as_str)).min(style.columns() / 2);
     let gap = if several { label_width + 1 } else { 0 };
     let room = style.columns().saturating_sub(name_width + 1 + gap + figure_width + 1).max(4);
@@ -24,9 +29,9 @@ pub(super) fn draw(y: &Scale, categories: &[Category], [labels, references]: [&[
             } else {
                 String::new()
             };
-            let bar = bar(y.position(each.mark.y), room, style.unicode);
+            let bar = make_bar(y.position(each.mark.y), room, style.unicode);
             let published = each.references.iter().map(|(_, mark)| y.position(mark.y));
-            let bar = ticked(bar, published, room, style);
+            let bar = add_ticks(bar, published, room, style);
             let line = format!(
                 "{} {label}{} {}",
                 pad(&name, name_width),
@@ -46,7 +51,7 @@ pub(super) fn draw(y: &Scale, categories: &[Category], [labels, references]: [&[
     out
 }
 
-fn figure(bar: &Bar) -> String {
+fn format_figure(bar: &Bar) -> String {
     let doubt = if bar.mark.doubtful { " !" } else { "" };
     let note = if bar.note.is_empty() { String::new() } else { format!(", {}", bar.note) };
     format!("{}{doubt}{note}", crate::text::clean(&bar.unit.format(bar.mark.y)))
@@ -60,8 +65,8 @@ fn pad(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
-/// A bar of eighths of characters.
-fn bar(share: f64, room: usize, unicode: bool) -> String {
+/// A bar with a resolution of an eighth of a character.
+fn make_bar(share: f64, room: usize, unicode: bool) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if !unicode {
         return "#".repeat((share * room as f64).round() as usize);
@@ -70,13 +75,13 @@ fn bar(share: f64, room: usize, unicode: bool) -> String {
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
-/// The sign of a published figure.
+/// The mark for a published figure.
 fn tick(style: &Style) -> char {
     if style.unicode { '┃' } else { '|' }
 }
 
-/// A bar with a sign at each of `shares` of the room.
-fn ticked(bar: String, shares: impl Iterator<Item = f64>, room: usize, style: &Style) -> String {
+/// A bar with a mark at each of `shares` of the room.
+fn add_ticks(bar: String, shares: impl Iterator<Item = f64>, room: usize, style: &Style) -> String {
     let mut all: Vec<char> = bar.chars().collect();
     for share in shares {
         let place = ((share * room as f64) as usize).min(room.saturating_sub(1));
@@ -89,8 +94,8 @@ fn ticked(bar: String, shares: impl Iterator<Item = f64>, room: usize, style: &S
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 const ASCII_SHADES: [char; 5] = ['.', ':', '+', '*', '#'];
 
-/// Shaded blocks, the first column's name and the last's below, and what the shades mean.
-pub(super) fn heat(heat: &Heat, style: &Style) -> String {
+/// Shaded blocks; below them the names of the first and last columns and the meaning of the shades.
+pub(super) fn draw_heat(heat: &Heat, style: &Style) -> String {
     let shades = if style.unicode { SHADES } else { ASCII_SHADES };
     let gutter = widest(heat.rows.iter().map(String::as_str)).min(style.columns() / 3);
     let room = style.columns() - gutter - 1;
@@ -119,7 +124,7 @@ pub(super) fn heat(heat: &Heat, style: &Style) -> String {
     out.push_str(&super::wrap(&key, style.columns(), "  "));
     out.push('\n');
     if shown < heat.columns.len() {
-        out.push_str(&format!("{} columns do not fit; the HTML report shows them\n", heat.columns.len() - shown));
+        out.push_str(&format!("{} more columns don't fit; the HTML report shows them\n", heat.columns.len() - shown));
     }
     out
 }

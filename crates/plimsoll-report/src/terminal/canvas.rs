@@ -1,9 +1,8 @@
-//! A grid of characters to draw lines on: braille dots (two by four in each character) where there is Unicode, else
-//! points.
+//! A grid of characters to draw lines on: with Unicode, braille characters of two by four dots; otherwise points.
 
 use super::Style;
 
-/// What a character shows.
+/// The content of a character cell.
 #[derive(Clone, Copy, Default)]
 struct Dot {
     braille: u8,
@@ -24,21 +23,21 @@ impl Canvas {
         Self { width, height, unicode, dots: vec![Dot::default(); width * height] }
     }
 
-    /// Dots across and up: eight of them in a braille character, else one.
+    /// Number of dots across and up: a braille character has eight, a point is one.
     fn resolution(&self) -> (usize, usize) {
         if self.unicode { (2 * self.width, 4 * self.height) } else { (self.width, self.height) }
     }
 
-    fn place(share: f64, of: usize) -> usize {
-        // Shares are within 0…1, so the result is within the grid.
-        (share * (of - 1) as f64).round() as usize
+    /// The index at a share, 0 to 1, of `count` dots.
+    fn index(share: f64, count: usize) -> usize {
+        (share * (count - 1) as f64).round() as usize
     }
 
-    /// A line between two places given as shares of width and height, the height from below.
+    /// A line between two points, given as shares of width and height; height counts from the bottom.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), hue: Option<usize>) {
         let (across, up) = self.resolution();
-        let (x0, y0) = (Self::place(from.0, across) as f64, Self::place(from.1, up) as f64);
-        let (x1, y1) = (Self::place(to.0, across) as f64, Self::place(to.1, up) as f64);
+        let (x0, y0) = (Self::index(from.0, across) as f64, Self::index(from.1, up) as f64);
+        let (x1, y1) = (Self::index(to.0, across) as f64, Self::index(to.1, up) as f64);
         let steps = (x1 - x0).abs().max((y1 - y0).abs()).max(1.0);
         for step in 0..=steps as usize {
             let share = step as f64 / steps;
@@ -47,18 +46,18 @@ impl Canvas {
     }
 
     /// Faint dots across the whole width.
-    pub fn level(&mut self, height: f64) {
+    pub fn horizontal_line(&mut self, height: f64) {
         let (across, up) = self.resolution();
         for x in (0..across).step_by(4) {
-            self.dot(x, Self::place(height, up), None);
+            self.dot(x, Self::index(height, up), None);
         }
     }
 
     /// Faint dots from the bottom to the top.
-    pub fn upright(&mut self, place: f64) {
+    pub fn vertical_line(&mut self, x_share: f64) {
         let (across, up) = self.resolution();
         for y in (0..up).step_by(2) {
-            self.dot(Self::place(place, across), y, None);
+            self.dot(Self::index(x_share, across), y, None);
         }
     }
 
@@ -72,9 +71,9 @@ impl Canvas {
         }
     }
 
-    /// A symbol over whatever is drawn there.
+    /// A symbol that covers the dots in its cell.
     pub fn symbol(&mut self, at: (f64, f64), symbol: char, hue: Option<usize>) {
-        let (column, row) = (Self::place(at.0, self.width), Self::place(at.1, self.height));
+        let (column, row) = (Self::index(at.0, self.width), Self::index(at.1, self.height));
         if let Some(dot) = self.dots.get_mut(row * self.width + column) {
             *dot = Dot { symbol: Some(symbol), hue, ..*dot };
         }

@@ -1,17 +1,17 @@
-//! The table of a comparison: what is slower first, what is the same only counted.
+//! The table of a comparison: slower figures come first; unchanged figures are only counted.
 
 use plimsoll_suite::verdict::{Compared, Comparison, Verdict};
 
 use super::{Column, Style, Table, wrap};
 use crate::text::clean;
 
-/// Below so many columns there is no room beside the figures for what explains them; the last line counts it.
+/// Narrower terminals have no room for the explanations next to the figures; the last line counts the causes.
 const NARROW: usize = 60;
-/// Rows of figures of one run alone that are listed by name.
+/// Figures in one run only that are listed by name; the others are counted.
 const LISTED: usize = 10;
 
-/// Every figure that is not the same, what could not be compared, and the counts. `all` lists those that are the same
-/// too. Narrow terminals lose base and new first, then the interval; why a figure is ambiguous is the last to go.
+/// Every figure that changed or is ambiguous, what could not be compared, and the counts. `all` also lists unchanged figures.
+/// On narrow terminals base and new are left out first, then the interval, and the explanation last.
 #[must_use]
 pub fn comparison(comparison: &Comparison, all: bool, style: &Style) -> String {
     let why = Column::text("explained by").wrapping();
@@ -27,55 +27,55 @@ pub fn comparison(comparison: &Comparison, all: bool, style: &Style) -> String {
     ]);
     for verdict in Verdict::ALL.into_iter().filter(|&verdict| all || verdict != Verdict::Same) {
         for row in comparison.rows.iter().filter(|row| row.verdict == verdict) {
-            table.row(cells(row));
+            table.row(row_cells(row));
         }
     }
     let mut out = if table.is_empty() { String::new() } else { format!("{}\n", table.render(style)) };
     for note in &comparison.notes {
         out.push_str(&format!("{}\n", wrap(&format!("note: {}", clean(note)), style.columns(), "  ")));
     }
-    for refused in &comparison.incomparable {
-        let line = format!("incomparable: {}: {}", clean(&refused.what), clean(&refused.why));
+    for each in &comparison.incomparable {
+        let line = format!("incomparable: {}: {}", clean(&each.what), clean(&each.why));
         out.push_str(&format!("{}\n", wrap(&line, style.columns(), "  ")));
     }
-    for alone in comparison.unmatched.iter().take(LISTED) {
-        out.push_str(&format!("{}\n", wrap(&format!("unmatched: {}", clean(alone)), style.columns(), "  ")));
+    for name in comparison.unmatched.iter().take(LISTED) {
+        out.push_str(&format!("{}\n", wrap(&format!("unmatched: {}", clean(name)), style.columns(), "  ")));
     }
     if comparison.unmatched.len() > LISTED {
         out.push_str(&format!("unmatched: {} more\n", comparison.unmatched.len() - LISTED));
     }
-    out.push_str(&format!("{}\n", wrap(&counts(comparison), style.columns(), "  ")));
+    out.push_str(&format!("{}\n", wrap(&counts_line(comparison), style.columns(), "  ")));
     if comparison.counts.ambiguous > 0 {
-        out.push_str(&format!("{}\n", wrap(&causes(comparison), style.columns(), "  ")));
+        out.push_str(&format!("{}\n", wrap(&causes_line(comparison), style.columns(), "  ")));
     }
     out
 }
 
-/// One line: how many of each, and what the words mean.
-fn counts(comparison: &Comparison) -> String {
+/// One line with the number of figures of each verdict.
+fn counts_line(comparison: &Comparison) -> String {
     let counts = comparison.counts;
-    let (refused, alone) = (comparison.incomparable.len(), comparison.unmatched.len());
+    let (incomparable, unmatched) = (comparison.incomparable.len(), comparison.unmatched.len());
     format!(
-        "{} slower, {} ambiguous, {} faster, {} the same within 1 %; {refused} incomparable, {alone} in one run only",
+        "{} slower, {} ambiguous, {} faster, {} the same within 1 %; {incomparable} incomparable, {unmatched} in one run only",
         counts.slower, counts.ambiguous, counts.faster, counts.same
     )
 }
 
-/// One line: what makes figures ambiguous, and how many each.
-fn causes(comparison: &Comparison) -> String {
-    let causes = comparison.causes();
+/// One line with the causes of ambiguous figures and how many figures each has.
+fn causes_line(comparison: &Comparison) -> String {
+    let causes = comparison.count_causes();
     let each: Vec<String> = causes.iter().map(|(label, n)| format!("{n} {label}")).collect();
-    // Where the parts add up to more than the whole, that must not look like a mistake.
+    // Explains why the parts may add up to more than the whole.
     let overlap = causes.iter().map(|(_, n)| n).sum::<usize>() > comparison.counts.ambiguous;
     let overlap = if overlap { " (a figure may have several causes)" } else { "" };
     format!("{} ambiguous: {}{overlap}", comparison.counts.ambiguous, each.join(", "))
 }
 
-fn cells(row: &Compared) -> [String; 7] {
+fn row_cells(row: &Compared) -> [String; 7] {
     let change = |ratio: f64| format!("{:+.2}", 100.0 * (ratio - 1.0));
     [
         row.verdict.name().to_owned(),
-        row.subject.words(),
+        row.subject.describe(),
         row.unit.format(row.base),
         row.unit.format(row.new),
         format!("{} %", change(row.ratio)),
@@ -91,9 +91,9 @@ mod tests {
     use plimsoll_suite::verdict::{Across, compare};
 
     use super::*;
-    use crate::made;
+    use crate::synthetic;
 
-    /// `run`, all of it at this clock.
+    /// `run` with this clock at every point.
     fn at_clock(mut run: Run, hertz: f64) -> Run {
         for series in &mut run.series {
             let mut points: Vec<_> = series.rows.iter().flat_map(|row| row.points.clone()).collect();
@@ -104,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_figures_say_why_in_the_table_and_their_causes_are_counted_below_it() {
-        let run = || made::run("Box", "2026-01-02T03:04:05Z", 1.0);
+    fn table_explains_ambiguous_figures_and_counts_their_causes() {
+        let run = || synthetic::run("Box", "2026-01-02T03:04:05Z", 1.0);
         let compared = compare(&at_clock(run(), 3.02e9), &at_clock(run(), 3.19e9), Across::default());
         assert!(compared.counts.ambiguous > 0, "{:?}", compared.counts);
         let show = |width| comparison(&compared, false, &Style { width, ..Style::PLAIN });

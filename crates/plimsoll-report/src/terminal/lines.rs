@@ -1,4 +1,4 @@
-//! Line plots: labelled axes, a symbol per measured point, a legend.
+//! Line plots with labelled axes, a symbol per measured point, and a legend.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -9,7 +9,7 @@ use crate::chart::{Form, Guide, Level, Scale, Trace};
 const SYMBOLS: [char; 8] = ['●', '▲', '■', '◆', '○', '△', '□', '◇'];
 const ASCII_SYMBOLS: [char; 8] = ['o', 'x', '+', '*', '#', '@', '%', '&'];
 
-/// A line plot to be drawn.
+/// The data of a line plot.
 pub(super) struct Lines<'c> {
     pub x: &'c Scale,
     pub y: &'c Scale,
@@ -18,15 +18,15 @@ pub(super) struct Lines<'c> {
     pub traces: &'c [Trace],
 }
 
-/// `height` rows of canvas with axes around it and the legend below.
-pub(super) fn draw(plot: &Lines<'_>, height: usize, style: &Style) -> String {
+/// A plot of `height` rows with its axes and the legend below.
+pub(super) fn draw_lines(plot: &Lines<'_>, height: usize, style: &Style) -> String {
     let Lines { x, y, levels, guides, traces } = *plot;
     let ticks = y.ticks(height / 3);
     let gutter = ticks.iter().map(|tick| tick.label.width()).max().unwrap_or(0).min(16);
     let width = style.columns() - gutter - 2;
     let mut canvas = Canvas::new(width, height, style.unicode);
     for level in levels {
-        canvas.level(y.position(level.value));
+        canvas.horizontal_line(y.position(level.value));
     }
     draw_guides(&mut canvas, plot);
     draw_traces(&mut canvas, x, y, traces, style);
@@ -41,7 +41,7 @@ pub(super) fn draw(plot: &Lines<'_>, height: usize, style: &Style) -> String {
         out.push_str(line.trim_end());
         out.push('\n');
     }
-    let (rule, labels) = bottom(x, width, style);
+    let (rule, labels) = x_axis(x, width, style);
     out.push_str(&format!("{} {corner}{rule}\n{}{labels}\n", " ".repeat(gutter), " ".repeat(gutter + 2)));
     let title = fit(&x.title(), style.columns());
     out.push_str(&format!("{}{title}\n", " ".repeat(style.columns().saturating_sub(title.width()))));
@@ -49,7 +49,8 @@ pub(super) fn draw(plot: &Lines<'_>, height: usize, style: &Style) -> String {
     out
 }
 
-/// Lines of one hue differ by their symbols, so symbols count all lines that are no references.
+/// The symbol of a line. Lines of one hue differ by their symbols, so symbols follow the number of the line, without
+/// references.
 fn symbol_of(traces: &[Trace], place: usize, style: &Style) -> char {
     let count = traces[..place].iter().filter(|trace| !trace.reference).count();
     symbol((!traces[place].reference).then_some(count), style)
@@ -64,32 +65,33 @@ fn symbol(count: Option<usize>, style: &Style) -> char {
     count.map_or('.', |count| symbols[count % symbols.len()])
 }
 
-/// Where most points are doubtful, marking each would only hide which line it is on.
+/// True where most points are doubtful: marking each one would only hide which line it is on.
 fn mostly_doubtful(traces: &[Trace]) -> bool {
     let marks = || traces.iter().flat_map(|trace| &trace.marks);
     2 * marks().filter(|mark| mark.doubtful).count() > marks().count()
 }
 
-/// Shares of width and height.
-fn within(x: &Scale, y: &Scale, place: (f64, f64)) -> (f64, f64) {
-    (x.position(place.0), y.position(place.1))
+/// A point's position as shares of width and height.
+fn position(x: &Scale, y: &Scale, point: (f64, f64)) -> (f64, f64) {
+    (x.position(point.0), y.position(point.1))
 }
 
-/// Rules as faint dots, fits as lines; flat parts are only named below.
+/// Draws vertical and sloped guides as faint dots and fits as lines; plateaus appear only in the legend.
 fn draw_guides(canvas: &mut Canvas, plot: &Lines<'_>) {
     let (x, y) = (plot.x, plot.y);
     for guide in plot.guides {
         match &guide.form {
-            Form::Upright(at) => canvas.upright(x.position(*at)),
+            Form::Vertical(at) => canvas.vertical_line(x.position(*at)),
             Form::Slope(slope) => {
                 let roof = plot.levels.iter().map(|level| level.value).reduce(f64::max).unwrap_or(y.hi());
                 let (from, to) = (x.lo().max(y.lo() / slope), x.hi().min(roof / slope));
                 if from < to {
-                    canvas.line(within(x, y, (from, slope * from)), within(x, y, (to, slope * to)), None);
+                    canvas.line(position(x, y, (from, slope * from)), position(x, y, (to, slope * to)), None);
                 }
             }
             Form::Fit { hue, path, .. } => {
-                path.windows(2).for_each(|pair| canvas.line(within(x, y, pair[0]), within(x, y, pair[1]), Some(*hue)));
+                path.windows(2)
+                    .for_each(|pair| canvas.line(position(x, y, pair[0]), position(x, y, pair[1]), Some(*hue)));
             }
             Form::Plateau { .. } => {}
         }
@@ -98,20 +100,20 @@ fn draw_guides(canvas: &mut Canvas, plot: &Lines<'_>) {
 
 fn draw_traces(canvas: &mut Canvas, x: &Scale, y: &Scale, traces: &[Trace], style: &Style) {
     let mark_doubt = !mostly_doubtful(traces);
-    let at = |mark: &crate::chart::Mark| within(x, y, (mark.x, mark.y));
+    let mark_position = |mark: &crate::chart::Mark| position(x, y, (mark.x, mark.y));
     for (place, trace) in traces.iter().enumerate() {
         let (hue, symbol) = (hue_of(trace), symbol_of(traces, place, style));
         for pair in trace.places().windows(2) {
-            canvas.line(within(x, y, pair[0]), within(x, y, pair[1]), hue);
+            canvas.line(position(x, y, pair[0]), position(x, y, pair[1]), hue);
         }
         for mark in trace.marks.iter().filter(|_| !trace.reference) {
-            canvas.symbol(at(mark), if mark.doubtful && mark_doubt { '!' } else { symbol }, hue);
+            canvas.symbol(mark_position(mark), if mark.doubtful && mark_doubt { '!' } else { symbol }, hue);
         }
     }
 }
 
-/// The axis' line with its ticks, and their labels where they don't touch.
-fn bottom(x: &Scale, width: usize, style: &Style) -> (String, String) {
+/// The x axis with its ticks, and the labels that don't overlap.
+fn x_axis(x: &Scale, width: usize, style: &Style) -> (String, String) {
     let (dash, tee) = if style.unicode { ('─', '┬') } else { ('-', '+') };
     let mut rule = vec![dash; width];
     let mut labels = String::new();
@@ -142,7 +144,7 @@ fn legend(levels: &[Level], guides: &[Guide], traces: &[Trace], style: &Style) -
     }
     for guide in guides {
         let sign = match (&guide.form, style.unicode) {
-            (Form::Upright(_), true) => "┊",
+            (Form::Vertical(_), true) => "┊",
             (Form::Slope(_), true) => "/",
             (Form::Fit { .. } | Form::Plateau { .. }, true) => "─",
             (_, false) => ".",

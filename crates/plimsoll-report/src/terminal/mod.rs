@@ -1,5 +1,5 @@
-//! Terminal output: the summary, plots, and the notes below them, within a width and with or without colour and
-//! Unicode. Whether there is a terminal, and what `NO_COLOR` says, is the caller's to find out.
+//! Terminal output: the summary, plots and notes, within a given width and with or without colour and Unicode. The caller
+//! checks whether there is a terminal and whether `NO_COLOR` is set.
 
 mod bars;
 mod canvas;
@@ -16,29 +16,29 @@ use crate::chart::{Plot, charts};
 use crate::text::clean;
 
 pub use comparison::comparison;
-pub(crate) use summary::beside;
-pub use summary::{margin, notes, summary};
+pub(crate) use summary::format_yardstick;
+pub use summary::{format_margin, notes, summary};
 pub use table::{Column, Table};
 
-/// How to write.
+/// The style of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Columns to stay within; less than 40 counts as 40.
+    /// Most columns of a line; less than 40 counts as 40.
     pub width: usize,
     /// ANSI colours.
     pub colour: bool,
-    /// Box, block and braille characters; else ASCII, but for the text of records and the signs of units.
+    /// True for box, block and braille characters; otherwise ASCII, except for the text of records and the symbols of units.
     pub unicode: bool,
 }
 
-/// What stands before a sentence of advice.
+/// The words before a sentence of advice.
 const ADVICE: &str = "Advice of";
 
 /// Rows of a plot's canvas.
 const HEIGHT: usize = 14;
 
 impl Style {
-    /// Plain text of 80 columns: for files and pipes.
+    /// Plain text of 80 columns, for files and pipes.
     pub const PLAIN: Style = Style { width: 80, colour: false, unicode: true };
 
     pub(crate) fn columns(&self) -> usize {
@@ -63,14 +63,14 @@ impl Style {
     }
 }
 
-/// Summary, plots and notes: all that is shown after a measurement.
+/// Summary, plots and notes: everything that is shown after a measurement.
 #[must_use]
 pub fn render(report: &Report<'_>, style: &Style) -> String {
     let parts = [summary(report, style), plots(report, style), notes(report, style)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// One plot for each series that can be drawn, and below those of an experiment its advice.
+/// One plot for each series that can be drawn, and an experiment's advice below its plots.
 #[must_use]
 pub fn plots(report: &Report<'_>, style: &Style) -> String {
     let mut out = String::new();
@@ -80,18 +80,18 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
             out.push_str(&format!("{} {}\n", style.bold(&chart.title), style.faint(&note)));
             out.push_str(&match &chart.plot {
                 Plot::Lines { x, y, levels, guides, traces } => {
-                    lines::draw(&lines::Lines { x, y, levels, guides, traces }, HEIGHT, style)
+                    lines::draw_lines(&lines::Lines { x, y, levels, guides, traces }, HEIGHT, style)
                 }
                 Plot::Bars { y, categories, labels, references } => {
-                    bars::draw(y, categories, [labels, references], style)
+                    bars::draw_bars(y, categories, [labels, references], style)
                 }
-                Plot::Heat(heat) => bars::heat(heat, style),
+                Plot::Heat(heat) => bars::draw_heat(heat, style),
             });
             out.push('\n');
         }
         for (label, says) in section.advice() {
-            let of = if label.is_empty() { section.probe.clone() } else { format!("{} ({label})", section.probe) };
-            let line = wrap(&format!("{ADVICE} {}: {says}", clean(&of)), style.columns(), "    ");
+            let probe = if label.is_empty() { section.probe.clone() } else { format!("{} ({label})", section.probe) };
+            let line = wrap(&format!("{ADVICE} {}: {says}", clean(&probe)), style.columns(), "    ");
             out.push_str(&format!("{}\n\n", line.replacen(ADVICE, &style.bold(ADVICE), 1)));
         }
     }
@@ -102,7 +102,7 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
     out
 }
 
-/// Cuts `text` to `width` columns, with `…` where something is missing.
+/// Shortens `text` to `width` columns, with `…` where it was cut.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
     if text.width() <= width {
@@ -119,7 +119,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     if width == 0 { String::new() } else { format!("{kept}…") }
 }
 
-/// Breaks `text` at spaces into lines of at most `width` columns; `indent` goes before all but the first.
+/// Breaks `text` at spaces into lines of at most `width` columns; all lines except the first begin with `indent`.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     use unicode_width::UnicodeWidthStr;
     let (mut out, mut used) = (String::new(), 0);

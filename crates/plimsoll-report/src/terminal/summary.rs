@@ -1,21 +1,21 @@
-//! The summary table (each finding beside its yardsticks) and the notes below: flags in words, faults.
+//! The summary table (each finding next to its yardsticks) and the notes below it: the meaning of flags, and faults.
 
 use plimsoll_core::stats::Interval;
-use plimsoll_suite::standing::{Beside, Standing};
+use plimsoll_suite::standing::{Standing, YardstickResult};
 
 use super::{Column, Style, Table, wrap};
 use crate::Report;
 use crate::content::glossary;
 use crate::text::clean;
 
-/// One table per device: what was found, beside ceiling, peak and reference. Narrow terminals lose columns in this
-/// order: flags, reference, ceiling, peak, the percentage, probe. A figure whose flags throw doubt on it is marked '!'.
-/// The interval is given by its longer side, in per cent of the figure; records and the other formats have both sides.
+/// One table per device: its findings next to ceiling, peak and reference. On narrow terminals columns are left out in this
+/// order: flags, reference, ceiling, peak, share, probe. A figure whose flags throw doubt on it is marked '!'. Only the longer
+/// side of the interval is given, in per cent of the figure; records and the other formats have both sides.
 #[must_use]
 pub fn summary(report: &Report<'_>, style: &Style) -> String {
     let mut out = String::new();
-    if report.simulated() {
-        let warning = style.bold("SIMULATED: these figures say nothing of any machine");
+    if report.is_simulated() {
+        let warning = style.bold("SIMULATED: these figures describe no real machine");
         out.push_str(&format!("{}\n", wrap(&warning, style.columns(), "  ")));
     }
     for entry in &report.entries {
@@ -27,7 +27,7 @@ pub fn summary(report: &Report<'_>, style: &Style) -> String {
                 out.push_str("  no findings\n");
                 continue;
             }
-            out.push_str(&table(standings).render(style));
+            out.push_str(&build_table(standings).render(style));
             out.push('\n');
         }
     }
@@ -38,35 +38,35 @@ pub fn summary(report: &Report<'_>, style: &Style) -> String {
     out
 }
 
-fn table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
+fn build_table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
     let mut table = Table::new(vec![
         Column::text("probe").keep(6),
-        Column::text("what"),
+        Column::text("finding"),
         Column::number("achieved"),
         Column::number("ceiling").keep(2),
         Column::number("peak").keep(3),
         Column::number("reference").keep(1),
-        Column::number("that is").keep(4),
+        Column::number("share").keep(4),
         Column::text("flags").keep(0),
     ]);
     let mut last_probe = "";
     for standing in standings {
         let probe = if standing.probe == last_probe { "" } else { standing.probe.as_str() };
         last_probe = &standing.probe;
-        let doubt = if standing.flags.impugning().is_empty() { "" } else { " !" };
+        let doubt = if standing.flags.doubtful().is_empty() { "" } else { " !" };
         let achieved = format!(
             "{}{}",
             standing.unit.format(standing.achieved.value),
-            margin(standing.achieved.value, standing.achieved.interval)
+            format_margin(standing.achieved.value, standing.achieved.interval)
         );
         table.row([
             probe.to_owned(),
             standing.name.clone(),
             format!("{achieved}{doubt}"),
-            beside(standing, &standing.ceiling),
-            beside(standing, &standing.peak),
-            beside(standing, &standing.reference),
-            standing.percent().map(|(percent, of)| format!("{percent:.1} % of {}", of.name())).unwrap_or_default(),
+            format_yardstick(standing, &standing.ceiling),
+            format_yardstick(standing, &standing.peak),
+            format_yardstick(standing, &standing.reference),
+            standing.percent().map(|(percent, kind)| format!("{percent:.1} % of {}", kind.name())).unwrap_or_default(),
             standing.flags.to_string(),
         ]);
     }
@@ -75,7 +75,7 @@ fn table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
 
 /// ` ± 1.5 %`, by the longer side of a figure's interval; empty where the figure is zero.
 #[must_use]
-pub fn margin(value: f64, interval: Interval) -> String {
+pub fn format_margin(value: f64, interval: Interval) -> String {
     let side = (interval.hi - value).max(value - interval.lo);
     let percent = 100.0 * side / value.abs();
     match percent {
@@ -87,15 +87,15 @@ pub fn margin(value: f64, interval: Interval) -> String {
 }
 
 /// A yardstick in the figure's unit, `—` where there is none.
-pub(crate) fn beside(standing: &Standing, beside: &Beside) -> String {
-    beside.as_ref().map_or_else(|_| "—".to_owned(), |found| clean(&standing.unit.format(found.value)))
+pub(crate) fn format_yardstick(standing: &Standing, yardstick: &YardstickResult) -> String {
+    yardstick.as_ref().map_or_else(|_| "—".to_owned(), |known| clean(&standing.unit.format(known.value)))
 }
 
-/// What the figures' flags mean, once each, and what could not be measured. Empty where there is nothing to say.
+/// The meaning of each flag in the report, and what could not be measured. Empty where there is nothing to say.
 #[must_use]
 pub fn notes(report: &Report<'_>, style: &Style) -> String {
     let mut out = String::new();
-    let (doubtful, points) = report.doubtful();
+    let (doubtful, points) = report.count_doubtful();
     if doubtful > 0 {
         let line = format!("{doubtful} of {points} points carry a flag that throws doubt on them (marked !).");
         out.push_str(&format!("{}\n", wrap(&line, style.columns(), "")));
@@ -105,16 +105,16 @@ pub fn notes(report: &Report<'_>, style: &Style) -> String {
         out.push_str(&line.replacen(name, &style.bold(name), 1));
         out.push('\n');
     }
-    let troubles = report.troubles();
-    if !troubles.is_empty() {
+    let problems = report.list_problems();
+    if !problems.is_empty() {
         if !out.is_empty() {
             out.push('\n');
         }
         out.push_str(&style.bold("Not measured"));
         out.push('\n');
     }
-    for trouble in troubles {
-        out.push_str(&format!("  {}", wrap(&trouble, style.columns() - 2, "    ")));
+    for problem in problems {
+        out.push_str(&format!("  {}", wrap(&problem, style.columns() - 2, "    ")));
         out.push('\n');
     }
     out

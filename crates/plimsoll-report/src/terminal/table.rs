@@ -1,5 +1,5 @@
-//! Tables: columns as wide as their contents, left out in a stated order where the terminal is narrow. A last line names those
-//! that are left out. Numbers never wrap; text does, at spaces, where nothing is left to leave out.
+//! Tables: columns are as wide as their contents. On narrow terminals columns are left out in a given order, and a last line
+//! names them. Numbers never wrap; text wraps at spaces once no more columns can be left out.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width, presets,
@@ -32,44 +32,44 @@ impl Column {
         Self { right: true, ..Self::text(title) }
     }
 
-    /// Its heading.
+    /// The column's heading.
     #[must_use]
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Leaves the column out where the table is too wide: those with the lowest `keep` go first.
+    /// Lets the column be left out where the table is too wide; columns with the lowest `keep` go first.
     #[must_use]
     pub fn keep(self, keep: u8) -> Self {
         Self { keep, ..self }
     }
 
-    /// Lets a column of text wrap (at spaces) before any column is left out for its sake.
+    /// Lets a column of text wrap at spaces before any other column is left out to make room for it.
     #[must_use]
     pub fn wrapping(self) -> Self {
         Self { wraps: true, ..self }
     }
 
-    /// Shows the cells on lines of their own below their rows where the column is left out.
+    /// Shows each cell on a separate line below its row where the column is left out.
     #[must_use]
     pub fn below(self) -> Self {
         Self { below: true, ..self }
     }
 }
 
-/// Rows of text under columns. All text is made safe to show.
+/// A table of text. All text is cleaned so that it is safe to show.
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
 
-/// Columns between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
-/// Least width of a column of text that must wrap.
+/// Smallest width of a column of text that has to wrap.
 const NARROWEST: usize = 10;
-/// Width that a wrapping column is content with: the longest name of a flag.
-const CONTENT: usize = 16;
+/// Width at which a wrapping column stops shrinking while other columns can shrink: the longest flag name.
+const WRAPPED_WIDTH: usize = 16;
 
 impl Table {
     /// A table without rows.
@@ -78,14 +78,14 @@ impl Table {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row; missing cells are empty, further ones are left out.
+    /// Adds a row; missing cells are empty, surplus ones are dropped.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut cells: Vec<String> = cells.into_iter().map(|cell| clean(&cell)).collect();
         cells.resize(self.columns.len(), String::new());
         self.rows.push(cells);
     }
 
-    /// True where it has no row.
+    /// True where it has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -96,9 +96,9 @@ impl Table {
     pub fn render(&self, style: &Style) -> String {
         let room = style.columns();
         let widths: Vec<usize> = (0..self.columns.len()).map(|place| self.width(place)).collect();
-        let shown = self.shown(&widths, room);
-        let excess = total(&shown, |place| widths[place]).saturating_sub(room);
-        let widths = self.narrowed(&shown, widths, excess);
+        let shown = self.choose_columns(&widths, room);
+        let excess = total_width(&shown, |place| widths[place]).saturating_sub(room);
+        let widths = self.shrink(&shown, widths, excess);
         let hidden = (0..self.columns.len()).filter(|place| self.has_content(*place) && !shown.contains(place));
         let (below, left_out): (Vec<usize>, Vec<usize>) = hidden.partition(|&place| self.columns[place].below);
         let mut text = match below.is_empty() {
@@ -114,17 +114,18 @@ impl Table {
         }
         if !left_out.is_empty() {
             let titles: Vec<&str> = left_out.iter().map(|&place| self.columns[place].title.as_str()).collect();
-            let line = wrap(&format!("(too wide for {room} columns: {})", titles.join(", ")), room, "  ");
+            let line = wrap(&format!("(not shown at {room} columns: {})", titles.join(", ")), room, "  ");
             text += &format!("{}\n", style.faint(&line));
         }
         text
     }
 
-    /// The columns that there is room for.
-    fn shown(&self, widths: &[usize], room: usize) -> Vec<usize> {
+    /// The columns that fit.
+    fn choose_columns(&self, widths: &[usize], room: usize) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&place| self.has_content(place)).collect();
-        let least = |place: usize| if self.columns[place].wraps { widths[place].min(CONTENT) } else { widths[place] };
-        while total(&shown, least) > room {
+        let least =
+            |place: usize| if self.columns[place].wraps { widths[place].min(WRAPPED_WIDTH) } else { widths[place] };
+        while total_width(&shown, least) > room {
             let optional = shown.iter().copied().filter(|&place| self.columns[place].keep < u8::MAX);
             let Some(first) = optional.min_by_key(|&place| self.columns[place].keep) else { break };
             shown.retain(|&place| place != first);
@@ -132,11 +133,11 @@ impl Table {
         shown
     }
 
-    /// Takes `excess` from the columns of text: those that wrap first, the widest first.
-    fn narrowed(&self, shown: &[usize], mut widths: Vec<usize>, mut excess: usize) -> Vec<usize> {
+    /// Takes `excess` from the columns of text: wrapping columns first, then the widest.
+    fn shrink(&self, shown: &[usize], mut widths: Vec<usize>, mut excess: usize) -> Vec<usize> {
         while excess > 0 {
             let texts = || shown.iter().copied().filter(|&place| !self.columns[place].right);
-            let wrapping = texts().filter(|&place| self.columns[place].wraps && widths[place] > CONTENT);
+            let wrapping = texts().filter(|&place| self.columns[place].wraps && widths[place] > WRAPPED_WIDTH);
             let others = texts().filter(|&place| widths[place] > NARROWEST);
             let widest = wrapping.max_by_key(|&place| widths[place]).or(others.max_by_key(|&place| widths[place]));
             let Some(widest) = widest else { break };
@@ -146,7 +147,7 @@ impl Table {
         widths
     }
 
-    /// Some of the rows, with the headings above them or without.
+    /// Draws rows, with headings if `headed`.
     fn draw(&self, (headed, rows): (bool, &[Vec<String>]), shown: &[usize], widths: &[usize], style: &Style) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(if style.unicode { rule('─') } else { rule('-') });
@@ -191,14 +192,14 @@ impl Table {
         widest.max(self.columns[place].title.width())
     }
 
-    /// A column without a single entry tells nothing; an empty table still shows what it would hold.
+    /// False for a column with only blank cells; an empty table shows all its columns.
     fn has_content(&self, place: usize) -> bool {
         self.rows.is_empty() || self.cells(place).any(|cell| !is_blank(cell))
     }
 }
 
-/// Width of some columns with the gaps between them.
-fn total(shown: &[usize], width: impl Fn(usize) -> usize) -> usize {
+/// Width of some columns, including the gaps between them.
+fn total_width(shown: &[usize], width: impl Fn(usize) -> usize) -> usize {
     shown.iter().map(|&place| width(place)).sum::<usize>() + GAP * shown.len().saturating_sub(1)
 }
 
@@ -206,7 +207,7 @@ fn is_blank(cell: &str) -> bool {
     cell.is_empty() || cell == "—"
 }
 
-/// No borders, one rule below the titles.
+/// A table style without borders and with one rule below the headings.
 fn rule(fill: char) -> TableStyle {
     presets::NOTHING.header_separator(LineStyle::none().fill(fill))
 }

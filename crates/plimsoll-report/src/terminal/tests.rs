@@ -4,10 +4,10 @@ use unicode_width::UnicodeWidthStr;
 use plimsoll_suite::verdict::{Across, compare};
 
 use super::*;
-use crate::made;
+use crate::synthetic;
 
 fn shown(width: usize, colour: bool, unicode: bool) -> String {
-    let runs = [made::run("Box 9000", "2026-01-02T03:04:05Z", 1.0)];
+    let runs = [synthetic::run("Box 9000", "2026-01-02T03:04:05Z", 1.0)];
     render(&Report::new(&runs), &Style { width, colour, unicode })
 }
 
@@ -32,15 +32,15 @@ fn a_run_at_48_columns() {
 }
 
 #[test]
-fn ascii_draws_no_character_of_unicode_of_its_own() {
+fn ascii_style_draws_only_ascii_characters() {
     let text = shown(100, false, false);
-    // Signs that units and numbers have of their own.
+    // Symbols that are part of units and numbers.
     let foreign: String = text.chars().filter(|c| !c.is_ascii() && !"±µ°—×".contains(*c)).collect();
     assert_eq!(foreign, "");
 }
 
 #[test]
-fn without_colour_there_is_no_escape_and_with_it_the_text_is_the_same() {
+fn colour_adds_only_escapes_and_plain_text_has_none() {
     let plain = shown(100, false, true);
     assert!(!plain.contains('\x1b'));
     let coloured = shown(100, true, true);
@@ -60,23 +60,24 @@ fn without_colour_there_is_no_escape_and_with_it_the_text_is_the_same() {
 }
 
 #[test]
-fn names_cannot_send_escapes_or_turn_the_text_around() {
-    let runs = [made::run(made::HOSTILE, "2026-01-02T03:04:05Z", 1.0)];
+fn names_cannot_send_escapes_or_reverse_the_text() {
+    let runs = [synthetic::run(synthetic::HOSTILE, "2026-01-02T03:04:05Z", 1.0)];
     let text = render(&Report::new(&runs), &Style { width: 80, colour: false, unicode: true });
     assert!(!text.contains('\x1b') && !text.contains('\u{202e}'));
 }
 
 #[test]
-fn an_empty_and_a_cut_off_run_are_shown_for_what_they_are() {
-    let runs = [made::Maker::new("Box", "2026-01-02T03:04:05Z").cut_off()];
+fn empty_and_cut_off_runs_say_so() {
+    let runs = [synthetic::RunBuilder::new("Box", "2026-01-02T03:04:05Z").cut_off()];
     let text = render(&Report::new(&runs), &Style::PLAIN);
     assert!(text.contains("no findings") && text.contains("cut off"), "{text}");
     assert_eq!(render(&Report::new(&[]), &Style::PLAIN), "");
 }
 
 #[test]
-fn a_comparison_lists_what_differs_and_counts_the_rest() {
-    let (base, new) = (made::run("Box", "2026-01-02T03:04:05Z", 1.0), made::run("Box", "2026-01-03T03:04:05Z", 1.08));
+fn comparison_lists_changed_figures_and_counts_the_rest() {
+    let (base, new) =
+        (synthetic::run("Box", "2026-01-02T03:04:05Z", 1.0), synthetic::run("Box", "2026-01-03T03:04:05Z", 1.08));
     let compared = compare(&base, &new, Across::default());
     for width in [40, 80, 120] {
         assert_fits(&comparison(&compared, true, &Style { width, ..Style::PLAIN }), width);
@@ -86,7 +87,7 @@ fn a_comparison_lists_what_differs_and_counts_the_rest() {
 }
 
 #[test]
-fn columns_go_in_the_stated_order_and_numbers_stay_whole() {
+fn columns_are_left_out_in_order_and_numbers_stay_whole() {
     let columns = || vec![Column::text("what"), Column::number("a").keep(1), Column::number("b").keep(2)];
     let mut table = Table::new(columns());
     table.row(["a long name of something that was measured".to_owned(), "123.456 GB/s".into(), "7".into()]);
@@ -94,11 +95,11 @@ fn columns_go_in_the_stated_order_and_numbers_stay_whole() {
     assert!(wide.contains("123.456 GB/s"));
     let narrow = table.render(&Style { width: 50, ..Style::PLAIN });
     assert!(!narrow.contains("123.456") && narrow.contains('7'), "{narrow}");
-    assert!(narrow.ends_with("(too wide for 50 columns: a)\n") && !wide.contains("too wide"), "{narrow}");
+    assert!(narrow.ends_with("(not shown at 50 columns: a)\n") && !wide.contains("not shown"), "{narrow}");
 }
 
 #[test]
-fn flags_of_a_table_that_is_too_wide_stand_below_their_rows() {
+fn flags_are_shown_below_their_rows_where_the_table_is_too_wide() {
     let number = Column::number;
     let mut table = Table::new(vec![
         number("per tensor"),
@@ -131,7 +132,7 @@ proptest! {
     fn any_curve_fits_any_width_without_nan(
         points in prop::collection::vec((1.0..1e18f64, 1e-12..1e6f64), 0..6), width in 0usize..160, unicode: bool,
     ) {
-        let runs = [made::curve(&points)];
+        let runs = [synthetic::curve(&points)];
         let text = render(&Report::new(&runs), &Style { width, colour: false, unicode });
         assert_fits(&text, width.max(40));
         prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
@@ -139,8 +140,8 @@ proptest! {
 }
 
 #[test]
-fn the_warning_of_a_simulated_device_fits_the_narrowest_terminal() {
-    let mut run = made::run("Box", "2026-01-02T03:04:05Z", 1.0);
+fn simulation_warning_fits_the_narrowest_terminal() {
+    let mut run = synthetic::run("Box", "2026-01-02T03:04:05Z", 1.0);
     run.header.devices[0].backend = "sim".into();
     let runs = [run];
     let text = summary(&Report::new(&runs), &Style { width: 40, ..Style::PLAIN });

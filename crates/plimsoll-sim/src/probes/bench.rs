@@ -1,4 +1,4 @@
-//! bench, simulated: an elementwise expression is as fast as memory moves its bytes, or the caches where they are hot.
+//! Simulated `bench`: an elementwise expression runs at the bandwidth of memory, or of the caches if its data is hot.
 
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
@@ -13,10 +13,10 @@ use crate::machine::CORES;
 /// Bytes per operand of a rotation.
 const WINDOW: u64 = 512 << 20;
 
-/// The points that a user asked for, whatever their expressions.
+/// The points that the user requested, for any expressions.
 #[derive(Debug)]
 pub struct Bench {
-    /// In the order in which they are measured.
+    /// The points, in measuring order.
     pub cells: Vec<Cell>,
 }
 
@@ -36,7 +36,7 @@ impl Probe<Sim> for Bench {
                 continue;
             }
             let sweep = Sweep { series: series(cache), points: &cells, share: cells.len() as f64, flags: Flags::NONE };
-            session.sweep(sweep, Cell::at, |device, cell| {
+            session.sweep(sweep, Cell::coordinates, |device, cell| {
                 let wrong = device.scenario().wrong == Some(SPEC.name);
                 device.load(&job(device, cell), wrong)
             })?;

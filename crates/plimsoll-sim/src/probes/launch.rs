@@ -1,17 +1,17 @@
-//! launch, simulated: every mode has a start of its own; the rest is the model's caches and memory.
+//! Simulated `launch`: every mode has its own start-up time; the rest is the model's caches and memory.
 
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_probes::launch::{self, ByClock, ByMode, Clock, Mode, SPEC, Scale};
 
-use super::{Ask, Planned, Simulated};
+use super::{PlanInput, Planned, Simulated};
 use crate::device::Job;
 
 pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, sized: true, kernels: &["empty", "scale"], sweeps: &[empty, single, scale] };
+    Simulated { spec: &SPEC, kernels: &["empty", "scale"], sweeps: &[empty, single, scale] };
 
-/// Each mode with what its start costs beyond the scenario's launch, seconds.
+/// Each mode with its start-up time in addition to the scenario's launch, seconds.
 const MODES: [(Mode, f64); 6] = [
     (Mode::Stream, 1.2e-6),
     (Mode::Graph, 0.1e-6),
@@ -22,34 +22,34 @@ const MODES: [(Mode, f64); 6] = [
 ];
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (4 << 10, 256 << 20);
-/// Least time of anything, whatever the scenario's launch, seconds.
+/// Least total time of a launch, whatever the scenario's launch, seconds.
 const LEAST: f64 = 1e-9;
 
-/// A job whose launch is part of what is modelled.
-fn job(ask: &Ask<'_>, allocate: u64, seconds: f64, traffic: Traffic) -> Job {
+/// A job of `seconds`; the scenario's launch time is added when it is loaded.
+fn job(input: &PlanInput<'_>, allocate: u64, seconds: f64, traffic: Traffic) -> Job {
     let work = Work { traffic, operations: 1.0, ..Work::default() };
-    Job { allocate, seconds: seconds.max(LEAST - ask.machine.launch), work, extra: None }
+    Job { allocate, seconds: seconds.max(LEAST - input.machine.launch), work, extra: None }
 }
 
-fn empty(ask: &Ask<'_>) -> Planned {
-    let points = MODES.map(|(mode, start)| (ByMode { mode }, job(ask, 0, start, Traffic::default())));
+fn empty(input: &PlanInput<'_>) -> Planned {
+    let points = MODES.map(|(mode, start)| (ByMode { mode }, job(input, 0, start, Traffic::default())));
     Planned::new(launch::empty(), 0.1, Flags::NONE, points.to_vec())
 }
 
-fn single(ask: &Ask<'_>) -> Planned {
+fn single(input: &PlanInput<'_>) -> Planned {
     let clocks = [(Clock::Events, 1.5e-6), (Clock::Host, 6e-6)];
-    let points = clocks.map(|(clock, more)| (ByClock { clock }, job(ask, 0, more, Traffic::default())));
+    let points = clocks.map(|(clock, more)| (ByClock { clock }, job(input, 0, more, Traffic::default())));
     Planned::new(launch::single(), 0.05, Flags::NONE, points.to_vec())
 }
 
-fn scale(ask: &Ask<'_>) -> Planned {
-    let sizes = ask.footprints(FOOTPRINTS.0, FOOTPRINTS.1, ask.by_effort([1, 1, 2]));
+fn scale(input: &PlanInput<'_>) -> Planned {
+    let sizes = input.footprints(FOOTPRINTS.0, FOOTPRINTS.1, input.by_effort([1, 1, 2]));
     let mut points = Vec::new();
     for (mode, start) in MODES {
         for &bytes in &sizes {
             let traffic = Traffic::new(bytes / 2, bytes / 2);
-            let seconds = start + bytes as f64 / ask.machine.bandwidth(bytes, traffic);
-            points.push((Scale { mode, footprint: bytes.into() }, job(ask, bytes, seconds, traffic)));
+            let seconds = start + bytes as f64 / input.machine.bandwidth(bytes, traffic);
+            points.push((Scale { mode, footprint: bytes.into() }, job(input, bytes, seconds, traffic)));
         }
     }
     Planned::new(launch::scale(), 0.85, Flags::NONE, points)

@@ -1,4 +1,4 @@
-//! The simulated probes: one file each says which points there are and what each would do; this file runs them.
+//! The simulated probes. One file per probe defines its points and their jobs; this file runs them.
 
 pub mod bench;
 mod copy;
@@ -43,34 +43,32 @@ pub static PROBES: &[&dyn Probe<Sim>] = &[
     &roofline::PROBE,
 ];
 
-/// Point at which `panic=PROBE` panics, from 0.
+/// Index of the point at which `panic=PROBE` panics.
 const PANIC_AT: usize = 2;
-/// Length of a launch that a probe may choose freely, seconds: long enough that launching is no part of the figure.
+/// Duration of a launch where the probe can choose it, seconds: long enough that launch overhead doesn't matter.
 const LAUNCH_SECONDS: f64 = 100e-6;
 
 /// A probe that is a list of sweeps.
 struct Simulated {
     spec: &'static ProbeSpec,
-    /// Whether a size means anything to it.
-    sized: bool,
     /// Its kernels, for `verify`.
     kernels: &'static [&'static str],
-    /// Its sweeps, in order; a later one may look at the series of those before.
-    sweeps: &'static [fn(&Ask<'_>) -> Planned],
+    /// Its sweeps, in order; a later one may use the series of earlier ones.
+    sweeps: &'static [fn(&PlanInput<'_>) -> Planned],
 }
 
-/// What a sweep is planned from.
-struct Ask<'a> {
+/// The input for planning a sweep.
+struct PlanInput<'a> {
     machine: &'a Machine,
     request: &'a Request,
-    /// Memory that seems free, bytes.
+    /// Reported free memory, bytes.
     free: u64,
-    /// What was measured before.
+    /// The series measured so far.
     series: &'a [Series],
 }
 
-impl Ask<'_> {
-    /// One of three choices by effort.
+impl PlanInput<'_> {
+    /// Picks one of three choices by effort.
     fn by_effort<T: Copy>(&self, choices: [T; 3]) -> T {
         choices[match self.request.effort {
             Effort::Quick | Effort::Unknown => 0,
@@ -79,7 +77,7 @@ impl Ask<'_> {
         }]
     }
 
-    /// Footprints from `least` to what was asked, else to `most`, `per_octave` to an octave, whole lines.
+    /// Footprints from `least` to the requested size (default `most`), `per_octave` per octave, in whole cache lines.
     fn footprints(&self, least: u64, most: u64, per_octave: u32) -> Vec<u64> {
         let most = self.request.bytes.unwrap_or(most).max(least);
         let step = |i: u32| least as f64 * (f64::from(i) / f64::from(per_octave)).exp2();
@@ -88,7 +86,7 @@ impl Ask<'_> {
     }
 }
 
-/// A sweep with the model's answer for every point.
+/// A sweep with the job of every point.
 struct Planned {
     series: SeriesSpec,
     share: f64,
@@ -97,7 +95,7 @@ struct Planned {
 }
 
 impl Planned {
-    fn new<S: SweptSeries>(series: S, share: f64, flags: Flags, points: Vec<(S::At, Job)>) -> Self {
+    fn new<S: SweptSeries>(series: S, share: f64, flags: Flags, points: Vec<(S::Coordinates, Job)>) -> Self {
         let points = points.into_iter().map(|(at, job)| (S::to_values(at), job)).collect();
         Self { series: series.into(), share, flags, points }
     }
@@ -112,41 +110,37 @@ impl Probe<Sim> for Simulated {
         if device.scenario().without == Some(self.spec.name) {
             return Err(Fault::Unavailable {
                 what: self.spec.name,
-                why: "the scenario leaves it out (without)".into(),
-                hint: "Leave that out of the scenario".into(),
+                why: "the scenario excludes it (without)".into(),
+                hint: "Remove it from the scenario".into(),
             });
         }
         Ok(())
     }
 
-    fn sized(&self) -> bool {
-        self.sized
-    }
-
     fn points(&self, device: &SimDevice, request: &Request) -> usize {
-        let ask = Ask { machine: &device.machine, request, free: device.free(), series: &[] };
-        self.sweeps.iter().map(|plan| plan(&ask).points.len()).sum()
+        let input = PlanInput { machine: &device.machine, request, free: device.free(), series: &[] };
+        self.sweeps.iter().map(|plan| plan(&input).points.len()).sum()
     }
 
     fn run(&self, session: &mut Session<'_, Sim>) -> Result<(), Fault> {
         if session.request.bytes == Some(0) {
-            return Err(Fault::Invalid("nothing can be measured on 0 bytes; ask for more".into()));
+            return Err(Fault::Invalid("nothing can be measured on 0 bytes; ask for a larger size".into()));
         }
-        let mut visits = 0;
+        let mut points_started = 0;
         for plan in self.sweeps {
             let (machine, free) = (session.device.machine, session.device.free());
-            let ask = Ask { machine: &machine, request: session.request, free, series: session.series() };
-            let Planned { series, share, flags, points } = plan(&ask);
+            let input = PlanInput { machine: &machine, request: session.request, free, series: session.series() };
+            let Planned { series, share, flags, points } = plan(&input);
             let sweep = Sweep { series, points: &points, share, flags };
             session.sweep(
                 sweep,
                 |(at, _)| at.clone(),
                 |device, (_, job)| {
                     let scenario = device.scenario();
-                    visits += 1;
+                    points_started += 1;
                     assert!(
-                        scenario.panic != Some(self.spec.name) || visits <= PANIC_AT,
-                        "the scenario says so (panic)"
+                        scenario.panic != Some(self.spec.name) || points_started <= PANIC_AT,
+                        "simulated by the scenario (panic)"
                     );
                     device.load(job, scenario.wrong == Some(self.spec.name))
                 },
@@ -157,7 +151,7 @@ impl Probe<Sim> for Simulated {
 
     fn verify(&self, device: &mut SimDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let wrong = device.scenario().wrong == Some(self.spec.name);
-        verify::kernels(self.kernels, depth, device.scenario().seed, wrong, report);
+        verify::check_kernels(self.kernels, depth, device.scenario().seed, wrong, report);
         Ok(())
     }
 }

@@ -1,15 +1,15 @@
-//! `verify` on the simulated device: a blocked sum stands for every kernel, a plain one is its oracle.
+//! `verify` on the simulated device: a blocked sum stands in for every kernel; a plain sum is the oracle.
 
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::stats::Rng;
 
-/// Sizes around blocks of 8 and other awkward ones.
+/// Sizes around multiples of the block of 8, and other awkward ones.
 const AWKWARD: &[usize] = &[0, 1, 2, 3, 5, 7, 8, 9, 31, 32, 33, 1025];
 const LARGE: usize = 65_537;
 const EXHAUSTIVE: usize = 1100;
 
 /// Checks every kernel at every size; `wrong` makes the last kernel skip its last element at the last size.
-pub(super) fn kernels(kernels: &[&str], depth: Depth, seed: u64, wrong: bool, report: &mut dyn FnMut(Case)) {
+pub(super) fn check_kernels(kernels: &[&str], depth: Depth, seed: u64, wrong: bool, report: &mut dyn FnMut(Case)) {
     let mut sizes: Vec<usize> = match depth {
         Depth::Exhaustive => (0..=EXHAUSTIVE).collect(),
         Depth::Small | Depth::Usual => AWKWARD.to_vec(),

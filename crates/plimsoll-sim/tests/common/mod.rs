@@ -1,5 +1,5 @@
-//! What the tests share: measuring a probe of a scenario into memory.
-#![allow(dead_code, reason = "each test binary uses its part")]
+//! Shared test helpers: measure a probe in a scenario into memory.
+#![allow(dead_code, reason = "each test binary uses only some")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,13 +10,13 @@ use plimsoll_core::sample::Effort;
 use plimsoll_core::series::Point;
 use plimsoll_sim::{Sim, open};
 
-/// The device of a scenario as typed.
+/// Opens the device of a scenario.
 pub fn device(scenario: &str) -> Bench<Sim> {
-    open(&scenario.parse().expect("the tests' scenarios are right"))
+    open(&scenario.parse().expect("the tests' scenarios are valid"))
 }
 
-/// A request of some effort.
-pub fn at(effort: Effort) -> Request {
+/// A request with an effort.
+pub fn request_with(effort: Effort) -> Request {
     Request { effort, ..Request::default() }
 }
 
@@ -31,10 +31,10 @@ pub fn measure(scenario: &str, probe: &str, request: &Request) -> (Outcome, Vec<
 pub fn measure_on(bench: &mut Bench<Sim>, probe: &str, request: &Request, sink: &mut dyn Sink) -> Outcome {
     let stop = AtomicBool::new(false);
     let mut run = RunContext { request, sink, stop: &stop, device: 0, next_series: 0 };
-    bench.measure(probe, &mut run).expect("the sink takes everything and the probe is there")
+    bench.measure(probe, &mut run).expect("the sink accepts everything and the probe exists")
 }
 
-/// Measures one probe and asks it to stop after the `last`-th record.
+/// Measures one probe and stops it after the `last`-th record.
 pub fn measure_until(last: usize, scenario: &str, probe: &str) -> (Outcome, Vec<Record>) {
     struct Stopper<'s> {
         stop: &'s AtomicBool,
@@ -52,11 +52,11 @@ pub fn measure_until(last: usize, scenario: &str, probe: &str) -> (Outcome, Vec<
     let mut sink = Stopper { stop: &stop, last, records: vec![] };
     let request = Request::default();
     let mut run = RunContext { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
-    let outcome = device(scenario).measure(probe, &mut run).expect("the sink takes everything");
+    let outcome = device(scenario).measure(probe, &mut run).expect("the sink accepts everything");
     (outcome, sink.records)
 }
 
-/// Every simulated probe's name.
+/// The names of all simulated probes.
 pub fn probes() -> impl Iterator<Item = &'static str> {
     plimsoll_sim::PROBES.iter().map(|probe| probe.spec().name)
 }
@@ -72,7 +72,7 @@ pub fn faults(records: &[Record]) -> Vec<&str> {
     faults.map(|fault| fault.class.name()).collect()
 }
 
-/// The line that begins the record of a simulated run.
+/// The header of a simulated run's record.
 pub fn header(scenario: &str) -> Record {
     Record::Run(RunHeader {
         schema: SCHEMA,
@@ -87,7 +87,7 @@ pub fn header(scenario: &str) -> Record {
     })
 }
 
-/// Records as the lines of a file.
+/// Serializes records as the lines of a file.
 pub fn lines<'r>(records: impl IntoIterator<Item = &'r Record>) -> Vec<u8> {
     let line = |record| serde_json::to_string(record).expect("records hold finite numbers") + "\n";
     records.into_iter().map(line).collect::<String>().into_bytes()

@@ -1,5 +1,5 @@
-//! How a lab probe's advice is told: a finding of the name [`NAME`] whose figure decides and whose sentence says what to do
-//! about it on this device. A report shows it below the probe's pictures. What to advise is each probe's.
+//! The advice of a lab probe: a finding named [`NAME`] with the decisive figure and a sentence that says what to do on this
+//! device. A report shows it below the probe's pictures. Each probe decides what to advise.
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::record::Finding;
@@ -9,10 +9,10 @@ use plimsoll_core::unit::Unit;
 
 use crate::findings::derived;
 
-/// The name of the finding: one at most of each probe and device.
+/// The name of the finding; a probe gives at most one for each device.
 pub const NAME: &str = "advice";
 
-/// The advice: one sentence with figures in it, the figure that decides, and the rows that both were read from.
+/// Builds the advice from a sentence that contains figures, the decisive figure, and the rows that both were read from.
 #[must_use]
 pub fn advice<'r>(
     says: impl Into<String>,
@@ -24,29 +24,29 @@ pub fn advice<'r>(
     Finding { says: says.into(), ..derived(NAME, unit, decides, flags) }
 }
 
-/// Whether a finding is its probe's advice.
+/// True where a finding is its probe's advice.
 #[must_use]
 pub fn is_advice(finding: &Finding) -> bool {
     finding.name == NAME && !finding.says.is_empty()
 }
 
-/// How many times the control a case is, with the interval that both intervals allow: what most advice is decided by.
+/// Case over control, with the interval that both intervals allow. Most advice is based on such a ratio.
 #[must_use]
 pub fn ratio(case: Estimate, control: Estimate) -> Estimate {
     let interval = Interval { lo: case.interval.lo / control.interval.hi, hi: case.interval.hi / control.interval.lo };
     Estimate { value: case.value / control.value, interval }
 }
 
-/// How a ratio differs from one: `12 % faster`, `3.4 % slower`, `2.4 times as fast`, or `as fast` where its interval holds
-/// one or it is within a hundredth of it. The words are for more, the same and less.
+/// Describes how a ratio differs from one: `12 % faster`, `3.4 % slower`, `2.4 times as fast`, or `as fast` where its interval
+/// contains one or it is within a hundredth of one. The words are for more, the same and less.
 #[must_use]
-pub fn differs(ratio: Estimate, [more, same, less]: [&str; 3]) -> String {
-    /// What the engine promises to repeat.
-    const NOTHING: f64 = 0.01;
+pub fn describe_ratio(ratio: Estimate, [more, same, less]: [&str; 3]) -> String {
+    /// Smaller differences don't count: the precision that the engine promises.
+    const NEGLIGIBLE: f64 = 0.01;
     let percent = 100.0 * (ratio.value - 1.0).abs();
     let digits = usize::from(percent < 9.95);
     match ratio.value {
-        value if percent < 100.0 * NOTHING || ratio.interval.contains(1.0) || !value.is_finite() => same.to_owned(),
+        value if percent < 100.0 * NEGLIGIBLE || ratio.interval.contains(1.0) || !value.is_finite() => same.to_owned(),
         value if value >= 2.0 => format!("{value:.1} times {same}"),
         value if value > 1.0 => format!("{percent:.digits$} % {more}"),
         _ => format!("{percent:.digits$} % {less}"),
@@ -62,12 +62,12 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_told_in_words_and_a_hundredth_is_nothing() {
-        let told = |value| differs(about(value), ["faster", "as fast", "slower"]);
+    fn describe_ratio_ignores_a_hundredth_and_uncertain_differences() {
+        let describe = |value| describe_ratio(about(value), ["faster", "as fast", "slower"]);
         let expected = ["as fast", "3.4 % faster", "12 % faster", "2.4 times as fast", "29 % slower"];
-        assert_eq!([1.008, 1.034, 1.12, 2.4, 0.71].map(told), expected);
+        assert_eq!([1.008, 1.034, 1.12, 2.4, 0.71].map(describe), expected);
         let wide = Estimate { value: 1.2, interval: Interval { lo: 0.9, hi: 1.4 } };
-        assert_eq!(differs(wide, ["faster", "as fast", "slower"]), "as fast");
+        assert_eq!(describe_ratio(wide, ["faster", "as fast", "slower"]), "as fast");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A straight line through times over volumes: `T = a + V/b`, the model of anything that starts and then streams (a launch
-//! and its kernel, a transfer). Used by the findings of `launch` and `transfer`.
+//! A straight line through times over volumes: `T = a + V/b`, the model of an operation with a fixed cost followed by streaming
+//! (a launch and its kernel, a transfer). Used by the findings of `launch` and `transfer`.
 
 use plimsoll_core::series::Estimate;
 use plimsoll_core::stats::{Interval, student_t_cdf};
@@ -7,20 +7,20 @@ use plimsoll_core::stats::{Interval, student_t_cdf};
 /// A fitted line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Affine {
-    /// What the start costs, seconds.
+    /// The fixed cost, seconds.
     pub a: Estimate,
-    /// The rate that remains of it for large volumes, bytes per second; `None` where the times don't tell it from no limit.
+    /// The rate at large volumes, bytes per second; `None` where the times are compatible with an unlimited rate.
     pub b: Option<Estimate>,
-    /// Smallest and largest volume that the line was laid through, bytes.
+    /// Smallest and largest volume that the line was fitted to, bytes.
     pub over: [f64; 2],
 }
 
 /// Half-widths of 95 % intervals are this many standard deviations of a normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// Fits volumes in bytes and their times in seconds by least squares of the relative deviations, so that a point of 1 µs
-/// weighs as much as one of 1 ms. Intervals are at 95 %: from the deviations of the points from the line, or from the
-/// points' own intervals where these are wider. `None` for fewer than three volumes or none that differ.
+/// Fits times in seconds over volumes in bytes by least squares of the relative deviations, so that a point of 1 µs counts as
+/// much as one of 1 ms. The 95 % intervals come from the points' deviations from the line, or from the points' own intervals
+/// where these are wider. `None` for fewer than three points or if all volumes are equal.
 ///
 /// Weighted least squares as in Press et al., Numerical Recipes, 3rd edition, 15.2, with weights 1/T².
 #[must_use]
@@ -32,12 +32,12 @@ pub fn fit(points: &[(f64, Estimate)]) -> Option<Affine> {
     if points.len() < 3 || least >= most {
         return None;
     }
-    // In units of the largest volume, so that the sums below are of one magnitude.
-    let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|(v, t)| of(v / most, 1.0 / t.value)).sum::<f64>();
+    // In units of the largest volume, so that the sums below have similar magnitudes.
+    let sum = |term: &dyn Fn(f64, f64) -> f64| points.iter().map(|(v, t)| term(v / most, 1.0 / t.value)).sum::<f64>();
     let (s, sx, sxx) = (sum(&|_, w| w * w), sum(&|x, w| x * w * w), sum(&|x, w| x * x * w * w));
     let (sy, sxy) = (sum(&|_, w| w), sum(&|x, w| x * w));
     let determinant = s * sxx - sx * sx;
-    // Sums that overflow compare as false.
+    // The first test catches sums that overflow.
     if !determinant.is_finite() || determinant <= 1e-9 * s * sxx {
         return None;
     }
@@ -47,8 +47,8 @@ pub fn fit(points: &[(f64, Estimate)]) -> Option<Affine> {
     let own: f64 =
         points.iter().map(|(_, t)| (t.interval.hi - t.interval.lo) / (2.0 * NORMAL * t.value)).map(|d| d * d).sum();
     let variance = deviations.max(own / n);
-    let wide = t_quantile(n - 2.0) * variance.sqrt();
-    let (da, dslope) = (wide * (sxx / determinant).sqrt(), wide * (s / determinant).sqrt());
+    let scale = t_quantile(n - 2.0) * variance.sqrt();
+    let (da, dslope) = (scale * (sxx / determinant).sqrt(), scale * (s / determinant).sqrt());
     let rate = (slope > dslope).then(|| Estimate {
         value: most / slope,
         interval: Interval { lo: most / (slope + dslope), hi: most / (slope - dslope) },
@@ -80,30 +80,30 @@ mod tests {
         Estimate { value, interval: Interval { lo: value, hi: value } }
     }
 
-    fn made(a: f64, b: f64, noise: impl FnMut() -> f64) -> Vec<(f64, Estimate)> {
+    fn points_on_line(a: f64, b: f64, noise: impl FnMut() -> f64) -> Vec<(f64, Estimate)> {
         let mut noise = noise;
         (12..26).map(|log| f64::from(1 << log)).map(|v| (v, exactly((a + v / b) * (1.0 + noise())))).collect()
     }
 
     #[test]
-    fn the_line_that_made_the_points_is_found() {
-        let found = fit(&made(2.37e-6, 5.75e12, || 0.0)).unwrap();
+    fn fit_recovers_the_line_behind_exact_points() {
+        let found = fit(&points_on_line(2.37e-6, 5.75e12, || 0.0)).unwrap();
         assert!((found.a.value / 2.37e-6 - 1.0).abs() < 1e-9, "{found:?}");
         assert!((found.b.unwrap().value / 5.75e12 - 1.0).abs() < 1e-9, "{found:?}");
         assert_eq!(found.over, [4096.0, f64::from(1 << 25)]);
     }
 
     #[test]
-    fn two_volumes_or_one_repeated_make_no_line() {
-        assert_eq!(fit(&made(1e-6, 1e12, || 0.0)[..2]), None);
+    fn fit_needs_three_points_with_different_volumes() {
+        assert_eq!(fit(&points_on_line(1e-6, 1e12, || 0.0)[..2]), None);
         assert_eq!(fit(&[(4096.0, exactly(1e-6)); 9]), None);
         assert_eq!(fit(&[]), None);
     }
 
     #[test]
-    fn times_whose_sums_overflow_make_no_line() {
+    fn fit_of_extreme_times_is_finite_or_none() {
         for a in [1e-307, 1e-300, 1e-160, 1e160, 1e300] {
-            let found = fit(&made(a, 1e12 / a, || 0.0));
+            let found = fit(&points_on_line(a, 1e12 / a, || 0.0));
             assert!(
                 found.is_none_or(|line| is_finite(&line.a) && line.b.is_none_or(|b| is_finite(&b))),
                 "{a}: {found:?}"
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_do_not_grow_have_a_start_and_no_rate() {
+    fn constant_times_have_a_fixed_cost_and_no_rate() {
         let flat: Vec<_> = (12..20).map(|log| (f64::from(1 << log), exactly(2e-6))).collect();
         let found = fit(&flat).unwrap();
         assert!((found.a.value / 2e-6 - 1.0).abs() < 1e-9);
@@ -120,21 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn uncertain_points_make_an_uncertain_line() {
+    fn uncertain_points_widen_the_intervals() {
         let wide = |(v, t): (f64, Estimate)| {
             (v, Estimate { value: t.value, interval: Interval { lo: 0.9 * t.value, hi: 1.1 * t.value } })
         };
-        let sure = made(2e-6, 1e12, || 0.0);
-        let found = fit(&sure.iter().copied().map(wide).collect::<Vec<_>>()).unwrap();
+        let exact = points_on_line(2e-6, 1e12, || 0.0);
+        let found = fit(&exact.iter().copied().map(wide).collect::<Vec<_>>()).unwrap();
         assert!(found.a.interval.hi - found.a.interval.lo > 0.04 * found.a.value, "{found:?}");
     }
 
     #[test]
-    fn intervals_hold_what_made_the_points_about_as_often_as_they_say() {
+    fn intervals_contain_the_true_line_in_about_95_percent_of_fits() {
         let (mut a, mut b) = (0, 0);
         for seed in 0..1000 {
             let mut rng = Rng::new(seed);
-            let found = fit(&made(2e-6, 1e12, || 0.02 * rng.normal())).unwrap();
+            let found = fit(&points_on_line(2e-6, 1e12, || 0.02 * rng.normal())).unwrap();
             a += u32::from(found.a.interval.contains(2e-6));
             b += u32::from(found.b.unwrap().interval.contains(1e12));
         }

@@ -1,8 +1,8 @@
-//! Levels: where a curve over footprint is flat, and where it leaves a flat part. Shared by `latency` and `footprint`; what
-//! a plateau is called (L1, memory) is theirs to say, since only they know what the machine reports.
+//! Levels: where a curve over footprint is flat, and where a flat part ends. Used by several probes, which name the plateaus (L1,
+//! memory), because only they know what the machine reports.
 //!
-//! Curves are pairs of footprint and figure, both positive, in any order. Figures may rise (latency) or fall
-//! (bandwidth); they are compared by their logarithms, so that a level twice as slow weighs the same everywhere.
+//! Curves are pairs of footprint and figure, both positive, in any order. Figures may rise (latency) or fall (bandwidth). Their
+//! logarithms are compared, so that a factor of two counts the same everywhere.
 
 mod knee;
 
@@ -14,11 +14,11 @@ pub use knee::{Knee, refinement};
 const LEAST_SPAN: f64 = 0.9;
 /// Fewest points of a plateau.
 const LEAST_POINTS: usize = 3;
-/// Steepest plateau: change of the figure's logarithm per octave. Translation and shared caches make plateaus lean (by 0.15
-/// per octave where an L2 outgrows the first TLB); the step to another level is ten times as steep.
+/// Steepest plateau: change of the figure's logarithm per octave. Address translation and shared caches give plateaus a slope
+/// (0.15 per octave where an L2 is larger than the reach of the first TLB); the step to another level is ten times as steep.
 const STEEPEST: f64 = 0.25;
 
-/// A stretch of footprints that all cost about the same.
+/// A range of footprints with about the same figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plateau {
     /// The smallest footprint on it, bytes.
@@ -35,18 +35,18 @@ pub struct Plateau {
     pub end: f64,
 }
 
-/// What a curve shows.
+/// The plateaus and knees of a curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Levels {
-    /// Plateaus by footprint.
+    /// Plateaus, in order of footprint.
     pub plateaus: Vec<Plateau>,
-    /// Knees by footprint: one after each plateau but the last, where the curve rises from it to the next.
+    /// Knees, in order of footprint: at most one between each plateau and the next, where the curve changes level.
     pub knees: Vec<Knee>,
 }
 
-/// The plateaus and knees of `curve`. Figures of one plateau lie within a factor of 1 + `tolerance` (0.1 is usual) of a
-/// gentle slope; two plateaus nearer than twice that are one. Points that aren't positive and finite are left out, and single
-/// points that stand out from both neighbours don't count.
+/// The plateaus and knees of `curve`. Figures of one plateau lie within a factor of 1 + `tolerance` (usually 0.1) of a gentle
+/// slope; neighbouring plateaus closer than twice that are merged. Points that aren't positive and finite, and single outliers
+/// between two neighbours, are ignored.
 #[must_use]
 pub fn levels(curve: &[(f64, f64)], tolerance: f64) -> Levels {
     let curve = smooth(&by_footprint(curve));
@@ -56,7 +56,7 @@ pub fn levels(curve: &[(f64, f64)], tolerance: f64) -> Levels {
     Levels { plateaus, knees }
 }
 
-/// The knee of a rising curve between two figures that are known otherwise: where the level of the first ends.
+/// The knee of a rising curve between two known figures: where the level with the first figure ends.
 #[must_use]
 pub fn knee_between(curve: &[(f64, f64)], from: f64, to: f64) -> Option<Knee> {
     knee::knee(&smooth(&by_footprint(curve)), 0, from, to)
@@ -64,7 +64,7 @@ pub fn knee_between(curve: &[(f64, f64)], from: f64, to: f64) -> Option<Knee> {
 
 type Range = std::ops::Range<usize>;
 
-/// Sorted by footprint, one point each (the median where there are several).
+/// Points sorted by footprint, one for each (the median where there are several).
 fn by_footprint(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let usable = |&(x, y): &(f64, f64)| x > 0.0 && y > 0.0 && x.is_finite() && y.is_finite();
     let mut sorted: Vec<(f64, f64)> = curve.iter().copied().filter(usable).collect();
@@ -72,7 +72,7 @@ fn by_footprint(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
     sorted.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].0, median(same))).collect()
 }
 
-/// Each figure replaced by the median of itself and its neighbours: steps stay where they are, spikes go.
+/// Replaces each figure by the median of itself and its neighbours, which removes spikes and keeps steps in place.
 fn smooth(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let figure = |i: usize| match i.checked_sub(1).zip(curve.get(i + 1)) {
         Some((before, _)) => median(&curve[before..i + 2]),
@@ -91,7 +91,7 @@ fn figures(points: &[(f64, f64)]) -> Vec<f64> {
     figures
 }
 
-/// Ranges of points on gentle slopes, from the left, each as long as it can be.
+/// Ranges of points on gentle slopes, from the left, each as long as possible.
 fn flat_ranges(curve: &[(f64, f64)], tolerance: f64) -> Vec<Range> {
     let (mut ranges, mut begin) = (Vec::new(), 0);
     while begin < curve.len() {
@@ -109,12 +109,12 @@ fn flat_ranges(curve: &[(f64, f64)], tolerance: f64) -> Vec<Range> {
     ranges
 }
 
-/// From the first of `points` to the last.
+/// Octaves from the first of `points` to the last.
 fn octaves(points: &[(f64, f64)]) -> f64 {
     (points[points.len() - 1].0 / points[0].0).log2()
 }
 
-/// Whether all of `points` lie near a gentle slope; near their median where they are too close together to show one.
+/// True where all of `points` lie near a gentle slope, or near their median where they span too little for a slope.
 fn is_flat(points: &[(f64, f64)], tolerance: f64) -> bool {
     let third = points.len().div_ceil(3);
     let (first, last) = (&points[..third], &points[points.len() - third..]);
@@ -128,16 +128,17 @@ fn is_flat(points: &[(f64, f64)], tolerance: f64) -> bool {
     let levelled = |&(x, y): &(f64, f64)| (x, y * (-slope * (x / centre).log2()).exp());
     let levelled: Vec<(f64, f64)> = points.iter().map(levelled).collect();
     let median = median(&levelled);
-    slope.abs() <= STEEPEST && levelled.iter().all(|point| away(point.1, median) <= (1.0 + tolerance).ln())
+    slope.abs() <= STEEPEST && levelled.iter().all(|point| log_distance(point.1, median) <= (1.0 + tolerance).ln())
 }
 
-/// Joins neighbouring ranges that end and begin alike: a disturbance in between doesn't make two levels of one.
+/// Joins neighbouring ranges where one ends at about the figure at which the next begins: a disturbance between them doesn't
+/// split a level.
 fn merge(curve: &[(f64, f64)], ranges: Vec<Range>, tolerance: f64) -> Vec<Range> {
     let mut merged: Vec<Range> = Vec::new();
     for range in ranges {
         let begin = plateau(&curve[range.clone()]).begin;
         match merged.last_mut() {
-            Some(last) if away(plateau(&curve[last.clone()]).end, begin) <= (1.0 + 2.0 * tolerance).ln() => {
+            Some(last) if log_distance(plateau(&curve[last.clone()]).end, begin) <= (1.0 + 2.0 * tolerance).ln() => {
                 last.end = range.end;
             }
             _ => merged.push(range),
@@ -146,8 +147,8 @@ fn merge(curve: &[(f64, f64)], ranges: Vec<Range>, tolerance: f64) -> Vec<Range>
     merged
 }
 
-/// How far two figures are apart, as the logarithm of a factor.
-fn away(a: f64, b: f64) -> f64 {
+/// Distance of two figures, as the logarithm of their ratio.
+fn log_distance(a: f64, b: f64) -> f64 {
     (a / b).ln().abs()
 }
 
@@ -167,7 +168,7 @@ fn plateau(points: &[(f64, f64)]) -> Plateau {
 /// The knee between plateau `next` and the one before.
 fn knee(curve: &[(f64, f64)], ranges: &[Range], plateaus: &[Plateau], next: usize) -> Option<Knee> {
     let (from, to) = (plateaus[next - 1].end, plateaus[next].begin);
-    // Times add up: a falling figure is a rate, so its inverse is what misses lengthen in proportion.
+    // A falling figure is a rate. Its inverse is a time, which grows in proportion to the misses.
     let time = |figure: f64| if to > from { figure } else { figure.recip() };
     let between = &curve[ranges[next - 1].start..ranges[next].end];
     let times: Vec<(f64, f64)> = between.iter().map(|&(footprint, figure)| (footprint, time(figure))).collect();
@@ -181,12 +182,12 @@ mod tests {
 
     const KIB: f64 = 1024.0;
 
-    /// Footprints from 2 KiB to 1 GiB, so many per octave.
+    /// Footprints from 2 KiB to 1 GiB.
     fn footprints(per_octave: u32) -> Vec<f64> {
         (0..=19 * per_octave).map(|i| 2.0 * KIB * (f64::from(i) / f64::from(per_octave)).exp2()).collect()
     }
 
-    /// A machine with caches of 48 KiB, 2 MiB and 32 MiB: hits as LRU-like caches of random lines have them.
+    /// Latency in cycles of a machine with LRU-like caches of 48 KiB, 2 MiB and 32 MiB under random accesses.
     fn latency(footprint: f64) -> f64 {
         let levels = [(48.0 * KIB, 5.0), (2048.0 * KIB, 15.0), (32768.0 * KIB, 70.0), (f64::INFINITY, 400.0)];
         let mut above = 0.0;
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_of_a_machine_is_found_through_noise() {
+    fn every_level_is_found_despite_noise() {
         for seed in 0..50 {
             let found = levels(&noisy(seed, 0.02, latency), 0.1);
             let values: Vec<f64> = found.plateaus.iter().map(|plateau| plateau.value).collect();
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn refining_brings_capacities_within_a_tenth() {
+    fn refinement_brings_capacities_within_a_tenth() {
         let mut curve = noisy(1, 0.005, latency);
         assert!(!refinement(&levels(&curve, 0.1), 1.05, 9).is_empty());
         for _ in 0..3 {
@@ -238,16 +239,16 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_leans_is_one_level() {
-        // As an L2 whose upper part the first TLB doesn't cover, and a last cache of which others take a part.
-        let leaning = |x: f64| match x / KIB {
+    fn sloping_plateau_is_one_level() {
+        // Like an L2 larger than the reach of the first TLB, and a last-level cache that others use too.
+        let sloping = |x: f64| match x / KIB {
             ..48.0 => 5.0,
             ..384.0 => 16.0,
             ..2048.0 => 16.0 + 3.0 * (x / KIB / 384.0).log2(),
             ..9000.0 => 103.0 * (x / KIB / 2048.0).powf(0.2),
             _ => 390.0,
         };
-        let found = levels(&noisy(2, 0.01, leaning), 0.1);
+        let found = levels(&noisy(2, 0.01, sloping), 0.1);
         assert_eq!(found.plateaus.len(), 4, "{found:?}");
         for (knee, capacity) in found.knees.iter().zip([48.0, 2048.0, 9000.0]) {
             assert!(knee.between[0] < capacity * KIB && knee.between[1] >= capacity * KIB, "{knee:?}");
@@ -255,13 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn a_level_lost_in_noise_does_not_lend_its_end_to_the_one_before() {
-        let lost = |x: f64| match x / KIB {
+    fn level_hidden_by_noise_does_not_move_the_end_of_the_one_before() {
+        let hidden = |x: f64| match x / KIB {
             ..2048.0 => 16.0,
             ..9000.0 => 103.0 * (x / KIB / 2048.0).powf(0.7),
             _ => 390.0,
         };
-        let found = levels(&noisy(2, 0.01, lost), 0.1);
+        let found = levels(&noisy(2, 0.01, hidden), 0.1);
         assert_eq!((found.plateaus.len(), found.knees.len()), (2, 1), "{found:?}");
         let [lo, hi] = found.knees[0].between;
         assert!(lo < 2048.0 * KIB && hi >= 2048.0 * KIB, "{found:?}");
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_spike_makes_no_level_and_ends_none() {
+    fn single_spike_neither_starts_nor_ends_a_level() {
         let mut curve = noisy(0, 0.0, |_| 5.0);
         curve[20].1 = 50.0;
         let found = levels(&curve, 0.1);
@@ -287,14 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slope_has_no_plateau_and_nothing_has_no_levels() {
+    fn slopes_and_empty_curves_have_no_levels() {
         assert!(levels(&noisy(0, 0.0, f64::sqrt), 0.1).plateaus.is_empty());
         assert_eq!(levels(&[], 0.1), Levels::default());
         assert_eq!(levels(&[(1.0, f64::NAN), (0.0, 1.0), (2.0, 3.0)], 0.1), Levels::default());
     }
 
     #[test]
-    fn the_order_of_points_does_not_matter_and_repeated_ones_are_joined() {
+    fn point_order_does_not_matter_and_repeated_points_are_joined() {
         let curve = noisy(7, 0.01, latency);
         let mut shuffled: Vec<(f64, f64)> = curve.iter().chain(&curve).copied().collect();
         Rng::new(5).shuffle(&mut shuffled);

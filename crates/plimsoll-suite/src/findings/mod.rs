@@ -1,5 +1,5 @@
-//! What the findings of several probes are made with: a [line](affine) through times, the [levels] of a curve, the sentence of
-//! [advice], and a finding read off rows.
+//! Helpers for the findings of several probes: a [straight line](affine) through times, the [levels] of a curve, the sentence of
+//! [advice], and findings read off rows.
 
 pub mod advice;
 pub mod affine;
@@ -12,14 +12,14 @@ use plimsoll_core::record::Finding;
 use plimsoll_core::series::{Axes, Estimate, Row, Series};
 use plimsoll_core::unit::Unit;
 
-/// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.
+/// The group of experiments that answer a question each: `measure` runs it, or one of its probes, only on request.
 pub const LAB: &str = "lab";
 
-/// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual
-/// machine the host's speed wanders by 1–4 % within seconds, however long one samples.
+/// Requested half-width, as a share, for figures that depend on work of the host (the call of a launch, the staging of a copy):
+/// in a virtual machine the host's speed drifts by 1–4 % within seconds, however long the sampling.
 pub const HOST_PRECISION: f64 = 0.02;
 
-/// Every row with its point. Rows that are none of this version's points, by a name of a later version say, show nothing.
+/// Every row with its point. Rows that this version can't parse, such as those with a name of a later version, are skipped.
 pub fn known_rows<A: Axes>(series: &Series) -> impl Iterator<Item = (A, &Row)> {
     series.parse_rows().filter_map(Result::ok)
 }
@@ -41,7 +41,7 @@ pub fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimat
     }
 }
 
-/// A finding from several rows, with the flags of all that it was read from. The session fills in device and probe.
+/// A finding from several rows, with the flags of all of them. The session fills in device and probe.
 #[must_use]
 pub fn derived(name: impl Into<String>, unit: Unit, known: Estimate, flags: Flags) -> Finding {
     Finding {

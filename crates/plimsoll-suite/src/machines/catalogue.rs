@@ -1,5 +1,5 @@
-//! The machines themselves, as plain data. Every figure is published by the vendor or stands in the source named beside
-//! it; what isn't surely known is left out. The names are looked up by the parent.
+//! The machines as plain data. Every figure is published by the vendor or in the source given with it; figures that aren't known
+//! for certain are left out. The parent module looks up names.
 
 use super::Arithmetic::{Bf16, F8Matrix, F16, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix};
 use super::{Machine, MemoryType};
@@ -8,7 +8,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const TERA: f64 = 1e12;
 
-/// Nothing known; families and machines state what is.
+/// A machine about which nothing is known; families and machines override what is.
 const BLANK: Machine = Machine {
     name: "",
     aliases: &[],
@@ -92,7 +92,7 @@ const HOPPER: Machine = Machine {
     ..BLANK
 };
 
-/// Every machine that the catalogue knows, by generation.
+/// Every machine of the catalogue, by generation.
 pub static MACHINES: &[Machine] = &[
     Machine {
         name: "V100 PCIe",

@@ -1,10 +1,10 @@
-//! Published instruction figures of CPU cores, found by CPUID or MIDR: what a core measured by `incore` and `roofline` is
-//! held against. Only figures that the named sources agree on; what isn't surely known is left out.
+//! Published instruction figures of CPU cores, found by CPUID or MIDR, to compare measurements of `incore` and `roofline` with.
+//! Only figures on which the named sources agree are listed; others are left out.
 
 use Operation::{Add, Div, Fma, Mul, Sqrt};
 use Width::{Scalar, V128, V256, V512};
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -20,7 +20,7 @@ pub enum Operation {
     Sqrt,
 }
 
-/// What an instruction works on.
+/// The type of number that an instruction works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Number {
@@ -34,7 +34,7 @@ pub enum Number {
     I32,
 }
 
-/// How wide an instruction's registers are.
+/// The width of an instruction's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Width {
@@ -48,18 +48,18 @@ pub enum Width {
     V512,
 }
 
-/// Published latency and throughput, which several numbers and widths may share.
+/// Published latency and throughput of an operation, for one or more types of numbers and widths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// What the instruction does.
+    /// The operation.
     pub operation: Operation,
-    /// What it works on: any of these.
+    /// The types of numbers that it applies to.
     pub numbers: &'static [Number],
-    /// How wide: any of these.
+    /// The widths that it applies to.
     pub widths: &'static [Width],
-    /// Least and most published latency in cycles; they differ where the operands, or who reads the result, matter.
+    /// Smallest and largest published latency in cycles; they differ where the latency depends on the operands or on the consumer.
     pub latency: Option<[f64; 2]>,
-    /// Cycles per instruction with all units busy.
+    /// Cycles per instruction while all units are busy.
     pub reciprocal_throughput: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub type Figures = &'static [&'static [Figure]];
 pub struct Microarchitecture {
     /// The name of the design.
     pub name: &'static str,
-    /// Vendor as CPUID prints it (`GenuineIntel`, `AuthenticAMD`), or `ARM`.
+    /// Vendor string of CPUID (`GenuineIntel`, `AuthenticAMD`), or `ARM`.
     pub vendor: &'static str,
     /// Display family of x86, implementer code of ARM (0x41).
     pub family: u32,
@@ -81,7 +81,7 @@ pub struct Microarchitecture {
     pub f64_flop_per_cycle: u32,
     /// Instruction figures, in groups that several designs may share.
     pub figures: Figures,
-    /// Where the figures come from.
+    /// The source of the figures.
     pub source: &'static str,
 }
 
@@ -94,7 +94,7 @@ impl Microarchitecture {
         })
     }
 
-    /// Floating-point operations per cycle and core at most, for numbers of 64 or 32 bits; `None` for integers.
+    /// Largest number of floating-point operations per cycle and core, for f64 or f32; `None` for integers.
     #[must_use]
     pub fn flop_per_cycle(&self, number: Number) -> Option<u32> {
         match number {
@@ -113,7 +113,7 @@ pub fn microarchitecture(vendor: &str, family: u32, model: u32) -> Option<&'stat
         .find(|core| core.vendor == vendor && core.family == family && core.models.contains(&model))
 }
 
-/// The core design with this Main ID Register of ARM: implementer in bits 31–24, part number in bits 15–4.
+/// The core design with this ARM Main ID Register: implementer in bits 31–24, part number in bits 15–4.
 #[must_use]
 pub fn from_midr(midr: u32) -> Option<&'static Microarchitecture> {
     microarchitecture("ARM", midr >> 24, (midr >> 4) & 0xfff)
@@ -131,7 +131,7 @@ const VECTORS: &[Width] = &[V128, V256];
 const YMM: &[Width] = &[V256];
 const ZMM: &[Width] = &[V512];
 
-/// One latency.
+/// A figure with one latency.
 const fn row(
     operation: Operation,
     numbers: &'static [Number],
@@ -142,7 +142,7 @@ const fn row(
     spread(operation, numbers, widths, [latency, latency], reciprocal_throughput)
 }
 
-/// Latency from least to most.
+/// A figure with a range of latencies.
 const fn spread(
     operation: Operation,
     numbers: &'static [Number],
@@ -153,7 +153,7 @@ const fn spread(
     Figure { operation, numbers, widths, latency: Some(latency), reciprocal_throughput: Some(reciprocal_throughput) }
 }
 
-/// Throughput alone.
+/// A figure with throughput only.
 const fn rate(
     operation: Operation,
     numbers: &'static [Number],
@@ -163,7 +163,7 @@ const fn rate(
     Figure { operation, numbers, widths, latency: None, reciprocal_throughput: Some(reciprocal_throughput) }
 }
 
-/// What is Skylake's and Sunny Cove's own.
+/// Figures of Skylake and Sunny Cove only.
 const SKYLAKE_OWN: &[Figure] = &[
     row(Add, FLOATS, AVX, 4.0, 0.5),
     row(Mul, FLOATS, AVX, 4.0, 0.5),
@@ -171,7 +171,8 @@ const SKYLAKE_OWN: &[Figure] = &[
     row(Add, I64, SCALAR, 1.0, 0.25),
 ];
 
-/// What is Golden Cove's own: two adders of their own, whose results reach each other in 2 cycles and others in 3.
+/// Figures of Golden Cove only. It has two separate adders, which forward results to each other in 2 cycles and to other units
+/// in 3.
 const GOLDEN_COVE_OWN: &[Figure] = &[
     spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
     row(Mul, FLOATS, AVX, 4.0, 0.5),
@@ -179,7 +180,7 @@ const GOLDEN_COVE_OWN: &[Figure] = &[
     row(Add, I64, SCALAR, 1.0, 0.2),
 ];
 
-/// The divider of Skylake and its integers, which later cores kept up to Golden Cove.
+/// Divider and integer figures of Skylake, which later cores kept up to Golden Cove.
 const SINCE_SKYLAKE: &[Figure] = &[
     spread(Div, F64, NARROW, [13.0, 14.0], 4.0),
     spread(Div, F64, YMM, [13.0, 15.0], 8.0),
@@ -192,7 +193,7 @@ const SINCE_SKYLAKE: &[Figure] = &[
     row(Mul, I32, VECTORS, 10.0, 1.0),
 ];
 
-/// The 512-bit instructions of all of them but ADD, where both 512-bit FMA units are there.
+/// The 512-bit instructions except ADD, of all these cores with two 512-bit FMA units.
 const INTEL_512: &[Figure] = &[
     row(Mul, FLOATS, ZMM, 4.0, 0.5),
     row(Fma, FLOATS, ZMM, 4.0, 0.5),
@@ -297,7 +298,7 @@ const fn core(
     Microarchitecture { name, vendor, family, models, f64_flop_per_cycle, figures, source }
 }
 
-/// Every core design that is known.
+/// Every known core design.
 pub static MICROARCHITECTURES: &[Microarchitecture] = &[
     core("Haswell", (INTEL, 6), &[60, 63, 69, 70], 16, HASWELL, UOPS),
     core("Broadwell", (INTEL, 6), &[61, 71, 79, 86], 16, BROADWELL, UOPS),
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_are_what_the_widest_fma_gives() {
+    fn peaks_agree_with_the_widest_fma() {
         for core in MICROARCHITECTURES.iter().filter(|core| core.vendor != "ARM") {
             let peak = [(V256, 4.0), (V512, 8.0)]
                 .iter()
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn no_model_and_no_instruction_is_listed_twice() {
+    fn no_model_or_instruction_is_listed_twice() {
         let mut seen = std::collections::BTreeSet::new();
         for core in MICROARCHITECTURES {
             for model in core.models {
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_core_is_found_by_its_midr() {
+    fn arm_core_is_found_by_its_midr() {
         assert_eq!(from_midr(0x413f_d0c1).map(|core| core.name), Some("Neoverse N1"));
         assert_eq!(from_midr(0), None);
         assert_eq!(microarchitecture("GenuineIntel", 6, 9999), None);

@@ -1,21 +1,20 @@
-//! How often each type of memory sends data in one clock, and the peak bandwidth that follows. Machines that carry the
-//! memory are the catalogue's.
+//! Transfers per clock of each type of memory, and the peak bandwidth that follows from them.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::slip;
+use crate::spelling;
 
 /// A type of memory.
 ///
-/// How many times it sends data per clock follows the table of 'Elementwise Operations on GPUs' (Chad Jarvis, 2024):
-/// GDDR6X 16, GDDR6 and GDDR5X 8, SDR 1, everything else 2. GDDR7, which is younger, follows by the same convention
-/// from the RTX 5090's published 28 Gbit/s per pin at a 1750 MHz memory clock: 16.
+/// Transfers per clock are those of the table in 'Elementwise Operations on GPUs' (Chad Jarvis, 2024): GDDR6X 16, GDDR6 and GDDR5X
+/// 8, SDR 1, everything else 2. For GDDR7, which is newer than the table, the same convention gives 16, from the RTX 5090's
+/// published 28 Gbit/s per pin at a memory clock of 1750 MHz.
 ///
-/// Two conventions of 'clock' are in use. Data sheets and monitoring tools print the command clock of graphics memory
-/// (GDDR6 at 12.5 Gbit/s: 1.5625 GHz), and the table is made for that; by it GDDR5 would send 4 times (JEDEC JESD212:
-/// data at twice the write clock, which is twice the command clock), and 2 times per write clock, as the table says.
-/// Drivers report half the data rate for every type: see [`peak_bandwidth_from_driver`].
+/// There are two conventions for 'clock'. Data sheets and monitoring tools give the command clock of graphics memory (GDDR6 at
+/// 12.5 Gbit/s: 1.5625 GHz), and the table refers to that. The exception is GDDR5: it makes 4 transfers per command clock, and the
+/// table's 2 are per write clock (JEDEC JESD212: data at twice the write clock, which is twice the command clock). Drivers report
+/// half the data rate for every type: see [`peak_bandwidth_from_driver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryType {
@@ -49,7 +48,7 @@ pub enum MemoryType {
     Hbm3,
     /// HBM3E.
     Hbm3e,
-    /// GDDR5, by its write clock.
+    /// GDDR5, counted by its write clock.
     Gddr5,
     /// GDDR5X.
     Gddr5x,
@@ -62,7 +61,7 @@ pub enum MemoryType {
 }
 
 impl MemoryType {
-    /// Every type, in the order of their declaration.
+    /// Every type, in order of declaration.
     pub const ALL: &[Self] = &[
         Self::Sdr,
         Self::Ddr,
@@ -86,7 +85,7 @@ impl MemoryType {
         Self::Gddr7,
     ];
 
-    /// The name as data sheets print it.
+    /// The name as in data sheets.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -113,7 +112,7 @@ impl MemoryType {
         }
     }
 
-    /// Transfers per pin in one clock; the type's documentation names the convention and the source.
+    /// Transfers per pin and clock; see the type's documentation for the convention and the source.
     #[must_use]
     pub fn transfers_per_clock(self) -> u32 {
         match self {
@@ -131,31 +130,31 @@ pub fn peak_bandwidth(memory: MemoryType, bus_width_bits: u32, clock_hz: f64) ->
     f64::from(bus_width_bits) / 8.0 * f64::from(memory.transfers_per_clock()) * clock_hz
 }
 
-/// Theoretical bandwidth in bytes per second from the clock that a CUDA driver or NVML reports, which is half the data
-/// rate whatever the type (an A10's GDDR6 at 12.5 Gbit/s is reported as 6251 MHz; the formula is that of NVIDIA's
-/// `deviceQuery` examples: 2 × clock × bus width / 8).
+/// Theoretical bandwidth in bytes per second from the clock that a CUDA driver or NVML reports, which is half the data rate for
+/// every type (6251 MHz for an A10's GDDR6 at 12.5 Gbit/s). The formula is that of NVIDIA's `deviceQuery` example:
+/// 2 × clock × bus width / 8.
 #[must_use]
 pub fn peak_bandwidth_from_driver(bus_width_bits: u32, clock_hz: f64) -> f64 {
     2.0 * clock_hz * f64::from(bus_width_bits) / 8.0
 }
 
-/// A memory type that isn't known, with those that are.
+/// An unknown name of a memory type. The message lists the known names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no memory type called {name:?}; {}: {}", question(*nearest), known())]
+#[error("no memory type called {name:?}; {}: {}", list_heading(*nearest), known_names())]
 pub struct UnknownMemoryType {
-    /// What was asked for, shortened to 40 characters.
+    /// The given name, shortened to 40 characters.
     pub name: String,
-    /// The nearest known name, where one is much alike.
+    /// The most similar known type, where one is similar enough.
     pub nearest: Option<MemoryType>,
 }
 
-/// What comes before the list of those that there are.
-fn question(nearest: Option<MemoryType>) -> String {
-    let question = nearest.and_then(|nearest| slip::did_you_mean(&[nearest.name()]));
+/// The text before the list of known names.
+fn list_heading(nearest: Option<MemoryType>) -> String {
+    let question = nearest.and_then(|nearest| spelling::did_you_mean(&[nearest.name()]));
     question.map_or_else(|| "known".to_owned(), |question| format!("{question} Known"))
 }
 
-fn known() -> String {
+fn known_names() -> String {
     let names: Vec<&str> = MemoryType::ALL.iter().map(|memory| memory.name()).collect();
     names.join(", ")
 }
@@ -163,17 +162,17 @@ fn known() -> String {
 impl FromStr for MemoryType {
     type Err = UnknownMemoryType;
 
-    /// In any case, with or without hyphens and spaces (`hbm2e`, `GDDR-6X`).
+    /// Accepts upper and lower case, with or without hyphens and spaces (`hbm2e`, `GDDR-6X`).
     fn from_str(text: &str) -> Result<Self, UnknownMemoryType> {
         let shown: String = text.chars().take(40).collect();
         let plain: String =
             shown.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).map(|c| c.to_ascii_uppercase()).collect();
-        let named = |name: &str| Self::ALL.iter().copied().find(|memory| memory.name() == name);
-        match named(&plain).filter(|_| shown.len() == text.len()) {
+        let find = |name: &str| Self::ALL.iter().copied().find(|memory| memory.name() == name);
+        match find(&plain).filter(|_| shown.len() == text.len()) {
             Some(memory) => Ok(memory),
             None => {
-                let names = slip::nearest(&plain, Self::ALL.iter().map(|memory| memory.name()), 1);
-                Err(UnknownMemoryType { name: shown, nearest: names.first().copied().and_then(named) })
+                let names = spelling::nearest(&plain, Self::ALL.iter().map(|memory| memory.name()), 1);
+                Err(UnknownMemoryType { name: shown, nearest: names.first().copied().and_then(find) })
             }
         }
     }
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_name_is_answered_with_the_nearest() {
+    fn mistyped_name_suggests_the_nearest() {
         let error = "HBM2F".parse::<MemoryType>().unwrap_err().to_string();
         assert!(error.contains("did you mean HBM2"), "{error}");
         let nonsense = "X".parse::<MemoryType>().unwrap_err();
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_follow_the_published_table() {
+    fn transfers_agree_with_the_published_table() {
         let transfers = |memory: MemoryType| memory.transfers_per_clock();
         assert_eq!(transfers(MemoryType::Sdr), 1);
         assert_eq!(transfers(MemoryType::Hbm3e), 2);
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn data_sheet_and_driver_clocks_give_one_bandwidth() {
+    fn data_sheet_and_driver_clocks_give_the_same_bandwidth() {
         let sheet = peak_bandwidth(MemoryType::Gddr6, 384, 1.5625e9);
         let driver = peak_bandwidth_from_driver(384, 6.251e9);
         assert!((sheet / driver - 1.0).abs() < 1e-3);

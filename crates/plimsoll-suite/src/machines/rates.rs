@@ -1,12 +1,12 @@
-//! Arithmetic of a GPU's multiprocessor per cycle, by compute capability, as NVIDIA publishes it: times the clock and the
-//! multiprocessors, the theoretical peaks of a device.
+//! Arithmetic operations per cycle of a multiprocessor, by compute capability, as NVIDIA publishes them. Multiplied by the clock
+//! and the number of multiprocessors they give a device's theoretical peaks.
 
-/// Where the figures come from.
+/// The source of the figures.
 pub const SOURCE: &str = "CUDA C++ Programming Guide and NVIDIA's architecture white papers";
 
 /// The kinds of arithmetic with their floating-point (or 8-bit integer) operations per cycle and multiprocessor at compute
-/// capability 8.0, 8.6, 8.9 and 9.0; a multiply-add counts as two, matrices are dense, sums are f32 (of f64 f64, of i8 i32).
-/// 0 where there is none, or where devices of one capability differ (matrices of floats at 8.6 and 8.9).
+/// capability 8.0, 8.6, 8.9 and 9.0; a multiply-add counts as two, matrices are dense, sums are f32 (f64 for f64, i32 for i8).
+/// 0 where there is no such unit, or where devices of one capability differ (floating-point matrices at 8.6 and 8.9).
 const PER_CYCLE: [(&str, [f64; 4]); 10] = [
     ("f64", [64.0, 4.0, 4.0, 128.0]),
     ("f32", [128.0, 256.0, 256.0, 256.0]),
@@ -20,7 +20,7 @@ const PER_CYCLE: [(&str, [f64; 4]); 10] = [
     ("i8 matrix", [4096.0, 2048.0, 2048.0, 8192.0]),
 ];
 
-/// The kinds of arithmetic that figures exist for.
+/// The kinds of arithmetic with figures.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     PER_CYCLE.iter().map(|(kind, _)| *kind)
 }
@@ -39,7 +39,7 @@ mod tests {
     use crate::machines::{Arithmetic, machine};
 
     #[test]
-    fn rates_times_clock_are_the_published_peaks() {
+    fn rates_times_clock_give_the_published_peaks() {
         for (name, capability) in [("A100 80GB", 80), ("H200", 90)] {
             let known = machine(name).unwrap();
             let scale = f64::from(known.multiprocessors.unwrap()) * known.boost_clock_hz.unwrap();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_said() {
+    fn unknown_rates_are_none() {
         assert_eq!((per_cycle(75, "f32"), per_cycle(80, "f8 matrix"), per_cycle(90, "f4")), (None, None, None));
     }
 }

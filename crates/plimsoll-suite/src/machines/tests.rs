@@ -52,7 +52,7 @@ fn published_peaks_agree_with_multiprocessors_and_clocks() {
 }
 
 #[test]
-fn drivers_names_find_their_machine() {
+fn driver_names_find_their_machine() {
     assert_eq!(name_of("NVIDIA A100-SXM4-80GB"), "A100 SXM4 80GB");
     assert_eq!(name_of("NVIDIA A100 80GB PCIe"), "A100 80GB");
     assert_eq!(name_of("NVIDIA A100-PCIE-40GB"), "A100 40GB");
@@ -68,7 +68,7 @@ fn drivers_names_find_their_machine() {
 }
 
 #[test]
-fn peoples_names_find_their_machine() {
+fn informal_names_find_their_machine() {
     assert_eq!(name_of("a100 80gb"), "A100 80GB");
     assert_eq!(name_of("A100-80GB"), "A100 80GB");
     assert_eq!(name_of("l4"), "L4");
@@ -79,7 +79,7 @@ fn peoples_names_find_their_machine() {
 }
 
 #[test]
-fn a_name_of_several_machines_lists_them() {
+fn ambiguous_name_lists_its_machines() {
     let error = machine("H100").unwrap_err();
     assert!(matches!(
         error,
@@ -89,7 +89,7 @@ fn a_name_of_several_machines_lists_them() {
 }
 
 #[test]
-fn an_unknown_name_lists_the_nearest() {
+fn unknown_name_lists_similar_ones() {
     let Err(LookupError::Unknown { nearest, .. }) = machine("H20") else {
         panic!("an H20 is not in the catalogue");
     };

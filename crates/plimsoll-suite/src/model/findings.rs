@@ -1,4 +1,4 @@
-//! Which finding gives which term.
+//! Model terms from findings.
 
 use plimsoll_core::model::{Key, LaunchForm, Level, Machine, Mix, Pipe, Term};
 use plimsoll_core::stats::Interval;
@@ -6,8 +6,8 @@ use plimsoll_core::unit::Unit;
 
 use crate::profile::{Profile, StoredFinding};
 
-/// Findings that are a term as they stand: probe, name, term. Names that follow another for the same term are those that
-/// published figures go by. Times in cycles and rates per cycle are turned as their units say.
+/// Findings that give a term directly: probe, name, term. Where several give the same term, the first one found counts; the later
+/// names are mostly those of published figures. Times in cycles are converted to seconds.
 const PLAIN: &[(&str, &str, Key)] = &[
     ("launch", "launch, graph", Key::Launch(LaunchForm::Graph)),
     ("launch", "launch, stream", Key::Launch(LaunchForm::Stream)),
@@ -51,12 +51,12 @@ const PLAIN: &[(&str, &str, Key)] = &[
     ("incore", "throughput CVT i32-f32", Key::Rate(Pipe::Conversion)),
 ];
 
-/// Bytes that a multiprocessor's load/store units move in a clock at most: one instruction of a warp, 4 bytes a thread.
+/// Most bytes that a multiprocessor's load/store units move per clock: one instruction of a warp with 4 bytes per thread.
 const WAVEFRONT: f64 = 128.0;
-/// The `mix` probe's largest number of streams each way.
+/// The `mix` probe's largest number of streams in each direction.
 const STREAMS: u32 = 4;
 
-/// The probe that finds a term; `None` of what the device says itself.
+/// The probe that finds a term; `None` for what the device reports itself.
 pub(super) fn probe_of(key: Key) -> Option<&'static str> {
     let plain = PLAIN.iter().find(|(_, _, known)| *known == key).map(|(probe, ..)| *probe);
     plain.or(match key {
@@ -70,45 +70,45 @@ pub(super) fn probe_of(key: Key) -> Option<&'static str> {
     })
 }
 
-/// Takes over what the profile has; what the machine knows already stays, except that of a mix of reads and writes the best kernel's figure is
-/// taken. `clock` in Hz turns cycles into seconds.
-pub(super) fn know(machine: &mut Machine, profile: &Profile, clock: f64) {
+/// Adds the terms from a profile. A term that the machine has already stays, except that the best kernel's bandwidth is taken for
+/// each mix of reads and writes. `clock` in Hz converts cycles to seconds.
+pub(super) fn add_terms(machine: &mut Machine, profile: &Profile, clock: f64) {
     for streams in 1..=2 * STREAMS {
         for read in streams.saturating_sub(STREAMS)..=streams.min(STREAMS) {
             let written = streams - read;
             let divisor = (1..=STREAMS).rev().find(|by| read % by == 0 && written % by == 0).unwrap_or(1);
             let mix = Mix { read: read / divisor, written: written / divisor };
             let key = Key::Bandwidth(Level::Memory, mix);
-            take(machine, key, profile.finding("mix", &format!("{read}:{written}")), clock);
+            add_finding(machine, key, profile.finding("mix", &format!("{read}:{written}")), clock);
         }
     }
     for (probe, name, key) in PLAIN {
-        take(machine, *key, profile.finding(probe, name), clock);
+        add_finding(machine, *key, profile.finding(probe, name), clock);
     }
-    second_level(machine, profile, clock);
-    dependent(machine, profile);
-    if let Some(term) = profile.finding("l1", "load 4 B").and_then(|stored| term(stored, clock)) {
-        machine.know(Key::Rate(Pipe::Lsu), scaled(term, 1.0 / WAVEFRONT));
+    add_l2_latency(machine, profile, clock);
+    add_dependent_launch(machine, profile);
+    if let Some(term) = profile.finding("l1", "load 4 B").and_then(|stored| to_term(stored, clock)) {
+        machine.insert(Key::Rate(Pipe::Lsu), scale(term, 1.0 / WAVEFRONT));
     }
     let throughputs = profile.findings.iter().filter(|stored| {
         let finding = &stored.finding;
         finding.probe == "incore" && finding.name.starts_with("throughput ") && !stored.is_published()
     });
-    // No instruction goes faster than the schedulers, and the fastest goes as fast.
+    // The schedulers limit every instruction, and the fastest instruction reaches that limit.
     let fastest = throughputs.max_by(|a, b| a.finding.value.total_cmp(&b.finding.value));
-    take(machine, Key::Rate(Pipe::Issue), fastest, clock);
+    add_finding(machine, Key::Rate(Pipe::Issue), fastest, clock);
 }
 
-fn take(machine: &mut Machine, key: Key, stored: Option<&StoredFinding>, clock: f64) {
-    let Some(term) = stored.and_then(|stored| term(stored, clock)) else { return };
+fn add_finding(machine: &mut Machine, key: Key, stored: Option<&StoredFinding>, clock: f64) {
+    let Some(term) = stored.and_then(|stored| to_term(stored, clock)) else { return };
     match key {
-        Key::Bandwidth(Level::Memory, _) => machine.know_best(key, term),
-        _ => machine.know(key, term),
+        Key::Bandwidth(Level::Memory, _) => machine.insert_best(key, term),
+        _ => machine.insert(key, term),
     }
 }
 
-/// A finding as a term, in seconds where it is in cycles; `None` of cycles where no clock is known.
-fn term(stored: &StoredFinding, clock: f64) -> Option<Term> {
+/// A finding as a term, converted from cycles to seconds; `None` for cycles where no clock is known.
+fn to_term(stored: &StoredFinding, clock: f64) -> Option<Term> {
     let finding = &stored.finding;
     let source = match stored.is_published() {
         true => format!("{} {}: {}", finding.probe, finding.name, stored.source),
@@ -116,21 +116,21 @@ fn term(stored: &StoredFinding, clock: f64) -> Option<Term> {
     };
     let term = Term { value: finding.value, interval: finding.interval, source, published: stored.is_published() };
     match finding.unit == Unit::Cycle {
-        true => (clock > 0.0).then(|| scaled(term, 1.0 / clock)),
+        true => (clock > 0.0).then(|| scale(term, 1.0 / clock)),
         false => Some(term),
     }
 }
 
-fn scaled(term: Term, by: f64) -> Term {
+fn scale(term: Term, factor: f64) -> Term {
     let Interval { lo, hi } = term.interval;
-    Term { value: term.value * by, interval: Interval { lo: lo * by, hi: hi * by }, ..term }
+    Term { value: term.value * factor, interval: Interval { lo: lo * factor, hi: hi * factor }, ..term }
 }
 
-/// Addresses are spread over both halves of the second level: its latency is the mean of near and far.
-fn second_level(machine: &mut Machine, profile: &Profile, clock: f64) {
-    let of = |name| profile.finding("latency", name).and_then(|stored| term(stored, clock));
-    let near = of("latency L2 near").or_else(|| of("latency L2"));
-    let far = of("latency L2 far").or_else(|| of("latency far L2"));
+/// Adds the latency of the L2. Addresses are spread over both of its halves, so it is the mean of near and far.
+fn add_l2_latency(machine: &mut Machine, profile: &Profile, clock: f64) {
+    let find = |name| profile.finding("latency", name).and_then(|stored| to_term(stored, clock));
+    let near = find("latency L2 near").or_else(|| find("latency L2"));
+    let far = find("latency L2 far").or_else(|| find("latency far L2"));
     let both = match (near, far) {
         (Some(near), Some(far)) => {
             let mean = |a: f64, b: f64| (a + b) / 2.0;
@@ -144,18 +144,21 @@ fn second_level(machine: &mut Machine, profile: &Profile, clock: f64) {
                 published: near.published,
             }
         }
-        (Some(one), None) | (None, Some(one)) => one,
+        (Some(single), None) | (None, Some(single)) => single,
         (None, None) => return,
     };
-    machine.know(Key::Latency(Level::L2), both);
+    machine.insert(Key::Latency(Level::L2), both);
 }
 
-/// A kernel that begins before the one before it has ended hides at least what empty kernels hide, and at most what kernels
-/// hide that all fit on the device side by side: the middle, and as its interval both ends.
-fn dependent(machine: &mut Machine, profile: &Profile) {
-    let of = |name| profile.finding("launch", name).and_then(|stored| term(stored, 0.0));
-    let (Some(empty), Some(empty_dependent)) = (of("empty, graph"), of("empty, graph, dependent")) else { return };
-    let (Some(launch), Some(launch_dependent)) = (of("launch, graph"), of("launch, graph, dependent")) else { return };
+/// Adds the cost of a graph launch that begins before the previous kernel has ended. Such a launch saves at least what empty
+/// kernels save, and at most what small kernels save that fit on the device at the same time. The term is the middle, and its
+/// interval spans both ends.
+fn add_dependent_launch(machine: &mut Machine, profile: &Profile) {
+    let find = |name| profile.finding("launch", name).and_then(|stored| to_term(stored, 0.0));
+    let (Some(empty), Some(empty_dependent)) = (find("empty, graph"), find("empty, graph, dependent")) else { return };
+    let (Some(launch), Some(launch_dependent)) = (find("launch, graph"), find("launch, graph, dependent")) else {
+        return;
+    };
     let most = launch.value - (empty.value - empty_dependent.value);
     let [lo, hi] = [launch_dependent.value.min(most), launch_dependent.value.max(most)];
     let source = "between 'launch, graph, dependent' and 'launch, graph' less what dependent empty kernels save";
@@ -165,5 +168,5 @@ fn dependent(machine: &mut Machine, profile: &Profile) {
         source: source.to_owned(),
         published: launch.published,
     };
-    machine.know(Key::Launch(LaunchForm::GraphDependent), term);
+    machine.insert(Key::Launch(LaunchForm::GraphDependent), term);
 }

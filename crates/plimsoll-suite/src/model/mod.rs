@@ -1,5 +1,5 @@
-//! A machine's figures for the model of a launch's cost ([`plimsoll_core::model`]): which finding gives which term, and what
-//! others published of machines that this tool has not measured. Nothing is derived from a data sheet's peak.
+//! A machine's terms for the model of a launch's cost ([`plimsoll_core::model`]): from findings, and from published figures for
+//! machines that plimsoll has not measured. No term is derived from a data sheet's peak.
 
 mod findings;
 mod published;
@@ -9,39 +9,39 @@ use plimsoll_core::model::{Key, Machine, Term};
 use crate::machines::{self, LookupError};
 use crate::profile::{Profile, shipped};
 
-/// What is known of a chip beside its findings.
+/// What is known about a chip besides its findings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chip {
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Clock of the multiprocessors under load, Hz: the largest, unless it is known to be lower.
+    /// Clock of the multiprocessors under load, Hz: the maximum, unless a lower one is known.
     pub clock_hz: f64,
-    /// Compute capability times ten: 90 of an H200. It gives rates of instructions where no finding does.
+    /// Compute capability times ten: 90 for an H200. It gives instruction rates where there are no findings.
     pub capability: u32,
 }
 
-/// The terms that a profile's findings give.
+/// A machine with the terms from a profile's findings.
 #[must_use]
 pub fn of_profile(name: &str, chip: Chip, profile: &Profile) -> Machine {
     let mut machine = Machine::new(name);
-    machine.know(Key::Multiprocessors, Term::exact(f64::from(chip.multiprocessors), "the device's own count"));
-    machine.know(Key::Clock, Term::exact(chip.clock_hz, "the largest clock of the multiprocessors"));
-    findings::know(&mut machine, profile, chip.clock_hz);
-    published::rates(&mut machine, chip.capability);
+    machine.insert(Key::Multiprocessors, Term::exact(f64::from(chip.multiprocessors), "the device's own count"));
+    machine.insert(Key::Clock, Term::exact(chip.clock_hz, "the largest clock of the multiprocessors"));
+    findings::add_terms(&mut machine, profile, chip.clock_hz);
+    published::add_rates(&mut machine, chip.capability);
     machine
 }
 
-/// The probe whose findings give a term, for who wants it known; `None` of what no probe finds.
+/// The probe whose findings give a term; `None` where no probe does.
 #[must_use]
 pub fn probe_of(key: Key) -> Option<&'static str> {
     findings::probe_of(key)
 }
 
-/// The terms of a machine of the catalogue: from the profile that this tool ships, else from what others published of it, else
-/// from what they published of its nearest relative, each saying so. `V100` stands for its PCIe board.
+/// A machine of the catalogue. Each term comes from the shipped profile, else from figures published for the machine, else from
+/// figures published for the most similar one; its source says which. `V100` means its PCIe board.
 ///
 /// # Errors
-/// [`LookupError`] for a name that means no machine, or several.
+/// [`LookupError`] for a name that matches no machine, or several.
 pub fn of_machine(name: &str) -> Result<Machine, LookupError> {
     let wanted = if name.trim().eq_ignore_ascii_case("V100") { "V100 PCIe" } else { name };
     let known = machines::machine(wanted)?;
@@ -49,21 +49,21 @@ pub fn of_machine(name: &str) -> Result<Machine, LookupError> {
     let profile = shipped::of_machine(known.name)?.unwrap_or_else(empty);
     let mut machine = Machine::new(known.name);
     if let Some(count) = known.multiprocessors {
-        machine.know(Key::Multiprocessors, Term::exact(f64::from(count), known.source));
+        machine.insert(Key::Multiprocessors, Term::exact(f64::from(count), known.source));
     }
     let clock = known.boost_clock_hz.unwrap_or_default();
-    machine.know(Key::Clock, Term::exact(clock, known.source));
-    findings::know(&mut machine, &profile, clock);
-    // The references say of some boards no more than the family.
+    machine.insert(Key::Clock, Term::exact(clock, known.source));
+    findings::add_terms(&mut machine, &profile, clock);
+    // For some boards the references only name the family.
     if let Some(family) = known.name.split(' ').next().filter(|family| *family != known.name)
         && crate::references::UNLISTED.contains(&family)
         && let Some(profile) = shipped::of_machine(family)?
     {
-        findings::know(&mut machine, &profile, clock);
+        findings::add_terms(&mut machine, &profile, clock);
     }
-    published::know(&mut machine, known.name);
+    published::add_terms(&mut machine, known.name);
     if let Some((major, minor)) = known.compute_capability {
-        published::rates(&mut machine, 10 * u32::from(major) + u32::from(minor));
+        published::add_rates(&mut machine, 10 * u32::from(major) + u32::from(minor));
     }
     Ok(machine)
 }

@@ -1,10 +1,10 @@
-//! Figures that others published, for what no profile holds: of the machine itself, else of its nearest relative, with an
-//! interval as wide as that makes it. The text says which; nobody has to guess that it is not a measurement.
+//! Published figures for terms that no profile has: those of the machine itself, else of the most similar machine with a wider
+//! interval. The source says which, and every term is marked as published.
 
 use plimsoll_core::model::{Key, LaunchForm, Level, Machine, Mix, Pipe, Term};
 use plimsoll_core::stats::Interval;
 
-/// A figure with its interval, as its source and its distance from the machine allow.
+/// A published figure. Its interval is wider where its source is about a similar machine.
 struct Figure {
     machine: &'static str,
     key: Key,
@@ -75,7 +75,7 @@ const FIGURES: &[Figure] = &[
     ),
 ];
 
-/// Of the A100 80GB, for boards with the same chip.
+/// Figures of the A100 80GB, for boards with the same chip.
 const A100: [(Key, f64, [f64; 2], &str); 5] = [
     (STREAM, 2.555e-6, [2.0e-6, 3.5e-6], A100_FIT),
     (L2_COPY, 3.817e12, [3.3e12, 4.6e12], A100_FIT),
@@ -94,22 +94,22 @@ const A100: [(Key, f64, [f64; 2], &str); 5] = [
     ),
 ];
 
-/// Takes over the published figures of a machine of the catalogue; what it knows already stays.
-pub(super) fn know(machine: &mut Machine, name: &str) {
+/// Adds the published figures of a machine of the catalogue; terms that it has already stay.
+pub(super) fn add_terms(machine: &mut Machine, name: &str) {
     for figure in FIGURES.iter().filter(|figure| figure.machine == name) {
-        machine.know(figure.key, term(figure.value, figure.interval, figure.source));
+        machine.insert(figure.key, term(figure.value, figure.interval, figure.source));
     }
     if A100_FAMILY.contains(&name) {
         for (key, value, interval, source) in A100 {
-            machine.know(key, term(value, interval, source));
+            machine.insert(key, term(value, interval, source));
         }
     }
     if let Ok(known) = crate::machines::machine(name)
         && let Some(bytes) = known.l2_bytes
     {
         let bytes = bytes as f64;
-        // What stays of a walk that repeats is as large as the cache, give or take what else lives there.
-        machine.know(Key::L2Capacity, term(bytes, [0.9 * bytes, bytes], known.source));
+        // The part of a repeated sweep that stays cached is as large as the cache, minus other data in it.
+        machine.insert(Key::L2Capacity, term(bytes, [0.9 * bytes, bytes], known.source));
     }
 }
 
@@ -117,7 +117,7 @@ fn term(value: f64, [lo, hi]: [f64; 2], source: &str) -> Term {
     Term { value, interval: Interval { lo, hi }, source: source.to_owned(), published: true }
 }
 
-/// Results per clock and multiprocessor by compute capability 7.0, 7.5, 8.0, 8.6, 8.9 and 9.0: 'Throughput of Native
+/// Results per clock and multiprocessor, by compute capability 7.0, 7.5, 8.0, 8.6, 8.9 and 9.0: 'Throughput of Native
 /// Arithmetic Instructions' of the CUDA C++ Programming Guide; schedulers and load/store units from the white papers.
 const LANES: [(Pipe, [f64; 6]); 7] = [
     (Pipe::Issue, [128.0, 128.0, 128.0, 128.0, 128.0, 128.0]),
@@ -129,15 +129,15 @@ const LANES: [(Pipe, [f64; 6]); 7] = [
     (Pipe::Conversion, [16.0, 16.0, 16.0, 16.0, 16.0, 16.0]),
 ];
 const CAPABILITIES: [u32; 6] = [70, 75, 80, 86, 89, 90];
-/// The share of a published rate that kernels reach: `incore` finds 94 to 100 %.
+/// The share of a published rate that kernels reach; `incore` measures 94 to 100 %.
 const REACHED: [f64; 2] = [0.92, 1.0];
 
-/// Rates of instructions that are published for a compute capability (times ten); what the machine knows already stays.
-pub(super) fn rates(machine: &mut Machine, capability: u32) {
+/// Adds the instruction rates published for a compute capability (times ten); terms that the machine has already stay.
+pub(super) fn add_rates(machine: &mut Machine, capability: u32) {
     let Some(column) = CAPABILITIES.iter().position(|known| *known == capability) else { return };
     for (pipe, lanes) in LANES {
         let rate = lanes[column] / 32.0;
         let interval = REACHED.map(|share| share * rate);
-        machine.know(Key::Rate(pipe), term(rate, interval, "CUDA C++ Programming Guide"));
+        machine.insert(Key::Rate(pipe), term(rate, interval, "CUDA C++ Programming Guide"));
     }
 }

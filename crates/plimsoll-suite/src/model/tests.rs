@@ -7,7 +7,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// x + 1 over as many bytes in and out together, with 16 bytes a thread as the article's kernels have.
+/// x + 1, with so many bytes read and written together and 16 bytes per thread, like the article's kernels.
 fn add_const(bytes: u64, cache: Cache) -> Description {
     Description {
         traffic: Traffic::new(bytes / 2, bytes / 2),
@@ -25,13 +25,13 @@ fn add_const(bytes: u64, cache: Cache) -> Description {
     }
 }
 
-/// Bytes per second that a launch of so many bytes seems to reach.
-fn seems(machine: &Machine, bytes: u64) -> f64 {
+/// Apparent bandwidth of a hot launch, bytes per second.
+fn apparent_bandwidth(machine: &Machine, bytes: u64) -> f64 {
     bytes as f64 / predict(&add_const(bytes, Cache::Hot), machine).total.unwrap().value
 }
 
 #[test]
-fn the_h200_has_every_term_from_its_own_measurements() {
+fn every_term_of_the_h200_is_measured() {
     let h200 = of_machine("H200").unwrap();
     let measured = |key: &Key| h200.terms.get(key).is_some_and(|term| !term.published);
     for form in LaunchForm::ALL {
@@ -42,15 +42,15 @@ fn the_h200_has_every_term_from_its_own_measurements() {
     }
     let predicted = predict(&add_const(MIB, Cache::Cold), &h200);
     assert_eq!(predicted.missing, []);
-    assert!(!h200.published(), "{:?}", h200.terms.iter().find(|(_, term)| term.published));
+    assert!(!h200.has_published_terms(), "{:?}", h200.terms.iter().find(|(_, term)| term.published));
 }
 
 #[test]
-fn machines_known_from_publications_say_so_and_have_wider_intervals() {
+fn machines_with_published_terms_are_marked_and_have_wider_intervals() {
     let width = |name: &str| {
         let machine = of_machine(name).unwrap();
         let total = predict(&add_const(1 << 30, Cache::Cold), &machine).total.unwrap_or_else(|| panic!("{name}"));
-        assert_eq!(machine.published(), name != "H200", "{name}");
+        assert_eq!(machine.has_published_terms(), name != "H200", "{name}");
         (total.interval.hi - total.interval.lo) / total.value
     };
     let measured = width("H200");
@@ -61,64 +61,65 @@ fn machines_known_from_publications_say_so_and_have_wider_intervals() {
 }
 
 #[test]
-fn what_nobody_published_is_named() {
+fn terms_that_nobody_published_are_listed_as_missing() {
     let a100 = of_machine("A100 40GB").unwrap();
     let missing = predict(&add_const(64 * MIB, Cache::Cold), &a100).missing;
     assert!(missing.iter().any(|missing| missing.kind == Kind::Dispatch), "{missing:?}");
     assert!(missing.iter().any(|missing| missing.key == Key::LatencyFull), "{missing:?}");
 }
 
-/// The article's plots: with 12 MiB moved bf16 seems slower than f32 with 24 MiB; at twice the elements the roles flip.
+/// The article's plots: bf16 with 12 MiB appears slower than f32 with 24 MiB; with twice the elements it is the other way round.
 #[test]
-fn the_puzzle_of_the_a100_is_the_fixed_cost_and_the_second_level() {
+fn fixed_cost_and_l2_explain_why_bf16_and_f32_swap_on_the_a100() {
     let a100 = of_machine("A100 40GB").unwrap();
     let flips = |machine: &Machine| {
-        let [bf16, f32, twice_bf16, twice_f32] = [12, 24, 24, 48].map(|mib| seems(machine, mib * MIB));
+        let [bf16, f32, twice_bf16, twice_f32] = [12, 24, 24, 48].map(|mib| apparent_bandwidth(machine, mib * MIB));
         bf16 < f32 && twice_f32 < twice_bf16
     };
     assert!(flips(&a100));
-    let limiter = |mib: u64| predict(&add_const(mib * MIB, Cache::Hot), &a100);
+    let predict_hot = |mib: u64| predict(&add_const(mib * MIB, Cache::Hot), &a100);
     // Up to 24 MiB nothing comes from memory, at 48 MiB everything does.
-    assert!(limiter(12).part(Kind::Memory).is_none() && limiter(24).part(Kind::Memory).is_none());
-    assert_eq!(limiter(48).limiter, Some(Kind::Memory));
+    assert!(predict_hot(12).part(Kind::Memory).is_none() && predict_hot(24).part(Kind::Memory).is_none());
+    assert_eq!(predict_hot(48).limiter, Some(Kind::Memory));
     let share = |mib: u64| {
-        let predicted = limiter(mib);
+        let predicted = predict_hot(mib);
         predicted.part(Kind::Launch).unwrap().seconds.value / predicted.total.unwrap().value
     };
     assert!(share(12) > 0.4 && share(48) < 0.1, "{} {}", share(12), share(48));
 }
 
-/// How large the fixed cost may be for the roles to flip, and for f32 alone to seem faster than the memory's peak: the
-/// range that `docs/model.md` states.
+/// The range of fixed costs for which the two types swap, and for which f32 with 24 MiB and bf16 with twice the elements appear
+/// faster than memory's peak, as documented in `docs/model.md`.
 #[test]
-fn the_range_of_the_fixed_cost_in_which_the_roles_flip_is_the_documented_one() {
+fn range_of_fixed_costs_for_the_swap_is_as_documented() {
     let a100 = of_machine("A100 40GB").unwrap();
-    let with = |microseconds: f64| {
+    let bandwidths = |microseconds: f64| {
         let mut machine = a100.clone();
         let key = Key::Launch(LaunchForm::Stream);
         machine.terms.insert(key, plimsoll_core::model::Term::exact(microseconds * 1e-6, "assumed"));
-        [12, 24, 24, 48].map(|mib| seems(&machine, mib * MIB))
+        [12, 24, 24, 48].map(|mib| apparent_bandwidth(&machine, mib * MIB))
     };
     let peak = 1.555e12;
-    let holds = |of: &dyn Fn([f64; 4]) -> bool| {
-        let tenths: Vec<f64> = (1..400).map(|t| f64::from(t) / 10.0).filter(|t| of(with(*t))).collect();
+    let range_where = |condition: &dyn Fn([f64; 4]) -> bool| {
+        let tenths: Vec<f64> = (1..400).map(|t| f64::from(t) / 10.0).filter(|t| condition(bandwidths(*t))).collect();
         [tenths[0], tenths[tenths.len() - 1]]
     };
-    let flips = holds(&|[bf16, f32, twice_bf16, twice_f32]| bf16 < f32 && twice_f32 < twice_bf16);
-    let above_peak =
-        holds(&|[bf16, f32, twice_bf16, twice_f32]| bf16 < peak && f32 > peak && twice_bf16 > peak && twice_f32 < peak);
+    let flips = range_where(&|[bf16, f32, twice_bf16, twice_f32]| bf16 < f32 && twice_f32 < twice_bf16);
+    let above_peak = range_where(&|[bf16, f32, twice_bf16, twice_f32]| {
+        bf16 < peak && f32 > peak && twice_bf16 > peak && twice_f32 < peak
+    });
     assert_eq!(flips, [0.1, 25.0]);
     assert_eq!(above_peak, [4.8, 9.5]);
 }
 
 #[test]
-fn a_name_that_means_no_machine_is_refused() {
+fn unknown_and_ambiguous_names_are_refused() {
     assert!(of_machine("no such card").is_err());
     assert!(of_machine("H100").is_err());
 }
 
 #[test]
-fn a_profile_without_findings_leaves_the_chip_alone() {
+fn profile_without_findings_gives_only_the_chips_terms() {
     let chip = Chip { multiprocessors: 10, clock_hz: 1e9, capability: 61 };
     let machine = of_profile("old", chip, &Profile::new("id", "old", "", ""));
     assert_eq!(machine.terms.len(), 2);

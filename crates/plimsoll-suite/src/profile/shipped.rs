@@ -1,6 +1,6 @@
-//! What is known of machines that aren't here: profiles made from the records of this repository, and below them the
-//! figures that others published. Measured ones are files (`profiles/*.json`), which `cargo xtask profiles` makes from
-//! `records/`; published ones are made from the references, where they are the only copy.
+//! Profiles of machines that aren't here, from records of this repository and, for what they lack, from figures that others
+//! published. The measured figures are in `profiles/*.json`, which `cargo xtask profiles` makes from `records/`; the published
+//! ones come directly from the references.
 
 use plimsoll_core::Flags;
 use plimsoll_core::record::Finding;
@@ -10,75 +10,75 @@ use super::{Profile, SCHEMA, StoredFinding};
 use crate::machines::{self, LookupError};
 use crate::references::{self, Reference};
 
-/// Machines that this tool has measured, by the catalogue's name, with the profile.
+/// Machines that plimsoll has measured: the catalogue's name and the profile.
 const MEASURED: &[(&str, &str)] = &[("H200", include_str!("../../profiles/h200.json"))];
 
-/// Half of the interval given to a published figure whose source tells no range, as a share of it. Sources print two or
-/// three digits, of a board, clock and version that they seldom tell: the published copies of one H200 differ by 4 %.
+/// Half-width of the interval of a published figure whose source gives no range, as a share of the figure. Sources print two or
+/// three digits and seldom name board, clock and version: the published copy bandwidths of the H200 differ by 4 %.
 pub const PUBLISHED_SPREAD: f64 = 0.05;
 
-/// Cases with more places than this are curves: a report draws them, and no single figure stands for them.
-const MOST_PLACES: usize = 4;
+/// Cases with more points than this are curves: a report draws them, and no single figure represents them.
+const MOST_POINTS: usize = 4;
 
-/// Of the references' probes, the one that is machine code and no figure of a machine.
+/// The probe of the references that is about machine code, not a measurement.
 const NO_MEASUREMENT: &str = "sass";
 
-/// What is known of a machine of the catalogue, or of one that the references name otherwise (`V100`): measured figures,
-/// and published ones of what was not measured. `None` where nothing is known but the data sheet.
+/// The profile of a machine of the catalogue, or of one that only the references name (`V100`): measured figures, and published
+/// ones for what was not measured. `None` where only the data sheet is known.
 ///
 /// # Errors
-/// [`LookupError`] for a name that means no machine, or several.
+/// [`LookupError`] for a name that matches no machine, or several.
 pub fn of_machine(name: &str) -> Result<Option<Profile>, LookupError> {
     let unlisted = references::UNLISTED.iter().find(|known| known.eq_ignore_ascii_case(name.trim()));
     let canonical = match unlisted {
         Some(known) => known,
         None => machines::machine(name)?.name,
     };
-    let mut profile = measured(canonical).unwrap_or_else(|| empty(canonical));
-    published(canonical).for_each(|figure| {
+    let mut profile = measured_profile(canonical).unwrap_or_else(|| empty_profile(canonical));
+    published_findings(canonical).for_each(|figure| {
         if profile.finding(&figure.finding.probe, &figure.finding.name).is_none() {
-            profile.put(figure);
+            profile.insert(figure);
         }
     });
     profile.sort();
     Ok((!profile.findings.is_empty()).then_some(profile))
 }
 
-/// The identity of a model: no device has it.
+/// The identity of a machine model, which differs from that of any device.
 #[must_use]
 pub fn model_id(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     format!("model-{}", name.chars().map(plain).collect::<String>())
 }
 
-fn empty(name: &str) -> Profile {
+fn empty_profile(name: &str) -> Profile {
     Profile { schema: SCHEMA, ..Profile::new(&model_id(name), name, "", "") }
 }
 
-fn measured(name: &str) -> Option<Profile> {
+fn measured_profile(name: &str) -> Option<Profile> {
     let (_, text) = MEASURED.iter().find(|(known, _)| *known == name)?;
-    // A test holds that every shipped profile is read; a build that had a bad one would show published figures alone.
+    // A test checks that every shipped profile can be read; a build with a bad one would show only published figures.
     serde_json::from_str(text).ok()
 }
 
-fn published(name: &str) -> impl Iterator<Item = StoredFinding> {
-    let figures: Vec<&Reference> = references::all().iter().filter(|figure| figure.machine == name).collect();
-    let places = |figure: &Reference| {
+fn published_findings(name: &str) -> impl Iterator<Item = StoredFinding> {
+    let figures: Vec<&Reference> = references::shipped().iter().filter(|figure| figure.machine == name).collect();
+    let count_points = |figure: &Reference| {
         let same = |other: &&&Reference| (&other.probe, &other.case) == (&figure.probe, &figure.case);
         figures.iter().filter(same).count()
     };
-    let fit = |figure: &&&Reference| {
-        // Data sheets are the catalogue's.
+    let is_usable = |figure: &&&Reference| {
+        // Data sheets are in the catalogue.
         !figure.is_theoretical()
             && figure.probe != NO_MEASUREMENT
-            && (figure.x.is_none() || places(figure) <= MOST_PLACES)
+            && (figure.x.is_none() || count_points(figure) <= MOST_POINTS)
     };
-    figures.iter().filter(fit).map(|figure| stored(figure)).collect::<Vec<_>>().into_iter()
+    figures.iter().filter(is_usable).map(|figure| to_finding(figure)).collect::<Vec<_>>().into_iter()
 }
 
-fn stored(figure: &Reference) -> StoredFinding {
+fn to_finding(figure: &Reference) -> StoredFinding {
     let Reference { probe, case, metric, value, unit, .. } = figure;
-    // Probes name bandwidths by their kernel, and put the metric before everything else (`latency L2`).
+    // Probes name bandwidths after their kernel; other findings begin with the metric (`latency L2`).
     let mut name = if metric == "bandwidth" { case.clone() } else { format!("{metric} {case}") };
     if let (Some(x), Some(x_unit)) = (figure.x, &figure.x_unit) {
         name.push_str(&format!(" at {}", x_unit.format(x)));
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_profile_is_read_and_belongs_to_a_machine_of_the_catalogue() {
+    fn every_shipped_profile_can_be_read_and_belongs_to_a_machine_of_the_catalogue() {
         for (name, text) in MEASURED {
             let profile: Profile = serde_json::from_str(text).unwrap();
             assert_eq!(machines::machine(name).unwrap().name, *name);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_of_the_references_have_a_profile_and_no_figure_twice() {
+    fn machines_of_the_references_have_profiles_without_duplicates() {
         for name in ["A100 80GB", "A100 40GB", "H100 PCIe", "H100 SXM", "L4", "A10", "V100", "v100 pcie", "NVIDIA H200"]
         {
             let profile = of_machine(name).unwrap().unwrap_or_else(|| panic!("nothing of {name}"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn published_figures_say_so_have_wide_intervals_and_give_way_to_measured_ones() {
+    fn published_figures_are_marked_have_wide_intervals_and_yield_to_measured_ones() {
         let a100 = of_machine("A100 80GB").unwrap().unwrap();
         let triad = a100.finding("stream", "triad").unwrap();
         assert!(triad.is_published() && triad.when.is_empty());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_nothing_or_several_is_told_and_a_data_sheet_alone_is_no_profile() {
+    fn unknown_and_ambiguous_names_are_errors_and_a_data_sheet_alone_is_no_profile() {
         assert!(matches!(of_machine("no such card"), Err(LookupError::Unknown { .. })));
         assert!(matches!(of_machine("H100"), Err(LookupError::Ambiguous { .. })));
         let known = machines::MACHINES.iter().filter(|machine| of_machine(machine.name).unwrap().is_some()).count();

@@ -49,7 +49,7 @@ fn profile(when: &str, findings: Vec<StoredFinding>) -> Profile {
 }
 
 #[test]
-fn a_stored_profile_comes_back_bit_for_bit() {
+fn stored_profile_is_read_back_bit_for_bit() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("made/on/demand");
     let kept = profile(
@@ -69,7 +69,7 @@ fn a_stored_profile_comes_back_bit_for_bit() {
 }
 
 #[test]
-fn the_newer_finding_wins_and_others_stay() {
+fn newer_finding_replaces_the_older_and_others_stay() {
     let old = profile(
         "2020-01-01T00:00:00Z",
         vec![
@@ -89,32 +89,32 @@ fn the_newer_finding_wins_and_others_stay() {
 }
 
 #[test]
-fn a_doubtful_finding_never_replaces_a_clean_one_whatever_comes_first() {
+fn doubtful_finding_never_replaces_a_clean_one_in_any_order() {
     let clean = finding("stream", "copy", 1.0, "2020-01-01T00:00:00Z");
     let doubtful = flagged(Flag::ThrottlePower, 2.0, "2020-02-01T00:00:00Z");
     for order in [[clean.clone(), doubtful.clone()], [doubtful.clone(), clean.clone()]] {
         let mut profile = profile("", vec![]);
-        order.into_iter().for_each(|stored| _ = profile.put(stored));
+        order.into_iter().for_each(|stored| _ = profile.insert(stored));
         assert_eq!(profile.findings, std::slice::from_ref(&clean));
     }
-    // Flags that only qualify are no doubt, and of two doubtful ones the newer stays.
+    // Some flags don't make a finding doubtful. Of two doubtful findings the newer stays.
     let qualified = flagged(Flag::Outliers, 3.0, "2020-03-01T00:00:00Z");
     let mut of_clean = profile("", vec![clean]);
-    assert!(of_clean.put(qualified.clone()) && of_clean.findings == [qualified]);
+    assert!(of_clean.insert(qualified.clone()) && of_clean.findings == [qualified]);
     let newer = flagged(Flag::Steal, 4.0, "2020-03-01T00:00:00Z");
     let mut of_doubtful = profile("", vec![doubtful]);
-    assert!(of_doubtful.put(newer.clone()) && of_doubtful.findings == [newer]);
+    assert!(of_doubtful.insert(newer.clone()) && of_doubtful.findings == [newer]);
 }
 
 #[test]
-fn a_finding_of_a_wrong_result_is_never_kept() {
+fn finding_from_a_wrong_result_is_never_stored() {
     let mut profile = profile("", vec![]);
-    assert!(!profile.put(flagged(Flag::VerifyFail, 1.0, "")));
+    assert!(!profile.insert(flagged(Flag::VerifyFail, 1.0, "")));
     assert!(profile.findings.is_empty());
 }
 
 #[test]
-fn flags_metric_and_what_is_published_come_back() {
+fn flags_metric_and_published_range_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut stored = flagged(Flag::Outliers, 1.0, "");
     let range = Interval { lo: 1.0, hi: 2.0 };
@@ -126,14 +126,14 @@ fn flags_metric_and_what_is_published_come_back() {
 }
 
 #[test]
-fn another_devices_profile_is_not_merged() {
+fn profile_of_another_device_is_not_merged() {
     let mut ours = profile("", vec![]);
     let theirs = Profile::new("GPU-other", "", "", "");
     assert!(matches!(ours.merge(theirs), Err(ProfileError::OtherDevice { .. })));
 }
 
 #[test]
-fn a_damaged_file_is_named_with_the_way_out() {
+fn error_for_a_damaged_file_names_it_and_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("GPU-1234.json");
     let kept = serde_json::to_vec(&profile("", vec![finding("a", "b", 1.0, "")])).unwrap();
@@ -149,7 +149,7 @@ fn a_damaged_file_is_named_with_the_way_out() {
 }
 
 #[test]
-fn a_huge_file_is_refused_and_not_kept_in_memory() {
+fn huge_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("GPU-1234.json");
     let file = File::create(&path).unwrap();
@@ -159,7 +159,7 @@ fn a_huge_file_is_refused_and_not_kept_in_memory() {
 }
 
 #[test]
-fn later_fields_are_ignored_and_later_layouts_are_refused() {
+fn unknown_fields_are_ignored_and_later_layouts_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("GPU-1234.json");
     let mut value = serde_json::to_value(profile("", vec![finding("a", "b", 1.0, "")])).unwrap();
@@ -171,14 +171,14 @@ fn later_fields_are_ignored_and_later_layouts_are_refused() {
     assert!(matches!(Profile::load(&path, "GPU-1234"), Err(ProfileError::TooNew { found: 99, .. })));
 }
 
-/// A file with these findings, whatever may be wrong with them.
-fn file_of(path: &Path, findings: &[StoredFinding]) {
+/// Writes a file with these findings, without checking them.
+fn write_file(path: &Path, findings: &[StoredFinding]) {
     let whole = profile("2020-01-01T00:00:00Z", findings.to_vec());
     std::fs::write(path, serde_json::to_vec(&whole).unwrap()).unwrap();
 }
 
 #[test]
-fn a_finding_that_no_record_could_hold_is_damage() {
+fn unsound_finding_makes_a_file_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     let mut outside = finding("stream", "copy", 1.0, "");
@@ -188,7 +188,7 @@ fn a_finding_that_no_record_could_hold_is_damage() {
     let mut published = finding("stream", "copy", 1.0, "");
     published.finding.published = Some(Published { range: Interval { lo: 2.0, hi: 1.0 }, source: "a page".into() });
     for bad in [outside, crossed, published, finding("stream", "copy", 1e300, "")] {
-        file_of(&path, &[finding("a", "b", 1.0, ""), bad]);
+        write_file(&path, &[finding("a", "b", 1.0, ""), bad]);
         let error = Profile::load(&path, "GPU-1234").unwrap_err();
         assert!(matches!(error, ProfileError::Damaged { .. }), "{error}");
         assert!(error.to_string().contains("finding stream/copy"), "{error}");
@@ -196,7 +196,7 @@ fn a_finding_that_no_record_could_hold_is_damage() {
 }
 
 #[test]
-fn of_a_finding_that_a_file_has_twice_the_one_is_read_that_merging_would_have_kept() {
+fn load_keeps_the_duplicate_that_merging_would_have_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     let newer = finding("stream", "copy", 2.0, "2020-02-01T00:00:00Z");
@@ -205,32 +205,32 @@ fn of_a_finding_that_a_file_has_twice_the_one_is_read_that_merging_would_have_ke
     let wrong = flagged(Flag::VerifyFail, 4.0, "2020-04-01T00:00:00Z");
     let other = finding("latency", "L1", 5.0, "");
     let all = [newer.clone(), other.clone(), doubtful, older, wrong];
-    for turn in 0..all.len() {
+    for shift in 0..all.len() {
         let mut all = all.clone();
-        all.rotate_left(turn);
-        file_of(&path, &all);
+        all.rotate_left(shift);
+        write_file(&path, &all);
         assert_eq!(Profile::load(&path, "GPU-1234").unwrap().unwrap().findings, [other.clone(), newer.clone()]);
     }
 }
 
 #[test]
-fn what_is_dated_in_no_form_or_in_the_future_is_neither_the_oldest_nor_the_newest() {
+fn invalid_and_future_dates_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     for when in ["yesterday", "2020-01-01", "2020-01-01T00:00:00+00:00", "2020-1-1T00:00:00Z", "99999-01-01T00:00:00Z"]
     {
-        file_of(&path, &[finding("stream", "copy", 1.0, when)]);
+        write_file(&path, &[finding("stream", "copy", 1.0, when)]);
         let error = Profile::load(&path, "GPU-1234").unwrap_err();
         assert!(matches!(error, ProfileError::Damaged { .. }) && error.to_string().contains(when), "{error}");
     }
-    // A wrong clock is no damage: neither is the file touched, nor does such a finding get into one.
+    // A wrong clock is not damage: the file isn't touched, and a finding from the future isn't stored.
     let future = profile("2020-01-01T00:00:00Z", vec![finding("stream", "copy", 1.0, "9000-01-01T00:00:00Z")]);
-    file_of(&path, &future.findings);
+    write_file(&path, &future.findings);
     let before = std::fs::read(&path).unwrap();
     for refused in [
         Profile::load(&path, "GPU-1234").map(drop),
         profile("", vec![]).keep(&path).map(drop),
-        Profile::ready(&path, "GPU-1234"),
+        Profile::check_writable(&path, "GPU-1234"),
         future.keep(&dir.path().join("other.json")).map(drop),
     ] {
         let error = refused.unwrap_err();
@@ -241,23 +241,23 @@ fn what_is_dated_in_no_form_or_in_the_future_is_neither_the_oldest_nor_the_newes
 }
 
 #[test]
-fn whether_a_profile_can_be_kept_is_known_before_there_is_one() {
+fn check_writable_tells_before_measuring_whether_a_profile_can_be_stored() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("made/on/demand/p.json");
-    Profile::ready(&path, "GPU-1234").unwrap();
-    assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 0, "nothing is left there");
+    Profile::check_writable(&path, "GPU-1234").unwrap();
+    assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 0, "the check leaves no file");
     std::fs::write(&path, "{half of").unwrap();
-    Profile::ready(&path, "GPU-1234").unwrap();
-    assert!(path.exists(), "a damaged one is set aside when there is a new one");
+    Profile::check_writable(&path, "GPU-1234").unwrap();
+    assert!(path.exists(), "a damaged file is only renamed when there is a new one");
     profile("", vec![]).store(&path).unwrap();
-    Profile::ready(&path, "GPU-1234").unwrap();
-    assert!(matches!(Profile::ready(&path, "GPU-5678"), Err(ProfileError::NotOurs { .. })));
-    assert!(matches!(Profile::ready(&path.join("p.json"), "GPU-1234"), Err(ProfileError::Io { .. })));
-    assert!(Profile::ready(dir.path(), "GPU-1234").is_err());
+    Profile::check_writable(&path, "GPU-1234").unwrap();
+    assert!(matches!(Profile::check_writable(&path, "GPU-5678"), Err(ProfileError::NotOurs { .. })));
+    assert!(matches!(Profile::check_writable(&path.join("p.json"), "GPU-1234"), Err(ProfileError::Io { .. })));
+    assert!(Profile::check_writable(dir.path(), "GPU-1234").is_err());
 }
 
 #[test]
-fn a_file_of_another_device_is_left_alone() {
+fn file_of_another_device_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     profile("", vec![]).store(&path).unwrap();
@@ -268,7 +268,7 @@ fn a_file_of_another_device_is_left_alone() {
 }
 
 #[test]
-fn ids_can_not_lead_out_of_the_folder() {
+fn ids_cannot_lead_out_of_the_folder() {
     let dir = tempfile::tempdir().unwrap();
     let long = "a".repeat(129);
     for id in ["", ".", "..", ".hidden", "../x", "a/b", "a\\b", "a\0b", "a b", "é", &long] {
@@ -278,7 +278,7 @@ fn ids_can_not_lead_out_of_the_folder() {
 }
 
 #[test]
-fn what_json_can_not_hold_is_refused_before_anything_is_written() {
+fn numbers_that_json_cannot_hold_are_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let bad = profile("", vec![finding("stream", "copy", f64::NAN, "")]);
     assert!(matches!(bad.store(&dir.path().join("p.json")), Err(ProfileError::Unsound { .. })));
@@ -286,7 +286,7 @@ fn what_json_can_not_hold_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn an_unwritable_folder_is_named() {
+fn error_names_an_unwritable_folder() {
     let dir = tempfile::tempdir().unwrap();
     let blocked = dir.path().join("a file");
     std::fs::write(&blocked, "").unwrap();
@@ -295,7 +295,7 @@ fn an_unwritable_folder_is_named() {
 }
 
 #[test]
-fn what_is_kept_is_merged_with_what_was_known() {
+fn keep_merges_with_the_stored_profile() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("below/p.json");
     let old = profile(
@@ -317,7 +317,7 @@ fn what_is_kept_is_merged_with_what_was_known() {
 }
 
 #[test]
-fn a_damaged_file_is_kept_aside_and_an_empty_one_is_none() {
+fn damaged_file_is_renamed_and_an_empty_file_counts_as_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     std::fs::write(&path, "").unwrap();
@@ -333,7 +333,7 @@ fn a_damaged_file_is_kept_aside_and_an_empty_one_is_none() {
 }
 
 #[test]
-fn what_is_no_regular_file_or_of_a_later_layout_is_not_touched() {
+fn folders_and_files_of_a_later_layout_are_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     assert!(profile("", vec![]).keep(dir.path()).is_err());
     let path = dir.path().join("p.json");
@@ -343,7 +343,7 @@ fn what_is_no_regular_file_or_of_a_later_layout_is_not_touched() {
 }
 
 #[test]
-fn runs_that_end_together_lose_nothing_of_each_other() {
+fn concurrent_merges_lose_no_findings() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     std::thread::scope(|scope| {
@@ -380,54 +380,54 @@ fn run(conditions: Conditions, findings: &[(u32, &str, &str, f64)], faults: &[Fa
 }
 
 #[test]
-fn a_run_gives_each_device_its_findings_with_where_they_come_from() {
+fn profile_from_a_run_has_the_devices_findings_and_their_origin() {
     let run =
         run(Conditions::default(), &[(0, "stream", "copy", 1.0), (1, "stream", "copy", 2.0), (1, "a", "b", 3.0)], &[]);
-    let profile = Profile::of_run(&run, 1, "20260301T000000Z-all").unwrap().unwrap();
+    let profile = Profile::from_run(&run, 1, "20260301T000000Z-all").unwrap().unwrap();
     assert_eq!((profile.device_id.as_str(), profile.device_name.as_str()), ("GPU-1", "Box 1"));
     let kept = profile.finding("stream", "copy").unwrap();
     assert_eq!((kept.finding.value, kept.finding.device), (2.0, 0));
     assert_eq!([kept.run.as_str(), &kept.when, &kept.tool], ["20260301T000000Z-all", "2020-03-01T00:00:00Z", "0.2.0"]);
     assert_eq!(profile.findings.len(), 2);
-    assert!(Profile::of_run(&run, 2, "run").unwrap().is_none());
+    assert!(Profile::from_run(&run, 2, "run").unwrap().is_none());
 }
 
 #[test]
-fn of_a_probe_that_did_not_end_well_nothing_is_kept_and_of_one_that_lost_a_point_everything() {
-    let stopped = FaultRecord::of(0, "stream", &Fault::Stopped);
-    let point = FaultRecord::new(0, "latency", FaultClass::OutOfMemory, String::new()).at(0, vec![]);
+fn findings_of_failed_probes_are_dropped_and_those_with_a_failed_point_are_kept() {
+    let stopped = FaultRecord::from_fault(0, "stream", &Fault::Stopped);
+    let point = FaultRecord::new(0, "latency", FaultClass::OutOfMemory, String::new()).at_point(0, vec![]);
     let run = run(Conditions::default(), &[(0, "stream", "copy", 1.0), (0, "latency", "L1", 2.0)], &[stopped, point]);
-    let profile = Profile::of_run(&run, 0, "run").unwrap().unwrap();
+    let profile = Profile::from_run(&run, 0, "run").unwrap().unwrap();
     assert!(profile.finding("stream", "copy").is_none());
     assert!(profile.finding("latency", "L1").is_some());
 }
 
 #[test]
-fn runs_under_conditions_of_their_own_are_no_profile() {
+fn runs_under_special_conditions_make_no_profile() {
     let usual = Conditions::default();
     for conditions in [
         Conditions { trace: true, ..usual },
         Conditions { bytes: Some(1 << 20), ..usual },
         Conditions { concurrent: true, ..usual },
     ] {
-        let why = Profile::of_run(&run(conditions, &[(0, "a", "b", 1.0)], &[]), 0, "run").unwrap_err();
+        let why = Profile::from_run(&run(conditions, &[(0, "a", "b", 1.0)], &[]), 0, "run").unwrap_err();
         assert!(why.to_string().contains(' '), "{why}");
     }
 }
 
 #[test]
-fn a_run_that_does_not_tell_when_has_no_place_in_the_order_of_time() {
+fn run_without_a_valid_start_time_makes_no_profile() {
     for started in
         ["", "yesterday", "2020-03-01", "2020-03-01T00:00:00+01:00", "2020-03-01 00:00:00Z", "2020-13-01T00:00:00Z"]
     {
         let mut run = run(Conditions::default(), &[(0, "a", "b", 1.0)], &[]);
         run.header.started = started.to_owned();
-        assert!(Profile::of_run(&run, 0, "run").is_err(), "{started}");
+        assert!(Profile::from_run(&run, 0, "run").is_err(), "{started}");
     }
 }
 
 #[test]
-fn the_best_bandwidth_is_a_clean_one_of_stream() {
+fn best_bandwidth_is_the_best_clean_finding_of_stream() {
     let mut above = finding("stream", "read", 9.0, "");
     above.finding.flags.insert(Flag::AbovePeak);
     let all = vec![

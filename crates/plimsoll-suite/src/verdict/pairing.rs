@@ -1,4 +1,4 @@
-//! Which rows of two runs are the same figure, and which can't be compared although both have them.
+//! Pairs the rows of two runs that are the same figure, and finds those that both runs have but that can't be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use plimsoll_core::series::{Metric, Row, Series, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 
-use super::spread::{Known, of_row};
+use super::spread::{FigureEstimate, estimate_row};
 use super::{Across, Incomparable, Subject, clock};
 
 /// A figure that both runs have.
@@ -16,13 +16,13 @@ pub(super) struct Pair {
     pub subject: Subject,
     pub metric: Metric,
     pub more_is_better: bool,
-    pub base: Known,
-    pub new: Known,
+    pub base: FigureEstimate,
+    pub new: FigureEstimate,
     /// Mean clocks of the base and the new run, hertz, where both are known.
     pub clocks: Option<(f64, f64)>,
-    /// Of both sides.
+    /// The flags of both rows.
     pub flags: Flags,
-    /// Both are the very same measurement, as of a run that is compared with itself: nothing about it can differ.
+    /// True where both are the same measurement, as in a run that is compared with itself.
     pub identical: bool,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct Paired {
 /// A row with its series.
 type Figure<'r> = (&'r Series, &'r Row);
 
-/// A row by what identifies it.
+/// A row with the keys that identify it.
 struct Keyed<'r> {
     /// Probe, case and coordinates.
     place: String,
-    /// The same with where the data were and which kind of figure it is.
-    whole: String,
+    /// The same, with the kind of figure and the cache policy.
+    full_key: String,
     figure: Figure<'r>,
 }
 
@@ -55,13 +55,13 @@ pub(super) fn pair(base: &Run, new: &Run, across: Across) -> Paired {
         return paired;
     }
     let (ours, theirs) = (&base.header.devices, &new.header.devices);
-    let partners = partners(ours, theirs);
+    let partners = find_partners(ours, theirs);
     for ((place, device), partner) in ours.iter().enumerate().zip(&partners) {
         let Some(other) = *partner else {
             let why = match theirs.iter().filter(|other| other.name == device.name).count() {
                 0 => {
                     let names: Vec<&str> = theirs.iter().map(|device| device.name.as_str()).collect();
-                    format!("the new run has no such device model, but {}", names.join(", "))
+                    format!("the new run has no device of this model; it has {}", names.join(", "))
                 }
                 n => format!("the new run has only {n} of this model"),
             };
@@ -78,7 +78,7 @@ pub(super) fn pair(base: &Run, new: &Run, across: Across) -> Paired {
         let several = |devices: &[DeviceInfo]| devices.iter().filter(|other| other.name == device.name).count() > 1;
         let (a, b) = (&device.id, &theirs[other].id);
         if a != b && (several(ours) || several(theirs)) {
-            paired.notes.push(format!("{}: {a} is compared with {b}, another one of the model", device.name));
+            paired.notes.push(format!("{}: {a} is compared with {b}, another device of the same model", device.name));
         }
         pair_devices(&device.name, &rows_of(base, place), &rows_of(new, other), &mut paired);
     }
@@ -87,8 +87,8 @@ pub(super) fn pair(base: &Run, new: &Run, across: Across) -> Paired {
     paired
 }
 
-/// For each device of `ours` its place in `theirs`: the very same one, whatever the order, else one of its model.
-fn partners(ours: &[DeviceInfo], theirs: &[DeviceInfo]) -> Vec<Option<usize>> {
+/// For each device of `ours` the index in `theirs` of the same device, in whatever order, or of another one of its model.
+fn find_partners(ours: &[DeviceInfo], theirs: &[DeviceInfo]) -> Vec<Option<usize>> {
     let mut partners = vec![None; ours.len()];
     let mut free: Vec<usize> = (0..theirs.len()).collect();
     for by_identity in [true, false] {
@@ -103,61 +103,61 @@ fn partners(ours: &[DeviceInfo], theirs: &[DeviceInfo]) -> Vec<Option<usize>> {
     partners
 }
 
-/// Rows of one device; where two series hold the same figure, the first counts.
+/// Rows of one device; where two series contain the same figure, the first counts.
 fn rows_of(run: &Run, device: usize) -> Vec<Keyed<'_>> {
     let mut seen = BTreeSet::new();
     let series = run.series.iter().filter(|series| series.spec.device as usize == device);
     series
-        .flat_map(|series| series.rows.iter().map(move |row| keyed(series, row)))
-        .filter(|row| seen.insert(row.whole.clone()))
+        .flat_map(|series| series.rows.iter().map(move |row| add_keys(series, row)))
+        .filter(|row| seen.insert(row.full_key.clone()))
         .collect()
 }
 
-fn keyed<'r>(series: &'r Series, row: &'r Row) -> Keyed<'r> {
+fn add_keys<'r>(series: &'r Series, row: &'r Row) -> Keyed<'r> {
     let spec = &series.spec;
     let axes: Vec<(&str, &Value)> = spec.axes.iter().map(|axis| axis.name.as_str()).zip(&row.at).collect();
     let place = format!("{:?}", (&spec.probe, &spec.case, axes));
-    let whole = format!("{place} {:?} {:?} {}", spec.figure, spec.cache, spec.trace);
-    Keyed { place, whole, figure: (series, row) }
+    let full_key = format!("{place} {:?} {:?} {}", spec.figure, spec.cache, spec.trace);
+    Keyed { place, full_key, figure: (series, row) }
 }
 
 fn pair_devices(device: &str, base: &[Keyed<'_>], new: &[Keyed<'_>], paired: &mut Paired) {
-    let ours: BTreeSet<&String> = base.iter().map(|row| &row.whole).collect();
-    let theirs: BTreeMap<&String, Figure<'_>> = new.iter().map(|row| (&row.whole, row.figure)).collect();
-    // What has no partner of its own kind may stand at the place of one of another kind: that is worth a reason.
-    let mut of_another_kind: BTreeMap<&String, Vec<&Keyed<'_>>> = BTreeMap::new();
-    for row in new.iter().filter(|row| !ours.contains(&row.whole)) {
-        of_another_kind.entry(&row.place).or_default().push(row);
+    let ours: BTreeSet<&String> = base.iter().map(|row| &row.full_key).collect();
+    let theirs: BTreeMap<&String, Figure<'_>> = new.iter().map(|row| (&row.full_key, row.figure)).collect();
+    // A row without a partner of its kind may have one of another kind at the same place; then the reason is reported.
+    let mut other_kinds: BTreeMap<&String, Vec<&Keyed<'_>>> = BTreeMap::new();
+    for row in new.iter().filter(|row| !ours.contains(&row.full_key)) {
+        other_kinds.entry(&row.place).or_default().push(row);
     }
     let mut kinds: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
     for row in base.iter().chain(new) {
-        kinds.entry(&row.place).or_default().insert(&row.whole);
+        kinds.entry(&row.place).or_default().insert(&row.full_key);
     }
-    let subject = |row: &Keyed<'_>| subject(device, row.figure, kinds[&row.place].len() > 1);
+    let subject_of = |row: &Keyed<'_>| build_subject(device, row.figure, kinds[&row.place].len() > 1);
     let mut refused = BTreeSet::new();
     for row in base {
-        let own = theirs.get(&row.whole).copied();
-        let other = own.or_else(|| {
-            let other = of_another_kind.get_mut(&row.place)?.pop()?;
-            refused.insert(&other.whole);
+        let same_kind = theirs.get(&row.full_key).copied();
+        let other = same_kind.or_else(|| {
+            let other = other_kinds.get_mut(&row.place)?.pop()?;
+            refused.insert(&other.full_key);
             Some(other.figure)
         });
         let Some(other) = other else {
-            paired.unmatched.push(format!("{} (base only)", subject(row).words()));
+            paired.unmatched.push(format!("{} (base only)", subject_of(row).describe()));
             continue;
         };
-        match comparable(subject(row), row.figure, other) {
+        match build_pair(subject_of(row), row.figure, other) {
             Ok(pair) => paired.pairs.extend(pair),
             Err(incomparable) => paired.incomparable.push(incomparable),
         }
     }
-    for row in new.iter().filter(|row| !ours.contains(&row.whole) && !refused.contains(&row.whole)) {
-        paired.unmatched.push(format!("{} (new only)", subject(row).words()));
+    for row in new.iter().filter(|row| !ours.contains(&row.full_key) && !refused.contains(&row.full_key)) {
+        paired.unmatched.push(format!("{} (new only)", subject_of(row).describe()));
     }
 }
 
-/// `one_of_several`: the place alone doesn't tell it from others.
-fn subject(device: &str, (series, row): Figure<'_>, one_of_several: bool) -> Subject {
+/// `one_of_several`: the place alone doesn't identify the figure.
+fn build_subject(device: &str, (series, row): Figure<'_>, one_of_several: bool) -> Subject {
     let spec = &series.spec;
     let at = spec.axes.iter().zip(&row.at).map(|(axis, value)| (axis.name.clone(), axis.unit.clone(), value.clone()));
     let latency = if spec.figure == plimsoll_core::sample::Figure::Latency { "latency, " } else { "" };
@@ -166,30 +166,30 @@ fn subject(device: &str, (series, row): Figure<'_>, one_of_several: bool) -> Sub
 }
 
 impl Subject {
-    /// Probe, case and coordinates for a person: `stream kernels, kernel copy, stores plain`. The device is left out.
+    /// Probe, case and coordinates as readable text: `stream kernels, kernel copy, stores plain`. The device is left out.
     #[must_use]
-    pub fn words(&self) -> String {
-        let mut words = format!("{} {}", self.probe, self.case);
+    pub fn describe(&self) -> String {
+        let mut text = format!("{} {}", self.probe, self.case);
         for (axis, unit, value) in &self.at {
-            words.push_str(&format!(", {axis} {}", value.format(unit)));
+            text.push_str(&format!(", {axis} {}", value.format(unit)));
         }
         if !self.kind.is_empty() {
-            words.push_str(&format!(", {}", self.kind));
+            text.push_str(&format!(", {}", self.kind));
         }
-        words
+        text
     }
 }
 
-/// `None` for the very same measurement without a figure.
-fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Option<Pair>, Incomparable> {
-    let refuse = |why: String| Incomparable { what: subject.words(), why };
+/// Pairs two rows, or says why they can't be compared. `None` where both are the same measurement and have no figure.
+fn build_pair(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Option<Pair>, Incomparable> {
+    let refuse = |why: String| Incomparable { what: subject.describe(), why };
     let (a, b) = (&base.0.spec, &new.0.spec);
     let (metric, other) = match (a.metrics.first(), b.metrics.first()) {
         (Some(metric), Some(other)) => (metric, other),
         _ => return Err(refuse("it has no metric".into())),
     };
     if metric != other {
-        return Err(refuse(format!("one is given as {}, the other as {}", metric.name, other.name)));
+        return Err(refuse(format!("the metrics differ ({} and {})", metric.name, other.name)));
     }
     if a.figure != b.figure {
         return Err(refuse("one is a latency, the other a throughput".into()));
@@ -207,18 +207,18 @@ fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Opt
     }
     let clock_of = |row: &Row| row.clock_hz().filter(|&hertz| hertz > 0.0);
     let clocks = clock_of(base.1).zip(clock_of(new.1));
-    if let Some((x, y)) = clocks.filter(|&clocks| clock::beyond(clocks)) {
+    if let Some((x, y)) = clocks.filter(|&clocks| clock::are_too_far_apart(clocks)) {
         let (x, y) = (Unit::Hertz.format(x), Unit::Hertz.format(y));
         return Err(refuse(format!("clocks differ by more than 10 % ({x} and {y})")));
     }
-    let (Some(base), Some(new)) = (of_row(base.1, metric), of_row(new.1, metric)) else {
+    let (Some(base), Some(new)) = (estimate_row(base.1, metric), estimate_row(new.1, metric)) else {
         if identical {
             return Ok(None);
         }
-        return Err(refuse(format!("{} could not be derived on one side", metric.name)));
+        return Err(refuse(format!("{} could not be computed in one of the runs", metric.name)));
     };
     let Some(more_is_better) = metric.more_is_better().or(identical.then_some(true)) else {
-        return Err(refuse(format!("nothing says whether more or less {} is better", metric.name)));
+        return Err(refuse(format!("it is unknown whether more or less {} is better", metric.name)));
     };
     Ok(Some(Pair { subject, metric: metric.clone(), more_is_better, base, new, clocks, flags, identical }))
 }

@@ -1,40 +1,40 @@
-//! How well a figure is known when the whole measurement would be done again: the spread between rounds, or where there
-//! is but one round, the spread within it and the one between runs that plimsoll's promise allows for.
+//! The uncertainty of a figure if the whole measurement were repeated: the spread between rounds, or, where there is only one
+//! round, the spread within it plus an assumed spread between runs.
 
 use plimsoll_core::series::{Metric, Quantity, Row};
 use plimsoll_core::stats::student_t_cdf;
 
-/// Half of the width of a normal 95 % interval, in standard deviations.
+/// Half-width of a normal 95 % interval, in standard deviations.
 const Z95: f64 = 1.96;
-/// Relative standard deviation between rounds that a single round is taken to have: a quarter of the 1 % that an
-/// unflagged figure repeats within. One round can't show its own.
+/// Assumed relative standard deviation between rounds for a figure with one round: a quarter of the 1 % within which an unflagged
+/// figure repeats.
 const BETWEEN_UNSEEN: f64 = 0.0025;
 
-/// A figure as a comparison sees it: the row's own, with the squared standard error of its logarithm.
+/// A row's figure with the squared standard error of its logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Known {
+pub(super) struct FigureEstimate {
     /// The figure in its base unit, as reports show it; positive.
     pub value: f64,
     /// Squared standard error of ln(value).
     pub variance: f64,
     /// Degrees of freedom of `variance`.
     pub freedom: f64,
-    /// Rounds that it was measured in.
+    /// Number of rounds that it was measured in.
     pub rounds: usize,
 }
 
-/// The row's figure in `metric`; `None` where it has none that is positive in every round.
-pub(super) fn of_row(row: &Row, metric: &Metric) -> Option<Known> {
+/// The row's figure in `metric`; `None` unless it has one that is positive in every round.
+pub(super) fn estimate_row(row: &Row, metric: &Metric) -> Option<FigureEstimate> {
     let value = row.estimate(metric)?.value;
     let (mut medians, mut within) = (Vec::new(), Vec::new());
     let mut samples = 0;
     for (point, round) in row.rounds_of(metric) {
         medians.push(round.value.ln());
-        if metric.of == Quantity::Extra {
+        if metric.quantity == Quantity::Extra {
             within.push(0.0);
             continue;
         }
-        // A sample is known to one tick, whatever the spread of those that round alike.
+        // A sample has a resolution of one tick, even if all samples round to the same value.
         let ticks = point.samples.iter().min().map_or(1.0, |&least| least.max(1) as f64);
         let rounding = 1.0 / (12.0 * ticks * ticks);
         let half = (round.interval.hi / round.interval.lo).ln() / 2.0;
@@ -50,26 +50,26 @@ pub(super) fn of_row(row: &Row, metric: &Metric) -> Option<Known> {
     }
     if n < 2 {
         let freedom = (samples.max(3) - 1) as f64;
-        return Some(Known { value, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom, rounds: n });
+        return Some(FigureEstimate { value, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom, rounds: n });
     }
-    // The medians' own spread holds the spread within rounds too; few rounds may by chance show less than that.
+    // The spread of the medians includes the spread within rounds; with few rounds it may be smaller than that by chance.
     let between = medians.iter().map(|median| (median - log).powi(2)).sum::<f64>() / (rounds - 1.0);
-    Some(Known { value, variance: between.max(within) / rounds, freedom: rounds - 1.0, rounds: n })
+    Some(FigureEstimate { value, variance: between.max(within) / rounds, freedom: rounds - 1.0, rounds: n })
 }
 
 /// Standard error of the difference of two figures, and its degrees of freedom (Welch, Biometrika 34, 1947;
 /// Satterthwaite, Biometrics 2, 1946).
-pub(super) fn of_difference(a: &Known, b: &Known) -> (f64, f64) {
+pub(super) fn difference_error(a: &FigureEstimate, b: &FigureEstimate) -> (f64, f64) {
     let variance = a.variance + b.variance;
     let shares = a.variance.powi(2) / a.freedom + b.variance.powi(2) / b.freedom;
     if variance <= 0.0 || shares <= 0.0 {
-        // Both are known exactly (a metric without samples that never moved).
+        // Both are known exactly (a metric without samples that never changed).
         return (f64::MIN_POSITIVE, a.freedom.min(b.freedom));
     }
     (variance.sqrt(), variance.powi(2) / shares)
 }
 
-/// Chance that Student's t exceeds `t`.
+/// Probability that Student's t exceeds `t`.
 pub(super) fn upper_tail(t: f64, freedom: f64) -> f64 {
     if t == f64::INFINITY {
         return 0.0;
@@ -77,7 +77,7 @@ pub(super) fn upper_tail(t: f64, freedom: f64) -> f64 {
     student_t_cdf(-t, freedom)
 }
 
-/// The t that is exceeded with chance 1 − `p`, for 0.5 ≤ `p` < 1, by bisection.
+/// The t that is exceeded with probability 1 − `p`, for 0.5 ≤ `p` < 1, by bisection.
 pub(super) fn t_quantile(p: f64, freedom: f64) -> f64 {
     let (mut lo, mut hi) = (0.0, 1.0);
     while upper_tail(hi, freedom) > 1.0 - p && hi < 1e9 {

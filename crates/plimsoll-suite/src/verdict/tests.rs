@@ -1,6 +1,6 @@
-//! Runs made of known noise, so that what a comparison ought to say is known.
+//! Tests with runs of known noise, for which the correct verdicts are known.
 
-mod moved;
+mod changed_clock;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::{Record, RunHeader};
@@ -11,8 +11,8 @@ use plimsoll_core::{Flag, Flags};
 
 use super::*;
 
-/// A run of one series: `times` in seconds per row, noise within and between rounds as shares.
-struct Made {
+/// Properties of a synthetic run with one series; noise within and between rounds as shares.
+struct RunSpec {
     rounds: u32,
     within: f64,
     between: f64,
@@ -24,7 +24,7 @@ struct Made {
     tool: &'static str,
 }
 
-const PLAIN: Made = Made {
+const PLAIN: RunSpec = RunSpec {
     rounds: 3,
     within: 0.003,
     between: 0.001,
@@ -36,7 +36,8 @@ const PLAIN: Made = Made {
     tool: "0.1.0",
 };
 
-impl Made {
+impl RunSpec {
+    /// A run with a row for each of `times`, seconds.
     fn run(&self, times: &[f64], seed: u64) -> Run {
         let mut rng = Rng::new(seed);
         let device = DeviceInfo { name: self.device.into(), driver: Some(self.driver.into()), ..DeviceInfo::default() };
@@ -67,16 +68,15 @@ impl Made {
                 let tick = 1e-9;
                 let sample = |rng: &mut Rng| (level * (1.0 + self.within * rng.normal()) / tick) as u64;
                 records.push(Record::Point(Point {
-                    series: 0,
                     round,
-                    at: vec![(row as u64).into()],
-                    k: 1,
                     tick,
-                    work: Work::default(),
-                    samples: (0..24).map(|_| sample(&mut rng)).collect(),
                     evidence: Evidence { clock_hz: Some(self.clock_hz), ..Evidence::default() },
                     flags: self.flags,
-                    extra: Default::default(),
+                    ..Point::new(
+                        vec![(row as u64).into()],
+                        Work::default(),
+                        (0..24).map(|_| sample(&mut rng)).collect(),
+                    )
                 }));
             }
         }
@@ -89,10 +89,10 @@ fn verdicts(base: &Run, new: &Run) -> Vec<Verdict> {
 }
 
 #[test]
-fn a_run_against_itself_measured_again_is_hardly_ever_faster_or_slower() {
+fn repeated_run_is_hardly_ever_faster_or_slower() {
     // Noise between rounds of 0.8 %: without the margin and Holm's correction, half of all comparisons would fail.
     for (rounds, between) in [(3, 0.008), (1, 0.002)] {
-        let made = Made { rounds, between, ..PLAIN };
+        let made = RunSpec { rounds, between, ..PLAIN };
         let times = vec![1e-3; 50];
         let wrong = (0..200)
             .filter(|&seed| {
@@ -106,7 +106,7 @@ fn a_run_against_itself_measured_again_is_hardly_ever_faster_or_slower() {
 }
 
 #[test]
-fn a_true_slowdown_is_slower_its_inverse_faster_and_none_the_same() {
+fn true_slowdown_is_slower_true_speedup_faster_and_no_change_the_same() {
     let base = PLAIN.run(&[1e-3, 1e-3, 1e-3], 1);
     let new = PLAIN.run(&[1.05e-3, 0.95e-3, 1e-3], 2);
     let comparison = compare(&base, &new, Across::default());
@@ -119,7 +119,7 @@ fn a_true_slowdown_is_slower_its_inverse_faster_and_none_the_same() {
 }
 
 #[test]
-fn more_of_a_bandwidth_is_faster() {
+fn higher_bandwidth_is_faster() {
     let mut base = PLAIN.run(&[1e-3], 1);
     let mut new = PLAIN.run(&[0.9e-3], 2);
     for run in [&mut base, &mut new] {
@@ -135,30 +135,30 @@ fn more_of_a_bandwidth_is_faster() {
 }
 
 #[test]
-fn a_flag_that_may_explain_the_difference_makes_it_ambiguous_and_others_do_not() {
+fn only_flags_that_may_explain_a_difference_make_it_ambiguous() {
     let base = PLAIN.run(&[1e-3], 1);
-    let throttled = Made { flags: [Flag::ThrottlePower].into_iter().collect(), ..PLAIN };
+    let throttled = RunSpec { flags: [Flag::ThrottlePower].into_iter().collect(), ..PLAIN };
     let comparison = compare(&base, &throttled.run(&[1.05e-3], 2), Across::default());
     assert_eq!(comparison.rows[0].verdict, Verdict::Ambiguous);
     assert_eq!(comparison.rows[0].explained_by(), "THROTTLE_POWER");
     assert_eq!(comparison.exit_code(), 4);
-    let outliers = Made { flags: [Flag::Outliers].into_iter().collect(), ..PLAIN };
+    let outliers = RunSpec { flags: [Flag::Outliers].into_iter().collect(), ..PLAIN };
     let comparison = compare(&base, &outliers.run(&[1.05e-3], 2), Across::default());
     assert_eq!(comparison.rows[0].verdict, Verdict::Slower);
     assert_eq!(comparison.rows[0].explained_by(), "");
 }
 
 #[test]
-fn holm_spares_a_chance_difference_among_many() {
-    // One difference that alone would count (p a little below 5 %) among two hundred that are none.
+fn holms_correction_makes_a_chance_difference_among_many_ambiguous() {
+    // One difference that would count by itself (p slightly below 5 %) among two hundred figures without one.
     let borderline = |&seed: &u64| {
-        let made = Made { between: 0.004, ..PLAIN };
+        let made = RunSpec { between: 0.004, ..PLAIN };
         let (base, new) = (made.run(&[1e-3], 2 * seed), made.run(&[1.03e-3], 2 * seed + 1));
         let row = compare(&base, &new, Across::default()).rows.remove(0);
         row.verdict == Verdict::Slower && row.p > 0.002
     };
     let seed = (0..400).find(borderline).expect("a borderline case within 400 seeds");
-    let made = Made { between: 0.004, ..PLAIN };
+    let made = RunSpec { between: 0.004, ..PLAIN };
     let (mut base, mut new) = (made.run(&[1e-3], 2 * seed), made.run(&[1.03e-3], 2 * seed + 1));
     let (others, again) = (PLAIN.run(&[1e-3; 200], 1), PLAIN.run(&[1e-3; 200], 2));
     for (run, more) in [(&mut base, others), (&mut new, again)] {
@@ -172,15 +172,15 @@ fn holm_spares_a_chance_difference_among_many() {
 }
 
 #[test]
-fn what_differs_in_kind_is_incomparable_with_the_reason() {
+fn different_kinds_are_incomparable_and_the_reason_is_given() {
     let base = PLAIN.run(&[1e-3], 1);
     let cases = [
-        (Made { clock_hz: 3.4e9, ..PLAIN }, "clocks differ"),
-        (Made { cache: CachePolicy::ColdRotate, ..PLAIN }, "cache policies differ"),
-        (Made { driver: "2", ..PLAIN }, "--across driver"),
-        (Made { tool: "0.2.0", ..PLAIN }, "--across version"),
-        (Made { device: "Other", ..PLAIN }, "no such device model"),
-        (Made { flags: [Flag::VerifyFail].into_iter().collect(), ..PLAIN }, "VERIFY_FAIL"),
+        (RunSpec { clock_hz: 3.4e9, ..PLAIN }, "clocks differ"),
+        (RunSpec { cache: CachePolicy::ColdRotate, ..PLAIN }, "cache policies differ"),
+        (RunSpec { driver: "2", ..PLAIN }, "--across driver"),
+        (RunSpec { tool: "0.2.0", ..PLAIN }, "--across version"),
+        (RunSpec { device: "Other", ..PLAIN }, "no device of this model"),
+        (RunSpec { flags: [Flag::VerifyFail].into_iter().collect(), ..PLAIN }, "VERIFY_FAIL"),
     ];
     for (made, why) in cases {
         let comparison = compare(&base, &made.run(&[1e-3], 2), Across::default());
@@ -189,12 +189,12 @@ fn what_differs_in_kind_is_incomparable_with_the_reason() {
         assert_eq!(comparison.exit_code(), 4);
     }
     let across = Across { driver: true, version: true };
-    let other = Made { driver: "2", tool: "0.2.0", ..PLAIN }.run(&[1e-3], 2);
+    let other = RunSpec { driver: "2", tool: "0.2.0", ..PLAIN }.run(&[1e-3], 2);
     assert_eq!(compare(&base, &other, across).exit_code(), 0);
 }
 
 #[test]
-fn rows_of_one_side_alone_are_listed_and_nothing_in_common_is_inconclusive() {
+fn rows_of_one_run_are_listed_and_an_empty_comparison_is_inconclusive() {
     let comparison = compare(&PLAIN.run(&[1e-3], 1), &PLAIN.run(&[1e-3, 2e-3], 2), Across::default());
     assert_eq!(comparison.unmatched, ["made case, row 1 (new only)"]);
     assert_eq!(comparison.exit_code(), 0);
@@ -203,15 +203,15 @@ fn rows_of_one_side_alone_are_listed_and_nothing_in_common_is_inconclusive() {
 }
 
 #[test]
-fn quantiles_of_student_are_those_of_the_tables() {
+fn student_quantiles_agree_with_published_tables() {
     for (freedom, want) in [(2.0, 4.303), (4.0, 2.776), (30.0, 2.042), (1e6, 1.960)] {
         let got = spread::t_quantile(0.975, freedom);
         assert!((got - want).abs() < 2e-3, "{freedom}: {got}");
     }
 }
 
-/// Two runs as one: the second's devices and series follow the first's.
-fn both(mut first: Run, second: Run, ids: [&str; 2]) -> Run {
+/// Joins two runs: the second's devices and series follow the first's.
+fn join_runs(mut first: Run, second: Run, ids: [&str; 2]) -> Run {
     first.header.devices.extend(second.header.devices);
     for (device, id) in first.header.devices.iter_mut().zip(ids) {
         device.id = id.into();
@@ -224,24 +224,25 @@ fn both(mut first: Run, second: Run, ids: [&str; 2]) -> Run {
 }
 
 #[test]
-fn devices_are_paired_by_identity_whatever_their_order() {
+fn devices_are_paired_by_identity_in_any_order() {
     let (slow, fast) = (|seed| PLAIN.run(&[2e-3], seed), |seed| PLAIN.run(&[1e-3], seed));
-    let base = both(slow(1), fast(2), ["A", "B"]);
-    let comparison = compare(&base, &both(fast(3), slow(4), ["B", "A"]), Across::default());
+    let base = join_runs(slow(1), fast(2), ["A", "B"]);
+    let comparison = compare(&base, &join_runs(fast(3), slow(4), ["B", "A"]), Across::default());
     assert_eq!((comparison.counts.same, comparison.exit_code()), (2, 0));
     assert!(comparison.notes.is_empty());
-    // One card was exchanged: the other two still find each other, and the exchange is told.
-    let comparison = compare(&base, &both(fast(5), slow(6), ["B", "C"]), Across::default());
+    // One card was exchanged: the unchanged one is still paired with itself, and a note reports the exchange.
+    let comparison = compare(&base, &join_runs(fast(5), slow(6), ["B", "C"]), Across::default());
     assert_eq!(comparison.counts.same, 2);
     assert!(comparison.notes[0].contains("A is compared with C"), "{:?}", comparison.notes);
     // Without identities the order decides.
-    let comparison = compare(&both(slow(1), fast(2), ["", ""]), &both(slow(3), fast(4), ["", ""]), Across::default());
+    let comparison =
+        compare(&join_runs(slow(1), fast(2), ["", ""]), &join_runs(slow(3), fast(4), ["", ""]), Across::default());
     assert_eq!(comparison.counts.same, 2);
 }
 
 #[test]
-fn a_device_of_one_side_alone_is_told() {
-    let two = || both(PLAIN.run(&[1e-3], 1), PLAIN.run(&[1e-3], 2), ["A", "B"]);
+fn device_in_one_run_only_is_reported() {
+    let two = || join_runs(PLAIN.run(&[1e-3], 1), PLAIN.run(&[1e-3], 2), ["A", "B"]);
     let mut one = PLAIN.run(&[1e-3], 3);
     one.header.devices[0].id = "B".into();
     let comparison = compare(&one, &two(), Across::default());
@@ -252,8 +253,8 @@ fn a_device_of_one_side_alone_is_told() {
 }
 
 #[test]
-fn a_case_measured_hot_and_cold_gives_two_figures() {
-    let cold = Made { cache: CachePolicy::ColdRotate, ..PLAIN };
+fn case_measured_hot_and_cold_gives_two_figures() {
+    let cold = RunSpec { cache: CachePolicy::ColdRotate, ..PLAIN };
     let hot_and_cold = |hot: Run, cold: Run| {
         let mut run = hot;
         run.series.extend(cold.series);
@@ -262,21 +263,21 @@ fn a_case_measured_hot_and_cold_gives_two_figures() {
     let base = hot_and_cold(PLAIN.run(&[1e-3], 1), cold.run(&[2e-3], 2));
     let new = hot_and_cold(PLAIN.run(&[1.1e-3], 3), cold.run(&[2e-3], 4));
     let comparison = compare(&base, &new, Across::default());
-    let all: Vec<(String, Verdict)> = comparison.rows.iter().map(|row| (row.subject.words(), row.verdict)).collect();
+    let all: Vec<(String, Verdict)> = comparison.rows.iter().map(|row| (row.subject.describe(), row.verdict)).collect();
     let expected = [("made case, row 0, hot", Verdict::Slower), ("made case, row 0, cold-rotate", Verdict::Same)];
     assert_eq!(all, expected.map(|(words, verdict)| (words.to_owned(), verdict)));
-    // What the other run lacks is not compared with what it has.
+    // A cold figure that the other run lacks is not compared with its hot one.
     let comparison = compare(&base, &PLAIN.run(&[1e-3], 5), Across::default());
     assert_eq!((comparison.counts.same, comparison.incomparable.len()), (1, 0));
     assert_eq!(comparison.unmatched, ["made case, row 0, cold-rotate (base only)"]);
 }
 
 #[test]
-fn a_comparison_shows_the_figures_that_reports_show_and_knows_cycles_by_each_rounds_own_clock() {
-    let mut base = Made { rounds: 3, within: 0.0, between: 0.0, ..PLAIN }.run(&[1e-3], 1);
+fn comparison_uses_the_reported_figures_and_converts_cycles_by_each_rounds_clock() {
+    let mut base = RunSpec { rounds: 3, within: 0.0, between: 0.0, ..PLAIN }.run(&[1e-3], 1);
     let series = &mut base.series[0];
     series.spec.metrics = vec![metric("cycles", Unit::CyclePerOp, plimsoll_core::series::Quantity::CyclesPerOperation)];
-    // Each round takes as many cycles, whatever its clock.
+    // Every round takes the same number of cycles, whatever its clock.
     for (point, clock) in series.rows[0].points.iter_mut().zip([3.0e9, 3.15e9, 3.3e9]) {
         point.work.operations = 1e6;
         point.evidence.clock_hz = Some(clock);
@@ -293,19 +294,19 @@ fn a_comparison_shows_the_figures_that_reports_show_and_knows_cycles_by_each_rou
 }
 
 #[test]
-fn a_run_compared_with_itself_is_the_same_however_noisy_and_whatever_its_flags_say() {
+fn run_compared_with_itself_is_the_same_despite_noise_and_flags() {
     let flags = [Flag::VerifyFail, Flag::ThrottlePower, Flag::Budget].into_iter().collect();
     for made in [
-        Made { within: 0.15, between: 0.15, ..PLAIN },
-        Made { rounds: 1, within: 0.15, ..PLAIN },
-        Made { flags, between: 0.15, ..PLAIN },
+        RunSpec { within: 0.15, between: 0.15, ..PLAIN },
+        RunSpec { rounds: 1, within: 0.15, ..PLAIN },
+        RunSpec { flags, between: 0.15, ..PLAIN },
     ] {
         let run = made.run(&[1e-3, 2e-6], 7);
         let comparison = compare(&run, &run, Across::default());
         assert_eq!((comparison.counts.same, comparison.exit_code()), (2, 0), "{:?}", comparison.rows);
         assert!(comparison.rows.iter().all(|row| row.ratio == 1.0 && row.interval.half_width() == 0.0));
     }
-    // Of another measurement nothing of the kind follows.
-    let noisy = Made { within: 0.15, between: 0.15, ..PLAIN };
+    // A repeated measurement with this noise is ambiguous.
+    let noisy = RunSpec { within: 0.15, between: 0.15, ..PLAIN };
     assert_eq!(compare(&noisy.run(&[1e-3], 7), &noisy.run(&[1e-3], 8), Across::default()).exit_code(), 4);
 }

@@ -1,5 +1,5 @@
-// A Vulkan layer for tests: it adds VK_EXT_device_fault and VK_EXT_memory_budget to a driver, and loses the device as soon as the file
-// that PLIMSOLL_TEST_LOSE names is there. Declarations are those of vulkan_core.h and vk_layer.h, as far as they are used.
+// A Vulkan layer for tests: it adds VK_EXT_device_fault and VK_EXT_memory_budget to a driver, and loses the device as soon as the
+// file that PLIMSOLL_TEST_LOSE names exists. Declarations are the used parts of vulkan_core.h and vk_layer.h.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ typedef struct { int32_t type; void *next; uint32_t version; Get instance, devic
 
 static const Extension added[] = {{"VK_EXT_device_fault", 2}, {"VK_EXT_memory_budget", 1}};
 static Get next_instance, next_device;
-// Those of the driver: asked for while the instance is made, since afterwards the loader answers with this layer's own.
+// The driver's functions, looked up while the instance is created: afterwards the loader returns this layer's functions.
 static int32_t (*next_create_device)(void *, DeviceInfo *, const void *, void **);
 static int32_t (*next_extensions)(void *, const char *, uint32_t *, Extension *);
 static void (*next_features)(void *, void *);
@@ -67,7 +67,7 @@ static int32_t create_device(void *physical, DeviceInfo *given, const void *allo
     LoaderInfo *loader = link_info((Base *)given, LOADER_DEVICE);
     next_device = loader->link->second;
     loader->link = loader->link->next;
-    // What is added here is unknown below.
+    // Remove what this layer adds, because the driver below doesn't know it.
     DeviceInfo info = *given;
     const char *names[64];
     info.extension = names;
@@ -106,7 +106,7 @@ static void features(void *physical, void *out) {
     if (fault) fault->fault = 1;
 }
 
-// 1 GiB for this process, of which it has a quarter.
+// A budget of 1 GiB for this process, a quarter of it in use.
 static void memory(void *physical, void *out) {
     next_memory(physical, out);
     Budget *budget = find(out, MEMORY_BUDGET);

@@ -1,4 +1,4 @@
-//! Tests on the first Vulkan device that can be opened: they are ignored, with the reason, where there is none.
+//! Runs tests on the first Vulkan device that can be opened. If there is none, the tests are ignored and show the reason.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use plimsoll_core::probe::Bench;
 use plimsoll_gpu::{Gpu, Memory as _, Span, Trust};
 use plimsoll_vulkan::{Buffer, Options, Stream, Vulkan, VulkanDevice, devices, open};
 
-/// What a test is.
+/// A test on an opened device.
 pub type Test = fn(&mut Bench<Vulkan>) -> Result<(), Fault>;
 
-// SAFETY: tests launch kernels of plimsoll-gen alone, which keep to their descriptions.
+// SAFETY: tests only launch kernels of this workspace, which keep to their descriptions.
 #[allow(unsafe_code)]
 pub const TRUST: Trust = unsafe { Trust::new() };
 
-/// The place of the first device that can be opened.
-pub fn first() -> Result<u32, Fault> {
+/// The index of the first device that can be opened.
+pub fn first_usable() -> Result<u32, Fault> {
     let mut why = None;
     for adapter in devices(&Options::default())? {
         match adapter.usable {
@@ -25,13 +25,13 @@ pub fn first() -> Result<u32, Fault> {
             Err(reason) => why = Some(reason),
         }
     }
-    let nothing = || Fault::Invalid("an empty list of devices".to_owned());
+    let nothing = || Fault::Invalid("the list of devices is empty".to_owned());
     Err(why.map_or_else(nothing, Fault::from))
 }
 
-/// Runs the tests, each on the device opened anew.
+/// Runs the tests. Each opens the device anew.
 pub fn run(tests: &[(&'static str, Test)]) {
-    let ready = first();
+    let ready = first_usable();
     let trial = |&(name, test): &(&'static str, Test)| match &ready {
         Ok(index) => {
             let index = *index;
@@ -48,40 +48,40 @@ pub fn stream(device: &VulkanDevice) -> Arc<Stream> {
     Arc::clone(Vulkan::stream(device))
 }
 
-/// Memory with this content.
-pub fn filled(stream: &Arc<Stream>, bytes: &[u8]) -> Result<Buffer, Fault> {
+/// Allocates memory with this content.
+pub fn upload(stream: &Arc<Stream>, bytes: &[u8]) -> Result<Buffer, Fault> {
     let buffer = Vulkan::allocate(stream, bytes.len() as u64)?;
     Vulkan::upload(stream, buffer.whole(), bytes)?;
     Ok(buffer)
 }
 
-/// What a span holds.
-pub fn content(stream: &Arc<Stream>, span: Span) -> Result<Vec<u8>, Fault> {
+/// Reads the content of a span.
+pub fn download(stream: &Arc<Stream>, span: Span) -> Result<Vec<u8>, Fault> {
     let mut bytes = vec![0; span.bytes() as usize];
     Vulkan::download(stream, span, &mut bytes)?;
     Ok(bytes)
 }
 
-/// Words of 4 bytes.
-pub fn words(bytes: &[u8]) -> Vec<u32> {
+/// Converts bytes to 4-byte words.
+pub fn to_words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
-/// Words of 8 bytes.
-pub fn longs(bytes: &[u8]) -> Vec<u64> {
+/// Converts bytes to 8-byte words.
+pub fn to_longs(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-/// Bytes of words.
-pub fn bytes(words: &[u32]) -> Vec<u8> {
+/// Converts words to bytes.
+pub fn to_bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The message of a fault that must come and be of one kind.
+/// Asserts that the answer is a fault of this class, and returns its message.
 #[track_caller]
-pub fn refused<T>(answer: Result<T, Fault>, class: plimsoll_core::FaultClass) -> String {
+pub fn assert_refused<T>(answer: Result<T, Fault>, class: plimsoll_core::FaultClass) -> String {
     match answer {
-        Ok(_) => panic!("nothing was refused"),
+        Ok(_) => panic!("the call succeeded, and should have been refused"),
         Err(fault) => {
             assert_eq!(fault.class(), class, "{fault}");
             fault.to_string()

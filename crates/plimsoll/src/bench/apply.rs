@@ -1,4 +1,4 @@
-//! One run of an expression over bytes of the host, by the kernel that would be timed: for whoever wants the results.
+//! Runs an expression once on bytes from the host, with the kernel that would be timed, and returns the results.
 
 use plimsoll_core::Fault;
 use plimsoll_cuda::elementwise::{Engine, Operand};
@@ -9,11 +9,11 @@ use plimsoll_gen::elementwise::{Choose, Table};
 
 use super::Device;
 
-/// The outputs' bytes for inputs of so many elements, each contiguous and little-endian. Outputs in place have their
-/// input's bytes as well.
+/// Runs an expression on inputs of `elements` elements, each contiguous and little-endian, and returns the bytes of each output.
+/// An output in place is the updated input.
 ///
 /// # Errors
-/// [`Fault::Invalid`] for inputs that don't fit; [`Fault::Unavailable`] for a device that can't; the device's.
+/// [`Fault::Invalid`] if the inputs don't match; [`Fault::Unavailable`] if the device isn't a GPU.
 pub fn apply(
     device: &mut Device,
     graph: &Graph,
@@ -23,15 +23,15 @@ pub fn apply(
 ) -> Result<Vec<Vec<u8>>, Fault> {
     let invalid = |what: String| Fault::Invalid(what);
     let needs = |bytes: u64| elements.saturating_mul(bytes);
-    for (input, given) in graph.inputs().iter().zip(inputs) {
-        let (bytes, needed) = (given.len() as u64, needs(input.dtype.bytes()));
+    for (input, memory) in graph.inputs().iter().zip(inputs) {
+        let (bytes, needed) = (memory.len() as u64, needs(input.dtype.bytes()));
         if bytes != needed {
-            return Err(invalid(format!("'{}' has {bytes} bytes, and {elements} elements are {needed}", input.name)));
+            return Err(invalid(format!("'{}' has {bytes} bytes, but {elements} elements take {needed}", input.name)));
         }
     }
     let Device::Cuda(bench) = device else {
         let hint = "Choose a GPU with --device cuda:0".to_owned();
-        let why = "results are read back from GPUs alone".to_owned();
+        let why = "results are only read back from GPUs".to_owned();
         return Err(Fault::Unavailable { what: "results of an expression", why, hint });
     };
     let device = bench.device();
@@ -59,13 +59,14 @@ pub fn apply(
     }
     let operand = |place: usize, dtype| {
         let array = memory.get(place).ok_or_else(|| invalid("inputs are missing".to_owned()))?;
-        Ok::<_, Fault>(Operand::of(array, dtype, layout.clone()))
+        Ok::<_, Fault>(Operand::from_buffer(array, dtype, layout.clone()))
     };
-    let given = graph.inputs().iter().enumerate().map(|(place, input)| operand(place, input.dtype));
-    let made = graph.outputs().iter().zip(&places).map(|(output, place)| operand(*place, output.dtype));
-    let (given, made) = (given.collect::<Result<Vec<_>, _>>()?, made.collect::<Result<Vec<_>, _>>()?);
+    let input_operands = graph.inputs().iter().enumerate().map(|(place, input)| operand(place, input.dtype));
+    let output_operands = graph.outputs().iter().zip(&places).map(|(output, place)| operand(*place, output.dtype));
+    let input_operands = input_operands.collect::<Result<Vec<_>, _>>()?;
+    let output_operands = output_operands.collect::<Result<Vec<_>, _>>()?;
     let expression = engine.expression(graph)?;
-    expression.bind(&given, &made, scalars, &Choose::default())?.enqueue(&device.stream)?;
+    expression.bind(&input_operands, &output_operands, scalars, &Choose::default())?.enqueue(&device.stream)?;
     wait::stream(&device.stream)?;
     let read = |place: &usize| {
         let array = &memory[*place];

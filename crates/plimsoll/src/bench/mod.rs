@@ -1,10 +1,11 @@
-//! Timing elementwise expressions: from what a user asks ([`Ask`]) to points, and running these on a device. The expression
-//! is `plimsoll-expr`'s, its kernels are the backends', what the figures mean is `plimsoll_suite::bench`'s.
+//! Times elementwise expressions: expands a request ([`BenchRequest`]) to points, and runs these on a device. `plimsoll-expr` has
+//! the expressions, the backends have the kernels, and `plimsoll_suite::bench` interprets the figures.
 
 mod apply;
-mod ask;
+
 mod name;
 mod operand;
+mod request;
 mod variant;
 
 use std::sync::Arc;
@@ -19,24 +20,24 @@ use plimsoll_cpu::workload::bench::{Bench as CpuBench, Point as CpuPoint};
 use plimsoll_cuda::bench::{Bench as CudaBench, Point as CudaPoint};
 use plimsoll_cuda::elementwise::Engine;
 use plimsoll_cuda::{Cuda, Options as CudaOptions};
-use plimsoll_gen::elementwise::Device as Planned;
+use plimsoll_gen::elementwise::Device as PlanningDevice;
 use plimsoll_sim::{ElementwiseBench, Sim};
 use plimsoll_suite::bench::SPEC;
 
-use crate::run::{Plan, ProbeEnd, Summary, header_of};
+use crate::run::{Plan, ProbeEnd, Summary, build_device_header};
 use crate::select::DeviceSelector;
 use crate::{OpenError, cuda_devices};
 
 pub use apply::apply;
-pub use ask::{Ask, AskError, Point, sizes};
 pub use name::{operation, types};
 pub use operand::{Operand, OperandError};
 pub use plimsoll_gen::elementwise::{Table, TableError};
 pub use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, PLANNED, ceiling, lines};
+pub use request::{BenchRequest, BenchRequestError, Point, sizes};
 pub use variant::{ALL, Variant, VariantError, variants};
 
-/// A device that expressions can be timed on.
-#[allow(clippy::large_enum_variant, reason = "there is one of them, and it is never moved about")]
+/// A device on which expressions can be timed.
+#[allow(clippy::large_enum_variant, reason = "a program has one, and doesn't move it")]
 pub enum Device {
     /// A GPU.
     Cuda(Bench<Cuda>),
@@ -47,10 +48,10 @@ pub enum Device {
 }
 
 impl Device {
-    /// Opens one device: the first CUDA device, else the CPU, by default.
+    /// Opens one device; by default the first CUDA device, or else the CPU.
     ///
     /// # Errors
-    /// Those of [`crate::open()`]; [`Fault::Invalid`] for all devices, as expressions are timed on one.
+    /// As for [`crate::open()`]; [`Fault::Invalid`] for [`DeviceSelector::All`], as expressions are timed on one device at a time.
     pub fn open(selector: &DeviceSelector, options: &CudaOptions) -> Result<Self, OpenError> {
         let cuda = |number| Ok(Self::Cuda(plimsoll_cuda::open(number, options, plimsoll_probes::cuda_probes())?));
         match selector {
@@ -68,7 +69,7 @@ impl Device {
                 Ok(Self::Sim(plimsoll_sim::open(&scenario)))
             }
             DeviceSelector::Vulkan(_) | DeviceSelector::VulkanHardware => {
-                let (what, why) = ("expressions", "the Vulkan backend runs none yet".to_owned());
+                let (what, why) = ("expressions", "the Vulkan backend doesn't run them yet".to_owned());
                 Err(Fault::Unavailable { what, why, hint: "Use cpu or cuda:N".to_owned() }.into())
             }
             DeviceSelector::All => {
@@ -77,7 +78,7 @@ impl Device {
         }
     }
 
-    /// What it says of itself.
+    /// The device's description of itself.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         match self {
@@ -89,10 +90,10 @@ impl Device {
 }
 
 impl Device {
-    /// Whether hardware counters can be read beside the times.
+    /// Checks whether hardware counters can be read in addition to times.
     ///
     /// # Errors
-    /// Why not, and what brings it.
+    /// The reason if they can't, with a hint.
     pub fn counters(&self) -> Result<(), Fault> {
         match self {
             Self::Cuda(bench) => Instrument::counters(bench),
@@ -101,23 +102,23 @@ impl Device {
         }
     }
 
-    /// What plans depend on of a GPU.
+    /// The properties of a GPU that plans depend on.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] for a device that needs no plans; the driver's.
-    pub fn planned(&mut self) -> Result<Planned, Fault> {
+    /// [`Fault::Unavailable`] for a device that needs no plans.
+    pub fn planning_device(&mut self) -> Result<PlanningDevice, Fault> {
         match self {
             Self::Cuda(bench) => Ok(*Engine::new(bench.device()).map_err(Fault::from)?.device()),
             Self::Cpu(_) | Self::Sim(_) => Err(Fault::Unavailable {
                 what: "plans to tune",
-                why: "this device runs expressions without any".to_owned(),
+                why: "this device runs expressions without plans".to_owned(),
                 hint: "Tune a GPU: --device cuda:0".to_owned(),
             }),
         }
     }
 
-    /// Whether launches may begin before the one before them has ended.
-    pub(crate) fn dependent_launch(&mut self) -> bool {
+    /// Whether a launch may begin before the previous one has ended.
+    pub(crate) fn supports_dependent_launch(&mut self) -> bool {
         match self {
             Self::Cuda(bench) => bench.device().dependent_launch().is_ok(),
             Self::Cpu(_) => false,
@@ -126,8 +127,8 @@ impl Device {
     }
 }
 
-/// Times points in so many seconds together, checked or not, without a header: what a search does.
-pub(crate) fn time_hurried(
+/// Times points within `seconds` in total, with or without a check of results, and writes no header: for searches.
+pub(crate) fn time_within(
     device: &mut Device,
     points: &[Point],
     (seconds, checked): (f64, bool),
@@ -137,16 +138,16 @@ pub(crate) fn time_hurried(
 ) -> Result<Outcome, Fault> {
     match device {
         Device::Cuda(bench) => {
-            let probe = CudaBench::new(points.iter().map(of_cuda).collect(), None).hurried(seconds, checked);
-            with(bench, &probe, request, sink, stop)
+            let probe = CudaBench::new(points.iter().map(to_cuda_point).collect(), None).with_budget(seconds, checked);
+            run_probe(bench, &probe, request, sink, stop)
         }
-        Device::Cpu(_) | Device::Sim(_) => device.planned().map(|_| Outcome::Complete),
+        Device::Cpu(_) | Device::Sim(_) => device.planning_device().map(|_| Outcome::Complete),
     }
 }
 
-/// Bytes of memory that a point needs where its operands rotate through `window` bytes each, or don't.
+/// The bytes of memory that a point needs if its operands rotate through `window` bytes each (only cold points rotate).
 #[must_use]
-pub fn memory(point: &Point, window: u64) -> u64 {
+pub fn memory_needed(point: &Point, window: u64) -> u64 {
     let problem = &point.problem;
     let inputs = (0..problem.inputs().len()).map(|slot| problem.input_bytes(slot));
     let outputs = problem.graph().outputs().iter().enumerate();
@@ -156,21 +157,21 @@ pub fn memory(point: &Point, window: u64) -> u64 {
     inputs.chain(outputs).map(rotated).fold(0, u64::saturating_add)
 }
 
-/// How a run of points ended.
+/// The result of a run of points.
 #[derive(Debug)]
-pub struct Ended {
-    /// As of any run.
+pub struct BenchSummary {
+    /// The summary of the run.
     pub summary: Summary,
-    /// Points that no kernel can do as chosen by hand, each with the reason.
+    /// Points that no kernel can run as chosen by hand, each with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Times points: writes the header, then series and points as they are known, and the end. `table` has plans found by
-/// measurement, instead of those that are shipped for the device.
+/// Times points: writes the header, then series and points as soon as they are known, and the end. `table` replaces the plans
+/// that are shipped for the device with measured ones.
 ///
 /// # Errors
-/// [`Fault::Invalid`] for dependent launches and plans by hand on a CPU, before anything is written; [`Fault::Sink`] where
-/// `sink` refuses a record; whatever else goes wrong is recorded and told in the summary.
+/// [`Fault::Invalid`] for dependent launches and plans by hand on a CPU, before anything is written; [`Fault::Sink`] if `sink`
+/// refuses a record. Other faults are recorded and listed in the summary.
 pub fn measure(
     device: &mut Device,
     points: &[Point],
@@ -178,46 +179,47 @@ pub fn measure(
     plan: &Plan,
     sink: &mut (dyn Sink + Send),
     stop: &AtomicBool,
-) -> Result<Ended, Fault> {
+) -> Result<BenchSummary, Fault> {
     let mut left_out = Vec::new();
     if matches!(device, Device::Cpu(_)) {
-        let only = |what: &str| Err(Fault::Invalid(format!("{what} are a GPU's: leave them out on the CPU")));
+        let gpu_only = |what: &str| Err(Fault::Invalid(format!("{what} need a GPU: leave them out on the CPU")));
         if points.iter().any(|point| point.cell.launch == DEPENDENT) {
-            return only("dependent launches");
+            return gpu_only("dependent launches");
         }
         if points.iter().any(|point| point.variant != Variant::default()) {
-            return only("plans by hand");
+            return gpu_only("plans by hand");
         }
     }
-    sink.write(&Record::Run(header_of(vec![device.info().clone()], plan)))?;
+    sink.write(&Record::Run(build_device_header(vec![device.info().clone()], plan)))?;
     let outcome = match device {
         Device::Cuda(bench) => {
-            let probe = CudaBench::new(points.iter().map(of_cuda).collect(), table.cloned());
-            let outcome = with(bench, &probe, &plan.request, sink, stop);
+            let probe = CudaBench::new(points.iter().map(to_cuda_point).collect(), table.cloned());
+            let outcome = run_probe(bench, &probe, &plan.request, sink, stop);
             left_out = probe.left_out();
             outcome
         }
         Device::Cpu(bench) => {
-            let of_cpu = |point: &Point| CpuPoint { cell: point.cell.clone(), problem: Arc::clone(&point.problem) };
-            with(bench, &CpuBench { points: points.iter().map(of_cpu).collect() }, &plan.request, sink, stop)
+            let to_cpu_point =
+                |point: &Point| CpuPoint { cell: point.cell.clone(), problem: Arc::clone(&point.problem) };
+            run_probe(bench, &CpuBench { points: points.iter().map(to_cpu_point).collect() }, &plan.request, sink, stop)
         }
         Device::Sim(bench) => {
             let cells = points.iter().map(|point| point.cell.clone()).collect();
-            with(bench, &ElementwiseBench { cells }, &plan.request, sink, stop)
+            run_probe(bench, &ElementwiseBench { cells }, &plan.request, sink, stop)
         }
     }?;
     let complete =
         !matches!(&outcome, Outcome::Faulted(fault) if fault.ends_the_device() || matches!(fault, Fault::Stopped));
     sink.write(&Record::End { complete })?;
     let ends = vec![ProbeEnd { device: 0, probe: SPEC.name.to_owned(), outcome }];
-    Ok(Ended { summary: Summary { ends, complete }, left_out })
+    Ok(BenchSummary { summary: Summary { ends, complete }, left_out })
 }
 
-fn of_cuda(point: &Point) -> CudaPoint {
+fn to_cuda_point(point: &Point) -> CudaPoint {
     CudaPoint { cell: point.cell.clone(), problem: Arc::clone(&point.problem), choose: point.variant.0 }
 }
 
-fn with<B: plimsoll_core::probe::Backend>(
+fn run_probe<B: plimsoll_core::probe::Backend>(
     bench: &mut Bench<B>,
     probe: &dyn Probe<B>,
     request: &Request,

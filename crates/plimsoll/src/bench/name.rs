@@ -1,36 +1,37 @@
-//! What an expression is called in tables and in the CSV form that programs share: by its operation where it is a known one.
+//! The name of an expression in tables and in the common CSV format: its operation, if that is a known one.
 
 use plimsoll_expr::graph::{Kind, NodeId};
 use plimsoll_expr::op::Binary;
 use plimsoll_expr::{DType, Graph};
 
-/// `copy`, `add_const`, `triad`, or the function's name where all is one function of one input; `None` for anything else.
+/// `copy`, `add_const`, `triad` and the like, or the function's name for a function of one input; `None` for anything else.
 #[must_use]
 pub fn operation(graph: &Graph) -> Option<&'static str> {
     let [output] = graph.outputs() else { return None };
     let kind = |id: NodeId| graph.node(id).map(|node| node.kind);
     let is_input = |id: NodeId| matches!(kind(id), Some(Kind::Input(_)));
-    let is_same = |id: NodeId| matches!(kind(id), Some(Kind::Scalar(_) | Kind::Constant(_)));
-    let either = |[a, b]: [NodeId; 2], one: &dyn Fn(NodeId) -> bool, other: &dyn Fn(NodeId) -> bool| {
-        (one(a) && other(b)) || (one(b) && other(a))
-    };
+    let is_uniform = |id: NodeId| matches!(kind(id), Some(Kind::Scalar(_) | Kind::Constant(_)));
+    let matches_in_any_order =
+        |[a, b]: [NodeId; 2], first: &dyn Fn(NodeId) -> bool, second: &dyn Fn(NodeId) -> bool| {
+            (first(a) && second(b)) || (first(b) && second(a))
+        };
     let is_scaled = |id: NodeId| match kind(id) {
-        Some(Kind::Binary(Binary::Mul, factors)) => either(factors, &is_input, &is_same),
+        Some(Kind::Binary(Binary::Mul, factors)) => matches_in_any_order(factors, &is_input, &is_uniform),
         _ => false,
     };
     match kind(output.node)? {
         Kind::Input(_) => Some("copy"),
         Kind::Unary(function, x) if is_input(x) => Some(function.name()),
-        Kind::Binary(Binary::Add, ids) if either(ids, &is_input, &is_same) => Some("add_const"),
-        Kind::Binary(Binary::Mul, ids) if either(ids, &is_input, &is_same) => Some("scale"),
-        Kind::Binary(Binary::Add, ids) if either(ids, &is_input, &is_input) => Some("add"),
-        Kind::Binary(Binary::Add, ids) if either(ids, &is_input, &is_scaled) => Some("triad"),
-        Kind::Fma([a, b, c]) if either([a, b], &is_input, &is_same) && is_input(c) => Some("triad"),
+        Kind::Binary(Binary::Add, ids) if matches_in_any_order(ids, &is_input, &is_uniform) => Some("add_const"),
+        Kind::Binary(Binary::Mul, ids) if matches_in_any_order(ids, &is_input, &is_uniform) => Some("scale"),
+        Kind::Binary(Binary::Add, ids) if matches_in_any_order(ids, &is_input, &is_input) => Some("add"),
+        Kind::Binary(Binary::Add, ids) if matches_in_any_order(ids, &is_input, &is_scaled) => Some("triad"),
+        Kind::Fma([a, b, c]) if matches_in_any_order([a, b], &is_input, &is_uniform) && is_input(c) => Some("triad"),
         _ => None,
     }
 }
 
-/// The types that are read and written: `bf16` where all are one, else `bf16+f32>bf16`.
+/// The types that are read and written: `bf16` if all are the same, else for example `bf16+f32>bf16`.
 #[must_use]
 pub fn types(graph: &Graph) -> String {
     let inputs: Vec<DType> = graph.inputs().iter().map(|input| input.dtype).collect();
@@ -49,7 +50,7 @@ mod tests {
     use plimsoll_expr::{Names, parse};
 
     #[test]
-    fn known_operations_are_known_however_they_are_written() {
+    fn known_operations_are_recognized_in_every_form() {
         let scalars = [("a".to_owned(), DType::F32)].into();
         let names = Names { default: Some(DType::Bf16), scalars, ..Names::default() };
         for (text, expected) in [
@@ -72,8 +73,8 @@ mod tests {
     }
 
     #[test]
-    fn types_are_one_name_where_they_are_one() {
-        assert_eq!(types(&parse("x + y", &Names::all(DType::F16)).unwrap()), "f16");
+    fn equal_types_give_a_single_name() {
+        assert_eq!(types(&parse("x + y", &Names::with_default(DType::F16)).unwrap()), "f16");
         assert_eq!(types(&parse("in x: bf16, y: f32; d: bf16 = x * y", &Names::default()).unwrap()), "bf16+f32>bf16");
     }
 }

@@ -1,4 +1,4 @@
-//! An input tensor as text: `x:bf16:8x3x1025x128:offset=1`. What its name stands for is the expression's to say.
+//! Parses an input tensor: `x:bf16:8x3x1025x128:offset=1`. The expression gives the name its meaning.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use plimsoll_expr::layout::LayoutError;
 use plimsoll_expr::{DType, Layout};
 
-/// How the parts of the text are called in messages.
+/// The form of the text, for messages.
 const FORM: &str = "NAME:TYPE:SHAPE, such as x:bf16:8x3x1025x128, then :offset=N, :strides=AxB or :transposed";
 
 /// A named input with its type and its layout.
@@ -18,18 +18,18 @@ pub struct Operand {
     pub dtype: DType,
     /// Shape, strides and offset.
     pub layout: Layout,
-    /// Shape and options as they were given: `8x3x1025x128:offset=1`.
-    shown: String,
+    /// The text of shape and options: `8x3x1025x128:offset=1`.
+    shape_text: String,
 }
 
-/// Text that is no operand.
+/// Why a text isn't an operand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperandError {
     /// Parts are missing.
-    #[error("'{0}' is no input: write {FORM}")]
+    #[error("'{0}' is not an input: write {FORM}")]
     Form(String),
-    /// No element type.
+    /// An unknown element type.
     #[error("'{operand}': {why}")]
     Type {
         /// The operand.
@@ -37,17 +37,17 @@ pub enum OperandError {
         /// What is wrong with its type.
         why: String,
     },
-    /// No number where one should be.
-    #[error("'{operand}': '{part}' is no {what}")]
+    /// A part that should be a number.
+    #[error("'{operand}': '{part}' is not a valid {what}")]
     Number {
         /// The operand.
         operand: String,
-        /// The part of it.
+        /// The part that isn't a number.
         part: String,
         /// What it should be.
         what: &'static str,
     },
-    /// An option that there isn't.
+    /// An unknown option.
     #[error("'{operand}': there is no option '{option}': use offset=N, strides=AxB or transposed")]
     Option {
         /// The operand.
@@ -55,7 +55,7 @@ pub enum OperandError {
         /// The option.
         option: String,
     },
-    /// A shape that can't be.
+    /// An invalid layout.
     #[error("'{operand}': {why}")]
     Layout {
         /// The operand.
@@ -66,7 +66,7 @@ pub enum OperandError {
 }
 
 impl Operand {
-    /// True where it is the plain, contiguous tensor of its shape.
+    /// Whether it is a contiguous tensor with offset 0.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.layout.is_contiguous() && self.layout.offset() == 0
@@ -77,7 +77,7 @@ impl FromStr for Operand {
     type Err = OperandError;
 
     fn from_str(text: &str) -> Result<Self, OperandError> {
-        let operand = || shortened(text);
+        let operand = || shorten(text);
         let mut parts = text.split(':');
         let (Some(name), Some(dtype), Some(shape)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(OperandError::Form(operand()));
@@ -87,48 +87,48 @@ impl FromStr for Operand {
         }
         let dtype = dtype
             .parse::<DType>()
-            .map_err(|why| OperandError::Type { operand: operand(), why: shortened(&why.to_string()) })?;
+            .map_err(|why| OperandError::Type { operand: operand(), why: shorten(&why.to_string()) })?;
         let layout = |why| OperandError::Layout { operand: operand(), why };
-        let extents: Vec<u64> = numbers(text, shape, "extent")?;
+        let extents: Vec<u64> = parse_numbers(text, shape, "extent")?;
         let mut built = Layout::contiguous(&extents).map_err(layout)?;
         for option in parts {
             built = match option.split_once('=') {
                 None if option == "transposed" => built.transposed(),
                 Some(("offset", offset)) => {
-                    let [offset] = numbers::<u64>(text, offset, "offset in elements")?[..] else {
-                        return Err(number(text, offset, "offset in elements"));
+                    let [offset] = parse_numbers::<u64>(text, offset, "offset in elements")?[..] else {
+                        return Err(not_a_number(text, offset, "offset in elements"));
                     };
                     built.offset_by(offset).map_err(layout)?
                 }
                 Some(("strides", strides)) => {
-                    let strides: Vec<i64> = numbers(text, strides, "stride in elements")?;
+                    let strides: Vec<i64> = parse_numbers(text, strides, "stride in elements")?;
                     Layout::strided(built.shape(), &strides, built.offset()).map_err(layout)?
                 }
-                _ => return Err(OperandError::Option { operand: operand(), option: shortened(option) }),
+                _ => return Err(OperandError::Option { operand: operand(), option: shorten(option) }),
             };
         }
-        let shown = shortened(text.splitn(3, ':').nth(2).unwrap_or_default());
-        Ok(Self { name: name.to_owned(), dtype, layout: built, shown })
+        let shape_text = shorten(text.splitn(3, ':').nth(2).unwrap_or_default());
+        Ok(Self { name: name.to_owned(), dtype, layout: built, shape_text })
     }
 }
 
 impl fmt::Display for Operand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.name, self.shown)
+        write!(f, "{}:{}", self.name, self.shape_text)
     }
 }
 
-/// `8x3x1025`.
-fn numbers<N: FromStr>(operand: &str, text: &str, what: &'static str) -> Result<Vec<N>, OperandError> {
-    text.split('x').map(|part| part.parse().map_err(|_| number(operand, part, what))).collect()
+/// Parses numbers separated by `x`: `8x3x1025`.
+fn parse_numbers<N: FromStr>(operand: &str, text: &str, what: &'static str) -> Result<Vec<N>, OperandError> {
+    text.split('x').map(|part| part.parse().map_err(|_| not_a_number(operand, part, what))).collect()
 }
 
-fn number(operand: &str, part: &str, what: &'static str) -> OperandError {
-    OperandError::Number { operand: shortened(operand), part: shortened(part), what }
+fn not_a_number(operand: &str, part: &str, what: &'static str) -> OperandError {
+    OperandError::Number { operand: shorten(operand), part: shorten(part), what }
 }
 
-/// Text of a command line may be as long as it likes; messages aren't.
-fn shortened(text: &str) -> String {
+/// Limits the length of command-line text in messages.
+fn shorten(text: &str) -> String {
     if text.chars().count() <= 80 { text.to_owned() } else { text.chars().take(79).chain(['…']).collect() }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_offsets_strides_and_transposition_are_read() {
+    fn shapes_offsets_strides_and_transposition_are_parsed() {
         assert_eq!(layout("x:bf16:8x3x1025x128"), Layout::contiguous(&[8, 3, 1025, 128]).unwrap());
         assert_eq!(layout("x:f32:16:offset=1").offset(), 1);
         assert_eq!(layout("x:f32:4x8:transposed"), Layout::contiguous(&[4, 8]).unwrap().transposed());
@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_input_is_refused_with_the_part_that_is_wrong() {
+    fn invalid_inputs_are_refused_with_the_part_that_is_wrong() {
         for (text, part) in [
             ("x", "NAME:TYPE:SHAPE"),
             (":f32:8", "NAME:TYPE:SHAPE"),
             ("x:f33:8", "f33"),
-            ("x:f32:8x", "'' is no extent"),
-            ("x:f32:-8", "'-8' is no extent"),
+            ("x:f32:8x", "'' is not a valid extent"),
+            ("x:f32:-8", "'-8' is not a valid extent"),
             ("x:f32:8:offset=1x2", "offset"),
             ("x:f32:8:sideways", "sideways"),
             ("x:f32:8x8:strides=1", "strides"),

@@ -1,5 +1,5 @@
-//! What of a plan is chosen by hand, as text: `vector=4,8,16 unroll=1,2` is every combination. What becomes of a choice, and
-//! whether it is possible, is the planner's to say.
+//! Parses the choices by hand in a plan: `vector=4,8,16 unroll=1,2` means every combination. The planner decides whether a choice
+//! is possible.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,29 +8,29 @@ use plimsoll_gen::elementwise::{Choose, Dependent, Form, GridPolicy, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
 use plimsoll_suite::bench::PLANNED;
 
-/// The names of hints, by their bits.
+/// The names of cache hints, indexed by their bits.
 const HINTS: [&str; 4] = ["none", "loads", "stores", "both"];
-/// Most combinations.
+/// The most combinations.
 const MOST: usize = 4096;
-/// Every combination that the first benchmarks of this kind swept: grid × vector × unroll × index × hints.
+/// The sweep behind `--variant all`: grid × vector × unroll × index × hints.
 pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
-/// What can be chosen.
+/// The axes and their values, for messages.
 const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
                     tier=accurate|fast|full release=start|early|tail|late|exit|none prefetch=yes|no";
 
-/// A plan's choices by hand; the default leaves all to the planner.
+/// The choices by hand in a plan; the default leaves everything to the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant(pub Choose);
 
-/// Text that chooses nothing.
+/// Why a text isn't a valid choice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VariantError {
-    /// No axis, or no value of it.
-    #[error("'{0}' is no choice: write {AXES}")]
+    /// An unknown axis or value.
+    #[error("'{0}' is not a valid choice: write {AXES}")]
     Unknown(String),
-    /// An axis twice, or one of its values.
+    /// An axis or a value that is named twice.
     #[error("'{0}' is chosen twice: write all values of an axis once, as vector=4,8,16")]
     Twice(String),
     /// Too many combinations.
@@ -38,10 +38,10 @@ pub enum VariantError {
     TooMany(usize),
 }
 
-/// Every combination of the values, the first axis varying slowest.
+/// Every combination of the values; the first axis varies slowest.
 ///
 /// # Errors
-/// For what is no choice.
+/// For an unknown or repeated axis or value, or too many combinations.
 pub fn variants(axes: &[impl AsRef<str>]) -> Result<Vec<Variant>, VariantError> {
     let mut all = vec![Variant::default()];
     let mut names = BTreeSet::new();
@@ -71,7 +71,7 @@ pub fn variants(axes: &[impl AsRef<str>]) -> Result<Vec<Variant>, VariantError> 
 }
 
 impl Variant {
-    /// `None` for what is no choice.
+    /// Sets one axis; `None` if the axis or the value is unknown.
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         let number = || value.parse::<u32>().ok().filter(|number| *number > 0);
         let choose = &mut self.0;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_several_axes_make_every_combination() {
+    fn values_of_several_axes_give_every_combination() {
         let all = variants(&["vector=4,16", "unroll=1,2"]).unwrap();
         let words: Vec<String> = all.iter().map(Variant::to_string).collect();
         assert_eq!(words, ["vector=4 unroll=1", "vector=4 unroll=2", "vector=16 unroll=1", "vector=16 unroll=2"]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_choice_reads_back_what_it_prints() {
+    fn printed_choices_parse_to_the_same_choices() {
         let text = ["form=bulk", "vector=8", "unroll=4", "threads=128", "hints=both", "index=32", "grid=waves:8"];
         let all = variants(&[&text[..], &["tier=fast", "release=late"]].concat()).unwrap();
         for alone in [
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_choice_is_refused_with_the_choices() {
+    fn invalid_choices_are_refused_with_a_list_of_valid_ones() {
         for text in [
             "vector",
             "vector=",

@@ -1,5 +1,5 @@
-//! Expressions on the CPU, in slices and vectors: [`Cpu::compile`] makes a [`Kernel`] of what [`plimsoll_expr::trace()`]
-//! returned, and [`Kernel::run`] takes what the closure does.
+//! Expressions on the CPU, on slices and vectors: [`Cpu::compile`] makes a [`Kernel`] from the result of
+//! [`plimsoll_expr::trace()`], and [`Kernel::run`] takes the closure's arguments, then its outputs.
 //!
 //! ```
 //! use plimsoll::elementwise::cpu::{View, ViewMut};
@@ -7,7 +7,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let cpu = Cpu::new()?;
-//! // In place, and one tensor returned.
+//! // Two tensors updated in place, and one returned.
 //! let step = trace(|rate: Scalar<f32>, g: In<f32>, m: InOut<f32>, p: InOut<f32>| {
 //!     let next = 0.5 * m.get() + g;
 //!     m.set(next);
@@ -20,7 +20,7 @@
 //! step.run(0.5, &g, &mut m, &mut p, &mut negative)?;
 //! assert_eq!((m, p, negative), ([1.0, -2.0], vec![0.5, 2.0], [false, true]));
 //!
-//! // A matrix, plus its transpose, plus a row.
+//! // A matrix plus its transpose plus a row.
 //! let sum = cpu.compile(&trace(|x: In<i32>, y: In<i32>, b: In<i32>| x + y + b)?)?;
 //! let (x, mut out) = ([1, 2, 3, 4], [0; 4]);
 //! let x = View::shaped(&x, &[2, 2])?;
@@ -30,17 +30,17 @@
 //! # }
 //! ```
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - **Calls** return when all is written. What a scalar is changes nothing that was prepared, and tensors that lie as those
-//!   of an earlier call find what was prepared for them: such calls allocate nothing.
+//! - **Calls** return when all outputs are written. A call whose tensors have the same layouts as in an earlier call reuses the
+//!   prepared state, whatever the scalars, and allocates nothing.
 //! - **Shapes.** A slice is a row of elements; [`View`] and [`ViewMut`] give it dimensions, strides and an offset. All outputs
-//!   have one shape, to which inputs are broadcast. Zero elements are no work.
-//! - **Threads.** A [`Cpu`] has a thread per core, the caller's among them; its clones and kernels are the same threads. Small
-//!   calls run on the caller's thread alone. Kernels may be called by any threads: those of one kernel take turns, and so do
-//!   all that need all cores. Workers that have nothing to do spin for 50 ms and then sleep.
-//! - **Memory.** Outputs that are larger than the last-level caches are stored past them.
-//! - **Errors** are values of [`Error`] with the tensor's name and sizes, and nothing was written then; nothing panics.
+//!   have the same shape, to which inputs are broadcast. Calls with zero elements do nothing.
+//! - **Threads.** A [`Cpu`] has one thread per core, including the caller's; its clones and kernels share these threads. Small
+//!   calls run only on the caller's thread. Any thread may call a kernel: calls of the same kernel wait for each other, and so do
+//!   all calls that need all cores. Idle workers spin for 50 ms and then sleep.
+//! - **Memory.** Outputs larger than the last-level cache are written with non-temporal stores.
+//! - **Errors** are values of [`Error`] with the tensor's name and sizes. After an error nothing has been written. Nothing panics.
 
 pub use plimsoll_cpu::elementwise::{Argument, Cpu, Error, Kernel, Outputs, View, ViewMut};
 pub use plimsoll_cpu::memory::Lendable;

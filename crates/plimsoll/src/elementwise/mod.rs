@@ -1,4 +1,4 @@
-//! Elementwise expressions: a function of elements, written once as a closure or as text, that runs at the speed of memory.
+//! Elementwise expressions: a function of elements, written once as a closure or as text, that runs at memory speed.
 //!
 //! ```no_run
 //! use plimsoll::prelude::*;
@@ -12,9 +12,9 @@
 //! let y = gpu.zeros::<bf16>(x.len())?;
 //! let mut out = gpu.zeros::<bf16>(x.len())?;
 //! axpy.run(0.5, &x, &y, &mut out)?; // asynchronous, in the order of gpu's stream
-//! let out = gpu.download(&out)?; // waits
+//! let out = gpu.download(&out)?; // waits for the result
 //!
-//! // In place, with two tensors written.
+//! // Two tensors updated in place.
 //! let step = trace(|rate: Scalar<f32>, g: In<bf16>, m: InOut<f32>, p: InOut<f32>| {
 //!     let next = m.get() * 0.9 + 0.1 * g;
 //!     m.set(next);
@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! The same closure on the CPU, in memory of your own ([`cpu`]):
+//! The same closure on the CPU, in ordinary memory ([`cpu`]):
 //!
 //! ```
 //! use plimsoll::prelude::*;
@@ -37,32 +37,32 @@
 //! let axpy = Cpu::new()?.compile(&axpy)?;
 //! let (x, y) = (vec![bf16::ONE; 1000], vec![bf16::ZERO; 1000]);
 //! let mut out = vec![bf16::ZERO; 1000];
-//! axpy.run(0.5, &x, &y, &mut out)?; // on all cores; returns when it is done
+//! axpy.run(0.5, &x, &y, &mut out)?; // on all cores; returns when done
 //! assert_eq!(out[999], bf16::from_f32(0.5_f32.tanh()));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What holds on GPUs
+//! # Guarantees on GPUs
 //!
-//! - **Order.** A [`Buffer`] belongs to the stream of the [`Gpu`] that made it. Whatever is done with it happens in that
-//!   stream's order, also on another stream ([`Gpu::fork`], [`Kernel::on`]): that one waits for it, and it for that one, on the
-//!   device. Dropping a buffer frees it in that order. [`Gpu::upload`], [`Gpu::download`] and [`Gpu::wait`] make the host wait,
+//! - **Order.** A [`Buffer`] belongs to the stream of the [`Gpu`] that made it, and all its uses happen in the order of that
+//!   stream. If it is used on another stream ([`Gpu::fork`], [`Kernel::on_stream`]), the two streams wait for each other on the device.
+//!   Dropping a buffer frees it in the same order. [`Gpu::upload`], [`Gpu::download`] and [`Gpu::wait`] block the host;
 //!   [`Kernel::run`] doesn't.
 //! - **Shapes.** A buffer is a row of elements; [`Buffer::shaped`] and [`Buffer::view`] give it dimensions, strides and an
-//!   offset. All outputs have one shape, to which inputs are broadcast. Zero elements are no launch.
-//! - **Memory.** An output is an input exactly, in place ([`plimsoll_expr::InOut`]), or shares nothing with any other tensor.
-//! - **Scalars** are weak: they don't promote a tensor, and another value never compiles again. f16 and bf16 are computed in
-//!   f32 and rounded once, at the store; `cast` rounds.
-//! - **Errors** are values of [`Error`] with the tensor's name, sizes, types and addresses; nothing panics. After an error of the
-//!   device itself every later call says that it is lost.
-//! - **Recording** ([`Gpu::record`]) makes one launch of many calls, and keeps the memory that they use.
+//!   offset. All outputs have the same shape, to which inputs are broadcast. Calls with zero elements launch nothing.
+//! - **Memory.** An output is either exactly an input, in place ([`plimsoll_expr::InOut`]), or overlaps no other tensor.
+//! - **Scalars** are weak: they don't promote a tensor. A new value doesn't recompile the kernel.
+//! - **Precision.** f16 and bf16 are computed in f32 and rounded once, at the store; `cast` also rounds.
+//! - **Errors** are values of [`Error`] with the tensor's name, sizes, types and addresses; nothing panics. After a device
+//!   error every later call reports that the device is lost.
+//! - **Recording** ([`Gpu::record`]) combines many calls into one launch and keeps their memory alive.
 //!
-//! Expressions that are known at run time alone, of any number of tensors, go through [`Engine::expression`] and
-//! [`Expression::bind`]; many sets of small tensors are one launch by [`Expression::batch`].
+//! Expressions known only at run time, with any number of tensors, use [`Engine::expression`] and [`Expression::bind`].
+//! [`Expression::batch`] runs many sets of small tensors in one launch.
 //!
-//! With the feature `cudarc`, memory and streams of that crate (and so of candle and burn) are taken as they are:
-//! `Gpu::on_cudarc`, and its slices as arguments.
+//! With the feature `cudarc`, the memory and streams of that crate (and so of candle and burn) are used directly:
+//! `Gpu::on_cudarc`, and cudarc slices as arguments.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;

@@ -1,15 +1,15 @@
-//! Why an expression takes the time that it takes on a device: its plan with the reasons, what the model expects term by term,
-//! what was measured, what hardware counted, and what nothing explains. How it is timed is [`crate::bench`]'s, what it should
-//! cost [`crate::predict`]'s; here both are set side by side and put into words.
+//! Explains the time of an expression on a device: the plan with its reasons, the model's prediction term by term, the
+//! measurement, the hardware counts, and the unexplained rest. [`crate::bench`] measures, [`crate::predict`] predicts; this module
+//! compares both and puts the result into words.
 //!
 //! ```no_run
-//! use plimsoll::explain::{Explain, How};
+//! use plimsoll::explain::{Explain, ExplainOptions};
 //! use plimsoll::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut device = plimsoll::bench::Device::open(&"cuda:0".parse()?, &plimsoll::CudaOptions::default())?;
 //! let exp = trace(|x: In<f32>| x.exp())?;
-//! println!("{}", exp.explain(&mut device, 1 << 24, &How::default())?.words());
+//! println!("{}", exp.explain(&mut device, 1 << 24, &ExplainOptions::default())?.words());
 //! # Ok(())
 //! # }
 //! ```
@@ -41,40 +41,40 @@ use crate::bench::{Device, Point, Variant, measure, operation, types};
 use crate::predict::Tools;
 use crate::run::Plan;
 
-/// One launch with all that is known of its time.
+/// One launch and everything known about its time.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// Which launch.
+    /// The launch.
     pub cell: Cell,
-    /// What is known of the device, figure by figure with its source.
+    /// The figures known about the device, each with its source.
     pub machine: Machine,
-    /// Where that is from.
+    /// The origin of these figures.
     pub origin: Origin,
-    /// The plan and what the model expects.
+    /// The plan and the model's prediction.
     pub forecast: Forecast,
-    /// What was measured; `None` where it could not be.
+    /// The measurement; `None` if there is none.
     pub measured: Option<Line>,
-    /// Why it could not be; empty where it was.
+    /// Why there is no measurement; empty if there is one.
     pub unmeasured: String,
-    /// What hardware counted, per launch, by the names of [`plimsoll_core::counted`].
+    /// Hardware counts per launch, by the names in [`plimsoll_core::counted`].
     pub counted: BTreeMap<String, f64>,
-    /// Why nothing was counted; empty where something was.
+    /// Why nothing was counted; empty if something was.
     pub uncounted: String,
 }
 
-/// What the model doesn't explain: measured less predicted.
+/// The time that the model doesn't explain: measured minus predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residue {
-    /// Seconds; negative where the device was faster than predicted.
+    /// Seconds; negative if the device was faster than predicted.
     pub seconds: f64,
-    /// From the ends of both intervals.
+    /// The interval, from the ends of both intervals.
     pub interval: Interval,
-    /// Of the time that was measured.
+    /// The share of the measured time.
     pub share: f64,
 }
 
 impl Explanation {
-    /// What is left unexplained; `None` where there is no prediction or no measurement.
+    /// The unexplained time; `None` without a prediction or a measurement.
     #[must_use]
     pub fn residue(&self) -> Option<Residue> {
         let (measured, predicted) = (self.measured.as_ref()?.time, self.forecast.prediction.total?);
@@ -86,36 +86,36 @@ impl Explanation {
         Some(Residue { seconds, interval, share: seconds / measured.value })
     }
 
-    /// What limits it, what that costs, and what would help: a paragraph.
+    /// A paragraph in plain words: what limits the launch, what that costs, and what would help.
     #[must_use]
     pub fn words(&self) -> String {
-        words::paragraph(self)
+        words::build_paragraph(self)
     }
 }
 
-/// What was asked of a point, in the model's terms.
-fn conditions(subject: &Subject, point: &Point) -> (Choose, (Cache, LaunchForm)) {
+/// The conditions of a point, in the model's terms.
+fn model_conditions(subject: &Subject, point: &Point) -> (Choose, (Cache, LaunchForm)) {
     let dependent = point.cell.launch == DEPENDENT;
     let cache = if point.cell.cache.is_cold() { Cache::Cold } else { Cache::Hot };
     // Launches are timed as nodes of one graph.
     let launch = if dependent { LaunchForm::GraphDependent } else { LaunchForm::Graph };
-    let dependent = dependent && subject.can_be_dependent();
+    let dependent = dependent && subject.supports_dependent_launch();
     (Choose { dependent, cached: cache == Cache::Hot, ..point.variant.0 }, (cache, launch))
 }
 
-/// Predictions for points, each beside its own; `None` where no kernel does what was chosen by hand.
+/// Predictions for points, in the same order; `None` if no kernel can do what was chosen by hand.
 #[must_use]
 pub fn forecasts(subject: &Subject, points: &[Point], tools: Option<Tools<'_>>) -> Vec<Option<Forecast>> {
     let mut forecaster = subject.forecaster(tools);
     let forecast = |point: &Point| {
-        let (choose, form) = conditions(subject, point);
-        forecaster.of(&point.problem, &choose, form).ok()
+        let (choose, form) = model_conditions(subject, point);
+        forecaster.predict(&point.problem, &choose, form).ok()
     };
     points.iter().map(forecast).collect()
 }
 
-/// Joins what was expected of points with what a run of [`measure`] found; points that no kernel does are left out. `uncounted`
-/// says why hardware counted nothing, where it didn't.
+/// Combines the predictions for points with the results of a run of [`measure`]. Points that no kernel can run are left out.
+/// `uncounted` is the reason if the hardware counted nothing.
 #[must_use]
 pub fn explanations(
     subject: &Subject,
@@ -125,15 +125,17 @@ pub fn explanations(
     tools: Option<Tools<'_>>,
 ) -> Vec<Explanation> {
     let measured = lines(run);
-    let found = |cell: &Cell| {
-        let is = |line: &&Line| line.cell.at() == cell.at() && line.cell.cache.is_cold() == cell.cache.is_cold();
-        measured.iter().find(is).cloned()
+    let find_line = |cell: &Cell| {
+        let matches = |line: &&Line| {
+            line.cell.coordinates() == cell.coordinates() && line.cell.cache.is_cold() == cell.cache.is_cold()
+        };
+        measured.iter().find(matches).cloned()
     };
     let forecasts = forecasts(subject, points, tools);
     let all = points.iter().zip(forecasts).filter_map(|(point, forecast)| {
-        let counted = counted(run, &point.cell);
+        let counted = counts_at(run, &point.cell);
         let uncounted = if counted.is_empty() { uncounted.to_owned() } else { String::new() };
-        let measured = found(&point.cell);
+        let measured = find_line(&point.cell);
         let faults = if measured.is_none() { faults(run) } else { String::new() };
         Some(Explanation {
             cell: point.cell.clone(),
@@ -149,56 +151,56 @@ pub fn explanations(
     all.collect()
 }
 
-/// What went wrong in a run, each once.
+/// The faults of a run, without repetitions.
 fn faults(run: &Run) -> String {
     let mut all: Vec<&str> = run.faults.iter().map(|fault| fault.what.as_str()).collect();
     all.dedup();
     all.join("; ")
 }
 
-/// What hardware counted at a point, of its first round.
-fn counted(run: &Run, cell: &Cell) -> BTreeMap<String, f64> {
+/// The hardware counts at a point, from its first round.
+fn counts_at(run: &Run, cell: &Cell) -> BTreeMap<String, f64> {
     let series = run.series.iter().filter(|series| series.spec.cache.is_cold() == cell.cache.is_cold());
-    let row = series.flat_map(|series| &series.rows).find(|row| row.at == cell.at());
+    let row = series.flat_map(|series| &series.rows).find(|row| row.at == cell.coordinates());
     let Some(point) = row.and_then(|row| row.points.first()) else { return BTreeMap::new() };
     let names: Vec<String> = counted::metrics().into_iter().map(|metric| metric.name.to_string()).collect();
     names.into_iter().filter_map(|name| Some((name.clone(), *point.extra.get(&name)?))).collect()
 }
 
-/// Why hardware counters can't be read here; empty where they can.
+/// Why hardware counters can't be read; empty if they can.
 #[must_use]
-pub fn uncounted(device: &Device) -> String {
+pub fn counters_error(device: &Device) -> String {
     device.counters().err().map(|fault| fault.to_string()).unwrap_or_default()
 }
 
-/// How an expression is to be explained.
+/// Options for [`explain`].
 #[derive(Clone, Debug)]
-pub struct How {
-    /// What was found about the device; without it what is shipped or published of its model.
+pub struct ExplainOptions {
+    /// The device's profile; without it, the shipped or published figures for its model are used.
     pub profile: Option<Profile>,
-    /// Plans that `plimsoll tune` found; without them those that are shipped.
+    /// Plans from `plimsoll tune`; without them, the shipped plans are used.
     pub table: Option<Table>,
-    /// Where the data is before.
+    /// Whether the data is cached before a launch.
     pub cache: CachePolicy,
-    /// What of the plan is chosen by hand, and whether launches may overlap.
+    /// Choices by hand in the plan, and whether launches may overlap.
     pub choose: Choose,
-    /// Effort and seed of the measurement, and whether hardware counts beside it.
+    /// Effort and seed of the measurement, and whether to read hardware counters.
     pub request: Request,
 }
 
-impl Default for How {
+impl Default for ExplainOptions {
     fn default() -> Self {
         let request = Request { counters: true, ..Request::default() };
         Self { profile: None, table: None, cache: CachePolicy::ColdRotate, choose: Choose::default(), request }
     }
 }
 
-/// Explains a problem on a device: measures it, and sets the model beside it. Instructions are counted in machine code where
+/// Explains a problem on a device: measures it and compares it with the model. Instructions are counted in machine code if
 /// NVIDIA's compiler and disassembler are found.
 ///
 /// # Errors
-/// [`Fault::Invalid`] for choices that can't be; the device's.
-pub fn explain(device: &mut Device, problem: &Arc<Problem>, how: &How) -> Result<Explanation, Fault> {
+/// [`Fault::Invalid`] for impossible choices.
+pub fn explain(device: &mut Device, problem: &Arc<Problem>, how: &ExplainOptions) -> Result<Explanation, Fault> {
     let choose = Choose { dependent: false, ..how.choose };
     let graph = problem.graph();
     let inputs = (0..problem.inputs().len()).map(|slot| problem.input_bytes(slot));
@@ -215,8 +217,8 @@ pub fn explain(device: &mut Device, problem: &Arc<Problem>, how: &How) -> Result
         ceiling: None,
     };
     let point = Point { cell, problem: Arc::clone(problem), variant: Variant(choose) };
-    let subject = Subject::of(device, how.profile.as_ref(), how.table.as_ref())?;
-    let uncounted = if how.request.counters { uncounted(device) } else { "it was not asked for".to_owned() };
+    let subject = Subject::from_device(device, how.profile.as_ref(), how.table.as_ref())?;
+    let uncounted = if how.request.counters { counters_error(device) } else { "it was not asked for".to_owned() };
     let plan = Plan { request: how.request.clone(), ..Plan::default() };
     let mut records: Vec<Record> = Vec::new();
     let points = [point];
@@ -228,22 +230,22 @@ pub fn explain(device: &mut Device, problem: &Arc<Problem>, how: &How) -> Result
     let nvrtc = plimsoll_cuda::nvrtc::Nvrtc::find(None, None).ok();
     let disassembler = plimsoll_cuda::disassembler::Disassembler::find(None).ok();
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
-    let mut all = explanations(&subject, &points, &run, &uncounted, tools);
-    all.pop().ok_or_else(|| Fault::Invalid("no kernel does what was chosen by hand".to_owned()))
+    let mut explained = explanations(&subject, &points, &run, &uncounted, tools);
+    explained.pop().ok_or_else(|| Fault::Invalid("no kernel can do what was chosen by hand".to_owned()))
 }
 
-/// Expressions that can be explained at a number of elements, on contiguous tensors. Run-time scalars are taken to be 1: their
-/// values cost nothing.
+/// Expressions that can be explained for a number of elements in contiguous tensors. Run-time scalars are set to 1, as their
+/// values don't affect the time.
 pub trait Explain {
     /// The expression.
-    fn explained(&self) -> &Graph;
+    fn expression_graph(&self) -> &Graph;
 
-    /// [`explain`] for tensors of so many elements.
+    /// Calls [`explain`] for tensors of `elements` elements.
     ///
     /// # Errors
-    /// As there.
-    fn explain(&self, device: &mut Device, elements: u64, how: &How) -> Result<Explanation, Fault> {
-        let graph = self.explained();
+    /// As for [`explain`].
+    fn explain(&self, device: &mut Device, elements: u64, how: &ExplainOptions) -> Result<Explanation, Fault> {
+        let graph = self.expression_graph();
         let ones: Vec<Value> = graph.scalars().iter().map(|scalar| scalar.dtype.cast(Value::Int(1))).collect();
         let problem = Problem::flat(graph, elements, &ones).map_err(|error| Fault::Invalid(error.to_string()))?;
         explain(device, &Arc::new(problem), how)
@@ -251,19 +253,19 @@ pub trait Explain {
 }
 
 impl<Args, R> Explain for Traced<Args, R> {
-    fn explained(&self) -> &Graph {
+    fn expression_graph(&self) -> &Graph {
         self.graph()
     }
 }
 
 impl<Args, R> Explain for Kernel<Args, R> {
-    fn explained(&self) -> &Graph {
+    fn expression_graph(&self) -> &Graph {
         self.expression().graph()
     }
 }
 
 impl Explain for Expression {
-    fn explained(&self) -> &Graph {
+    fn expression_graph(&self) -> &Graph {
         self.graph()
     }
 }

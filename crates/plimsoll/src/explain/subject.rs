@@ -1,4 +1,4 @@
-//! What is known of a device, for plans and for the model, and what it makes of an expression.
+//! What the planner and the model know about a device, and their prediction for an expression.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,23 +13,23 @@ use plimsoll_suite::model::{Chip, of_machine, of_profile, probe_of};
 use plimsoll_suite::profile::Profile;
 
 use crate::bench::Device;
-use crate::predict::{Known, Predictor, Tools};
+use crate::predict::{KnownMachine, Predictor, Tools};
 
-/// Where the figures of a machine are from.
+/// The origin of a machine's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The device's own profile.
     Profile,
-    /// The device's own profile, and for what it lacks what is shipped or published of its model.
+    /// The device's own profile, completed with shipped or published figures for its model.
     Completed,
-    /// What is shipped or published of its model: no profile is known of it.
+    /// Shipped or published figures for its model: the device has no profile.
     Model,
-    /// Nothing but what the device says of itself.
+    /// Only the device's description of itself.
     Nothing,
 }
 
 impl Origin {
-    /// As a word for programs.
+    /// The name for machine-readable output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,58 +45,58 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Profile => "the device's own profile",
-            Self::Completed => "the device's own profile, and for what it lacks what is known of such devices",
-            Self::Model => "what is known of such devices: `plimsoll measure` finds what this one does",
-            Self::Nothing => "nothing but what the device says of itself: `plimsoll measure` finds what it does",
+            Self::Completed => "the device's own profile, completed with figures for its model",
+            Self::Model => "figures for this model: `plimsoll measure` finds those of this device",
+            Self::Nothing => "the device's own description only: `plimsoll measure` finds its figures",
         })
     }
 }
 
-/// A device as planner and model know it.
+/// A device as the planner and the model know it.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    of: Of,
+    kind: SubjectKind,
     origin: Origin,
-    /// Figures that the profile lacks and that such devices' were taken for.
+    /// Figures that the profile lacks, taken from devices of the same model.
     borrowed: Vec<Key>,
 }
 
 #[derive(Clone, Debug)]
-enum Of {
-    /// One that runs planned kernels.
-    Planned(Box<Known>),
-    /// One that runs expressions in its own way: the model knows its bytes alone.
+enum SubjectKind {
+    /// A device that runs planned kernels.
+    Planned(Box<KnownMachine>),
+    /// A device that runs expressions without plans: the model only knows their bytes.
     Plain(Machine),
 }
 
 impl Subject {
-    /// What is known of an opened device: by its profile, and for what that lacks or where there is none by what is shipped or
-    /// published of its model.
+    /// Collects what is known about an open device: from its profile, and for missing figures, or without a profile, from shipped
+    /// or published figures for its model.
     ///
     /// # Errors
-    /// The driver's.
-    pub fn of(device: &mut Device, profile: Option<&Profile>, table: Option<&Table>) -> Result<Self, Fault> {
+    /// Whatever the driver reports.
+    pub fn from_device(device: &mut Device, profile: Option<&Profile>, table: Option<&Table>) -> Result<Self, Fault> {
         let info = device.info().clone();
         let Device::Cuda(bench) = device else {
             let chip = Chip { multiprocessors: 0, clock_hz: 0.0, capability: 0 };
             let empty = Profile::new(&info.id, &info.name, "", "");
             let machine = of_profile(&info.name, chip, profile.unwrap_or(&empty));
             let origin = if profile.is_some() { Origin::Profile } else { Origin::Nothing };
-            return Ok(Self { of: Of::Plain(plain(machine)), origin, borrowed: Vec::new() });
+            return Ok(Self { kind: SubjectKind::Plain(without_gpu_terms(machine)), origin, borrowed: Vec::new() });
         };
         let khz = bench.device().context.device().attribute(Attribute::ClockRate).unwrap_or(0);
-        let planned = device.planned()?;
+        let planned = device.planning_device()?;
         let sheet = machines::machine(&info.name).ok();
         let clock_hz = sheet.and_then(|sheet| sheet.boost_clock_hz).unwrap_or(1e3 * f64::from(khz));
         let (multiprocessors, capability) = (planned.multiprocessors, planned.target.capability);
         let chip = Chip { multiprocessors, clock_hz, capability };
-        // A part of a board is another machine than the board.
+        // A partition of a board isn't the same machine as the whole board.
         let whole = sheet.filter(|sheet| sheet.multiprocessors == Some(multiprocessors));
         let mut borrowed = Vec::new();
         let (machine, origin) = match (profile, whole.and_then(|sheet| of_machine(sheet.name).ok())) {
             (Some(profile), model) => {
                 let mut own = of_profile(&info.name, chip, profile);
-                borrowed = model.map(|model| own.complete(&model)).unwrap_or_default();
+                borrowed = model.map(|model| own.fill_gaps_from(&model)).unwrap_or_default();
                 (own, if borrowed.is_empty() { Origin::Profile } else { Origin::Completed })
             }
             (None, Some(machine)) => (machine, Origin::Model),
@@ -106,31 +106,32 @@ impl Subject {
             }
         };
         let table = table.cloned().unwrap_or_else(|| Table::for_device(&info.name, capability));
-        Ok(Self { of: Of::Planned(Box::new(Known::of_device(planned, machine, table))), origin, borrowed })
+        let known = KnownMachine { device: planned, machine, table };
+        Ok(Self { kind: SubjectKind::Planned(Box::new(known)), origin, borrowed })
     }
 
-    /// A machine that need not be here.
+    /// A machine that need not be present.
     #[must_use]
-    pub fn of_known(known: Known, origin: Origin) -> Self {
-        Self { of: Of::Planned(Box::new(known)), origin, borrowed: Vec::new() }
+    pub fn from_machine(known: KnownMachine, origin: Origin) -> Self {
+        Self { kind: SubjectKind::Planned(Box::new(known)), origin, borrowed: Vec::new() }
     }
 
-    /// Its figures.
+    /// The machine's figures.
     #[must_use]
     pub fn machine(&self) -> &Machine {
-        match &self.of {
-            Of::Planned(known) => &known.machine,
-            Of::Plain(machine) => machine,
+        match &self.kind {
+            SubjectKind::Planned(known) => &known.machine,
+            SubjectKind::Plain(machine) => machine,
         }
     }
 
-    /// Where they are from.
+    /// The origin of the figures.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// The probes that would find what the profile lacks and such devices' figures were taken for; empty where it lacks nothing.
+    /// The probes that would measure the figures missing from the profile; empty if none is missing.
     #[must_use]
     pub fn lacking(&self) -> Vec<&'static str> {
         let mut probes: Vec<&str> = self.borrowed.iter().filter_map(|key| probe_of(*key)).collect();
@@ -139,29 +140,29 @@ impl Subject {
         probes
     }
 
-    /// Whether kernels may begin before the one before has ended.
-    pub(super) fn can_be_dependent(&self) -> bool {
-        matches!(&self.of, Of::Planned(known) if known.device.target.capability >= 90)
+    /// Whether a kernel may begin before the previous one has ended.
+    pub(super) fn supports_dependent_launch(&self) -> bool {
+        matches!(&self.kind, SubjectKind::Planned(known) if known.device.target.capability >= 90)
     }
 
     pub(super) fn forecaster<'a>(&'a self, tools: Option<Tools<'a>>) -> Forecaster<'a> {
-        match &self.of {
-            Of::Planned(known) => Forecaster::Planned(Predictor::new(known, tools)),
-            Of::Plain(machine) => Forecaster::Plain(machine),
+        match &self.kind {
+            SubjectKind::Planned(known) => Forecaster::Planned(Predictor::new(known, tools)),
+            SubjectKind::Plain(machine) => Forecaster::Plain(machine),
         }
     }
 }
 
-/// What the model expects of a launch.
+/// The model's prediction for a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// The plan with its reasons; `None` on a device that runs expressions without one.
+    /// The plan with its reasons; `None` on a device that runs expressions without plans.
     pub plan: Option<Plan>,
-    /// What the launch does.
+    /// The work of the launch.
     pub description: Description,
-    /// True where instructions are rough counts.
+    /// Whether instruction counts are rough estimates.
     pub estimated: bool,
-    /// Its cost. On a device without plans of the terms for launch and bytes alone.
+    /// The predicted cost. On a device without plans it only has the terms for launch and bytes.
     pub prediction: Prediction,
 }
 
@@ -171,7 +172,7 @@ pub(super) enum Forecaster<'a> {
 }
 
 impl Forecaster<'_> {
-    pub(super) fn of(
+    pub(super) fn predict(
         &mut self,
         problem: &Problem,
         choose: &Choose,
@@ -179,12 +180,12 @@ impl Forecaster<'_> {
     ) -> Result<Forecast, PlanError> {
         match self {
             Self::Planned(predictor) => {
-                let found = predictor.of(problem, choose, (cache, launch))?;
+                let found = predictor.predict(problem, choose, (cache, launch))?;
                 let (description, prediction) = (found.description, found.prediction);
                 Ok(Forecast { plan: Some(found.plan), description, estimated: found.estimated, prediction })
             }
             Self::Plain(machine) => {
-                let description = bytes_alone(problem, cache, launch);
+                let description = describe_bytes(problem, cache, launch);
                 let mut prediction = predict(&description, machine);
                 prediction.missing.retain(|missing| matches!(missing.kind, Kind::Launch | Kind::L2 | Kind::Memory));
                 Ok(Forecast { plan: None, description, estimated: false, prediction })
@@ -193,14 +194,14 @@ impl Forecaster<'_> {
     }
 }
 
-/// What a device without plans has of the model's terms: the launch, and bytes from memory. The others are of blocks, warps and
-/// multiprocessors, and its second level need not be the cache that all share.
-fn plain(mut machine: Machine) -> Machine {
+/// Keeps the model's terms that apply to a device without plans: the launch, and bytes from memory. The other terms concern
+/// blocks, warps and multiprocessors, and the device's L2 need not be shared by all cores.
+fn without_gpu_terms(mut machine: Machine) -> Machine {
     machine.terms.retain(|key, _| matches!(key, Key::Launch(_) | Key::Bandwidth(Level::Memory, _)));
     machine
 }
 
-fn bytes_alone(problem: &Problem, cache: Cache, launch: LaunchForm) -> Description {
+fn describe_bytes(problem: &Problem, cache: Cache, launch: LaunchForm) -> Description {
     let traffic = problem.traffic();
     Description {
         traffic,

@@ -1,4 +1,4 @@
-//! Explanations of launches that never were: the words and the sums, on the H200 as its shipped profile knows it.
+//! Explanations of simulated launches on an H200 with its shipped profile: texts and numbers.
 
 use plimsoll_core::Flags;
 use plimsoll_core::model::{Key, Kind, Pipe};
@@ -7,10 +7,10 @@ use plimsoll_expr::{DType, Names, parse};
 use plimsoll_gen::elementwise::Tier;
 
 use super::*;
-use crate::predict::{Known, known};
+use crate::predict::{KnownMachine, find_machine};
 
 fn point(text: &str, dtype: DType, bytes: u64, choose: Choose) -> Point {
-    let graph = parse(text, &Names::all(dtype)).unwrap();
+    let graph = parse(text, &Names::with_default(dtype)).unwrap();
     let problem = Arc::new(Problem::flat(&graph, bytes / dtype.bytes(), &[]).unwrap());
     let cell = Cell {
         expression: text.to_owned(),
@@ -26,7 +26,7 @@ fn point(text: &str, dtype: DType, bytes: u64, choose: Choose) -> Point {
     Point { cell, problem, variant: Variant(choose) }
 }
 
-/// What is said of a point that took `slower` times as long as predicted.
+/// The explanation of a point that took `slower` times as long as predicted.
 fn explained(subject: &Subject, point: &Point, slower: f64) -> Explanation {
     let forecast = forecasts(subject, std::slice::from_ref(point), None).pop().flatten().unwrap();
     let seconds = forecast.prediction.total.map_or(1e-3, |total| total.value * slower);
@@ -47,17 +47,17 @@ fn explained(subject: &Subject, point: &Point, slower: f64) -> Explanation {
     }
 }
 
-fn h200() -> Known {
-    known("h200").unwrap()
+fn h200() -> KnownMachine {
+    find_machine("h200").unwrap()
 }
 
-fn words(known: Known, text: &str, dtype: DType, bytes: u64) -> String {
-    let subject = Subject::of_known(known, Origin::Profile);
+fn words(known: KnownMachine, text: &str, dtype: DType, bytes: u64) -> String {
+    let subject = Subject::from_machine(known, Origin::Profile);
     explained(&subject, &point(text, dtype, bytes, Choose::default()), 1.0).words()
 }
 
 #[test]
-fn what_limits_is_named_with_what_would_help() {
+fn the_limit_is_named_with_what_would_help() {
     let large = words(h200(), "x + 1", DType::F32, 1 << 30);
     assert!(large.contains("limited by memory bandwidth") && large.contains("fewer bytes"), "{large}");
     let small = words(h200(), "x + 1", DType::F32, 1 << 14);
@@ -67,8 +67,8 @@ fn what_limits_is_named_with_what_would_help() {
 }
 
 #[test]
-fn the_residue_is_what_was_measured_less_what_was_predicted() {
-    let subject = Subject::of_known(h200(), Origin::Profile);
+fn the_residue_is_measured_minus_predicted() {
+    let subject = Subject::from_machine(h200(), Origin::Profile);
     let point = point("x + 1", DType::F32, 1 << 30, Choose::default());
     let slow = explained(&subject, &point, 1.2);
     let residue = slow.residue().unwrap();
@@ -76,16 +76,16 @@ fn the_residue_is_what_was_measured_less_what_was_predicted() {
     assert!(residue.interval.lo < residue.seconds && residue.seconds < residue.interval.hi);
     assert!(slow.words().contains("(16.7 %) slower") && slow.words().contains("rough counts"), "{}", slow.words());
     let exact = explained(&subject, &point, 1.0);
-    assert!(exact.words().contains("within the intervals of both"), "{}", exact.words());
+    assert!(exact.words().contains("within both intervals"), "{}", exact.words());
 }
 
 #[test]
-fn what_a_profile_lacks_is_named_with_the_probe_that_finds_it() {
+fn missing_figures_are_named_with_the_probe_that_measures_them() {
     let mut lacking = h200();
     lacking.machine.terms.remove(&Key::BlocksPerClock);
     let bound = words(lacking.clone(), "x + 1", DType::F32, 1 << 30);
     assert!(bound.contains("dispatch of blocks (blocks dispatched per clock)"), "{bound}");
-    assert!(bound.contains("at least what is predicted") && bound.contains("measure dispatch"), "{bound}");
+    assert!(bound.contains("at least the predicted time") && bound.contains("measure dispatch"), "{bound}");
     for form in [LaunchForm::Graph, LaunchForm::GraphExit] {
         lacking.machine.terms.remove(&Key::Launch(form));
     }
@@ -94,14 +94,14 @@ fn what_a_profile_lacks_is_named_with_the_probe_that_finds_it() {
     let mut nothing = h200();
     nothing.machine = Machine::new("unknown");
     let none = words(nothing, "x + 1", DType::F32, 1 << 30);
-    assert!(none.contains("What limits it can't be said"), "{none}");
+    assert!(none.contains("The limit is unknown"), "{none}");
 }
 
 #[test]
-fn full_functions_in_16_bits_have_more_instructions_and_the_way_out_is_named() {
-    // Rough counts know no tiers: the counts of the machine code of both, by the compiler for sm_90.
-    let with = |tier, issue: f64| {
-        let subject = Subject::of_known(h200(), Origin::Profile);
+fn full_functions_in_16_bits_are_limited_by_instructions_and_get_a_hint() {
+    // Rough counts don't depend on the tier, so these are the counts in both kernels' machine code, compiled for sm_90.
+    let explain_tier = |tier, issue: f64| {
+        let subject = Subject::from_machine(h200(), Origin::Profile);
         let point = point("erf(x)", DType::Bf16, 1 << 30, Choose { tier, ..Choose::default() });
         let mut explained = explained(&subject, &point, 1.0);
         let description = &mut explained.forecast.description;
@@ -109,9 +109,9 @@ fn full_functions_in_16_bits_have_more_instructions_and_the_way_out_is_named() {
         explained.forecast.prediction = plimsoll_core::model::predict(description, subject.machine());
         explained
     };
-    let ours = with(Tier::Accurate, 11.3);
+    let ours = explain_tier(Tier::Accurate, 11.3);
     assert_eq!(ours.forecast.prediction.limiter, Some(Kind::Memory));
-    let cuda = with(Tier::Full, 26.1);
+    let cuda = explain_tier(Tier::Full, 26.1);
     assert_eq!(cuda.forecast.prediction.limiter, Some(Kind::Pipe(Pipe::Issue)));
     assert!(cuda.words().contains("leave out tier=full"), "{}", cuda.words());
 }
@@ -120,7 +120,7 @@ fn full_functions_in_16_bits_have_more_instructions_and_the_way_out_is_named() {
 fn an_expression_is_explained_on_the_simulated_device() {
     let mut device = Device::open(&"sim".parse().unwrap(), &crate::CudaOptions::default()).unwrap();
     let double = plimsoll_expr::trace(|a: plimsoll_expr::Scalar<f32>, x: plimsoll_expr::In<f32>| a * x).unwrap();
-    let found = double.explain(&mut device, 1 << 20, &How::default()).unwrap();
+    let found = double.explain(&mut device, 1 << 20, &ExplainOptions::default()).unwrap();
     assert!(found.measured.is_some() && found.forecast.plan.is_none());
     assert_eq!((found.origin, found.residue()), (Origin::Nothing, None));
     assert!(!found.uncounted.is_empty() && found.words().contains("launch (launch (graph))"), "{}", found.words());

@@ -1,4 +1,4 @@
-//! An explanation in plain words: what limits, what that costs, what would help, and what stays unexplained.
+//! An explanation in plain words: what limits the launch, what that costs, what would help, and what stays unexplained.
 
 use plimsoll_core::Flag;
 use plimsoll_core::model::{Kind, Missing, Pipe, Prediction};
@@ -9,107 +9,105 @@ use plimsoll_suite::model::probe_of;
 
 use super::{Explanation, Origin, Residue};
 
-/// Residues below this share of the time are within the model's own error (docs/model.md: half of all launches).
+/// A residue below this share of the time is within the model's usual error (docs/model.md: half of all launches).
 const USUAL_ERROR: f64 = 0.05;
 
-/// The paragraph.
-pub(super) fn paragraph(of: &Explanation) -> String {
-    let prediction = &of.forecast.prediction;
-    let mut sentences = vec![limit(of)];
-    sentences.extend(help(of));
-    sentences.extend(missing(of));
-    sentences.extend(of.residue().map(|residue| unexplained(of, residue)));
-    if prediction.total.is_none() || of.measured.is_none() {
-        sentences.extend(no_residue(of));
+/// Builds the paragraph.
+pub(super) fn build_paragraph(explanation: &Explanation) -> String {
+    let prediction = &explanation.forecast.prediction;
+    let mut sentences = vec![describe_limit(explanation)];
+    sentences.extend(suggest_help(explanation));
+    sentences.extend(list_missing(explanation));
+    sentences.extend(explanation.residue().map(|residue| describe_residue(explanation, residue)));
+    if prediction.total.is_none() || explanation.measured.is_none() {
+        sentences.extend(describe_missing_residue(explanation));
     }
-    if of.measured.as_ref().is_some_and(|line| line.flags.contains(Flag::VerifyFail)) {
-        sentences.push("Its results were wrong, so its time says nothing.".to_owned());
+    if explanation.measured.as_ref().is_some_and(|line| line.flags.contains(Flag::VerifyFail)) {
+        sentences.push("Its results were wrong, so its time means nothing.".to_owned());
     }
     sentences.join(" ")
 }
 
-fn seconds(value: f64) -> String {
+fn format_seconds(value: f64) -> String {
     Unit::Second.format(value)
 }
 
-/// What a term is called in a sentence.
-fn called(kind: Kind) -> String {
+/// The name of a term in a sentence.
+fn term_name(kind: Kind) -> String {
     match kind {
         Kind::Pipe(Pipe::Issue) => "arithmetic (instruction issue)".to_owned(),
-        Kind::Pipe(Pipe::Lsu) => "its loads and stores (lsu pipe)".to_owned(),
+        Kind::Pipe(Pipe::Lsu) => "loads and stores (lsu pipe)".to_owned(),
         Kind::Pipe(pipe) => format!("arithmetic ({pipe} pipe)"),
         Kind::Launch => "the launch itself".to_owned(),
         other => other.to_string(),
     }
 }
 
-fn part(prediction: &Prediction, kind: Kind) -> f64 {
+fn term_seconds(prediction: &Prediction, kind: Kind) -> f64 {
     prediction.part(kind).map_or(0.0, |part| part.seconds.value)
 }
 
-/// What the bytes take by themselves: the longer of the levels that they go through.
-fn bytes(prediction: &Prediction) -> f64 {
-    part(prediction, Kind::L2).max(part(prediction, Kind::Memory))
+/// The time of the bytes alone: that of the slower memory level.
+fn byte_seconds(prediction: &Prediction) -> f64 {
+    term_seconds(prediction, Kind::L2).max(term_seconds(prediction, Kind::Memory))
 }
 
-fn limit(of: &Explanation) -> String {
-    let prediction = &of.forecast.prediction;
+fn describe_limit(explanation: &Explanation) -> String {
+    let prediction = &explanation.forecast.prediction;
     let Some(kind) = prediction.limiter else {
-        return "What limits it can't be said: the model has no figure for any of its terms.".to_owned();
+        return "The limit is unknown: the model has no figure for any term.".to_owned();
     };
-    let own = seconds(part(prediction, kind));
-    let head = format!("It is limited by {}", called(kind));
-    let total = prediction.total.map_or(String::new(), |total| format!(" of {} predicted", seconds(total.value)));
+    let own = format_seconds(term_seconds(prediction, kind));
+    let head = format!("It is limited by {}", term_name(kind));
+    let total =
+        prediction.total.map_or(String::new(), |total| format!(" of {} predicted", format_seconds(total.value)));
     match kind {
         Kind::Launch => {
-            let bytes = bytes(prediction);
-            let moved = if bytes > 0.0 { format!("; its bytes take {}", seconds(bytes)) } else { String::new() };
+            let bytes = byte_seconds(prediction);
+            let moved = if bytes > 0.0 { format!("; its bytes take {}", format_seconds(bytes)) } else { String::new() };
             format!("{head}: {own}{total}{moved}.")
         }
         Kind::Memory | Kind::L2 => {
-            let others = prediction.parts.iter().filter(|part| part.kind.overlaps() && !part.kind.is_of_bytes());
+            let others = prediction.parts.iter().filter(|part| part.kind.overlaps() && !part.kind.is_data_transfer());
             let next = others.max_by(|a, b| a.seconds.value.total_cmp(&b.seconds.value));
-            let next =
-                next.map(|next| format!("; next comes {} with {}", called(next.kind), seconds(next.seconds.value)));
+            let next = next.map(|next| {
+                format!("; next comes {} with {}", term_name(next.kind), format_seconds(next.seconds.value))
+            });
             format!("{head}: {own}{total}{}.", next.unwrap_or_default())
         }
         _ => format!(
-            "{head}: {own} by itself{total}, beside {} for its bytes, so it can't run at the speed of memory alone.",
-            seconds(bytes(prediction))
+            "{head}: {own} by itself{total}, compared with {} for its bytes, so it can't run at memory speed.",
+            format_seconds(byte_seconds(prediction))
         ),
     }
 }
 
-/// What would help, with the model's figure where it has one.
-fn help(of: &Explanation) -> Option<String> {
-    let prediction = &of.forecast.prediction;
+/// What would help, with the model's figure if it has one.
+fn suggest_help(explanation: &Explanation) -> Option<String> {
+    let prediction = &explanation.forecast.prediction;
     let kind = prediction.limiter?;
-    let without = |gone: &dyn Fn(Kind) -> bool| prediction.without(gone).map(seconds);
+    let without = |gone: &dyn Fn(Kind) -> bool| prediction.without(gone).map(format_seconds);
     let to = |time: Option<String>| time.map(|time| format!(": {time} without it")).unwrap_or_default();
     Some(match kind {
         Kind::Launch => {
-            let dependent = of.cell.launch != DEPENDENT
-                && of.forecast.plan.as_ref().is_some_and(|plan| plan.spec.target.capability >= 90);
+            let dependent = explanation.cell.launch != DEPENDENT
+                && explanation.forecast.plan.as_ref().is_some_and(|plan| plan.spec.target.capability >= 90);
             let way = if dependent { ", or launches that may overlap (--dependent)" } else { "" };
             format!(
-                "More work per launch would help: fuse it with its neighbours, or batch small tensors{way}{}.",
+                "More work per launch would help: fuse it with neighbouring operations, or batch small tensors{way}{}.",
                 to(without(&|k| k == Kind::Launch))
             )
         }
-        Kind::Memory if of.cell.cache.is_cold() => {
+        Kind::Memory if explanation.cell.cache.is_cold() => {
             let cached = without(&|k| matches!(k, Kind::Memory | Kind::Latency | Kind::Tail | Kind::InFlight));
-            let cached = cached.map(|time| format!("; from the second level it would take {time}")).unwrap_or_default();
-            format!(
-                "Only fewer bytes help: narrower types, or fusing it with what reads or writes the same tensors{cached}."
-            )
+            let cached = cached.map(|time| format!("; from L2 it would take {time}")).unwrap_or_default();
+            format!("Only fewer bytes help: narrower types, or fusion with operations on the same tensors{cached}.")
         }
         Kind::Memory => {
-            "Less data at a time would stay in the second level; else only fewer bytes help: narrower types, or fusing."
+            "Less data at a time would stay in L2; otherwise only fewer bytes help: narrower types, or fusion."
                 .to_owned()
         }
-        Kind::L2 => {
-            "Only fewer bytes help: narrower types, or fusing it with what reads or writes the same tensors.".to_owned()
-        }
+        Kind::L2 => "Only fewer bytes help: narrower types, or fusion with operations on the same tensors.".to_owned(),
         Kind::InFlight => {
             format!(
                 "More bytes in flight would help: wider vectors, more accesses per thread, or more resident threads{}.",
@@ -117,7 +115,7 @@ fn help(of: &Explanation) -> Option<String> {
             )
         }
         Kind::Busiest => {
-            format!("More and smaller blocks would spread it better{}.", to(without(&|k| k == Kind::Busiest)))
+            format!("More and smaller blocks would balance the work better{}.", to(without(&|k| k == Kind::Busiest)))
         }
         Kind::Dispatch => {
             format!(
@@ -126,11 +124,11 @@ fn help(of: &Explanation) -> Option<String> {
             )
         }
         Kind::Pipe(_) => {
-            let full = of.forecast.plan.as_ref().is_some_and(|plan| plan.spec.tier == Tier::Full);
+            let full = explanation.forecast.plan.as_ref().is_some_and(|plan| plan.spec.tier == Tier::Full);
             let way = if full {
-                "the functions of the tier accurate are shorter and as good in the result's type (leave out tier=full)"
+                "the functions of tier=accurate are shorter and as accurate in the result's type (leave out tier=full)"
             } else {
-                "shorter functions (a result of 16 bits, or --variant tier=fast), or fewer operations"
+                "shorter functions (a 16-bit result, or --variant tier=fast), or fewer operations"
             };
             format!(
                 "Fewer instructions would help: {way}{}.",
@@ -141,9 +139,9 @@ fn help(of: &Explanation) -> Option<String> {
     })
 }
 
-/// What the model could not compute, and the probes that would let it.
-fn missing(of: &Explanation) -> Option<String> {
-    let missing = &of.forecast.prediction.missing;
+/// The terms that the model could not compute, and the probes that would measure them.
+fn list_missing(explanation: &Explanation) -> Option<String> {
+    let missing = &explanation.forecast.prediction.missing;
     if missing.is_empty() {
         return None;
     }
@@ -151,43 +149,47 @@ fn missing(of: &Explanation) -> Option<String> {
     let mut probes: Vec<&str> = missing.iter().filter_map(|missing| probe_of(missing.key)).collect();
     probes.sort_unstable();
     probes.dedup();
-    let gpu = of.forecast.plan.is_some();
+    let gpu = explanation.forecast.plan.is_some();
     let way = match (probes.is_empty(), gpu) {
         (true, _) => String::new(),
         (false, true) => format!("; `plimsoll measure {}` finds them", probes.join(" ")),
-        (false, false) if of.origin == Origin::Profile => "; of such devices the model doesn't know them".to_owned(),
-        (false, false) => "; `plimsoll measure` finds what there is of them".to_owned(),
+        (false, false) if explanation.origin == Origin::Profile => {
+            "; the model doesn't know them for this kind of device".to_owned()
+        }
+        (false, false) => "; `plimsoll measure` finds those it can".to_owned(),
     };
-    let bound = if of.forecast.prediction.total.is_some() { ", so it takes at least what is predicted" } else { "" };
-    Some(format!("Left out for want of a figure: {}{bound}{way}.", listed.join(", ")))
+    let bound =
+        if explanation.forecast.prediction.total.is_some() { ", so it takes at least the predicted time" } else { "" };
+    Some(format!("Left out because figures are missing: {}{bound}{way}.", listed.join(", ")))
 }
 
-fn unexplained(of: &Explanation, residue: Residue) -> String {
+fn describe_residue(explanation: &Explanation, residue: Residue) -> String {
     let Residue { seconds: value, interval, share } = residue;
-    let (size, part) = (seconds(value.abs()), 100.0 * share.abs());
-    let side = if value < 0.0 { "faster" } else { "slower" };
-    let judged = if interval.lo <= 0.0 && interval.hi >= 0.0 {
-        "within the intervals of both"
+    let (size, percent) = (format_seconds(value.abs()), 100.0 * share.abs());
+    let direction = if value < 0.0 { "faster" } else { "slower" };
+    let verdict = if interval.lo <= 0.0 && interval.hi >= 0.0 {
+        "within both intervals"
     } else if share.abs() <= USUAL_ERROR {
         "within the model's usual error"
-    } else if of.forecast.estimated {
-        "and instructions were rough counts: with NVIDIA's compiler and disassembler the prediction would be better"
+    } else if explanation.forecast.estimated {
+        "but instructions were rough counts: NVIDIA's compiler and disassembler would improve the prediction"
     } else {
         "which no term explains"
     };
-    format!("The device was {size} ({part:.1} %) {side} than predicted, {judged}.")
+    format!("The device was {size} ({percent:.1} %) {direction} than predicted, {verdict}.")
 }
 
-fn no_residue(of: &Explanation) -> Option<String> {
-    match (&of.measured, of.forecast.prediction.total) {
-        (None, _) if of.unmeasured.is_empty() => Some("It could not be measured.".to_owned()),
-        (None, _) => Some(format!("It could not be measured: {}.", of.unmeasured)),
+fn describe_missing_residue(explanation: &Explanation) -> Option<String> {
+    match (&explanation.measured, explanation.forecast.prediction.total) {
+        (None, _) if explanation.unmeasured.is_empty() => Some("It could not be measured.".to_owned()),
+        (None, _) => Some(format!("It could not be measured: {}.", explanation.unmeasured)),
         (Some(line), None) => {
-            let bytes = bytes(&of.forecast.prediction);
-            let beside = if bytes > 0.0 { format!(", where its bytes need {}", seconds(bytes)) } else { String::new() };
+            let bytes = byte_seconds(&explanation.forecast.prediction);
+            let needed =
+                if bytes > 0.0 { format!("; its bytes need {}", format_seconds(bytes)) } else { String::new() };
             Some(format!(
-                "It took {}{beside}; without these terms there is no prediction to hold it to.",
-                seconds(line.time.value)
+                "It took {}{needed}; without these terms there is no prediction to compare with.",
+                format_seconds(line.time.value)
             ))
         }
         _ => None,

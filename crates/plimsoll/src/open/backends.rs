@@ -1,14 +1,14 @@
-//! A module per backend that opens its devices. Without the backend's feature it says what this build lacks.
+//! One module per backend that opens its devices. Without the backend's feature, it returns an error that names the feature.
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Instrument;
 
-/// A device, or why there is none.
+/// A device, or why it can't be opened.
 type Device = Result<Box<dyn Instrument>, Fault>;
 
-/// What a device is answered whose backend this build lacks.
+/// The error for a device whose backend is not in this build.
 #[cfg(not(all(feature = "cpu", feature = "cuda", feature = "sim", feature = "vulkan")))]
-fn left_out<T>(what: &'static str, feature: &str) -> Result<T, Fault> {
+fn missing_feature<T>(what: &'static str, feature: &str) -> Result<T, Fault> {
     let why = format!("this build has no feature `{feature}`");
     Err(Fault::Unavailable { what, why, hint: format!("Build with the feature `{feature}`") })
 }
@@ -23,7 +23,7 @@ pub(super) mod cpu {
 #[cfg(not(feature = "cpu"))]
 pub(super) mod cpu {
     pub(crate) fn open() -> super::Device {
-        super::left_out("the CPU", "cpu")
+        super::missing_feature("the CPU", "cpu")
     }
 }
 
@@ -39,18 +39,18 @@ pub(super) mod cuda {
 
 #[cfg(not(feature = "cuda"))]
 pub(super) mod cuda {
-    /// What other GPUs take of it.
+    /// The options that other GPUs also use.
     #[derive(Default)]
     pub(crate) struct Options {
         pub(crate) deadline: Option<std::time::Duration>,
     }
 
     pub(crate) fn count() -> Result<u32, super::Fault> {
-        super::left_out("CUDA", "cuda")
+        super::missing_feature("CUDA", "cuda")
     }
 
     pub(crate) fn open(_: u32, _: &Options) -> super::Device {
-        super::left_out("CUDA", "cuda")
+        super::missing_feature("CUDA", "cuda")
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) mod vulkan {
 
     static PROBES: LazyLock<Vec<&dyn Probe<Vulkan>>> = LazyLock::new(plimsoll_probes::gpu_probes);
 
-    /// The device of this number; the first that is hardware where there is none.
+    /// Opens the device with this number, or the first hardware device if there is none.
     pub(crate) fn open(number: Option<u32>, deadline: Option<std::time::Duration>) -> super::Device {
         let number = number.map_or_else(|| plimsoll_vulkan::first(&Default::default()), Ok)?;
         let options = plimsoll_vulkan::Options { deadline, ..plimsoll_vulkan::Options::default() };
@@ -74,7 +74,7 @@ pub(super) mod vulkan {
 #[cfg(not(feature = "vulkan"))]
 pub(super) mod vulkan {
     pub(crate) fn open(_: Option<u32>, _: Option<std::time::Duration>) -> super::Device {
-        super::left_out("Vulkan", "vulkan")
+        super::missing_feature("Vulkan", "vulkan")
     }
 }
 
@@ -92,6 +92,6 @@ pub(super) mod sim {
 #[cfg(not(feature = "sim"))]
 pub(super) mod sim {
     pub(crate) fn open(_: &str) -> super::Device {
-        super::left_out("the simulated device", "sim")
+        super::missing_feature("the simulated device", "sim")
     }
 }

@@ -1,4 +1,4 @@
-//! Opening devices: the one place that knows every backend. A backend without its feature is a device that is missing.
+//! Opens devices. Only this module knows every backend. A backend whose feature is off counts as a missing device.
 
 mod backends;
 
@@ -12,20 +12,20 @@ use crate::select::DeviceSelector;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The scenario of a simulated device can't be read: wrong usage.
+    /// The scenario of a simulated device is invalid: a usage error.
     #[error("simulated device: {0}")]
     Scenario(String),
-    /// The device isn't there or can't be used.
+    /// The device doesn't exist or can't be used.
     #[error(transparent)]
     Device(#[from] Fault),
 }
 
-/// Devices, and what can't be one.
+/// Opened devices, and devices that can't be opened.
 #[derive(Default)]
 pub struct Opened {
-    /// Those that can be measured.
+    /// Devices that can be measured.
     pub devices: Vec<Box<dyn Instrument>>,
-    /// Those that can't, by name with the reason.
+    /// Devices that can't be opened, by name with the reason.
     pub missing: Vec<(String, Fault)>,
 }
 
@@ -42,20 +42,20 @@ impl FromIterator<(String, Result<Box<dyn Instrument>, Fault>)> for Opened {
     }
 }
 
-/// Opens the devices that `selector` means; at least one. Of all devices, those that can't be used are told in
-/// [`Opened::missing`] and cost none of the others; a device that was asked for by name is never missing there.
+/// Opens the devices that `selector` means, at least one. With [`DeviceSelector::All`], devices that can't be used are listed in
+/// [`Opened::missing`] and don't affect the others.
 ///
 /// # Errors
-/// [`OpenError::Device`] with the reason and the way out where a device that was asked for by name isn't there or can't
-/// be used, or none of all; [`OpenError::Scenario`] for a simulated device that can't be described so.
+/// [`OpenError::Device`] with the reason and a hint if a device requested by name can't be used, or if no device can;
+/// [`OpenError::Scenario`] for an invalid simulated device.
 pub fn open(selector: &DeviceSelector) -> Result<Opened, OpenError> {
     open_selected(selector, &cuda::Options::default())
 }
 
-/// The same with a say in how kernels are compiled and kept.
+/// Like [`open`], with options for compiling and caching kernels.
 ///
 /// # Errors
-/// Those of [`open`].
+/// As for [`open`].
 #[cfg(feature = "cuda")]
 pub fn open_with(selector: &DeviceSelector, options: &crate::CudaOptions) -> Result<Opened, OpenError> {
     open_selected(selector, options)
@@ -64,7 +64,7 @@ pub fn open_with(selector: &DeviceSelector, options: &crate::CudaOptions) -> Res
 fn open_selected(selector: &DeviceSelector, options: &cuda::Options) -> Result<Opened, OpenError> {
     let cuda = |number| cuda::open(number, options);
     let devices: Vec<Box<dyn Instrument>> = match selector {
-        // Where there is no CUDA device, that is no fault of a user who asked for none.
+        // The user didn't ask for CUDA, so a missing CUDA device isn't an error.
         DeviceSelector::Default if cuda::count().is_ok() => vec![cuda(0)?],
         DeviceSelector::Default | DeviceSelector::Cpu => vec![cpu::open()?],
         DeviceSelector::Cuda(number) => {
@@ -89,17 +89,18 @@ fn open_selected(selector: &DeviceSelector, options: &cuda::Options) -> Result<O
     Ok(Opened { devices, missing: vec![] })
 }
 
-/// The Vulkan devices of this machine, hardware first; none is opened. The loader runs the code of every driver that it finds: whoever
-/// must survive one that crashes asks in a process of its own.
+/// Lists the Vulkan devices of this machine, hardware first, without opening them. The loader runs code from every installed
+/// driver; call this in a separate process if a crash in a driver must not end the program.
 ///
 /// # Errors
-/// [`Fault::Unavailable`]: no loader, no driver, no device.
+/// [`Fault::Unavailable`] without a loader, a driver or a device.
 #[cfg(feature = "vulkan")]
 pub fn vulkan_devices() -> Result<Vec<plimsoll_vulkan::Adapter>, Fault> {
     plimsoll_vulkan::devices(&plimsoll_vulkan::Options::default())
 }
 
-/// Every real device of this machine that can be opened, and those that can't; where there is no CUDA at all, that too.
+/// Opens every real device of this machine. [`Opened::missing`] lists those that can't be opened, and CUDA itself if it is
+/// unavailable.
 #[must_use]
 pub fn survey() -> Opened {
     let options = cuda::Options::default();

@@ -1,4 +1,4 @@
-//! What may be typed after the verbs of expressions: bench, explain, tune and predict.
+//! Arguments of the verbs that take expressions: bench, explain, tune and predict.
 
 use std::path::PathBuf;
 
@@ -6,38 +6,37 @@ use clap::ValueEnum;
 use plimsoll::bench::{DEPENDENT, Operand, PLAIN};
 use plimsoll::core::sample::{CachePolicy, Effort};
 
-use super::{DeviceArg, Format, ProfileArg, effort};
+use super::{DeviceArg, Format, ProfileArg, parse_effort};
 
-const BENCH_HELP: &str = "Names are tensors unless --scalar gives them a value: `plimsoll bench 'a*x + y' --scalar a=0.5 --dtype bf16`. \
-Sizes are bytes of the widest tensor. Cold data rotate through memory far larger than any cache, which is the default; \
-launches follow each other in one graph.
+const BENCH_HELP: &str = "Names are tensors unless --scalar gives them a value: \
+`plimsoll bench 'a*x + y' --scalar a=0.5 --dtype bf16`. Sizes are bytes of the widest tensor. By default data are cold: they \
+rotate through memory far larger than any cache. Launches follow each other in one graph.
 
-What the columns say: `of ceiling` is the share of the bandwidth that `plimsoll measure stream` found for the same mix of \
-reads and writes, `of peak` that of the theoretical bandwidth.
+Columns: `of ceiling` is the share of the bandwidth that `plimsoll measure stream` found for the same mix of reads and writes; \
+`of peak` is the share of the theoretical bandwidth.
 
---format csv writes peer,op,dtype,bytes_moved,median_us,GBps, and --against reads it: then `ratio` is our bandwidth over \
-that of the fastest program of the file in the same cell.";
+--format csv writes peer,op,dtype,bytes_moved,median_us,GBps, and --against reads it: `ratio` is then our bandwidth over \
+that of the fastest program in the file for the same cell.";
 
-const PREDICT_HELP: &str = "The time is the sum of the terms that are added and of what runs at the same time, of which the \
-longest decides: docs/model.md says how each is found and how far predictions were from measurements. Intervals come from those of \
-the machine's figures. A figure that nobody measured or published is named, and what it is for is left out.
+const PREDICT_HELP: &str = "Some terms are added; others run at the same time, and the longest of these counts. docs/model.md \
+explains each term and how far predictions were from measurements. Intervals follow from those of the machine's figures. If a term \
+needs a figure that nobody measured or published, the figure is named and the term left out.
 
-The kernel is compiled and its instructions are counted where NVIDIA's compiler and disassembler are found; else counts are \
-rough.";
+Instructions are counted in the compiled kernel if NVIDIA's compiler and disassembler are found; otherwise they are estimated.";
 
-const EXPLAIN_HELP: &str = "The plan with its reasons, what the model expects term by term (docs/model.md), what was measured as \
-`bench` measures it, what the hardware counted where it may be asked, and what is left unexplained; then in words what limits and \
-what would help. A term whose figure the device's profile lacks is named and left out: `plimsoll measure` finds them.
+const EXPLAIN_HELP: &str = "Shows the plan with its reasons, the predicted time term by term (docs/model.md), the time measured \
+as by `bench`, the hardware counters where the device allows them, and the unexplained rest; then says what limits the expression \
+and what would help. A figure that the device's profile lacks is named and its term left out: `plimsoll measure` finds it.
 
 Without the device: `plimsoll predict EXPR --machine h200`.";
 
 /// What the names of an expression stand for.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ExpressionArgs {
-    /// Type of the tensors, by name where they differ: bf16, or x:bf16,y:f32; f32 by default
+    /// Type of the tensors, with names where they differ: bf16, or x:bf16,y:f32; default: f32
     #[arg(long, value_name = "TYPES")]
     pub dtype: Vec<String>,
-    /// A name that is a run-time scalar, and its value; may be repeated
+    /// A run-time scalar and its value; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub scalar: Vec<String>,
     /// An input with its type and shape: x:bf16:8x3x1025x128, then :offset=N, :strides=AxB or :transposed; extents of 1
@@ -46,31 +45,31 @@ pub(crate) struct ExpressionArgs {
     pub inputs: Vec<Operand>,
 }
 
-/// What is timed of an expression.
+/// How an expression is named, and the caches and launches it is timed with.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct TimingArgs {
-    /// What to call the expression; by default its operation's name, else its text
+    /// Name of the expression; default: the name of its operation, else its text
     #[arg(long)]
     pub name: Option<String>,
-    /// Data that rotate through memory; the default
+    /// Use different data each time, rotating through memory (the default)
     #[arg(long)]
     pub cold: bool,
-    /// The same data each time
+    /// Use the same data each time
     #[arg(long)]
     pub hot: bool,
-    /// Hot and cold beside each other
+    /// Time hot and cold data
     #[arg(long)]
     pub both: bool,
-    /// Launches that follow each other; the default
+    /// Start each launch after the previous one has ended (the default)
     #[arg(long)]
     pub plain: bool,
-    /// Launches that may begin before the one before has ended (compute capability 9.0)
+    /// Let a launch begin before the previous one has ended (compute capability 9.0)
     #[arg(long)]
     pub dependent: bool,
 }
 
 impl TimingArgs {
-    /// What caches hold before a launch.
+    /// The cache policies to time.
     pub(crate) fn caches(&self) -> Vec<CachePolicy> {
         match (self.cold, self.hot, self.both) {
             (_, _, true) | (true, true, _) => vec![CachePolicy::ColdRotate, CachePolicy::Hot],
@@ -79,7 +78,7 @@ impl TimingArgs {
         }
     }
 
-    /// How launches follow each other.
+    /// The forms of launch to time.
     pub(crate) fn launches(&self) -> Vec<&'static str> {
         match (self.plain, self.dependent) {
             (true, true) => vec![PLAIN, DEPENDENT],
@@ -89,13 +88,13 @@ impl TimingArgs {
     }
 }
 
-/// How well an expression is timed, and where that is written.
+/// How thoroughly an expression is timed, and where the record goes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// quick for a first look, standard for figures to compare, thorough for figures to publish
-    #[arg(long, default_value = "quick", value_parser = effort)]
+    #[arg(long, default_value = "quick", value_parser = parse_effort)]
     pub effort: Effort,
-    /// Folder for the record; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
+    /// Folder for the record; default: plimsoll-runs/UTC-DEVICE. Nothing is overwritten
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Seed of all random data
@@ -111,34 +110,34 @@ pub(crate) struct BenchArgs {
     pub expression: String,
     #[command(flatten)]
     pub meaning: ExpressionArgs,
-    /// Bytes of the widest tensor: a range in powers of four, or a list; 1MiB..2GiB as far as it fits by default
+    /// Bytes of the widest tensor: a range in powers of four, or a list; default: 1MiB..2GiB as far as it fits
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
     #[command(flatten)]
     pub timing: TimingArgs,
-    /// Plans by hand: vector=4,8,16 unroll=1,2 is every combination; all sweeps grid, vector, unroll, index and hints
+    /// Plans to time, in every combination: vector=4,8,16 unroll=1,2; all sweeps grid, vector, unroll, index and hints
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
     pub variant: Vec<String>,
-    /// Time nothing: write the results for every bit pattern of the one input to a file, raw, for who compares accuracies
+    /// Instead of timing, write the raw results for every bit pattern of the one input to a file, to check accuracy
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bytes", "inputs", "against", "variant"])]
     pub all_inputs: Option<PathBuf>,
     /// With --all-inputs: the first pattern
     #[arg(long, value_name = "N", default_value_t = 0, requires = "all_inputs")]
     pub first: u64,
-    /// With --all-inputs: how many patterns, all or 2^28 by default
+    /// With --all-inputs: number of patterns; default: all the rest, at most 2^28
     #[arg(long, value_name = "N", requires = "all_inputs")]
     pub count: Option<u64>,
-    /// With --all-inputs: replace the file if it is there
+    /// With --all-inputs: replace an existing file
     #[arg(long, requires = "all_inputs")]
     pub force: bool,
-    /// Another program's figures in the form of --format csv
+    /// File with another program's figures, as --format csv writes them
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArg,
     #[command(flatten)]
     pub run: RunArgs,
-    /// How to print the results
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     #[command(flatten)]
@@ -147,23 +146,23 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TuneArgs {
-    /// Expressions whose classes are tuned; by default a copy, sums, a triad, exp and erf by the width of their types
+    /// Expressions whose classes are tuned; default: a copy, sums, a triad, exp and erf by the width of their types
     #[arg(value_name = "EXPR")]
     pub expressions: Vec<String>,
     #[command(flatten)]
     pub meaning: ExpressionArgs,
     #[command(flatten)]
     pub device: DeviceArg,
-    /// quick takes a minute, standard three to four, thorough more classes of expressions
-    #[arg(long, default_value = "standard", value_parser = effort)]
+    /// quick takes a minute, standard three to four; thorough also tunes more classes of expressions
+    #[arg(long, default_value = "standard", value_parser = parse_effort)]
     pub effort: Effort,
-    /// File for the plans instead of the one beside the device's profile, which `bench` reads
+    /// File for the plans; default: the one next to the device's profile, which `bench` reads
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace the file for the plans even if it holds something else; plans that it holds are kept up to date anyway
+    /// Replace the file even if it holds something other than plans; a file of plans is always updated
     #[arg(long)]
     pub force: bool,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     #[command(flatten)]
@@ -178,37 +177,37 @@ pub(crate) struct PredictArgs {
     pub expression: String,
     #[command(flatten)]
     pub meaning: ExpressionArgs,
-    /// A machine of the catalogue: h200, "A100 40GB", "H100 SXM", L4, A10, V100; or a device's profile, a file that ends in .json
+    /// A machine of the catalogue, such as h200, "A100 40GB", "H100 SXM", L4, A10 or V100; or a device's profile (FILE.json)
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: String,
-    /// Bytes of the widest tensor: a range in powers of four, or a list; 64KiB..2GiB by default
+    /// Bytes of the widest tensor: a range in powers of four, or a list; default: 64KiB..2GiB
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
-    /// Data that comes from memory; the default
+    /// Data come from memory (the default)
     #[arg(long, conflicts_with = "hot")]
     pub cold: bool,
-    /// The same data each time, in the second level as far as it holds them
+    /// The same data each time, in L2 as far as they fit
     #[arg(long)]
     pub hot: bool,
-    /// Launches that may begin before the one before has ended (compute capability 9.0)
+    /// A launch may begin before the previous one has ended (compute capability 9.0)
     #[arg(long)]
     pub dependent: bool,
-    /// How launches follow each other; by default in a graph, or in a stream where only that is known
+    /// How launches are submitted; default: in a graph, or in a stream if only that figure is known
     #[arg(long, value_enum)]
     pub launch: Option<PredictLaunch>,
-    /// Plans by hand, each predicted: tier=full for CUDA's own functions, vector=4,8,16 unroll=1,2 for every combination
+    /// Plans to predict, in every combination: vector=4,8,16 unroll=1,2; tier=full uses CUDA's own functions
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
     pub variant: Vec<String>,
-    /// Rough counts of instructions, without compiling
+    /// Estimate instruction counts instead of compiling
     #[arg(long)]
     pub estimate: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The compiler's library, or its folder, by absolute path; found by itself by default
+    /// Absolute path of the compiler's library (NVRTC) or its folder; default: searched for
     #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
     pub nvrtc: Option<PathBuf>,
-    /// The disassembler, by absolute path; found by itself by default
+    /// Absolute path of the disassembler (nvdisasm); default: searched for
     #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
     pub nvdisasm: Option<PathBuf>,
 }
@@ -221,28 +220,28 @@ pub(crate) struct ExplainArgs {
     pub expression: String,
     #[command(flatten)]
     pub meaning: ExpressionArgs,
-    /// Bytes of the widest tensor: a size, a range in powers of four, or a list; 256MiB as far as it fits by default
+    /// Bytes of the widest tensor: a size, a range in powers of four, or a list; default: 256MiB, or less if it doesn't fit
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
     #[command(flatten)]
     pub timing: TimingArgs,
-    /// Plans by hand: tier=full for CUDA's own functions, vector=4,8,16 unroll=1,2 for every combination
+    /// Plans to explain, in every combination: vector=4,8,16 unroll=1,2; tier=full uses CUDA's own functions
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
     pub variant: Vec<String>,
-    /// Rough counts of instructions, without compiling for them
+    /// Estimate instruction counts for the prediction instead of reading machine code
     #[arg(long)]
     pub estimate: bool,
-    /// Leave the hardware's counters alone
+    /// Don't read hardware counters
     #[arg(long)]
     pub no_counters: bool,
     #[command(flatten)]
     pub device: DeviceArg,
-    /// The disassembler, by absolute path; found by itself by default
+    /// Absolute path of the disassembler (nvdisasm); default: searched for
     #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
     pub nvdisasm: Option<PathBuf>,
     #[command(flatten)]
     pub run: RunArgs,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     #[command(flatten)]

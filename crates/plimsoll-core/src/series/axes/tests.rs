@@ -1,7 +1,6 @@
-//! Typed coordinates, as structs and as records hold them.
+//! Typed coordinates as structs and in records.
 
 use super::*;
-use crate::Flags;
 use crate::sample::Work;
 use crate::series::{Point, Quantity, metric};
 
@@ -40,36 +39,25 @@ fn place(stores: Stores, threads: u64) -> Place {
 
 fn typed() -> TypedSeries<Place> {
     let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
-    TypedSeries::new("c", Figure::Throughput, CachePolicy::Hot, metrics, Draw::Table).within(0.02)
+    TypedSeries::new("c", Figure::Throughput, CachePolicy::Hot, metrics, Draw::Table).with_precision(0.02)
 }
 
 fn point(at: Vec<Value>) -> Point {
-    Point {
-        series: 0,
-        round: 0,
-        at,
-        k: 1,
-        tick: 1e-9,
-        work: Work::default(),
-        samples: vec![1000; 30],
-        evidence: Default::default(),
-        flags: Flags::NONE,
-        extra: Default::default(),
-    }
+    Point::new(at, Work::default(), vec![1000; 30])
 }
 
 #[test]
-fn a_struct_names_its_axes_in_the_order_of_its_fields() {
+fn axes_are_in_the_order_of_the_struct_s_fields() {
     let axes: Vec<(String, Unit)> = Place::axes().into_iter().map(|axis| (axis.name, axis.unit)).collect();
-    let named = |name: &str, unit| (name.to_owned(), unit);
+    let axis = |name: &str, unit| (name.to_owned(), unit);
     let expected = [
-        named("label", Unit::One),
-        named("stores", Unit::One),
-        named("output moved", Unit::Byte),
-        named("threads", Unit::Thread),
-        named("unroll", Unit::One),
-        named("stride", Unit::Element),
-        named("delay", Unit::Cycle),
+        axis("label", Unit::One),
+        axis("stores", Unit::One),
+        axis("output moved", Unit::Byte),
+        axis("threads", Unit::Thread),
+        axis("unroll", Unit::One),
+        axis("stride", Unit::Element),
+        axis("delay", Unit::Cycle),
     ];
     assert_eq!(axes, expected);
     assert_eq!(typed().spec().axes, Place::axes());
@@ -77,7 +65,7 @@ fn a_struct_names_its_axes_in_the_order_of_its_fields() {
 }
 
 #[test]
-fn coordinates_survive_the_way_to_a_record_and_back() {
+fn coordinates_round_trip_through_values() {
     for stores in Stores::ALL {
         let written = place(stores, 3);
         let values = written.to_values();
@@ -96,25 +84,25 @@ fn coordinates_survive_the_way_to_a_record_and_back() {
 }
 
 #[test]
-fn values_of_another_shape_are_refused() {
+fn values_that_do_not_fit_the_axes_are_refused() {
     let whole = place(Stores::Ordinary, 3).to_values();
-    let with = |axis: usize, value: Value| {
+    let parse_with = |axis: usize, value: Value| {
         let mut values = whole.clone();
         values[axis] = value;
         Place::from_values(&values)
     };
     assert_eq!(Place::from_values(&whole[..6]), None);
     assert_eq!(Place::from_values(&[&whole[..], &whole[..1]].concat()), None);
-    assert_eq!(with(0, Value::Number(1.0)), None);
-    assert_eq!(with(1, "sideways".into()), None);
-    assert_eq!(with(3, "three".into()), None);
+    assert_eq!(parse_with(0, Value::Number(1.0)), None);
+    assert_eq!(parse_with(1, "sideways".into()), None);
+    assert_eq!(parse_with(3, "three".into()), None);
     for number in [0.5, -1.0, 1e300, f64::NAN, f64::INFINITY] {
-        assert_eq!(with(3, number.into()), None, "{number}");
+        assert_eq!(parse_with(3, number.into()), None, "{number}");
     }
 }
 
 #[test]
-fn rows_are_read_as_points_and_each_that_is_none_is_an_error() {
+fn parse_rows_returns_an_error_for_each_row_that_does_not_fit() {
     let later = [
         &place(Stores::Ordinary, 1).to_values()[..1],
         &["sideways".into()],
@@ -125,11 +113,14 @@ fn rows_are_read_as_points_and_each_that_is_none_is_an_error() {
     let rows: Vec<Result<(Place, &Row), ShapeError>> = series.parse_rows::<Place>().collect();
     assert_eq!(rows[0], Ok((place(Stores::NonTemporal, 2), &series.rows[0])));
     let wrong = rows[1].as_ref().unwrap_err().to_string();
-    assert_eq!(wrong, "series 'c' has a row at a, sideways, 1099511627776, 1, 0, 128, 65536, which is no point of it");
+    assert_eq!(
+        wrong,
+        "series 'c' has a row at a, sideways, 1099511627776, 1, 0, 128, 65536, which doesn't fit its axes"
+    );
 }
 
 #[test]
-fn rows_of_a_series_with_other_axes_are_errors() {
+fn parse_rows_refuses_a_series_with_other_axes() {
     crate::axes! { struct Other { label: Name } }
     let series = Series::new(typed(), [point(place(Stores::Ordinary, 1).to_values())]);
     let wrong = series.parse_rows::<Other>().next().unwrap().unwrap_err().to_string();
@@ -138,12 +129,12 @@ fn rows_of_a_series_with_other_axes_are_errors() {
 
 #[test]
 #[should_panic(expected = "a point with 6 coordinates on 7 axes (series 'c')")]
-fn a_series_does_not_lose_a_point_with_too_few_coordinates() {
+fn a_series_panics_on_a_point_with_too_few_coordinates() {
     let _ = Series::new(typed(), [point(place(Stores::Ordinary, 1).to_values()[1..].to_vec())]);
 }
 
 #[test]
-fn an_intensity_is_any_number_and_no_name() {
+fn an_intensity_is_a_number_not_a_name() {
     assert_eq!(FlopPerByte::from_value(&FlopPerByte(0.125).to_value()), Some(FlopPerByte(0.125)));
     assert_eq!(FlopPerByte::from_value(&"0.125".into()), None);
     assert_eq!(FlopPerByte::UNIT, Unit::FlopPerByte);

@@ -29,7 +29,7 @@ fn sizes_are_binary_or_decimal_as_written() {
 }
 
 #[test]
-fn ambiguous_sizes_are_refused_with_both_readings() {
+fn ambiguous_sizes_are_refused_with_both_meanings() {
     let error = "64k".parse::<ByteSize>().unwrap_err().to_string();
     assert_eq!(
         error,
@@ -45,13 +45,13 @@ fn ambiguous_sizes_are_refused_with_both_readings() {
 }
 
 #[test]
-fn bits_are_not_taken_for_bytes() {
+fn units_of_bits_are_refused() {
     assert!(matches!(why::<ByteSize>("1Gb"), Why::UnknownUnit { .. }));
     assert!(matches!(why::<Bandwidth>("10 Gb/s"), Why::UnknownUnit { .. }));
 }
 
 #[test]
-fn faulty_sizes_say_what_is_wrong() {
+fn wrong_sizes_give_specific_errors() {
     assert_eq!(why::<ByteSize>(""), Why::Empty);
     assert_eq!(why::<ByteSize>("  "), Why::Empty);
     assert_eq!(why::<ByteSize>("MiB"), Why::NoNumber);
@@ -65,14 +65,14 @@ fn faulty_sizes_say_what_is_wrong() {
 }
 
 #[test]
-fn long_and_hostile_texts_are_quoted_short_and_escaped() {
+fn long_and_hostile_texts_are_shortened_and_escaped_in_errors() {
     let text = format!("1\u{1b}[31m{}", "x".repeat(10_000));
     let error = text.parse::<ByteSize>().unwrap_err().to_string();
     assert!(error.len() < 400 && !error.contains('\u{1b}'), "{error}");
 }
 
 #[test]
-fn ranges_include_both_ends_and_are_never_backwards() {
+fn ranges_include_both_ends_and_backwards_ones_are_refused() {
     let range: ByteRange = "1MiB..2GiB".parse().unwrap();
     assert!(range.contains(ByteSize(1 << 20)) && range.contains(ByteSize(2 << 30)));
     assert!(!range.contains(ByteSize((2 << 30) + 1)));
@@ -83,7 +83,7 @@ fn ranges_include_both_ends_and_are_never_backwards() {
 }
 
 #[test]
-fn clocks_and_bandwidths_need_their_unit() {
+fn clocks_and_bandwidths_need_a_unit() {
     assert_eq!("1.512GHz".parse(), Ok(Frequency(1.512e9)));
     assert_eq!("2400 mhz".parse(), Ok(Frequency(2.4e9)));
     assert_eq!("4.26 TB/s".parse(), Ok(Bandwidth(4.26e12)));
@@ -96,7 +96,7 @@ fn clocks_and_bandwidths_need_their_unit() {
 }
 
 #[test]
-fn times_are_read_in_their_units_and_bare_numbers_are_seconds() {
+fn times_have_units_and_bare_numbers_are_seconds() {
     assert_eq!("36 µs".parse(), Ok(Seconds(36e-6)));
     assert_eq!("36 \u{3bc}s".parse(), Ok(Seconds(36e-6)));
     assert_eq!("36us".parse(), Ok(Seconds(36e-6)));
@@ -106,7 +106,7 @@ fn times_are_read_in_their_units_and_bare_numbers_are_seconds() {
 }
 
 #[test]
-fn quantities_print_in_the_unit_people_use() {
+fn quantities_print_in_the_customary_unit() {
     assert_eq!(ByteSize(8 << 20).to_string(), "8 MiB");
     assert_eq!(ByteSize(3 << 29).to_string(), "1536 MiB");
     assert_eq!(ByteSize(1000).to_string(), "1000 B");
@@ -117,28 +117,28 @@ fn quantities_print_in_the_unit_people_use() {
     assert_eq!(Seconds(0.25).to_string(), "250 ms");
 }
 
-/// Any finite, non-negative double, in every binade alike.
+/// Any finite, non-negative double, uniform over the bit patterns.
 fn magnitudes() -> impl Strategy<Value = f64> {
     any::<u64>().prop_map(|bits| f64::from_bits(bits & (u64::MAX >> 1))).prop_filter("finite", |x| x.is_finite())
 }
 
 proptest! {
     #[test]
-    fn sizes_and_ranges_come_back_from_their_text(a: u64, b: u64) {
+    fn sizes_and_ranges_round_trip_through_text(a: u64, b: u64) {
         let range = ByteRange::new(ByteSize(a.min(b)), ByteSize(a.max(b))).unwrap();
         prop_assert_eq!(ByteSize(a).to_string().parse(), Ok(ByteSize(a)));
         prop_assert_eq!(range.to_string().parse(), Ok(range));
     }
 
     #[test]
-    fn clocks_bandwidths_and_times_come_back_bit_for_bit(x in magnitudes()) {
+    fn clocks_bandwidths_and_times_round_trip_bit_for_bit(x in magnitudes()) {
         prop_assert_eq!(Frequency(x).to_string().parse(), Ok(Frequency(x)));
         prop_assert_eq!(Bandwidth(x).to_string().parse(), Ok(Bandwidth(x)));
         prop_assert_eq!(Seconds(x).to_string().parse(), Ok(Seconds(x)));
     }
 
     #[test]
-    fn no_text_panics(text in ".*") {
+    fn parsing_any_text_does_not_panic(text in ".*") {
         let _ = text.parse::<ByteRange>();
         let _ = text.parse::<Frequency>();
         let _ = text.parse::<Bandwidth>();
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_near_a_quantity_panics(text in r"[-+]?[0-9]{0,30}\.{0,2}[0-9]{0,30}[eE]?[-+]?[0-9]{0,12} ?[kKMGTPEi]{0,2}[Bbs]?(/s)?") {
+    fn parsing_text_like_a_quantity_does_not_panic(text in r"[-+]?[0-9]{0,30}\.{0,2}[0-9]{0,30}[eE]?[-+]?[0-9]{0,12} ?[kKMGTPEi]{0,2}[Bbs]?(/s)?") {
         let _ = text.parse::<ByteRange>();
         let _ = text.parse::<Frequency>();
         let _ = text.parse::<Bandwidth>();

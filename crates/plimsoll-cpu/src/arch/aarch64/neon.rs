@@ -25,12 +25,12 @@ macro_rules! vector {
             }
             #[inline(always)]
             unsafe fn load(source: *const $element) -> Self {
-                // SAFETY: the caller promises the memory; alignment of the element will do.
+                // SAFETY: the caller promises the memory; the element's alignment is enough.
                 Self(unsafe { $load(source) })
             }
             #[inline(always)]
             unsafe fn store(self, target: *mut $element) {
-                // SAFETY: the caller promises the memory; alignment of the element will do.
+                // SAFETY: the caller promises the memory; the element's alignment is enough.
                 unsafe { $store(target, self.0) }
             }
             #[inline(always)]
@@ -40,43 +40,43 @@ macro_rules! vector {
             }
             #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
-                // SAFETY: NEON is there.
+                // SAFETY: every 64-bit Arm machine has NEON.
                 Self(unsafe { $add(self.0, other.0) })
             }
             #[inline(always)]
             unsafe fn mul(self, other: Self) -> Self {
-                // SAFETY: NEON is there.
+                // SAFETY: every 64-bit Arm machine has NEON.
                 Self(unsafe { $mul(self.0, other.0) })
             }
             #[inline(always)]
             unsafe fn fma(self, factor: Self, addend: Self) -> Self {
-                // SAFETY: NEON is there.
+                // SAFETY: every 64-bit Arm machine has NEON.
                 Self(unsafe { $fma(addend.0, self.0, factor.0) })
             }
             #[inline(always)]
             unsafe fn xor(self, other: Self) -> Self {
-                // SAFETY: NEON is there.
+                // SAFETY: every 64-bit Arm machine has NEON.
                 Self(unsafe { $xor(self.0, other.0) })
             }
             #[inline(always)]
             unsafe fn reduce(self) -> $element {
-                // SAFETY: NEON is there.
+                // SAFETY: every 64-bit Arm machine has NEON.
                 unsafe { $reduce(self.0) }
             }
         }
     };
 }
 
-// NEON has no XOR of floating-point registers by name; the registers are the same.
+// NEON has no XOR intrinsic for floating-point vectors; integer vectors use the same registers.
 #[inline(always)]
 unsafe fn xor_f64(a: float64x2_t, b: float64x2_t) -> float64x2_t {
-    // SAFETY: NEON is there.
+    // SAFETY: every 64-bit Arm machine has NEON.
     unsafe { vreinterpretq_f64_u64(veorq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b))) }
 }
 
 #[inline(always)]
 unsafe fn xor_f32(a: float32x4_t, b: float32x4_t) -> float32x4_t {
-    // SAFETY: NEON is there.
+    // SAFETY: every 64-bit Arm machine has NEON.
     unsafe { vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b))) }
 }
 
@@ -123,9 +123,9 @@ impl Simd for Neon {
 /// Runs `kernel` compiled for NEON.
 ///
 /// # Safety
-/// The pointers held by the kernel are valid as it says.
+/// The pointers held by the kernel are valid as it requires.
 #[target_feature(enable = "neon")]
 pub(crate) unsafe fn run<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller vouches for the pointers; NEON is enabled here.
+    // SAFETY: the caller promises the pointers; NEON is enabled here.
     unsafe { kernel.run::<Neon>() }
 }

@@ -1,7 +1,7 @@
-//! The loops in assembly for 64-bit Arm, where floating point and NEON always exist.
+//! The loops in assembly for 64-bit Arm, which always has floating point and NEON.
 //!
-//! As on x86-64, the assembler repeats the links, and registers are fixed: 0 to 11 hold the chains, 14 the constant
-//! and 15 the addend.
+//! As on x86-64, the assembler repeats the links, and registers are fixed: 0 to 11 hold the chains, 14 the constant, 15 the
+//! addend.
 
 use std::arch::asm;
 
@@ -16,13 +16,13 @@ macro_rules! registers {
     ("4s") => { "v0.4s,v1.4s,v2.4s,v3.4s,v4.4s,v5.4s,v6.4s,v7.4s,v8.4s,v9.4s,v10.4s,v11.4s" };
 }
 
-/// A function over the number of chains: `$link` in registers of the kind `$kind`, where `\r` is the chain's.
+/// A function over the number of chains: `$link` in registers of the kind `$kind`, where `\r` is the chain's register.
 macro_rules! vector_chains {
     ($kind:tt, $link:expr) => {{
         unsafe fn iterations<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let mut last: Links = [0; MAX_ILP];
-            // SAFETY: iterations ≥ 1 by the caller. The stores write 8 bytes per chain of `last`, which has MAX_ILP = 12 of
-            // them. Every register that is written is declared; no stack is used.
+            // SAFETY: the caller promises iterations ≥ 1. The stores write 8 bytes per chain of `last`, which has MAX_ILP = 12
+            // entries. Every register that is written is declared; no stack is used.
             unsafe {
                 asm!(
                     "dup v14.2d, {constant}",
@@ -74,7 +74,7 @@ macro_rules! general_chains {
     ($link:literal) => {{
         unsafe fn iterations<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let mut last: Links = [operands.seed; MAX_ILP];
-            // SAFETY: iterations ≥ 1 by the caller; nothing but the declared registers and the flags is touched.
+            // SAFETY: the caller promises iterations ≥ 1; only the declared registers and the flags are changed.
             unsafe {
                 asm!(
                     ".p2align 6",
@@ -114,7 +114,7 @@ macro_rules! general_chains {
     }};
 }
 
-/// One row of the table: the operation's loops, whichever registers they use.
+/// One row of the table.
 const fn row(
     operation: Operation,
     element: Element,
@@ -122,12 +122,12 @@ const fn row(
     mnemonic: &'static str,
     loops: [Option<super::Loop>; super::ILP.len()],
 ) -> Instruction {
-    let operands = Operands::of(operation, element);
+    let operands = Operands::for_operation(operation, element);
     Instruction { operation, element, width, mnemonic, operands, is_available: || true, loops }
 }
 
-/// The vector FMA, which needs operands of its own.
-const fn growing(
+/// The vector FMA, which needs separate operands.
+const fn vector_fma(
     element: Element,
     mnemonic: &'static str,
     loops: [Option<super::Loop>; super::ILP.len()],
@@ -136,9 +136,9 @@ const fn growing(
     Instruction { operands, ..row(Operation::Fma, element, Width::V128, mnemonic, loops) }
 }
 
-/// ADD, MUL, FMA, DIV and SQRT of one element and width, in registers of the kind `$kind`. `$fma` differs: only the
-/// scalar form has a third operand. The vector form's addend is the chain itself, and so is a factor: `x + x · ε`, or
-/// else the chain would go through the addend alone, which some cores forward early. It grows as MUL does.
+/// ADD, MUL, FMA, DIV and SQRT of one element and width, in registers of the kind `$kind`. `$fma` is separate, because only the
+/// scalar form has a third operand. In the vector form both the addend and a factor are the chain, `x + x · ε`; otherwise the
+/// chain would only go through the addend, which some cores forward early. It grows as MUL does.
 macro_rules! floats {
     ($element:ident, $width:ident, $kind:tt, $constant:literal, $fma:expr) => {
         [
@@ -180,16 +180,16 @@ macro_rules! floats {
 pub(super) static FLOATS: [[Instruction; 5]; 4] = [
     floats!(F64, Scalar, "d", "d14", row(Operation::Fma, Element::F64, Width::Scalar, "fmadd d",
         vector_chains!("d", "fmadd \\r, \\r, d14, d15"))),
-    floats!(F64, V128, "2d", "v14.2d", growing(Element::F64, "fmla 2d",
+    floats!(F64, V128, "2d", "v14.2d", vector_fma(Element::F64, "fmla 2d",
         vector_chains!("2d", "fmla \\r, \\r, v14.2d"), Operands::f64(1.37, f64::EPSILON, 0.0))),
     floats!(F32, Scalar, "s", "s14", row(Operation::Fma, Element::F32, Width::Scalar, "fmadd s",
         vector_chains!("s", "fmadd \\r, \\r, s14, s15"))),
-    floats!(F32, V128, "4s", "v14.4s", growing(Element::F32, "fmla 4s",
+    floats!(F32, V128, "4s", "v14.4s", vector_fma(Element::F32, "fmla 4s",
         vector_chains!("4s", "fmla \\r, \\r, v14.4s"), Operands::f32(1.37, f32::EPSILON, 0.0))),
 ];
 
-/// Integers: scalars of 64 bits, vectors of 32. The scalar addend is the iterations left, as on x86-64: no constant, lest a
-/// core fold it.
+/// Integers: scalars of 64 bits, vectors of 32. The scalar addend is the number of iterations left, as on x86-64, because a core
+/// may fold a constant.
 #[rustfmt::skip]
 pub(super) static INTEGERS: [Instruction; 5] = [
     row(Operation::Add, Element::I64, Width::Scalar, "add x", general_chains!("add x\\r, x\\r, x14")),

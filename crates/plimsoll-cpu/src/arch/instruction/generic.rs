@@ -1,14 +1,14 @@
-//! Scalar arithmetic in Rust, for machines that have no loops in assembly here.
+//! Scalar arithmetic in Rust, for machines without assembly loops here.
 //!
-//! One chain only, so latency only: a compiler may pack several chains into one vector instruction, and then the
-//! instruction counted is not the one executed. No FMA: without the instruction it is a library call.
+//! One chain only, so latency only: a compiler may pack several chains into one vector instruction, which is then not the
+//! instruction that is counted. No FMA: without the instruction it is a library call.
 
 use std::hint::black_box;
 
 use super::{Element, ILP, Instruction, Links, Loop, MAX_ILP, Operands, Operation, Width, links};
 
-/// The one loop of an operation, first in the order of `ILP`.
-const fn alone(iterations: Loop) -> [Option<Loop>; ILP.len()] {
+/// The single loop of an operation, first in the order of `ILP`.
+const fn single_chain(iterations: Loop) -> [Option<Loop>; ILP.len()] {
     let mut loops = [None; ILP.len()];
     loops[0] = Some(iterations);
     loops
@@ -18,7 +18,7 @@ const fn alone(iterations: Loop) -> [Option<Loop>; ILP.len()] {
 macro_rules! scalar {
     ($operation:ident, $element:ident, $float:ty, $bits:ty, |$x:ident, $c:ident| $link:expr) => {{
         unsafe fn iterations(iterations: u64, operands: &Operands) -> Links {
-            // opaque, or the compiler would compute the chain beforehand
+            // opaque, so that the compiler can't compute the chain beforehand
             let $c = black_box(<$float>::from_bits(operands.constant as $bits));
             let mut $x = black_box(<$float>::from_bits(operands.seed as $bits));
             for _ in 0..iterations {
@@ -36,9 +36,9 @@ macro_rules! scalar {
             element: Element::$element,
             width: Width::Scalar,
             mnemonic: "compiled",
-            operands: Operands::of(Operation::$operation, Element::$element),
+            operands: Operands::for_operation(Operation::$operation, Element::$element),
             is_available: || true,
-            loops: alone(iterations),
+            loops: single_chain(iterations),
         }
     }};
 }

@@ -1,8 +1,8 @@
 //! In-core kernels: loops of one named instruction, as `ilp` independent dependency chains.
 //!
-//! On x86-64 with AVX and on 64-bit Arm the loops are assembly, because the very instruction is what is measured: a
-//! compiler would be free to vectorise, merge or hoist it. Elsewhere `generic` offers what Rust alone can promise.
-//! Turning time into cycles per instruction is the probe's business.
+//! On x86-64 with AVX and on 64-bit Arm the loops are assembly, because a particular instruction is measured, which a
+//! compiler could vectorise, merge or hoist. On other machines, `generic` offers scalar loops in Rust. The probe converts time
+//! into cycles per instruction.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -21,13 +21,13 @@ pub const ILP: [usize; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
 /// The most chains that a kernel has.
 pub const MAX_ILP: usize = 12;
 
-/// Instructions in one iteration of the loop, at the least: so many that the loop's own two, which a processor fuses, cost
-/// about 1 % where instructions go through five at a time, and nothing beside a chain.
+/// Fewest instructions in one iteration of the loop. The loop's counter and branch, which a processor fuses, then cost about
+/// 1 % at five instructions per cycle, and nothing if the chains' latency is the limit.
 const UNROLL: usize = 96;
 
-/// Turns of the loop between seeds. The chains of ADD and MUL grow slowly (see [`Operands`]): this keeps every f32
-/// finite and normal, and setting up again costs a few tens of cycles in more than a million.
-const TURNS_PER_SEED: u64 = 1 << 15;
+/// Iterations of the loop before the chains are seeded again. The chains of ADD and MUL grow slowly (see [`Operands`]): this
+/// keeps every f32 finite and normal, and costs a few tens of cycles in more than a million.
+const ITERATIONS_PER_SEED: u64 = 1 << 15;
 
 /// Links of each chain in one iteration of the loop.
 const fn links(ilp: usize) -> usize {
@@ -48,7 +48,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// Its name, as records and tables show it.
+    /// Its name in records and tables.
     pub fn name(self) -> &'static str {
         match self {
             Element::F64 => "f64",
@@ -81,7 +81,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// Its name, as records and tables show it: `scalar`, or the bits.
+    /// Its name in records and tables: `scalar`, or the number of bits.
     pub fn name(self) -> &'static str {
         match self {
             Width::Scalar => "scalar",
@@ -102,7 +102,7 @@ impl Width {
     }
 }
 
-/// What an instruction computes from a link of its chain.
+/// The operation of an instruction on its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Addition.
@@ -118,7 +118,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Its name, as records and tables show it.
+    /// Its name in records and tables.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Add => "ADD",
@@ -130,15 +130,15 @@ impl Operation {
     }
 }
 
-/// The seed of every chain and the constants of its links, as the bits of 64 (twice 32) of them; all lanes are alike.
+/// The seed of every chain and the constants of its links, as 64 bits (an f32's 32 bits twice); all lanes are alike.
 ///
-/// They are chosen so that no link is zero, denormal, infinite or NaN, and none is a power of two, which some dividers
+/// They are chosen so that no link is zero, denormal, infinite or NaN, and none is a power of two, for which some dividers
 /// finish early:
-/// - ADD `x + c`, and MUL `x · (1 + ε)` with the smallest ε there is, grow slowly and are seeded again in time;
-/// - FMA `x · 0.75 + 0.4` settles at 1.6, within a rounding;
+/// - ADD `x + c`, and MUL `x · (1 + ε)` with the smallest possible ε, grow slowly and are seeded again in time;
+/// - FMA `x · 0.75 + 0.4` converges to 1.6, within a rounding;
 /// - DIV `c / x` alternates between two values: the chain goes through the divisor;
-/// - SQRT has only one operand, so it settles, from below, at 1 − ε/4, whose root rounds to itself: every bit of its
-///   mantissa is set. (From above it would settle at 1, the shortest there is.)
+/// - SQRT has only one operand, so it converges, from below, to 1 − ε/4, whose root rounds to itself: every bit of its
+///   mantissa is set. (From above it would converge to 1, which a divider may finish early.)
 #[derive(Debug, Clone, Copy)]
 struct Operands {
     seed: u64,
@@ -159,7 +159,7 @@ impl Operands {
     }
 
     /// The operands of `operation` on `element`.
-    const fn of(operation: Operation, element: Element) -> Self {
+    const fn for_operation(operation: Operation, element: Element) -> Self {
         match (element, operation) {
             (Element::F64, Operation::Add) => Self::f64(1.37, 0.785, 0.0),
             (Element::F64, Operation::Mul) => Self::f64(1.37, 1.0 + f64::EPSILON, 0.0),
@@ -171,7 +171,7 @@ impl Operands {
             (Element::F32, Operation::Fma) => Self::f32(1.37, 0.75, 0.4),
             (Element::F32, Operation::Div) => Self::f32(1.37, 3.1, 0.0),
             (Element::F32, Operation::Sqrt) => Self::f32(0.37, 0.0, 0.0),
-            // c / x in whole numbers: 62 bits over 31, so that the quotient has 31 too
+            // c / x in integers: 62 bits over 31, so that the quotient has 31 bits too
             (Element::I64, Operation::Div) => Self { seed: 1_600_000_019, constant: 1 << 61 | 12_345, addend: 0 },
             // odd, so that no product loses its low bits
             (Element::I64 | Element::I32, _) => {
@@ -181,24 +181,24 @@ impl Operands {
     }
 }
 
-/// The low 64 bits of the last link of each chain; 0 where there is no such chain. It lets a caller check the work.
+/// The low 64 bits of the last link of each chain, 0 for missing chains, so that a caller can check the work.
 pub type Links = [u64; MAX_ILP];
 
-/// Runs so many iterations (at least one) of a loop over its chains. Unsafe, as the machine must have the instruction.
+/// Runs `iterations` (at least one) of a loop over its chains. Unsafe, as the machine must have the instruction.
 type Loop = unsafe fn(iterations: u64, operands: &Operands) -> Links;
 
-/// One instruction of this machine. Values of this type exist only for instructions that it has.
+/// One instruction of this machine. Callers only get values for instructions that the machine has.
 #[derive(Debug)]
 pub struct Instruction {
-    /// What it computes.
+    /// Its operation.
     pub operation: Operation,
     /// The type of its lanes.
     pub element: Element,
     /// How much of a register it works on.
     pub width: Width,
-    /// As the assembler names it, with its registers' kind: `vfmadd213pd zmm`.
+    /// Its assembler name with the kind of register: `vfmadd213pd zmm`.
     pub mnemonic: &'static str,
-    /// What its chains are made of.
+    /// The seed and constants of its chains.
     operands: Operands,
     /// Whether this machine has it.
     is_available: fn() -> bool,
@@ -213,7 +213,7 @@ impl Instruction {
     }
 
     /// The bits of a [`Links`] entry that belong to one lane.
-    pub fn kept(&self) -> u64 {
+    pub fn lane_mask(&self) -> u64 {
         if self.element.bytes() == 4 { u64::from(u32::MAX) } else { u64::MAX }
     }
 
@@ -245,14 +245,13 @@ pub fn instructions() -> Vec<&'static Instruction> {
     if native.is_empty() { generic::TABLE.iter().collect() } else { native }
 }
 
-/// The kernel of `ilp` chains of `instruction`, or none where `ilp` is not of [`ILP`] or the loop has too few
-/// registers for it.
+/// The kernel of `ilp` chains of `instruction`, or `None` if `ilp` isn't in [`ILP`] or the loop has too few registers.
 pub fn kernel(instruction: &'static Instruction, ilp: usize) -> Option<Kernel> {
     let at = ILP.iter().position(|&known| known == ilp)?;
     Some(Kernel { instruction, ilp, iterations: instruction.loops[at]? })
 }
 
-/// One instruction in so many chains, ready to run.
+/// One instruction in `ilp` chains, ready to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     instruction: &'static Instruction,
@@ -271,7 +270,7 @@ impl Kernel {
         self.ilp
     }
 
-    /// How many of the instruction `run(iterations)` executes; no other instruction of the loop is counted.
+    /// How often `run(iterations)` executes the instruction; the loop's other instructions don't count.
     pub fn operations(&self, iterations: u64) -> u64 {
         iterations * (links(self.ilp) * self.ilp) as u64
     }
@@ -281,8 +280,8 @@ impl Kernel {
         let mut last = [0; MAX_ILP];
         let mut left = iterations;
         while left > 0 {
-            let iterations = left.min(TURNS_PER_SEED);
-            // SAFETY: an `Instruction` is only handed out where the machine has it, and iterations ≥ 1.
+            let iterations = left.min(ITERATIONS_PER_SEED);
+            // SAFETY: callers only get an `Instruction` that the machine has, and iterations ≥ 1.
             last = unsafe { (self.iterations)(iterations, &self.instruction.operands) };
             left -= iterations;
         }
@@ -290,8 +289,8 @@ impl Kernel {
     }
 }
 
-/// The loops of one generic function over the number of chains, in the order of [`ILP`]; `few` where the registers do
-/// not reach beyond eight.
+/// The loops of one generic function over the number of chains, in the order of [`ILP`]; `few` if there are registers for
+/// only eight chains.
 macro_rules! loops {
     ($function:ident) => {
         [

@@ -1,23 +1,23 @@
-//! What the loops must compute, link by link in plain Rust: the oracle of their tests and of `verify`.
+//! The expected results of the loops, link by link in plain Rust: the oracle of their tests and of `verify`.
 
 #[cfg(target_arch = "x86_64")]
 use super::x86_64;
-use super::{Element, Instruction, Kernel, Links, Operands, Operation, TURNS_PER_SEED, links};
+use super::{Element, ITERATIONS_PER_SEED, Instruction, Kernel, Links, Operands, Operation, links};
 
-/// What [`Kernel::run`] must return: every chain's last link, one lane of it, in the bits that [`Instruction::kept`] has.
+/// The expected result of [`Kernel::run`]: one lane of every chain's last link, in the bits of [`Instruction::lane_mask`].
 pub fn naive(kernel: Kernel, iterations: u64) -> Links {
-    // Chains are seeded again at whole multiples: what was before leaves no trace.
-    let iterations = match iterations % TURNS_PER_SEED {
-        0 => iterations.min(TURNS_PER_SEED),
+    // Chains are seeded again after every full `ITERATIONS_PER_SEED`, so earlier iterations don't matter.
+    let iterations = match iterations % ITERATIONS_PER_SEED {
+        0 => iterations.min(ITERATIONS_PER_SEED),
         rest => rest,
     };
     let instruction = kernel.instruction();
     let expected =
-        if iterations == 0 { 0 } else { chain(instruction, iterations, links(kernel.ilp())) & instruction.kept() };
+        if iterations == 0 { 0 } else { chain(instruction, iterations, links(kernel.ilp())) & instruction.lane_mask() };
     std::array::from_fn(|chain| if chain < kernel.ilp() { expected } else { 0 })
 }
 
-/// A chain's last link after so many iterations of `links` links each.
+/// A chain's last link after `iterations` of `links` links each.
 fn chain(instruction: &Instruction, iterations: u64, links: usize) -> u64 {
     let Operands { seed, constant, addend } = instruction.operands;
     let mut link = seed;

@@ -1,4 +1,4 @@
-//! Each loop computes what its instruction's name says, as often as it counts.
+//! Each loop executes the named instruction, as often as it counts.
 
 use super::oracle::naive;
 use super::*;
@@ -9,24 +9,24 @@ fn every_kernel() -> impl Iterator<Item = Kernel> {
 }
 
 #[test]
-fn every_chain_makes_every_link_that_is_counted() {
+fn every_chain_executes_every_counted_link() {
     for kernel in every_kernel() {
         let instruction = kernel.instruction();
         for iterations in [1, 3] {
             let expected = naive(kernel, iterations);
             for (chain, last) in kernel.run(iterations).into_iter().enumerate() {
-                let kept = instruction.kept();
-                assert_eq!(last & kept, expected[chain], "{} chain {chain} of {}", instruction.mnemonic, kernel.ilp());
+                let mask = instruction.lane_mask();
+                assert_eq!(last & mask, expected[chain], "{} chain {chain} of {}", instruction.mnemonic, kernel.ilp());
             }
         }
     }
 }
 
 #[test]
-fn no_link_of_a_long_run_is_special() {
+fn every_link_of_a_long_run_is_a_normal_number() {
     for kernel in every_kernel().filter(|kernel| kernel.ilp() == 1) {
-        // one iteration of the loop before and after the chains are seeded again; a fraction of it is enough of the slow
-        let iterations = if kernel.instruction().operation == Operation::Div { 1_000 } else { TURNS_PER_SEED };
+        // the last iteration before the chains are seeded again, and the first after it; fewer for the slow divisions
+        let iterations = if kernel.instruction().operation == Operation::Div { 1_000 } else { ITERATIONS_PER_SEED };
         for iterations in [iterations, iterations + 1] {
             let last = kernel.run(iterations)[0];
             let (normal, value) = match kernel.instruction().element {
@@ -40,7 +40,7 @@ fn no_link_of_a_long_run_is_special() {
 }
 
 #[test]
-fn every_loop_has_enough_of_its_instruction_to_hide_itself() {
+fn every_loop_has_enough_instructions_to_hide_its_overhead() {
     for kernel in every_kernel() {
         assert!(kernel.operations(1) >= UNROLL as u64);
         assert_eq!(kernel.operations(1) % kernel.ilp() as u64, 0);
@@ -49,7 +49,7 @@ fn every_loop_has_enough_of_its_instruction_to_hide_itself() {
 }
 
 #[test]
-fn no_turns_are_no_work() {
+fn zero_iterations_do_nothing() {
     for kernel in every_kernel() {
         assert_eq!(kernel.operations(0), 0);
         assert_eq!(kernel.run(0), [0; MAX_ILP]);

@@ -1,8 +1,8 @@
-//! The loops in assembly for x86-64 with AVX, all in the VEX and EVEX encodings: mixing in legacy SSE encodings would
-//! cost transitions.
+//! The loops in assembly for x86-64 with AVX, all in the VEX and EVEX encodings, as mixing them with legacy SSE encodings costs
+//! transitions.
 //!
-//! The assembler repeats the links: `.rept` for the links of a chain, `.irp` for the chains. Registers are fixed, so
-//! what stands here is what runs. 0 to 11 hold the chains, 14 the constant and 15 the addend.
+//! The assembler repeats the links: `.rept` for the links of a chain, `.irp` for the chains. Registers are fixed: 0 to 11 hold
+//! the chains, 14 the constant, 15 the addend.
 
 use std::arch::asm;
 
@@ -20,9 +20,9 @@ macro_rules! vector_chains {
             let constant = Line([operands.constant; 8]);
             let addend = Line([operands.addend; 8]);
             let mut last: Links = [0; MAX_ILP];
-            // SAFETY: the caller vouches for the instructions and iterations ≥ 1. The loads read 64 bytes at most of a
-            // live `Line`; the stores write 8 bytes per chain of `last`, which has MAX_ILP = 12 of them. Every vector
-            // register that is written, or cleared above its low half at the end, is declared; no stack is used.
+            // SAFETY: the caller promises the instructions and iterations ≥ 1. The loads read at most 64 bytes of a live
+            // `Line`; the stores write 8 bytes per chain of `last`, which has MAX_ILP = 12 entries. Every vector register that
+            // is written, or whose upper part is cleared at the end, is declared; no stack is used.
             unsafe {
                 asm!(
                     concat!("vmovups ", $register, "14, [{constant}]"),
@@ -75,7 +75,7 @@ macro_rules! vector {
             element: Element::$element,
             width: Width::$width,
             mnemonic: concat!($name, " ", $register),
-            operands: Operands::of(Operation::$operation, Element::$element),
+            operands: Operands::for_operation(Operation::$operation, Element::$element),
             is_available: $available,
             loops: vector_chains!($register, concat!($name, " ", $operands)),
         }
@@ -89,8 +89,8 @@ macro_rules! and_constant {
     };
 }
 
-/// ADD, MUL, FMA, DIV and SQRT of one element and width; `$root` are the operands of the root, which for a scalar
-/// names its source twice, lest it depend on the register's old upper lanes.
+/// ADD, MUL, FMA, DIV and SQRT of one element and width; `$root` are the operands of the root. A scalar root names its source
+/// twice, so that it doesn't depend on the register's old upper lanes.
 #[rustfmt::skip]
 macro_rules! floats {
     ($element:ident, $width:ident, $suffix:literal, $r:literal, $available:expr, $root:expr) => {
@@ -160,9 +160,9 @@ const fn scalar(
     operation: Operation,
     loops: [Option<super::Loop>; super::ILP.len()],
 ) -> Instruction {
-    // In the same table as the vectors, hence under the same condition: all of it is native, or none is.
+    // The same condition as for the vectors: either the whole table is available, or none of it.
     let (element, width) = (Element::I64, Width::Scalar);
-    let operands = Operands::of(operation, element);
+    let operands = Operands::for_operation(operation, element);
     Instruction { operation, element, width, mnemonic, operands, is_available: has_avx, loops }
 }
 
@@ -173,7 +173,7 @@ macro_rules! general_chains {
         #[doc = $what]
         unsafe fn $name<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let mut last: Links = [operands.seed; MAX_ILP];
-            // SAFETY: iterations ≥ 1 by the caller; nothing but the declared registers and the flags is touched.
+            // SAFETY: the caller promises iterations ≥ 1; only the declared registers and the flags are changed.
             unsafe {
                 asm!(
                     ".p2align 6",
@@ -224,11 +224,11 @@ general_chains!(
 );
 general_chains!(imul, "Multiplies by [`FACTOR`].", "imul \\r, \\r, {FACTOR}", FACTOR);
 
-/// Divides the constant by the chain: `div` divides rdx:rax, so each link sets both afresh, and only the divisor
-/// carries the chain. The two moves are done while renaming, so they cost no latency.
+/// Divides the constant by the chain: `div` divides rdx:rax, so each link sets both again, and only the divisor carries the
+/// chain. The moves are done while renaming, so they cost no latency.
 unsafe fn div<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
     let mut last: Links = [operands.seed; MAX_ILP];
-    // SAFETY: iterations ≥ 1 by the caller; nothing but the declared registers and the flags is touched. No divisor is
+    // SAFETY: the caller promises iterations ≥ 1; only the declared registers and the flags are changed. No divisor is
     // zero and no quotient overflows: with rdx = 0 and a seed below the constant, all links are at least one.
     unsafe {
         asm!(

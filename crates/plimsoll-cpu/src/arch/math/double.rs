@@ -1,5 +1,5 @@
-//! Exponential, logarithm and circular functions on f64 with some 45 bits: enough for results that are rounded to f32, and
-//! only for the arguments that those need. An f64 result that must be good to its last place is `libm`'s.
+//! Exponential, logarithm and circular functions on f64 with about 45 correct bits: enough for results that are rounded to f32,
+//! and only for the arguments that those need. `libm` computes f64 results that must be accurate to the last place.
 
 use std::f64::consts::{FRAC_2_PI, LN_2, LOG2_E};
 
@@ -11,16 +11,16 @@ const INTEGER: f64 = 6_755_399_441_055_744.0;
 const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
 const ONE: u64 = 0x3ff0_0000_0000_0000;
 const FRACTION: u64 = (1 << 52) - 1;
-/// Beyond these, eˣ is taken as 0 or infinite: far outside of what f32 holds.
+/// Beyond these, eˣ counts as 0 or infinite: far outside the range of f32.
 const EXP_RANGE: (f64, f64) = (-708.0, 709.0);
 
-/// 2ᵏ of an integer k from −1022 to 1023.
+/// 2ᵏ for an integer k from −1022 to 1023.
 #[inline(always)]
 fn power_of_two(k: f64) -> f64 {
     f64::from_bits((k + (INTEGER + 1023.0)).to_bits() << 52)
 }
 
-/// x between two bounds; NaN stays.
+/// Clamps x to two bounds; keeps NaN.
 #[inline(always)]
 fn within(x: f64, low: f64, high: f64) -> f64 {
     let x = if x < low { low } else { x };
@@ -75,7 +75,7 @@ pub fn exp2(x: f64) -> f64 {
     if x < -1021.0 { 0.0 } else { power }
 }
 
-/// eˣ − 1, good near 0.
+/// eˣ − 1, accurate near 0.
 #[inline(always)]
 pub fn expm1(x: f64) -> f64 {
     let (scale, tail) = exp_parts(x);
@@ -86,12 +86,12 @@ pub fn expm1(x: f64) -> f64 {
 #[inline(always)]
 fn split(x: f64) -> (f64, f64) {
     let shifted = x.to_bits().wrapping_add(ONE - ROOT_HALF);
-    // The exponent as an integer: 2⁵² plus it, less 2⁵² and the bias.
+    // The exponent as an integer: build 2⁵² + exponent, then subtract 2⁵² and the bias.
     let exponent = f64::from_bits(shifted >> 52 | 0x4330_0000_0000_0000) - (4_503_599_627_370_496.0 + 1023.0);
     (exponent, f64::from_bits((shifted & FRACTION) + ROOT_HALF))
 }
 
-/// ln m = 2·artanh s of s = (m − 1)/(m + 1), m in [√½, √2], within 2⁻⁵¹.
+/// ln m = 2·artanh s for s = (m − 1)/(m + 1), m in [√½, √2], within 2⁻⁵¹.
 #[inline(always)]
 fn log_reduced(s: f64) -> f64 {
     let series = [
@@ -106,7 +106,7 @@ fn log_reduced(s: f64) -> f64 {
     s * polynomial(s * s, series)
 }
 
-/// `value` for a positive finite u, and what a logarithm is elsewhere.
+/// `value` for a positive finite u, else the logarithm's value at 0, infinity, negative numbers and NaN.
 #[inline(always)]
 fn log_edges(u: f64, value: f64) -> f64 {
     let value = if u == f64::INFINITY { u } else { value };
@@ -121,7 +121,7 @@ fn log_parts(x: f64) -> (f64, f64) {
     (exponent, log_reduced((m - 1.0) / (m + 1.0)))
 }
 
-/// log₂ x; subnormals of f64 are none of f32.
+/// log₂ x. Subnormals of f64 need no care: f32 has none of them.
 #[inline(always)]
 pub fn log2(x: f64) -> f64 {
     let (exponent, tail) = log_parts(x);
@@ -135,12 +135,12 @@ pub fn log10(x: f64) -> f64 {
     log_edges(x, tail.mul_add(std::f64::consts::LOG10_E, exponent * std::f64::consts::LOG10_2))
 }
 
-/// ln(1 + x), good near 0.
+/// ln(1 + x), accurate near 0.
 #[inline(always)]
 pub fn log1p(x: f64) -> f64 {
     let u = 1.0 + x;
     let (exponent, m) = split(u);
-    // Near 1 the sum 1 + x has lost digits of x, so s is made of x itself.
+    // Near 1 the sum 1 + x has lost digits of x, so s is computed from x itself.
     let near = exponent == 0.0;
     let numerator = if near { x } else { m - 1.0 };
     let denominator = if near { 2.0 + x } else { m + 1.0 };
@@ -148,13 +148,13 @@ pub fn log1p(x: f64) -> f64 {
     log_edges(u, value).copysign(x)
 }
 
-/// Up to here arguments of sin and cos are reduced; beyond, 2⁻⁷⁶ would no longer do.
+/// Largest argument of sin and cos that is reduced here; beyond, the reduction's 2⁻⁷⁶ isn't accurate enough.
 pub const CIRCULAR_RANGE: f64 = 1_073_741_824.0;
 
-/// sin x, or cos x with `quarter` = 1, for |x| ≤ 2³⁰ that are f32 numbers.
+/// sin x, or cos x with `quarter` = 1, for f32 numbers |x| ≤ 2³⁰.
 #[inline(always)]
 pub fn circular(x: f64, quarter: u64) -> f64 {
-    // π/2 in two parts; the products are exact, being fused.
+    // π/2 in two parts; the fused products are exact.
     const HIGH: f64 = std::f64::consts::FRAC_PI_2;
     const LOW: f64 = 6.123_233_995_736_766e-17;
     let n = (x * FRAC_2_PI).round_ties_even();
@@ -192,10 +192,10 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     let steep = ay > ax;
     let least = if steep { ax } else { ay };
     let most = if steep { ay } else { ax };
-    // tan of the angle, or of what it is beyond π/4: |t| ≤ tan π/8 either way.
+    // tan of the angle, or of the angle minus π/4: |t| ≤ tan π/8 in both cases.
     let far = least > 0.414_213_562_373_095_05 * most;
     let t = if far { least - most } else { least } / if far { least + most } else { most };
-    // 0/0 and ∞/∞: the angle is 0 and π/4.
+    // 0/0 and ∞/∞: the angle is 0 or π/4.
     let degenerate = least == most;
     let t = if degenerate { 0.0 } else { t };
     let base = if far { std::f64::consts::FRAC_PI_4 } else { 0.0 };
@@ -225,7 +225,7 @@ fn atan_reduced(t: f64) -> f64 {
     t * polynomial(t * t, series)
 }
 
-/// erfc x, good for large x: e^(−x²)·p((|x| − 3)/(|x| + 3)), p within 2⁻⁴⁷ on [0, 10.4]; 0 beyond.
+/// erfc x, accurate for large x: e^(−x²)·p((|x| − 3)/(|x| + 3)), p within 2⁻⁴⁷ on [0, 10.4]; 0 beyond.
 #[inline(always)]
 pub fn erfc(x: f64) -> f64 {
     const END: f64 = 10.4;

@@ -1,8 +1,8 @@
-//! Elementary functions without branches, so that a loop over them becomes vector code in whatever instruction set it is
-//! compiled for: [`single`] has those of f32, [`double`] what they are made of. Plain arithmetic; no intrinsics, no tables.
-//! Loops over elements and the choice of instruction sets are [`super::vectored`]'s.
+//! Elementary functions without branches, so that a loop over them becomes vector code in any instruction set: [`single`] has
+//! those of f32, [`double`] their building blocks in f64. Plain arithmetic; no intrinsics, no tables. Loops over elements and
+//! the choice of instruction sets are in [`super::vectored`].
 //!
-//! Polynomials interpolate at Chebyshev nodes in relative terms (made with mpmath, 40 digits); each says how good it is.
+//! Polynomials interpolate the relative error at Chebyshev nodes (made with mpmath, 40 digits); each states its error.
 
 pub mod double;
 pub mod single;
@@ -24,7 +24,7 @@ fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     horner!(x, coefficients)
 }
 
-/// The same in f32.
+/// [`polynomial`] in f32.
 #[inline(always)]
 fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     horner!(x, coefficients)

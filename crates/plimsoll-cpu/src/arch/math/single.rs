@@ -1,13 +1,14 @@
-//! The functions of f32. Those that most expressions use are evaluated in f32, within 2 units of the last place; the others
-//! are rounded from f64 results of some 45 bits, within 0.501. NaN, infinities, signed zeros and subnormals follow the C standard. Arguments of `sin` and `cos` beyond
-//! [`CIRCULAR_RANGE`] are the caller's to pass to [`far_sin`] and [`far_cos`], as their reduction takes a table.
+//! The functions of f32. Those that most expressions use are evaluated in f32, within 2 units in the last place; the others
+//! are rounded from f64 results of about 45 bits, within 0.501. NaN, infinities, signed zeros and subnormals follow the C
+//! standard. The caller must pass arguments of `sin` and `cos` beyond [`CIRCULAR_RANGE`] to [`far_sin`] and [`far_cos`], as
+//! their reduction needs a table.
 
 use super::{double, polynomial_f32};
 
 /// The largest argument that [`sin`] and [`cos`] take.
 pub const CIRCULAR_RANGE: f32 = double::CIRCULAR_RANGE as f32;
 
-/// Declares functions of f32 by what they are in f64.
+/// Declares functions of f32 that are evaluated in f64.
 macro_rules! by_f64 {
     ($($(#[$meta:meta])* $name:ident($x:ident) = $value:expr;)*) => {$(
         $(#[$meta])*
@@ -76,7 +77,7 @@ by_f64! {
     gelu(x) = 0.5 * x * double::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
     /// x/2·(1 + tanh(√(2/π)·(x + 0.044715 x³))).
     gelu_tanh(x) = {
-        // √(8/π): (1 + tanh u)/2 is sigmoid 2u.
+        // √(8/π): (1 + tanh u)/2 is sigmoid(2u).
         let twice = 1.595_769_121_605_730_7 * (x * x * x).mul_add(0.044_715, x);
         x * sigmoid_of(twice)
     };
@@ -88,7 +89,7 @@ by_f64! {
     };
     /// x·tanh(softplus(x)).
     mish(x) = {
-        // tanh(ln(1 + e)) is n/(n + 2) of n = e(e + 2); 1 from 40 on.
+        // tanh(ln(1 + e)) is n/(n + 2) with n = e(e + 2); 1 from x = 40 on.
         let e = double::exp(if x > 40.0 { 40.0 } else { x });
         let n = e * (e + 2.0);
         x * (n / (n + 2.0))
@@ -103,7 +104,7 @@ const LN_2: (f32, f32) = (std::f32::consts::LN_2, -1.904_654_2e-9);
 const ROOT_HALF: u32 = 0x3f35_04f3;
 const ONE: u32 = 0x3f80_0000;
 
-/// 2ᵏ of an integer k from −126 to 127.
+/// 2ᵏ for an integer k from −126 to 127.
 #[inline(always)]
 fn power_of_two(k: f32) -> f32 {
     f32::from_bits((k + (INTEGER + 127.0)).to_bits() << 23)
@@ -123,11 +124,11 @@ fn exp_parts(x: f32) -> (f32, f32) {
 #[inline(always)]
 #[must_use]
 pub fn exp(x: f32) -> f32 {
-    // Beyond these the result is 0 and infinity.
+    // Beyond these the result is 0 or infinity.
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
     let (k, significand) = exp_parts(x);
-    // In two steps, as neither 2⁻¹⁵⁰ nor 2¹²⁸ is a number.
+    // In two steps, as f32 can represent neither 2⁻¹⁵⁰ nor 2¹²⁸.
     let half = (0.5 * k).round_ties_even();
     significand * power_of_two(half) * power_of_two(k - half)
 }
@@ -185,7 +186,7 @@ pub fn erf(x: f32) -> f32 {
     let near =
         [0.128_379_17, -0.376_126_32, 0.112_836_875, -0.026_858_94, 0.005_199_907, -0.000_813_001_24, 8.316_775e-5];
     let near = a.mul_add(polynomial_f32(w, near), a);
-    // −ln erfc x, so that erf is within 2⁻³⁴ from 0.93 to 4; there it is 1.
+    // −ln erfc x, so that erf is within 2⁻³⁴ from 0.93 to 4; beyond 4 it rounds to 1.
     let t = if a > 4.0 { 4.0 } else { a };
     let far = [
         -0.000_177_334_21,
@@ -210,7 +211,7 @@ fn sigmoid_of(x: f64) -> f64 {
     numerator / (1.0 + e)
 }
 
-/// 1/√x: a root and a division, each correctly rounded, so within 1 unit of the last place.
+/// 1/√x: a root and a division, each correctly rounded, so within 1 unit in the last place.
 #[inline(always)]
 #[must_use]
 pub fn rsqrt(x: f32) -> f32 {
@@ -240,13 +241,13 @@ pub fn pow(x: f32, y: f32) -> f32 {
     (if one { 1.0 } else { value }) as f32
 }
 
-/// sin x of any x.
+/// sin x for any x.
 #[must_use]
 pub fn far_sin(x: f32) -> f32 {
     libm::sin(f64::from(x)) as f32
 }
 
-/// cos x of any x.
+/// cos x for any x.
 #[must_use]
 pub fn far_cos(x: f32) -> f32 {
     libm::cos(f64::from(x)) as f32

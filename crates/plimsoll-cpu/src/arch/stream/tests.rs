@@ -1,4 +1,4 @@
-//! Every stream kernel against the loop that it stands for, on every set, at any length and alignment.
+//! Every stream kernel against its plain loop, on every set, at any length and alignment.
 
 use super::*;
 use crate::arch::available;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const BOTH: [Stores; 2] = [Stores::Ordinary, Stores::NonTemporal];
 
-/// What surrounds a target: a kernel that writes outside it is caught.
+/// The value around a target, which detects writes outside it.
 const GUARD: f64 = -7.25;
 
 fn kernels() -> impl Iterator<Item = (StreamKernels, Stores)> {
@@ -22,12 +22,12 @@ fn target(length: usize, offset: usize, kernel: impl FnOnce(&mut [f64])) -> Vec<
     memory[offset..offset + length].to_vec()
 }
 
-/// Equal bit for bit, all NaNs being alike.
+/// Equal bit for bit, or both NaN.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }
 
-/// `b + c·d`, as the set rounds it: fused for all elements or for none.
+/// Whether all of `got` is `b + c·d`, fused for all elements or for none.
 fn is_triad(got: &[f64], b: &[f64], c: &[f64], d: impl Fn(usize) -> f64) -> bool {
     let matches = |value: &dyn Fn(usize) -> f64| got.iter().enumerate().all(|(i, &x)| same(x, value(i)));
     matches(&|i| c[i] * d(i) + b[i]) || matches(&|i| c[i].mul_add(d(i), b[i]))
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn every_elementwise_kernel_is_its_loop(
+    fn every_elementwise_kernel_matches_its_plain_loop(
         memory in prop::collection::vec(element(), 230),
         length in 0..200usize,
         offset in 0..9usize,
@@ -80,12 +80,12 @@ proptest! {
     }
 
     #[test]
-    fn sums_take_every_element_exactly_once(
+    fn sums_include_every_element_exactly_once(
         a in prop::collection::vec(-1000..1000i32, 0..200),
         b in prop::collection::vec(-1000..1000i32, 200),
         from in 0..9usize,
     ) {
-        // whole numbers, so that any order of adding gives the same
+        // integers, so that the order of additions doesn't matter
         let a: Vec<f64> = a.into_iter().map(f64::from).collect();
         let b: Vec<f64> = b.into_iter().map(f64::from).collect();
         let a = &a[from.min(a.len())..];

@@ -1,12 +1,13 @@
-//! The loops as volatile accesses. Those of 16 bytes are one instruction only where the target has such a one (a pair
-//! load on 64-bit Arm).
+//! The loops as volatile accesses. Those of 16 bytes are one instruction only if the target has one (a pair load on 64-bit
+//! Arm).
 
 use std::ptr;
 
-// A volatile read is made whether or not it is consumed, and one place to consume it costs no more.
+// The compiler keeps a volatile read whether or not its value is used, so the loops that only load are the same as those that
+// combine.
 pub(super) use {read4 as load4, read8 as load8, read16 as load16};
 
-use super::{UNROLL, Walk};
+use super::{AccessPattern, UNROLL};
 
 /// Reads and writes of one element type.
 macro_rules! strided {
@@ -14,15 +15,15 @@ macro_rules! strided {
         /// Reads the elements, and returns their exclusive or.
         ///
         /// # Safety
-        /// The walk stays inside memory that is valid for reads and aligned for the element.
+        /// The pattern stays inside memory that is valid for reads and aligned for the element.
         #[inline(never)]
-        pub(super) unsafe fn $read(walk: Walk, _value: u64) -> u64 {
+        pub(super) unsafe fn $read(pattern: AccessPattern, _value: u64) -> u64 {
             let mut sums: [$element; UNROLL] = [0; UNROLL];
-            for _ in 0..walk.passes {
-                for iteration in 0..walk.iterations {
+            for _ in 0..pattern.passes {
+                for iteration in 0..pattern.iterations {
                     for (k, sum) in sums.iter_mut().enumerate() {
-                        let at = walk.base.wrapping_add((iteration * UNROLL + k) * walk.stride_bytes);
-                        // SAFETY: the caller promises all of iterations · UNROLL accesses.
+                        let at = pattern.base.wrapping_add((iteration * UNROLL + k) * pattern.stride_bytes);
+                        // SAFETY: the caller promises memory for iterations · UNROLL accesses.
                         *sum ^= unsafe { ptr::read_volatile(at.cast::<$element>()) };
                     }
                 }
@@ -33,14 +34,14 @@ macro_rules! strided {
         /// Writes `value` to the elements; returns 0.
         ///
         /// # Safety
-        /// The walk stays inside memory that is valid for writes and aligned for the element.
+        /// The pattern stays inside memory that is valid for writes and aligned for the element.
         #[inline(never)]
-        pub(super) unsafe fn $write(walk: Walk, value: u64) -> u64 {
+        pub(super) unsafe fn $write(pattern: AccessPattern, value: u64) -> u64 {
             let value: $element = $spread(value);
-            for _ in 0..walk.passes {
-                for access in 0..walk.iterations * UNROLL {
-                    let at = walk.base.wrapping_add(access * walk.stride_bytes);
-                    // SAFETY: the caller promises all of iterations · UNROLL accesses.
+            for _ in 0..pattern.passes {
+                for access in 0..pattern.iterations * UNROLL {
+                    let at = pattern.base.wrapping_add(access * pattern.stride_bytes);
+                    // SAFETY: the caller promises memory for iterations · UNROLL accesses.
                     unsafe { ptr::write_volatile(at.cast::<$element>(), value) };
                 }
             }

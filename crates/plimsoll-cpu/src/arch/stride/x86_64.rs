@@ -1,29 +1,29 @@
-//! The loops in assembly: eight accesses of four addresses each at two bases, four strides apart; four accumulators,
-//! as an exclusive or takes a cycle and three loads may start in one.
+//! The loops in assembly: eight accesses per iteration, four addresses at each of two bases that are four strides apart. Four
+//! accumulators, as an exclusive or takes a cycle and three loads may start in one.
 
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_set1_epi64x, _mm_unpackhi_epi64, _mm_xor_si128};
 
-use super::Walk;
+use super::AccessPattern;
 
-/// One loop. Each line is one access, of the address that it names at either base (`\b`), by an accumulator of its own:
-/// rax, rcx, rdx, r10, or xmm0 to xmm3. All start with `value`; the exclusive or of what they end with is returned (four
-/// equal values cancel out).
+/// One loop. Each line is one access to its address at either base (`\b`), with a separate accumulator: rax, rcx, rdx, r10, or
+/// xmm0 to xmm3. All start with `value`; the loop returns the exclusive or of their final values (four equal values cancel
+/// out).
 macro_rules! strided {
     ($what:literal, $name:ident, $line0:literal, $line1:literal, $line2:literal, $line3:literal) => {
         #[doc = $what]
         ///
         /// # Safety
-        /// The walk has turns and passes, and stays inside memory that is valid for the access and 16-byte aligned
-        /// at its base.
+        /// The pattern has at least one iteration and one pass, and stays inside memory that is valid for the access and
+        /// 16-byte aligned at its base.
         #[inline(never)]
-        pub(super) unsafe fn $name(walk: Walk, value: u64) -> u64 {
+        pub(super) unsafe fn $name(pattern: AccessPattern, value: u64) -> u64 {
             let (mut a, mut b, mut c, mut d) = (value, value, value, value);
             // SAFETY: SSE2 belongs to every x86-64 machine.
             let wide = unsafe { _mm_set1_epi64x(value as i64) };
             let (mut e, mut f, mut g, mut h) = (wide, wide, wide, wide);
-            // SAFETY: the caller promises memory for iterations · 8 accesses, a stride apart, from the base on, of which
-            // the loops make no more; both counters are at least 1. All registers written are declared; no stack.
+            // SAFETY: the caller promises memory for iterations · 8 accesses, a stride apart, from the base on, and the loops
+            // make no others; both counters are at least 1. All registers written are declared; no stack is used.
             unsafe {
                 asm!(
                     "2:",
@@ -43,12 +43,12 @@ macro_rules! strided {
                     "jnz 3b",
                     "dec {passes}",
                     "jnz 2b",
-                    base = in(reg) walk.base,
-                    iterations = in(reg) walk.iterations,
+                    base = in(reg) pattern.base,
+                    iterations = in(reg) pattern.iterations,
                     left = out(reg) _,
-                    passes = inout(reg) walk.passes => _,
-                    in("r8") walk.stride_bytes,
-                    in("r9") 3 * walk.stride_bytes,
+                    passes = inout(reg) pattern.passes => _,
+                    in("r8") pattern.stride_bytes,
+                    in("r9") 3 * pattern.stride_bytes,
                     out("rsi") _,
                     out("rdi") _,
                     inout("rax") a,
@@ -102,7 +102,7 @@ strided!(
     "pxor xmm3, xmmword ptr [\\b + r9]"
 );
 strided!(
-    "Loads 4-byte elements; what is returned means nothing.",
+    "Loads 4-byte elements; the result is meaningless.",
     load4,
     "mov eax, dword ptr [\\b]",
     "mov ecx, dword ptr [\\b + r8]",
@@ -110,7 +110,7 @@ strided!(
     "mov r10d, dword ptr [\\b + r9]"
 );
 strided!(
-    "Loads 8-byte elements; what is returned means nothing.",
+    "Loads 8-byte elements; the result is meaningless.",
     load8,
     "mov rax, qword ptr [\\b]",
     "mov rcx, qword ptr [\\b + r8]",
@@ -118,7 +118,7 @@ strided!(
     "mov r10, qword ptr [\\b + r9]"
 );
 strided!(
-    "Loads 16-byte elements; what is returned means nothing.",
+    "Loads 16-byte elements; the result is meaningless.",
     load16,
     "movdqa xmm0, xmmword ptr [\\b]",
     "movdqa xmm1, xmmword ptr [\\b + r8]",

@@ -1,18 +1,18 @@
-//! What is done to each tile: steps in order, from places to places.
+//! The code that runs on each tile: steps in order, each with its source and target places.
 
 use plimsoll_expr::DType;
 use plimsoll_expr::graph::Kind;
 
 use super::operation::Operation;
 
-/// Where a step finds elements or leaves them.
+/// Where a step reads or writes elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A tile's worth of scratch memory.
     Slot(u16),
-    /// The tile's elements in an input's memory, one after the other.
+    /// The tile's elements in an input's memory, contiguous.
     Input(u16),
-    /// The same of an output.
+    /// The tile's elements in an output's memory, contiguous.
     Output(u16),
     /// One value for all elements.
     Uniform(u16),
@@ -21,11 +21,11 @@ pub(crate) enum Place {
 /// One pass over a tile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A loop. Only as many operands count as the operation has.
+    /// A loop. Operands beyond the operation's number are ignored.
     Apply {
         /// The loop.
         operation: Operation,
-        /// A slot, or an output that is no input's memory.
+        /// A slot, or an output that doesn't share an input's memory.
         out: Place,
         /// None of them is `out`.
         operands: [Place; 3],
@@ -37,55 +37,55 @@ pub(crate) enum Step {
         /// The result's type.
         dtype: DType,
         /// The operands' types.
-        of: [DType; 3],
+        operand_types: [DType; 3],
         /// A slot.
         out: Place,
         /// None of them is `out`.
         operands: [Place; 3],
     },
-    /// Brings the tile's elements of an input together.
+    /// Copies the tile's elements of an input into a slot.
     Gather {
-        /// Which input.
+        /// The input's number.
         input: u16,
         /// A slot.
         out: Place,
     },
-    /// Puts elements where an output has them.
+    /// Copies elements to an output's memory.
     Scatter {
-        /// Which output.
+        /// The output's number.
         output: u16,
         /// A slot, or an input.
         from: Place,
     },
-    /// The elements' coordinates along a dimension of the walk, or their row-major places; i64.
+    /// The elements' coordinates along a dimension, or their row-major indices; i64.
     Coordinates {
-        /// `None` for places.
+        /// `None` for row-major indices.
         dimension: Option<u8>,
         /// A slot.
         out: Place,
     },
 }
 
-/// Steps that were checked to fit together.
+/// Steps that have been checked for consistency.
 #[derive(Debug)]
 pub(crate) struct Code {
     pub(super) steps: Vec<Step>,
-    /// Slots that they use.
+    /// How many slots they use.
     pub(super) slots: u16,
     /// Bytes of the widest element in a slot.
     pub(super) width: usize,
-    /// Values that are the same for all elements.
+    /// How many values are the same for all elements.
     pub(super) uniforms: u16,
     /// Bytes of an element of each input, then of each output.
     pub(super) widths: Vec<u8>,
     pub(super) inputs: usize,
-    /// Inputs and outputs that steps take as they lie in memory: their tiles must have no gaps.
+    /// Inputs and outputs that loops access directly in memory: their tiles must have no gaps.
     pub(super) direct: Vec<bool>,
-    /// Outputs into which nothing is stored but bytes of 0 and 1.
-    pub(super) truths: Vec<bool>,
+    /// Outputs into which only bytes of 0 and 1 are stored.
+    pub(super) bool_outputs: Vec<bool>,
 }
 
-/// Steps that don't fit together: a mistake in what made them.
+/// Inconsistent steps: a mistake in the compiler of expressions.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("step {step} of an expression's code is wrong: {what}")]
 pub(crate) struct CodeError {
@@ -93,22 +93,23 @@ pub(crate) struct CodeError {
     what: &'static str,
 }
 
-/// What each slot holds on the way.
+/// Tracks the contents of each slot while steps are checked.
 struct Checker {
+    /// Bytes of an element of each slot; 0 before it is written.
     slots: Vec<u8>,
     /// Slots whose elements are bytes of 0 and 1.
-    truth: Vec<bool>,
+    boolean_slots: Vec<bool>,
     direct: Vec<bool>,
-    truths: Vec<bool>,
+    bool_outputs: Vec<bool>,
     widths: Vec<u8>,
     inputs: usize,
     uniforms: u16,
 }
 
 impl Checker {
-    /// That `place` holds elements of `width` bytes.
-    fn read(&mut self, place: Place, width: u8, uniform: bool) -> Result<(), &'static str> {
-        let held = match place {
+    /// Checks that `place` holds elements of `width` bytes.
+    fn check_read(&mut self, place: Place, width: u8, uniform: bool) -> Result<(), &'static str> {
+        let actual = match place {
             Place::Slot(slot) => self.slots.get(usize::from(slot)).copied(),
             Place::Input(input) if usize::from(input) < self.inputs => {
                 self.direct[usize::from(input)] = true;
@@ -118,116 +119,117 @@ impl Checker {
             _ => None,
         };
         if uniform != matches!(place, Place::Uniform(_)) {
-            return Err("a loop for other operands");
+            return Err("an operand is uniform where the loop expects elements, or the reverse");
         }
-        if held == Some(width) { Ok(()) } else { Err("an operand of another width") }
+        if actual == Some(width) { Ok(()) } else { Err("an operand has the wrong width") }
     }
 
-    /// That `place` may be written with elements of `width` bytes, which are 0 and 1 where they are `truth`.
-    fn write(&mut self, place: Place, width: u8, truth: bool) -> Result<(), &'static str> {
+    /// Checks that `place` may be written with elements of `width` bytes; if `boolean`, these are 0 or 1.
+    fn check_write(&mut self, place: Place, width: u8, boolean: bool) -> Result<(), &'static str> {
         match place {
             Place::Slot(slot) => {
                 let slot = usize::from(slot);
                 *self.slots.get_mut(slot).ok_or("no such slot")? = width;
-                self.truth[slot] = truth;
+                self.boolean_slots[slot] = boolean;
             }
             Place::Output(output) => {
-                self.stored(output, truth)?;
+                self.check_stored(output, boolean)?;
                 let stream = self.inputs + usize::from(output);
                 if self.widths.get(stream) != Some(&width) {
-                    return Err("an output of another width");
+                    return Err("an output has the wrong width");
                 }
                 self.direct[stream] = true;
             }
-            _ => return Err("what can't be written"),
+            _ => return Err("the target is read-only"),
         }
         Ok(())
     }
 
-    /// That an output takes what is stored.
-    fn stored(&self, output: u16, truth: bool) -> Result<(), &'static str> {
-        let only_truth = self.truths.get(usize::from(output)).copied().unwrap_or(true);
-        if truth || !only_truth { Ok(()) } else { Err("more than 0 and 1 in memory of bool") }
+    /// Checks that an output of `bool` only gets boolean bytes.
+    fn check_stored(&self, output: u16, boolean: bool) -> Result<(), &'static str> {
+        let only_bools = self.bool_outputs.get(usize::from(output)).copied().unwrap_or(true);
+        if boolean || !only_bools { Ok(()) } else { Err("bytes other than 0 and 1 may be stored in memory of bool") }
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), &'static str> {
+    fn check_step(&mut self, step: &Step) -> Result<(), &'static str> {
         match *step {
             Step::Apply { operation, out, operands } => {
                 for (i, (&place, width)) in operands.iter().zip(operation.operands).enumerate() {
                     if width == 0 {
                         continue;
                     }
-                    self.read(place, width, operation.uniform >> i & 1 == 1)?;
+                    self.check_read(place, width, operation.uniform >> i & 1 == 1)?;
                     if place == out {
-                        return Err("a result over its operand");
+                        return Err("a result overwrites its operand");
                     }
                 }
-                self.write(out, operation.result, operation.truth)
+                self.check_write(out, operation.result, operation.boolean)
             }
-            Step::Reference { kind, dtype, of, out, operands } => {
-                for ((&place, of), _) in operands.iter().zip(of).zip(kind.operands().iter()) {
-                    let width = of.carrier().bytes() as u8;
-                    self.read(place, width, matches!(place, Place::Uniform(_)))?;
+            Step::Reference { kind, dtype, operand_types, out, operands } => {
+                for ((&place, dtype), _) in operands.iter().zip(operand_types).zip(kind.operands().iter()) {
+                    let width = dtype.carrier().bytes() as u8;
+                    self.check_read(place, width, matches!(place, Place::Uniform(_)))?;
                     if place == out {
-                        return Err("a result over its operand");
+                        return Err("a result overwrites its operand");
                     }
                 }
-                self.slot(out)?;
+                self.check_slot(out)?;
                 // The oracle's encoding of a `bool` is 0 or 1.
-                self.write(out, dtype.carrier().bytes() as u8, dtype == DType::Bool)
+                self.check_write(out, dtype.carrier().bytes() as u8, dtype == DType::Bool)
             }
             Step::Gather { input, out } => {
                 let width = self.widths[..self.inputs].get(usize::from(input)).copied().ok_or("no such input")?;
-                self.slot(out)?;
-                self.write(out, width, false)
+                self.check_slot(out)?;
+                self.check_write(out, width, false)
             }
             Step::Scatter { output, from } => {
                 let stream = self.inputs + usize::from(output);
                 let width = self.widths.get(stream).copied().ok_or("no such output")?;
-                self.read(from, width, false)?;
-                let truth = matches!(from, Place::Slot(slot) if self.truth[usize::from(slot)]);
-                self.stored(output, truth)
+                self.check_read(from, width, false)?;
+                let boolean = matches!(from, Place::Slot(slot) if self.boolean_slots[usize::from(slot)]);
+                self.check_stored(output, boolean)
             }
             Step::Coordinates { out, .. } => {
-                self.slot(out)?;
-                self.write(out, 8, false)
+                self.check_slot(out)?;
+                self.check_write(out, 8, false)
             }
         }
     }
 
-    fn slot(&self, place: Place) -> Result<(), &'static str> {
-        if matches!(place, Place::Slot(_)) { Ok(()) } else { Err("what only goes to a slot") }
+    fn check_slot(&self, place: Place) -> Result<(), &'static str> {
+        if matches!(place, Place::Slot(_)) { Ok(()) } else { Err("the target must be a slot") }
     }
 }
 
 impl Code {
-    /// Checked steps. `inputs` and `outputs` are the bytes of their elements: 1, 2, 4 or 8; `truths` are the outputs whose
-    /// memory is to hold nothing but 0 and 1.
+    /// Checks steps. `inputs` and `outputs` are the bytes of their elements: 1, 2, 4 or 8; `bool_outputs` are the outputs whose
+    /// memory may only hold 0 and 1.
     pub(crate) fn new(
         steps: Vec<Step>,
         slots: u16,
         uniforms: u16,
         inputs: &[u8],
         outputs: &[u8],
-        truths: Vec<bool>,
+        bool_outputs: Vec<bool>,
     ) -> Result<Self, CodeError> {
         let widths = [inputs, outputs].concat();
         if !widths.iter().all(|width| matches!(width, 1 | 2 | 4 | 8)) {
-            return Err(CodeError { step: 0, what: "elements of no such width" });
+            return Err(CodeError { step: 0, what: "an element's width is not 1, 2, 4 or 8 bytes" });
         }
-        if truths.len() != outputs.len() {
-            return Err(CodeError { step: 0, what: "not one word of truth for each output" });
+        if bool_outputs.len() != outputs.len() {
+            return Err(CodeError { step: 0, what: "the list of bool outputs has the wrong length" });
         }
-        let (direct, truth) = (vec![false; widths.len()], vec![false; usize::from(slots)]);
+        let (direct, boolean_slots) = (vec![false; widths.len()], vec![false; usize::from(slots)]);
         let slot_widths = vec![0; usize::from(slots)];
-        let mut checker = Checker { slots: slot_widths, truth, direct, truths, widths, inputs: inputs.len(), uniforms };
+        let inputs = inputs.len();
+        let mut checker = Checker { slots: slot_widths, boolean_slots, direct, bool_outputs, widths, inputs, uniforms };
         let mut width = 1;
         for (i, step) in steps.iter().enumerate() {
-            checker.step(step).map_err(|what| CodeError { step: i, what })?;
+            checker.check_step(step).map_err(|what| CodeError { step: i, what })?;
             width = width.max(checker.slots.iter().copied().max().unwrap_or(1));
         }
-        let Checker { direct, truths, widths, .. } = checker;
-        Ok(Self { steps, slots, width: usize::from(width), uniforms, widths, inputs: inputs.len(), direct, truths })
+        let Checker { direct, bool_outputs, widths, .. } = checker;
+        Ok(Self { steps, slots, width: usize::from(width), uniforms, widths, inputs, direct, bool_outputs })
     }
 
     /// Bytes of scratch memory per element of a tile.
@@ -246,19 +248,19 @@ mod tests {
     use crate::arch::best;
 
     #[test]
-    fn memory_of_bool_takes_nothing_but_what_is_surely_0_or_1() {
-        let set = Set::of(best()).unwrap();
+    fn code_that_may_store_other_bytes_than_0_and_1_in_bool_memory_is_refused() {
+        let set = Set::from_isa(best()).unwrap();
         let (less, _) = compare(set, Comparison::Less, DType::U8, 0).unwrap();
         let and = binary(set, Binary::And, DType::Bool, 0).unwrap();
-        let truth = pack(set, DType::Bool).unwrap();
+        let to_bool = pack(set, DType::Bool).unwrap();
         let apply = |operation, out, from| Step::Apply { operation, out, operands: [from; 3] };
-        let code = |steps: &[Step], truth| Code::new(steps.to_vec(), 2, 0, &[1], &[1], vec![truth]);
+        let code = |steps: &[Step], boolean| Code::new(steps.to_vec(), 2, 0, &[1], &[1], vec![boolean]);
         let (input, output) = (Place::Input(0), Place::Output(0));
         let [one, two] = [Place::Slot(0), Place::Slot(1)];
         let scatter = |from| Step::Scatter { output: 0, from };
 
         assert!(code(&[apply(less, output, input)], true).is_ok());
-        assert!(code(&[apply(and, one, input), apply(truth, two, one), scatter(two)], true).is_ok());
+        assert!(code(&[apply(and, one, input), apply(to_bool, two, one), scatter(two)], true).is_ok());
         let wrong = [
             vec![apply(and, output, input)],
             vec![scatter(input)],

@@ -1,21 +1,21 @@
-//! The operations on elements that have loops of their own, each as the oracle defines it (`plimsoll_expr::oracle`), to the
-//! last bit but for the functions of [`crate::arch::math`].
+//! The operations on elements that have their own loops. Each gives the oracle's result (`plimsoll_expr::oracle`) to the last
+//! bit, except for the functions of [`crate::arch::math`].
 
 use std::marker::PhantomData;
 
-use super::loops::{One, Three, Two};
-use super::small::{Odd, Small};
+use super::loops::{Binary, Ternary, Unary};
+use super::small::{RoundToOdd, SmallFloat};
 use crate::arch::math::single;
 
 /// Declares operations of one operand for lists of types.
 macro_rules! one {
     ($($name:ident { $([$($t:ty)*] |$x:ident| $value:expr;)* })*) => {$(
         pub(super) struct $name<T>(PhantomData<T>);
-        $($(impl One for $name<$t> {
+        $($(impl Unary for $name<$t> {
             type In = $t;
             type Out = $t;
             #[inline(always)]
-            fn at($x: $t) -> $t {
+            fn apply($x: $t) -> $t {
                 $value
             }
         })*)*
@@ -26,11 +26,11 @@ macro_rules! one {
 macro_rules! two {
     ($($name:ident { $([$($t:ty)*] |$a:ident, $b:ident| $value:expr;)* })*) => {$(
         pub(super) struct $name<T>(PhantomData<T>);
-        $($(impl Two for $name<$t> {
+        $($(impl Binary for $name<$t> {
             type In = $t;
             type Out = $t;
             #[inline(always)]
-            fn at($a: $t, $b: $t) -> $t {
+            fn apply($a: $t, $b: $t) -> $t {
                 $value
             }
         })*)*
@@ -83,22 +83,22 @@ one! {
     Mish { [f32] |x| single::mish(x); }
 }
 
-/// Sine and cosine: beyond a bound, arguments are reduced elsewhere.
+/// Sine and cosine, with another argument reduction beyond a bound.
 macro_rules! circular {
     ($($name:ident, $near:ident, $far:ident;)*) => {$(
         pub(super) struct $name<T>(PhantomData<T>);
-        impl One for $name<f32> {
+        impl Unary for $name<f32> {
             type In = f32;
             type Out = f32;
             #[inline(always)]
-            fn at(x: f32) -> f32 {
+            fn apply(x: f32) -> f32 {
                 single::$near(x)
             }
             #[inline(always)]
             fn is_rare(x: f32) -> bool {
                 x.abs() > single::CIRCULAR_RANGE
             }
-            fn rarely(x: f32) -> f32 {
+            fn apply_rare(x: f32) -> f32 {
                 single::$far(x)
             }
         }
@@ -109,14 +109,14 @@ circular! {
     Cos, cos, far_cos;
 }
 
-/// The truth of a `bool`, turned.
+/// The negation of a `bool`.
 pub(super) struct NotBool;
 
-impl One for NotBool {
+impl Unary for NotBool {
     type In = u8;
     type Out = u8;
     #[inline(always)]
-    fn at(x: u8) -> u8 {
+    fn apply(x: u8) -> u8 {
         x ^ 1
     }
 }
@@ -155,24 +155,24 @@ two! {
     Atan2 { [f32] |a, b| single::atan2(a, b); }
 }
 
-/// What minimum and maximum need of a float.
+/// Minimum and maximum of equal floats.
 trait Ordered: Copy + PartialOrd + std::ops::Add<Output = Self> {
-    /// Of equal numbers, which differ in their sign at most, the negative one.
+    /// The negative one of two equal numbers, which differ at most in sign.
     fn negative(self, other: Self) -> Self;
-    /// The positive one.
+    /// The positive one of two equal numbers.
     fn positive(self, other: Self) -> Self;
 }
 
-/// The lesser, NaN where either is.
+/// The lesser of two numbers; NaN if either is NaN.
 #[inline(always)]
 fn lesser<T: Ordered>(a: T, b: T) -> T {
-    // The sum of whatever isn't ordered is NaN.
+    // The sum of unordered numbers is NaN.
     let unordered = if a == b { a.negative(b) } else { a + b };
     let not_less = if b < a { b } else { unordered };
     if a < b { a } else { not_less }
 }
 
-/// The greater, NaN where either is.
+/// The greater of two numbers; NaN if either is NaN.
 #[inline(always)]
 fn greater<T: Ordered>(a: T, b: T) -> T {
     let unordered = if a == b { a.positive(b) } else { a + b };
@@ -180,7 +180,7 @@ fn greater<T: Ordered>(a: T, b: T) -> T {
     if a > b { a } else { not_greater }
 }
 
-/// Operations of floats that need their bits, and those of integers that need their width.
+/// Operations that need the bits of floats or the width of integers.
 macro_rules! by_width {
     (floats: $($float:ty)*; integers: $($int:ty)*) => {
         $(
@@ -194,39 +194,39 @@ macro_rules! by_width {
                     Self::from_bits(self.to_bits() & other.to_bits())
                 }
             }
-            impl Two for Min<$float> {
+            impl Binary for Min<$float> {
                 type In = $float;
                 type Out = $float;
                 #[inline(always)]
-                fn at(a: $float, b: $float) -> $float {
+                fn apply(a: $float, b: $float) -> $float {
                     lesser(a, b)
                 }
             }
-            impl Two for Max<$float> {
+            impl Binary for Max<$float> {
                 type In = $float;
                 type Out = $float;
                 #[inline(always)]
-                fn at(a: $float, b: $float) -> $float {
+                fn apply(a: $float, b: $float) -> $float {
                     greater(a, b)
                 }
             }
         )*
         $(
-            impl Two for Shl<$int> {
+            impl Binary for Shl<$int> {
                 type In = $int;
                 type Out = $int;
                 #[inline(always)]
-                fn at(a: $int, b: $int) -> $int {
-                    // A negative b is a huge one.
+                fn apply(a: $int, b: $int) -> $int {
+                    // A negative b becomes a huge u64.
                     if (b as u64) < u64::from(<$int>::BITS) { a.wrapping_shl(b as u32) } else { 0 }
                 }
             }
-            impl Two for Shr<$int> {
+            impl Binary for Shr<$int> {
                 type In = $int;
                 type Out = $int;
                 #[inline(always)]
-                fn at(a: $int, b: $int) -> $int {
-                    // The sign by two shifts, as no shift goes by the whole width.
+                fn apply(a: $int, b: $int) -> $int {
+                    // The result for b ≥ the width: all sign bits for signed types, 0 for unsigned ones.
                     let out = (a >> (<$int>::BITS - 1)) & <$int>::MIN.wrapping_shr(<$int>::BITS - 1);
                     if (b as u64) < u64::from(<$int>::BITS) { a.wrapping_shr(b as u32) } else { out }
                 }
@@ -235,21 +235,21 @@ macro_rules! by_width {
     };
 }
 
-/// Shift to the left.
+/// Left shift.
 pub(super) struct Shl<T>(PhantomData<T>);
-/// Shift to the right.
+/// Right shift.
 pub(super) struct Shr<T>(PhantomData<T>);
 by_width!(floats: f32 f64; integers: i8 i16 i32 i64 u8 u16 u32 u64);
 
-/// Declares comparisons, which are of any ordered type.
+/// Declares comparisons, for any ordered type.
 macro_rules! comparisons {
     ($($name:ident $sign:tt;)*) => {$(
         pub(super) struct $name<T>(PhantomData<T>);
-        impl<T: Copy + PartialOrd> Two for $name<T> {
+        impl<T: Copy + PartialOrd> Binary for $name<T> {
             type In = T;
             type Out = u8;
             #[inline(always)]
-            fn at(a: T, b: T) -> u8 {
+            fn apply(a: T, b: T) -> u8 {
                 u8::from(a $sign b)
             }
         }
@@ -270,11 +270,11 @@ macro_rules! three {
         three!(impl f64 $($name |$a, $b, $c| $value;)*);
     };
     (impl $t:ident $($name:ident |$a:ident, $b:ident, $c:ident| $value:expr;)*) => {$(
-        impl Three for $name<$t> {
+        impl Ternary for $name<$t> {
             type First = $t;
             type Rest = $t;
             #[inline(always)]
-            fn at($a: $t, $b: $t, $c: $t) -> $t {
+            fn apply($a: $t, $b: $t, $c: $t) -> $t {
                 $value
             }
         }
@@ -282,52 +282,52 @@ macro_rules! three {
 }
 three! {
     Fma |a, b, c| a.mul_add(b, c);
-    // Rounded twice, as the two operations that it stands for.
+    // Rounded twice, like the two operations that it replaces.
     MulAdd |a, b, c| a * b + c;
     MulSub |a, b, c| a * b - c;
     SubMul |a, b, c| c - a * b;
 }
 
-/// The second operand where the first is true, else the third.
+/// The second operand if the first is true, else the third.
 pub(super) struct Select<T>(PhantomData<T>);
 
-impl<T: Copy> Three for Select<T> {
+impl<T: Copy> Ternary for Select<T> {
     type First = u8;
     type Rest = T;
     #[inline(always)]
-    fn at(condition: u8, a: T, b: T) -> T {
+    fn apply(condition: u8, a: T, b: T) -> T {
         if condition != 0 { a } else { b }
     }
 }
 
-/// The same bits.
+/// A copy of the bits.
 pub(super) struct Same<T>(PhantomData<T>);
 
-impl<T: Copy> One for Same<T> {
+impl<T: Copy> Unary for Same<T> {
     type In = T;
     type Out = T;
     #[inline(always)]
-    fn at(x: T) -> T {
+    fn apply(x: T) -> T {
         x
     }
 }
 
-/// 1 for anything but zero, 0 for zero.
-pub(super) struct Truth<T>(PhantomData<T>);
+/// 0 for zero, 1 for everything else.
+pub(super) struct ToBool<T>(PhantomData<T>);
 
-impl<T: Copy + PartialEq + Default> One for Truth<T> {
+impl<T: Copy + PartialEq + Default> Unary for ToBool<T> {
     type In = T;
     type Out = u8;
     #[inline(always)]
-    fn at(x: T) -> u8 {
+    fn apply(x: T) -> u8 {
         u8::from(x != T::default())
     }
 }
 
-/// From one carrier to another, as the language's `as` has it: rounded, truncated and saturated, or wrapped.
+/// Conversion from one carrier to another, like Rust's `as`: rounded, truncated and saturated, or wrapped.
 pub(super) trait As<U>: Copy {
-    /// Converted.
-    fn converted(self) -> U;
+    /// Converts the value.
+    fn convert(self) -> U;
 }
 
 macro_rules! conversions {
@@ -335,7 +335,7 @@ macro_rules! conversions {
     (one $from:ty; [$($to:ty)*]) => {$(
         impl As<$to> for $from {
             #[inline(always)]
-            fn converted(self) -> $to {
+            fn convert(self) -> $to {
                 self as $to
             }
         }
@@ -346,47 +346,47 @@ conversions!(all f32 f64 i8 i16 i32 i64 u8 u16 u32 u64; [f32 f64 i8 i16 i32 i64 
 /// A conversion between carriers.
 pub(super) struct Cast<T, U>(PhantomData<(T, U)>);
 
-impl<T: As<U>, U: Copy> One for Cast<T, U> {
+impl<T: As<U>, U: Copy> Unary for Cast<T, U> {
     type In = T;
     type Out = U;
     #[inline(always)]
-    fn at(x: T) -> U {
-        x.converted()
+    fn apply(x: T) -> U {
+        x.convert()
     }
 }
 
-/// A number rounded to a small float, carried in f32.
+/// A number rounded to a small float, whose carrier is f32.
 pub(super) struct Rounded<T, S>(PhantomData<(T, S)>);
 
-impl<T: Odd, S: Small> One for Rounded<T, S> {
+impl<T: RoundToOdd, S: SmallFloat> Unary for Rounded<T, S> {
     type In = T;
     type Out = f32;
     #[inline(always)]
-    fn at(x: T) -> f32 {
-        S::unpack(S::pack(x.odd()))
+    fn apply(x: T) -> f32 {
+        S::unpack(S::pack(x.round_to_odd()))
     }
 }
 
-/// A small float from memory.
+/// A small float in memory, converted to f32.
 pub(super) struct Unpack<S>(PhantomData<S>);
 
-impl<S: Small> One for Unpack<S> {
+impl<S: SmallFloat> Unary for Unpack<S> {
     type In = S::Bits;
     type Out = f32;
     #[inline(always)]
-    fn at(bits: S::Bits) -> f32 {
+    fn apply(bits: S::Bits) -> f32 {
         S::unpack(bits)
     }
 }
 
-/// A small float to memory, rounded.
+/// An f32 rounded to a small float in memory.
 pub(super) struct Pack<S>(PhantomData<S>);
 
-impl<S: Small> One for Pack<S> {
+impl<S: SmallFloat> Unary for Pack<S> {
     type In = f32;
     type Out = S::Bits;
     #[inline(always)]
-    fn at(x: f32) -> S::Bits {
+    fn apply(x: f32) -> S::Bits {
         S::pack(x)
     }
 }

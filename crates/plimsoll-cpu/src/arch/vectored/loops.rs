@@ -1,26 +1,26 @@
-//! Loops over tiles: an operation on elements, written once, becomes one function per instruction set and per way in which
-//! its operands are given. Which operations there are is [`super::operation`]'s.
+//! Loops over tiles: an operation on elements, written once, becomes one function per instruction set and per combination of
+//! uniform operands. [`super::operation`] lists the operations.
 
 use std::marker::PhantomData;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use super::super::Isa;
 
-/// What a function works on.
+/// The arguments of a loop.
 #[derive(Clone, Copy)]
 pub(super) struct Arguments {
-    /// Elements.
+    /// How many elements.
     pub n: usize,
-    /// Where the results go; none of it is read.
+    /// The results, write-only.
     pub out: *mut u8,
-    /// The operands: n elements each, or one where it is the same for all.
+    /// The operands: n elements each, or one if it is uniform.
     pub operands: [*const u8; 3],
 }
 
-/// A loop in the form of one instruction set.
+/// A loop compiled for one instruction set.
 ///
-/// Its caller promises that the set is there; that `out` is valid for writes of n results, and each operand for reads of
-/// n elements (of one, where the function was made for a uniform one); that all are aligned to their elements and hold
+/// Its caller promises that the machine has the set; that `out` is valid for writes of n results, and each operand for reads
+/// of n elements (of one, if the function expects a uniform operand there); that all are aligned to their elements and hold
 /// values of their types; and that `out` overlaps no operand.
 pub(super) type Function = unsafe fn(&Arguments);
 
@@ -29,7 +29,7 @@ pub(super) trait Loop {
     /// Runs it. Implementations are `#[inline(always)]`.
     ///
     /// # Safety
-    /// As [`Function`] says.
+    /// As for [`Function`].
     unsafe fn run(arguments: &Arguments);
 }
 
@@ -42,13 +42,13 @@ pub(crate) enum Set {
     /// AVX2 with fused multiply-adds.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// What every machine of this architecture has: SSE2, NEON.
+    /// The set of every machine of this architecture: SSE2 or NEON.
     Baseline,
 }
 
 impl Set {
-    /// The one that belongs to `isa`, or `None` where this machine hasn't got it.
-    pub(crate) fn of(isa: Isa) -> Option<Self> {
+    /// The set for `isa`, or `None` if this machine lacks it.
+    pub(crate) fn from_isa(isa: Isa) -> Option<Self> {
         match isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => {
@@ -67,7 +67,7 @@ impl Set {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512<L: Loop>(arguments: &Arguments) {
-    // SAFETY: the caller promises what `Function` asks for.
+    // SAFETY: the caller promises what `Function` requires.
     unsafe { L::run(arguments) }
 }
 
@@ -83,8 +83,8 @@ unsafe fn baseline<L: Loop>(arguments: &Arguments) {
     unsafe { L::run(arguments) }
 }
 
-/// The function of `L` for `set`.
-pub(super) fn compiled<L: Loop>(set: Set) -> Function {
+/// The loop `L` compiled for `set`.
+pub(super) fn compile_for<L: Loop>(set: Set) -> Function {
     match set {
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => avx512::<L>,
@@ -95,63 +95,64 @@ pub(super) fn compiled<L: Loop>(set: Set) -> Function {
 }
 
 /// An operation of one operand.
-pub(super) trait One {
+pub(super) trait Unary {
     /// The operand's element.
     type In: Copy;
-    /// The result's.
+    /// The result's element.
     type Out: Copy;
     /// The result.
-    fn at(x: Self::In) -> Self::Out;
-    /// Whether [`One::at`] is wrong there and [`One::rarely`] right. Asked of whole tiles, after them.
+    fn apply(x: Self::In) -> Self::Out;
+    /// Whether [`Unary::apply`] is wrong for x, so that [`Unary::apply_rare`] must replace its result. Evaluated for a whole
+    /// tile first; rare elements are recomputed afterwards.
     #[inline(always)]
     fn is_rare(_: Self::In) -> bool {
         false
     }
-    /// The result where it is rare; may branch.
+    /// The result for rare operands; may branch.
     #[inline(always)]
-    fn rarely(x: Self::In) -> Self::Out {
-        Self::at(x)
+    fn apply_rare(x: Self::In) -> Self::Out {
+        Self::apply(x)
     }
 }
 
 /// An operation of two operands.
-pub(super) trait Two {
+pub(super) trait Binary {
     /// Both operands' element.
     type In: Copy;
-    /// The result's.
+    /// The result's element.
     type Out: Copy;
     /// The result.
-    fn at(a: Self::In, b: Self::In) -> Self::Out;
-    /// Whether [`Two::at`] is wrong there and [`Two::rarely`] right, as in [`One`].
+    fn apply(a: Self::In, b: Self::In) -> Self::Out;
+    /// Whether [`Binary::apply`] is wrong for these operands, as in [`Unary::is_rare`].
     #[inline(always)]
     fn is_rare(_: Self::In, _: Self::In) -> bool {
         false
     }
-    /// The result where it is rare; may branch.
+    /// The result for rare operands; may branch.
     #[inline(always)]
-    fn rarely(a: Self::In, b: Self::In) -> Self::Out {
-        Self::at(a, b)
+    fn apply_rare(a: Self::In, b: Self::In) -> Self::Out {
+        Self::apply(a, b)
     }
 }
 
 /// An operation of three operands.
-pub(super) trait Three {
+pub(super) trait Ternary {
     /// The first operand's element.
     type First: Copy;
-    /// The others' and the result's.
+    /// The other operands' and the result's element.
     type Rest: Copy;
     /// The result.
-    fn at(a: Self::First, b: Self::Rest, c: Self::Rest) -> Self::Rest;
+    fn apply(a: Self::First, b: Self::Rest, c: Self::Rest) -> Self::Rest;
 }
 
 /// The loop of an operation of one operand.
 pub(super) struct Map1<F>(PhantomData<F>);
-/// The loop of an operation of two, of which bit i of `UNIFORM` says that operand i is the same for all elements.
+/// The loop of an operation of two operands. Bit i of `UNIFORM`: operand i is the same for all elements.
 pub(super) struct Map2<F, const UNIFORM: u8>(PhantomData<F>);
-/// The same of three.
+/// The loop of an operation of three operands, as [`Map2`].
 pub(super) struct Map3<F, const UNIFORM: u8>(PhantomData<F>);
 
-impl<F: One> Loop for Map1<F> {
+impl<F: Unary> Loop for Map1<F> {
     #[inline(always)]
     unsafe fn run(arguments: &Arguments) {
         let Arguments { n, out, operands: [a, ..] } = *arguments;
@@ -159,25 +160,25 @@ impl<F: One> Loop for Map1<F> {
         let (out, a) = unsafe { (from_raw_parts_mut(out.cast::<F::Out>(), n), from_raw_parts(a.cast::<F::In>(), n)) };
         let mut rare = false;
         for (y, &x) in out.iter_mut().zip(a) {
-            *y = F::at(x);
+            *y = F::apply(x);
             rare |= F::is_rare(x);
         }
         if rare {
             for (y, &x) in out.iter_mut().zip(a).filter(|(_, x)| F::is_rare(**x)) {
-                *y = F::rarely(x);
+                *y = F::apply_rare(x);
             }
         }
     }
 }
 
-/// An operand's elements: one where it is uniform.
+/// An operand's elements: one if it is uniform.
 #[inline(always)]
 unsafe fn elements<'a, T>(from: *const u8, n: usize, uniform: bool) -> &'a [T] {
-    // SAFETY: the caller promises as many elements, their alignment, and that nothing writes to them meanwhile.
+    // SAFETY: the caller promises these elements, their alignment, and that they aren't written meanwhile.
     unsafe { from_raw_parts(from.cast::<T>(), if uniform { 1 } else { n }) }
 }
 
-impl<F: Two, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
+impl<F: Binary, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
     #[inline(always)]
     unsafe fn run(arguments: &Arguments) {
         let Arguments { n, out, operands: [a, b, _] } = *arguments;
@@ -189,25 +190,25 @@ impl<F: Two, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
             let out = from_raw_parts_mut(out.cast::<F::Out>(), n);
             (out, elements::<F::In>(a, n, UNIFORM & 1 != 0), elements::<F::In>(b, n, UNIFORM & 2 != 0))
         };
-        // Plain loops: what iterators take as closures would be compiled without the instruction set.
+        // Plain loops: closures passed to iterators would be compiled without the instruction set.
         let (first_a, first_b) = (a[0], b[0]);
         let mut rare = false;
         match UNIFORM {
             0 => {
                 for (y, (&a, &b)) in out.iter_mut().zip(a.iter().zip(b)) {
-                    *y = F::at(a, b);
+                    *y = F::apply(a, b);
                     rare |= F::is_rare(a, b);
                 }
             }
             1 => {
                 for (y, &b) in out.iter_mut().zip(b) {
-                    *y = F::at(first_a, b);
+                    *y = F::apply(first_a, b);
                     rare |= F::is_rare(first_a, b);
                 }
             }
             _ => {
                 for (y, &a) in out.iter_mut().zip(a) {
-                    *y = F::at(a, first_b);
+                    *y = F::apply(a, first_b);
                     rare |= F::is_rare(a, first_b);
                 }
             }
@@ -217,14 +218,14 @@ impl<F: Two, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
                 let a = if UNIFORM & 1 != 0 { first_a } else { a[i] };
                 let b = if UNIFORM & 2 != 0 { first_b } else { b[i] };
                 if F::is_rare(a, b) {
-                    *y = F::rarely(a, b);
+                    *y = F::apply_rare(a, b);
                 }
             }
         }
     }
 }
 
-impl<F: Three, const UNIFORM: u8> Loop for Map3<F, UNIFORM> {
+impl<F: Ternary, const UNIFORM: u8> Loop for Map3<F, UNIFORM> {
     #[inline(always)]
     unsafe fn run(arguments: &Arguments) {
         let Arguments { n, out, operands: [a, b, c] } = *arguments;
@@ -242,11 +243,11 @@ impl<F: Three, const UNIFORM: u8> Loop for Map3<F, UNIFORM> {
         };
         let (first_a, first_b, first_c) = (a[0], b[0], c[0]);
         for (i, y) in out.iter_mut().enumerate() {
-            // The slices are as long as `out`; the conditions are known when this is compiled.
+            // The slices are as long as `out`; the conditions are compile-time constants.
             let a = if UNIFORM & 1 != 0 { first_a } else { a[i] };
             let b = if UNIFORM & 2 != 0 { first_b } else { b[i] };
             let c = if UNIFORM & 4 != 0 { first_c } else { c[i] };
-            *y = F::at(a, b, c);
+            *y = F::apply(a, b, c);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Elements moved as they are: between a tile and memory that is walked with strides, and past the caches.
+//! Copies of elements: between a tile and strided memory, and past the caches.
 
 use super::super::Isa;
 use super::super::vector::{Kernel, Simd, Vector, dispatch};
@@ -9,8 +9,9 @@ const LINE: usize = 64;
 /// The elements of a tile in strided memory.
 #[derive(Clone, Copy)]
 pub(super) struct Strided {
-    /// Bytes from one row to the next, and from one column to the next.
+    /// Bytes from one row to the next.
     pub row: isize,
+    /// Bytes from one column to the next.
     pub column: isize,
     pub rows: usize,
     pub columns: usize,
@@ -19,7 +20,7 @@ pub(super) struct Strided {
 /// Copies a tile's elements from strided memory into one row.
 ///
 /// # Safety
-/// Every element is readable and aligned, and `to` is valid for writes of all of them, aligned, and elsewhere.
+/// Every element is readable and aligned; `to` is valid for writes of all of them, aligned, and doesn't overlap them.
 pub(super) unsafe fn gather<T: Copy>(from: *const u8, shape: Strided, to: *mut u8) {
     let Strided { row, column, rows, columns } = shape;
     let to = to.cast::<T>();
@@ -40,10 +41,10 @@ pub(super) unsafe fn gather<T: Copy>(from: *const u8, shape: Strided, to: *mut u
     }
 }
 
-/// Copies one row of elements to where a tile has them in strided memory.
+/// Copies one row of elements to a tile's elements in strided memory.
 ///
 /// # Safety
-/// As for [`gather`], with reading and writing exchanged.
+/// As for [`gather`], with reads and writes exchanged.
 pub(super) unsafe fn scatter<T: Copy>(from: *const u8, shape: Strided, to: *mut u8) {
     let Strided { row, column, rows, columns } = shape;
     let from = from.cast::<T>();
@@ -61,7 +62,7 @@ pub(super) unsafe fn scatter<T: Copy>(from: *const u8, shape: Strided, to: *mut 
     }
 }
 
-/// Bytes copied past the caches.
+/// A copy of bytes past the caches.
 struct Past {
     from: *const u8,
     to: *mut u8,
@@ -77,14 +78,14 @@ impl Kernel for Past {
         let head = to.align_offset(LINE).min(bytes);
         let end = head + (bytes - head) / LINE * LINE;
         let lanes = <S::F32 as Vector>::LANES * 4;
-        // SAFETY: head ≤ end ≤ bytes, so every access is inside; from `head` on the target is aligned to a line, hence to
+        // SAFETY: head ≤ end ≤ bytes, so every access is inside; from `head` on the target is aligned to a cache line, hence to
         // a vector, whose size divides a line's; the caller promises the rest.
         unsafe {
             from.copy_to_nonoverlapping(to, head);
             let mut i = head;
             while i < end {
                 for k in 0..LINE / lanes {
-                    // Bits pass through a register of floats unchanged.
+                    // A float register doesn't change the bits.
                     let value = S::F32::load(from.add(i + k * lanes).cast());
                     value.store_nontemporal(to.add(i + k * lanes).cast());
                 }
@@ -95,10 +96,10 @@ impl Kernel for Past {
     }
 }
 
-/// Copies bytes past the caches. [`fence`] makes them visible to others.
+/// Copies bytes past the caches. [`fence`] makes them visible to other threads.
 ///
 /// # Safety
-/// `isa` is available; `from` is readable, and `to` writable, for so many bytes, and they don't overlap.
+/// `isa` is available; `from` is readable and `to` writable for `bytes` bytes, and they don't overlap.
 pub(super) unsafe fn past_caches(isa: Isa, from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller promises the same.
     unsafe { dispatch(isa, Past { from, to, bytes }) }
@@ -116,7 +117,7 @@ impl Kernel for Fence {
     }
 }
 
-/// Orders what [`past_caches`] wrote before later stores.
+/// Orders the stores of [`past_caches`] before later stores.
 ///
 /// # Safety
 /// `isa` is available.

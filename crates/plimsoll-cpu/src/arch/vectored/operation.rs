@@ -1,28 +1,28 @@
-//! Which function computes a node, or moves a type between memory and its carrier. `None` where there is no loop of its
-//! own: the caller then asks the oracle, element by element.
+//! The loop that computes a node, or converts a type between memory and its carrier. `None` if there is no such loop: the
+//! caller then uses the oracle, element by element.
 
 use plimsoll_expr::DType;
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 
 use super::elements as e;
-use super::loops::{Function, Map1, Map2, Map3, Set, compiled};
+use super::loops::{Function, Map1, Map2, Map3, Set, compile_for};
 use super::small;
 
-/// A function with the widths that it works on: what [`super::code`] checks its use by.
+/// A loop with the widths of its elements, against which [`super::code`] checks its use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(super) function: Function,
-    /// Bytes of an element of each operand; 0 where there is none.
+    /// Bytes of an element of each operand; 0 for an operand that it doesn't have.
     pub(super) operands: [u8; 3],
-    /// Of the result.
+    /// Bytes of an element of the result.
     pub(super) result: u8,
-    /// Bit i: operand i is one element for all.
+    /// Bit i: operand i is the same for all elements.
     pub(super) uniform: u8,
-    /// Whatever the operands are, each result is a byte of 0 or 1.
-    pub(super) truth: bool,
+    /// Each result is a byte of 0 or 1 for any operands.
+    pub(super) boolean: bool,
 }
 
-/// Three operands in one pass, two roundings.
+/// A product and a sum in one pass; two roundings except for [`Fused::Fma`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fused {
     /// a·b + c with one rounding.
@@ -39,7 +39,7 @@ fn width(dtype: DType) -> u8 {
     dtype.bytes() as u8
 }
 
-/// `$macro!(type)` of the Rust type of a carrier among those listed.
+/// `$body!(type)` for the Rust type of a carrier, if it is listed.
 macro_rules! for_type {
     ($dtype:expr, [$($variant:ident $t:ty),*], $body:ident!$args:tt) => {
         match $dtype {
@@ -76,15 +76,15 @@ macro_rules! single {
 
 macro_rules! map1 {
     ($t:ty, ($set:expr, $name:ident)) => {
-        Some(compiled::<Map1<e::$name<$t>>>($set))
+        Some(compile_for::<Map1<e::$name<$t>>>($set))
     };
 }
 macro_rules! map2 {
     ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
         match $uniform {
-            0 => Some(compiled::<Map2<e::$name<$t>, 0>>($set)),
-            1 => Some(compiled::<Map2<e::$name<$t>, 1>>($set)),
-            2 => Some(compiled::<Map2<e::$name<$t>, 2>>($set)),
+            0 => Some(compile_for::<Map2<e::$name<$t>, 0>>($set)),
+            1 => Some(compile_for::<Map2<e::$name<$t>, 1>>($set)),
+            2 => Some(compile_for::<Map2<e::$name<$t>, 2>>($set)),
             _ => None,
         }
     };
@@ -94,7 +94,7 @@ macro_rules! map2 {
 pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
     let carrier = dtype.carrier();
     let function = match op {
-        Unary::Not if carrier == DType::Bool => Some(compiled::<Map1<e::NotBool>>(set)),
+        Unary::Not if carrier == DType::Bool => Some(compile_for::<Map1<e::NotBool>>(set)),
         Unary::Not => integers!(carrier, map1!(set, Not)),
         Unary::Neg => numbers!(carrier, map1!(set, Neg)),
         Unary::Abs => numbers!(carrier, map1!(set, Abs)),
@@ -110,7 +110,7 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
         op => function(set, op, carrier),
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, truth: false })
+    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, boolean: false })
 }
 
 /// The functions of f32.
@@ -144,10 +144,10 @@ fn function(set: Set, op: Unary, carrier: DType) -> Option<Function> {
     }
 }
 
-/// A node of two operands of type `dtype`, of which those of the bits of `uniform` are the same for all elements.
+/// A node of two operands of type `dtype`. Bit i of `uniform`: operand i is the same for all elements.
 pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<Operation> {
     let carrier = dtype.carrier();
-    // Logic on 0 and 1 is that of their bits.
+    // Logic on 0 and 1 is bitwise.
     let bits = if carrier == DType::Bool { DType::U8 } else { carrier };
     let function = match op {
         Binary::Add => numbers!(carrier, map2!(set, uniform, Add)),
@@ -171,10 +171,10 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
         Binary::Rem => numbers!(carrier, map2!(set, uniform, Rem)),
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform, truth: false })
+    function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform, boolean: false })
 }
 
-/// A comparison of two operands of type `dtype`; whether they must be exchanged first.
+/// A comparison of two operands of type `dtype`, and whether they must be exchanged first.
 pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Option<(Operation, bool)> {
     let carrier = if dtype == DType::Bool { DType::U8 } else { dtype.carrier() };
     let exchanged = matches!(op, Comparison::Greater | Comparison::GreaterEqual);
@@ -187,20 +187,20 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
     };
     let bytes = width(carrier);
     function.map(|function| {
-        (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, truth: true }, exchanged)
+        (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, boolean: true }, exchanged)
     })
 }
 
 macro_rules! map3 {
     ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
         match $uniform {
-            0 => Some(compiled::<Map3<e::$name<$t>, 0>>($set)),
-            1 => Some(compiled::<Map3<e::$name<$t>, 1>>($set)),
-            2 => Some(compiled::<Map3<e::$name<$t>, 2>>($set)),
-            3 => Some(compiled::<Map3<e::$name<$t>, 3>>($set)),
-            4 => Some(compiled::<Map3<e::$name<$t>, 4>>($set)),
-            5 => Some(compiled::<Map3<e::$name<$t>, 5>>($set)),
-            6 => Some(compiled::<Map3<e::$name<$t>, 6>>($set)),
+            0 => Some(compile_for::<Map3<e::$name<$t>, 0>>($set)),
+            1 => Some(compile_for::<Map3<e::$name<$t>, 1>>($set)),
+            2 => Some(compile_for::<Map3<e::$name<$t>, 2>>($set)),
+            3 => Some(compile_for::<Map3<e::$name<$t>, 3>>($set)),
+            4 => Some(compile_for::<Map3<e::$name<$t>, 4>>($set)),
+            5 => Some(compile_for::<Map3<e::$name<$t>, 5>>($set)),
+            6 => Some(compile_for::<Map3<e::$name<$t>, 6>>($set)),
             _ => None,
         }
     };
@@ -216,10 +216,10 @@ pub(crate) fn fused(set: Set, fused: Fused, dtype: DType, uniform: u8) -> Option
         Fused::SubMul => floats!(carrier, map3!(set, uniform, SubMul)),
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform, truth: false })
+    function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform, boolean: false })
 }
 
-/// The unsigned integer of a width, whatever the type: for what only moves bits.
+/// The unsigned integer of a type's width, for operations that only copy bits.
 fn bits_of(dtype: DType) -> DType {
     match dtype.bytes() {
         1 => DType::U8,
@@ -242,28 +242,28 @@ pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
         0 => unsigned!(bits_of(dtype.carrier()), map3!(set, uniform, Select)),
         _ => None,
     };
-    function.map(|function| Operation { function, operands: [1, bytes, bytes], result: bytes, uniform, truth: false })
+    function.map(|function| Operation { function, operands: [1, bytes, bytes], result: bytes, uniform, boolean: false })
 }
 
-/// The bits of elements of `dtype` as they are.
+/// A copy of elements of `dtype`.
 pub(crate) fn copy(set: Set, dtype: DType) -> Option<Operation> {
     let bytes = width(dtype);
     let function = unsigned!(bits_of(dtype), map1!(set, Same));
-    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, truth: false })
+    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, boolean: false })
 }
 
 macro_rules! unpacked {
     ($set:expr, $small:ident) => {
-        Some(compiled::<Map1<e::Unpack<small::$small>>>($set))
+        Some(compile_for::<Map1<e::Unpack<small::$small>>>($set))
     };
 }
 macro_rules! packed {
     ($set:expr, $small:ident) => {
-        Some(compiled::<Map1<e::Pack<small::$small>>>($set))
+        Some(compile_for::<Map1<e::Pack<small::$small>>>($set))
     };
 }
 
-/// From memory to the carrier; `None` where memory holds the carrier.
+/// From memory to the carrier; `None` if they are the same.
 pub(crate) fn unpack(set: Set, dtype: DType) -> Option<Operation> {
     let function = match dtype {
         DType::F16 => unpacked!(set, F16),
@@ -271,7 +271,7 @@ pub(crate) fn unpack(set: Set, dtype: DType) -> Option<Operation> {
         DType::F8E4M3 => unpacked!(set, F8E4M3),
         DType::F8E5M2 => unpacked!(set, F8E5M2),
         // Any byte but 0 is true.
-        DType::Bool => Some(compiled::<Map1<e::Truth<u8>>>(set)),
+        DType::Bool => Some(compile_for::<Map1<e::ToBool<u8>>>(set)),
         _ => None,
     };
     let result = width(dtype.carrier());
@@ -280,19 +280,19 @@ pub(crate) fn unpack(set: Set, dtype: DType) -> Option<Operation> {
         operands: [width(dtype), 0, 0],
         result,
         uniform: 0,
-        truth: dtype == DType::Bool,
+        boolean: dtype == DType::Bool,
     })
 }
 
-/// From the carrier to memory; `None` where memory holds the carrier as it is.
+/// From the carrier to memory; `None` if they are the same.
 pub(crate) fn pack(set: Set, dtype: DType) -> Option<Operation> {
     let function = match dtype {
         DType::F16 => packed!(set, F16),
         DType::Bf16 => packed!(set, Bf16),
         DType::F8E4M3 => packed!(set, F8E4M3),
         DType::F8E5M2 => packed!(set, F8E5M2),
-        // Memory of `bool` holds nothing but 0 and 1, whatever made its bits.
-        DType::Bool => Some(compiled::<Map1<e::Truth<u8>>>(set)),
+        // Memory of `bool` may only hold 0 and 1.
+        DType::Bool => Some(compile_for::<Map1<e::ToBool<u8>>>(set)),
         _ => None,
     };
     let operand = width(dtype.carrier());
@@ -301,23 +301,23 @@ pub(crate) fn pack(set: Set, dtype: DType) -> Option<Operation> {
         operands: [operand, 0, 0],
         result: width(dtype),
         uniform: 0,
-        truth: dtype == DType::Bool,
+        boolean: dtype == DType::Bool,
     })
 }
 
 macro_rules! cast_to {
     ($from:ty, ($set:expr, $to:ty)) => {
-        Some(compiled::<Map1<e::Cast<$from, $to>>>($set))
+        Some(compile_for::<Map1<e::Cast<$from, $to>>>($set))
     };
 }
 macro_rules! rounded_to {
     ($from:ty, ($set:expr, $small:ident)) => {
-        Some(compiled::<Map1<e::Rounded<$from, small::$small>>>($set))
+        Some(compile_for::<Map1<e::Rounded<$from, small::$small>>>($set))
     };
 }
 macro_rules! truth_of {
     ($from:ty, ($set:expr)) => {
-        Some(compiled::<Map1<e::Truth<$from>>>($set))
+        Some(compile_for::<Map1<e::ToBool<$from>>>($set))
     };
 }
 
@@ -347,6 +347,6 @@ pub(crate) fn cast(set: Set, from: DType, to: DType) -> Option<Operation> {
         operands: [width(source), 0, 0],
         result,
         uniform: 0,
-        truth: to == DType::Bool,
+        boolean: to == DType::Bool,
     })
 }

@@ -1,23 +1,24 @@
 //! The floats of 16 and 8 bits: from memory to f32 and back, without branches, so that loops over them become vector code.
-//! What the formats are is `plimsoll_expr::dtype`'s to say; its oracle is what these are tested against.
+//! `plimsoll_expr::dtype` defines the formats; its oracle is the reference in the tests.
 
 /// A floating-point format narrower than f32.
-pub(super) trait Small {
-    /// Its bits.
+pub(super) trait SmallFloat {
+    /// The integer that holds its bits.
     type Bits: Copy;
-    /// As f32, exactly.
+    /// Converts to f32, exactly.
     fn unpack(bits: Self::Bits) -> f32;
-    /// The nearest one, ties to even; every NaN is the positive quiet one.
+    /// Rounds to the nearest number, ties to even; every NaN becomes the positive quiet one.
     fn pack(x: f32) -> Self::Bits;
 }
 
-/// A format of E exponent and M fraction bits in the low bits, to f32. Without infinities only all ones are NaN.
+/// Converts a format of E exponent and M fraction bits, in the low bits, to f32. In a format without infinities, NaN is all
+/// ones.
 #[inline(always)]
 fn widen<const E: u32, const M: u32, const INFINITE: bool>(bits: u32) -> f32 {
     let magnitude = bits & ((1 << (E + M)) - 1);
     let sign = (bits >> (E + M)) << 31;
     let moved = magnitude << (23 - M);
-    // 2^(127 − bias) brings the exponent where f32 has it, and makes numbers of subnormals.
+    // 2^(127 − bias) changes the exponent's bias to that of f32, and normalises subnormals.
     let scale = f32::from_bits((254 - ((1 << (E - 1)) - 1)) << 23);
     let number = (f32::from_bits(moved) * scale).to_bits();
     let special = if INFINITE { magnitude >= ((1 << E) - 1) << M } else { magnitude == (1 << (E + M)) - 1 };
@@ -52,7 +53,7 @@ pub(super) struct F8E4M3;
 /// OCP 8-bit, 5 exponent bits.
 pub(super) struct F8E5M2;
 
-impl Small for F16 {
+impl SmallFloat for F16 {
     type Bits = u16;
     #[inline(always)]
     fn unpack(bits: u16) -> f32 {
@@ -64,7 +65,7 @@ impl Small for F16 {
     }
 }
 
-impl Small for Bf16 {
+impl SmallFloat for Bf16 {
     type Bits = u16;
     #[inline(always)]
     fn unpack(bits: u16) -> f32 {
@@ -78,7 +79,7 @@ impl Small for Bf16 {
     }
 }
 
-impl Small for F8E4M3 {
+impl SmallFloat for F8E4M3 {
     type Bits = u8;
     #[inline(always)]
     fn unpack(bits: u8) -> f32 {
@@ -90,7 +91,7 @@ impl Small for F8E4M3 {
     }
 }
 
-impl Small for F8E5M2 {
+impl SmallFloat for F8E5M2 {
     type Bits = u8;
     #[inline(always)]
     fn unpack(bits: u8) -> f32 {
@@ -102,16 +103,16 @@ impl Small for F8E5M2 {
     }
 }
 
-/// A number as an f32 that rounds to any narrower format as the number itself would: rounded to odd where it doesn't fit
+/// A number as an f32 that rounds to any narrower format as the number itself would: if inexact, it is rounded to odd
 /// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
-pub(super) trait Odd: Copy {
-    /// Rounded to odd.
-    fn odd(self) -> f32;
+pub(super) trait RoundToOdd: Copy {
+    /// Rounds to odd.
+    fn round_to_odd(self) -> f32;
 }
 
-impl Odd for f64 {
+impl RoundToOdd for f64 {
     #[inline(always)]
-    fn odd(self) -> f32 {
+    fn round_to_odd(self) -> f32 {
         let near = self as f32;
         let back = f64::from(near);
         let above = u32::from(back.abs() > self.abs());
@@ -120,19 +121,19 @@ impl Odd for f64 {
     }
 }
 
-impl Odd for f32 {
+impl RoundToOdd for f32 {
     #[inline(always)]
-    fn odd(self) -> f32 {
+    fn round_to_odd(self) -> f32 {
         self
     }
 }
 
 macro_rules! odd_by_f64 {
     ($($t:ty)*) => {$(
-        impl Odd for $t {
+        impl RoundToOdd for $t {
             #[inline(always)]
-            fn odd(self) -> f32 {
-                f64::from(self).odd()
+            fn round_to_odd(self) -> f32 {
+                f64::from(self).round_to_odd()
             }
         }
     )*};
@@ -141,14 +142,14 @@ odd_by_f64!(i8 i16 i32 u8 u16 u32);
 
 macro_rules! odd_by_sticky {
     ($($t:ty)*) => {$(
-        impl Odd for $t {
+        impl RoundToOdd for $t {
             #[inline(always)]
-            fn odd(self) -> f32 {
-                // 53 bits of it with the last one set where others were: exact in f64.
+            fn round_to_odd(self) -> f32 {
+                // Its highest 53 bits, the last one set if lower bits were set: exact in f64.
                 let sticky = <$t>::from(self & 0x7ff != 0) << 11;
                 let kept = (self & !0x7ff) | sticky;
                 let small = ((<$t>::MIN >> 11)..=1 << 52).contains(&self);
-                (if small { self as f64 } else { kept as f64 }).odd()
+                (if small { self as f64 } else { kept as f64 }).round_to_odd()
             }
         }
     )*};

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-// The XOR of floating-point registers came with AVX-512 DQ; that of integers is the Foundation's.
+// The XOR of floating-point registers needs AVX-512 DQ; that of integers only the Foundation.
 #[inline(always)]
 unsafe fn xor_pd(a: __m512d, b: __m512d) -> __m512d {
     // SAFETY: the caller promises AVX-512 Foundation.

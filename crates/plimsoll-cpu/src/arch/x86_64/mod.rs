@@ -1,11 +1,11 @@
-//! The instruction sets of x86-64: what each adds is in its own file, the shape that they share is here.
+//! The instruction sets of x86-64: the shared macros are here, the instructions of each set in its own file.
 
 pub(crate) mod avx2;
 pub(crate) mod avx512;
 pub(crate) mod sse2;
 
-/// [`Vector`](super::vector::Vector) from the intrinsics of one register type. Where a set has no single
-/// instruction for an operation, a function of its own stands in.
+/// [`Vector`](super::vector::Vector) from the intrinsics of one register type. If a set has no single instruction for an
+/// operation, a function replaces it.
 macro_rules! vector {
     ($name:ident, $register:ty, $element:ty, $lanes:literal, fused: $fused:literal,
      $splat:ident, $load:ident, $store:ident, $stream:ident, $add:ident, $mul:ident, $fma:ident, $xor:ident,
@@ -26,12 +26,12 @@ macro_rules! vector {
             }
             #[inline(always)]
             unsafe fn load(source: *const $element) -> Self {
-                // SAFETY: the caller promises the instruction set and the memory; any alignment will do.
+                // SAFETY: the caller promises the instruction set and the memory; any alignment is allowed.
                 Self(unsafe { $load(source) })
             }
             #[inline(always)]
             unsafe fn store(self, target: *mut $element) {
-                // SAFETY: the caller promises the instruction set and the memory; any alignment will do.
+                // SAFETY: the caller promises the instruction set and the memory; any alignment is allowed.
                 unsafe { $store(target, self.0) }
             }
             #[inline(always)]
@@ -89,7 +89,7 @@ macro_rules! simd {
         /// Runs `kernel` compiled for this set.
         ///
         /// # Safety
-        /// The machine has the set, and the pointers held by the kernel are valid as it says.
+        /// The machine has the set, and the pointers held by the kernel are valid as it requires.
         #[target_feature(enable = $features)]
         pub(crate) unsafe fn run<K: crate::arch::vector::Kernel>(kernel: K) -> K::Output {
             // SAFETY: the caller promises both.

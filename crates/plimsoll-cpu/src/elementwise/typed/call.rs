@@ -1,4 +1,4 @@
-//! What a call is given: parameters and results as slices and numbers, brought into the order of the expression.
+//! The arguments of a call: parameters and results as slices and numbers, reordered for the expression.
 
 use plimsoll_expr::graph::MAX_OUTPUTS;
 use plimsoll_expr::trace::{Expr, Role};
@@ -10,43 +10,43 @@ use crate::memory::{Lendable, Target, bytes};
 
 /// Most parameters of a traced closure.
 const MOST_ARGUMENTS: usize = 12;
-/// Most tensors of a call: parameters, and results that are none of them.
+/// Most tensors of a call: parameters and returned results.
 const MOST_TENSORS: usize = MOST_ARGUMENTS + MAX_OUTPUTS;
 
-/// A tensor for one call.
+/// A tensor argument of one call.
 #[derive(Debug)]
-struct Given<'s> {
-    memory: Lent<'s>,
+struct CallTensor<'s> {
+    memory: TensorMemory<'s>,
     dtype: DType,
     length: u64,
-    /// All elements in a row where there is none.
+    /// Contiguous if `None`.
     layout: Option<&'s Layout>,
 }
 
-/// Whose memory it is for the time of the call.
+/// The borrowed memory of a tensor argument.
 #[derive(Debug)]
-enum Lent<'s> {
+enum TensorMemory<'s> {
     Shared(&'s [u8]),
     Exclusive(Target<'s>),
 }
 
-impl<'s> Given<'s> {
+impl<'s> CallTensor<'s> {
     fn shared<T: Lendable>(elements: &'s [T], layout: Option<&'s Layout>) -> Self {
-        let memory = Lent::Shared(bytes(elements));
+        let memory = TensorMemory::Shared(bytes(elements));
         Self { memory, dtype: T::DTYPE, length: elements.len() as u64, layout }
     }
 
     fn exclusive<T: Lendable>(elements: &'s mut [T], layout: Option<&'s Layout>) -> Self {
         let length = elements.len() as u64;
-        Self { memory: Lent::Exclusive(Target::new(elements)), dtype: T::DTYPE, length, layout }
+        Self { memory: TensorMemory::Exclusive(Target::new(elements)), dtype: T::DTYPE, length, layout }
     }
 
     fn layout(&self) -> Result<Layout, LayoutError> {
         self.layout.cloned().map_or_else(|| Layout::contiguous(&[self.length]), Ok)
     }
 
-    /// Whether it lies so. Allocates nothing.
-    fn lies(&self, layout: &Layout) -> bool {
+    /// Whether it has this layout. Allocates nothing.
+    fn has_layout(&self, layout: &Layout) -> bool {
         match self.layout {
             Some(own) => own == layout,
             None => layout.shape() == [self.length] && layout.strides() == [1] && layout.offset() == 0,
@@ -54,11 +54,11 @@ impl<'s> Given<'s> {
     }
 }
 
-/// What a call is given, in order. It allocates nothing.
+/// The arguments of a call, in order. It allocates nothing.
 #[derive(Debug)]
 pub struct Call<'s> {
     /// Parameters that are tensors, then results.
-    tensors: [Option<Given<'s>>; MOST_TENSORS],
+    tensors: [Option<CallTensor<'s>>; MOST_TENSORS],
     count: usize,
     /// How many of them are parameters.
     inputs: usize,
@@ -66,7 +66,7 @@ pub struct Call<'s> {
     scalar_count: usize,
 }
 
-/// The memory of a call as a run takes it: inputs that aren't written, then outputs, both in the order of the graph.
+/// The memory of a call as a run expects it: inputs that aren't written, then outputs, both in the order of the graph.
 pub(super) struct Memories<'s> {
     inputs: [&'s [u8]; MOST_ARGUMENTS],
     input_count: usize,
@@ -86,21 +86,21 @@ impl<'s> Call<'s> {
         Self { tensors: [const { None }; MOST_TENSORS], count: 0, inputs: 0, scalars, scalar_count: 0 }
     }
 
-    /// The tensor of the next result.
-    fn result(&mut self, given: Given<'s>) {
+    /// Adds the tensor of the next result.
+    fn result(&mut self, given: CallTensor<'s>) {
         if let Some(slot) = self.tensors.get_mut(self.count) {
             *slot = Some(given);
             self.count += 1;
         }
     }
 
-    /// The tensor of the next parameter that is one.
-    fn input(&mut self, given: Given<'s>) {
+    /// Adds the tensor of the next tensor parameter.
+    fn input(&mut self, given: CallTensor<'s>) {
         self.result(given);
         self.inputs = self.count;
     }
 
-    /// The next parameter that is a scalar.
+    /// Adds the value of the next scalar parameter.
     fn scalar(&mut self, value: Value) {
         if let Some(slot) = self.scalars.get_mut(self.scalar_count) {
             *slot = value;
@@ -112,22 +112,21 @@ impl<'s> Call<'s> {
         self.scalars
     }
 
-    fn tensors(&self) -> impl Iterator<Item = &Given<'s>> {
+    fn tensors(&self) -> impl Iterator<Item = &CallTensor<'s>> {
         self.tensors[..self.count].iter().flatten()
     }
 
-    /// Whether these tensors lie as those of an earlier call did.
-    pub(super) fn lies(&self, layouts: &[Layout]) -> bool {
-        layouts.len() == self.count && self.tensors().zip(layouts).all(|(given, layout)| given.lies(layout))
+    /// Whether the tensors have these layouts.
+    pub(super) fn has_layouts(&self, layouts: &[Layout]) -> bool {
+        layouts.len() == self.count && self.tensors().zip(layouts).all(|(given, layout)| given.has_layout(layout))
     }
 
-    /// How they lie.
+    /// The tensors' layouts.
     pub(super) fn layouts(&self) -> Result<Vec<Layout>, LayoutError> {
-        self.tensors().map(Given::layout).collect()
+        self.tensors().map(CallTensor::layout).collect()
     }
 
-    /// That as much was given as the expression has, of its types. What types let through is right; this holds also for
-    /// whoever implements the traits.
+    /// Checks the number and types of arguments. Rust's types already ensure both, unless a foreign type implements the traits.
     pub(super) fn check(&self, graph: &Graph) -> Result<(), Error> {
         let results = graph.outputs().iter().filter(|output| output.in_place.is_none());
         let counts = [
@@ -150,7 +149,7 @@ impl<'s> Call<'s> {
         Ok(())
     }
 
-    /// The memory in the expression's order, which has what is written in place among the outputs.
+    /// The memory in the expression's order, with tensors that are written in place among the outputs.
     pub(super) fn memories(mut self, graph: &Graph) -> Result<Memories<'s>, Error> {
         let outputs = std::array::from_fn(|_| Target::new::<u8>(&mut []));
         let mut memories = Memories { inputs: [&[]; MOST_ARGUMENTS], input_count: 0, outputs, output_count: 0 };
@@ -159,16 +158,16 @@ impl<'s> Call<'s> {
             let place = output.in_place.map_or(result, |input| input as usize);
             result += usize::from(output.in_place.is_none());
             match self.tensors.get_mut(place).and_then(Option::take).map(|given| given.memory) {
-                Some(Lent::Exclusive(target)) => *slot = target,
-                _ => return Err(Error::Internal(format!("'{}' was not given to be written", output.name))),
+                Some(TensorMemory::Exclusive(target)) => *slot = target,
+                _ => return Err(Error::Internal(format!("'{}' was not passed as writable", output.name))),
             }
             memories.output_count += 1;
         }
         let read = self.tensors[..self.inputs].iter_mut().filter_map(Option::take);
         for (given, slot) in read.zip(&mut memories.inputs) {
             *slot = match given.memory {
-                Lent::Shared(bytes) => bytes,
-                Lent::Exclusive(target) => target.into_shared(),
+                TensorMemory::Shared(bytes) => bytes,
+                TensorMemory::Exclusive(target) => target.into_shared(),
             };
             memories.input_count += 1;
         }
@@ -176,8 +175,8 @@ impl<'s> Call<'s> {
     }
 }
 
-/// Something that a parameter of type `A` can be given as: a number for [`Scalar`]; a slice, vector, array or [`View`] by
-/// reference for [`In`], one by exclusive reference for [`InOut`].
+/// A type that can be passed for a parameter of type `A`: a number for [`Scalar`]; a slice, vector, array or [`View`] by
+/// reference for [`In`], by exclusive reference for [`InOut`].
 pub trait Argument<A> {
     #[doc(hidden)]
     fn give<'s>(self, call: &mut Call<'s>)
@@ -185,8 +184,8 @@ pub trait Argument<A> {
         Self: 's;
 }
 
-/// Something that results of type `R` can be given as: a slice, vector, array or [`ViewMut`] by exclusive reference, a tuple of
-/// them, or `()` where nothing is returned.
+/// A type that can be passed for results of type `R`: a slice, vector, array or [`ViewMut`] by exclusive reference, a tuple of
+/// them, or `()` if the closure returns nothing.
 pub trait Outputs<R> {
     #[doc(hidden)]
     fn give<'s>(self, call: &mut Call<'s>)
@@ -242,17 +241,17 @@ macro_rules! written {
 }
 
 read! {
-    [] &'b [T]: elements Given::shared(elements, None);
-    [] &'b Vec<T>: elements Given::shared(elements, None);
-    [const N: usize] &'b [T; N]: elements Given::shared(elements, None);
-    [] &'b View<'_, T>: view Given::shared(view.elements, Some(&view.layout));
+    [] &'b [T]: elements CallTensor::shared(elements, None);
+    [] &'b Vec<T>: elements CallTensor::shared(elements, None);
+    [const N: usize] &'b [T; N]: elements CallTensor::shared(elements, None);
+    [] &'b View<'_, T>: view CallTensor::shared(view.elements, Some(&view.layout));
 }
 
 written! {
-    [] &'b mut [T]: elements Given::exclusive(elements, None);
-    [] &'b mut Vec<T>: elements Given::exclusive(elements, None);
-    [const N: usize] &'b mut [T; N]: elements Given::exclusive(elements, None);
-    [] &'b mut ViewMut<'_, T>: view Given::exclusive(&mut *view.elements, Some(&view.layout));
+    [] &'b mut [T]: elements CallTensor::exclusive(elements, None);
+    [] &'b mut Vec<T>: elements CallTensor::exclusive(elements, None);
+    [const N: usize] &'b mut [T; N]: elements CallTensor::exclusive(elements, None);
+    [] &'b mut ViewMut<'_, T>: view CallTensor::exclusive(&mut *view.elements, Some(&view.layout));
 }
 
 impl Outputs<()> for () {

@@ -1,4 +1,4 @@
-//! A traced closure on the CPU, and what was prepared for the tensors of its calls.
+//! A traced closure on the CPU, and the plans prepared for the layouts of its calls.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,55 +11,56 @@ use super::super::error::Error;
 use super::super::prepared::{Prepared, Program};
 use super::call::{Argument, Call, Outputs};
 use super::{MOST_PLANS, SMALL, Shared};
-use crate::threads::Pool;
+use crate::threads::SharedTeam;
 use crate::timer::Timer;
 
-/// Bytes that move within a core's caches in the time of a function of f32: tanh took a nanosecond, in which 23 did (as for `SMALL`).
+/// Bytes that move within a core's caches in the time of a function of f32: tanh took a nanosecond, in which 23 bytes moved (same
+/// machine as for `SMALL`).
 const FUNCTION: u64 = 24;
-/// The same of functions that the oracle computes element by element, some tens of nanoseconds: a guess.
+/// As [`FUNCTION`], for functions that the oracle computes element by element, some tens of nanoseconds: a guess.
 const REFERENCE: u64 = 1024;
 
-/// A traced closure on the CPU: call [`Kernel::run`] with what its parameters and results are given as.
+/// A traced closure on the CPU: call [`Kernel::run`] with its arguments and results.
 pub struct Kernel<Args, R> {
     program: Arc<Program>,
     shared: Arc<Shared>,
-    /// Bytes that an element counts as.
+    /// The cost of an element in bytes.
     weight: u64,
     pub(super) plans: Mutex<Plans>,
     of: PhantomData<fn(Args) -> R>,
 }
 
-/// What was prepared, and a place for one thread to work alone.
+/// The prepared plans, and a team of one for small calls.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
-    pub(super) ready: Vec<Ready>,
-    /// Where the last call's is.
+    pub(super) ready: Vec<PreparedPlan>,
+    /// The index of the last call's plan.
     last: usize,
-    /// Calls so far.
+    /// Number of calls so far.
     calls: u64,
-    alone: Option<Pool>,
+    alone: Option<SharedTeam>,
 }
 
-/// An expression ready for tensors that lie so.
+/// An expression prepared for these layouts.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct PreparedPlan {
     pub(super) layouts: Vec<Layout>,
     prepared: Prepared,
-    /// Runs on the caller's thread.
+    /// Whether it runs only on the caller's thread.
     pub(super) alone: bool,
-    /// The last call that used it.
+    /// The number of the last call that used it.
     used: u64,
 }
 
 impl Plans {
-    /// The place of what was prepared for tensors such as a call's.
+    /// The index of the plan for a call's layouts.
     fn find(&self, call: &Call<'_>) -> Option<usize> {
-        let is_it = |place: &usize| self.ready.get(*place).is_some_and(|ready| call.lies(&ready.layouts));
+        let is_it = |place: &usize| self.ready.get(*place).is_some_and(|ready| call.has_layouts(&ready.layouts));
         Some(self.last).filter(is_it).or_else(|| (0..self.ready.len()).find(is_it))
     }
 
-    /// Keeps something in place of what wasn't used for longest, where there is too much; its place.
-    fn keep(&mut self, ready: Ready) -> usize {
+    /// Adds a plan, replacing the least recently used one if there are too many. Returns its index.
+    fn insert(&mut self, ready: PreparedPlan) -> usize {
         if self.ready.len() < MOST_PLANS {
             self.ready.push(ready);
             return self.ready.len() - 1;
@@ -95,11 +96,11 @@ impl<Args, R> Kernel<Args, R> {
         self.program.graph()
     }
 
-    /// Runs it on what a call was given.
+    /// Runs it on a call's arguments.
     fn launch(&self, call: Call<'_>) -> Result<(), Error> {
         let graph = self.program.graph();
         call.check(graph)?;
-        // Whatever panicked left plans that can be used.
+        // The plans stay usable after a panic.
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.calls += 1;
         let now = plans.calls;
@@ -107,7 +108,7 @@ impl<Args, R> Kernel<Args, R> {
             Some(place) => place,
             None => {
                 let ready = self.prepare(&call, now)?;
-                plans.keep(ready)
+                plans.insert(ready)
             }
         };
         plans.last = place;
@@ -118,16 +119,16 @@ impl<Args, R> Kernel<Args, R> {
         let scalars = &scalars[..graph.scalars().len()];
         let mut memories = call.memories(graph)?;
         let (inputs, outputs) = memories.parts();
-        let pool = match (ready.alone, alone) {
-            (false, _) => &self.shared.pool,
+        let team = match (ready.alone, alone) {
+            (false, _) => &self.shared.team,
             (true, Some(alone)) => alone,
-            (true, alone) => alone.insert(Pool::new(&[self.shared.cpu], Timer::Os)?),
+            (true, alone) => alone.insert(SharedTeam::new(&[self.shared.cpu], Timer::Os)?),
         };
-        pool.enter(|team| ready.prepared.run_typed(team, inputs, outputs, scalars))
+        team.enter(|team| ready.prepared.run_typed(team, inputs, outputs, scalars))
     }
 
-    /// Makes it ready for tensors such as a call's.
-    fn prepare(&self, call: &Call<'_>, used: u64) -> Result<Ready, Error> {
+    /// Prepares it for a call's layouts.
+    fn prepare(&self, call: &Call<'_>, used: u64) -> Result<PreparedPlan, Error> {
         let graph = self.program.graph();
         let layouts = call.layouts()?;
         let (inputs, results) = layouts.split_at(graph.inputs().len());
@@ -139,17 +140,17 @@ impl<Args, R> Kernel<Args, R> {
         let places = graph.outputs().iter().map(|output| output.in_place);
         let outputs: Vec<Layout> = places.filter_map(output).cloned().collect();
         let elements = outputs.first().map_or(0, Layout::elements);
-        let threads = self.shared.pool.size();
+        let threads = self.shared.team.size();
         let alone = threads == 1 || elements.saturating_mul(self.weight) <= SMALL;
         let how = self.shared.how(if alone { 1 } else { threads });
         let prepared = self.program.prepare(inputs, &outputs, &how)?;
-        Ok(Ready { layouts, prepared, alone, used })
+        Ok(PreparedPlan { layouts, prepared, alone, used })
     }
 }
 
-/// Bytes that an element counts as: those that move, and the time of what isn't hidden behind them.
+/// The cost of an element in bytes: its traffic, plus the time of functions converted to bytes.
 fn weight(graph: &Graph) -> u64 {
-    let cost = Cost::of(graph);
+    let cost = Cost::from_graph(graph);
     let time = |((class, dtype), count): (&(Class, DType), &u64)| match class {
         Class::Function(_) if *dtype == DType::F32 => count * FUNCTION,
         Class::Function(_) => count * REFERENCE,
@@ -161,11 +162,11 @@ fn weight(graph: &Graph) -> u64 {
 macro_rules! runs {
     ($($a:ident $x:ident)*) => {
         impl<R, $($a),*> Kernel<($($a,)*), R> {
-            /// Runs it: the closure's parameters as it has them, then what it returns. Returns when all is written.
+            /// Runs it: pass the closure's parameters in order, then its results. Returns when all results are written.
             ///
             /// # Errors
-            /// Whatever is wrong with the tensors' shapes and sizes: nothing was written then. Too little memory for what is
-            /// made ready when tensors first lie so.
+            /// If the tensors' shapes or sizes are wrong (then nothing was written), or there is too little memory for the
+            /// scratch memory of new layouts.
             #[allow(non_snake_case, clippy::too_many_arguments)]
             pub fn run<$($x: Argument<$a>,)* Out: Outputs<R>>(&self, $($x: $x,)* out: Out) -> Result<(), Error> {
                 let mut call = Call::new();

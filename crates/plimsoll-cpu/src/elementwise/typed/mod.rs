@@ -1,4 +1,4 @@
-//! Traced closures on the CPU, in slices and vectors of the caller's: the typed face of [`super::Program`].
+//! Traced closures on the CPU, on the caller's slices and vectors: the typed interface of [`super::Program`].
 //!
 //! ```
 //! use plimsoll_cpu::elementwise::Cpu;
@@ -12,18 +12,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Calls.** [`Kernel::run`] takes one [`Argument`] per parameter and the [`Outputs`], as on a GPU, and returns when all is
-//! written. Types are the compiler's to check, that outputs share no memory with anything is what borrows are for; shapes, sizes
-//! and strides are checked in every call, before anything is written. The traits look like the GPU's and aren't the same:
-//! a trait of `plimsoll-expr` for both couldn't be implemented here for scalars, `impl Argument<Scalar<T>> for T`, as neither
-//! would be this crate's.
+//! **Calls.** [`Kernel::run`] takes one [`Argument`] per parameter and the [`Outputs`], as on a GPU, and returns when all
+//! results are written. The compiler checks types, and borrows ensure that outputs share no memory with other operands. Every
+//! call checks shapes, sizes and strides before anything is written. The traits look like the GPU's but are separate: with one
+//! trait in `plimsoll-expr` for both, the orphan rule would forbid `impl Argument<Scalar<T>> for T` here.
 //!
-//! **Plans.** A call whose tensors lie as those of an earlier one finds what was prepared for that and allocates nothing;
-//! scalars aren't part of it. The last [`MOST_PLANS`] are kept, each with its scratch memory.
+//! **Plans.** A call whose tensors have the layouts of an earlier call reuses its plan and allocates nothing; scalars don't
+//! matter. A kernel keeps the last [`MOST_PLANS`], each with its scratch memory.
 //!
-//! **Threads.** A [`Cpu`] has a [`Pool`]: workers tied to their cores, beside which the caller works too. Calls that need it
-//! take turns, whichever kernel and thread they are from, and so do calls of one kernel, whose scratch memory is one; clones of a
-//! kernel have plans of their own. What is [`SMALL`] runs on the caller's thread alone.
+//! **Threads.** A [`Cpu`] has a [`SharedTeam`]: pinned workers, with the caller as one of the threads. Calls that need it wait
+//! for each other, from any kernel and thread. Calls of one kernel also wait for each other, as they share scratch memory;
+//! clones of a kernel have separate plans. Calls up to [`SMALL`] run only on the caller's thread.
 
 mod call;
 mod kernel;
@@ -38,7 +37,7 @@ use plimsoll_expr::Traced;
 
 use super::error::Error;
 use super::plan::{How, StorePolicy};
-use crate::threads::Pool;
+use crate::threads::SharedTeam;
 use crate::timer::Timer;
 use crate::topology::Topology;
 
@@ -48,26 +47,26 @@ pub use view::{View, ViewMut};
 
 /// Most plans that a kernel keeps.
 const MOST_PLANS: usize = 16;
-/// A call that moves up to so many bytes, with functions counted as bytes, runs on the caller's thread. On two cores of an EPYC
-/// (`examples/calls.rs`, `records/cpu/2026-11-22-epyc/calls.txt`) handing a call to workers that still look for work takes 8 µs, in
-/// which a core moves 0.3 MB that are in its caches, and waking them 130 µs: two cores were faster from 1.6 to 3 MB of `a*x + y` on, and from
-/// 0.2 MB of its tanh, each called again and again; after pauses only from tens of megabytes.
+/// A call that moves up to this many bytes, with functions converted to bytes, runs on the caller's thread. On two cores of an
+/// EPYC (`examples/calls.rs`, `records/cpu/2026-11-22-epyc/calls.txt`), handing a call to spinning workers takes 8 µs, in which a
+/// core moves 0.3 MB within its caches; waking parked workers takes 130 µs. In back-to-back calls, two cores were faster from 1.6
+/// to 3 MB of `a*x + y` on, and from 0.2 MB of its tanh; after pauses only from tens of megabytes.
 const SMALL: u64 = 1 << 20;
 
-/// The processors that expressions run on. Clones are the same threads; one per program is enough, as those of two would
-/// compete for the same cores.
+/// The processors that expressions run on. Clones share the same threads. One per program is enough, as two would compete for
+/// the same cores.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     shared: Arc<Shared>,
 }
 
-/// What a [`Cpu`] and its kernels have in common.
+/// The state that a [`Cpu`] and its kernels share.
 #[derive(Debug)]
 struct Shared {
-    pool: Pool,
-    /// One of the processors.
+    team: SharedTeam,
+    /// The CPU of calls on one thread.
     cpu: usize,
-    /// Bytes that the last-level caches hold; 0 where unknown.
+    /// Bytes of the last-level caches; 0 if unknown.
     caches: u64,
 }
 
@@ -75,15 +74,15 @@ impl Cpu {
     /// All cores that this process may use, with one thread each.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] where threads can't be started.
+    /// [`Fault::Unavailable`] if threads can't be started.
     pub fn new() -> Result<Self, Error> {
         Self::with_threads(usize::MAX)
     }
 
-    /// So many threads, the caller's among them, on as many cores; no more than there are cores.
+    /// At most `threads` threads, including the caller's, on one core each.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for no thread at all; [`Fault::Unavailable`] where threads can't be started.
+    /// [`Fault::Invalid`] if `threads` is 0; [`Fault::Unavailable`] if threads can't be started.
     pub fn with_threads(threads: usize) -> Result<Self, Error> {
         let topology = Topology::read();
         let mut cpus = topology.one_cpu_per_core();
@@ -91,24 +90,24 @@ impl Cpu {
             cpus.push(0);
         }
         cpus.truncate(threads);
-        Self::on(&cpus, topology.last_level_bytes(&cpus))
+        Self::from_cpus(&cpus, topology.last_level_bytes(&cpus))
     }
 
-    fn on(cpus: &[usize], caches: u64) -> Result<Self, Error> {
+    fn from_cpus(cpus: &[usize], caches: u64) -> Result<Self, Error> {
         let Some(&cpu) = cpus.first() else {
             return Err(Fault::Invalid("expressions need at least one thread".to_owned()).into());
         };
-        let pool = Pool::new(cpus, Timer::Os)?;
-        Ok(Self { shared: Arc::new(Shared { pool, cpu, caches }) })
+        let team = SharedTeam::new(cpus, Timer::Os)?;
+        Ok(Self { shared: Arc::new(Shared { team, cpu, caches }) })
     }
 
-    /// How many threads there are, the caller's among them.
+    /// How many threads there are, including the caller's.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.shared.pool.size()
+        self.shared.team.size()
     }
 
-    /// An expression for these processors. What it becomes for tensors is made when they are first given.
+    /// A kernel for these processors. It prepares a plan in the first call with new layouts.
     ///
     /// # Errors
     /// None at present.
@@ -118,9 +117,9 @@ impl Cpu {
 }
 
 impl Shared {
-    /// How a program is prepared for so many threads: with stores past the caches where the outputs are larger than these.
+    /// The options for `threads` threads: stores bypass the caches if the outputs are larger than these.
     fn how(&self, threads: usize) -> How {
         let stores = if self.caches > 0 { StorePolicy::Beyond(self.caches) } else { StorePolicy::Ordinary };
-        How { stores, ..How::on(threads) }
+        How { stores, ..How::for_threads(threads) }
     }
 }

@@ -8,18 +8,18 @@ use super::*;
 use crate::memory::{Lendable, bytes};
 use crate::threads::affinity::allowed_cpus;
 
-/// So many threads, wherever they find room.
+/// `threads` threads that share one CPU.
 fn cpu(threads: usize) -> Cpu {
     let cpu = allowed_cpus().first().copied().unwrap_or(0);
-    Cpu::on(&vec![cpu; threads], 0).unwrap()
+    Cpu::from_cpus(&vec![cpu; threads], 0).unwrap()
 }
 
-/// One thread, whose stores all go past the caches.
-fn past_caches() -> Cpu {
-    Cpu::on(&[allowed_cpus().first().copied().unwrap_or(0)], 1).unwrap()
+/// One thread, whose stores all bypass the caches.
+fn bypassing_caches() -> Cpu {
+    Cpu::from_cpus(&[allowed_cpus().first().copied().unwrap_or(0)], 1).unwrap()
 }
 
-/// More than runs on one thread, and no multiple of anything.
+/// A length that is too large for one thread, and no multiple of a vector or tile.
 const LARGE: usize = 300_007;
 
 fn ramp(length: usize) -> Vec<f32> {
@@ -27,7 +27,7 @@ fn ramp(length: usize) -> Vec<f32> {
 }
 
 #[test]
-fn parameters_are_given_as_numbers_slices_vectors_arrays_and_views() {
+fn parameters_may_be_numbers_slices_vectors_arrays_and_views() {
     let traced = trace(|a: Scalar<f32>, x: In<f32>, y: In<f32>| a * x + y).unwrap();
     let axpy = cpu(1).compile(&traced).unwrap();
     let (x, y) = (vec![2.0, 4.0, 6.0], [1.0, 2.0, 3.0]);
@@ -41,15 +41,15 @@ fn parameters_are_given_as_numbers_slices_vectors_arrays_and_views() {
     let mut wide = [9.0; 5];
     axpy.run(0.5, &View::shaped(&x, &[3]).unwrap(), &y, &mut wide[1..4]).unwrap();
     assert_eq!(wide, [9.0, 2.0, 4.0, 6.0, 9.0]);
-    let behind = Layout::strided(&[3], &[-1], 4).unwrap();
-    axpy.run(0.5, &x, &y, &mut ViewMut::new(&mut wide, behind)).unwrap();
+    let reversed = Layout::strided(&[3], &[-1], 4).unwrap();
+    axpy.run(0.5, &x, &y, &mut ViewMut::new(&mut wide, reversed)).unwrap();
     assert_eq!(wide, [9.0, 2.0, 6.0, 4.0, 2.0]);
-    // All of these but the last lie alike.
+    // All of these except the last have the same layouts.
     assert_eq!(axpy.plans.lock().unwrap().ready.len(), 2);
 }
 
 #[test]
-fn what_is_written_in_place_is_given_once() {
+fn a_tensor_written_in_place_is_passed_once() {
     let step = trace(|rate: Scalar<f32>, g: In<bf16>, m: InOut<f32>, p: InOut<f32>| {
         let next = 0.5 * m.get() + g;
         m.set(next);
@@ -85,7 +85,7 @@ fn outputs_in_place_and_returned_keep_their_order() {
 }
 
 #[test]
-fn a_parameter_that_may_be_written_and_isnt_is_read() {
+fn a_writable_parameter_that_is_not_written_is_read() {
     let traced = trace(|x: InOut<f32>, y: In<f32>| x.get() * y).unwrap();
     let (mut x, mut out) = ([2.0, 3.0], [0.0; 2]);
     cpu(1).compile(&traced).unwrap().run(&mut x, &[10.0, 20.0], &mut out).unwrap();
@@ -93,14 +93,14 @@ fn a_parameter_that_may_be_written_and_isnt_is_read() {
 }
 
 #[test]
-fn outputs_of_bool_hold_values_of_bool_whatever_makes_them() {
+fn bool_outputs_only_hold_0_and_1() {
     let traced = trace(|x: In<f32>, p: In<bool>, q: InOut<bool>, s: Scalar<bool>| {
         q.set(!q.get());
         let chosen = p.select(q.get(), x.lt(0.0));
         (p, x.lt(0.0) & p, (p ^ s) | q.get(), x.cast::<bool>(), chosen, s | s)
     });
     let traced = traced.unwrap();
-    for cpu in [cpu(1), past_caches()] {
+    for cpu in [cpu(1), bypassing_caches()] {
         bools_are_0_or_1(&cpu.compile(&traced).unwrap());
     }
 }
@@ -119,7 +119,7 @@ fn bools_are_0_or_1(kernel: &Kernel<Bools, SixBools>) {
         let (x, p, old) = (x[i], p[i], before[i]);
         let chosen = if p { old } else { x < 0.0 };
         let expected = [p, (x < 0.0) & p, !p | old, x != 0.0, chosen, true];
-        assert_eq!([0, 1, 2, 3, 4, 5].map(|of: usize| bytes(&out[of])[i]), expected.map(u8::from), "{i}");
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|output: usize| bytes(&out[output])[i]), expected.map(u8::from), "{i}");
         assert_eq!(bytes(&q)[i], u8::from(!old), "{i}");
     }
 }
@@ -133,25 +133,25 @@ fn views_are_broadcast_transposed_and_strided() {
         let (per_row, per_column) = (ramp(rows), ramp(columns));
         let (wide, tall) = ([rows as u64, columns as u64], [rows as u64, 1]);
         let mut y = vec![0.0; rows * columns + 1];
-        let at = |i: usize| (i / columns, i % columns);
+        let coordinates = |i: usize| (i / columns, i % columns);
 
         let whole = View::shaped(&x, &wide).unwrap();
         add.run(&whole, &per_column, &mut ViewMut::shaped(&mut y, &wide).unwrap()).unwrap();
-        assert!((0..x.len()).all(|i| y[i] == x[i] + per_column[at(i).1]));
+        assert!((0..x.len()).all(|i| y[i] == x[i] + per_column[coordinates(i).1]));
 
-        let (column, behind) = (View::shaped(&per_row, &tall).unwrap(), Layout::contiguous(&wide).unwrap());
-        let behind = behind.offset_by(1).unwrap();
-        add.run(&whole, &column, &mut ViewMut::new(&mut y, behind)).unwrap();
-        assert!((0..x.len()).all(|i| y[i + 1] == x[i] + per_row[at(i).0]));
+        let (column, shifted) = (View::shaped(&per_row, &tall).unwrap(), Layout::contiguous(&wide).unwrap());
+        let shifted = shifted.offset_by(1).unwrap();
+        add.run(&whole, &column, &mut ViewMut::new(&mut y, shifted)).unwrap();
+        assert!((0..x.len()).all(|i| y[i + 1] == x[i] + per_row[coordinates(i).0]));
 
-        let turned = View::shaped(&x, &[columns as u64, rows as u64]).unwrap().transposed();
-        add.run(&turned, &[1.0], &mut ViewMut::shaped(&mut y, &wide).unwrap()).unwrap();
-        assert!((0..x.len()).all(|i| y[i] == x[at(i).1 * rows + at(i).0] + 1.0));
+        let transposed = View::shaped(&x, &[columns as u64, rows as u64]).unwrap().transposed();
+        add.run(&transposed, &[1.0], &mut ViewMut::shaped(&mut y, &wide).unwrap()).unwrap();
+        assert!((0..x.len()).all(|i| y[i] == x[coordinates(i).1 * rows + coordinates(i).0] + 1.0));
     }
 }
 
 #[test]
-fn what_is_wrong_with_tensors_is_told_before_anything_is_written() {
+fn wrong_tensors_are_refused_before_anything_is_written() {
     let traced = trace(|x: In<f32>, y: In<f32>| (x + y, x - y)).unwrap();
     let kernel = cpu(1).compile(&traced).unwrap();
     let (x, mut a, mut b) = (vec![1.0; 6], vec![7.0; 6], vec![7.0; 6]);
@@ -172,7 +172,7 @@ fn what_is_wrong_with_tensors_is_told_before_anything_is_written() {
     assert!(matches!(refused, Error::Fault(Fault::Invalid(_))), "{refused}");
 }
 
-/// Gives a slice of `bool` for what is an `f32`.
+/// Passes a slice of `bool` for an `f32` result.
 struct Wrong<'b>(&'b mut [bool]);
 
 impl Outputs<Expr<f32>> for Wrong<'_> {
@@ -185,14 +185,14 @@ impl Outputs<Expr<f32>> for Wrong<'_> {
 }
 
 #[test]
-fn types_are_held_also_against_implementations_of_others() {
+fn types_are_checked_against_foreign_implementations_of_the_traits() {
     let traced = trace(|x: In<f32>| x + 1.0).unwrap();
     let refused = cpu(1).compile(&traced).unwrap().run(&[1.0], Wrong(&mut [true; 4])).unwrap_err();
     assert!(matches!(refused, Error::Type { expected: DType::F32, given: DType::Bool, .. }), "{refused}");
 }
 
 #[test]
-fn no_elements_are_no_work() {
+fn empty_tensors_do_nothing() {
     let traced = trace(|x: In<f64>| x.exp()).unwrap();
     let kernel = cpu(2).compile(&traced).unwrap();
     kernel.run(&Vec::new(), &mut Vec::new()).unwrap();
@@ -205,7 +205,7 @@ fn no_elements_are_no_work() {
 }
 
 #[test]
-fn scalars_are_parameters_and_plans_are_found_again() {
+fn plans_are_reused_for_other_scalars_and_the_last_ones_are_kept() {
     let traced = trace(|a: Scalar<f32>, k: Scalar<i32>, x: In<f16>| (a * x, x + k)).unwrap();
     let kernel = cpu(1).compile(&traced).unwrap();
     let x = [f16::from_f32(2.0); 40];
@@ -221,11 +221,11 @@ fn scalars_are_parameters_and_plans_are_found_again() {
     let plans = kernel.plans.lock().unwrap();
     let mut kept: Vec<u64> = plans.ready.iter().map(|ready| ready.layouts[0].shape()[0]).collect();
     kept.sort_unstable();
-    assert_eq!(kept, (25..=40).collect::<Vec<u64>>(), "the last ones");
+    assert_eq!(kept, (25..=40).collect::<Vec<u64>>(), "the last plans must be kept");
 }
 
 #[test]
-fn little_work_stays_on_the_callers_thread() {
+fn small_calls_stay_on_the_callers_thread() {
     let double = trace(|x: In<f32>| x * 2.0).unwrap();
     let exact = trace(|x: In<f64>| x.exp()).unwrap();
     let alone = |cpu: &Cpu, length: usize| {
@@ -236,7 +236,7 @@ fn little_work_stays_on_the_callers_thread() {
         (double.plans.lock().unwrap().ready[0].alone, exact.plans.lock().unwrap().ready[0].alone)
     };
     assert_eq!(alone(&cpu(2), 1000), (true, true));
-    assert_eq!(alone(&cpu(2), 10_000), (true, false), "functions count");
+    assert_eq!(alone(&cpu(2), 10_000), (true, false), "functions count as bytes");
     assert_eq!(alone(&cpu(2), LARGE), (false, false));
     assert_eq!(alone(&cpu(1), LARGE), (true, true));
 }
@@ -251,20 +251,20 @@ fn threads_may_share_a_kernel_and_its_processors() {
             let kernel = if thread == 3 { &own } else { &shared };
             scope.spawn(move || {
                 let before = allowed_cpus();
-                for (round, length) in [10, LARGE, 11, LARGE + 1].into_iter().cycle().take(12).enumerate() {
-                    let (x, a) = (ramp(length), (thread * 100 + round) as f32);
+                for (call, length) in [10, LARGE, 11, LARGE + 1].into_iter().cycle().take(12).enumerate() {
+                    let (x, a) = (ramp(length), (thread * 100 + call) as f32);
                     let mut y = vec![0.0; length];
                     kernel.run(a, &x, &mut y).unwrap();
                     assert!(x.iter().zip(&y).all(|(x, y)| *y == a * x));
                 }
-                assert_eq!(allowed_cpus(), before, "the caller's affinity is its own");
+                assert_eq!(allowed_cpus(), before, "the caller's affinity must be restored");
             });
         }
     });
 }
 
 #[test]
-fn a_cpu_has_the_cores_there_are() {
+fn a_cpu_has_all_cores_and_outlives_its_handle_in_kernels() {
     let (all, one) = (Cpu::new().unwrap(), Cpu::with_threads(1).unwrap());
     assert!(all.threads() >= 1 && one.threads() == 1);
     let traced = trace(|x: In<f32>| x + place()).unwrap();
@@ -276,8 +276,8 @@ fn a_cpu_has_the_cores_there_are() {
     kernel.run(&x, &mut y).unwrap();
 }
 
-/// That a function of one tensor has the bits of the oracle.
-fn has_the_oracles_bits<T>(values: &[T]) -> Result<(), TestCaseError>
+/// Checks that a function of one tensor matches the oracle bitwise.
+fn check_against_oracle<T>(values: &[T]) -> Result<(), TestCaseError>
 where
     T: Lendable + Default + Promote<T, OfTensor, OfTensor, Out = T, Role = OfTensor>,
 {
@@ -291,7 +291,7 @@ where
     let expected = oracle::run(traced.graph(), layout.shape(), &tensors, &[], Precision::Carried).unwrap();
     for i in 0..values.len() {
         let found = T::DTYPE.read(bytes(&product), i as u64).unwrap();
-        prop_assert!(found.same(expected[0][i]), "{}: {i}: {found:?} {:?}", T::DTYPE, expected[0][i]);
+        prop_assert!(found.is_same(expected[0][i]), "{}: {i}: {found:?} {:?}", T::DTYPE, expected[0][i]);
         prop_assert_eq!(Value::Bool(less[i]), expected[1][i]);
     }
     Ok(())
@@ -301,14 +301,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_length_is_whole(length in 0_usize..6000, offset in 0_usize..40, a in -4.0_f32..4.0, past: bool) {
+    fn results_of_any_length_are_complete(length in 0_usize..6000, offset in 0_usize..40, a in -4.0_f32..4.0, bypass: bool) {
         let traced = trace(|a: Scalar<f32>, x: In<f32>, y: InOut<f32>| {
             y.set(a * x + y.get());
             x.gt(a)
         });
         let (x, mut y) = (ramp(length), vec![1.5; offset + length + 3]);
         let mut greater = vec![true; offset + length + 3];
-        let kernel = if past { past_caches() } else { cpu(1) }.compile(&traced.unwrap()).unwrap();
+        let kernel = if bypass { bypassing_caches() } else { cpu(1) }.compile(&traced.unwrap()).unwrap();
         let inside = offset..offset + length;
         kernel.run(a, &x, &mut y[inside.clone()], &mut greater[inside]).unwrap();
         for (i, (&y, &greater)) in y.iter().zip(&greater).enumerate() {
@@ -319,10 +319,10 @@ proptest! {
     }
 
     #[test]
-    fn every_type_has_the_oracles_bits(bits in prop::collection::vec(any::<u64>(), 1..300)) {
+    fn every_type_matches_the_oracle_bitwise(bits in prop::collection::vec(any::<u64>(), 1..300)) {
         macro_rules! each {
             ($($type:ty: $from:expr;)*) => {
-                $(has_the_oracles_bits::<$type>(&bits.iter().map(|&bits| $from(bits)).collect::<Vec<_>>())?;)*
+                $(check_against_oracle::<$type>(&bits.iter().map(|&bits| $from(bits)).collect::<Vec<_>>())?;)*
             };
         }
         each! {

@@ -10,7 +10,7 @@ pub struct View<'s, T> {
 }
 
 impl<'s, T> View<'s, T> {
-    /// The elements as a tensor of any layout, which must be inside of them (checked when it is used).
+    /// The elements as a tensor of any layout that lies inside them (checked by [`Kernel::run`](super::Kernel::run)).
     #[must_use]
     pub fn new(elements: &'s [T], layout: Layout) -> Self {
         Self { elements, layout }
@@ -19,7 +19,7 @@ impl<'s, T> View<'s, T> {
     /// The first elements as a row-major tensor.
     ///
     /// # Errors
-    /// For a shape that can't be.
+    /// If the shape is invalid.
     pub fn shaped(elements: &'s [T], shape: &[u64]) -> Result<Self, LayoutError> {
         Ok(Self::new(elements, Layout::contiguous(shape)?))
     }
@@ -45,17 +45,17 @@ pub struct ViewMut<'s, T> {
 }
 
 impl<'s, T> ViewMut<'s, T> {
-    /// The elements as a tensor of any layout, to be written. It must be inside of them and give no two elements one place
-    /// (checked when it is used).
+    /// The elements as a writable tensor of any layout that lies inside them and gives no two elements the same address (checked
+    /// by [`Kernel::run`](super::Kernel::run)).
     #[must_use]
     pub fn new(elements: &'s mut [T], layout: Layout) -> Self {
         Self { elements, layout }
     }
 
-    /// The first elements as a row-major tensor, to be written.
+    /// The first elements as a writable row-major tensor.
     ///
     /// # Errors
-    /// For a shape that can't be.
+    /// If the shape is invalid.
     pub fn shaped(elements: &'s mut [T], shape: &[u64]) -> Result<Self, LayoutError> {
         Ok(Self::new(elements, Layout::contiguous(shape)?))
     }

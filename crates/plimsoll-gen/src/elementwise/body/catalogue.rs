@@ -1,4 +1,4 @@
-//! Every operation in every type it takes, each as an expression of its own: what the bodies' checks without a GPU go through.
+//! One expression per operation and type: the inputs for checking bodies without a GPU.
 
 use std::fmt::Write;
 
@@ -10,24 +10,24 @@ use super::{Tier, emit};
 /// An expression of one operation.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Unique among all, and an identifier: `accurate_exp_bf16`.
+    /// A unique identifier: `accurate_exp_bf16`.
     pub name: String,
     /// The expression.
     pub graph: Graph,
-    /// How exact functions are.
+    /// Accuracy of functions.
     pub tier: Tier,
 }
 
-/// Every operation in every type that it takes; functions of f32 in both tiers.
+/// Every operation in every type that it accepts; operations on f32 in both tiers.
 #[must_use]
 pub fn every_operation() -> Vec<Entry> {
     let mut entries = Vec::new();
     for dtype in DType::ALL {
         let same = |entries: &mut Vec<Entry>, name: String, operands: usize, build: &Build<'_>| {
-            let plain = named("accurate", &name, dtype);
+            let plain = entry_name("accurate", &name, dtype);
             entries.extend(entry(plain, &vec![dtype; operands], Tier::Accurate, build));
             if dtype == DType::F32 {
-                entries.extend(entry(named("fast", &name, dtype), &vec![dtype; operands], Tier::Fast, build));
+                entries.extend(entry(entry_name("fast", &name, dtype), &vec![dtype; operands], Tier::Fast, build));
             }
         };
         for &op in Unary::ALL {
@@ -41,17 +41,19 @@ pub fn every_operation() -> Vec<Entry> {
         }
         same(&mut entries, "fma".to_owned(), 3, &|builder, v| builder.fma(v[0], v[1], v[2]));
         let select: &Build<'_> = &|builder, v| builder.select(v[0], v[1], v[2]);
-        entries.extend(entry(named("accurate", "select", dtype), &[DType::Bool, dtype, dtype], Tier::Accurate, select));
+        let name = entry_name("accurate", "select", dtype);
+        entries.extend(entry(name, &[DType::Bool, dtype, dtype], Tier::Accurate, select));
         for to in DType::ALL {
             let cast: &Build<'_> = &|builder, v| builder.cast(v[0], to);
-            entries.extend(entry(named("accurate", &format!("to_{to}"), dtype), &[dtype], Tier::Accurate, cast));
+            let name = entry_name("accurate", &format!("to_{to}"), dtype);
+            entries.extend(entry(name, &[dtype], Tier::Accurate, cast));
         }
     }
     entries
 }
 
-/// Ways to write an absolute value of an integer `x`, each put to a use in which the least integer, which is its own absolute value,
-/// mustn't be taken for positive. NVIDIA's compiler does so where it sees the pattern.
+/// Ways to write the absolute value of an integer `x`, each in an expression that is wrong if the compiler assumes it to be
+/// nonnegative: the least integer is its own absolute value. NVIDIA's compiler makes this assumption if it recognises the pattern.
 pub const INTEGER_IDIOMS: [&str; 12] = [
     "y: i64 = abs(x)",
     "y: f32 = abs(f32(abs(x)))",
@@ -67,7 +69,8 @@ pub const INTEGER_IDIOMS: [&str; 12] = [
     "y: f32 = sqrt(abs(f32(-abs(-x))))",
 ];
 
-/// Comparisons of a float `x` whose sign is known: false where it is NaN. NVIDIA's compiler takes those in f32 for true.
+/// Comparisons of a float of known sign, derived from `x`; they are false for NaN. NVIDIA's compiler assumes those in
+/// f32 to be true.
 pub const FLOAT_ORDERS: [&str; 6] = [
     "y = abs(x) >= -1.5",
     "y = abs(x) >= 0",
@@ -77,20 +80,20 @@ pub const FLOAT_ORDERS: [&str; 6] = [
     "y = f32(abs(-x)) >= -0.25",
 ];
 
-/// An expression of every such comparison in every type that is computed in f32.
+/// Each of [`FLOAT_ORDERS`] in every type that is computed in f32.
 #[must_use]
 pub fn float_orders() -> Vec<Entry> {
     let all = [DType::F32, DType::F16, DType::Bf16]
         .into_iter()
-        .flat_map(|dtype| (0..).zip(FLOAT_ORDERS).map(move |of| (dtype, of)));
-    let made = |(dtype, (place, text)): (DType, (usize, &str))| {
+        .flat_map(|dtype| (0..).zip(FLOAT_ORDERS).map(move |order| (dtype, order)));
+    let build = |(dtype, (index, text)): (DType, (usize, &str))| {
         let graph = parse(&format!("in x: {dtype}\n{text}"), &Names::default()).ok()?;
-        Some(Entry { name: format!("order{place}_{dtype}"), graph, tier: Tier::Accurate })
+        Some(Entry { name: format!("order{index}_{dtype}"), graph, tier: Tier::Accurate })
     };
-    all.filter_map(made).collect()
+    all.filter_map(build).collect()
 }
 
-/// An expression of every such way in every signed type.
+/// Each of [`INTEGER_IDIOMS`] in every signed type.
 #[must_use]
 pub fn integer_idioms() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -106,13 +109,13 @@ pub fn integer_idioms() -> Vec<Entry> {
 
 type Build<'b> = dyn Fn(&mut Builder, &[NodeId]) -> Result<NodeId, ExprError> + 'b;
 
-fn named(tier: &str, operation: &str, dtype: DType) -> String {
+fn entry_name(tier: &str, operation: &str, dtype: DType) -> String {
     format!("{tier}_{}_{dtype}", operation.to_lowercase())
 }
 
-/// `None` where the operation doesn't take the types, or takes them as others and so is there already.
+/// Builds an entry; `None` if the operation rejects the types.
 fn entry(name: String, operands: &[DType], tier: Tier, build: &Build<'_>) -> Option<Entry> {
-    let made = || -> Result<Graph, ExprError> {
+    let build_graph = || -> Result<Graph, ExprError> {
         let mut builder = Builder::new();
         let mut values = Vec::new();
         for (place, dtype) in operands.iter().enumerate() {
@@ -122,11 +125,11 @@ fn entry(name: String, operands: &[DType], tier: Tier, build: &Build<'_>) -> Opt
         builder.output("y", value, None)?;
         builder.finish()
     };
-    made().ok().map(|graph| Entry { name, graph, tier })
+    build_graph().ok().map(|graph| Entry { name, graph, tier })
 }
 
-/// A unit with one kernel per entry, of that name: a thread computes one element. Its headers are [`super::HEADERS`] and
-/// those of [`crate::kernel::HEADERS`].
+/// Generates a unit with one kernel per entry, of the entry's name. Each thread computes one element. The unit includes
+/// [`super::HEADERS`] and [`crate::kernel::HEADERS`].
 #[must_use]
 pub fn unit(entries: &[Entry]) -> String {
     let mut text = String::from("#include \"narrow.h\"\n");
@@ -178,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_has_a_name_of_its_own() {
+    fn entry_names_are_unique() {
         let entries = every_operation();
         let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
         assert_eq!(names.len(), entries.len());

@@ -1,25 +1,25 @@
-//! To what precision each value of an expression is needed. A function whose result only ever becomes a 16-bit float may be a
-//! short one; where results could cancel, or be told apart, it may not.
+//! The precision needed for each value of an expression. A short function suffices if its result only becomes a 16-bit float; it
+//! doesn't if results could cancel or be compared.
 
 use plimsoll_expr::graph::Kind;
 use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::{DType, Graph, NodeId};
 
-/// What a value has to be good to.
+/// The precision that a value needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::elementwise) enum Need {
     /// The rounding of bf16, over the range of f32.
     Bf16,
-    /// The rounding of f16, and of the 8-bit floats, over the range of f16: what is below 2⁻¹⁰⁰ may be 0.
+    /// The rounding of f16, and of the 8-bit floats, over the range of f16: values below 2⁻¹⁰⁰ may be 0.
     F16,
     /// The rounding of f16 over the range of f32.
     Wide,
-    /// Its carrier.
+    /// The precision of its carrier.
     Full,
 }
 
 impl Need {
-    const fn of(dtype: DType) -> Self {
+    const fn from_dtype(dtype: DType) -> Self {
         match dtype {
             DType::Bf16 => Self::Bf16,
             DType::F16 | DType::F8E4M3 | DType::F8E5M2 => Self::F16,
@@ -27,8 +27,8 @@ impl Need {
         }
     }
 
-    /// What satisfies both.
-    const fn and(self, other: Self) -> Self {
+    /// The precision that satisfies both.
+    const fn merge(self, other: Self) -> Self {
         match (self, other) {
             (Self::Full, _) | (_, Self::Full) => Self::Full,
             (Self::Bf16, Self::Bf16) => Self::Bf16,
@@ -37,7 +37,7 @@ impl Need {
         }
     }
 
-    /// That of a factor of a value with this one, where the other factor may be of any size.
+    /// The precision needed for a factor of a value with this need, if the other factor may have any magnitude.
     const fn scaled(self) -> Self {
         match self {
             Self::F16 => Self::Wide,
@@ -46,16 +46,16 @@ impl Need {
     }
 }
 
-/// The need of every node.
-pub(in crate::elementwise) fn of(graph: &Graph) -> Vec<Need> {
+/// The precision needed for every node.
+pub(in crate::elementwise) fn needs(graph: &Graph) -> Vec<Need> {
     let mut needs: Vec<Option<Need>> = vec![None; graph.nodes().len()];
     for output in graph.outputs() {
-        join(&mut needs, output.node, Need::of(output.dtype));
+        join(&mut needs, output.node, Need::from_dtype(output.dtype));
     }
     for (place, node) in graph.nodes().iter().enumerate().rev() {
         let need = needs[place].unwrap_or(Need::Full);
         match node.kind {
-            Kind::Cast(a) => join(&mut needs, a, Need::of(node.dtype)),
+            Kind::Cast(a) => join(&mut needs, a, Need::from_dtype(node.dtype)),
             Kind::Unary(Unary::Neg | Unary::Abs | Unary::Relu, a) => join(&mut needs, a, need),
             Kind::Binary(Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, [a, b]) => {
                 join(&mut needs, a, need);
@@ -83,10 +83,10 @@ pub(in crate::elementwise) fn of(graph: &Graph) -> Vec<Need> {
 
 fn join(needs: &mut [Option<Need>], id: NodeId, need: Need) {
     let before = &mut needs[id.index()];
-    *before = Some(before.map_or(need, |before| before.and(need)));
+    *before = Some(before.map_or(need, |before| before.merge(need)));
 }
 
-/// True for what is known to be no larger than f16's largest number.
+/// True if a value is known to be at most about f16's largest number.
 fn is_modest(graph: &Graph, id: NodeId) -> bool {
     graph.node(id).is_some_and(|node| match node.kind {
         Kind::Constant(_) => node.constant().is_some_and(|value| value.as_f64().abs() <= 65536.0),
@@ -102,7 +102,7 @@ mod tests {
     use plimsoll_expr::graph::Kind;
     use plimsoll_expr::{Graph, Names, parse};
 
-    use super::{Need, of};
+    use super::{Need, needs};
 
     fn graph(text: &str) -> Graph {
         parse(text, &Names::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -111,12 +111,13 @@ mod tests {
     /// The need of the only function called `op`.
     fn need(text: &str, op: &str) -> Need {
         let graph = graph(text);
-        let place = graph.nodes().iter().position(|node| matches!(node.kind, Kind::Unary(of, _) if of.name() == op));
-        of(&graph)[place.unwrap_or_else(|| panic!("{op} is in {text}"))]
+        let index =
+            graph.nodes().iter().position(|node| matches!(node.kind, Kind::Unary(unary, _) if unary.name() == op));
+        needs(&graph)[index.unwrap_or_else(|| panic!("{text} has no {op}"))]
     }
 
     #[test]
-    fn what_is_stored_as_sixteen_bits_needs_no_more() {
+    fn values_stored_in_16_bits_need_no_more_precision() {
         assert_eq!(need("in x: bf16\ny = exp(x)", "exp"), Need::Bf16);
         assert_eq!(need("in x: f16\ny = -abs(exp(x))", "exp"), Need::F16);
         assert_eq!(need("in x: f16\ny = x * exp(x)", "exp"), Need::F16);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_cancel_or_is_stored_wide_needs_all() {
+    fn values_that_may_cancel_or_are_stored_wide_need_full_precision() {
         assert_eq!(need("in x: bf16\ny = exp(x) - 1", "exp"), Need::Full);
         assert_eq!(need("in x: bf16\ny: f32 = exp(x)", "exp"), Need::Full);
         assert_eq!(need("in x: bf16\ny = sin(exp(x))", "exp"), Need::Full);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_of_any_size_may_bring_back_what_is_small() {
+    fn factors_of_unknown_size_need_the_range_of_f32() {
         assert_eq!(need("in x: f16\nscalar a: f32\ny = a * exp(x)", "exp"), Need::Wide);
         assert_eq!(need("in x: f16\nscalar a: f32\ny = exp(x) / a", "exp"), Need::Wide);
         assert_eq!(need("in x: bf16\nscalar a: f32\ny = a * exp(x)", "exp"), Need::Bf16);

@@ -8,7 +8,7 @@ use plimsoll_expr::{Category, DType, Graph, NodeId, Value};
 
 use super::{Need, Tier, carrier_type, memory_type};
 
-/// Where a function is defined.
+/// The header that defines a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Uses {
     Arithmetic,
@@ -16,7 +16,7 @@ enum Uses {
     Narrow,
 }
 
-/// Writes a statement per node and output, and says which header they need.
+/// Writes a statement per node and output, and returns the header that they need.
 pub(super) fn write_all(
     text: &mut String,
     graph: &Graph,
@@ -42,10 +42,10 @@ pub(super) fn write_all(
     })
 }
 
-/// Which family a node's function is taken from; arithmetic for what is no function.
+/// The header for a node's function; `Arithmetic` for nodes that aren't functions.
 fn function(node: &Node, need: Need, tier: Tier) -> Uses {
     let is_function = match node.kind {
-        Kind::Unary(op, _) => called(op).is_none(),
+        Kind::Unary(op, _) => arithmetic_name(op).is_none(),
         Kind::Binary(op, _) => node.dtype.is_float() && matches!(op, Binary::Div | Binary::Pow | Binary::Atan2),
         _ => false,
     };
@@ -56,7 +56,7 @@ fn function(node: &Node, need: Need, tier: Tier) -> Uses {
     }
 }
 
-/// Casts to 16 and 8 bits that the stores of their only users do anyway.
+/// For each node, whether it is a cast to 16 or 8 bits that is only used by stores, which do the rounding anyway.
 fn rounded_by_stores(graph: &Graph) -> Vec<bool> {
     let mut stores = vec![0_u32; graph.nodes().len()];
     for output in graph.outputs() {
@@ -75,9 +75,9 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
         Kind::Constant(_) => constant(text, node),
         Kind::Place => write!(text, "at.place"),
         Kind::Coordinate(dimension) => write!(text, "at.coordinate[{dimension}]"),
-        Kind::Unary(op, a) => match called(op) {
+        Kind::Unary(op, a) => match arithmetic_name(op) {
             Some(name) => write!(text, "{name}(v{})", v(a)),
-            None => write!(text, "{}(v{})", of_one(graph, op, a, function), v(a)),
+            None => write!(text, "{}(v{})", unary_function(graph, op, a, function), v(a)),
         },
         Kind::Binary(op, [a, b]) => match (op, floating) {
             (Binary::Add, true) => write!(text, "v{} + v{}", v(a), v(b)),
@@ -87,7 +87,7 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
             (Binary::Atan2, _) | (Binary::Pow, true) => {
                 write!(text, "{}(v{}, v{})", Function(function, op.name()), v(a), v(b))
             }
-            _ => write!(text, "{}(v{}, v{})", of_two(op), v(a), v(b)),
+            _ => write!(text, "{}(v{}, v{})", binary_name(op), v(a), v(b)),
         },
         Kind::Compare(op, [a, b]) if is_order(op) && (has_known_sign(graph, a) || has_known_sign(graph, b)) => {
             write!(text, "is_ordered(v{}, v{}) && v{} {} v{}", v(a), v(b), v(a), op.name(), v(b))
@@ -102,30 +102,30 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
     }
 }
 
-/// Whether NaN compares as false both ways.
+/// Whether the comparison is an order, which is false for NaN.
 fn is_order(op: Comparison) -> bool {
     matches!(op, Comparison::Less | Comparison::LessEqual | Comparison::Greater | Comparison::GreaterEqual)
 }
 
-/// Whether a value that the device computes in f32 has a sign that the compiler knows, or may: it then forgets that NaN is neither above
-/// nor below anything.
+/// Whether the compiler may know the sign of a value that the device computes in f32. If it does, it ignores that comparisons with
+/// NaN are false.
 fn has_known_sign(graph: &Graph, id: NodeId) -> bool {
     let node = &graph.nodes()[id.index()];
-    let known = |id: NodeId| has_known_sign(graph, id);
+    let is_known = |id: NodeId| has_known_sign(graph, id);
     node.dtype.carrier() == DType::F32
         && match node.kind {
             Kind::Unary(Unary::Abs, _) => true,
-            Kind::Unary(Unary::Neg, a) | Kind::Cast(a) => known(a),
+            Kind::Unary(Unary::Neg, a) | Kind::Cast(a) => is_known(a),
             Kind::Binary(Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, [a, b]) | Kind::Select([_, a, b]) => {
-                known(a) || known(b)
+                is_known(a) || is_known(b)
             }
             _ => false,
         }
 }
 
-/// A function of one operand. Logarithms of what has few digits need no care near 1; f16's lowest aren't low in f32, so neither they
-/// nor roots need care for subnormals.
-fn of_one(graph: &Graph, op: Unary, operand: NodeId, (uses, need): (Uses, Need)) -> Function {
+/// The function for an operation with one operand. Logarithms of values with few digits need no special treatment near 1. The
+/// smallest f16 values aren't small in f32, so neither their logarithms nor their roots need special treatment of subnormals.
+fn unary_function(graph: &Graph, op: Unary, operand: NodeId, (uses, need): (Uses, Need)) -> Function {
     let coarse = match op {
         Unary::Log => "coarse_log",
         Unary::Log2 => "coarse_log2",
@@ -142,7 +142,7 @@ fn of_one(graph: &Graph, op: Unary, operand: NodeId, (uses, need): (Uses, Need))
     }
 }
 
-/// The type that a value of an input or a scalar came in, however it was widened since; its own for all others.
+/// The original type of an input or scalar, ignoring widening casts; for other values, the carrier of their type.
 fn source(graph: &Graph, id: NodeId) -> DType {
     let node = &graph.nodes()[id.index()];
     match node.kind {
@@ -154,7 +154,7 @@ fn source(graph: &Graph, id: NodeId) -> DType {
     }
 }
 
-/// A function's name with its family: `narrow::exp<BF16>`.
+/// A function's qualified name: `narrow::exp<BF16>`.
 struct Function((Uses, Need), &'static str);
 
 impl std::fmt::Display for Function {
@@ -169,8 +169,8 @@ impl std::fmt::Display for Function {
     }
 }
 
-/// What an operation of one operand is called in arithmetic.h; `None` for functions.
-fn called(op: Unary) -> Option<&'static str> {
+/// The name in arithmetic.h of an operation with one operand; `None` for functions.
+fn arithmetic_name(op: Unary) -> Option<&'static str> {
     Some(match op {
         Unary::Neg => "negative",
         Unary::Not => "complement",
@@ -185,8 +185,8 @@ fn called(op: Unary) -> Option<&'static str> {
     })
 }
 
-/// What an operation of two operands is called in arithmetic.h.
-const fn of_two(op: Binary) -> &'static str {
+/// The name in arithmetic.h of an operation with two operands.
+const fn binary_name(op: Binary) -> &'static str {
     match op {
         Binary::Add => "add",
         Binary::Sub => "sub",
@@ -208,7 +208,7 @@ const fn of_two(op: Binary) -> &'static str {
     }
 }
 
-/// A constant in its carrier, by its bits.
+/// Writes a constant in its carrier, by its bits.
 fn constant(text: &mut String, node: &Node) -> std::fmt::Result {
     let value = node.constant().unwrap_or(Value::Int(0));
     match (node.dtype.carrier(), value) {
@@ -219,15 +219,15 @@ fn constant(text: &mut String, node: &Node) -> std::fmt::Result {
     }
 }
 
-/// The conversion to `to` of what is carried in `from`.
+/// Writes the conversion to `to` of a value whose carrier is `from`.
 fn cast(text: &mut String, to: DType, from: DType, a: usize, stored: bool) -> std::fmt::Result {
     match (to.category(), to) {
         (Category::Bool, _) if from == DType::Bool => write!(text, "v{a}"),
         (Category::Bool, _) => write!(text, "truth(v{a})"),
-        // The same carrier and the same type, or f32 from a narrower float, which it holds.
+        // The same type, or a narrower float to f32, which is its carrier.
         _ if from == to => write!(text, "v{a}"),
         (Category::Int, _) | (_, DType::F32 | DType::F64) => write!(text, "converted<{}>(v{a})", carrier_type(to)),
-        // What rounds to odd rounds once more, rightly, in the store.
+        // Rounding to odd here makes the final rounding in the store correct.
         _ if stored => write!(text, "odd_float(v{a})"),
         _ => write!(text, "rounded<{}>(odd_float(v{a}))", memory_type(to)),
     }

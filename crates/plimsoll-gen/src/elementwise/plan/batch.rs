@@ -1,27 +1,27 @@
-//! Many small sets of tensors in one launch: each block finds its set in a table within the parameter block.
+//! Many small sets of tensors in one launch: each block looks up its set in a table within the parameter block.
 
 use plimsoll_expr::Graph;
 
 use super::tensors::{Tensor, Tensors};
-use super::{Access, Choose, Device, Plan, PlanError, Reason, Tuning, Walk, finish};
+use super::{Access, Choose, Device, Indexing, Plan, PlanError, Reason, Tuning, finish};
 use crate::elementwise::spec::{Form, Stream, element_bytes};
 use crate::elementwise::table::Table;
 use crate::elementwise::words::MOST_WORDS;
 use plimsoll_expr::layout::LayoutError;
 
-/// Most sets that one launch can have.
+/// Most sets of tensors per launch.
 #[must_use]
 pub fn batch_capacity(graph: &Graph) -> usize {
     let tensors = graph.inputs().len() + graph.outputs().len();
     (MOST_WORDS - graph.scalars().len() - 1) / (tensors + 1)
 }
 
-/// One kernel for many sets of contiguous tensors of one expression: set k has `lengths[k]` elements, and its tensors' first
-/// elements are at `starts[k × tensors ..]`, inputs then outputs. [`Plan::words`] takes the addresses in the same order.
-/// Sets whose tensors are aligned go in vectors, the others element by element. Sets may be empty.
+/// Plans one kernel for many sets of contiguous tensors of one expression: set k has `lengths[k]` elements, and the addresses
+/// of its tensors' first elements are `starts[k × tensors ..]`, inputs then outputs. [`Plan::words`] takes the addresses in the
+/// same order. Sets whose tensors are aligned are processed in vectors, the others element by element. Sets may be empty.
 ///
 /// # Errors
-/// As [`super::plan()`]; [`PlanError::Sets`] where they are more than [`batch_capacity`].
+/// As [`super::plan()`]; [`PlanError::Sets`] for more than [`batch_capacity`] sets.
 pub fn plan_batch(
     graph: &Graph,
     lengths: &[u64],
@@ -57,9 +57,9 @@ pub fn plan_batch(
         return Err(LayoutError::TooLarge(plimsoll_expr::layout::Shape(vec![long])).into());
     }
     let one = Access { strides: vec![1], phase: 0 };
-    let walk = Walk { extents: vec![elements], accesses: vec![one; bytes.len()] };
-    let tensors = Tensors::new(&graph, &walk);
-    // Blocks do tiles as flat kernels have them, so what was found for bulk copies isn't for them.
+    let indexing = Indexing { extents: vec![elements], accesses: vec![one; bytes.len()] };
+    let tensors = Tensors::new(&graph, &indexing);
+    // Blocks process the tiles of flat kernels, so rows for bulk copies don't apply.
     let flat = Choose { form: Some(Form::Flat), ..*choose };
     let tuning = Tuning::new(&graph, &tensors, device, table, &flat, false)?;
     let (lanes, unroll) = super::shape::lanes_and_unroll(&graph, &tensors, &tuning, choose);
@@ -90,8 +90,8 @@ pub fn plan_batch(
         blocks,
         words,
     };
-    let mut plan = finish(graph, &walk, device, choose, tuning, shape)?;
-    // Any address that is aligned to its element will do: each block looks at those of its set.
+    let mut plan = finish(graph, &indexing, device, choose, tuning, shape)?;
+    // Any address aligned to its element is accepted: each block checks the alignment of its set.
     plan.phases = vec![0; starts.len()];
     plan.alignment = 1;
     plan.reasons.push(Reason {

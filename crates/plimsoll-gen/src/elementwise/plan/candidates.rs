@@ -1,4 +1,4 @@
-//! What a sweep tries on contiguous, aligned tensors.
+//! The choices that a sweep tries on contiguous, aligned tensors.
 
 use plimsoll_expr::Graph;
 
@@ -10,11 +10,12 @@ use crate::kernel::Hints;
 const HINTS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 
 /// Choices for a sweep: flat kernels with every vector from 4 bytes to the widest access × 1 to 8 of them × blocks of 64 to 512 ×
-/// hints, and from compute capability 9.0 on bulk copies with 32 to 64 KiB in flight per multiprocessor, in blocks of 96 to 256: which of these
-/// is the best differs by up to 0.6 % from size to size of large tensors, and nothing foretells it. For overlapping launches
-/// each with a beginning of the next by the word of the last blocks alone, at the end of this one's blocks, as plain launches have it (where that
-/// is the fastest, nothing is to be gained by overlapping), early, and late. [`Dependent::Start`] is not
-/// tried: it obliges foreign kernels behind it.
+/// hints, and from compute capability 9.0 on bulk copies with 32 to 64 KiB in flight per SM, in blocks of 96 to 256. Among the
+/// latter, the best choice changes with the size of large tensors; the differences are up to 0.6 % and unpredictable.
+///
+/// For overlapping launches, each of these is combined with [`Dependent::Tail`], [`Dependent::Exit`] (if that is fastest,
+/// overlapping gains nothing), [`Dependent::Early`] and [`Dependent::Late`]. [`Dependent::Start`] is not tried, because it
+/// restricts what other kernels after it may do.
 #[must_use]
 pub fn candidates(graph: &Graph, device: &Device, dependent: bool) -> Vec<Choose> {
     let mut all = flat(graph, device);
@@ -45,7 +46,7 @@ fn flat(graph: &Graph, device: &Device) -> Vec<Choose> {
     let vectors = [4, 8, 16, 32].into_iter().filter(|&vector| vector <= device.target.widest_access());
     for vector in vectors.filter(|&vector| vector >= narrowest) {
         for unroll in [1, 2, 4, 8] {
-            // More would not stay in registers.
+            // More would not fit into registers.
             if inputs * (vector / narrowest) * unroll > 256 {
                 continue;
             }

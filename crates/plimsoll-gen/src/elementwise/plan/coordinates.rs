@@ -1,5 +1,4 @@
-//! Tensors that are found by coordinates: broadcast, pitched, strided. Vectors go along the fastest dimension where tensors
-//! allow it.
+//! Tensors indexed by coordinates: broadcast, pitched, strided. Vectors run along the fastest dimension if the tensors allow it.
 
 use plimsoll_expr::Graph;
 
@@ -12,12 +11,12 @@ use crate::elementwise::geometry::Tiles;
 use crate::elementwise::spec::{Form, Inner, Stream};
 use crate::kernel::Index;
 
-/// True where some dimension of a tensor isn't walked, so that its elements come from the cache after the first time.
+/// True if a tensor has stride 0 along some dimension, so that its elements come from the cache after the first access.
 fn is_broadcast(tensor: &Tensor, extents: &[u64]) -> bool {
     tensor.strides.iter().zip(extents).any(|(&stride, &extent)| stride == 0 && extent > 1)
 }
 
-/// True where rows are runs that vectors of some lanes can take as a whole.
+/// True if a tensor's rows consist of whole, aligned vectors of `lanes` elements.
 pub fn takes_vectors(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> bool {
     let lanes64 = u64::from(lanes);
     let access = (lanes * tensor.bytes).min(widest);
@@ -31,7 +30,7 @@ pub fn takes_vectors(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) 
             .all(|(stride, &extent)| extent == 1 || stride.unsigned_abs().is_multiple_of(lanes64))
 }
 
-/// How a tensor goes along the fastest dimension.
+/// How a tensor is accessed along the fastest dimension.
 pub fn inner(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> Inner {
     match tensor.strides.last() {
         _ if takes_vectors(tensor, extents, lanes, widest) => Inner::Vector,
@@ -41,7 +40,7 @@ pub fn inner(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> Inner
     }
 }
 
-/// Whether vectors of `lanes` are worth having: what is not read again from the cache must be had in vectors.
+/// Whether vectors of `lanes` elements are worthwhile: every tensor that isn't reread from the cache must allow them.
 fn suits(tensors: &Tensors, lanes: u32, widest: u32) -> bool {
     let extents = &tensors.extents;
     let access = |tensor: &Tensor| (lanes * tensor.bytes).min(widest);
@@ -56,41 +55,42 @@ fn suits(tensors: &Tensors, lanes: u32, widest: u32) -> bool {
     })
 }
 
-/// Vectors that go across the end of a row look at each element's coordinates: short ones have fewer of them.
+/// Whether vectors cross the end of a row and have more than 4 bytes. Such vectors compute coordinates per element, so they should
+/// be short.
 pub fn crosses_in_length(tensors: &Tensors, lanes: u32) -> bool {
     crosses(tensors, lanes) && lanes * tensors.narrowest() > 4
 }
 
-/// Vectors of so many lanes go across the ends of rows.
+/// Whether vectors of `lanes` elements cross the ends of rows.
 pub fn crosses(tensors: &Tensors, lanes: u32) -> bool {
     tensors.extents.last().is_some_and(|extent| !extent.is_multiple_of(lanes.into()))
 }
 
-/// Sets of strides without repetition, and which one each tensor has.
+/// The distinct sets of strides.
 pub struct Sets {
     /// The sets.
     pub strides: Vec<Vec<i64>>,
 }
 
 impl Sets {
-    /// None yet.
+    /// No sets.
     pub fn new() -> Self {
         Self { strides: Vec::new() }
     }
 
-    /// The place of a set, added where it is new.
-    pub fn of(&mut self, strides: &[i64]) -> u8 {
+    /// The index of a set, which is added if it is new.
+    pub fn index_of(&mut self, strides: &[i64]) -> u8 {
         let known = self.strides.iter().position(|set| set == strides);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.strides.push(strides.to_vec());
             self.strides.len() - 1
         });
-        // At most 128 tensors.
-        place as u8
+        // There are at most 128 tensors.
+        index as u8
     }
 }
 
-/// Rows or strided.
+/// The shape of a rows or strided kernel.
 ///
 /// # Errors
 /// If `forced` isn't possible.
@@ -114,16 +114,16 @@ pub fn shape(
         return Err(refused("form", "rows", "no vector of two or more elements is aligned in every tensor"));
     }
     let form = if lanes > 1 || forced == Some(Form::Rows) { Form::Rows } else { Form::Strided };
-    // As many elements in flight as wider vectors would have had.
+    // As many elements in flight as with the wider vectors.
     let unroll = if choose.unroll.is_some() { unroll } else { (unroll * (wanted / lanes)).clamp(1, 8) };
     let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
     let tiles = Tiles::new(tensors.elements, 0, 0, tuning.threads, lanes * unroll);
-    let Walked { streams, sets, small, words } = Walked::new(tensors, lanes, tile, device, choose);
+    let Addressing { streams, sets, small, words } = Addressing::new(tensors, lanes, tile, device, choose);
     let crosses = crosses(tensors, lanes);
     let why = match (form, crosses) {
         (Form::Rows, false) => format!("rows of {inner_extent} elements are whole vectors of {lanes}"),
-        (Form::Rows, true) => format!("vectors of {lanes} go across the ends of rows of {inner_extent}"),
-        _ => "elements can't be had in vectors".to_owned(),
+        (Form::Rows, true) => format!("vectors of {lanes} cross the ends of rows of {inner_extent}"),
+        _ => "the tensors allow no vectors".to_owned(),
     };
     Ok(Shape {
         form,
@@ -142,20 +142,20 @@ pub fn shape(
     })
 }
 
-/// Tensors of which some are found by coordinates, in vectors of some lanes.
-pub struct Walked {
-    /// How each tensor is found.
+/// How tensors are addressed if some need coordinates.
+pub struct Addressing {
+    /// How each tensor is addressed.
     pub streams: Vec<Stream>,
-    /// Sets of strides.
+    /// Number of sets of strides.
     pub sets: u32,
-    /// 32 bits do for every place and offset.
+    /// Every index and offset fits into 31 bits.
     pub small: bool,
     /// The words of dimensions and strides.
     pub words: Vec<u64>,
 }
 
-impl Walked {
-    /// With tiles of `tile` elements. Divisors are as wide as the indices are going to be.
+impl Addressing {
+    /// The addressing with vectors of `lanes` and tiles of `tile` elements. Divisors are as wide as the indices will be.
     pub fn new(tensors: &Tensors, lanes: u32, tile: u64, device: &Device, choose: &Choose) -> Self {
         let widest = device.target.widest_access();
         let mut sets = Sets::new();
@@ -163,9 +163,10 @@ impl Walked {
             tensor if !tensor.used => Stream::Unused,
             tensor if tensor.uniform => Stream::Uniform,
             tensor if tensor.linear => Stream::Linear,
-            tensor => {
-                Stream::Walked { set: sets.of(&tensor.strides), inner: inner(tensor, &tensors.extents, lanes, widest) }
-            }
+            tensor => Stream::Indexed {
+                set: sets.index_of(&tensor.strides),
+                inner: inner(tensor, &tensors.extents, lanes, widest),
+            },
         };
         let streams = tensors.all.iter().map(stream).collect();
         let small = tensors.small(tile);
@@ -180,7 +181,8 @@ impl Walked {
     }
 }
 
-/// What an offset gains where a dimension advances and all faster ones go back to 0. Wraps where no element is reached.
+/// The change of an offset when a dimension advances by one and the next faster one returns from its extent to 0. Wraps if no
+/// element is accessed that way.
 fn steps<'a>(strides: &'a [i64], extents: &'a [u64]) -> impl Iterator<Item = i64> + 'a {
     (0..strides.len()).map(|dimension| match strides.get(dimension + 1) {
         None => strides[dimension],

@@ -1,8 +1,8 @@
-//! Division by what is known before a launch, as a product and a shift.
+//! Division by a divisor known before the launch, as a multiplication and a shift.
 
-/// ⌊n/d⌋ for any n below 2³¹ is n · magic >> shift, or for 64 bits and any n below 2⁶³ the upper half of n · magic, >> shift
+/// ⌊n/d⌋ is n · magic >> shift for n below 2³¹, or in 64 bits, for n below 2⁶³, the upper half of n · magic, >> shift
 /// (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994: with ℓ = ⌈log₂ d⌉ the magic number
-/// ⌈2^(N−1+ℓ)/d⌉ is right for all n below 2^(N−1)).
+/// ⌈2^(N−1+ℓ)/d⌉ is correct for all n below 2^(N−1)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divisor {
     /// d, at least 1.
@@ -21,7 +21,7 @@ impl Divisor {
         Self { divisor, magic: (1_u64 << shift).div_ceil(divisor), shift }
     }
 
-    /// For numbers below 2⁶³. A divisor of 1 has no magic number: kernels look at the divisor then.
+    /// For numbers below 2⁶³. A divisor of 1 has no magic number: kernels check for it.
     pub fn large(divisor: u64) -> Self {
         let divisor = divisor.max(1);
         let log = 64 - (divisor - 1).leading_zeros();
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quotients_are_exact(n in 0_u64..1 << 31, d in prop_oneof![1_u64..3000, 1_u64..1 << 31], k in 0_u64..1 << 20) {
+        fn small_quotients_are_exact(n in 0_u64..1 << 31, d in prop_oneof![1_u64..3000, 1_u64..1 << 31], k in 0_u64..1 << 20) {
             for n in [n, (k * d).min((1 << 31) - 1), (k * d).saturating_sub(1).min((1 << 31) - 1), (1 << 31) - 1] {
                 prop_assert_eq!(small(n, Divisor::small(d)), n / d);
             }

@@ -1,16 +1,16 @@
-//! Which kernel an expression takes on given tensors, and why: pure, and tested without a GPU.
+//! Chooses the kernel for an expression on given tensors, with reasons. No side effects; tested without a GPU.
 
 mod batch;
 mod bulk;
 mod candidates;
 mod coordinates;
 mod division;
+mod indexing;
 mod runs;
 mod shape;
 mod tensors;
 mod tiles;
 mod tuning;
-mod walk;
 
 use plimsoll_core::model::Prediction;
 use plimsoll_core::unit::Unit;
@@ -27,40 +27,40 @@ use crate::kernel::{Hints, Index};
 
 pub use batch::{batch_capacity, plan_batch};
 pub use candidates::candidates;
-pub use walk::{Access, Walk};
+pub use indexing::{Access, Indexing};
 
-/// Most resident blocks of a multiprocessor: compute capability 7.0, 8.0, 9.0 and 10.0 (CUDA C++ Programming Guide, table of compute
+/// Most resident blocks per SM: compute capability 7.0, 8.0, 9.0 and 10.0 (CUDA C++ Programming Guide, table of compute
 /// capabilities); others have fewer.
 pub(crate) const MOST_RESIDENT: u32 = 32;
 
-/// What a plan depends on of a device.
+/// The properties of a device that a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
-    /// What kernels are compiled for.
+    /// The compilation target.
     pub target: Target,
-    /// Multiprocessors.
+    /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Most resident threads of one.
+    /// Most resident threads per SM.
     pub threads_per_multiprocessor: u32,
-    /// Size of the second-level cache, bytes.
+    /// Size of L2, bytes.
     pub l2_bytes: u64,
 }
 
 impl Device {
-    /// Blocks of so many threads that one multiprocessor holds at once, at most: by threads alone.
+    /// Most resident blocks of this many threads per SM, as limited by threads alone.
     #[must_use]
     pub fn resident(&self, threads: u32) -> u32 {
         (self.threads_per_multiprocessor / threads.max(1)).clamp(1, MOST_RESIDENT)
     }
 
-    /// The same of the whole device.
+    /// Most resident blocks of this many threads on the whole device.
     #[must_use]
     pub fn wave(&self, threads: u32) -> u64 {
         u64::from(self.multiprocessors.max(1)) * u64::from(self.resident(threads))
     }
 }
 
-/// What a user or a sweep forces; the rest is the planner's choice.
+/// The choices that a user or a sweep forces; the planner makes the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Choose {
     /// The kernel's shape.
@@ -77,50 +77,50 @@ pub struct Choose {
     pub index: Option<Index>,
     /// How many blocks.
     pub grid: Option<GridPolicy>,
-    /// How exact functions are.
+    /// Accuracy of functions.
     pub tier: Tier,
     /// The launch may overlap with its neighbours in the stream.
     pub dependent: bool,
-    /// The tensors' data are in the second-level cache, as where the kernel before has just written them.
+    /// The tensors' data are in L2, for example because the previous kernel has just written them.
     pub cached: bool,
-    /// When the next kernel may begin. Plain launches have [`Dependent::No`] or [`Dependent::Exit`], `dependent` ones any but
-    /// the former.
+    /// When the next kernel may begin. Plain launches allow [`Dependent::No`] and [`Dependent::Exit`], `dependent` ones all
+    /// except [`Dependent::No`].
     pub release: Option<Dependent>,
-    /// Blocks ask for their inputs to come into the second-level cache while they wait for the kernel before. By default those of
-    /// short `dependent` launches do, whose data aren't `cached`.
+    /// Blocks prefetch their inputs into L2 while they wait for the previous kernel. The default for short `dependent` launches
+    /// whose data aren't `cached`.
     pub prefetch: Option<bool>,
 }
 
 /// One choice with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`, `prefetch`; `time` is what the model
-    /// expects of all of them.
+    /// The choice: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`, `prefetch`, `sets`; `time` is
+    /// the model's prediction for the whole plan.
     pub what: &'static str,
-    /// What it became.
+    /// The chosen value.
     pub chosen: String,
     /// Why.
     pub why: String,
 }
 
-/// A kernel for given tensors, with all that its launches need but addresses and scalars.
+/// A kernel for given tensors, with everything its launches need except addresses and scalars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The kernel.
     pub spec: KernelSpec,
-    /// Every choice.
+    /// Every choice with its reason.
     pub reasons: Vec<Reason>,
-    /// Elements that are computed.
+    /// Number of elements computed.
     pub elements: u64,
     /// Blocks, threads, shared memory.
     pub(super) geometry: Geometry,
-    /// Addresses modulo `alignment` that the plan is for.
+    /// Required addresses modulo `alignment`.
     pub(super) phases: Vec<u32>,
     /// Bytes, a power of two.
     pub(super) alignment: u32,
-    /// How many scalars.
+    /// Number of scalars.
     pub(super) scalars: usize,
-    /// The parameter block behind addresses and scalars.
+    /// The words of the parameter block after addresses and scalars.
     pub(super) form_words: Vec<u64>,
 }
 
@@ -131,13 +131,17 @@ impl Plan {
         self.geometry
     }
 
-    /// The same with what the model expects of it among its reasons. It chooses nothing: where no table was measured, plans chosen
-    /// by predicted times were no better than those of the rule (docs/model.md).
+    /// The same plan with the model's prediction added to its reasons. The prediction doesn't affect any choice: without a
+    /// measured table, plans chosen by predicted times were no better than those of the rule (docs/model.md).
     #[must_use]
-    pub fn expecting(mut self, prediction: &Prediction) -> Self {
+    pub fn with_prediction(mut self, prediction: &Prediction) -> Self {
         let chosen = prediction.total.map_or("unknown".to_owned(), |total| Unit::Second.format(total.value));
-        let limiter = prediction.limiter.map_or("nothing that is known".to_owned(), |kind| kind.to_string());
-        self.reasons.push(Reason { what: "time", chosen, why: format!("as the model expects, limited by {limiter}") });
+        let limiter = prediction.limiter.map_or("an unknown limiter".to_owned(), |kind| kind.to_string());
+        self.reasons.push(Reason {
+            what: "time",
+            chosen,
+            why: format!("predicted by the model, limited by {limiter}"),
+        });
         self
     }
 }
@@ -146,112 +150,118 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Nothing to do.
-    #[error("there are no elements, so there is no launch")]
+    /// No elements.
+    #[error("there are no elements, so there is nothing to launch")]
     Empty,
-    /// Tensors that don't go together.
+    /// Incompatible tensors.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Not as many tensors or scalars as the expression has.
-    #[error("{} tensors and {} scalars given, where the expression has {tensors} and {scalars}", given.0, given.1)]
+    /// Wrong number of tensors or scalars.
+    #[error("got {} tensors and {} scalars, but the expression has {tensors} and {scalars}", given.0, given.1)]
     Count {
         /// Inputs and outputs of the expression.
         tensors: usize,
-        /// Its scalars.
+        /// Scalars of the expression.
         scalars: usize,
-        /// Tensors and scalars given.
+        /// Tensors and scalars passed.
         given: (usize, usize),
     },
     /// An address that isn't a multiple of its element's size.
-    #[error("tensor {tensor} starts at {start:#x}, which is no multiple of its element's {bytes} bytes")]
+    #[error("tensor {tensor} starts at {start:#x}, which is not a multiple of its element size of {bytes} bytes")]
     Misaligned {
-        /// Place among inputs, then outputs.
+        /// Index among inputs, then outputs.
         tensor: usize,
         /// Its address.
         start: u64,
         /// Bytes of an element.
         bytes: u32,
     },
-    /// An address that isn't what the plan was made for.
+    /// An address with another alignment than planned.
     #[error("tensor {tensor} starts at {start:#x}, which is not {phase} modulo {alignment} as planned: plan again")]
     Phase {
-        /// Place among inputs, then outputs.
+        /// Index among inputs, then outputs.
         tensor: usize,
         /// Its address.
         start: u64,
-        /// What it should be, modulo `alignment`.
+        /// The planned address modulo `alignment`.
         phase: u32,
         /// Bytes.
         alignment: u32,
     },
-    /// A choice that this expression, these tensors or this device can't have.
+    /// A forced choice that is impossible for this expression, these tensors or this device.
     #[error("{what} {chosen} is not possible: {why}")]
     Choice {
         /// Which choice.
         what: &'static str,
-        /// As given.
+        /// The forced value.
         chosen: String,
-        /// Why it can't be.
+        /// Why it is impossible.
         why: String,
     },
     /// More parameters than a launch can take.
     #[error(
-        "the kernel needs {words} words of parameters, where {} fit: use fewer tensors or dimensions",
+        "the kernel needs {words} words of parameters, but at most {} fit: use fewer tensors or dimensions",
         super::MOST_WORDS
     )]
     Words {
         /// Words needed.
         words: usize,
     },
-    /// More sets of tensors than the parameters of one launch can name.
-    #[error("{sets} sets of tensors, where one launch takes {most}: use several launches")]
+    /// More sets of tensors than fit into the parameters of one launch.
+    #[error("{sets} sets of tensors, but one launch takes at most {most}: use several launches")]
     Sets {
-        /// Sets given.
+        /// Sets passed.
         sets: usize,
-        /// Most of them.
+        /// Most sets per launch.
         most: usize,
     },
     /// More blocks than a grid may have.
-    #[error("{blocks} blocks, where a grid has at most 2^31 - 1: use wider vectors or larger blocks")]
+    #[error("{blocks} blocks, but a grid has at most 2^31 - 1: use wider vectors or larger blocks")]
     Blocks {
         /// Blocks needed.
         blocks: u64,
     },
 }
 
-/// The kernel for `graph` on the tensors of `walk`.
+/// Plans the kernel for `graph` on the tensors of `indexing`.
 ///
 /// # Errors
-/// If there is nothing to do, or a choice can't be.
-pub fn plan(graph: &Graph, walk: &Walk, device: &Device, table: &Table, choose: &Choose) -> Result<Plan, PlanError> {
+/// If there are no elements, the tensors don't match the expression, or a forced choice is impossible.
+pub fn plan(
+    graph: &Graph,
+    indexing: &Indexing,
+    device: &Device,
+    table: &Table,
+    choose: &Choose,
+) -> Result<Plan, PlanError> {
     let graph = graph.with_plain_names().with_raw_copies();
     let expected = graph.inputs().len() + graph.outputs().len();
-    if walk.accesses.len() != expected {
+    if indexing.accesses.len() != expected {
         let scalars = graph.scalars().len();
-        return Err(PlanError::Count { tensors: expected, scalars, given: (walk.accesses.len(), scalars) });
+        return Err(PlanError::Count { tensors: expected, scalars, given: (indexing.accesses.len(), scalars) });
     }
-    walk.check(&element_bytes(&graph))?;
-    let tensors = Tensors::new(&graph, walk);
+    indexing.check(&element_bytes(&graph))?;
+    let tensors = Tensors::new(&graph, indexing);
     if tensors.elements == 0 {
         return Err(PlanError::Empty);
     }
-    let with = |takes_bulk| -> Result<_, PlanError> {
+    let try_plan = |takes_bulk| -> Result<_, PlanError> {
         let tuning = Tuning::new(&graph, &tensors, device, table, choose, takes_bulk)?;
         let (graph, tensors) = narrowed(graph.clone(), tensors.clone(), tuning.vector);
         let shape = Shape::new(&graph, &tensors, device, &tuning, choose);
         Ok((graph, tuning, shape))
     };
-    let (graph, tuning, shape) = match with(true)? {
-        // What was found for bulk copies is for nothing else, so where a tile can't be had there is another plan.
+    let (graph, tuning, shape) = match try_plan(true)? {
+        // Tuning for bulk copies doesn't suit other forms, so if its tile is impossible, tune again without them.
         (_, tuning, Err(PlanError::Choice { .. })) if choose.form.is_none() && tuning.form == Form::Bulk => {
-            with(false)?
+            try_plan(false)?
         }
         planned => planned,
     };
-    finish(graph, walk, device, choose, tuning, shape?)
+    finish(graph, indexing, device, choose, tuning, shape?)
 }
 
-/// A copy of runs whose accesses are to be narrower than its elements, as a copy of more and narrower ones.
+/// Turns a contiguous copy whose accesses are narrower than its elements into a copy of more, narrower elements.
 fn narrowed(graph: Graph, tensors: Tensors, vector: u32) -> (Graph, Tensors) {
     let bytes = tensors.narrowest();
     if vector >= bytes || !is_copy(&graph) || !tensors.flat() || tensors.moving().count() < 2 {
@@ -277,10 +287,10 @@ fn copy_of(dtype: DType) -> Result<Graph, ExprError> {
     builder.finish()
 }
 
-/// The plan of a shape.
+/// Builds the plan from its shape.
 fn finish(
     graph: Graph,
-    walk: &Walk,
+    indexing: &Indexing,
     device: &Device,
     choose: &Choose,
     tuning: Tuning,
@@ -291,15 +301,15 @@ fn finish(
         let why = format!("{} kernels have no loop over tiles", shape.form.name());
         return Err(tuning::refused("grid", "stride", &why));
     }
-    let (index, why) = index(choose, &shape)?;
+    let (index, why) = choose_index(choose, &shape)?;
     let scalars = graph.scalars().len();
     let dependent = if device.target.capability >= 90 { tuning.dependent } else { Dependent::No };
-    let first_wave = prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
-    // Behind the three words that all forms with one have.
+    let first_wave = choose_prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
+    // After the three words that all forms with a prefetch begin with.
     if let Some(first_wave) = first_wave {
         shape.words.insert(3, first_wave);
     }
-    let words = walk.accesses.len() + scalars + shape.words.len();
+    let words = indexing.accesses.len() + scalars + shape.words.len();
     if shape.form != Form::Batch && words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
     }
@@ -324,19 +334,19 @@ fn finish(
     };
     let geometry = geometry(&spec, shape.blocks, device)?;
     let mut reasons = vec![Reason { what: "form", chosen: shape.form.name().to_owned(), why: shape.why }];
-    reasons.extend(tuning.reasons.into_iter().map(|reason| settled(reason, &spec)));
+    reasons.extend(tuning.reasons.into_iter().map(|reason| with_final_value(reason, &spec)));
     reasons.push(Reason { what: "index", chosen: format!("{} bits", if index == Index::U32 { 32 } else { 64 }), why });
-    let asked = if choose.grid.is_some() { "asked for" } else { "one-shot grids in block order are the fastest" };
-    reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: asked.to_owned() });
+    let grid_why = if choose.grid.is_some() { "requested" } else { "one-shot grids in block order are the fastest" };
+    reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: grid_why.to_owned() });
     if let Some(first_wave) = first_wave {
-        let why = "they may wait for the kernel before, and ask for their inputs meanwhile".to_owned();
+        let why = "they prefetch their inputs while they wait for the previous kernel".to_owned();
         reasons.push(Reason { what: "prefetch", chosen: format!("the first {first_wave} blocks"), why });
     }
     Ok(Plan {
-        elements: walk.elements(),
+        elements: indexing.elements(),
         geometry,
-        phases: walk.accesses.iter().map(|access| access.phase).collect(),
-        alignment: walk::ALIGNMENT,
+        phases: indexing.accesses.iter().map(|access| access.phase).collect(),
+        alignment: indexing::ALIGNMENT,
         scalars,
         form_words: shape.words,
         reasons,
@@ -344,8 +354,8 @@ fn finish(
     })
 }
 
-/// Whether blocks ask for their inputs while they wait.
-fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Device) -> Result<bool, PlanError> {
+/// Whether blocks prefetch their inputs while they wait.
+fn choose_prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Device) -> Result<bool, PlanError> {
     let no = |why| if choose.prefetch == Some(true) { Err(tuning::refused("prefetch", "yes", why)) } else { Ok(false) };
     if device.target.capability < 90 {
         return no("it needs compute capability 9.0");
@@ -354,15 +364,15 @@ fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Device) ->
         return no("the blocks of an ordinary launch have nothing to wait for");
     }
     if !shape.takes_prefetch() {
-        return no("a block's inputs are not one aligned run each");
+        return no("a block's part of some input is not contiguous and aligned");
     }
     Ok(tuning.prefetch)
 }
 
-/// What a tuned choice became where tensors or registers didn't allow it.
-fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
+/// Updates a tuned choice to the value in `spec`, which tensors or registers may have changed.
+fn with_final_value(reason: Reason, spec: &KernelSpec) -> Reason {
     let chosen = match reason.what {
-        "hints" => return Reason { chosen: described(spec), ..reason },
+        "hints" => return Reason { chosen: describe_hints(spec), ..reason },
         "vector" => format!("{} elements", spec.lanes),
         "unroll" => spec.unroll.to_string(),
         "threads" => spec.threads.to_string(),
@@ -372,14 +382,14 @@ fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
         let why = if reason.what == "vector" { format!("{}: {}", reason.chosen, reason.why) } else { reason.why };
         return Reason { what: reason.what, chosen, why };
     }
-    let why = format!("{} would be ({}), but the tensors or the registers ask for this", reason.chosen, reason.why);
+    let why = format!("instead of {} ({}), because of the tensors or the registers", reason.chosen, reason.why);
     Reason { what: reason.what, chosen, why }
 }
 
-/// The hints in words. Bulk copies leave nothing in the first level anyway.
-fn described(spec: &KernelSpec) -> String {
-    let bulk = "what is read stays in the second level until the last tiles";
-    let loads = if spec.form == Form::Bulk { bulk } else { "loads leave no line in the first level" };
+/// The hints in words. Bulk copies never allocate lines in L1.
+fn describe_hints(spec: &KernelSpec) -> String {
+    let bulk = "inputs stay in L2 until the last tiles";
+    let loads = if spec.form == Form::Bulk { bulk } else { "loads allocate no lines in L1" };
     match (spec.hints.load_no_allocate, spec.hints.store_streaming) {
         (false, false) => "none".to_owned(),
         (true, false) => loads.to_owned(),
@@ -388,17 +398,17 @@ fn described(spec: &KernelSpec) -> String {
     }
 }
 
-fn index(choose: &Choose, shape: &Shape) -> Result<(Index, String), PlanError> {
+fn choose_index(choose: &Choose, shape: &Shape) -> Result<(Index, String), PlanError> {
     let by_coordinates = shape.rank > 0;
     match choose.index {
         Some(Index::U32) if !shape.small => {
-            Err(tuning::refused("index", "32", "places or offsets don't fit into 31 bits"))
+            Err(tuning::refused("index", "32", "indices or offsets don't fit into 31 bits"))
         }
-        Some(index) => Ok((index, "asked for".to_owned())),
+        Some(index) => Ok((index, "requested".to_owned())),
         None if by_coordinates && shape.small => {
-            Ok((Index::U32, "every place and offset fits, and divisions are shorter".to_owned()))
+            Ok((Index::U32, "all indices and offsets fit, and divisions are shorter".to_owned()))
         }
-        None => Ok((Index::U64, "the base of a block; offsets inside its tile have 32".to_owned())),
+        None => Ok((Index::U64, "for the base of a block; offsets inside its tile have 32".to_owned())),
     }
 }
 

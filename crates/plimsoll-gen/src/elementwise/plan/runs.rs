@@ -1,4 +1,4 @@
-//! Tensors that are one run each: where vectors are aligned, from which element on, and which tensors must be shifted.
+//! Contiguous tensors: from which element on vectors are aligned, and which inputs must be shifted.
 
 use plimsoll_expr::Graph;
 
@@ -8,52 +8,53 @@ use super::{Choose, Device, PlanError, Tensors, Tuning};
 use crate::elementwise::geometry::Tiles;
 use crate::elementwise::spec::{Form, Stream};
 
-/// How vectors of some lanes lie on the tensors.
+/// How vectors of a given width are placed on the tensors.
 struct Fit {
     form: Form,
     /// Elements before the first vector.
     head: u64,
-    /// Elements at the end that no vector may have.
+    /// Elements at the end that no vector may contain.
     kept: u64,
 }
 
-/// Bytes to which a tensor's vectors are aligned.
-fn access(tensor: &Tensor, lanes: u32, widest: u32) -> u32 {
+/// Bytes of an access to a tensor, to which its vectors are aligned.
+fn access_bytes(tensor: &Tensor, lanes: u32, widest: u32) -> u32 {
     (lanes * tensor.bytes).min(widest)
 }
 
-/// Bytes of a sector, in which memory is written: the phases of addresses are told apart no further.
-const SECTOR: u32 = super::walk::ALIGNMENT;
-/// Tiles begin so many elements further on than the first place for them, if they can't there: a multiple of lines of any type.
+/// Bytes of a sector, the unit of writes to memory. The phases of addresses are known modulo this.
+const SECTOR: u32 = super::indexing::ALIGNMENT;
+/// If tiles can't begin at the first aligned element, they begin this many elements later: a whole number of cache lines in any
+/// type.
 const FURTHER: u64 = 128;
 
-/// The first element from which on all of these are aligned to what `access` gives for each, and with `in_sectors` the outputs to sectors.
-fn head(tensors: &[&Tensor], access: impl Fn(&Tensor) -> u32, in_sectors: bool) -> Option<u32> {
+/// The first element from which on all tensors are aligned to their `access`; with `in_sectors`, the outputs to sectors.
+fn find_head(tensors: &[&Tensor], access: impl Fn(&Tensor) -> u32, in_sectors: bool) -> Option<u32> {
     let fits = |tensor: &Tensor, head: u32| {
-        let to = if in_sectors && tensor.output { SECTOR } else { access(tensor) };
-        (tensor.phase + head * tensor.bytes).is_multiple_of(to)
+        let alignment = if in_sectors && tensor.output { SECTOR } else { access(tensor) };
+        (tensor.phase + head * tensor.bytes).is_multiple_of(alignment)
     };
     // Phases repeat after 32 bytes, so after at most 32 elements.
     (0..SECTOR).find(|&head| tensors.iter().all(|tensor| fits(tensor, head)))
 }
 
-/// Where whole tiles begin and end.
-pub struct Beginning {
-    /// Elements before the first one.
+/// The elements outside whole tiles.
+pub struct TileRange {
+    /// Elements before the first tile.
     pub head: u64,
-    /// Elements that are behind the last one at least.
+    /// Fewest elements after the last tile.
     pub kept: u64,
 }
 
-impl Beginning {
-    /// Where they do with tensors that are aligned to what `access` gives for each; inputs that can't be while the outputs are take what is
-    /// aligned so and has their elements in it: that of the first tile begins in the tensor, and that of the last one ends there. Where there
-    /// must be a head, outputs begin sectors behind it if they can: otherwise every block would write parts of some. `None` if outputs are
-    /// never aligned together.
-    pub fn of(tensors: &Tensors, access: impl Fn(&Tensor) -> u32) -> Option<Self> {
-        let first = |tensors: &[&Tensor]| match head(tensors, &access, false)? {
+impl TileRange {
+    /// Finds the range in which tensors are aligned to their `access`. Inputs that aren't aligned together with the outputs load
+    /// the aligned accesses that contain their elements; the range ensures that these stay inside the tensor. If there must be a
+    /// head, the outputs after it begin with a whole sector if possible: otherwise every block would write partial sectors.
+    /// `None` if the outputs are never aligned together.
+    pub fn new(tensors: &Tensors, access: impl Fn(&Tensor) -> u32) -> Option<Self> {
+        let first = |tensors: &[&Tensor]| match find_head(tensors, &access, false)? {
             0 => Some(0),
-            head_of_accesses => head(tensors, &access, true).or(Some(head_of_accesses)),
+            head_of_accesses => find_head(tensors, &access, true).or(Some(head_of_accesses)),
         };
         let all: Vec<&Tensor> = tensors.moving().collect();
         if let Some(head) = first(&all) {
@@ -64,16 +65,16 @@ impl Beginning {
             (u64::from(tensor.phase) + head * u64::from(tensor.bytes)) % u64::from(access(tensor))
         };
         let reaches_back = |head: u64| inputs.iter().any(|tensor| head * u64::from(tensor.bytes) < shift(tensor, head));
-        let mut found = u64::from(first(&outputs)?);
-        if reaches_back(found) {
-            found = FURTHER + head(&outputs, &access, true).map_or(found, u64::from);
+        let mut head = u64::from(first(&outputs)?);
+        if reaches_back(head) {
+            head = FURTHER + find_head(&outputs, &access, true).map_or(head, u64::from);
         }
-        let kept = inputs.iter().filter(|tensor| shift(tensor, found) > 0).map(|tensor| access(tensor) / tensor.bytes);
-        Some(Self { head: found, kept: kept.max().unwrap_or(0).into() })
+        let kept = inputs.iter().filter(|tensor| shift(tensor, head) > 0).map(|tensor| access(tensor) / tensor.bytes);
+        Some(Self { head, kept: kept.max().unwrap_or(0).into() })
     }
 }
 
-/// How a tensor is found from element `head` on.
+/// How a tensor is addressed from element `head` on.
 pub fn stream(tensor: &Tensor, head: u64, access: u32) -> Stream {
     let phase = u64::from(tensor.phase) + head * u64::from(tensor.bytes);
     match tensor {
@@ -85,8 +86,7 @@ pub fn stream(tensor: &Tensor, head: u64, access: u32) -> Stream {
 }
 
 fn fit(tensors: &Tensors, lanes: u32, widest: u32) -> Option<Fit> {
-    // Shifted vectors of 32 bytes come as two of 16.
-    let Beginning { head, kept } = Beginning::of(tensors, |tensor| access(tensor, lanes, widest))?;
+    let TileRange { head, kept } = TileRange::new(tensors, |tensor| access_bytes(tensor, lanes, widest))?;
     let form = match (head, kept) {
         (0, 0) => Form::Flat,
         (_, 0) => Form::Peel,
@@ -95,10 +95,10 @@ fn fit(tensors: &Tensors, lanes: u32, widest: u32) -> Option<Fit> {
     Some(Fit { form, head, kept })
 }
 
-/// Flat, peel or phased.
+/// The shape of a flat, peel or phased kernel.
 ///
 /// # Errors
-/// None so far.
+/// Never; the signature matches the other forms.
 pub fn shape(
     graph: &Graph,
     tensors: &Tensors,
@@ -113,7 +113,7 @@ pub fn shape(
     }
     let wanted = lanes;
     let narrowest = tensors.narrowest();
-    // Narrower vectors that are aligned are better than shifted ones, down to 4 bytes.
+    // Narrower aligned vectors, down to 4 bytes, are better than shifted ones.
     let mut narrow = lanes;
     while narrow > 1 && (narrow == lanes || narrow * narrowest >= 4) {
         match fit(tensors, narrow, widest) {
@@ -124,14 +124,14 @@ pub fn shape(
             _ => narrow /= 2,
         }
     }
-    let mut found = fit(tensors, lanes, widest);
-    // Outputs that are never aligned together take narrower vectors; single elements are always aligned.
-    while found.is_none() && lanes > 1 {
+    let mut possible = fit(tensors, lanes, widest);
+    // Outputs that are never aligned together get narrower vectors; single elements are always aligned.
+    while possible.is_none() && lanes > 1 {
         lanes /= 2;
         unroll *= 2;
-        found = fit(tensors, lanes, widest);
+        possible = fit(tensors, lanes, widest);
     }
-    let fit = found.unwrap_or(Fit { form: Form::Flat, head: 0, kept: 0 });
+    let fit = possible.unwrap_or(Fit { form: Form::Flat, head: 0, kept: 0 });
     if choose.unroll.is_some() {
         unroll = tuning.unroll;
     }
@@ -139,15 +139,19 @@ pub fn shape(
     let tiles = Tiles::new(tensors.elements, fit.head, fit.kept, tuning.threads, lanes * unroll);
     let vector = lanes * narrowest;
     let why = match fit.form {
-        Form::Flat if lanes < wanted => format!("every tensor is a run, aligned to no more than {vector} bytes"),
-        Form::Flat => "every tensor is one aligned run".to_owned(),
-        Form::Peel => format!("from element {} on every tensor is aligned", fit.head),
+        Form::Flat if lanes < wanted => format!("every tensor is contiguous, but only aligned to {vector} bytes"),
+        Form::Flat => "every tensor is contiguous and aligned".to_owned(),
+        Form::Peel => format!("every tensor is aligned from element {} on", fit.head),
         _ => "tensors are never aligned together".to_owned(),
     };
     Ok(Shape {
         form: fit.form,
         why,
-        streams: tensors.all.iter().map(|tensor| stream(tensor, fit.head, access(tensor, lanes, widest))).collect(),
+        streams: tensors
+            .all
+            .iter()
+            .map(|tensor| stream(tensor, fit.head, access_bytes(tensor, lanes, widest)))
+            .collect(),
         lanes,
         unroll,
         threads: tuning.threads,

@@ -1,34 +1,34 @@
-//! The form that a kernel takes on given tensors, and what it is told of them.
+//! Chooses a kernel's form for given tensors, and computes the parameters that the form needs.
 
 use super::tuning::refused;
 use super::{Choose, Device, PlanError, Tensors, Tuning, bulk, coordinates, runs, tiles};
 use crate::elementwise::spec::{Form, Stream};
 use plimsoll_expr::Graph;
 
-/// A form with all that follows from the tensors.
+/// A form and everything that follows from the tensors.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// The form.
     pub form: Form,
-    /// Why it is this one.
+    /// The reason for the form.
     pub why: String,
-    /// How each tensor is found.
+    /// How each tensor is addressed.
     pub streams: Vec<Stream>,
-    /// Elements in a row that a thread takes.
+    /// Consecutive elements that a thread accesses at once.
     pub lanes: u32,
-    /// How many such vectors.
+    /// Number of such vectors per thread.
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,
-    /// Elements come before the first whole tile.
+    /// Elements precede the first whole tile.
     pub head: bool,
-    /// Dimensions whose coordinates are computed.
+    /// Number of dimensions whose coordinates are computed.
     pub rank: u32,
-    /// Sets of strides.
+    /// Number of sets of strides.
     pub sets: u32,
-    /// No vector goes across the end of a row.
+    /// No vector crosses the end of a row.
     pub whole_rows: bool,
-    /// 32 bits do for every place and offset.
+    /// Every index and offset fits into 31 bits.
     pub small: bool,
     /// Blocks that cover the elements.
     pub blocks: u64,
@@ -38,17 +38,17 @@ pub struct Shape {
 
 /// Most bytes of inputs that a thread holds at once: half of its registers.
 const MOST_HELD: u32 = 512;
-/// Most operations written out for one thread, so that the compiler needs no seconds.
+/// Most operations unrolled for one thread, so that compiling doesn't take seconds.
 const MOST_STATEMENTS: usize = 4096;
 
-/// How many elements' operations are written out for a thread at most.
+/// Most elements per thread whose operations are unrolled.
 pub fn most_statements(graph: &Graph) -> u32 {
-    // Beyond this many a body is a function, called once per element.
+    // A body with more nodes is a function, called once per element.
     let statements = if graph.nodes().len() > 512 { 256 } else { graph.nodes().len() };
     (MOST_STATEMENTS / statements.max(1)) as u32
 }
 
-/// How many elements a thread has in hand at most.
+/// Most elements that a thread holds at once.
 pub fn most_elements(graph: &Graph, tensors: &Tensors) -> u32 {
     let held: u32 = tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes.max(2)).sum();
     (MOST_HELD / held.max(1)).min(most_statements(graph)).max(1)
@@ -71,12 +71,12 @@ pub fn lanes_and_unroll(graph: &Graph, tensors: &Tensors, tuning: &Tuning, choos
 }
 
 impl Shape {
-    /// A block's tile is one aligned run of every input that isn't broadcast.
+    /// Whether a block's tile is contiguous and aligned in every input that isn't broadcast.
     pub fn takes_prefetch(&self) -> bool {
         matches!(self.form, Form::Flat | Form::Peel | Form::Bulk) && !self.streams.contains(&Stream::Shifted)
     }
 
-    /// The form for these tensors.
+    /// Chooses the form for these tensors.
     ///
     /// # Errors
     /// If a forced form isn't possible.
@@ -89,8 +89,8 @@ impl Shape {
     ) -> Result<Self, PlanError> {
         let coordinates = graph.least_rank() > 0 && tensors.extents.len() > 1;
         let flat = tensors.flat() && !coordinates;
-        let turned = || tiles::transpose(graph, tensors, device, choose);
-        let found = || match flat {
+        let transposed = || tiles::transpose(graph, tensors, device, choose);
+        let direct = || match flat {
             true => runs::shape(graph, tensors, device, tuning, choose),
             false => coordinates::shape(graph, tensors, device, tuning, choose, None),
         };
@@ -99,23 +99,22 @@ impl Shape {
             Some(form @ (Form::Rows | Form::Strided)) => {
                 coordinates::shape(graph, tensors, device, tuning, choose, Some(form))
             }
-            Some(Form::Transpose) => {
-                turned().ok_or_else(|| refused("form", "transpose", "no input is transposed against the outputs"))
-            }
-            Some(Form::Bulk) if coordinates => Err(refused("form", "bulk", "the expression asks for coordinates")),
+            Some(Form::Transpose) => transposed()
+                .ok_or_else(|| refused("form", "transpose", "no input is transposed relative to the outputs")),
+            Some(Form::Bulk) if coordinates => Err(refused("form", "bulk", "the expression uses coordinates")),
             Some(Form::Bulk) => bulk::shape(graph, tensors, device, tuning, choose),
             Some(form) if !flat => Err(refused("form", form.name(), "a tensor is broadcast, pitched or strided")),
             Some(form) => {
                 let shape = runs::shape(graph, tensors, device, tuning, choose)?;
-                let why = format!("the addresses ask for {}", shape.form.name());
+                let why = format!("the addresses require {}", shape.form.name());
                 if shape.form == form { Ok(shape) } else { Err(refused("form", form.name(), &why)) }
             }
-            None => match (!flat).then(turned).flatten() {
+            None => match (!flat).then(transposed).flatten() {
                 Some(shape) => Ok(shape),
                 None if tuning.form == Form::Bulk && !coordinates => {
                     bulk::shape(graph, tensors, device, tuning, choose)
                 }
-                None => found(),
+                None => direct(),
             },
         }
     }

@@ -1,8 +1,8 @@
-//! What a walk's tensors look like: which are one run, which are found by coordinates and with which strides.
+//! The tensors of a launch: which are contiguous, and which need coordinates, with which strides.
 
 use plimsoll_expr::Graph;
 
-use super::Walk;
+use super::Indexing;
 use crate::elementwise::spec::element_bytes;
 
 /// One tensor.
@@ -18,30 +18,30 @@ pub struct Tensor {
     pub output: bool,
     /// One element for all.
     pub uniform: bool,
-    /// One run in the order of the walk.
+    /// Contiguous in row-major order.
     pub linear: bool,
-    /// Elements from one index to the next.
+    /// Stride in elements along each dimension.
     pub strides: Vec<i64>,
 }
 
-/// All tensors with the extents of their walk, at least one dimension.
+/// All tensors and their common extents, with at least one dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensors {
     /// Inputs, then outputs.
     pub all: Vec<Tensor>,
     /// Elements along each dimension.
     pub extents: Vec<u64>,
-    /// All elements.
+    /// Number of elements.
     pub elements: u64,
 }
 
 impl Tensors {
-    /// Those of a walk.
-    pub fn new(graph: &Graph, walk: &Walk) -> Self {
-        let scalar = walk.extents.is_empty();
-        let extents = if scalar { vec![1] } else { walk.extents.clone() };
+    /// The tensors of an [`Indexing`].
+    pub fn new(graph: &Graph, indexing: &Indexing) -> Self {
+        let scalar = indexing.extents.is_empty();
+        let extents = if scalar { vec![1] } else { indexing.extents.clone() };
         let reads = graph.reads();
-        // A single element is as good as a run of one: it takes the kernel of longer ones.
+        // A single element is treated as contiguous, so that it uses the same kernel as longer tensors.
         let several = extents.iter().any(|&extent| extent > 1);
         let tensor = |(place, (access, bytes)): (usize, (&super::Access, u32))| {
             let output = place >= reads.len();
@@ -58,11 +58,11 @@ impl Tensors {
                 strides,
             }
         };
-        let all = walk.accesses.iter().zip(element_bytes(graph)).enumerate().map(tensor).collect();
-        Self { all, elements: walk.elements(), extents }
+        let all = indexing.accesses.iter().zip(element_bytes(graph)).enumerate().map(tensor).collect();
+        Self { all, elements: indexing.elements(), extents }
     }
 
-    /// Tensors whose elements differ from place to place.
+    /// Used tensors that aren't a single element for all.
     pub fn moving(&self) -> impl Iterator<Item = &Tensor> {
         self.all.iter().filter(|tensor| tensor.used && !tensor.uniform)
     }
@@ -72,34 +72,34 @@ impl Tensors {
         self.moving().map(|tensor| tensor.bytes).min().unwrap_or(1)
     }
 
-    /// True where every tensor is one run or one element.
+    /// True if every tensor is contiguous or a single element.
     pub fn flat(&self) -> bool {
         self.moving().all(|tensor| tensor.linear)
     }
 
-    /// Elements of one of them that are reached.
-    fn reached(&self, tensor: &Tensor) -> u64 {
-        let walked = tensor.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
-        walked.map(|(_, extent)| extent).product()
+    /// Number of distinct elements of a tensor that are accessed.
+    fn distinct_elements(&self, tensor: &Tensor) -> u64 {
+        let dimensions = tensor.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
+        dimensions.map(|(_, extent)| extent).product()
     }
 
-    /// Bytes that a launch moves: each element that is reached, once.
+    /// Bytes that a launch moves: each accessed element once.
     pub fn bytes_moved(&self) -> u64 {
-        let moved = |tensor: &Tensor| self.reached(tensor).saturating_mul(tensor.bytes.into());
+        let moved = |tensor: &Tensor| self.distinct_elements(tensor).saturating_mul(tensor.bytes.into());
         self.all.iter().filter(|tensor| tensor.used).map(moved).fold(0, u64::saturating_add)
     }
 
-    /// True of tensors that are broadcast so that less than a quarter of the visits find new elements.
+    /// True if the tensor is broadcast such that less than a quarter of the accesses are to new elements.
     pub fn comes_from_cache(&self, tensor: &Tensor) -> bool {
-        self.reached(tensor).saturating_mul(4) < self.elements
+        self.distinct_elements(tensor).saturating_mul(4) < self.elements
     }
 
-    /// Inputs that come from memory.
+    /// Number of inputs that come from memory.
     pub fn streamed_inputs(&self) -> u32 {
         self.moving().filter(|tensor| !tensor.output && !self.comes_from_cache(tensor)).count() as u32
     }
 
-    /// True where 32 bits do for every place, a block of `tile` further on too, and for every offset.
+    /// True if every index, even `tile` beyond the last, and every offset fits into 31 bits.
     pub fn small(&self, tile: u64) -> bool {
         let most = i128::from(i32::MAX);
         let reach = |tensor: &Tensor| -> i128 {
@@ -110,7 +110,7 @@ impl Tensors {
     }
 }
 
-/// Extents of 1 have no say.
+/// Whether the strides are row-major and contiguous; dimensions of extent 1 don't matter.
 fn is_linear(strides: &[i64], extents: &[u64]) -> bool {
     let mut expected = 1_i128;
     for (&stride, &extent) in strides.iter().zip(extents).rev() {

@@ -1,4 +1,4 @@
-//! Plans of typical tensors: the form that they take, what is forced, and what is refused.
+//! Plans for typical tensors: the chosen form, forced choices, and rejected choices.
 
 use plimsoll_expr::{Graph, Layout, Names, Space, parse};
 
@@ -35,9 +35,9 @@ fn planned(
     let graph = graph(text);
     let layouts: Vec<Layout> = tensors.iter().map(|(strides, _)| Layout::strided(shape, strides, 0).unwrap()).collect();
     let starts: Vec<u64> = tensors.iter().map(|(_, start)| *start).collect();
-    let walk = Walk::new(&graph, &Space::of(shape, &layouts).unwrap(), &starts)?;
+    let indexing = Indexing::new(&graph, &Space::with_shape(shape, &layouts).unwrap(), &starts)?;
     let table = if capability == 90 { crate::elementwise::table::example() } else { Table::default() };
-    plan(&graph, &walk, &device(capability), &table, choose)
+    plan(&graph, &indexing, &device(capability), &table, choose)
 }
 
 fn flat(text: &str, elements: u64, capability: u32, choose: &Choose) -> Plan {
@@ -47,7 +47,7 @@ fn flat(text: &str, elements: u64, capability: u32, choose: &Choose) -> Plan {
 }
 
 #[test]
-fn addresses_decide_between_flat_peeled_and_phased() {
+fn alignment_of_addresses_decides_between_flat_peel_and_phased() {
     let form = |x: u64, y: u64| {
         let plan = planned(ADD, &[1 << 20], &[(&[1], x), (&[1], y)], 80, &Choose::default()).unwrap();
         (plan.spec.form, plan.spec.lanes)
@@ -55,12 +55,12 @@ fn addresses_decide_between_flat_peeled_and_phased() {
     assert_eq!(form(0, 1024), (Form::Flat, 8));
     assert_eq!(form(2, 18), (Form::Peel, 8));
     assert_eq!(form(2, 0), (Form::Phased, 8));
-    // Narrower vectors that are aligned need no shifts.
+    // Narrower aligned vectors need no shifts.
     assert_eq!(form(8, 16), (Form::Flat, 4));
 }
 
 #[test]
-fn one_kernel_does_for_every_size_and_for_all_copies_of_a_width() {
+fn one_kernel_serves_every_size_and_all_copies_of_the_same_width() {
     let hints = Some(Hints::default());
     let choose = Choose { vector: Some(16), unroll: Some(1), threads: Some(128), hints, ..Choose::default() };
     let spec = |elements| flat(ADD, elements, 80, &choose).spec;
@@ -71,30 +71,30 @@ fn one_kernel_does_for_every_size_and_for_all_copies_of_a_width() {
 }
 
 #[test]
-fn a_bias_takes_rows_and_a_transposed_input_tiles() {
+fn bias_uses_the_rows_form_and_transposed_input_uses_tiles() {
     let plan = |strides: [&[i64]; 3]| {
         let tensors = strides.map(|strides| (strides, 0));
         planned(BIAS, &[4096, 1024], &tensors, 90, &Choose::default()).unwrap().spec
     };
     let columns = plan([&[1024, 1], &[0, 1], &[1024, 1]]);
-    assert_eq!((columns.form, columns.streams[1]), (Form::Rows, Stream::Walked { set: 0, inner: Inner::Vector }));
+    assert_eq!((columns.form, columns.streams[1]), (Form::Rows, Stream::Indexed { set: 0, inner: Inner::Vector }));
     let rows = plan([&[1024, 1], &[1, 0], &[1024, 1]]);
-    assert_eq!((rows.form, rows.streams[1]), (Form::Rows, Stream::Walked { set: 0, inner: Inner::Splat }));
+    assert_eq!((rows.form, rows.streams[1]), (Form::Rows, Stream::Indexed { set: 0, inner: Inner::Splat }));
     assert_eq!((rows.index, rows.streams[0]), (Index::U32, Stream::Linear));
     assert_eq!(plan([&[1, 4096], &[1024, 1], &[1024, 1]]).form, Form::Transpose);
-    // All transposed alike is no transposition.
+    // If all tensors are transposed alike, none is transposed relative to the others.
     assert_eq!(plan([&[1, 4096], &[1, 4096], &[1, 4096]]).form, Form::Flat);
     assert_eq!(plan([&[2048, 2], &[1024, 1], &[1024, 1]]).form, Form::Rows);
     assert_eq!(plan([&[1024, 1], &[1024, 1], &[2048, 2]]).form, Form::Strided);
 }
 
 #[test]
-fn bulk_copies_are_for_devices_and_sizes_that_gain() {
+fn bulk_copies_are_used_for_devices_and_sizes_that_gain() {
     let choose = Choose::default();
     assert_eq!(flat(TRIAD, 256 * MIB, 90, &choose).spec.form, Form::Bulk);
     assert_eq!(flat(TRIAD, MIB, 90, &choose).spec.form, Form::Flat);
     assert_eq!(flat(TRIAD, 256 * MIB, 80, &choose).spec.form, Form::Flat);
-    // A copy of f32 in words of two bytes: as fast as one of bf16.
+    // A copy of f32 moves two-byte elements, so it is as fast as one of bf16.
     let copy = flat("in x: f32\ny = x", 1 << 30, 90, &choose);
     assert_eq!((copy.spec.form, copy.spec.element_bytes()), (Form::Bulk, vec![2, 2]));
     assert_eq!(copy.form_words[0], 2 << 30);
@@ -104,7 +104,7 @@ fn bulk_copies_are_for_devices_and_sizes_that_gain() {
 }
 
 #[test]
-fn tiles_begin_where_outputs_begin_sectors() {
+fn tiles_begin_at_sectors_of_the_outputs() {
     let head = |x: u64, y: u64, vector| {
         let choose = Choose { vector: Some(vector), ..Choose::default() };
         let plan = planned(ADD, &[1 << 20], &[(&[1], x), (&[1], y)], 80, &choose).unwrap();
@@ -113,17 +113,17 @@ fn tiles_begin_where_outputs_begin_sectors() {
     assert_eq!(head(0, 0, 16), (Form::Flat, 0, false));
     assert_eq!(head(16, 16, 16), (Form::Flat, 0, false));
     assert_eq!(head(2, 2, 16), (Form::Peel, 15, true));
-    // They can't both: the output does.
+    // Both can't begin at a sector: the output does.
     assert_eq!(head(2, 18, 16), (Form::Peel, 7, true));
     assert_eq!(head(18, 2, 16), (Form::Peel, 15, true));
-    // The input's first access would begin before the tensor: lines further on it doesn't.
+    // The input's first access would begin before the tensor, so tiles begin some lines later.
     assert_eq!(head(2, 0, 16), (Form::Phased, 128, true));
     assert_eq!(head(2, 16, 16), (Form::Phased, 136, true));
     assert_eq!(head(0, 2, 16), (Form::Phased, 15, true));
 }
 
 #[test]
-fn bulk_copies_take_runs_at_any_address() {
+fn bulk_copies_accept_contiguous_tensors_at_any_address() {
     let run: &[i64] = &[1];
     let plan = |x: u64, y: u64, choose: &Choose| planned(ADD, &[1 << 30], &[(run, x), (run, y)], 90, choose).unwrap();
     let free = |x, y| plan(x, y, &Choose::default());
@@ -132,26 +132,26 @@ fn bulk_copies_take_runs_at_any_address() {
         (shifted.spec.form, shifted.spec.streams.as_slice()),
         (Form::Bulk, &[Stream::Shifted, Stream::Linear][..])
     );
-    // What is copied is within the tensor: 16 bytes before the first tile and behind the last one.
+    // Copies stay inside the tensor: there are 16 bytes before the first tile and after the last one.
     let (whole, tile) = (shifted.form_words[1], shifted.spec.tile());
     assert_eq!((shifted.form_words[0], shifted.form_words[3]), (1 << 30, 128));
     assert!((8..tile + 8).contains(&((1 << 30) - 128 - whole * tile)));
     let peeled = free(2, 2);
     assert_eq!((peeled.spec.streams[0], peeled.form_words[3]), (Stream::Linear, 15));
     assert!(!free(0, 32).spec.head && free(0, 32).form_words.len() == 3);
-    // What isn't aligned isn't asked for while blocks wait.
+    // Misaligned inputs aren't prefetched.
     let dependent = Choose { dependent: true, ..Choose::default() };
     assert!(!plan(2, 0, &Choose { form: Some(Form::Bulk), ..dependent }).spec.prefetch);
-    // With the number of blocks that wait the head comes behind it.
-    let asks = plan(2, 2, &Choose { dependent: true, prefetch: Some(true), ..Choose::default() });
-    assert_eq!((asks.form_words.len(), asks.form_words[4]), (5, 15));
+    // The head comes after the number of blocks that prefetch.
+    let prefetching = plan(2, 2, &Choose { dependent: true, prefetch: Some(true), ..Choose::default() });
+    assert_eq!((prefetching.form_words.len(), prefetching.form_words[4]), (5, 15));
     let outputs = "in x: bf16\ny = x + 1\nz = x - 1";
     let apart = |z| planned(outputs, &[1 << 30], &[(run, 0), (run, 0), (run, z)], 90, &Choose::default()).unwrap();
     assert_eq!((apart(2).spec.form, apart(16).spec.form), (Form::Flat, Form::Bulk));
 }
 
 #[test]
-fn bulk_copies_take_broadcast_inputs_beside_them() {
+fn bulk_copies_are_combined_with_broadcast_inputs() {
     let bias = |columns: u64, strides: &[i64], text: &str, choose: &Choose| {
         let c = columns as i64;
         planned(text, &[1 << 17, columns], &[(&[c, 1], 0), (strides, 0), (&[c, 1], 0)], 90, choose)
@@ -159,12 +159,12 @@ fn bulk_copies_take_broadcast_inputs_beside_them() {
     let free = |columns, strides| bias(columns, strides, BIAS, &Choose::default()).unwrap().spec;
     let columns = free(16384, &[0, 1]);
     assert_eq!((columns.form, columns.lanes, columns.unroll, columns.rank), (Form::Bulk, 4, 3, 2));
-    assert_eq!(columns.streams[..2], [Stream::Linear, Stream::Walked { set: 0, inner: Inner::Vector }]);
+    assert_eq!(columns.streams[..2], [Stream::Linear, Stream::Indexed { set: 0, inner: Inner::Vector }]);
     let rows = free(16384, &[1, 0]);
-    assert_eq!((rows.form, rows.streams[1]), (Form::Bulk, Stream::Walked { set: 0, inner: Inner::Splat }));
+    assert_eq!((rows.form, rows.streams[1]), (Form::Bulk, Stream::Indexed { set: 0, inner: Inner::Splat }));
     let odd = free(16385, &[0, 1]);
     assert_eq!((odd.form, odd.lanes, odd.unroll, odd.whole_rows), (Form::Bulk, 2, 6, false));
-    // Rows of their own memory are no runs, and coordinates are computed by another form.
+    // Pitched rows are not contiguous, and another form computes coordinates.
     assert_eq!(free(16384, &[16400, 1]).form, Form::Rows);
     let place = "in x: bf16, b: bf16\ny = x + b + bf16(index(1))";
     assert_eq!(bias(16384, &[0, 1], place, &Choose::default()).unwrap().spec.form, Form::Rows);
@@ -172,12 +172,12 @@ fn bulk_copies_take_broadcast_inputs_beside_them() {
     let refused = |columns, strides: &[i64], text: &str, choose: &Choose| {
         bias(columns, strides, text, choose).unwrap_err().to_string()
     };
-    assert!(refused(16384, &[0, 1], place, &forced).contains("asks for coordinates"));
+    assert!(refused(16384, &[0, 1], place, &forced).contains("uses coordinates"));
     assert!(refused(3, &[1, 0], BIAS, &forced).contains("isn't broadcast"));
-    // Operations are written out for every iteration.
+    // Every iteration is unrolled, so long expressions don't fit.
     let long = format!("in x: bf16, b: bf16\ny = x*b{}", " + x*b".repeat(500));
     assert_eq!(bias(16384, &[0, 1], &long, &Choose::default()).unwrap().spec.form, Form::Rows);
-    // With about as much in flight, and as wide as the widest element allows.
+    // About as many bytes in flight, in vectors as wide as the widest element allows.
     let of_two = "in x: bf16, b: bf16, z: bf16\ny = x + b + z";
     let tensors: [(&[i64], u64); 4] = [(&[16384, 1], 0), (&[0, 1], 0), (&[16384, 1], 0), (&[16384, 1], 0)];
     let two = planned(of_two, &[1 << 17, 16384], &tensors, 90, &Choose::default()).unwrap().spec;
@@ -194,16 +194,16 @@ fn bulk_copies_take_broadcast_inputs_beside_them() {
 }
 
 #[test]
-fn wide_devices_take_wide_accesses_and_mixed_types_their_narrowest() {
+fn vectors_use_the_widest_access_and_mixed_types_limit_them() {
     assert_eq!(flat(ADD, 256 * MIB, 100, &Choose::default()).spec.lanes, 16);
     let mixed = flat("in x: f32\ny: bf16 = x", 256 * MIB, 80, &Choose::default());
     assert_eq!(mixed.spec.lanes, 8);
-    // Of very different types the widest has two accesses.
+    // With very different types, the widest takes two accesses.
     assert_eq!(flat("in x: i8, z: f64\ny = x + z", MIB, 80, &Choose::default()).spec.lanes, 4);
 }
 
 #[test]
-fn expressions_with_many_tensors_or_operations_keep_to_registers() {
+fn many_tensors_or_operations_limit_elements_per_thread() {
     let inputs: Vec<String> = (0..60).map(|k| format!("x{k}: f32")).collect();
     let sum: Vec<String> = (0..60).map(|k| format!("x{k}")).collect();
     let many = format!("in {}\ny = {}", inputs.join(", "), sum.join(" + "));
@@ -215,7 +215,7 @@ fn expressions_with_many_tensors_or_operations_keep_to_registers() {
 }
 
 #[test]
-fn every_choice_has_its_reason() {
+fn every_choice_has_a_reason() {
     for choose in [Choose::default(), Choose { dependent: true, threads: Some(64), ..Choose::default() }] {
         let plan = flat(TRIAD, 64 * MIB, 90, &choose);
         let what: Vec<&str> = plan.reasons.iter().map(|reason| reason.what).collect();
@@ -228,23 +228,23 @@ fn every_choice_has_its_reason() {
 }
 
 #[test]
-fn blocks_of_short_dependent_launches_ask_for_their_inputs() {
+fn short_dependent_launches_prefetch_their_inputs() {
     let dependent = Choose { dependent: true, threads: Some(128), ..Choose::default() };
-    let asked = |elements, capability, choose: Choose| {
+    let prefetching_blocks = |elements, capability, choose: Choose| {
         let plan = flat(ADD, elements, capability, &choose);
         let words = plan.form_words.len();
         assert_eq!(words, if plan.spec.prefetch { 4 } else { 3 });
         assert_eq!(plan.reasons.iter().any(|reason| reason.what == "prefetch"), plan.spec.prefetch);
         plan.spec.prefetch.then(|| plan.form_words[3])
     };
-    assert_eq!(asked(MIB, 90, dependent), Some(132 * 2048 / 128));
-    assert_eq!(asked(64 * MIB, 90, dependent), Some(132 * 2048 / 128));
-    assert_eq!(asked(65 * MIB, 90, dependent), None);
-    assert_eq!(asked(MIB, 80, dependent), None);
-    assert_eq!(asked(MIB, 90, Choose { cached: true, ..dependent }), None);
-    assert_eq!(asked(MIB, 90, Choose { prefetch: Some(false), ..dependent }), None);
-    assert_eq!(asked(MIB, 90, Choose::default()), None);
-    assert!(asked(MIB, 90, Choose { prefetch: Some(true), ..Choose::default() }).is_some());
+    assert_eq!(prefetching_blocks(MIB, 90, dependent), Some(132 * 2048 / 128));
+    assert_eq!(prefetching_blocks(64 * MIB, 90, dependent), Some(132 * 2048 / 128));
+    assert_eq!(prefetching_blocks(65 * MIB, 90, dependent), None);
+    assert_eq!(prefetching_blocks(MIB, 80, dependent), None);
+    assert_eq!(prefetching_blocks(MIB, 90, Choose { cached: true, ..dependent }), None);
+    assert_eq!(prefetching_blocks(MIB, 90, Choose { prefetch: Some(false), ..dependent }), None);
+    assert_eq!(prefetching_blocks(MIB, 90, Choose::default()), None);
+    assert!(prefetching_blocks(MIB, 90, Choose { prefetch: Some(true), ..Choose::default() }).is_some());
     let column = |choose: &Choose| planned(ADD, &[5000], &[(&[2], 0), (&[1], 0)], 90, choose);
     assert!(!column(&dependent).unwrap().spec.prefetch);
     let forced = Choose { prefetch: Some(true), ..dependent };
@@ -255,12 +255,12 @@ fn blocks_of_short_dependent_launches_ask_for_their_inputs() {
         let plan = planned(ADD, &[5000], &[(&[1], start), (&[1], start)], 90, &choose).unwrap();
         let mut words = Vec::new();
         plan.words(&[start, start], &[], &mut words).unwrap();
-        let told = format!("#define WORDS {}\n", words.len());
-        assert!(crate::elementwise::generate(&plan.spec).text.contains(&told), "{form:?}");
+        let define = format!("#define WORDS {}\n", words.len());
+        assert!(crate::elementwise::generate(&plan.spec).text.contains(&define), "{form:?}");
         assert_eq!(words.last(), Some(&(132 * 2048 / 128)), "{form:?}");
     }
     let narrow = Choose { threads: Some(32), ..dependent };
-    assert_eq!(asked(MIB, 90, narrow), Some(132 * 32));
+    assert_eq!(prefetching_blocks(MIB, 90, narrow), Some(132 * 32));
     assert!(column(&forced).unwrap_err().to_string().contains("prefetch yes is not possible"));
     let ordinary = Choose { prefetch: Some(true), release: Some(Dependent::No), ..Choose::default() };
     let run: &[i64] = &[1];
@@ -268,23 +268,23 @@ fn blocks_of_short_dependent_launches_ask_for_their_inputs() {
 }
 
 #[test]
-fn what_the_model_expects_stands_among_the_reasons() {
+fn prediction_is_added_to_the_reasons() {
     let nothing = Prediction { parts: vec![], total: None, limiter: None, missing: vec![] };
     let plan = flat(TRIAD, 64 * MIB, 90, &Choose::default());
     let before = plan.reasons.len();
-    let plan = plan.expecting(&nothing);
+    let plan = plan.with_prediction(&nothing);
     assert_eq!((plan.reasons.len(), plan.reasons[before].chosen.as_str()), (before + 1, "unknown"));
 }
 
 #[test]
-fn what_can_t_be_is_refused_with_its_reason() {
+fn impossible_choices_are_rejected_with_a_reason() {
     let run: &[i64] = &[1];
     let refused = |choose: &Choose| planned(ADD, &[5000], &[(run, 0), (run, 0)], 90, choose).unwrap_err().to_string();
     assert!(refused(&Choose { threads: Some(33), ..Choose::default() }).contains("multiple of 32"));
     assert!(refused(&Choose { vector: Some(3), ..Choose::default() }).contains("power of two"));
     assert!(refused(&Choose { unroll: Some(0), ..Choose::default() }).contains("1 to 64"));
     assert!(refused(&Choose { form: Some(Form::Transpose), ..Choose::default() }).contains("no input is transposed"));
-    assert!(refused(&Choose { form: Some(Form::Phased), ..Choose::default() }).contains("ask for flat"));
+    assert!(refused(&Choose { form: Some(Form::Phased), ..Choose::default() }).contains("require flat"));
     for (dependent, release) in [(false, Dependent::Early), (false, Dependent::Tail), (true, Dependent::No)] {
         let choose = Choose { dependent, release: Some(release), ..Choose::default() };
         assert!(refused(&choose).starts_with(&format!("release {} is not possible", release.name())));
@@ -301,7 +301,7 @@ fn what_can_t_be_is_refused_with_its_reason() {
 }
 
 #[test]
-fn words_are_refused_for_other_addresses_and_need_no_memory_when_used_again() {
+fn words_reject_other_alignments_and_reuse_their_buffer() {
     let plan = flat(TRIAD, 5000, 80, &Choose::default());
     let mut words = Vec::new();
     plan.words(&[4096, 8192, 0], &[7], &mut words).unwrap();
@@ -314,7 +314,7 @@ fn words_are_refused_for_other_addresses_and_need_no_memory_when_used_again() {
 }
 
 #[test]
-fn candidates_are_plans_that_can_be_had() {
+fn every_candidate_is_a_valid_plan() {
     for capability in [80, 90, 100] {
         for dependent in [false, true] {
             for text in ["in x: f32\ny = x", TRIAD, BIAS] {
@@ -328,8 +328,8 @@ fn candidates_are_plans_that_can_be_had() {
                         "{choose:?}"
                     );
                     let overlaps = !matches!(plan.spec.dependent, Dependent::No | Dependent::Exit);
-                    let asked = dependent && choose.release != Some(Dependent::Exit);
-                    assert_eq!(overlaps, asked && capability >= 90);
+                    let requested = dependent && choose.release != Some(Dependent::Exit);
+                    assert_eq!(overlaps, requested && capability >= 90);
                     assert_eq!(plan.spec.dependent == Dependent::No, capability < 90);
                 }
             }
@@ -338,7 +338,7 @@ fn candidates_are_plans_that_can_be_had() {
 }
 
 #[test]
-fn a_batch_takes_what_was_found_for_flat_kernels() {
+fn batches_use_the_rows_of_flat_kernels() {
     let table = Table::for_device("NVIDIA H200", 90);
     let graph = graph("in x: bf16\ny = exp(x)");
     let plan = plan_batch(&graph, &[1 << 28; 4], &[0; 8], &device(90), &table, &Choose::default()).unwrap();
@@ -346,42 +346,45 @@ fn a_batch_takes_what_was_found_for_flat_kernels() {
 }
 
 #[test]
-fn hints_are_told_as_the_form_takes_them() {
-    let told = |form, bits: u32| {
+fn hints_are_described_as_the_form_uses_them() {
+    let description = |form, bits: u32| {
         let hints = Hints { load_no_allocate: bits & 1 != 0, store_streaming: bits & 2 != 0 };
         let choose = Choose { form: Some(form), hints: Some(hints), ..Choose::default() };
         let plan = flat(TRIAD, 64 * MIB, 90, &choose);
         plan.reasons.into_iter().find(|reason| reason.what == "hints").unwrap().chosen
     };
-    assert!(told(Form::Flat, 1).contains("first level") && told(Form::Bulk, 1).contains("second level"));
-    assert_eq!((told(Form::Bulk, 2).as_str(), told(Form::Flat, 0).as_str()), ("streaming stores", "none"));
-    let unasked = |form| flat(TRIAD, 64 * MIB, 100, &Choose { form: Some(form), ..Choose::default() }).spec.hints;
-    assert!(unasked(Form::Flat).load_no_allocate && !unasked(Form::Bulk).load_no_allocate);
+    assert!(description(Form::Flat, 1).contains("L1") && description(Form::Bulk, 1).contains("L2"));
+    assert_eq!(
+        (description(Form::Bulk, 2).as_str(), description(Form::Flat, 0).as_str()),
+        ("streaming stores", "none")
+    );
+    let default_hints = |form| flat(TRIAD, 64 * MIB, 100, &Choose { form: Some(form), ..Choose::default() }).spec.hints;
+    assert!(default_hints(Form::Flat).load_no_allocate && !default_hints(Form::Bulk).load_no_allocate);
 }
 
 #[test]
-fn what_bulk_copies_keep_in_the_cache_is_given_back_by_the_last_tiles() {
-    let given_back = |hints: u32| {
+fn last_tiles_demote_the_evict_last_lines_of_bulk_copies() {
+    let demoting_tiles = |hints: u32| {
         let hints = Hints { load_no_allocate: hints & 1 != 0, store_streaming: hints & 2 != 0 };
         let tile = Choose { vector: Some(4), unroll: Some(3), threads: Some(256), ..Choose::default() };
         let plan = flat(TRIAD, 64 * MIB, 90, &Choose { form: Some(Form::Bulk), hints: Some(hints), ..tile });
         plan.form_words[2]
     };
     // A quarter of 60 MiB, in tiles of 3 KiB of each input.
-    assert_eq!([0, 1, 2, 3].map(given_back), [0, 2560, 0, 2560]);
+    assert_eq!([0, 1, 2, 3].map(demoting_tiles), [0, 2560, 0, 2560]);
 }
 
 #[test]
-fn what_was_found_for_the_loads_of_bulk_copies_is_not_for_those_of_flat_kernels() {
+fn flat_kernels_ignore_the_load_hint_of_rows_for_bulk_copies() {
     let names: Vec<String> = (0..48).map(|number| format!("x{number}")).collect();
     let graph = graph(&format!("in {}: f64\ny = {}", names.join(": f64, "), names.join(" + ")));
     let table = Table::for_device("NVIDIA H200", 90);
     let planned = |elements: u64| {
         let layouts = vec![Layout::contiguous(&[elements]).unwrap(); 49];
-        let walk = Walk::new(&graph, &Space::of(&[elements], &layouts).unwrap(), &[0; 49]).unwrap();
-        plan(&graph, &walk, &device(90), &table, &Choose::default()).unwrap().spec
+        let indexing = Indexing::new(&graph, &Space::with_shape(&[elements], &layouts).unwrap(), &[0; 49]).unwrap();
+        plan(&graph, &indexing, &device(90), &table, &Choose::default()).unwrap().spec
     };
-    let class = Class { inputs: 48, ..Class::of(&graph) };
+    let class = Class { inputs: 48, ..Class::from_graph(&graph) };
     let bytes = 49 * 8 * (64 * MIB);
     let row = table.row(Wanted { class, bytes, dependent: false, cached: false, bulk: true }).unwrap();
     assert_eq!((row.form, row.hints & 1), (Form::Bulk, 1));
@@ -390,15 +393,16 @@ fn what_was_found_for_the_loads_of_bulk_copies_is_not_for_those_of_flat_kernels(
 }
 
 #[test]
-fn a_dependent_launch_of_what_was_not_measured_has_the_plan_of_a_plain_one() {
+fn unmeasured_dependent_launch_uses_the_plan_of_a_plain_launch() {
     let table = Table::for_device("NVIDIA H200", 90);
     let spec = |text: &str, elements: u64, dependent: bool| {
         let graph = graph(text);
         let count = graph.inputs().len() + 1;
         let layouts = vec![Layout::contiguous(&[elements]).unwrap(); count];
-        let walk = Walk::new(&graph, &Space::of(&[elements], &layouts).unwrap(), &vec![0; count]).unwrap();
+        let indexing =
+            Indexing::new(&graph, &Space::with_shape(&[elements], &layouts).unwrap(), &vec![0; count]).unwrap();
         let choose = Choose { dependent, ..Choose::default() };
-        plan(&graph, &walk, &device(90), &table, &choose).unwrap().spec
+        plan(&graph, &indexing, &device(90), &table, &choose).unwrap().spec
     };
     // A quotient of two inputs, a second function, other numbers of inputs, other types.
     let others = [
@@ -423,7 +427,7 @@ fn a_dependent_launch_of_what_was_not_measured_has_the_plan_of_a_plain_one() {
 }
 
 #[test]
-fn a_batch_is_refused_beyond_what_a_launch_can_name() {
+fn batch_rejects_more_sets_than_fit_into_one_launch() {
     let graph = graph(TRIAD);
     let most = batch_capacity(&graph);
     let batch = |sets: usize| {

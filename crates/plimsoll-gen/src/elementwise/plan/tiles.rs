@@ -1,4 +1,4 @@
-//! Tensors that are transposed: tiles that go through shared memory.
+//! Transposed tensors: tiles pass through shared memory.
 
 use plimsoll_expr::Graph;
 
@@ -9,15 +9,15 @@ use super::tensors::Tensor;
 use super::{Choose, Device, Tensors};
 use crate::elementwise::spec::{Form, Stream};
 
-/// Static shared memory that every device has per block, bytes.
+/// Static shared memory per block that every device supports, bytes.
 pub const MOST_SHARED: u64 = 48 << 10;
 /// Fewest elements along both dimensions for which a tile is worth its barrier.
 const LEAST_EXTENT: u64 = 16;
-/// Threads of a block that transposes: one for each square of a tile between these.
+/// Limits on the threads of a transposing block, which has one thread per square of its tile.
 const TRANSPOSE_THREADS: std::ops::RangeInclusive<u32> = 64..=256;
 
-/// The dimension along which inputs that are transposed are runs; `None` where none is.
-pub fn turned_dimension(tensors: &Tensors) -> Option<usize> {
+/// The dimension along which transposed inputs are contiguous; `None` if no input is transposed.
+pub fn transposed_dimension(tensors: &Tensors) -> Option<usize> {
     let last = tensors.extents.len().checked_sub(1)?;
     let runs_along = |tensor: &Tensor| {
         let strided = tensor.used && !tensor.output && !tensor.uniform && tensor.strides[last].unsigned_abs() > 1;
@@ -26,25 +26,26 @@ pub fn turned_dimension(tensors: &Tensors) -> Option<usize> {
     tensors.all.iter().find_map(runs_along)
 }
 
-fn moved(strides: &[i64], dimension: usize) -> Vec<i64> {
+/// Moves a dimension to the second fastest place.
+fn reorder(strides: &[i64], dimension: usize) -> Vec<i64> {
     let mut strides = strides.to_vec();
-    let taken = strides.remove(dimension);
-    strides.insert(strides.len() - 1, taken);
+    let stride = strides.remove(dimension);
+    strides.insert(strides.len() - 1, stride);
     strides
 }
 
-/// Bytes of the narrowest tensor that a thread takes at once, where none are asked for: it holds as many vectors as one has elements.
+/// Bytes of a vector of the narrowest tensor, unless forced. A thread holds as many vectors as a vector has elements.
 fn vector_bytes(narrowest: u32, device: &Device, choose: &Choose) -> u32 {
     choose.vector.unwrap_or_else(|| device.target.widest_access().min(16).min(8 * narrowest))
 }
 
-/// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or as many as are asked for by hand, as far as shared
-/// memory allows.
-fn side(narrowest: u32, vector: u32, turned: &[&Tensor], choose: &Choose) -> u32 {
-    let bytes: u32 = turned.iter().map(|tensor| tensor.bytes).sum();
+/// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or the forced number if it is possible, within
+/// the limits of shared memory.
+fn side(narrowest: u32, vector: u32, transposed: &[&Tensor], choose: &Choose) -> u32 {
+    let bytes: u32 = transposed.iter().map(|tensor| tensor.bytes).sum();
     let fits = |side: u32| u64::from(bytes) * u64::from(side) * u64::from(side) <= MOST_SHARED - 1024;
-    let asked = choose.unroll.map(|unroll| unroll * (vector / narrowest).max(1));
-    if let Some(side) = asked.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits(*side)) {
+    let forced = choose.unroll.map(|unroll| unroll * (vector / narrowest).max(1));
+    if let Some(side) = forced.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits(*side)) {
         return side;
     }
     let mut side = (256 / narrowest).clamp(32, 128);
@@ -54,36 +55,38 @@ fn side(narrowest: u32, vector: u32, turned: &[&Tensor], choose: &Choose) -> u32
     side
 }
 
-/// Transposed tiles; `None` where no input is transposed against the outputs.
+/// The shape with transposed tiles; `None` if no input is transposed relative to the outputs.
 pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Choose) -> Option<Shape> {
-    let dimension = turned_dimension(tensors)?;
+    let dimension = transposed_dimension(tensors)?;
     let last = tensors.extents.len() - 1;
     let outputs_are_rows = tensors.all.iter().filter(|tensor| tensor.output).all(|output| output.strides[last] == 1);
     if graph.depends_on_place() || !outputs_are_rows || tensors.extents[last] < LEAST_EXTENT {
         return None;
     }
     let mut extents = tensors.extents.clone();
-    let turned_extent = extents.remove(dimension);
-    extents.insert(last - 1, turned_extent);
+    let transposed_extent = extents.remove(dimension);
+    extents.insert(last - 1, transposed_extent);
     let reordered =
-        |tensor: &Tensor| Tensor { strides: moved(&tensor.strides, dimension), linear: false, ..tensor.clone() };
+        |tensor: &Tensor| Tensor { strides: reorder(&tensor.strides, dimension), linear: false, ..tensor.clone() };
     let all: Vec<Tensor> = tensors.all.iter().map(reordered).collect();
-    let is_turned = |tensor: &Tensor| {
+    let is_transposed = |tensor: &Tensor| {
         tensor.used && !tensor.output && tensor.strides[last].unsigned_abs() > 1 && tensor.strides[last - 1] == 1
     };
-    let turned: Vec<&Tensor> = all.iter().filter(|tensor| is_turned(tensor)).collect();
+    let transposed: Vec<&Tensor> = all.iter().filter(|tensor| is_transposed(tensor)).collect();
     let vector = vector_bytes(tensors.narrowest(), device, choose);
-    let side = side(tensors.narrowest(), vector, &turned, choose);
+    let side = side(tensors.narrowest(), vector, &transposed, choose);
     let widest = device.target.widest_access();
-    let lanes = lanes(&all, &turned, &extents, vector, side, widest);
+    let lanes = lanes(&all, &transposed, &extents, vector, side, widest);
     let squares = (side / lanes).pow(2).clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
     let threads = choose.threads.unwrap_or(squares).min(side * side / lanes);
     let mut sets = Sets::new();
     let stream = |tensor: &Tensor, sets: &mut Sets| match tensor {
         tensor if !tensor.used => Stream::Unused,
         tensor if tensor.uniform => Stream::Uniform,
-        tensor if is_turned(tensor) => Stream::Transposed { set: sets.of(&tensor.strides) },
-        tensor => Stream::Walked { set: sets.of(&tensor.strides), inner: inner(tensor, &extents, lanes, widest) },
+        tensor if is_transposed(tensor) => Stream::Transposed { set: sets.index_of(&tensor.strides) },
+        tensor => {
+            Stream::Indexed { set: sets.index_of(&tensor.strides), inner: inner(tensor, &extents, lanes, widest) }
+        }
     };
     let streams: Vec<Stream> = all.iter().map(|tensor| stream(tensor, &mut sets)).collect();
     let tiles = [extents[last - 1], extents[last]].map(|extent| extent.div_ceil(u64::from(side)));
@@ -100,7 +103,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     Some(Shape {
         form: Form::Transpose,
         why: format!(
-            "an input is a run along dimension {dimension}, the outputs along the last: tiles of {side} × {side}"
+            "an input is contiguous along dimension {dimension}, the outputs along the last: tiles of {side} × {side}"
         ),
         streams,
         lanes,
@@ -116,8 +119,8 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     })
 }
 
-/// Elements that both directions can take at once.
-fn lanes(all: &[Tensor], turned: &[&Tensor], extents: &[u64], vector: u32, side: u32, widest: u32) -> u32 {
+/// The widest vector, in elements, that is possible along both directions.
+fn lanes(all: &[Tensor], transposed: &[&Tensor], extents: &[u64], vector: u32, side: u32, widest: u32) -> u32 {
     let last = extents.len() - 1;
     let mut across = extents.to_vec();
     across.swap(last - 1, last);
@@ -130,7 +133,7 @@ fn lanes(all: &[Tensor], turned: &[&Tensor], extents: &[u64], vector: u32, side:
             takes_vectors(&Tensor { strides, ..tensor.clone() }, &across, lanes, widest)
         };
         let rows = |tensor: &&Tensor| tensor.output || (tensor.strides[last] == 1 && tensor.strides[last - 1] != 0);
-        turned.iter().all(|tensor| along(tensor))
+        transposed.iter().all(|tensor| along(tensor))
             && used().filter(rows).all(|tensor| takes_vectors(tensor, extents, lanes, widest))
             && extents[last].is_multiple_of(lanes.into())
     };

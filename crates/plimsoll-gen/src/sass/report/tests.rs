@@ -1,4 +1,4 @@
-//! Reports of real listings and of small ones written by hand.
+//! Reports on real listings and on small ones written by hand.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn hot(listing: &str, kernel: &str) -> Hot {
 }
 
 #[test]
-fn the_seeds_counts_of_the_copy_loop_are_found() {
+fn copy_loops_have_the_instruction_counts_of_the_original_code() {
     let counts = |listing, kernel| {
         let hot = hot(listing, kernel);
         (hot.kind, hot.instructions, hot.moved())
@@ -28,7 +28,7 @@ fn the_seeds_counts_of_the_copy_loop_are_found() {
 }
 
 #[test]
-fn a_kernel_without_a_loop_counts_what_each_thread_runs() {
+fn kernel_without_a_loop_is_counted_per_thread() {
     let hot = hot(COPY_80, "naive_u32");
     assert_eq!((hot.kind, hot.read, hot.written), (HotKind::Straight, 4, 4));
     assert_eq!(hot.first, 0);
@@ -36,7 +36,7 @@ fn a_kernel_without_a_loop_counts_what_each_thread_runs() {
 }
 
 #[test]
-fn a_loop_over_what_vectors_leave_is_not_the_hot_part_though_it_moves_as_much() {
+fn remainder_loop_is_not_the_hot_part_even_if_it_moves_as_much() {
     let four = |what: &str| format!("{what}\n").repeat(4);
     let text = format!(
         "LDG.E.128 R4, [R2.64]\nSTG.E.128 [R2.64], R4\n@P0 EXIT\n{}{}@P1 BRA 0x30\nEXIT",
@@ -55,23 +55,24 @@ fn hot_of(instructions: &str) -> Hot {
 }
 
 #[test]
-fn what_goes_over_what_bulk_copies_brought_is_the_hot_part_and_not_the_loop_over_the_rest() {
-    let asks = "LDG.E R9, [R8.64]; UBLKCP [UR12], [UR8], UR5; @!P2 BRA 0x20";
+fn code_over_a_bulk_copied_tile_is_the_hot_part_instead_of_the_remainder_loop() {
+    let issue_copy = "LDG.E R9, [R8.64]; UBLKCP [UR12], [UR8], UR5; @!P2 BRA 0x20";
     let rest = |at| format!("IADD3 R2, R2, 0x4, RZ; LDG.E R3, [R2.64]; STG.E [R2.64], R3; @P1 BRA {at:#x}; EXIT");
-    let of = |tile: &str, at| {
-        let found = hot_of(&format!("{asks}; {tile}; {}", rest(at)));
+    let summary = |tile: &str, at| {
+        let found = hot_of(&format!("{issue_copy}; {tile}; {}", rest(at)));
         (found.kind, found.last, found.read, found.written)
     };
-    let looped = of("LDS R3, [R4]; STG.E [R2.64], R3; @P0 BRA 0x30", 0x60);
+    let looped = summary("LDS R3, [R4]; STG.E [R2.64], R3; @P0 BRA 0x30", 0x60);
     assert_eq!(looped, (HotKind::Loop, 0x50, 4, 4));
-    // One iteration is no loop; what was loaded before, the same for all, is no part of the tile.
-    let straight = of("LDS R3, [R4]; STG.E [R2.64], R3; @P0 EXIT", 0x60);
+    // A single iteration is not a loop; data loaded before, the same for all elements, are not part of the tile.
+    let straight = summary("LDS R3, [R4]; STG.E [R2.64], R3; @P0 EXIT", 0x60);
     assert_eq!(straight, (HotKind::Straight, 0x50, 4, 4));
-    // A loop that asks for more copies is what counts by the memory that it reaches itself.
-    let stencil = of("LDS R3, [R4]; STG.E [R2.64], R3; UBLKCP [UR12], [UR8], UR5; @P0 BRA 0x30", 0x70);
+    // A loop that issues more copies only counts its direct accesses to global memory.
+    let stencil = summary("LDS R3, [R4]; STG.E [R2.64], R3; UBLKCP [UR12], [UR8], UR5; @P0 BRA 0x30", 0x70);
     assert_eq!(stencil, (HotKind::Loop, 0xa0, 4, 4));
-    // A short end behind a loop that moves more is not the hot part.
-    let end = of("LDG.E.128 R4, [R2.64]; STG.E.128 [R2.64], R4; @P0 BRA 0x30; LDS R3, [R4]; STG.E [R2.64], R3", 0x80);
+    // A short ending after a loop that moves more is not the hot part.
+    let end =
+        summary("LDG.E.128 R4, [R2.64]; STG.E.128 [R2.64], R4; @P0 BRA 0x30; LDS R3, [R4]; STG.E [R2.64], R3", 0x80);
     assert_eq!(end, (HotKind::Loop, 0x50, 16, 16));
 }
 
@@ -79,17 +80,17 @@ fn what_goes_over_what_bulk_copies_brought_is_the_hot_part_and_not_the_loop_over
 const DIVISION: &str = include_str!("../../../tests/data/division.sm_90.sass");
 
 #[test]
-fn straight_code_is_followed_past_branches_to_what_it_stores() {
+fn straight_code_is_followed_past_branches_to_its_stores() {
     let hot = hot(DIVISION, "elementwise");
     assert_eq!((hot.kind, hot.read, hot.written), (HotKind::Straight, 16, 16));
-    // Every division tests its operands once, and none is done in the routine.
+    // Every division tests its operands once, and none calls the routine.
     let count = |class| hot.classes[&class];
     assert_eq!((hot.instructions, hot.shortest, count(Class::Branch)), (112, 112, 9));
     assert!(hot.beside > 100 && hot.roles.memory == 2, "{hot:?}");
 }
 
 #[test]
-fn routines_that_are_always_called_count_and_slow_paths_stand_beside() {
+fn routines_that_are_always_called_count_and_slow_paths_do_not() {
     let routine = "MOV R8, 0x60; CALL.REL.NOINC `(.L_r); STG.E [R2.64], R5; EXIT";
     let text = |guard: &str| {
         let code = format!("LDG.E R4, [R2.64]; {guard}; {routine}");
@@ -101,13 +102,13 @@ fn routines_that_are_always_called_count_and_slow_paths_stand_beside() {
     };
     let always = hot(&text("FADD R4, R4, 1"), "k");
     assert_eq!((always.instructions, always.beside, always.read, always.written), (9, 0, 4, 4));
-    // Where a branch leads past the call, the call is the rare case.
-    let seldom = hot(&text("@P0 BRA 0x40"), "k");
-    assert_eq!((seldom.instructions, seldom.beside, seldom.read, seldom.written), (4, 5, 4, 4));
+    // If a branch skips the call, the call is the rare case.
+    let rare = hot(&text("@P0 BRA 0x40"), "k");
+    assert_eq!((rare.instructions, rare.beside, rare.read, rare.written), (4, 5, 4, 4));
 }
 
 #[test]
-fn tables_of_the_module_are_no_data_that_a_kernel_reads() {
+fn loads_from_module_tables_are_counted_separately() {
     let found = hot_of(
         "LDG.E R4, [R2.64]; LDC.64 R8, c[0x4][RZ]; IMAD.WIDE R8, R4, 0x8, R8; LDG.E.64 R6, [R8.64]; STG.E [R2.64], R6",
     );
@@ -115,29 +116,29 @@ fn tables_of_the_module_are_no_data_that_a_kernel_reads() {
 }
 
 #[test]
-fn of_two_ways_that_move_as_much_the_longer_one_counts() {
+fn longer_of_two_paths_that_move_as_much_counts() {
     let found = hot_of("LDG.E R4, [R2.64]; @P0 BRA 0x40; FADD R4, R4, R4; FMUL R4, R4, R4; STG.E [R2.64], R4; EXIT");
     assert_eq!((found.instructions, found.shortest, found.beside), (6, 4, 0));
 }
 
 #[test]
-fn straight_code_goes_on_behind_an_early_exit_with_more_of_the_same() {
+fn straight_code_continues_after_an_early_exit_with_similar_code() {
     let iteration = "LDS.128 R4, [R8]; STG.E.128 [R2.64], R4";
     let first = format!("LDG.E.128 R4, [R2.64]; STS.128 [R8], R4; @P0 BRA 0x50; {iteration}; NOP");
-    let of = |rest: &str| {
+    let summary = |rest: &str| {
         let found = hot_of(&format!("{first}; @P1 EXIT; {rest}; EXIT"));
         (found.read, found.written, found.instructions)
     };
-    assert_eq!(of(iteration), (16, 32, 10));
-    // The exit behind an iteration that may be skipped, and another iteration behind it.
-    assert_eq!(of(&format!("{iteration}; @P2 EXIT; {iteration}")), (16, 48, 13));
-    // A result that few threads store is none of the rest, however wide it is.
-    assert_eq!(of("FADD R4, R4, R5; STG.E.128 [R2.64], R4"), (16, 16, 7));
-    assert_eq!(of("LDS R4, [R8]; STG.E [R2.64], R4"), (16, 16, 7));
+    assert_eq!(summary(iteration), (16, 32, 10));
+    // Another early exit, followed by another iteration.
+    assert_eq!(summary(&format!("{iteration}; @P2 EXIT; {iteration}")), (16, 48, 13));
+    // A result that few threads store doesn't count, however wide it is.
+    assert_eq!(summary("FADD R4, R4, R5; STG.E.128 [R2.64], R4"), (16, 16, 7));
+    assert_eq!(summary("LDS R4, [R8]; STG.E [R2.64], R4"), (16, 16, 7));
 }
 
 #[test]
-fn a_round_that_may_begin_again_early_is_followed_to_its_stores() {
+fn loop_with_an_early_continue_is_followed_to_its_last_stores() {
     let found = hot_of("LDG.E R4, [R2.64]; STG.E [R2.64], R4; @P0 BRA 0x0; STG.E [R2.64+0x4], R4; @P1 BRA 0x0; EXIT");
     assert_eq!((found.kind, found.read, found.written, found.shortest), (HotKind::Loop, 4, 8, 3));
 }
@@ -150,7 +151,7 @@ fn accesses_are_counted_by_width() {
 }
 
 #[test]
-fn registers_come_from_the_text_where_there_is_no_cubin() {
+fn registers_come_from_the_listing_without_a_cubin() {
     let registers = |listing| Report::new(&Listing::parse(listing).unwrap(), &[]).kernels[0].registers;
     assert!(registers(COPY_80).is_some_and(|registers| registers > 4));
     assert_eq!(registers(COPY_90), None);
@@ -165,7 +166,11 @@ fn reports_survive_json() {
 
 proptest! {
     #[test]
-    fn no_damaged_listing_makes_it_panic(from in 0..COPY_90.len(), to in 0..COPY_90.len(), junk in "[@!PB `(.L_x0-9);\n]{0,12}") {
+    fn damaged_listings_never_cause_a_panic(
+        from in 0..COPY_90.len(),
+        to in 0..COPY_90.len(),
+        junk in "[@!PB `(.L_x0-9);\n]{0,12}",
+    ) {
         let text = format!("{}{junk}{}", &COPY_90[..from], &COPY_90[to..]);
         if let Ok(listing) = Listing::parse(&text) {
             let _ = Report::new(&listing, &[]).to_string();

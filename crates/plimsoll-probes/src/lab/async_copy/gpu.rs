@@ -1,58 +1,47 @@
-//! async-copy on a GPU: one small block on each multiprocessor brings tiles into shared memory, by several ways. What the figures
-//! mean is `crate::lab::async_copy`'s; the kernels are `lab/async_copy.cu`'s.
+//! async-copy on a GPU: one small block on each SM brings tiles into shared memory in several ways. `crate::lab::async_copy`
+//! defines the figures; `kernel.cu` has the kernels.
 
-use std::rc::Rc;
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
-use plimsoll_core::{Fault, Traffic};
+use plimsoll_core::sample::Workload as _;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::pattern;
-use plimsoll_gpu::in_kernel::{Inside, Of};
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, STAGES, THREADS, TILES, Way};
 use super::{AFRESH, FROM_L2, FROM_MEMORY, Tiles};
-use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::lab::async_copy;
+use crate::prelude::gpu::*;
 
-/// Share of the second level that all go round in together: little, for a cache in two parts keeps in both what both read.
+/// All SMs cycle through the same 1/`NEAR` of the L2. The share is small because an L2 in two partitions duplicates data that
+/// both sides read.
 const NEAR: u64 = 4;
-/// Bytes that a multiprocessor brings in one launch from the second level: several times what its first level holds, which so
-/// has nothing of them where they come again.
+/// Bytes that an SM brings from the L2 in one launch: several times the size of the L1, so that nothing is still there when it is
+/// read again.
 const BROUGHT: u32 = 1 << 20;
 /// Slices are multiples of the largest tile.
 const GRAIN: u64 = TILES[TILES.len() - 1] as u64;
-/// Shared memory that is part of the kernels, bytes: the barriers.
+/// Static shared memory of the kernels, bytes: the barriers.
 const FIXED: u32 = 64;
-/// Tiles before those that are timed.
+/// Untimed tiles before the timed ones.
 const WARM: u32 = 4;
-/// The last cache where a device doesn't tell, bytes.
+/// Size of the last-level cache if the device doesn't report one, bytes.
 const USUAL: u64 = 4 << 20;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// Tiles by one way.
+/// One way, tile size and stage count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Point {
     way: Way,
     tile: u32,
-    /// Tiles that have room at once.
+    /// Tiles that fit in the buffer at once.
     stages: u32,
 }
 
-/// Where multiprocessors go: bytes from where one begins to where the next does, bytes that all go round in, and tiles of each in
-/// one launch, untimed and timed.
+/// The addresses that SMs read: `slice` bytes between the starting points of neighbouring SMs, `around` bytes that all of them
+/// wrap around in, and the untimed and timed tiles of each in one launch.
 #[derive(Clone, Copy, Debug)]
-struct Walk {
+struct Path {
     slice: u64,
     around: u64,
     iterations: [u32; 2],
@@ -63,62 +52,60 @@ impl<G: Gpu> Probe<G> for Runner {
         &async_copy::SPEC
     }
 
-    /// `cp.async` exists from compute capability 8.0 on, before which plimsoll compiles for no device.
+    /// `cp.async` needs compute capability 8.0, the oldest that plimsoll compiles for.
     fn needs(&self) -> &'static [Need] {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
-        let all = points(G::target(device), most::<G>(device), request.effort);
+        let all = points(G::target(device), max_shared_bytes::<G>(device), request.effort);
         let ways = all.iter().filter(|point| point.stages == 1).count();
-        all.len() + ways + all.iter().filter(|point| point.goes_far()).count()
+        all.len() + ways + all.iter().filter(|point| point.is_read_from_memory()).count()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let (effort, blocks) = (session.request.effort, u64::from(G::machine(session.device)?.multiprocessors.max(1)));
         let window = session.info().cold_window().div_ceil(blocks).next_multiple_of(GRAIN);
-        let (bytes, flags) = room::<G>(session.device, 1, window * blocks)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 1, window * blocks)?;
         let far = (bytes / blocks / GRAIN * GRAIN).clamp(GRAIN, window);
         let cache = Some(session.info().last_level_cache()).filter(|bytes| *bytes > 0).unwrap_or(USUAL);
         let near = (cache / NEAR / GRAIN * GRAIN).clamp(GRAIN, far * blocks);
         let bench = Bench::<G>::new(session.device, far * blocks, session.request.seed)?;
         let target = G::target(session.device);
-        if !Way::Bulk.on(target) {
+        if !Way::Bulk.is_supported_by(target) {
             let why =
                 format!("the device has compute capability {}.{}", target.capability / 10, target.capability % 10);
             let hint = "Use a device of compute capability 9.0 or later".to_owned();
-            session.tell(&Fault::Unavailable { what: "bulk copies", why, hint })?;
+            session.report_fault(&Fault::Unavailable { what: "bulk copies", why, hint })?;
         }
-        let points = points(target, most::<G>(session.device), effort);
-        let from_memory: Vec<Point> = points.iter().copied().filter(|point| point.goes_far()).collect();
-        let late = late(session, begin, async_copy::SPEC.budget(effort));
+        let points = points(target, max_shared_bytes::<G>(session.device), effort);
+        let from_memory: Vec<Point> = points.iter().copied().filter(|point| point.is_read_from_memory()).collect();
+        let late = elapsed_share(session, begin, async_copy::SPEC.budget(effort));
 
         let sweep =
             Sweep { series: async_copy::tiles(FROM_L2), points: &points, share: 0.6 + late, flags: Flags::NONE };
-        let load = |point: &Point| bench.load(*point, point.near(near, blocks), SOME);
-        let chosen = async_copy::chosen(session.sweep(sweep, Point::at, |_, point| load(point))?);
-        let best: Vec<Point> = points.iter().copied().filter(|point| chosen.contains(&point.at())).collect();
+        let load = |point: &Point| bench.load(*point, point.path_in_l2(near, blocks), SOME);
+        let chosen = async_copy::chosen(session.sweep(sweep, Point::to_axes, |_, point| load(point))?);
+        let best: Vec<Point> = points.iter().copied().filter(|point| chosen.contains(&point.to_axes())).collect();
         let sweep = Sweep { series: async_copy::tiles(AFRESH), points: &best, share: 0.2, flags: Flags::NONE };
-        session.sweep(sweep, Point::at, |_, point| load(point))?;
+        session.sweep(sweep, Point::to_axes, |_, point| load(point))?;
         let sweep = Sweep { series: async_copy::tiles(FROM_MEMORY), points: &from_memory, share: 0.2, flags };
-        session.sweep(sweep, Point::at, |_, point| bench.load(*point, point.far(far, blocks), SOME)).map(drop)
+        session
+            .sweep(sweep, Point::to_axes, |_, point| bench.load(*point, point.path_in_memory(far, blocks), SOME))
+            .map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let blocks = u64::from(G::machine(device)?.multiprocessors.max(1));
         let bench = Bench::<G>::new(device, 2 * GRAIN * blocks, 1)?;
-        // Fewer tiles than have room, and more than a slice has, so that walks go round.
+        // Fewer tiles than stages, and more than a slice holds, so that paths wrap around.
         let iterations: &[[u32; 2]] =
             if depth == Depth::Small { &[[1, 5]] } else { &[[0, 1], [1, 2], [3, 5], [2, 35]] };
-        for point in points(G::target(device), most::<G>(device), Effort::Thorough) {
+        for point in points(G::target(device), max_shared_bytes::<G>(device), Effort::Thorough) {
             for iterations in iterations {
                 for (slice, around) in [(GRAIN, 2 * GRAIN), (2 * GRAIN, 2 * GRAIN * blocks)] {
-                    let mut load = bench.load(point, Walk { slice, around, iterations: *iterations }, MANY)?;
+                    let mut load = bench.load(point, Path { slice, around, iterations: *iterations }, MANY)?;
                     load.sample(1, &mut [0])?;
                     let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
                     let on =
@@ -131,12 +118,12 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// Shared memory that a block may have, bytes.
-fn most<G: Gpu>(device: &G::Device) -> u32 {
+/// Most shared memory of a block, bytes.
+fn max_shared_bytes<G: Gpu>(device: &G::Device) -> u32 {
     G::capabilities(device).limits.shared_per_block
 }
 
-/// Every way that a target has, with every size of tile and as many as have room; in a hurry fewer sizes and stages.
+/// Every way that a target supports, with every tile size and stage count that fits; `quick` has fewer of both.
 fn points(target: Target, shared: u32, effort: Effort) -> Vec<Point> {
     let quick = effort == Effort::Quick;
     let tiles = move |tile: &u32| !quick || [TILES[0], TILES[2], TILES[4]].contains(tile);
@@ -145,11 +132,11 @@ fn points(target: Target, shared: u32, effort: Effort) -> Vec<Point> {
         let of_tile = move |tile| (1..=way.stages()).filter(stages).map(move |stages| Point { way, tile, stages });
         TILES.into_iter().filter(tiles).flat_map(of_tile)
     };
-    let all = Way::ALL.into_iter().filter(|way| way.on(target)).flat_map(of_way);
+    let all = Way::ALL.into_iter().filter(|way| way.is_supported_by(target)).flat_map(of_way);
     all.filter(|point| point.shared() + FIXED <= shared).collect()
 }
 
-/// A way as the axis calls it.
+/// The axis value of a way.
 fn way_axis(way: Way) -> async_copy::Way {
     match way {
         Way::Registers => async_copy::Way::Registers,
@@ -160,7 +147,7 @@ fn way_axis(way: Way) -> async_copy::Way {
 }
 
 impl Point {
-    fn at(&self) -> Tiles {
+    fn to_axes(&self) -> Tiles {
         Tiles { way: way_axis(self.way), tile: self.tile.into(), stages: self.stages.into() }
     }
 
@@ -168,39 +155,39 @@ impl Point {
         self.tile * self.stages
     }
 
-    /// Whether it is measured from memory as well: wide copies, with room for one tile and for as many as there are.
-    fn goes_far(&self) -> bool {
+    /// Whether the point is also measured from memory: wide copies with one stage and with the most.
+    fn is_read_from_memory(&self) -> bool {
         let wide = matches!(self.way, Way::Registers | Way::AsyncPast | Way::Bulk);
         wide && (self.stages == 1 || self.stages == STAGES)
     }
 
-    /// Through part of what the second level holds: all multiprocessors through the same, each from a place of its own.
-    fn near(&self, around: u64, blocks: u64) -> Walk {
+    /// Through part of the L2: all SMs read the same bytes, each from its own starting point.
+    fn path_in_l2(&self, around: u64, blocks: u64) -> Path {
         let slice = (around / blocks / GRAIN * GRAIN).max(GRAIN);
-        Walk { slice, around, iterations: [WARM, BROUGHT / self.tile] }
+        Path { slice, around, iterations: [WARM, BROUGHT / self.tile] }
     }
 
-    /// Once over what it doesn't hold, each over its own.
-    fn far(&self, slice: u64, blocks: u64) -> Walk {
-        Walk { slice, around: slice * blocks, iterations: [0, (slice / u64::from(self.tile)) as u32] }
+    /// Once over more than the L2 holds; each SM reads its own part.
+    fn path_in_memory(&self, slice: u64, blocks: u64) -> Path {
+        Path { slice, around: slice * blocks, iterations: [0, (slice / u64::from(self.tile)) as u32] }
     }
 
-    /// The exclusive or of all that a thread reads of its block's tiles, the timed ones behind the untimed.
-    fn fold(&self, seed: u64, thread: usize, walk: Walk) -> u32 {
+    /// The exclusive or of everything that a thread reads of its block's tiles, untimed ones first.
+    fn fold(&self, seed: u64, thread: usize, path: Path) -> u32 {
         let (block, lane) = (thread as u64 / u64::from(THREADS), thread as u64 % u64::from(THREADS));
         let tile = u64::from(self.tile);
         let words = |iteration: u32| {
-            let begin = (block * walk.slice + u64::from(iteration) * tile) % walk.around;
+            let begin = (block * path.slice + u64::from(iteration) * tile) % path.around;
             let vectors = (lane ^ 32..tile / 16).step_by(THREADS as usize);
             vectors.flat_map(move |vector| (0..4).map(move |word| begin / 4 + 4 * vector + word))
         };
-        (0..walk.iterations[0] + walk.iterations[1])
+        (0..path.iterations[0] + path.iterations[1])
             .flat_map(words)
             .fold(0, |bits, word| bits ^ pattern::bits(seed, word))
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     seed: u64,
@@ -217,28 +204,28 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, seed, input: Rc::new(input), left: Rc::new(left) })
     }
 
-    fn load(&self, point: Point, walk: Walk, every: usize) -> Result<Inside<G>, Fault> {
+    fn load(&self, point: Point, path: Path, every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::copy(point.way, point.tile);
         let blocks = self.kit.unit.machine().multiprocessors;
-        let bytes = u64::from(walk.iterations[1]) * u64::from(point.tile);
+        let bytes = u64::from(path.iterations[1]) * u64::from(point.tile);
         let work = Work {
             traffic: Traffic::new(bytes * u64::from(blocks), 0),
             operations: bytes as f64,
-            window: if walk.iterations[0] == 0 { walk.around } else { 0 },
+            window: if path.iterations[0] == 0 { path.around } else { 0 },
             ..Work::default()
         };
         self.kit.checker.poison(self.left.whole())?;
-        let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
-            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32(walk.slice as u32);
-            let list = list.u32(walk.around as u32).u32(point.stages).u32(walk.iterations[0]).u32(walk.iterations[1]);
+        let inside = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, |cycles| {
+            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32(path.slice as u32);
+            let list = list.u32(path.around as u32).u32(point.stages).u32(path.iterations[0]).u32(path.iterations[1]);
             self.kit.unit.launch_with_shared(&kernel, 0, list, point.shared())
         })?;
         let (left, input, seed) = (Rc::clone(&self.left), Rc::clone(&self.input), self.seed);
         Ok(inside.with_check(move |last| {
-            // The array is on the device as long as launches read it.
+            // Keeps the array allocated while launches read it.
             let _ = &input;
             let found = folds::words::<G>(last.stream, left.whole())?;
-            Ok(folds::check(&found, every, |thread| point.fold(seed, thread, walk)))
+            Ok(folds::check(&found, every, |thread| point.fold(seed, thread, path)))
         }))
     }
 }
@@ -250,7 +237,7 @@ mod tests {
     const SHARED: u32 = 227 << 10;
 
     #[test]
-    fn every_way_has_points_and_old_devices_have_no_bulk_copies() {
+    fn every_way_has_points_and_bulk_copies_need_a_new_device() {
         let all = points(Target::plain(90), SHARED, Effort::Standard);
         assert_eq!(all.len(), TILES.len() * (1 + 5 * STAGES as usize));
         assert!(all.iter().all(|point| point.shared() <= 128 << 10));
@@ -264,19 +251,19 @@ mod tests {
     #[test]
     fn all_threads_together_read_every_word_of_a_tile_once() {
         let point = Point { way: Way::AsyncPast, tile: 8 << 10, stages: 2 };
-        let walk = Walk { slice: GRAIN, around: GRAIN, iterations: [1, 3] };
-        let all = (0..THREADS as usize).fold(0, |bits, thread| bits ^ point.fold(5, thread, walk));
+        let path = Path { slice: GRAIN, around: GRAIN, iterations: [1, 3] };
+        let all = (0..THREADS as usize).fold(0, |bits, thread| bits ^ point.fold(5, thread, path));
         let naive = (0..GRAIN / 4).fold(0, |bits, word| bits ^ pattern::bits(5, word));
         assert_eq!(all, naive);
-        assert_eq!(point.near(15 << 20, 132).iterations[1] * point.tile, BROUGHT);
+        assert_eq!(point.path_in_l2(15 << 20, 132).iterations[1] * point.tile, BROUGHT);
     }
 
     #[test]
-    fn near_walks_begin_apart_and_never_meet_what_they_brought() {
+    fn paths_in_the_l2_start_apart_and_never_read_a_byte_twice() {
         for point in points(Target::plain(90), SHARED, Effort::Standard) {
-            let walk = point.near(15 << 20, 132);
-            assert!(walk.slice % GRAIN == 0 && walk.around % GRAIN == 0 && walk.slice * 132 <= walk.around);
-            assert!(u64::from((walk.iterations[0] + walk.iterations[1]) * point.tile) < walk.around);
+            let path = point.path_in_l2(15 << 20, 132);
+            assert!(path.slice % GRAIN == 0 && path.around % GRAIN == 0 && path.slice * 132 <= path.around);
+            assert!(u64::from((path.iterations[0] + path.iterations[1]) * point.tile) < path.around);
         }
     }
 }

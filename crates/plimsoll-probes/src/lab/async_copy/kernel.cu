@@ -1,29 +1,29 @@
-// async-copy: which way from global to shared memory: through registers, by asynchronous copies of 4 to 16 bytes, or by bulk
-// copies of a whole tile; with one tile and with several under way.
+// async-copy: ways from global to shared memory: through registers, by asynchronous copies of 4 to 16 bytes, or by bulk copies
+// of a whole tile; with one tile or several in flight.
 //
 // What keeps it: every thread stores the exclusive or of what it read of all tiles in shared memory.
 // Its loop in SASS: per tile TILE / (BYTES · THREADS) LDG and as many STS, or so many LDGSTS, or one UBLKCP by one thread; then
 // TILE / (16 · THREADS) LDS of 16 bytes, two barriers of the block and one branch; no local memory.
 //
-// One block on each multiprocessor goes over `around` bytes that all share, tile after tile, each from a place `slice` bytes
-// behind the one before it and on from the last untimed tile: where it goes less than once around, its first-level cache has
-// nothing that it comes to. `stages` tiles have room in shared memory, and so all but one of them are under way while one is
-// read; through registers there is one. A thread reads what another warp brought. Bulk copies: compute capability 9.0 and later.
+// One block on each SM reads `around` bytes that all share, tile after tile. Block b starts at b · `slice` bytes; the timed tiles
+// continue after the last untimed one. A block that reads less than `around` bytes finds none of them in its L1. Shared memory has
+// room for `stages` tiles: while one is read, all others are in flight; through registers there is only one. A thread reads what
+// another warp brought. Bulk copies need compute capability 9.0.
 #include "bulk_copy.h"
 #include "walk.h"
 
 enum Way { REGISTERS, ASYNC_L1, ASYNC_PAST, BULK };
 
 #if defined(__CUDA_ARCH__)
-// As a variable this would lie in the module, whose every launch then takes longer.
+// A variable would be part of the module and make every launch take longer.
 enum : u32 { MOST_STAGES = 4 };
 
 extern __shared__ uint4 room[];
 
 __device__ __forceinline__ u32 address(const void* shared) { return u32(__cvta_generic_to_shared(shared)); }
 
-// Waits until no more than `ahead` groups of this thread's copies are under way. The instruction wants a constant; left to a
-// switch the compiler jumps by a table.
+// Waits until no more than `ahead` groups of this thread's copies are in flight. The instruction needs a constant, and for a
+// switch the compiler would emit a jump table.
 __device__ __forceinline__ void wait_for_group(u32 ahead) {
     asm volatile("{\n.reg .pred is;\n"
                  "setp.eq.u32 is, %0, 0;\n@is cp.async.wait_group 0;\nsetp.eq.u32 is, %0, 1;\n@is cp.async.wait_group 1;\n"
@@ -38,7 +38,7 @@ __device__ __forceinline__ void wait_for_bulk(u32 barrier, u32 parity) {
 #endif
 }
 
-// A tile from `from` into shared memory at `to`; bulk copies arrive at `barrier`.
+// Copies a tile from `from` into shared memory at `to`; bulk copies signal `barrier`.
 template <int WAY, int BYTES, int TILE, int THREADS>
 __device__ __forceinline__ void fetch(u32 to, const unsigned char* from, u32 barrier) {
     constexpr int COPIES = WAY == BULK ? 1 : TILE / (BYTES * THREADS);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void fetch(u32 to, const unsigned char* from, u32 bar
 #pragma unroll
         for (int u = 0; u < COPIES; ++u)
             v[u] = load<PLAIN, 16>(reinterpret_cast<const u32*>(from + u * BYTES * THREADS + mine));
-        // Else the assembler has but four loads under way before it stores.
+        // Otherwise the assembler issues only four loads before it stores.
         __syncwarp();
 #pragma unroll
         for (int u = 0; u < COPIES; ++u)

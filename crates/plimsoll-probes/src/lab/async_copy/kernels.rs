@@ -1,17 +1,15 @@
-//! Tiles from global to shared memory: through registers, by asynchronous copies, by bulk copies.
+//! Kernels that bring tiles from global to shared memory: through registers, by asynchronous copies, by bulk copies.
 
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Grid, Issue, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("async-copy", include_str!("kernel.cu"), kernels);
 
-/// Threads per block, of which each multiprocessor has one: few, so that what is under way is the copies' merit.
+/// Threads per block, one block per SM: few, so that only the copies keep data in flight.
 pub const THREADS: u32 = 128;
-/// Bytes of a tile.
+/// Tile sizes, bytes.
 pub const TILES: [u32; 5] = [2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
-/// Most tiles that have room at once.
+/// Most tiles that fit in the buffer at once.
 pub const STAGES: u32 = 4;
 
 /// How a tile gets into shared memory.
@@ -19,32 +17,32 @@ pub const STAGES: u32 = 4;
 pub enum Way {
     /// Loads of 16 bytes into registers, and stores from there.
     Registers,
-    /// Asynchronous copies of 4, 8 or 16 bytes through the first-level cache.
+    /// Asynchronous copies of 4, 8 or 16 bytes through the L1.
     Async(u32),
-    /// Asynchronous copies of 16 bytes past it.
+    /// Asynchronous copies of 16 bytes that bypass the L1.
     AsyncPast,
     /// One bulk copy by one thread (compute capability 9.0).
     Bulk,
 }
 
 impl Way {
-    /// Every one.
+    /// All ways.
     pub const ALL: [Self; 6] =
         [Self::Registers, Self::Async(4), Self::Async(8), Self::Async(16), Self::AsyncPast, Self::Bulk];
 
-    /// Whether a target has it.
+    /// Whether a target supports it.
     #[must_use]
-    pub fn on(self, target: Target) -> bool {
+    pub fn is_supported_by(self, target: Target) -> bool {
         self != Self::Bulk || target.capability >= 90
     }
 
-    /// Tiles that may have room at once: registers hold one.
+    /// Most tiles in the buffer at once: one if they go through registers.
     #[must_use]
     pub fn stages(self) -> u32 {
         if self == Self::Registers { 1 } else { STAGES }
     }
 
-    /// In names, in the source, and bytes of a copy.
+    /// The way in kernel names, its name in the source, and the bytes of one copy.
     fn names(self) -> (String, &'static str, u32) {
         match self {
             Self::Registers => ("registers".to_owned(), "REGISTERS", 16),
@@ -55,7 +53,7 @@ impl Way {
     }
 }
 
-/// Tiles of so many bytes, one of [`TILES`].
+/// The kernel for one way and tile size, one of [`TILES`].
 #[must_use]
 pub fn copy(way: Way, tile: u32) -> KernelDesc {
     let (short, in_source, bytes) = way.names();
@@ -66,7 +64,8 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
             takes!(
                 out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 16; Times(1, &["around"])],
                 slice: U32 [Multiple(Is($tile))], around: U32 [Least(Is(1)), Multiple(Is($tile))],
-                stages: U32 [Least(Is(1)), Most(Smallest(&[Is(STAGES as u64), Over(&Shared, &Is($tile))]))], warm: U32, iterations: U32,
+                stages: U32 [Least(Is(1)), Most(Smallest(&[Is(STAGES as u64), Over(&Shared, &Is($tile))]))], warm: U32,
+                iterations: U32,
             )
         };
     }
@@ -91,9 +90,9 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
     }
 }
 
-/// Every one that this target has.
+/// All kernels that this target supports.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
-    let ways = Way::ALL.into_iter().filter(|way| way.on(target));
+    let ways = Way::ALL.into_iter().filter(|way| way.is_supported_by(target));
     ways.flat_map(|way| TILES.map(|tile| copy(way, tile))).collect()
 }

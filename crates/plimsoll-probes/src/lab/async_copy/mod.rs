@@ -1,5 +1,5 @@
-//! async-copy: which way from global to shared memory. Tiles of 2 to 32 KiB by loads and stores, by asynchronous copies of 4 to 16
-//! bytes and by bulk copies, with one to four tiles under way, by few threads, from the L2 and from memory.
+//! async-copy: the fastest way from global to shared memory. A few threads bring in tiles of 2 to 32 KiB by loads and stores, by
+//! asynchronous copies of 4 to 16 bytes and by bulk copies, with one to four tiles in flight, from the L2 and from memory.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -8,33 +8,26 @@ pub mod kernels;
 
 use std::fmt;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{
-    Bytes, Coordinate, Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric,
-};
-use plimsoll_core::unit::{ByteSize, Unit};
+use plimsoll_core::unit::ByteSize;
 
-use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "async-copy",
     group: LAB,
     sentence: "Which way from global to shared memory, by the size of a tile: registers, asynchronous copies, bulk copies.",
     seconds: [5.0, 20.0, 60.0],
+    takes_bytes: false,
     findings,
 };
 
-/// Tiles that the L2 holds, and tiles that memory alone holds.
+/// Tiles that fit in the L2, and tiles that only memory holds.
 pub const FROM_L2: &str = "from the L2";
 /// See [`FROM_L2`].
 pub const FROM_MEMORY: &str = "from memory";
 
-/// The best stages of every way and tile from the L2, measured once more: the best of many is told by no sample that chose it.
+/// The best stage count of every way and tile from the L2, measured again: samples that made a choice never report it.
 pub const AFRESH: &str = "from the L2, best afresh";
 
 /// A way from global to shared memory.
@@ -42,9 +35,9 @@ pub const AFRESH: &str = "from the L2, best afresh";
 pub enum Way {
     /// Loads and stores of 16 bytes.
     Registers,
-    /// Asynchronous copies of so many bytes through the first-level cache.
+    /// Asynchronous copies of this many bytes through the L1.
     Through(u32),
-    /// Asynchronous copies of 16 bytes past it.
+    /// Asynchronous copies of 16 bytes that bypass the L1.
     Past,
     /// One bulk copy for each tile.
     Bulk,
@@ -88,19 +81,19 @@ impl Coordinate for Way {
 }
 
 plimsoll_core::axes! {
-    /// Tiles that are brought in one way.
+    /// Tiles brought in by one way.
     pub struct Tiles {
         /// The way.
         way: Way,
         /// Bytes of a tile.
         tile: Bytes,
-        /// Tiles that have room at once.
+        /// Tiles that fit in the buffer at once.
         stages: Count,
     }
 }
 
-/// Bytes per cycle and multiprocessor by way, tile and tiles that have room at once. An operation is a byte of one multiprocessor; the
-/// bandwidth is that of all.
+/// Bytes per cycle and SM by way, tile size and number of stages. An operation is one byte on one SM; the bandwidth is the whole
+/// device's.
 #[must_use]
 pub fn tiles(case: &str) -> TypedSeries<Tiles> {
     let cache = if case == FROM_MEMORY { CachePolicy::Stream } else { CachePolicy::Hot };
@@ -113,14 +106,14 @@ pub fn tiles(case: &str) -> TypedSeries<Tiles> {
     TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
-/// The best stages of one way on tiles of one size.
+/// The best stage count of one way for one tile size.
 struct Best<'s> {
     at: Tiles,
     rate: Estimate,
     row: &'s Row,
 }
 
-/// The best of each way on tiles of this size, in the order of the ways.
+/// The best of each way for this tile size, in the order of the ways.
 fn best_of_each(series: &Series, tile: Bytes) -> Vec<Best<'_>> {
     let mut all: Vec<Best<'_>> = Vec::new();
     for (at, row) in known_rows(series).filter(|(at, _): &(Tiles, &Row)| at.tile == tile) {
@@ -134,20 +127,20 @@ fn best_of_each(series: &Series, tile: Bytes) -> Vec<Best<'_>> {
     all
 }
 
-/// Where the best stages of every way and tile were measured.
+/// The points with the best stage count of every way and tile size.
 #[must_use]
 pub fn chosen(series: &Series) -> Vec<Tiles> {
     let best = |tile| best_of_each(series, tile).into_iter().map(|best| best.at);
     sizes(series).into_iter().flat_map(best).collect()
 }
 
-/// What was measured from the L2: afresh, where that was.
+/// The series from the L2: the repeated one if it exists.
 fn from_l2(series: &[Series]) -> Option<&Series> {
     let case = |case: &str| series.iter().find(|series| series.spec.case == case && !series.rows.is_empty());
     case(AFRESH).or(case(FROM_L2))
 }
 
-/// The sizes of tiles, ascending.
+/// Tile sizes, ascending.
 fn sizes(series: &Series) -> Vec<Bytes> {
     let mut sizes: Vec<Bytes> = known_rows(series).map(|(at, _): (Tiles, &Row)| at.tile).collect();
     sizes.sort_unstable();
@@ -160,7 +153,7 @@ fn fastest<'b, 's>(ways: &'b [Best<'s>]) -> Option<&'b Best<'s>> {
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str, series: &Series, tile: Bytes| {
+    let best_finding = |case: &str, series: &Series, tile: Bytes| {
         let ways = best_of_each(series, tile);
         let best = fastest(&ways)?;
         let told = |way: &Best<'_>| format!("{} {:.1} B/cycle ({})", way.at.way, way.rate.value, stages(way.at.stages));
@@ -171,7 +164,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let memory = series.iter().find(|series| series.spec.case == FROM_MEMORY);
     let cases = [(FROM_L2, from_l2(series)), (FROM_MEMORY, memory)];
     let cases = cases.into_iter().filter_map(|(case, series)| Some((case, series?)));
-    let all = cases.flat_map(|(case, series)| sizes(series).into_iter().filter_map(move |tile| of(case, series, tile)));
+    let all = cases
+        .flat_map(|(case, series)| sizes(series).into_iter().filter_map(move |tile| best_finding(case, series, tile)));
     all.chain(advise(series)).collect()
 }
 
@@ -179,14 +173,14 @@ fn stages(Count(stages): Count) -> String {
     if stages == 1 { "1 stage".to_owned() } else { format!("{stages} stages") }
 }
 
-/// The way for the smallest tiles and for the largest, from the L2, and what bulk copies gain or lose at either.
+/// The best way for the smallest and for the largest tiles from the L2, and what bulk copies gain or lose at both sizes.
 fn advise(series: &[Series]) -> Option<Finding> {
     let series = from_l2(series)?;
     let sizes = sizes(series);
     let (small, large) = (*sizes.first()?, *sizes.last()?);
     let (at_small, at_large) = (best_of_each(series, small), best_of_each(series, large));
     let way = |ways: &[Best<'_>]| fastest(ways).map(|best| format!("{} with {}", best.at.way, stages(best.at.stages)));
-    // Bulk copies beside the best of the others.
+    // Bulk copies over the best of the others.
     let bulk = |ways: &[Best<'_>]| {
         let bulk = ways.iter().find(|best| best.at.way == Way::Bulk)?;
         let others: Vec<f64> =
@@ -199,7 +193,7 @@ fn advise(series: &[Series]) -> Option<Finding> {
     let gain = ratio(fastest(&at_small)?.rate, plain.rate);
     let words = ["faster than any other", "as fast as the others", "slower than the best other"];
     let of_bulk = bulk(&at_small).zip(bulk(&at_large)).map(|(small, large)| {
-        format!("; bulk copies are {} there and {} here", differs(small, words), differs(large, words))
+        format!("; bulk copies are {} there and {} here", describe_ratio(small, words), describe_ratio(large, words))
     });
     let says = format!(
         "Bring tiles of {} by {} ({:.1} times loads and stores), tiles of {} by {}{}.",
@@ -219,10 +213,10 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Axes as _;
+
     use plimsoll_suite::findings::synthetic::{CLOCK, point};
 
-    /// Tiles that arrive at so many bytes per cycle.
+    /// Tiles that arrive at the given bytes per cycle.
     fn measured(rows: &[(Way, u64, u64, f64)]) -> Series {
         let row = |(way, tile, stages, rate): &(Way, u64, u64, f64)| {
             let operations = (1 << 20) as f64;
@@ -234,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn each_size_of_tile_has_its_best_way_with_its_best_stages() {
+    fn findings_name_the_best_way_and_stages_for_each_tile_size() {
         let rows = [
             (Way::Registers, 2048, 1, 4.0),
             (Way::Past, 2048, 1, 5.0),
@@ -259,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_stages_are_measured_afresh_and_told_from_that() {
+    fn findings_use_the_repeated_measurement_of_the_best_stages() {
         let rows = [(Way::Past, 2048, 1, 5.0), (Way::Past, 2048, 4, 16.0), (Way::Registers, 2048, 1, 4.0)];
         let first = measured(&rows);
         let tiles = |way, stages| Tiles { way, tile: Bytes(2048), stages: Count(stages) };
@@ -273,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_bulk_copies_is_advised_all_the_same() {
+    fn advice_works_without_bulk_copies() {
         let rows = [(Way::Registers, 2048, 1, 4.0), (Way::Past, 2048, 4, 16.0), (Way::Registers, 32768, 1, 20.0)];
         let found = findings(&DeviceInfo::default(), &[measured(&rows)]);
         let advice = found.last().unwrap();

@@ -1,44 +1,35 @@
-//! block-order on a GPU: one kernel over all tiles of two matrices, in several orders of its blocks. What the figures mean is
-//! `crate::lab::block_order`'s; the kernel is `lab/block_order.cu`'s.
+//! block-order on a GPU: one kernel over all tiles of two matrices, in several orders of its blocks. `crate::lab::block_order`
+//! defines the figures; `kernel.cu` has the kernel.
 
-use std::rc::Rc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::pattern;
+use plimsoll_core::sample::Workload as _;
 use plimsoll_gpu::checker::POISON;
-use plimsoll_gpu::kit::{GRAPH, Kit, alone, late};
-use plimsoll_gpu::load::Load;
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+use plimsoll_gpu::kit::exclusive_shared_bytes;
 
 use super::kernels::{self, ITERATION, THREADS};
-use super::{AFRESH, LEAST, ORDERS, Order, Walk};
+use super::{AFRESH, AllTiles, LEAST, ORDERS, Order};
 use crate::lab::block_order;
+use crate::prelude::gpu::*;
 use crate::{TRUST, folds};
 
-/// Rows of tiles of a group.
+/// Rows of tiles in a group.
 const GROUPS: [u32; 5] = [4, 8, 12, 16, 32];
-/// Bytes of a matrix beside those of the last cache: too many for it, and few enough that a walk takes some milliseconds.
-const BESIDE: f64 = 2.2;
-/// The last cache where a device doesn't tell, bytes.
+/// Size of a matrix in multiples of the last-level cache: too large for it, yet a launch takes only a few milliseconds.
+const CACHE_MULTIPLE: f64 = 2.2;
+/// Size of the last-level cache if the device doesn't report one, bytes.
 const USUAL: u64 = 40 << 20;
 /// Warps of a block.
 const WARPS: u32 = THREADS / 32;
-/// Tiles that are held to the oracle after a measurement; of all others only that they were done is known.
+/// Tiles compared with the oracle after a measurement; for all others only their completion is checked.
 const LOOK: usize = 5;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// An order, and the rows of a group: 0 are diagonals.
+/// An order, and the rows of a group: 0 means diagonals.
 type Grouped = (Order, u32);
 
-/// How many panels of how many bytes each matrix has.
+/// Number of panels of each matrix, and their size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
     rows: u32,
@@ -55,31 +46,27 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let multiprocessors = G::machine(device).map_or(0, |machine| machine.multiprocessors);
-        orders(Size::of(multiprocessors, USUAL).rows, request.effort).len() + 3
+        orders(Size::for_device(multiprocessors, USUAL).rows, request.effort).len() + 3
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let cache = Some(session.info().last_level_cache()).filter(|bytes| *bytes > 0).unwrap_or(USUAL);
-        let size = Size::of(G::machine(session.device)?.multiprocessors, cache);
-        let (bytes, flags) = room::<G>(session.device, 2, size.matrix())?;
+        let size = Size::for_device(G::machine(session.device)?.multiprocessors, cache);
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2, size.matrix())?;
         let size = size.within(bytes);
         let bench = Bench::<G>::new(session.device, size, session.request.seed)?;
         let points = orders(size.rows, session.request.effort);
-        let late = late(session, begin, block_order::SPEC.budget(session.request.effort));
-        let at = |grouped: &Grouped| Walk { order: grouped.0 };
+        let late = elapsed_share(session, begin, block_order::SPEC.budget(session.request.effort));
+        let to_axes = |grouped: &Grouped| AllTiles { order: grouped.0 };
         let sweep = Sweep { series: block_order::orders(ORDERS), points: &points, share: 0.7 + late, flags };
-        let chosen = block_order::chosen(session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK))?);
+        let chosen = block_order::chosen(session.sweep(sweep, to_axes, |_, order| bench.load(order.1, LOOK))?);
         let wanted = |grouped: &Grouped| chosen.is_some_and(|chosen| chosen.contains(&grouped.0));
         let points: Vec<Grouped> = points.into_iter().filter(wanted).collect();
         let sweep = Sweep { series: block_order::orders(AFRESH), points: &points, share: 0.3, flags };
-        session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK)).map(drop)
+        session.sweep(sweep, to_axes, |_, order| bench.load(order.1, LOOK)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -90,8 +77,8 @@ impl<G: Gpu> Probe<G> for Runner {
         for (rows, columns, iterations) in sizes.iter().copied() {
             let bench = Bench::<G>::new(device, Size { rows, columns, panel: iterations * u64::from(ITERATION) }, 1)?;
             for (order, group) in orders(rows, Effort::Thorough) {
-                let mut load = bench.walk(group, usize::MAX)?;
-                load.once()?;
+                let mut load = bench.load(group, usize::MAX)?;
+                load.launch_once()?;
                 let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
                 let on =
                     format!("{rows} × {columns} tiles, panels of {} B, {order}", iterations * u64::from(ITERATION));
@@ -102,7 +89,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// Rows, columns, diagonals and groups; in a hurry fewer groups.
+/// Rows, columns, diagonals and groups; `quick` has fewer groups.
 fn orders(rows: u32, effort: Effort) -> Vec<Grouped> {
     let mut orders = vec![(Order::Rows, 1), (Order::Columns, rows), (Order::Diagonals, 0)];
     let some = GROUPS.into_iter().filter(|group| effort != Effort::Quick || matches!(group, 4 | 12 | 32));
@@ -111,10 +98,10 @@ fn orders(rows: u32, effort: Effort) -> Vec<Grouped> {
 }
 
 impl Size {
-    /// Square, of as many panels as there are multiprocessors at least, so that a whole wave shares nothing along a diagonal.
-    fn of(multiprocessors: u32, cache: u64) -> Self {
+    /// Square, with at least as many panels as there are SMs, so that a whole wave shares nothing along a diagonal.
+    fn for_device(multiprocessors: u32, cache: u64) -> Self {
         let panels = multiprocessors.clamp(16, 256).next_multiple_of(8);
-        let panel = (cache as f64 * BESIDE / f64::from(panels)) as u64;
+        let panel = (cache as f64 * CACHE_MULTIPLE / f64::from(panels)) as u64;
         Self {
             rows: panels,
             columns: panels,
@@ -122,12 +109,12 @@ impl Size {
         }
     }
 
-    /// The larger matrix, bytes.
+    /// Bytes of the larger matrix.
     fn matrix(self) -> u64 {
         u64::from(self.rows.max(self.columns)) * self.panel
     }
 
-    /// The same with panels that fit into so many bytes for each matrix.
+    /// The same with panels that fit into `bytes` per matrix.
     fn within(self, bytes: u64) -> Self {
         let most = bytes / u64::from(self.rows.max(self.columns)) / u64::from(ITERATION) * u64::from(ITERATION);
         Self { panel: self.panel.min(most.max(ITERATION.into())), ..self }
@@ -137,13 +124,13 @@ impl Size {
         self.rows * self.columns
     }
 
-    /// What blocks read, and what memory must deliver at least.
+    /// Bytes that blocks read, and the least that memory must deliver.
     fn bytes(self) -> (u64, u64) {
         (2 * u64::from(self.tiles()) * self.panel, u64::from(self.rows + self.columns) * self.panel)
     }
 }
 
-/// The exclusive or of what a warp reads of a panel.
+/// The exclusive or of the words that a warp reads of a panel.
 fn fold(seed: u64, panel: u64, warp: u32, bytes: u64) -> u32 {
     let lanes = u64::from(32 * warp)..u64::from(32 * warp + 32);
     let vectors = lanes.flat_map(|lane| (lane..bytes / 16).step_by(THREADS as usize));
@@ -151,11 +138,11 @@ fn fold(seed: u64, panel: u64, warp: u32, bytes: u64) -> u32 {
     words.fold(0, |bits, word| bits ^ pattern::bits(seed, word))
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     size: Size,
-    /// Dynamic shared memory that keeps a block alone on its multiprocessor, so that a wave is as many tiles.
+    /// Dynamic shared memory that keeps a block alone on its SM, so that a wave has one tile per SM.
     shared: u32,
     seed: u64,
     matrices: Rc<[G::Buffer; 2]>,
@@ -171,12 +158,12 @@ impl<G: Gpu> Bench<G> {
             kit.checker.fill(Data::Bits, Element::Word, matrix.whole(), seed)?;
         }
         let left = kit.array(4 * u64::from(size.tiles()) * u64::from(WARPS))?;
-        let shared = alone::<G>(device, 0);
+        let shared = exclusive_shared_bytes::<G>(device, 0);
         Ok(Self { kit, size, shared, seed, matrices, left: Rc::new(left) })
     }
 
-    /// A walk over all tiles, of which so many are held to the oracle.
-    fn walk(&self, group: u32, look: usize) -> Result<Load<G>, Fault> {
+    /// One launch over all tiles; `look` of them are compared with the oracle.
+    fn load(&self, group: u32, look: usize) -> Result<Load<G>, Fault> {
         let size = self.size;
         let (read, least) = size.bytes();
         let work = Work { traffic: Traffic::new(read, 0), operations: f64::from(size.tiles()), ..Work::default() };
@@ -187,39 +174,38 @@ impl<G: Gpu> Bench<G> {
         let load = self.kit.load(GRAPH, vec![launch], work)?.with_extra(LEAST, least as f64);
         let (left, matrices, seed) = (Rc::clone(&self.left), Rc::clone(&self.matrices), self.seed);
         Ok(load.with_check(move |stream| {
-            // The matrices are on the device as long as launches read them.
+            // Keeps the matrices allocated while launches read them.
             let _ = &matrices;
             Ok(check(size, seed, &folds::words::<G>(stream, left.whole())?, look))
         }))
     }
 }
 
-/// The seeds of both matrices.
+/// The seeds of the two matrices.
 fn seeds(seed: u64) -> [u64; 2] {
     [seed, seed ^ 0x5eed_000b]
 }
 
-/// Whether every tile was done, and so many of them right: the first, the last, and some between.
+/// Whether every tile was written, and about `look` of them are right: the first, the last, and some in between.
 fn check(size: Size, seed: u64, found: &[u32], look: usize) -> Check {
-    let of = |word: usize| {
+    let locate = |word: usize| {
         let (tile, warp) = (word as u32 / WARPS, word as u32 % WARPS);
         (tile / size.columns, tile % size.columns, warp)
     };
     if let Some(word) = found.iter().position(|word| *word == POISON) {
-        let (row, column, warp) = of(word);
-        return Check::Failed(format!("warp {warp} of tile {row}, {column} left nothing"));
+        let (row, column, warp) = locate(word);
+        return Check::Failed(format!("warp {warp} of tile {row}, {column} wrote nothing"));
     }
     let tiles = size.tiles() as usize;
     let step = tiles.div_ceil(look.clamp(1, tiles)).max(1);
     let some = (0..tiles).step_by(step).chain([tiles - 1]);
     let words = some.flat_map(|tile| tile * WARPS as usize..(tile + 1) * WARPS as usize);
     let wrong = words.into_iter().find_map(|word| {
-        let (row, column, warp) = of(word);
+        let (row, column, warp) = locate(word);
         let [a, b] = seeds(seed);
         let right = fold(a, row.into(), warp, size.panel) ^ fold(b, column.into(), warp, size.panel);
-        (found[word] != right).then(|| {
-            format!("warp {warp} of tile {row}, {column} read {:#010x} in all, not {right:#010x}", found[word])
-        })
+        (found[word] != right)
+            .then(|| format!("warp {warp} of tile {row}, {column} folded to {:#010x}, not {right:#010x}", found[word]))
     });
     wrong.map_or(Check::Passed, Check::Failed)
 }
@@ -229,9 +215,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matrices_are_too_large_for_the_cache_and_shrink_to_what_there_is() {
+    fn matrices_exceed_the_cache_and_shrink_to_fit_memory() {
         for (multiprocessors, cache) in [(132, 60 << 20), (108, 40 << 20), (58, 48 << 20), (20, 2 << 20)] {
-            let size = Size::of(multiprocessors, cache);
+            let size = Size::for_device(multiprocessors, cache);
             assert!(size.matrix() >= 2 * cache && size.rows >= multiprocessors.min(256), "{size:?}");
             assert!(size.panel.is_multiple_of(ITERATION.into()));
             let small = size.within(cache);
@@ -241,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_that_was_left_out_or_read_the_wrong_panel_is_found() {
+    fn check_finds_a_skipped_tile_and_a_wrong_panel() {
         let size = Size { rows: 3, columns: 2, panel: ITERATION.into() };
         let [a, b] = seeds(7);
         let right = |word: u32| {
@@ -251,10 +237,10 @@ mod tests {
         let mut found: Vec<u32> = (0..6 * WARPS).map(right).collect();
         assert_eq!(check(size, 7, &found, usize::MAX), Check::Passed);
         found[3 * WARPS as usize + 1] = POISON;
-        assert!(matches!(check(size, 7, &found, 1), Check::Failed(what) if what.contains("warp 1 of tile 1, 1 left")));
+        assert!(matches!(check(size, 7, &found, 1), Check::Failed(what) if what.contains("warp 1 of tile 1, 1 wrote")));
         found[3 * WARPS as usize + 1] = 17;
         assert!(
-            matches!(check(size, 7, &found, usize::MAX), Check::Failed(what) if what.contains("0x00000011 in all"))
+            matches!(check(size, 7, &found, usize::MAX), Check::Failed(what) if what.contains("folded to 0x00000011"))
         );
     }
 }

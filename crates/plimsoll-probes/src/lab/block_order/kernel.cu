@@ -1,19 +1,18 @@
-// block-order: what the order of blocks leaves of the traffic to memory, where blocks read what others read as well.
+// block-order: memory traffic by the order of the blocks, if blocks share the data that they read.
 //
-// What keeps it: every warp stores the exclusive or of all that it read.
+// What keeps it: every warp stores the exclusive or of everything it read.
 // Its loop in SASS: UNROLL loads of 16 bytes from each of two panels, at immediate offsets from two addresses, the exclusive or
 // of their words and one branch; no local memory.
 //
-// Matrices a and b are `rows` and `columns` panels of `vectors` vectors, as rows of tiles and columns of tiles are to a product.
-// Block n reads one panel of each, whole: those of its tile, which follows from n and the order. No PTX but the hint of the
-// loads.
+// Matrices a and b are `rows` and `columns` panels of `vectors` vectors, like the tile rows and tile columns of a matrix product.
+// Block n reads one whole panel of each: those of its tile, computed from n and the order. The only PTX is the hint of the loads.
 #include "device.h"
 
 struct Tile {
     u32 row, column;
 };
 
-// `group` rows of tiles at a time, column after column: 1 is row by row, `rows` column by column. With group 0 along the
+// `group` rows of tiles at a time, column after column: 1 is row by row, `rows` is column by column. Group 0 goes along the
 // diagonals: blocks that follow each other share neither panel.
 __device__ __forceinline__ Tile tile(u32 n, u32 rows, u32 columns, u32 group) {
     if (group == 0) return {n % rows, (n % rows + n / rows) % columns};

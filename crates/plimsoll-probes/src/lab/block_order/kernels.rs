@@ -1,27 +1,26 @@
-//! Blocks that read panels of two matrices, in an order that is chosen.
+//! Blocks that read panels of two matrices, in a selectable order.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Amount, Grid, Hints, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("block-order", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Threads per block, of which a launch keeps others off its multiprocessor.
+/// Threads per block; a launch keeps other blocks off the SM.
 pub const THREADS: u32 = 1024;
-/// Vectors of each panel that a thread has in hand at once.
+/// Vectors of each panel that a thread loads at once.
 pub const UNROLL: u32 = 2;
-/// Bytes that the warps of a block leave.
+/// Bytes that the warps of a block write.
 const WARP_WORDS: u64 = 4 * (THREADS / 32) as u64;
-/// Rows that it takes for every block to have a tile.
+/// Rows needed for every block to have a tile.
 const ROWS: Amount = {
     use Amount::{Blocks, Is, Less, Of, Over, Sum};
     Over(&Less(&Sum(&[Blocks, Of("columns")]), &Is(1)), &Of("columns"))
 };
-/// Bytes that a panel is a multiple of: an iteration of its block.
+/// Bytes that a block reads of a panel per iteration; panels are multiples of it.
 pub const ITERATION: u32 = 16 * THREADS * UNROLL;
 
-/// The kernel, for so many blocks.
+/// The kernel with this many blocks.
 #[must_use]
 pub fn product(blocks: u32) -> KernelDesc {
     let name = "block_order_product".to_owned();
@@ -30,7 +29,7 @@ pub fn product(blocks: u32) -> KernelDesc {
         parameters: takes!(
             out: [fill 4; Times(WARP_WORDS, &["rows", "columns"])], a: [read 16; Times(16, &["rows", "vectors"])],
             b: [read 16; Times(16, &["columns", "vectors"])],
-            // As many tiles as blocks, neither more nor less.
+            // Exactly one tile per block.
             rows: U32 [Least(Is(1)), Least(ROWS), Most(Over(&Blocks, &Of("columns")))], columns: U32 [Least(Is(1))],
             group: U32 [Most(Over(&Is(u32::MAX as u64), &Of("columns")))], vectors: U32 [Multiple(Product(&[Unroll, Threads]))],
         ),
@@ -44,8 +43,8 @@ pub fn product(blocks: u32) -> KernelDesc {
     }
 }
 
-/// Row and column of the tile that block `n` of a grid does, as `kernel.cu` has it: `group` rows of tiles at a time, column
-/// after column; 0 goes along the diagonals.
+/// Row and column of the tile of block `n`, as in `kernel.cu`: `group` rows of tiles at a time, column after column; 0 goes along
+/// the diagonals.
 #[must_use]
 pub fn tile(n: u32, rows: u32, columns: u32, group: u32) -> (u32, u32) {
     if group == 0 {
@@ -56,7 +55,7 @@ pub fn tile(n: u32, rows: u32, columns: u32, group: u32) -> (u32, u32) {
     (first + inside % height, inside / height)
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![product(1)]
@@ -72,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_order_does_every_tile_once(rows in 1_u32..40, columns in 1_u32..40, group in 0_u32..45) {
+        fn every_order_visits_each_tile_once(rows in 1_u32..40, columns in 1_u32..40, group in 0_u32..45) {
             let tiles: BTreeSet<(u32, u32)> = (0..rows * columns).map(|n| tile(n, rows, columns, group)).collect();
             prop_assert_eq!(tiles.len() as u32, rows * columns);
             prop_assert!(tiles.iter().all(|(row, column)| *row < rows && *column < columns));
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_one_are_rows_and_of_all_are_columns() {
+    fn group_of_one_is_rows_and_group_of_all_is_columns() {
         let order = |group| (0..6).map(|n| tile(n, 2, 3, group)).collect::<Vec<_>>();
         assert_eq!(order(1), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
         assert_eq!(order(2), [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);

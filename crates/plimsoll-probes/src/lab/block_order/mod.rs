@@ -1,5 +1,5 @@
-//! block-order: L2 reuse between the blocks of one kernel. Every block reads a panel of one matrix and a panel of another, as a
-//! tile of a product needs them; which tile comes when decides how much of that memory must deliver.
+//! block-order: L2 reuse between the blocks of one kernel. Every block reads one panel of each of two matrices, as a tile of a
+//! matrix product does; the order of the tiles decides how much of that comes from memory.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -9,22 +9,16 @@ pub mod kernels;
 use std::fmt;
 
 use plimsoll_core::counted;
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes as _, Coordinate, Draw, Quantity, Row, Series, TypedSeries, Value, metric};
-use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::{LAB, finding, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "block-order",
     group: LAB,
     sentence: "What the order of a kernel's blocks leaves of its traffic to memory: rows, columns and groups of rows of tiles.",
     seconds: [4.0, 12.0, 40.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -37,7 +31,7 @@ pub enum Order {
     Columns,
     /// Along the diagonals, where neighbours share nothing.
     Diagonals,
-    /// So many rows of tiles at a time, column after column.
+    /// This many rows of tiles at a time, column after column.
     Groups(u32),
 }
 
@@ -76,34 +70,34 @@ impl Coordinate for Order {
 }
 
 plimsoll_core::axes! {
-    /// One walk over all tiles.
-    pub struct Walk {
-        /// Its order.
+    /// One launch over all tiles.
+    pub struct AllTiles {
+        /// The order of its blocks.
         order: Order,
     }
 }
 
-/// All orders, and then the plain one, the best and the slowest once more: a choice is told by no sample that made it.
+/// All orders. Rows, the best and the slowest are then measured again: samples that made a choice never report it.
 pub const ORDERS: &str = "orders";
 /// See [`ORDERS`].
 pub const AFRESH: &str = "afresh";
 
-/// Both matrices once: what memory must deliver at least.
+/// Both matrices once: the least that memory must deliver.
 pub const LEAST: &str = "least from memory";
 
-/// Time of one walk over all tiles, by its order: `case` is [`ORDERS`] or [`AFRESH`]. Bytes are those that blocks read.
+/// Time of one launch over all tiles, by order: `case` is [`ORDERS`] or [`AFRESH`]. Bytes are those that blocks read.
 #[must_use]
-pub fn orders(case: &str) -> TypedSeries<Walk> {
+pub fn orders(case: &str) -> TypedSeries<AllTiles> {
     let metrics = vec![
         metric("time", Unit::Second, Quantity::Time),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         metric(LEAST, Unit::Byte, Quantity::Extra),
     ];
-    let draw = Draw::Bars { x: "order".into(), y: "time".into(), by: None };
+    let draw = Draw::bars("order", "time");
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// How often memory delivered the least that it must, where that was counted.
+/// Bytes that memory delivered over the least possible, if they were counted.
 fn delivered(orders: &Series, row: &Row) -> Option<f64> {
     Some(orders.estimate(row, counted::DRAM_READ)?.value / orders.estimate(row, LEAST)?.value)
 }
@@ -111,32 +105,32 @@ fn delivered(orders: &Series, row: &Row) -> Option<f64> {
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |case: &str| series.iter().find(|series| series.spec.case == case && !series.rows.is_empty());
     let Some(orders) = case(ORDERS) else { return Vec::new() };
-    let of = |(at, row): (Walk, &Row)| {
+    let order_finding = |(at, row): (AllTiles, &Row)| {
         let counted = delivered(orders, row).map(|times| format!("memory read {times:.2} times what it must at least"));
         let bandwidth = orders.estimate(row, "bandwidth").map(|known| Unit::BytePerSecond.format(known.value));
         let says = counted.or(bandwidth.map(|bandwidth| format!("blocks read {bandwidth}")))?;
         let time = finding(at.order.to_string(), Unit::Second, row, orders.estimate(row, "time")?);
         Some(Finding { says, ..time })
     };
-    known_rows(orders).filter_map(of).chain(advise(orders, case(AFRESH).unwrap_or(orders))).collect()
+    known_rows(orders).filter_map(order_finding).chain(advise(orders, case(AFRESH).unwrap_or(orders))).collect()
 }
 
-/// The plain order, the best and the slowest: what is measured once more.
+/// The orders to measure again: rows, the best and the slowest.
 #[must_use]
 pub fn chosen(orders: &Series) -> Option<[Order; 3]> {
-    let order = |row: &Row| Walk::from_values(&row.at).map(|at| at.order);
+    let order = |row: &Row| AllTiles::from_values(&row.at).map(|at| at.order);
     let (best, _) = orders.best("time", |_| true)?;
     let slowest = orders.rows.iter().max_by(|a, b| a.time.value.total_cmp(&b.time.value))?;
     Some([Order::Rows, order(best)?, order(slowest)?])
 }
 
-/// The fastest order beside the one that a plain index gives, and beside the slowest: chosen by the one, told by the other.
+/// The fastest order against rows and against the slowest: chosen from `orders`, figures from `afresh`.
 fn advise(orders: &Series, afresh: &Series) -> Option<Finding> {
-    /// What an order must gain to be worth its index arithmetic.
+    /// The least gain that is worth the index arithmetic of an order.
     const GAIN: f64 = 1.02;
     let time = |row: &Row| afresh.estimate(row, "time");
     let [plain, order, last] = chosen(orders)?;
-    let row = |order| Some(known_rows(afresh).find(|(at, _): &(Walk, &Row)| at.order == order)?.1);
+    let row = |order| Some(known_rows(afresh).find(|(at, _): &(AllTiles, &Row)| at.order == order)?.1);
     let (plain, best, slowest) = (row(plain)?, row(order)?, row(last)?);
     let (gain, most) = (ratio(time(plain)?, time(best)?), ratio(time(slowest)?, time(best)?));
     let bytes = delivered(afresh, plain).zip(delivered(afresh, best)).map_or_else(String::new, |(plain, best)| {
@@ -168,7 +162,7 @@ mod tests {
         let walk = |order, seconds: f64, read: f64| {
             let work = Work { traffic: Traffic::new(1 << 30, 0), ..Work::default() };
             let extra = [(LEAST, 1e8), (counted::DRAM_READ, read)];
-            point(Walk { order }.to_values(), seconds, work, if counted { &extra } else { &extra[..1] })
+            point(AllTiles { order }.to_values(), seconds, work, if counted { &extra } else { &extra[..1] })
         };
         let diagonals = walk(Order::Diagonals, 2.0 * grouped, 3e9);
         Series::new(spec, [walk(Order::Rows, rows, 1e9), walk(Order::Groups(16), grouped, 2e8), diagonals])
@@ -179,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_order_is_advised_with_the_time_and_bytes_that_it_saves() {
+    fn advice_names_the_fastest_order_with_the_time_and_bytes_it_saves() {
         let found = advised(measured(1.5e-3, 1e-3, true));
         assert!((found.value - 1.5).abs() < 1e-6);
         let says = "Walk tiles in groups of 16 rows: 1.50 times as fast as row by row, and memory reads 2.0 times the least \
@@ -188,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_is_told_by_what_was_measured_afresh() {
+    fn advice_uses_the_repeated_measurement() {
         let (first, mut afresh) = (measured(1.5e-3, 1e-3, false), measured(1.4e-3, 1e-3, false));
         assert_eq!(chosen(&first).unwrap(), [Order::Rows, Order::Groups(16), Order::Diagonals]);
         afresh.spec.case = AFRESH.to_owned();
@@ -197,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_gains_nothing_is_not_advised_and_nothing_uncounted_is_told() {
+    fn advice_skips_orders_without_gain_and_omits_missing_counts() {
         let found = advised(measured(1.001e-3, 1e-3, false));
         assert!(found.says.starts_with("Row by row will do") && !found.says.contains("memory reads"), "{}", found.says);
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());

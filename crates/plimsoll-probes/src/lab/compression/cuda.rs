@@ -1,50 +1,40 @@
-//! compression on a GPU: z = a·x + y, and reads over footprint, in memory that may be compressed and in memory mapped the
-//! same way that may not. What the figures mean is `crate::lab::compression`'s; the kernels are
-//! `lab/compression.cu`'s.
+//! compression on a GPU: z = a·x + y, and reads over footprint, in compressible memory and in plain memory that is mapped the same
+//! way. `crate::lab::compression` defines the figures; `kernel.cu` has the kernels.
 
-use std::rc::Rc;
-
-use super::kernels::{self, Kind, datum};
-use crate::lab::compression::{self, CURVES, Data, Place, Reads, Saxpy};
-use crate::uniformity::kernels as uniformity;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::Need;
-
-use crate::TRUST;
-use crate::cuda::checker::{Checker, POISON};
-use crate::cuda::kit::{GRAPH, Kit, all, asked, late};
-use crate::cuda::unit::Unit;
-use crate::cuda::window::room;
-use crate::folds;
 use plimsoll_cuda::driver::Attribute;
 use plimsoll_cuda::launch::{Arguments, Launch};
 use plimsoll_cuda::memory::{DeviceBuffer, MappedBuffer, Span};
 use plimsoll_cuda::{Action, Load};
 use plimsoll_cuda::{Cuda, CudaDevice};
 
-/// Bytes of each array, as in the talk whose experiment this is.
+use super::kernels::{self, Kind, datum};
+use crate::cuda::checker::{Checker, POISON};
+use crate::cuda::kit::{GRAPH, Kit, combine_checks, elapsed_share, requested_bytes};
+use crate::cuda::unit::Unit;
+use crate::cuda::window::fit_arrays;
+use crate::folds;
+use crate::lab::compression::{self, CURVES, Data, Place, Reads, Saxpy};
+use crate::prelude::gpu::*;
+use crate::uniformity::kernels as uniformity;
+
+/// Bytes of each array, as in the talk that this experiment follows.
 const USUAL: u64 = 1_677_721_600;
-/// Arrays of each of the two memories: x, y and z.
+/// Arrays in each of the two memories: x, y and z.
 const ARRAYS: u64 = 3;
 /// The scalar of measured launches: with y the same as x, z is twice that, and of the same kind.
 const SCALAR: f32 = 1.0;
-/// Footprints per octave, in a hurry and otherwise, and their ends in parts of the second-level cache.
+/// Footprints per octave (`quick` and otherwise), and the smallest and largest as multiples of the L2.
 const PER_OCTAVE: [u32; 2] = [2, 4];
 const ENDS: (f64, f64) = (0.25, 8.0);
-/// Share of the budget that z = a·x + y takes.
+/// Share of the budget for z = a·x + y.
 const SHARE: f64 = 0.6;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// Which data, in which memory: places in [`Kind::ALL`] and whether compressible.
-type Held = (usize, bool);
+/// The data as an index in [`Kind::ALL`], and whether the memory is compressible.
+type DataPlace = (usize, bool);
 
 impl Probe<Cuda> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
@@ -55,11 +45,11 @@ impl Probe<Cuda> for Runner {
         &[Need::Graphs]
     }
 
-    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+    fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.context.driver().has("cuMemCreate")?;
         for attribute in [Attribute::VirtualMemory, Attribute::Compression] {
             if device.context.device().attribute(attribute)? == 0 {
-                return Err(ungranted("the device has none"));
+                return Err(unavailable("the device has none"));
             }
         }
         Ok(())
@@ -74,27 +64,27 @@ impl Probe<Cuda> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let cache = session.info().last_level_cache().max(1 << 20);
-        let (bytes, flags) = room(session.device, 2 * ARRAYS, asked(session, USUAL)?)?;
+        let (bytes, flags) = fit_arrays(session.device, 2 * ARRAYS, requested_bytes(session, USUAL)?)?;
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
-        let late = late(session, begin, compression::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, compression::SPEC.budget(effort));
 
         let points = saxpies(effort);
-        let at = |&((data, compressible), grid): &(Held, usize)| Saxpy {
+        let at = |&((data, compressible), grid): &(DataPlace, usize)| Saxpy {
             place: Place { data: Data::ALL[data], compressible },
             grid: compression::Grid::ALL[grid],
         };
         let sweep = Sweep { series: compression::saxpy(), points: &points, share: SHARE + late, flags };
-        session.sweep(sweep, at, |_, (held, grid)| bench.saxpy(*held, *grid))?;
+        session.sweep(sweep, at, |_, (place, grid)| bench.saxpy(*place, *grid))?;
 
         let most = usize::from(effort != Effort::Quick);
         let points = footprints(cache, bytes, PER_OCTAVE[most]);
-        let at = |&((data, compressible), size): &(Held, u64)| Reads {
+        let at = |&((data, compressible), size): &(DataPlace, u64)| Reads {
             place: Place { data: Data::ALL[data], compressible },
             footprint: size.into(),
         };
         let series = compression::knee();
         let sweep = Sweep { series, points: &points, share: 1.0 - SHARE, flags: Flags::NONE };
-        session.sweep(sweep, at, |_, (held, size)| bench.reads(*held, *size))?;
+        session.sweep(sweep, at, |_, (place, size)| bench.reads(*place, *size))?;
         Ok(())
     }
 
@@ -104,7 +94,7 @@ impl Probe<Cuda> for Runner {
             Depth::Small => &[0, 1, 1025],
             _ => &[0, 1, 31, 33, 1023, 1024, 1025, 65_537, (4 << 20) / 16 - 256],
         };
-        let mut told = |kernel: KernelDesc, on: String, check: Check| {
+        let mut report_case = |kernel: KernelDesc, on: String, check: Check| {
             let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
             report(Case { kernel: kernel.name, on, wrong });
         };
@@ -112,7 +102,7 @@ impl Probe<Cuda> for Runner {
             let memory = if compressible { "compressible" } else { "plain" };
             for &n in sizes {
                 for kind in Kind::ALL {
-                    told(
+                    report_case(
                         kernels::fill(),
                         format!("{n} vectors, {kind:?}, {memory}"),
                         bench.filled(compressible, kind, n)?,
@@ -120,7 +110,7 @@ impl Probe<Cuda> for Runner {
                 }
                 for kernel in [kernels::looped().with_grid(Grid::Blocks(3)), kernels::once()] {
                     let check = bench.computed(compressible, &kernel, n)?;
-                    told(kernel, format!("{n} vectors, {memory}"), check);
+                    report_case(kernel, format!("{n} vectors, {memory}"), check);
                 }
             }
         }
@@ -128,13 +118,13 @@ impl Probe<Cuda> for Runner {
     }
 }
 
-fn ungranted(why: &str) -> Fault {
-    let hint = "Use a device of compute capability 8.0 or later with a driver that grants it".to_owned();
+fn unavailable(why: &str) -> Fault {
+    let hint = "Use a device of compute capability 8.0 or later with a driver that supports it".to_owned();
     Fault::Unavailable { what: "compressible memory", why: why.to_owned(), hint }
 }
 
-/// Every kind of data in every grid, compressible and plain side by side; in a hurry in two grids.
-fn saxpies(effort: Effort) -> Vec<(Held, usize)> {
+/// Every kind of data in every grid, compressible and plain next to each other; `quick` has two grids.
+fn saxpies(effort: Effort) -> Vec<(DataPlace, usize)> {
     let grids = if effort == Effort::Quick { 2 } else { compression::Grid::ALL.len() };
     let kinds = |grid| {
         (0..Data::ALL.len()).flat_map(move |data| [true, false].map(|compressible| ((data, compressible), grid)))
@@ -142,15 +132,15 @@ fn saxpies(effort: Effort) -> Vec<(Held, usize)> {
     (0..grids).flat_map(kinds).collect()
 }
 
-/// Footprints around the cache's size up to what there is, each for all that is compared.
-fn footprints(cache: u64, most: u64, per_octave: u32) -> Vec<(Held, u64)> {
+/// Footprints around the cache's size, at most `most` bytes, each for all compared data and memories.
+fn footprints(cache: u64, most: u64, per_octave: u32) -> Vec<(DataPlace, u64)> {
     let octaves = (ENDS.1 / ENDS.0).log2();
     let steps = (octaves * f64::from(per_octave)).round() as u32;
     let size = |step: u32| (cache as f64 * ENDS.0 * 2.0_f64.powf(f64::from(step) / f64::from(per_octave))) as u64;
     let sizes = (0..=steps).map(move |step| size(step).next_multiple_of(4096)).filter(move |size| *size <= most);
     let kinds: Vec<usize> = CURVES.iter().filter_map(|curve| Data::ALL.iter().position(|data| data == curve)).collect();
-    let held = kinds.iter().flat_map(|data| [(*data, true), (*data, false)]).collect::<Vec<Held>>();
-    sizes.flat_map(|size| held.iter().map(move |held| (*held, size)).collect::<Vec<_>>()).collect()
+    let places = kinds.iter().flat_map(|data| [(*data, true), (*data, false)]).collect::<Vec<DataPlace>>();
+    sizes.flat_map(|size| places.iter().map(move |place| (*place, size)).collect::<Vec<_>>()).collect()
 }
 
 /// x, y and z of one memory.
@@ -161,7 +151,7 @@ impl Arrays {
         let new = || MappedBuffer::new(&device.stream, bytes, compressible);
         let arrays = [new()?, new()?, new()?];
         if compressible && !arrays.iter().all(MappedBuffer::is_compressible) {
-            return Err(ungranted("the driver granted none where it was asked for"));
+            return Err(unavailable("the driver granted none on request"));
         }
         Ok(Self(arrays))
     }
@@ -172,12 +162,12 @@ impl Arrays {
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench {
     kit: Kit,
-    /// What reads over footprints.
+    /// The kernel that reads over footprints.
     reader: Unit,
-    /// One word per warp of it.
+    /// Its output: one word per warp.
     left: Rc<DeviceBuffer>,
     compressible: Arrays,
     plain: Arrays,
@@ -199,7 +189,7 @@ impl Bench {
         if compressible { &self.compressible } else { &self.plain }
     }
 
-    /// Fills a span of whole vectors by the kernel that compresses what it can.
+    /// Fills a span of whole vectors by a kernel: only kernel writes are compressed.
     fn fill(&self, out: Span, kind: Kind, seed: u64) -> Result<(), Fault> {
         let n = out.bytes() / 16;
         let arguments = Arguments::new().span(out).u32(kind as u32).u64(seed).u64(n);
@@ -212,7 +202,7 @@ impl Bench {
         self.kit.unit.launch(kernel, 4 * n, arguments)
     }
 
-    fn saxpy(&self, (data, compressible): Held, grid: usize) -> Result<Load, Fault> {
+    fn saxpy(&self, (data, compressible): DataPlace, grid: usize) -> Result<Load, Fault> {
         let [x, y, z] = self.arrays(compressible).parts(self.bytes)?;
         [x, y].into_iter().try_for_each(|array| self.fill(array, Kind::ALL[data], self.seed))?;
         self.kit.checker.poison(z)?;
@@ -221,10 +211,10 @@ impl Bench {
         let work = Work { traffic: Traffic::new(2 * self.bytes, self.bytes), window: self.bytes, ..Work::default() };
         let load = self.kit.load(GRAPH, vec![self.launch(&kernel, [x, y, z], SCALAR)?], work)?;
         let checker = Rc::clone(&self.kit.checker);
-        Ok(load.with_check(move |_| checker.map(Op::Triad, Element::F32, z, [y, x, y], SCALAR.into())))
+        Ok(load.with_check(move |_| checker.check_map(Op::Triad, Element::F32, z, [y, x, y], SCALAR.into())))
     }
 
-    fn reads(&self, (data, compressible): Held, size: u64) -> Result<Load, Fault> {
+    fn reads(&self, (data, compressible): DataPlace, size: u64) -> Result<Load, Fault> {
         let [input, ..] = self.arrays(compressible).parts(size)?;
         self.fill(input, Kind::ALL[data], self.seed)?;
         self.kit.checker.poison(self.left.whole())?;
@@ -233,10 +223,12 @@ impl Bench {
         let work = Work { traffic: Traffic::new(size, 0), ..Work::default() };
         let load = self.kit.load(GRAPH, vec![launch], work)?;
         let (checker, left) = (Rc::clone(&self.kit.checker), self.left.whole());
-        Ok(load.with_check(move |_| Ok(Checker::same_bits("reads", checker.bits(left)?, checker.bits(input)?))))
+        Ok(load.with_check(move |_| {
+            Ok(Checker::compare_folds("reads", checker.xor_words(left)?, checker.xor_words(input)?))
+        }))
     }
 
-    /// Whether a fill leaves what the host computes, and nothing behind it.
+    /// Whether a fill writes what the host computes, and nothing past its end.
     fn filled(&self, compressible: bool, kind: Kind, n: u64) -> Result<Check, Fault> {
         let [out, ..] = self.arrays(compressible).parts(16 * n + 4096)?;
         self.kit.checker.poison(out)?;
@@ -249,7 +241,7 @@ impl Bench {
         }))
     }
 
-    /// Whether a kernel leaves a·x + y, x and y of different data, and nothing behind it.
+    /// Whether a kernel writes a·x + y for different x and y, and nothing past its end.
     fn computed(&self, compressible: bool, kernel: &KernelDesc, n: u64) -> Result<Check, Fault> {
         const A: f32 = 1.625;
         let parts = self.arrays(compressible).parts(16 * n + 4096)?;
@@ -263,9 +255,9 @@ impl Bench {
         let behind = folds::words::<Cuda>(self.kit.stream(), z.part(16 * n, 4096)?)?;
         let guard = match behind.iter().all(|word| *word == POISON) {
             true => Check::Passed,
-            false => Check::Failed("something was written behind the output".to_owned()),
+            false => Check::Failed("the kernel wrote past the end of the output".to_owned()),
         };
-        all([self.kit.checker.map(Op::Triad, Element::F32, out, [y, x, y], A.into()), Ok(guard)])
+        combine_checks([self.kit.checker.check_map(Op::Triad, Element::F32, out, [y, x, y], A.into()), Ok(guard)])
     }
 }
 
@@ -274,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_has_its_control_beside_it() {
+    fn every_case_is_followed_by_its_control() {
         for effort in [Effort::Quick, Effort::Standard] {
             let points = saxpies(effort);
             assert!(
@@ -286,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn footprints_span_the_cache_and_stay_within_the_array() {
+    fn footprints_span_the_cache_and_fit_the_array() {
         let points = footprints(60 << 20, 1 << 30, 4);
         assert_eq!(points.len(), 21 * 4);
         assert_eq!((points[0].1, points[83].1), (15 << 20, 480 << 20));

@@ -1,12 +1,12 @@
-// compression: z = a·x + y in single precision over arrays that the memory may keep compressed, in a loop and in one shot,
-// and what fills the arrays: only what kernels write is compressed, on its way out of the second-level cache.
+// compression: z = a·x + y in single precision over compressible arrays, in a loop and in one shot, and a kernel that fills the
+// arrays: only data that kernels write are compressed, when the L2 writes them back.
 //
 // What keeps it: every element is stored.
 // Its loop in SASS: `loop` two loads and one store of 16 bytes an iteration; `once` the same without a loop; `fill` one store of
 // 16 bytes.
 //
-// `n` counts vectors of 16 bytes. Data are a function of kind, seed and the word's place, the same on the host
-// (`plimsoll_gen::kernel::lab::compression::datum`).
+// `n` counts vectors of 16 bytes. Data are a function of kind, seed and the word's index, the same as on the host
+// (`datum` in `kernels.rs`).
 #include "device.h"
 
 enum Kind { ZEROS, ONES, HALF, QUARTER, WEIGHTS, SPARSE, RANDOM };

@@ -1,17 +1,17 @@
-//! z = a·x + y over memory that may be compressed, and the data that are more or less so.
+//! z = a·x + y over compressible memory, and data that compress more or less well.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, KernelDesc, Output, Source};
 use plimsoll_gen::pattern;
 
-/// Where these kernels are written.
+use crate::prelude::kernels::*;
+
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("compression", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Threads per block, as in the talk whose experiment this is.
+/// Threads per block, as in the talk that this experiment follows.
 pub const THREADS: u32 = 1024;
 
-/// What the arrays hold.
+/// The data of the arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -40,7 +40,7 @@ impl Kind {
         [Self::Zeros, Self::Ones, Self::Quarter, Self::Half, Self::Sparse, Self::Weights, Self::Random];
 }
 
-/// Word `i` of an array, as `kernel.cu` has it.
+/// Word `i` of an array, as in `kernel.cu`.
 #[must_use]
 pub fn datum(kind: Kind, seed: u64, i: u64) -> u32 {
     let x = pattern::bits(seed, i) & 0xbfff_ffff;
@@ -61,7 +61,7 @@ fn weight(bits: u32) -> u32 {
     ((sum - 510) as f32 * 1.353e-4).to_bits() >> 16
 }
 
-/// In a loop over any grid.
+/// A loop over any grid.
 #[must_use]
 pub fn looped() -> KernelDesc {
     let parameters = takes!(
@@ -104,7 +104,7 @@ fn saxpy(name: &str, entry: &str) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![looped(), once(), fill()]
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_have_the_zeros_that_their_kinds_say_and_are_finite() {
+    fn data_are_finite_and_have_the_zeros_of_their_kind() {
         let words = |kind| (0..10_000).map(move |i| datum(kind, 7, i));
         let zeros = |kind| words(kind).flat_map(u32::to_le_bytes).filter(|byte| *byte == 0).count();
         assert_eq!(zeros(Kind::Zeros), 40_000);

@@ -1,5 +1,5 @@
-//! compression: whether memory that may be compressed pays: z = a·x + y on data of seven kinds, in four grids, and how
-//! much of such data the second-level cache holds, each beside the same on plain memory.
+//! compression: whether compressible memory pays. z = a·x + y on seven kinds of data in four grids, and how much of such data the
+//! L2 holds, each compared with plain memory.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -8,23 +8,15 @@ pub mod kernels;
 
 use std::fmt;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use crate::prelude::meaning::*;
 
-use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding, known_rows};
-
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "compression",
     group: LAB,
     sentence: "Does compressible memory pay?",
     seconds: [4.0, 20.0, 60.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -68,14 +60,14 @@ pub const CURVES: [Data; 2] = [Data::Ones, Data::Random];
 /// Data in compressible memory, or in the control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What the data are.
+    /// The kind of data.
     pub data: Data,
-    /// Whether the memory was asked to be compressible.
+    /// Whether compressible memory was requested.
     pub compressible: bool,
 }
 
 impl Place {
-    /// What stands behind the name of data in memory that was not asked to be compressible.
+    /// Suffix of the data's name in plain memory.
     const PLAIN: &'static str = ", plain";
 }
 
@@ -112,28 +104,28 @@ plimsoll_core::axes! {
 plimsoll_core::axes! {
     /// Reads of an array.
     pub struct Reads {
-        /// What it holds.
+        /// Its data.
         place as "data": Place,
-        /// Its bytes.
+        /// Its size.
         footprint: Bytes,
     }
 }
 
-/// z = a·x + y on arrays that no cache holds.
+/// z = a·x + y on arrays larger than any cache.
 #[must_use]
 pub fn saxpy() -> TypedSeries<Saxpy> {
     TypedSeries::new(
         "saxpy",
         Figure::Throughput,
-        // The same arrays each time, and larger than any cache. 'Cold' would hold the figure against what the bus carries,
-        // which is not what compressed data are bound by.
+        // The same arrays each time, larger than any cache. 'Cold' would compare the figure with the bus bandwidth, which is not
+        // the limit for compressed data.
         CachePolicy::Hot,
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::Bars { x: "data".into(), y: "bandwidth".into(), by: Some("grid".into()) },
+        Draw::bars("data", "bandwidth").grouped_by("grid"),
     )
 }
 
-/// Reads of the same array again and again, over its size.
+/// Repeated reads of one array, over its size.
 #[must_use]
 pub fn knee() -> TypedSeries<Reads> {
     TypedSeries::new(
@@ -141,25 +133,19 @@ pub fn knee() -> TypedSeries<Reads> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::Lines {
-            x: "footprint".into(),
-            y: "bandwidth".into(),
-            by: Some("data".into()),
-            log_x: true,
-            log_y: false,
-        },
+        Draw::lines("footprint", "bandwidth").grouped_by("data").log_x(),
     )
 }
 
-/// A figure and the row it was read from.
+/// A row and its figure.
 type Known<'s> = (&'s Row, Estimate);
 
-fn at(saxpy: &Series, place: Place, grid: Grid) -> Option<Known<'_>> {
+fn find_saxpy(saxpy: &Series, place: Place, grid: Grid) -> Option<Known<'_>> {
     let (_, row) = known_rows(saxpy).find(|(at, _): &(Saxpy, &Row)| *at == Saxpy { place, grid })?;
     Some((row, saxpy.estimate(row, "bandwidth")?))
 }
 
-/// Compressible over plain memory, for data in a grid.
+/// Gain of compressible over plain memory, for one kind of data in one grid.
 struct Gain<'s> {
     data: Data,
     grid: Grid,
@@ -171,7 +157,7 @@ struct Gain<'s> {
 fn gains(saxpy: &Series) -> Vec<Gain<'_>> {
     let pairs = Grid::ALL.into_iter().flat_map(|grid| Data::ALL.map(|data| (data, grid)));
     let gain = |(data, grid): (Data, Grid)| {
-        let in_memory = |compressible| at(saxpy, Place { data, compressible }, grid);
+        let in_memory = |compressible| find_saxpy(saxpy, Place { data, compressible }, grid);
         let (case, control) = (in_memory(true)?, in_memory(false)?);
         Some(Gain { data, grid, ratio: ratio(case.1, control.1), case, control })
     };
@@ -179,9 +165,9 @@ fn gains(saxpy: &Series) -> Vec<Gain<'_>> {
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let find_case = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found = Vec::new();
-    if let Some(saxpy) = of("saxpy") {
+    if let Some(saxpy) = find_case("saxpy") {
         let gains = gains(saxpy);
         found.extend(gains.iter().map(|gain| {
             let rate = |known: &Known<'_>| Unit::BytePerSecond.format(known.1.value);
@@ -190,28 +176,28 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             let flags = gain.case.0.flags.union(gain.control.0.flags);
             Finding { says, flags, ..finding(name, Unit::One, gain.case.0, gain.ratio) }
         }));
-        found.extend(advised(&gains));
+        found.extend(advise(&gains));
     }
-    if let Some(curve) = of("footprint") {
-        let of_data = |data: Data| [true, false].map(|compressible| Place { data, compressible });
-        found.extend(CURVES.into_iter().flat_map(of_data).filter_map(|place| holds(curve, place)));
+    if let Some(curve) = find_case("footprint") {
+        let both_places = |data: Data| [true, false].map(|compressible| Place { data, compressible });
+        found.extend(CURVES.into_iter().flat_map(both_places).filter_map(|place| find_capacity(curve, place)));
     }
     found
 }
 
-/// What to do about it: where the most is won, and what random data lose there and at the worst.
-fn advised(gains: &[Gain<'_>]) -> Option<Finding> {
-    /// Less than this is not worth an allocation of another kind.
+/// The advice: the largest gain, and the loss of random data in the same grid and at worst.
+fn advise(gains: &[Gain<'_>]) -> Option<Finding> {
+    /// A smaller gain doesn't justify a special allocation.
     const WORTH: f64 = 1.03;
     let by = |a: &&Gain<'_>, b: &&Gain<'_>| a.ratio.value.total_cmp(&b.ratio.value);
     let best = gains.iter().max_by(by)?;
     let random = |grid: Option<Grid>| {
-        let of =
+        let random =
             gains.iter().filter(move |gain| gain.data == Data::Random && grid.is_none_or(|grid| grid == gain.grid));
-        of.min_by(by)
+        random.min_by(by)
     };
-    let (beside, worst) = (random(Some(best.grid))?, random(None)?);
-    let words = |gain: &Gain<'_>| differs(gain.ratio, ["faster", "as fast", "slower"]);
+    let (in_best_grid, worst) = (random(Some(best.grid))?, random(None)?);
+    let words = |gain: &Gain<'_>| describe_ratio(gain.ratio, ["faster", "as fast", "slower"]);
     let rate = |known: &Known<'_>| Unit::BytePerSecond.format(known.1.value);
     let says = if best.ratio.interval.lo < WORTH {
         format!(
@@ -239,7 +225,7 @@ fn advised(gains: &[Gain<'_>]) -> Option<Finding> {
             rate(&best.case),
             rate(&best.control),
             kinds.join(", "),
-            words(beside),
+            words(in_best_grid),
             words(worst),
             worst.grid
         )
@@ -247,14 +233,14 @@ fn advised(gains: &[Gain<'_>]) -> Option<Finding> {
     Some(advice(says, Unit::One, best.ratio, [best.case.0, best.control.0, worst.case.0, worst.control.0]))
 }
 
-/// What counts as still on the plateau.
+/// Share of the best bandwidth that still counts as the plateau.
 const NEAR: f64 = 0.9;
 
-/// The largest footprint up to which reads keep nine tenths of the best that they reach.
-fn holds(curve: &Series, place: Place) -> Option<Finding> {
-    let of = known_rows(curve).filter(|(at, _): &(Reads, &Row)| at.place == place);
+/// The largest footprint at which reads keep nine tenths of their best bandwidth.
+fn find_capacity(curve: &Series, place: Place) -> Option<Finding> {
+    let reads = known_rows(curve).filter(|(at, _): &(Reads, &Row)| at.place == place);
     let mut rows: Vec<(f64, &Row, Estimate)> =
-        of.filter_map(|(at, row)| Some((at.footprint.0 as f64, row, curve.estimate(row, "bandwidth")?))).collect();
+        reads.filter_map(|(at, row)| Some((at.footprint.0 as f64, row, curve.estimate(row, "bandwidth")?))).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     let best = rows.iter().map(|row| row.2.value).fold(0.0, f64::max);
     let peak = rows.iter().position(|row| row.2.value >= best)?;
@@ -295,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_pays_the_advice_names_the_grid_the_kinds_and_the_loss() {
+    fn advice_names_the_grid_the_kinds_and_the_loss() {
         let series = all(|data, grid, compressible| match (data, grid, compressible) {
             ("zeros" | "ones", "one-shot", true) => 8.1e12,
             ("random", "4000 blocks", true) => 3.11e12,
@@ -304,26 +290,30 @@ mod tests {
         });
         let found = findings(&DeviceInfo::default(), &[series]);
         assert_eq!(found.len(), 28 + 1);
-        let told = found.iter().find(|finding| is_advice(finding)).unwrap();
-        assert!((told.value - 8.1 / 4.38).abs() < 1e-3 && told.is_sound(), "{told:?}");
+        let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
+        assert!((advice.value - 8.1 / 4.38).abs() < 1e-3 && advice.is_sound(), "{advice:?}");
         for part in
             ["'one-shot'", "8.10 TB/s against 4.38 TB/s", "for zeros, ones.", "26 % slower in the grid '4000 blocks'"]
         {
-            assert!(told.says.contains(part), "{part}: {}", told.says);
+            assert!(advice.says.contains(part), "{part}: {}", advice.says);
         }
     }
 
     #[test]
-    fn where_it_gains_nothing_plain_memory_is_advised() {
+    fn advice_is_plain_memory_if_compression_gains_nothing() {
         let found =
             findings(&DeviceInfo::default(), &[all(|_, _, compressible| if compressible { 4.0e12 } else { 4.2e12 })]);
-        let told = found.iter().find(|finding| is_advice(finding)).unwrap();
-        assert!(told.says.starts_with("Allocate plain memory") && told.says.contains("4.8 % slower"), "{}", told.says);
+        let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
+        assert!(
+            advice.says.starts_with("Allocate plain memory") && advice.says.contains("4.8 % slower"),
+            "{}",
+            advice.says
+        );
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
     }
 
     #[test]
-    fn the_cache_holds_more_of_what_compresses() {
+    fn findings_show_larger_capacity_for_compressible_data() {
         let sizes = (0..24).map(|i| (16_777_216.0 * 2.0_f64.powf(f64::from(i) / 4.0)) as u64);
         let points = sizes.flat_map(|size| {
             [(true, 200_000_000), (false, 50_000_000)].map(|(compressible, end)| {
@@ -332,7 +322,7 @@ mod tests {
             })
         });
         let found = findings(&DeviceInfo::default(), &[Series::new(knee(), points.collect::<Vec<Point>>())]);
-        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().value;
-        assert!(of("L2 holds of ones") > 3.0 * of("L2 holds of ones, plain"));
+        let value = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().value;
+        assert!(value("L2 holds of ones") > 3.0 * value("L2 holds of ones, plain"));
     }
 }

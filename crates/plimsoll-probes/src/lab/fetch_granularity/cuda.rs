@@ -1,38 +1,29 @@
-//! fetch-granularity on a GPU: the limit is held by a guard for as long as the probe runs. What the figures mean is
-//! `crate::lab::fetch_granularity`'s; the kernels are `lab/fetch_granularity.cu`'s.
+//! fetch-granularity on a GPU: a guard restores the limit when the probe ends. `crate::lab::fetch_granularity` defines the
+//! figures; `kernel.cu` has the kernels.
 
-use std::rc::Rc;
-
-use super::kernels::{self, HINTS, UNROLL};
-use crate::gather::kernels::{LINE, place};
-use crate::lab::fetch_granularity::{self, Hint, IN_FORCE, LIMITS, Read};
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::pattern;
-use plimsoll_gpu::Need;
-
-use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::window::room;
-use crate::folds::{self, MANY, SOME};
-use plimsoll_cuda::driver::{Held, Limit};
+use plimsoll_cuda::driver::{Limit, LimitGuard};
 use plimsoll_cuda::launch::{Arguments, Launch};
 use plimsoll_cuda::memory::DeviceBuffer;
 use plimsoll_cuda::{Action, Load};
 use plimsoll_cuda::{Cuda, CudaDevice};
 
-/// Footprint in parts of the second-level cache: one read in sixteen finds its line there.
+use super::kernels::{self, HINTS, UNROLL};
+use crate::cuda::kit::{GRAPH, Kit, elapsed_share, requested_bytes};
+use crate::cuda::window::fit_arrays;
+use crate::folds::{self, MANY, SOME};
+use crate::gather::kernels::{LINE, place};
+use crate::lab::fetch_granularity::{self, Hint, IN_FORCE, LIMITS, Read};
+use crate::prelude::gpu::*;
+
+/// Footprint as a multiple of the L2: one read in sixteen finds its line there.
 const USUAL: u64 = 16;
-/// The least footprint in parts of it.
+/// The least footprint as a multiple of the L2.
 const LEAST: u64 = 4;
 /// Bytes of a read.
 const SIZE: u32 = 32;
-/// Turns of a launch: some 3·10⁷ reads, so that most of the footprint is come to before a launch begins again.
+/// Loop iterations of a launch: some 3·10⁷ reads, so that a launch touches most of the footprint.
 const ITERATIONS: u32 = 64;
-/// Lines of the verified array.
+/// Cache lines of the verified array.
 const VERIFIED: u64 = 5000;
 
 /// The probe.
@@ -48,7 +39,7 @@ impl Probe<Cuda> for Runner {
         &[Need::Graphs]
     }
 
-    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+    fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.context.driver().has("cuCtxSetLimit")?;
         Ok(device.context.limit(Limit::FetchGranularity).map(drop)?)
     }
@@ -60,14 +51,14 @@ impl Probe<Cuda> for Runner {
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let cache = session.info().last_level_cache().max(1 << 20);
-        let (bytes, flags) = room(session.device, 1, asked(session, USUAL * cache)?)?;
+        let (bytes, flags) = fit_arrays(session.device, 1, requested_bytes(session, USUAL * cache)?)?;
         if bytes <= LEAST * cache {
             let need = LEAST * cache;
-            let why = format!("{bytes} bytes lie in the cache in good part; use more than {need}");
+            let why = format!("the cache would hold too large a part of {bytes} bytes; use more than {need}");
             return Err(Fault::Invalid(why));
         }
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
-        let late = late(session, begin, fetch_granularity::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, fetch_granularity::SPEC.budget(session.request.effort));
         let points: Vec<(u64, u32)> = HINTS.iter().flat_map(|hint| LIMITS.map(|limit| (limit, *hint))).collect();
         let at = |(limit, bytes): &(u64, u32)| Read { limit: (*limit).into(), hint: Hint((*bytes).into()) };
         let sweep = Sweep { series: fetch_granularity::reads(), points: &points, share: 1.0 + late, flags };
@@ -92,13 +83,13 @@ impl Probe<Cuda> for Runner {
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench {
     kit: Kit,
     array: DeviceBuffer,
     /// One word per thread.
     left: DeviceBuffer,
-    held: Held,
+    limit: LimitGuard,
     lines: u32,
     threads: u32,
     seed: u64,
@@ -111,9 +102,9 @@ impl Bench {
         let threads = grid.blocks * grid.threads;
         let (array, left) = (kit.array(bytes)?, kit.array(4 * u64::from(threads))?);
         kit.checker.fill(Data::Bits, Element::Word, array.whole(), seed)?;
-        let held = Held::new(&device.context, Limit::FetchGranularity)?;
+        let limit = LimitGuard::new(&device.context, Limit::FetchGranularity)?;
         let lines = u32::try_from(bytes / u64::from(LINE)).unwrap_or(u32::MAX);
-        Ok(Self { kit, array, left, held, lines, threads, seed })
+        Ok(Self { kit, array, left, limit, lines, threads, seed })
     }
 
     fn launch(&self, hint: u32, iterations: u32) -> Result<Launch, Fault> {
@@ -122,7 +113,7 @@ impl Bench {
     }
 
     fn load(self: &Rc<Self>, limit: u64, hint: u32) -> Result<Load, Fault> {
-        let force = self.held.set(limit)?;
+        let force = self.limit.set(limit)?;
         let reads = u64::from(self.threads / 2) * u64::from(UNROLL * ITERATIONS);
         let traffic = Traffic::new(reads * u64::from(SIZE), 0);
         let work = Work { traffic, operations: reads as f64, ..Work::default() };
@@ -132,7 +123,7 @@ impl Bench {
         Ok(load.with_check(move |_| bench.check(ITERATIONS, SOME)))
     }
 
-    /// Did every so many threads read what they should have?
+    /// Whether every `every`-th thread read the right words.
     fn check(&self, iterations: u32, every: usize) -> Result<Check, Fault> {
         let found = folds::words::<Cuda>(self.kit.stream(), self.left.whole())?;
         let (pairs, seed) = (self.threads / 2, self.seed);

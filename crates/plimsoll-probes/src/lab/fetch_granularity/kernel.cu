@@ -1,10 +1,10 @@
-// fetch-granularity: reads of 32 bytes at random places, with what each load asks the second-level cache to fetch beside.
+// fetch-granularity: reads of 32 bytes at random places, with a hint of how many bytes the L2 should fetch.
 //
-// What keeps it: every thread stores the exclusive or of all that it read.
-// Its loop in SASS: 8 loads of 16 bytes, each with a hash and a product of its own before it and with the hint of its name.
+// What keeps it: every thread stores the exclusive or of everything it read.
+// Its loop in SASS: 8 loads of 16 bytes, each preceded by its own hash and product and with the hint in the kernel's name.
 //
-// Two threads side by side read 32 bytes, aligned to them. Access i of a launch is at line hash(i + seed) · lines / 2³² of 128
-// bytes, in the quarter of it that the hash's lowest bits say; i counts through all pairs of threads.
+// Two neighbouring threads read 32 aligned bytes. Access i of a launch reads line hash(i + seed) · lines / 2³² of 128 bytes, in
+// the quarter given by the hash's lowest bits; i counts through all pairs of threads.
 #include "device.h"
 
 // lowbias32 (Wellons, 'Prospecting for Hash Functions', 2018).
@@ -22,7 +22,7 @@ __device__ __forceinline__ u64 place(u32 i, u32 lines) {
 #define LOAD(how)                                                                                                      \
     asm volatile(how " {%0, %1, %2, %3}, [%4];" : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p))
 
-// FETCH bytes are asked for, or with 0 nothing is.
+// A load with a hint of FETCH bytes, or without one for 0.
 template <int FETCH> __device__ __forceinline__ uint4 load_with(const u32* p) {
     uint4 w;
 #if defined(__CUDA_ARCH__)

@@ -1,10 +1,9 @@
-//! Reads of 32 bytes at random places, with what each load asks to be fetched beside. The places are
-//! [`gather::place`](crate::gather::kernels::place)'s.
+//! Reads of 32 bytes at random places, with a hint of how many bytes to fetch. The places are those of
+//! [`gather::place`](crate::gather::kernels::place).
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("fetch-granularity", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
@@ -14,10 +13,10 @@ pub const THREADS: u32 = 512;
 const BLOCKS: u32 = 2;
 /// Loads of a thread in one iteration.
 pub const UNROLL: u32 = 8;
-/// What loads ask the second-level cache to fetch, bytes; 0 asks for nothing.
+/// Bytes that a load's hint asks the L2 to fetch; 0 is no hint.
 pub const HINTS: [u32; 4] = [0, 64, 128, 256];
 
-/// Reads with such a hint.
+/// Reads with this hint.
 #[must_use]
 pub fn read(hint: u32) -> KernelDesc {
     let name = format!("fetch_granularity_{hint}");
@@ -36,7 +35,7 @@ pub fn read(hint: u32) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     HINTS.map(read).to_vec()

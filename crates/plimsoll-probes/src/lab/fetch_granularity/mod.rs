@@ -1,4 +1,4 @@
-//! fetch-granularity: how much memory gives where 32 bytes are wanted: whether the context's limit and the loads' hints are
+//! fetch-granularity: how many bytes memory delivers for a read of 32: whether the context's limit and the loads' hints are
 //! honoured.
 
 #[cfg(feature = "cuda")]
@@ -9,29 +9,22 @@ pub mod kernels;
 use std::fmt;
 
 use plimsoll_core::counted::DRAM_READ;
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding, known_rows};
+use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "fetch-granularity",
     group: LAB,
     sentence: "Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?",
     seconds: [3.0, 10.0, 30.0],
+    takes_bytes: true,
     findings,
 };
 
-/// The limits that are asked for, bytes.
+/// The limits that are requested, bytes.
 pub const LIMITS: [u64; 3] = [32, 64, 128];
-/// The limit in force, bytes: told by the workload.
+/// The limit in force, bytes; the workload reports it.
 pub const IN_FORCE: &str = "limit in force";
 
 /// The bytes that a load asks the cache to fetch; 0 in a load without a hint.
@@ -41,7 +34,7 @@ pub struct Hint(pub u64);
 impl Hint {
     /// A load without a hint.
     pub const PLAIN: Self = Self(0);
-    /// Its name.
+    /// Its display name.
     const NO_HINT: &'static str = "none";
 }
 
@@ -69,9 +62,9 @@ impl Coordinate for Hint {
 plimsoll_core::axes! {
     /// A read.
     pub struct Read {
-        /// The limit that was asked for.
+        /// The requested limit.
         limit: Bytes,
-        /// What the load asks for.
+        /// The load's hint.
         hint: Hint,
     }
 }
@@ -84,11 +77,11 @@ pub fn reads() -> TypedSeries<Read> {
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         metric(IN_FORCE, Unit::Byte, Quantity::Extra),
     ];
-    let draw = Draw::Bars { x: "limit".into(), y: "reads".into(), by: Some("hint".into()) };
+    let draw = Draw::bars("limit", "reads").grouped_by("hint");
     TypedSeries::new("reads", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// Bytes from memory per byte that was wanted, where they were counted.
+/// Bytes from memory per byte wanted, if they were counted.
 fn moved(reads: &Series, row: &Row) -> Option<Estimate> {
     let useful = row.points.first()?.work.traffic.read as f64;
     let counted = reads.estimate(row, DRAM_READ).filter(|_| useful > 0.0)?;
@@ -96,7 +89,7 @@ fn moved(reads: &Series, row: &Row) -> Option<Estimate> {
     Some(Estimate { value: counted.value / useful, interval: Interval { lo: lo / useful, hi: hi / useful } })
 }
 
-fn at(reads: &Series, limit: u64, hint: Hint) -> Option<(&Row, Estimate)> {
+fn find_read(reads: &Series, limit: u64, hint: Hint) -> Option<(&Row, Estimate)> {
     let (_, row) = known_rows(reads).find(|(at, _): &(Read, &Row)| *at == Read { limit: Bytes(limit), hint })?;
     Some((row, reads.estimate(row, "reads")?))
 }
@@ -115,24 +108,24 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             moved(reads, row).map(|moved| finding(format!("moved per byte wanted, {name}"), Unit::One, row, moved)),
         );
     }
-    found.extend(advised(reads));
+    found.extend(advise(reads));
     found
 }
 
 /// Whether limit and hint are honoured, and which is best for such reads.
-fn advised(reads: &Series) -> Option<Finding> {
-    /// The engine repeats to a hundredth; a fetch of twice as much moves far more.
+fn advise(reads: &Series) -> Option<Finding> {
+    /// Measurements repeat within a hundredth; fetching twice as much changes far more.
     const HONOURED: f64 = 0.05;
-    let of = |limit: u64| at(reads, limit, Hint::PLAIN);
-    let (small, large) = (of(LIMITS[0])?, of(LIMITS[2])?);
+    let without_hint = |limit: u64| find_read(reads, limit, Hint::PLAIN);
+    let (small, large) = (without_hint(LIMITS[0])?, without_hint(LIMITS[2])?);
     let decides = ratio(small.1, large.1);
-    let words = |ratio: Estimate| differs(ratio, ["faster", "as fast", "slower"]);
+    let words = |ratio: Estimate| describe_ratio(ratio, ["faster", "as fast", "slower"]);
     let counted = moved(reads, small.0).zip(moved(reads, large.0));
     let bytes = counted.as_ref().map_or(String::new(), |(small, large)| {
         format!(", {:.1} bytes fetched per byte wanted against {:.1}", small.value, large.value)
     });
     let shares = counted.map_or(decides.value, |(small, large)| large.value / small.value);
-    let than = differs(decides, ["faster than", "as fast as", "slower than"]);
+    let than = describe_ratio(decides, ["faster than", "as fast as", "slower than"]);
     let limit = if (shares - 1.0).abs() >= HONOURED {
         let better = if decides.value >= 1.0 { LIMITS[0] } else { LIMITS[2] };
         format!(
@@ -142,9 +135,11 @@ fn advised(reads: &Series) -> Option<Finding> {
     } else {
         format!("Leave the limit alone, it is not honoured: with 32 B random reads are {than} with 128 B{bytes}")
     };
-    let usual = of(LIMITS[1]).unwrap_or(small);
-    let hints =
-        LIMITS[1..].iter().chain(&[256]).filter_map(|bytes| Some((Hint(*bytes), at(reads, LIMITS[1], Hint(*bytes))?)));
+    let usual = without_hint(LIMITS[1]).unwrap_or(small);
+    let hints = LIMITS[1..]
+        .iter()
+        .chain(&[256])
+        .filter_map(|bytes| Some((Hint(*bytes), find_read(reads, LIMITS[1], Hint(*bytes))?)));
     let worst = hints.min_by(|(_, a), (_, b)| a.1.value.total_cmp(&b.1.value));
     let mut rows = vec![small.0, large.0];
     let per_load = worst.map_or(String::new(), |(hint, worst)| {
@@ -164,26 +159,23 @@ fn advised(reads: &Series) -> Option<Finding> {
 mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point, SeriesSpec};
+    use plimsoll_core::series::{Point, SeriesSpec};
 
     use super::*;
     use plimsoll_suite::findings::advice::is_advice;
 
-    fn told(rate: impl Fn(u64, u64) -> f64, fetched: Option<&dyn Fn(u64) -> f64>) -> Finding {
+    fn find_advice(rate: impl Fn(u64, u64) -> f64, fetched: Option<&dyn Fn(u64) -> f64>) -> Finding {
         let mut spec = SeriesSpec::from(reads());
         spec.metrics.extend(plimsoll_core::counted::metrics());
         let all = LIMITS.iter().flat_map(|limit| [0, 64, 128, 256].map(|asked| (*limit, asked)));
         let points = all.map(|(limit, asked)| Point {
-            series: 0,
-            round: 0,
-            at: Read { limit: Bytes(limit), hint: Hint(asked) }.to_values(),
-            k: 1,
             tick: 1e-12,
-            work: Work { traffic: Traffic::new(32_000_000, 0), operations: 1e6, ..Work::default() },
-            samples: vec![(1e6 / rate(limit, asked) * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: fetched.map(|of| (DRAM_READ.to_owned(), 32e6 * of(limit))).into_iter().collect(),
+            extra: fetched.map(|fetched| (DRAM_READ.to_owned(), 32e6 * fetched(limit))).into_iter().collect(),
+            ..Point::new(
+                Read { limit: Bytes(limit), hint: Hint(asked) }.to_values(),
+                Work { traffic: Traffic::new(32_000_000, 0), operations: 1e6, ..Work::default() },
+                vec![(1e6 / rate(limit, asked) * 1e12) as u64; 30],
+            )
         });
         let found = findings(&DeviceInfo::default(), &[Series::new(spec, points.collect::<Vec<Point>>())]);
         assert_eq!(found.len(), 13 + if fetched.is_some() { 12 } else { 0 });
@@ -191,23 +183,23 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_honoured_is_advised_with_its_bytes() {
-        let told = told(|limit, _| 1e11 * 32.0 / limit as f64, Some(&|limit| limit as f64 / 32.0));
+    fn advice_sets_an_honoured_limit_and_names_its_bytes() {
+        let advice = find_advice(|limit, _| 1e11 * 32.0 / limit as f64, Some(&|limit| limit as f64 / 32.0));
         for part in [
             "Set the limit to 32 B",
             "4.0 times as fast as with 128",
             "1.0 bytes fetched per byte wanted against 4.0",
             "change nothing",
         ] {
-            assert!(told.says.contains(part), "{part}: {}", told.says);
+            assert!(advice.says.contains(part), "{part}: {}", advice.says);
         }
     }
 
     #[test]
-    fn a_limit_that_changes_nothing_is_left_alone_and_a_hint_that_costs_is_told() {
-        let told = told(|_, asked| if asked == 256 { 5e10 } else { 1e11 }, None);
+    fn advice_leaves_an_ineffective_limit_alone_and_names_a_costly_hint() {
+        let advice = find_advice(|_, asked| if asked == 256 { 5e10 } else { 1e11 }, None);
         for part in ["Leave the limit alone", "as fast as with 128 B", "50 % slower at the worst, '256 B'"] {
-            assert!(told.says.contains(part), "{part}: {}", told.says);
+            assert!(advice.says.contains(part), "{part}: {}", advice.says);
         }
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
     }

@@ -1,5 +1,5 @@
-// Number formats as structs: what holds a number, and its conversions, sum, product and bits; `nan` is an infinity less
-// itself, by the format's own sum where it has one and what is too large is an infinity. CUDA only; part of `formats.cu`.
+// Number formats as structs: storage type, conversions, sum, product and bits. `nan` is an infinity less itself, by the format's
+// own sum if it has one and overflows to infinity. CUDA only; part of `kernel.cu`.
 #pragma once
 
 #include "device.h"
@@ -34,13 +34,13 @@ struct f32 {
     static __device__ T nan(T over, u32) { return add(over, -over); }
 };
 
-// A NaN of f32, made where the kernel runs.
+// A NaN of f32, made at run time.
 __device__ __forceinline__ float f32_nan(u32 zero) {
     const float infinity = __uint_as_float(0x7f800000 + zero);
     return f32::nan(infinity, zero);
 }
 
-// A single of which 19 bits count: rounded as `cvt` rounds for the matrix units.
+// An f32 with 19 significant bits, rounded as `cvt` rounds for the matrix units.
 struct tf32 {
     typedef float T;
     static __device__ T of(float x) {
@@ -58,7 +58,7 @@ struct tf32 {
 
 typedef unsigned short half;
 
-// 16 bits: a sum of bf16 is a fused product with 1, because devices before 9.0 have no other.
+// 16 bits: a sum of bf16 is a fused multiply-add with 1, the only one before compute capability 9.0.
 #define KIND "h"
 #define HALF(name, to_half, sum, product, to_single)                                                                   \
     struct name {                                                                                                      \
@@ -84,7 +84,7 @@ HALF(bf16, "cvt.rn.bf16.f32 %0, %1;", "{.reg .b16 one; mov.b16 one, 0x3f80; fma.
      "{.reg .b16 zero; mov.b16 zero, 0; mov.b32 %0, {zero, %1};}")
 #undef KIND
 
-// 8 bits: there are conversions alone, and those to them never make an infinity ('cvt', .satfinite).
+// 8 bits: only conversions exist, and conversions to these formats never make an infinity ('cvt', .satfinite).
 #define BYTE(name, format)                                                                                             \
     struct name {                                                                                                      \
         typedef half T;                                                                                                \

@@ -1,19 +1,19 @@
-// formats: what a number format holds, found by the device's own conversions and arithmetic: every thread looks for the
-// limits of one format, beginning at 1, and leaves them as bits.
+// formats: limits of number formats, found by the device's own conversions and arithmetic: every thread searches for the limits
+// of one format, starting at 1, and stores them as bits.
 //
-// What keeps it: conversions, sums and products are volatile PTX; 1 comes from threadIdx.y, of which the compiler doesn't
-// know that it is 0, so that no limit is known before the kernel runs; all are stored.
+// What keeps it: conversions, sums and products are volatile PTX; 1 comes from threadIdx.y, which the compiler doesn't know to be
+// 0, so that no limit is known at compile time; all limits are stored.
 // Its loop in SASS: the search for one limit: a sum or a product of the format, in f32 with a conversion where the format
-// has no arithmetic of its own (tf32, 8 bits), a conversion to f64 and a comparison; no local memory, no load.
+// has no arithmetic (tf32, 8 bits), a conversion to f64 and a comparison; no local memory, no load.
 //
-// A format is a struct of `formats.h`: sum, product, what a number of it stands for in f64, its bits, and a NaN.
+// A format is a struct of `formats.h`: sum, product, a number's value in f64, its bits, and a NaN.
 #include "formats.h"
 
 #define LIMITS 7
-// Larger than all that is finite, in f64.
+// The infinity of f64.
 #define INFINITE __longlong_as_double(0x7ff0000000000000)
 
-// The smallest power of two, from 1 down, whose halving still pleases.
+// The smallest power of two, halving from 1, that satisfies the predicate `pleases`.
 template <class F, class P> __device__ __forceinline__ typename F::T down(typename F::T one, typename F::T half, P pleases) {
     typename F::T x = one;
 #pragma unroll 1

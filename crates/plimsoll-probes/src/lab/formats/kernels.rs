@@ -1,12 +1,10 @@
-//! Limits of number formats, as the device's own conversions and arithmetic find them.
+//! Kernels that find the limits of number formats by the device's own conversions and arithmetic.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_suite::formats::{FORMATS, Format, LIMITS};
 
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("formats", include_str!("kernel.cu"), kernels)
     .with_headers(&[("formats.h", include_str!("formats.h"))]);
 
@@ -17,7 +15,7 @@ pub fn capability(format: &Format) -> u32 {
     if format.storage == 8 { 89 } else { 80 }
 }
 
-/// The kernel of one format: a thread per copy of its limits, 64 bits each in the order of [`LIMITS`].
+/// The kernel of one format: one thread per copy of its limits, 64 bits each, in the order of [`LIMITS`].
 #[must_use]
 pub fn kernel(format: &Format) -> KernelDesc {
     let name = format!("formats_{}", format.name);
@@ -34,14 +32,14 @@ pub fn kernel(format: &Format) -> KernelDesc {
 }
 
 /// The formats that a target converts to and from.
-pub fn of(target: Target) -> impl Iterator<Item = &'static Format> {
+pub fn supported_formats(target: Target) -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(move |format| capability(format) <= target.capability)
 }
 
 /// Every kernel.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
-    of(target).map(kernel).collect()
+    supported_formats(target).map(kernel).collect()
 }
 
 #[cfg(test)]
@@ -49,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_need_a_device_that_converts_them() {
+    fn eight_bit_formats_need_a_device_that_converts_them() {
         assert_eq!((kernels(Target::plain(80)).len(), kernels(Target::plain(89)).len()), (5, 7));
     }
 }

@@ -1,40 +1,33 @@
-//! formats: what number formats hold, found by the device's own arithmetic and held to the standards bit by bit, and how
-//! fast it computes with them: one number at a time, in pairs, and in the matrix units.
+//! formats: the limits of number formats, found by the device's own arithmetic and compared with the standards bit by bit, and the
+//! device's speed with each format: one number at a time, in pairs, and in the matrix units.
 //!
-//! Limits are bits, and 64 of them fit no number of a record: they are coordinates, in hexadecimal. What they stand for
-//! stands beside them as numbers, where it is one.
+//! Limits are bit patterns. 64 bits don't fit into a number of a record, so limits are coordinates in hexadecimal; metrics have
+//! their values, where they are numbers.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::{Finding, Published};
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Coordinate, Draw, Estimate, Name, Quantity, Row, Series, TypedSeries, Value, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::{finding, known_rows};
 use plimsoll_suite::formats::{self, FORMATS, Format, LIMITS, Limit, Meaning};
 
-/// What the probe is.
+use crate::prelude::meaning::*;
+
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "formats",
     group: "lab",
     sentence: "What the number formats hold, bit by bit, and how fast each is: alone, in pairs, in the matrix units.",
     seconds: [5.0, 14.0, 40.0],
+    takes_bytes: false,
     findings,
 };
 
-/// Relative half-width of the time of the kernels that look for limits: it tells nothing, so it needs none.
+/// Relative half-width for the time of the kernels that find limits; that time has no meaning, so any precision will do.
 const ANY_TIME: f64 = 0.5;
 
 plimsoll_core::names! {
-    /// How many numbers an instruction computes with.
+    /// How many numbers an instruction processes.
     pub enum Form {
         /// One per thread.
         Scalar = "scalar",
@@ -45,7 +38,7 @@ plimsoll_core::names! {
     }
 }
 
-/// A number format that is known.
+/// A known number format.
 #[derive(Clone, Copy, Debug)]
 pub struct Known(pub &'static Format);
 
@@ -93,14 +86,14 @@ impl Limits {
     /// The bits of a format, in the order of [`LIMITS`].
     #[must_use]
     pub fn new(format: &'static Format, bits: [u64; LIMITS.len()]) -> Self {
-        let [largest, doubled, normal, smallest, step, after, nan] = bits.map(|bits| Name::from(format.text(bits)));
+        let [largest, doubled, normal, smallest, step, after, nan] = bits.map(|bits| Name::from(format.to_hex(bits)));
         Self { format: Known(format), largest, doubled, normal, smallest, step, after, nan }
     }
 
     /// The bits, in the order of [`LIMITS`].
     fn bits(&self) -> Option<Vec<u64>> {
         let all = [&self.largest, &self.doubled, &self.normal, &self.smallest, &self.step, &self.after, &self.nan];
-        all.into_iter().map(|bits| Format::read(bits.as_str())).collect()
+        all.into_iter().map(|bits| Format::parse_hex(bits.as_str())).collect()
     }
 }
 
@@ -109,30 +102,30 @@ plimsoll_core::axes! {
     pub struct Rate {
         /// The format.
         format: Known,
-        /// How many numbers it computes with.
+        /// How many numbers it processes.
         form: Form,
         /// Its name.
         instruction: Name,
     }
 }
 
-/// What each format holds: the bits that the device found.
+/// Each format's limits: the bits that the device found.
 #[must_use]
 pub fn limits() -> TypedSeries<Limits> {
     let values = LIMITS.into_iter().filter_map(value_name);
     let values = values.map(|name| metric(name, Unit::One, Quantity::Extra)).collect();
-    TypedSeries::new("limits", Figure::Throughput, CachePolicy::Hot, values, Draw::Table).within(ANY_TIME)
+    TypedSeries::new("limits", Figure::Throughput, CachePolicy::Hot, values, Draw::Table).with_precision(ANY_TIME)
 }
 
 /// Operations per second of the whole device by format and form, at the fastest of its instructions.
 #[must_use]
 pub fn rates() -> TypedSeries<Rate> {
     let rate = metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond);
-    let draw = Draw::Bars { x: "format".into(), y: "rate".into(), by: Some("form".into()) };
+    let draw = Draw::bars("format", "rate").grouped_by("form");
     TypedSeries::new("rates", Figure::Throughput, CachePolicy::Hot, vec![rate], draw)
 }
 
-/// The name of the metric that tells a limit as a number; none where it needn't be one.
+/// The metric with a limit's value; `None` if the limit may not be a number.
 fn value_name(limit: Limit) -> Option<&'static str> {
     Some(match limit {
         Limit::Largest => "largest value",
@@ -143,7 +136,7 @@ fn value_name(limit: Limit) -> Option<&'static str> {
     })
 }
 
-/// What a format's bits stand for, by the names of the metrics; infinities and what is no number are left out.
+/// The values of a format's bits, by metric name, without infinities and NaNs.
 pub fn values(format: &Format, bits: &[u64]) -> impl Iterator<Item = (&'static str, f64)> {
     let number = |(limit, bits): (&Limit, &u64)| match format.meaning(*bits) {
         Meaning::Number(number) => Some((value_name(*limit)?, number)),
@@ -152,58 +145,58 @@ pub fn values(format: &Format, bits: &[u64]) -> impl Iterator<Item = (&'static s
     LIMITS.iter().zip(bits).filter_map(number)
 }
 
-/// A format's limits, as the device found them.
-struct Held<'s> {
+/// A format's limits as the device found them.
+struct FormatLimits<'s> {
     format: &'static Format,
     row: &'s Row,
     bits: Vec<u64>,
 }
 
-fn held(series: &[Series]) -> Vec<Held<'_>> {
+fn format_limits(series: &[Series]) -> Vec<FormatLimits<'_>> {
     let Some(limits) = series.iter().find(|series| series.spec.case == "limits") else { return Vec::new() };
-    let of = |(at, row): (Limits, _)| Some(Held { format: at.format.0, row, bits: at.bits()? });
-    known_rows(limits).filter_map(of).collect()
+    let to_limits = |(at, row): (Limits, _)| Some(FormatLimits { format: at.format.0, row, bits: at.bits()? });
+    known_rows(limits).filter_map(to_limits).collect()
 }
 
-/// How fast a format is in one form.
-struct Fast<'s> {
+/// The rate of a format in one form.
+struct FormatRate<'s> {
     row: &'s Row,
     form: Form,
     instruction: Name,
     rate: Estimate,
 }
 
-fn fast<'s>(series: &'s [Series], format: &'static Format) -> Vec<Fast<'s>> {
+fn format_rates<'s>(series: &'s [Series], format: &'static Format) -> Vec<FormatRate<'s>> {
     let Some(rates) = series.iter().find(|series| series.spec.case == "rates") else { return Vec::new() };
-    let of = |(at, row): (Rate, &'s Row)| {
-        Some(Fast { row, form: at.form, instruction: at.instruction, rate: rates.estimate(row, "rate")? })
+    let to_rate = |(at, row): (Rate, &'s Row)| {
+        Some(FormatRate { row, form: at.form, instruction: at.instruction, rate: rates.estimate(row, "rate")? })
     };
-    known_rows(rates).filter(|(at, _): &(Rate, &Row)| at.format == Known(format)).filter_map(of).collect()
+    known_rows(rates).filter(|(at, _): &(Rate, &Row)| at.format == Known(format)).filter_map(to_rate).collect()
 }
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let held = held(series);
-    let limits = held.iter().map(limits_of);
-    let fast = FORMATS.iter().flat_map(|format| fast(series, format).into_iter().map(move |one| (format, one)));
-    let rates = fast.map(|(format, one)| rate_of(info, format, &one));
-    let table = held.iter().filter_map(|held| line_of_table(held, &fast_sorted(series, held.format)));
-    limits.chain(rates).chain(table).chain(advised(series)).collect()
+    let found = format_limits(series);
+    let limits = found.iter().map(limits_finding);
+    let fast = FORMATS.iter().flat_map(|format| format_rates(series, format).into_iter().map(move |one| (format, one)));
+    let rates = fast.map(|(format, one)| rate_finding(info, format, &one));
+    let table = found.iter().filter_map(|held| table_finding(held, &sorted_rates(series, held.format)));
+    limits.chain(rates).chain(table).chain(advise(series)).collect()
 }
 
-fn fast_sorted<'s>(series: &'s [Series], format: &'static Format) -> Vec<Fast<'s>> {
-    let mut all = fast(series, format);
+fn sorted_rates<'s>(series: &'s [Series], format: &'static Format) -> Vec<FormatRate<'s>> {
+    let mut all = format_rates(series, format);
     all.sort_by_key(|one| one.form);
     all
 }
 
-/// How many of a format's limits are those of the standard, and which aren't.
-fn limits_of(held: &Held<'_>) -> Finding {
-    let Held { format, row, bits } = held;
+/// How many of a format's limits match the standard, and which don't.
+fn limits_finding(held: &FormatLimits<'_>) -> Finding {
+    let FormatLimits { format, row, bits } = held;
     let wrong: Vec<String> = LIMITS
         .iter()
         .zip(bits)
-        .filter(|(limit, bits)| !format.holds(**limit, **bits))
-        .map(|(limit, bits)| format!("{} is {}", limit.name(), format.text(*bits)))
+        .filter(|(limit, bits)| !format.has_limit(**limit, **bits))
+        .map(|(limit, bits)| format!("{} is {}", limit.name(), format.to_hex(*bits)))
         .collect();
     let right = (LIMITS.len() - wrong.len()) as f64;
     let says = match wrong.as_slice() {
@@ -216,9 +209,9 @@ fn limits_of(held: &Held<'_>) -> Finding {
     Finding { says, published, ..finding(format!("limits {}", format.name), Unit::One, row, figure) }
 }
 
-/// The kind of arithmetic as peaks name it.
+/// The kind of arithmetic as named by peaks.
 fn kind(format: &str, form: Form) -> String {
-    // The matrix units are as fast with either form of 8 bits, and peaks name one.
+    // The matrix units are equally fast with both 8-bit formats, and peaks name only one.
     let format = if format.starts_with("f8") { "f8" } else { format };
     match form {
         Form::Scalar => format.to_owned(),
@@ -227,7 +220,7 @@ fn kind(format: &str, form: Form) -> String {
     }
 }
 
-fn rate_of(info: &DeviceInfo, format: &Format, one: &Fast<'_>) -> Finding {
+fn rate_finding(info: &DeviceInfo, format: &Format, one: &FormatRate<'_>) -> Finding {
     let name = format!("rate {} {}", one.form.name(), format.name);
     let mut found = finding(name, Unit::FlopPerSecond, one.row, one.rate);
     found.metric = kind(format.name, one.form);
@@ -239,8 +232,8 @@ fn rate_of(info: &DeviceInfo, format: &Format, one: &Fast<'_>) -> Finding {
     found
 }
 
-/// A format's line of the table: range, precision, and every rate. Its figure is the fastest of these.
-fn line_of_table(held: &Held<'_>, fast: &[Fast<'_>]) -> Option<Finding> {
+/// A format's table line: range, precision, and every rate. Its figure is the fastest rate.
+fn table_finding(held: &FormatLimits<'_>, fast: &[FormatRate<'_>]) -> Option<Finding> {
     let best = fast.iter().max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))?;
     let rates: Vec<String> =
         fast.iter().map(|one| format!("{} {}", one.form.name(), Unit::FlopPerSecond.format(one.rate.value))).collect();
@@ -261,25 +254,25 @@ fn line_of_table(held: &Held<'_>, fast: &[Fast<'_>]) -> Option<Finding> {
     Some(Finding { says, ..finding(format!("table {}", held.format.name), Unit::FlopPerSecond, best.row, best.rate) })
 }
 
-/// Decimal digits that a format tells apart: the step at 1, as a power of ten.
+/// Decimal digits of a format: its bits of precision in powers of ten.
 fn digits(format: &Format) -> f64 {
     f64::from(format.fraction + 1) * std::f64::consts::LOG10_2
 }
 
-/// The sentence for this device: what each step down in precision brings over single precision one number at a time.
-fn advised(series: &[Series]) -> Option<Finding> {
+/// The advice: the gain of each format over single precision, one number at a time.
+fn advise(series: &[Series]) -> Option<Finding> {
     let best = |format: &'static Format, form: Option<Form>| {
-        let all = fast(series, format).into_iter().filter(|one| form.is_none_or(|form| one.form == form));
+        let all = format_rates(series, format).into_iter().filter(|one| form.is_none_or(|form| one.form == form));
         all.max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))
     };
     let control = best(formats::format("f32")?, Some(Form::Scalar))?;
-    let cases: Vec<(&'static Format, Fast<'_>)> = FORMATS
+    let cases: Vec<(&'static Format, FormatRate<'_>)> = FORMATS
         .iter()
         .filter(|format| !matches!(format.name, "f32" | "f8e5m2"))
         .filter_map(|format| Some((format, best(format, None)?)))
         .collect();
     let (_, fastest) = cases.iter().max_by(|a, b| a.1.rate.value.total_cmp(&b.1.rate.value))?;
-    let told: Vec<String> = cases
+    let gains: Vec<String> = cases
         .iter()
         .map(|(format, one)| {
             let times = one.rate.value / control.rate.value;
@@ -292,7 +285,7 @@ fn advised(series: &[Series]) -> Option<Finding> {
          number at a time ({}, {:.1} digits) this device does {}.",
         Unit::FlopPerSecond.format(control.rate.value),
         digits(&FORMATS[1]),
-        told.join(", ")
+        gains.join(", ")
     );
     let decides = ratio(fastest.rate, control.rate);
     Some(advice(says, Unit::One, decides, cases.iter().map(|(_, one)| one.row).chain([control.row])))
@@ -307,16 +300,8 @@ mod tests {
 
     fn point(at: impl Axes, operations: f64, extra: impl Iterator<Item = (&'static str, f64)>) -> Point {
         Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations, ..Work::default() },
-            samples: vec![1000; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
             extra: extra.map(|(name, value)| (name.to_owned(), value)).collect(),
+            ..Point::new(at.to_values(), Work { operations, ..Work::default() }, vec![1000; 30])
         }
     }
 
@@ -335,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_of_a_device_that_keeps_the_standards_is_told_so() {
+    fn findings_report_formats_that_match_their_standards() {
         let series = [Series::new(limits(), FORMATS.iter().map(|format| limit_point(format, &found_bits(format))))];
         let found = findings(&DeviceInfo::default(), &series);
         assert_eq!(found.len(), FORMATS.len());
@@ -349,10 +334,10 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_the_standard_is_named_with_its_bits() {
+    fn findings_name_deviations_from_the_standard_with_their_bits() {
         let format = formats::format("f16").unwrap();
         let mut bits = found_bits(format);
-        // A device that takes subnormals for zero.
+        // A device that flushes subnormals to zero.
         bits[3] = 0x0400;
         let found = findings(&DeviceInfo::default(), &[Series::new(limits(), [limit_point(format, &bits)])]);
         assert_eq!(found[0].value, 6.0);
@@ -360,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_range_precision_and_every_rate_of_a_format() {
+    fn table_has_range_precision_and_every_rate_of_a_format() {
         let format = formats::format("bf16").unwrap();
         let rates = [("bf16", Form::Matrix, 800e12), ("bf16", Form::Packed, 120e12), ("bf16", Form::Scalar, 60e12)];
         let series = [
@@ -383,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_holds_every_format_against_single_precision() {
+    fn advice_compares_every_format_with_single_precision() {
         let rates = [
             ("f64", Form::Scalar, 30e12),
             ("f64", Form::Matrix, 60e12),
@@ -392,13 +377,13 @@ mod tests {
             ("bf16", Form::Matrix, 720e12),
         ];
         let rates = Series::new(super::rates(), rates.map(|(format, form, rate)| rate_point(format, form, rate)));
-        let found = advised(&[rates]).unwrap();
+        let found = advise(&[rates]).unwrap();
         assert!((found.value - 12.0).abs() < 1e-9);
         assert!(found.says.contains("f64 in matrices 1.0 times (16.0 digits)"), "{}", found.says);
         assert!(found.says.contains("bf16 in matrices 12.0 times (2.4 digits)"), "{}", found.says);
-        assert!(advised(&[]).is_none());
+        assert!(advise(&[]).is_none());
         let alone = Series::new(super::rates(), [rate_point("f64", Form::Scalar, 1e12)]);
-        assert!(advised(&[alone]).is_none());
+        assert!(advise(&[alone]).is_none());
     }
 
     #[test]
@@ -408,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_among_the_peaks_of_eight_bits() {
+    fn both_eight_bit_formats_share_one_peak() {
         assert_eq!(kind("f8e5m2", Form::Matrix), "f8 matrix");
         assert_eq!((kind("f32", Form::Scalar), kind("f16", Form::Packed)), ("f32".to_owned(), "f16x2".to_owned()));
     }

@@ -1,35 +1,29 @@
-//! gemm on a GPU: the multiply-add of `incore` and the matrix instructions of `tensor` on random numbers, on the whole
-//! device, and square products by cuBLAS where it is installed. What the figures mean is
-//! `crate::lab::gemm`'s; products and their oracle are `products`'.
+//! gemm on a GPU: the multiply-add of `incore` and the matrix instructions of `tensor` on random numbers, on the whole device, and
+//! square products by cuBLAS if it is installed. `crate::lab::gemm` defines the figures; `products` has the products and their
+//! oracle.
 
-use std::rc::Rc;
-
-use super::kernels::{TAMED, kernel};
-use crate::incore::kernels as links;
-use crate::lab::gemm::{self, ERROR, Form, Product};
-use crate::tensor::kernels::{Instruction, Number};
-use plimsoll_core::Fault;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Clock as _, Effort};
-use plimsoll_gen::Target;
-use plimsoll_gpu::Need;
-use plimsoll_suite::formats::format;
-
-use super::products::{self, Size};
-use crate::cuda::kit::late;
-use crate::cuda::steady::Steady;
-use crate::tensor::oracle::Data;
-use crate::{incore::gpu as incore, tensor::gpu as tensor};
 use plimsoll_cuda::Load;
 use plimsoll_cuda::cublas::Numbers;
 use plimsoll_cuda::{Cuda, CudaDevice};
+use plimsoll_gen::Target;
+use plimsoll_suite::formats::format;
+
+use super::kernels::{TAMED, kernel};
+use super::products::{self, Size};
+use crate::cuda::kit::elapsed_share;
+use crate::cuda::steady::Steady;
+use crate::incore::kernels as links;
+use crate::lab::gemm::{self, ERROR, Form, Product};
+use crate::prelude::gpu::*;
+use crate::tensor::kernels::{Instruction, Number};
+use crate::tensor::oracle::Data;
+use crate::{incore::gpu as incore, tensor::gpu as tensor};
 
 /// Rows of the library's products.
 const ROWS: [u32; 2] = [4096, 8192];
-/// The same where there is little time.
+/// The same for `quick`.
 const FEW_ROWS: [u32; 1] = [2048];
-/// Rows of what is verified: none of it a tile's, and of bytes multiples of four, which the library asks for.
+/// Rows of verified products: no multiples of a tile; multiples of four, which the library requires for integers.
 const ODD_ROWS: [u32; 4] = [4, 36, 100, 260];
 /// Operations of a multiply-add.
 const FLOP: f64 = 2.0;
@@ -42,7 +36,7 @@ fn target(device: &CudaDevice) -> Target {
     device.kernels.target().parse().unwrap_or(Target::plain(80))
 }
 
-/// The types in the order of the table, as the axis names them.
+/// The types in the order of the table, with their axis names.
 const NUMBERS: [(gemm::Numbers, Number); 6] = [
     (gemm::Numbers::F64, Number::F64),
     (gemm::Numbers::Tf32, Number::Tf32),
@@ -52,19 +46,18 @@ const NUMBERS: [(gemm::Numbers, Number); 6] = [
     (gemm::Numbers::I8, Number::I8),
 ];
 
-/// Instructions whose rates stand beside each other: of each type the shapes of double precision by themselves, of others
-/// those of one warp and those of a warp group, with and without zeros. Where there is little time, those of a warp that a
-/// warp group has, too, are left out.
+/// The instructions to compare: for double precision each shape, for other types those of one warp and those of a warp group, with
+/// and without zeros. `quick` leaves out warp instructions of types that also have warp-group instructions.
 fn groups(device: &CudaDevice, quick: bool) -> Vec<(gemm::Numbers, &'static Instruction)> {
     let all = tensor::instructions::<Cuda>(device);
-    let of = |(name, number): (gemm::Numbers, Number)| {
+    let instructions = |(name, number): (gemm::Numbers, Number)| {
         let mine: Vec<&Instruction> = all.iter().copied().filter(|one| one.number == number).collect();
         let grouped = mine.iter().any(|one| one.group);
-        // A in registers is the same unit at the same rate.
+        // With A in registers the same unit runs at the same rate.
         let kept = move |one: &&Instruction| !(one.name.contains("registers") || quick && grouped && !one.group);
         mine.into_iter().filter(kept).map(move |one| (name, one)).collect::<Vec<_>>()
     };
-    NUMBERS.into_iter().flat_map(of).collect()
+    NUMBERS.into_iter().flat_map(instructions).collect()
 }
 
 /// A point of `instructions`.
@@ -75,7 +68,7 @@ enum Rate {
 }
 
 impl Rate {
-    fn at(&self) -> gemm::Instruction {
+    fn to_axes(&self) -> gemm::Instruction {
         let (numbers, form, instruction) = match self {
             Self::Scalar(spot) => (gemm::Numbers::F64, Form::Scalar, spot.of.name),
             Self::Matrix(numbers, spot) if spot.of.sparse => (*numbers, Form::Sparse, spot.of.name),
@@ -85,13 +78,13 @@ impl Rate {
     }
 }
 
-/// The products that the library is asked for.
+/// The products that the library computes.
 fn sizes(effort: Effort) -> Vec<Size> {
     let rows: &[u32] = if effort == Effort::Quick { &FEW_ROWS } else { &ROWS };
     Numbers::ALL.into_iter().flat_map(|numbers| rows.iter().map(move |&n| Size { numbers, n })).collect()
 }
 
-fn at(size: &Size) -> Product {
+fn product_axes(size: &Size) -> Product {
     let numbers = match size.numbers {
         Numbers::F64 => gemm::Numbers::F64,
         Numbers::Tf32 => gemm::Numbers::Tf32,
@@ -103,7 +96,7 @@ fn at(size: &Size) -> Product {
 }
 
 /// Products by the library, or why there are none.
-fn by_library(device: &CudaDevice) -> Result<products::Bench, Fault> {
+fn library_bench(device: &CudaDevice) -> Result<products::Bench, Fault> {
     let library = device.cublas()?;
     products::Bench::new(device)?.with_library(&library)
 }
@@ -117,10 +110,6 @@ impl Probe<Cuda> for Runner {
         &[Need::Graphs]
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
         let quick = request.effort == Effort::Quick;
         let library = if device.cublas().is_ok() { sizes(request.effort).len() } else { 0 };
@@ -132,18 +121,18 @@ impl Probe<Cuda> for Runner {
         let effort = session.request.effort;
         let machines = Machines::new(session.device)?;
         let rates = machines.rates(session.device, effort == Effort::Quick)?;
-        let late = late(session, begin, gemm::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, gemm::SPEC.budget(effort));
         let sweep = Sweep { series: gemm::instructions(), points: &rates, share: 0.5 + late, flags: Flags::NONE };
-        session.sweep(sweep, Rate::at, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
+        session.sweep(sweep, Rate::to_axes, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
         drop(machines);
-        match by_library(session.device) {
+        match library_bench(session.device) {
             Ok(bench) => {
                 let sizes = sizes(effort);
                 let sweep = Sweep { series: gemm::products(), points: &sizes, share: 0.5, flags: Flags::NONE };
-                session.sweep(sweep, at, |_, size| Ok(Steady::new(bench.load(*size)?)))?;
+                session.sweep(sweep, product_axes, |_, size| Ok(Steady::new(bench.load(*size)?)))?;
                 Ok(())
             }
-            Err(fault @ Fault::Unavailable { .. }) => session.tell(&fault),
+            Err(fault @ Fault::Unavailable { .. }) => session.report_fault(&fault),
             Err(fault) => Err(fault),
         }
     }
@@ -161,9 +150,9 @@ impl Probe<Cuda> for Runner {
                 report(Case { kernel, on: format!("{n} words"), wrong: bench.untamed(format, n)? });
             }
         }
-        let bench = match by_library(device) {
+        let bench = match library_bench(device) {
             Ok(bench) => bench,
-            // Nothing to verify: `measure` and `devices` tell why.
+            // Nothing to verify: `measure` and `devices` report why.
             Err(Fault::Unavailable { .. }) => return Ok(()),
             Err(fault) => return Err(fault),
         };

@@ -1,5 +1,5 @@
-// gemm: any bits made into numbers of one format, in place: sign and fraction stay as they are, the exponent becomes one of
-// four, so that every number is from 1/8 to 2 in magnitude and sums of products of them neither overflow nor vanish.
+// gemm: turns random bits into numbers of one format, in place: sign and fraction stay, the exponent becomes one of four, so that
+// every number is from 1/8 to 2 in magnitude and sums of products neither overflow nor vanish.
 //
 // What keeps it: every word is stored.
 // Its loop in SASS: one load and one store of a word of 32 or 64 bits, and the logic between them.

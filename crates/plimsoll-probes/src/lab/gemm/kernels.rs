@@ -1,25 +1,23 @@
-//! Random numbers for matrix products: any bits of a format made into numbers whose sums of products stay finite.
+//! Random numbers for matrix products: turns random bits into numbers whose sums of products stay finite.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_suite::formats::{Format, format};
 
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("gemm", include_str!("kernel.cu"), |_| kernels());
 
-/// The formats that kernels exist for; integers of 8 bits are any bits as they are.
+/// The formats with a kernel; 8-bit integers use random bits unchanged.
 pub const TAMED: [&str; 4] = ["f64", "tf32", "f16", "bf16"];
 
-/// What any bits of a format become: a number from ⅛ to 2 with the same sign and fraction, whose exponent is one of four,
-/// and whose bits that don't count are 0.
+/// Turns bits of a format into a number from ⅛ to 2 with the same sign and fraction, one of four exponents, and unused bits 0.
 #[must_use]
 pub fn tamed(format: &Format, bits: u64) -> u64 {
     let place = format.fraction + format.unused;
     kept(format) & bits | (bias(format) - (bits >> place & 3)) << place
 }
 
-/// Sign and fraction.
+/// Mask of sign and fraction.
 fn kept(format: &Format) -> u64 {
     let fraction = ((1_u64 << format.fraction) - 1) << format.unused;
     fraction | 1 << (format.storage - 1)
@@ -30,7 +28,7 @@ fn bias(format: &Format) -> u64 {
     (1 << (format.exponent - 1)) - 1
 }
 
-/// Numbers of a word that the kernel takes at once.
+/// Numbers in one word of the kernel.
 #[must_use]
 pub fn numbers(format: &Format) -> u32 {
     if format.storage == 16 { 2 } else { 1 }
@@ -42,7 +40,7 @@ pub fn words(format: &Format, n: u64) -> u64 {
     n.div_ceil(numbers(format).into())
 }
 
-/// The kernel of one format: over words of 32 bits, of f64 of 64.
+/// The kernel of one format: over words of 32 bits, for f64 of 64.
 #[must_use]
 pub fn kernel(format: &Format) -> KernelDesc {
     let name = format!("gemm_tame_{}", format.name);
@@ -78,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bits_become_a_number_near_one_with_their_sign_and_fraction(bits: u64, place in 0..FORMATS.len()) {
+        fn taming_keeps_sign_and_fraction_and_bounds_the_magnitude(bits: u64, place in 0..FORMATS.len()) {
             let format = &FORMATS[place];
             let bits = bits >> (64 - format.storage);
             let made = tamed(format, bits);

@@ -1,5 +1,5 @@
-//! gemm: what matrix products on random numbers reach: one instruction without any memory (double precision against its own
-//! multiply-add, products of which half of A is zeros against dense ones), and whole products by the vendor's library.
+//! gemm: rates of matrix products on random numbers: single instructions without memory traffic (double precision against its
+//! multiply-add, products with half of A zero against dense ones), and whole products by the vendor's library.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -8,37 +8,29 @@ pub mod kernels;
 #[cfg(feature = "cuda")]
 mod products;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flag;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::{Finding, Published};
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes, Count, Draw, Estimate, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::{derived, finding, known_rows};
 use plimsoll_suite::machines::{Arithmetic, machine, rates};
 use plimsoll_suite::operations;
 
-/// What the probe is.
+use crate::prelude::meaning::*;
+
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "gemm",
     group: "lab",
     sentence: "Matrix products on random numbers: double precision, half zeros, and whole ones by cuBLAS.",
     seconds: [5.0, 20.0, 60.0],
+    takes_bytes: false,
     findings,
 };
 
 plimsoll_core::names! {
-    /// What an instruction multiplies.
+    /// The operands of an instruction.
     pub enum Form {
         /// One number per thread.
         Scalar = "scalar",
         /// Matrices.
         Dense = "dense",
-        /// Matrices of which A has two zeros in four numbers (of tf32 one in two).
+        /// Matrices with two zeros in every four numbers of A (in tf32 one in two).
         Sparse = "half zeros",
     }
 }
@@ -48,7 +40,7 @@ plimsoll_core::names! {
     pub enum Numbers {
         /// Double precision.
         F64 = "f64",
-        /// Single precision of which the products see 19 bits.
+        /// Single precision, reduced to 19 bits by the products.
         Tf32 = "tf32",
         /// binary16.
         F16 = "f16",
@@ -64,7 +56,7 @@ plimsoll_core::names! {
 plimsoll_core::axes! {
     /// An instruction.
     pub struct Instruction {
-        /// What it multiplies.
+        /// The type of its numbers.
         numbers: Numbers,
         /// Whether these are matrices.
         form: Form,
@@ -76,29 +68,29 @@ plimsoll_core::axes! {
 plimsoll_core::axes! {
     /// A product of square matrices.
     pub struct Product {
-        /// What they hold.
+        /// The type of their numbers.
         numbers: Numbers,
         /// Their rows.
         rows as "n": Count,
     }
 }
 
-/// Operations per second of the whole device, by one instruction over and over, at the fastest of its configurations.
-/// Zeros count as numbers, as vendors count them.
+/// Operations per second of the whole device for one repeated instruction, in its fastest configuration. Zeros count as numbers,
+/// as vendors count them.
 #[must_use]
 pub fn instructions() -> TypedSeries<Instruction> {
-    let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
+    let draw = Draw::bars("instruction", "rate");
     spec("instructions", draw)
 }
 
-/// The same of whole products by the library: square matrices of n rows.
+/// The same for whole products by the library: square matrices of n rows.
 #[must_use]
 pub fn products() -> TypedSeries<Product> {
-    let draw = Draw::Bars { x: "numbers".into(), y: "rate".into(), by: Some("n".into()) };
+    let draw = Draw::bars("numbers", "rate").grouped_by("n");
     spec("products", draw)
 }
 
-/// The largest error of what was looked at, relative to the sum of the products' magnitudes.
+/// The largest error of the checked elements, relative to the sum of the products' magnitudes.
 pub const ERROR: &str = "error";
 
 fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
@@ -109,30 +101,34 @@ fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// A row with what it is of.
-struct Found<'s> {
+/// A row with its operands and figures.
+struct Measured<'s> {
     row: &'s Row,
     numbers: Numbers,
     form: Form,
-    /// The instruction, or how large the product is.
+    /// The instruction, or the size of the product.
     which: String,
     rate: Estimate,
     error: Option<Estimate>,
 }
 
-/// The rows of a series; `what` are their numbers, their form, and the instruction or how large the product is.
-fn found<'s, A: Axes>(series: &'s [Series], case: &str, what: impl Fn(A) -> (Numbers, Form, String)) -> Vec<Found<'s>> {
+/// The rows of a series; `what` returns their numbers, form, and instruction or product size.
+fn measured_rows<'s, A: Axes>(
+    series: &'s [Series],
+    case: &str,
+    what: impl Fn(A) -> (Numbers, Form, String),
+) -> Vec<Measured<'s>> {
     let Some(series) = series.iter().find(|series| series.spec.case == case) else { return Vec::new() };
-    let of = |(at, row): (A, &'s Row)| {
+    let to_measured = |(at, row): (A, &'s Row)| {
         let (numbers, form, which) = what(at);
         let (rate, error) = (series.estimate(row, "rate")?, series.estimate(row, ERROR));
-        Some(Found { row, numbers, form, which, rate, error })
+        Some(Measured { row, numbers, form, which, rate, error })
     };
-    known_rows(series).filter_map(of).collect()
+    known_rows(series).filter_map(to_measured).collect()
 }
 
-impl Found<'_> {
-    /// The kind of arithmetic as peaks name it; products with zeros have none.
+impl Measured<'_> {
+    /// The kind of arithmetic as named by peaks; products with zeros have none.
     fn kind(&self) -> Option<String> {
         match self.form {
             Form::Scalar => Some(self.numbers.to_string()),
@@ -145,7 +141,7 @@ impl Found<'_> {
         operations::unit(&Unit::FlopPerSecond, self.numbers.name())
     }
 
-    /// What the vendor publishes for the device: at its highest clock, dense.
+    /// The vendor's published rate: dense, at the highest clock.
     fn published(&self, info: &DeviceInfo) -> Option<Published> {
         let arithmetic = match (self.form, self.numbers) {
             (Form::Scalar, Numbers::F64) => Arithmetic::F64,
@@ -161,7 +157,7 @@ impl Found<'_> {
         Some(Published { range: Interval { lo: peak, hi: peak }, source: format!("{}: {}", known.name, known.source) })
     }
 
-    /// The share of what is published, the clock, what the units do at that clock, and whether power lowered it.
+    /// The share of the published rate, the clock, the share of the units' rate at that clock, and whether power lowered it.
     fn evidence(&self, info: &DeviceInfo) -> String {
         let mut parts = Vec::new();
         if let Some(known) = self.published(info) {
@@ -186,34 +182,35 @@ impl Found<'_> {
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let instructions =
-        found(series, "instructions", |at: Instruction| (at.numbers, at.form, at.instruction.to_string()));
-    let products = found(series, "products", |at: Product| (at.numbers, Form::Dense, at.rows.0.to_string()));
-    let told = |one: &Found<'_>, name: String| {
-        let mut told = finding(name, one.unit(), one.row, one.rate);
-        told.metric = one.kind().unwrap_or_default();
-        Finding { says: one.evidence(info), published: one.published(info), ..told }
+        measured_rows(series, "instructions", |at: Instruction| (at.numbers, at.form, at.instruction.to_string()));
+    let products = measured_rows(series, "products", |at: Product| (at.numbers, Form::Dense, at.rows.0.to_string()));
+    let rate_finding = |one: &Measured<'_>, name: String| {
+        let mut rate = finding(name, one.unit(), one.row, one.rate);
+        rate.metric = one.kind().unwrap_or_default();
+        Finding { says: one.evidence(info), published: one.published(info), ..rate }
     };
     let errors = products.iter().filter_map(|one| {
         let name = format!("error {} {}", one.numbers, one.which);
         let says = "the largest of some elements, relative to the sum of their products' magnitudes".to_owned();
         Some(Finding { says, ..finding(name, Unit::One, one.row, one.error?) })
     });
-    let mut all: Vec<Finding> = instructions.iter().map(|one| told(one, format!("rate {}", one.which))).collect();
+    let mut all: Vec<Finding> =
+        instructions.iter().map(|one| rate_finding(one, format!("rate {}", one.which))).collect();
     all.extend(gains(&instructions));
-    all.extend(products.iter().map(|one| told(one, format!("product {} {}", one.numbers, one.which))));
+    all.extend(products.iter().map(|one| rate_finding(one, format!("product {} {}", one.numbers, one.which))));
     all.extend(errors);
-    all.extend(advised(info, &instructions, &products));
+    all.extend(advise(info, &instructions, &products));
     all
 }
 
-/// The fastest of some numbers in a form.
-fn best<'f, 's>(all: &'f [Found<'s>], numbers: Numbers, form: Form) -> Option<&'f Found<'s>> {
-    let of = all.iter().filter(|one| one.numbers == numbers && one.form == form);
-    of.max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))
+/// The fastest row of a type and form.
+fn best<'f, 's>(all: &'f [Measured<'s>], numbers: Numbers, form: Form) -> Option<&'f Measured<'s>> {
+    let candidates = all.iter().filter(|one| one.numbers == numbers && one.form == form);
+    candidates.max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))
 }
 
-/// Numbers of which there are both dense products and such with zeros, in the order of the rows.
-fn pairs<'f, 's>(all: &'f [Found<'s>]) -> Vec<(&'f Found<'s>, &'f Found<'s>)> {
+/// The best sparse and dense product of each type that has both, in the order of the rows.
+fn pairs<'f, 's>(all: &'f [Measured<'s>]) -> Vec<(&'f Measured<'s>, &'f Measured<'s>)> {
     let mut seen: Vec<Numbers> = Vec::new();
     for one in all {
         if !seen.contains(&one.numbers) {
@@ -225,9 +222,9 @@ fn pairs<'f, 's>(all: &'f [Found<'s>]) -> Vec<(&'f Found<'s>, &'f Found<'s>)> {
         .collect()
 }
 
-/// How many times the control each case is.
-fn gains(all: &[Found<'_>]) -> Vec<Finding> {
-    let gain = |name: String, case: &Found<'_>, control: &Found<'_>| {
+/// Each case's gain over its control.
+fn gains(all: &[Measured<'_>]) -> Vec<Finding> {
+    let gain = |name: String, case: &Measured<'_>, control: &Measured<'_>| {
         let flags = case.row.flags.union(control.row.flags);
         let says = format!("{} against {}", case.which, control.which);
         Finding { says, ..derived(name, Unit::One, ratio(case.rate, control.rate), flags) }
@@ -238,8 +235,8 @@ fn gains(all: &[Found<'_>]) -> Vec<Finding> {
     double.into_iter().chain(sparse.map(|(s, d)| gain(format!("half zeros over dense {}", d.numbers), s, d))).collect()
 }
 
-/// The sentence for this device: where double precision belongs, what the library reaches, and what zeros bring.
-fn advised(info: &DeviceInfo, instructions: &[Found<'_>], products: &[Found<'_>]) -> Option<Finding> {
+/// The advice: where double precision belongs, the library's rate, and the gain from zeros.
+fn advise(info: &DeviceInfo, instructions: &[Measured<'_>], products: &[Measured<'_>]) -> Option<Finding> {
     let scalar = best(instructions, Numbers::F64, Form::Scalar)?;
     let matrix = best(instructions, Numbers::F64, Form::Dense)?;
     let double = ratio(matrix.rate, scalar.rate);
@@ -281,22 +278,14 @@ fn advised(info: &DeviceInfo, instructions: &[Found<'_>], products: &[Found<'_>]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
     use plimsoll_core::series::Point;
 
     fn point(at: impl Axes, rate: f64, clock: f64, error: Option<f64>) -> Point {
         Point {
-            series: 0,
-            round: 0,
-            at: at.to_values(),
-            k: 1,
-            tick: 1e-9,
-            work: Work { operations: rate * 1e-6, ..Work::default() },
-            samples: vec![1000; 30],
             evidence: Evidence { clock_hz: Some(clock), ..Evidence::default() },
-            flags: Flags::NONE,
             extra: error.map(|error| (ERROR.to_owned(), error)).into_iter().collect(),
+            ..Point::new(at.to_values(), Work { operations: rate * 1e-6, ..Work::default() }, vec![1000; 30])
         }
     }
 
@@ -329,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn every_gain_stands_beside_its_control() {
+    fn gains_name_case_and_control() {
         let found = findings(&hopper(), &measured());
         let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
         let double = one("f64 matrix over scalar");
@@ -341,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_below_its_peak_is_told_with_clock_and_power() {
+    fn finding_of_a_product_below_its_peak_names_clock_and_power() {
         let found = findings(&hopper(), &measured());
         let product = found.iter().find(|finding| finding.name == "product f64 8192").unwrap();
         assert!(product.published.as_ref().is_some_and(|known| (known.range.lo / 66.9e12 - 1.0).abs() < 0.01));
@@ -354,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_has_the_gain_the_library_and_the_zeros() {
+    fn advice_has_gain_library_and_zeros() {
         let found = findings(&hopper(), &measured());
         let advice = found.iter().find(|finding| plimsoll_suite::findings::advice::is_advice(finding)).unwrap();
         assert!((advice.value - 2.0).abs() < 1e-9);
@@ -366,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_whose_matrices_bring_nothing_is_told_so() {
+    fn advice_says_if_matrices_gain_nothing() {
         let all = [
             instruction(Numbers::F64, Form::Scalar, "FMA f64", 1e12),
             instruction(Numbers::F64, Form::Dense, "mma f64 8x8x4", 1e12),

@@ -1,4 +1,4 @@
-//! Square products by cuBLAS on random numbers, held to sums in double precision at some elements; those of bytes exactly.
+//! Square products by cuBLAS on random numbers; some elements are compared with sums in double precision, integers exactly.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use plimsoll_cuda::memory::{DeviceBuffer, Span};
 use plimsoll_cuda::{Action, Load, Shape};
 use plimsoll_cuda::{Unavailable, wait};
 
-/// Elements of a product that are held to the host's sums, at most.
-const LOOKED_AT: u64 = 64;
-/// Elements behind C that no product may touch.
+/// Most elements of a product that are compared with the host's sums.
+const CHECKED: u64 = 64;
+/// Elements after C that no product may touch.
 const BEHIND: u64 = 64;
 /// Most products of a sample: the smallest takes some 20 µs.
 const MOST: u32 = 256;
-/// Seeds of A and B, and the place of the first element that is looked at.
+/// Seeds of A and B, and of the checked places.
 const SEEDS: [u64; 2] = [0x6765_6d6d, 0x706c_696d];
 const FIRST: u64 = 0x9e37;
 
@@ -45,12 +45,12 @@ impl Size {
         u64::from(self.n) * u64::from(self.n)
     }
 
-    /// The format of its factors; bytes have none.
+    /// The format of its factors; integers have none.
     fn format(self) -> Option<&'static Format> {
         format(self.numbers.name())
     }
 
-    /// What a number of a factor is, at a place of the factor: as the device fills 32-bit words and tames them.
+    /// The number at a place of a factor, computed as the device fills 32-bit words and tames them.
     fn number(self, factor: usize, place: u64) -> f64 {
         let word = |at: u64| u64::from(pattern::bits(SEEDS[factor], at));
         let Some(format) = self.format() else {
@@ -68,15 +68,15 @@ impl Size {
         }
     }
 
-    /// What an element must be, and the sum of its products' magnitudes.
+    /// The expected value of an element, and the sum of its products' magnitudes.
     fn expected(self, row: u64, column: u64) -> (f64, f64) {
         let n = u64::from(self.n);
         let terms = (0..n).map(|k| self.number(0, row * n + k) * self.number(1, column * n + k));
         terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
     }
 
-    /// How far an element may be from that, relative to the magnitudes: a rounding of the result, and of each of its sums in
-    /// the precision that they are made in, in any order. Of integers nothing.
+    /// The allowed error of an element, relative to the magnitudes: one rounding of the result and one of each sum in its
+    /// precision, in any order. Integers must be exact.
     fn tolerance(self) -> f64 {
         let sums = f64::from(self.n).sqrt();
         match self.numbers {
@@ -102,14 +102,14 @@ impl Size {
         }
     }
 
-    /// The elements that are looked at: all of a small product, else some of everywhere, its corners among them.
+    /// The elements to check: all of a small product, otherwise the corners and random places.
     fn places(self) -> Vec<(u64, u64)> {
         let (n, all) = (u64::from(self.n), self.elements());
-        if all <= LOOKED_AT {
+        if all <= CHECKED {
             return (0..all).map(|at| (at % n, at / n)).collect();
         }
         let corners = [(0, 0), (n - 1, 0), (0, n - 1), (n - 1, n - 1)];
-        let chance = (0..LOOKED_AT - 4).map(|at| {
+        let chance = (0..CHECKED - 4).map(|at| {
             let bits = pattern::random_bits(FIRST, at);
             ((bits >> 32) % n, (bits & 0xffff_ffff) % n)
         });
@@ -117,14 +117,14 @@ impl Size {
     }
 }
 
-/// What all products share.
+/// State shared by all products.
 #[derive(Clone)]
 pub(crate) struct Bench {
     kit: Rc<Kit>,
     products: Option<Rc<Products>>,
 }
 
-/// A product's factors and its result, with some room behind it.
+/// A product's factors and its result, with some room after it.
 #[derive(Clone)]
 struct Arrays {
     factors: [Rc<DeviceBuffer>; 2],
@@ -132,7 +132,7 @@ struct Arrays {
 }
 
 impl Bench {
-    /// The kernels that make numbers.
+    /// The kernels that make numbers, without the library.
     pub(crate) fn new(device: &CudaDevice) -> Result<Self, Fault> {
         let kernels = &crate::lab::gemm::kernels::SOURCE
             .kernels(device.kernels.target().parse().unwrap_or(plimsoll_gen::Target::plain(80)));
@@ -145,13 +145,13 @@ impl Bench {
         Ok(Self { products: Some(Rc::new(products)), ..self })
     }
 
-    /// A launch that makes numbers of what some words hold.
+    /// A launch that turns the bits of some words into numbers.
     fn tame(&self, format: &Format, words: Span, n: u64) -> Result<Launch, Fault> {
         self.kit.unit.launch(&kernel(format), n, Arguments::new().span(words).u64(n))
     }
 
     fn arrays(&self, size: Size) -> Result<Arrays, Fault> {
-        // Fills are of whole words.
+        // Fills write whole words.
         let bytes = (size.elements() * size.numbers.bytes()).next_multiple_of(8);
         let made = |seed| {
             let buffer = self.kit.array(bytes)?;
@@ -178,7 +178,7 @@ impl Bench {
         Ok(Action::Other(StreamAction::Product(products, size.numbers, size.n, [a, b, c])))
     }
 
-    /// Samples of one product after the other, with the error of the first.
+    /// Samples of one product after another, with the error of the first.
     pub(crate) fn load(&self, size: Size) -> Result<Load, Fault> {
         let arrays = self.arrays(size)?;
         let action = self.action(size, &arrays)?;
@@ -186,14 +186,15 @@ impl Bench {
         let (error, _) = self.error(size, &arrays)?;
         let n = f64::from(size.n);
         let work = Work { operations: 2.0 * n * n * n, ..Work::default() };
-        let load =
-            Load::new(self.kit.stream(), Shape::Stream, vec![action], work)?.with_extra(ERROR, error).at_most(MOST);
+        let load = Load::new(self.kit.stream(), Shape::Stream, vec![action], work)?
+            .with_extra(ERROR, error)
+            .limit_launches(MOST);
         let bench = self.clone();
         Ok(load.with_check(move |_| Ok(bench.error(size, &arrays)?.1.map_or(Check::Passed, Check::Failed))))
     }
 
-    /// The largest error of the elements that are looked at, relative to the magnitudes of their products, and what is wrong
-    /// beyond what rounding explains.
+    /// The largest error of the checked elements, relative to the magnitudes of their products, and the first error that rounding
+    /// can't explain.
     fn error(&self, size: Size, arrays: &Arrays) -> Result<(f64, Option<String>), Fault> {
         wait::stream(self.kit.stream())?;
         let width = size.numbers.sum_bytes();
@@ -204,7 +205,7 @@ impl Bench {
             arrays.product.part(place * width, width)?.download(self.kit.stream(), &mut bytes)?;
             let (found, (sum, magnitude)) = (size.read(&bytes), size.expected(row, column));
             let error = (found - sum).abs() / magnitude.max(f64::MIN_POSITIVE);
-            // A NaN is no error that is small enough.
+            // A NaN is never within the tolerance.
             let fits = error <= size.tolerance();
             if !fits && wrong.is_none() {
                 wrong = Some(format!("element {row}, {column}: {found:e} instead of {sum:e}"));
@@ -214,7 +215,7 @@ impl Bench {
         Ok((worst, wrong))
     }
 
-    /// One product over poison; what is wrong with it or behind it, and empty where nothing is.
+    /// One product over poison; describes an error in it or after its end, and is empty if there is none.
     pub(crate) fn wrong(&self, size: Size) -> Result<String, Fault> {
         let arrays = self.arrays(size)?;
         let behind = arrays.product.part(size.elements() * size.numbers.sum_bytes(), BEHIND)?;
@@ -224,11 +225,11 @@ impl Bench {
         let (_, wrong) = self.error(size, &arrays)?;
         let mut after = vec![0; BEHIND as usize];
         behind.download(self.kit.stream(), &mut after)?;
-        let kept = if before == after { String::new() } else { "it wrote behind its end".to_owned() };
+        let kept = if before == after { String::new() } else { "it wrote past its end".to_owned() };
         Ok(wrong.unwrap_or(kept))
     }
 
-    /// The kernel of a format over so many words, against the host; empty where it is right. The word behind stays.
+    /// Compares the kernel of a format over n words with the host; empty if right. The word after them must stay unchanged.
     pub(crate) fn untamed(&self, format: &'static Format, n: u64) -> Result<String, Fault> {
         let width = if format.storage == 64 { 8 } else { 4 };
         let buffer = self.kit.array((n + 1) * width)?;
@@ -244,7 +245,7 @@ impl Bench {
             let inside = (place * number) < (n * width) as usize;
             let right = if inside { tamed(format, whole(was)) } else { whole(was) };
             if whole(is) != right {
-                return Ok(format!("number {place}: {} instead of {}", format.text(whole(is)), format.text(right)));
+                return Ok(format!("number {place}: {} instead of {}", format.to_hex(whole(is)), format.to_hex(right)));
             }
         }
         Ok(String::new())
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_lies_in_the_product_and_holds_its_corners() {
+    fn checked_places_are_inside_the_product_and_include_its_corners() {
         for n in [1, 7, 8, 9, 4096] {
             let places = Size { numbers: Numbers::F16, n }.places();
             let last = u64::from(n) - 1;
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_read_as_what_they_are() {
+    fn results_are_decoded_by_their_type() {
         let read = |numbers, bytes: &[u8]| Size { numbers, n: 8 }.read(bytes);
         assert_eq!(read(Numbers::F64, &1.5_f64.to_le_bytes()), 1.5);
         assert_eq!(read(Numbers::Tf32, &(-2.25_f32).to_le_bytes()), -2.25);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_the_largest_products_of_bytes_fit_into_their_sums() {
+    fn sums_of_the_largest_integer_products_fit_in_32_bits() {
         let (sum, size) = Size { numbers: Numbers::I8, n: 8192 }.expected(3, 5);
         assert!(sum.abs() <= size && size < f64::from(i32::MAX), "{size}");
     }

@@ -1,32 +1,21 @@
-//! l2-reuse on a GPU: a producer and a consumer of one tile in a stream, in a graph and in one cooperative launch, and of
-//! many tiles one after the other. What the figures mean is `crate::lab::l2_reuse`'s; the kernels are
-//! `lab/l2_reuse.cu`'s.
-
-use std::rc::Rc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
-use plimsoll_gpu::load::{Action, Load, Shape};
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
+//! l2-reuse on a GPU: a producer and a consumer of one tile in a stream, in a graph and in one cooperative launch, and of many tiles
+//! one after the other. `crate::lab::l2_reuse` defines the figures; `kernel.cu` has the kernels.
 
 use super::kernels::{self, word};
 use super::{Form, Tile};
 use crate::lab::l2_reuse;
+use crate::prelude::gpu::*;
 use crate::{TRUST, folds};
 
-/// Tiles, bytes.
+/// The smallest and the largest tile, bytes.
 const TILES: (u64, u64) = (1 << 20, 128 << 20);
-/// Tiles per octave, in a hurry and otherwise.
+/// Tiles per octave: `quick` and otherwise.
 const PER_OCTAVE: [u32; 2] = [1, 3];
-/// What is updated without tiles, in parts of the second-level cache: none of it is still there when the consumer comes.
+/// Size of the array without tiles as a multiple of the L2: nothing of it is still cached when the consumer runs.
 const APART_SHARE: u64 = 8;
 /// Rounds of a cooperative launch.
 const ROUNDS: u32 = 8;
-/// Bytes behind a tile that must stay as they were.
+/// Bytes after a tile that must stay unchanged.
 const GUARD: u64 = 256;
 
 /// The probe.
@@ -54,13 +43,13 @@ impl<G: Gpu> Probe<G> for Runner {
         let effort = session.request.effort;
         let cache = session.info().last_level_cache().max(1 << 20);
         let usual = (APART_SHARE * cache).max(2 * TILES.1);
-        let (bytes, flags) = room::<G>(session.device, 1, asked(session, usual)?)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 1, requested_bytes(session, usual)?)?;
         if bytes < 4 * cache {
-            let why = format!("{bytes} bytes don't outgrow the second-level cache; use {} or more", 4 * cache);
+            let why = format!("{bytes} bytes don't exceed the L2 by enough; use {} or more", 4 * cache);
             return Err(Fault::Invalid(why));
         }
         let bench = Rc::new(Bench::<G>::new(session.device, bytes)?);
-        let late = late(session, begin, l2_reuse::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, l2_reuse::SPEC.budget(effort));
         let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
         let points: Vec<Point> = tiles.iter().flat_map(|tile| Form::ALL.map(|form| (form, *tile))).collect();
         let at = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
@@ -75,7 +64,7 @@ impl<G: Gpu> Probe<G> for Runner {
             Depth::Small => &[1, 1025],
             _ => &[1, 31, 511, 513, 1025, 65_537],
         };
-        let mut told = |kernel: KernelDesc, on: String, check: Check| {
+        let mut report_case = |kernel: KernelDesc, on: String, check: Check| {
             let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
             report(Case { kernel: kernel.name, on, wrong });
         };
@@ -84,20 +73,24 @@ impl<G: Gpu> Probe<G> for Runner {
             let on = format!("{n} vectors");
             let pair = [bench.step(&kernels::producer(), tile)?, bench.step(&kernels::consumer(), tile)?];
             let (first, then) = (|w: u64| w as u32 + 1, |w: u64| 3 * w as u32 + 7);
-            told(kernels::producer(), on.clone(), bench.once(tile, &pair[..1], first)?);
-            told(kernels::consumer(), on.clone(), bench.once(tile, &pair[1..], then)?);
+            report_case(kernels::producer(), on.clone(), bench.check_launches(tile, &pair[..1], first)?);
+            report_case(kernels::consumer(), on.clone(), bench.check_launches(tile, &pair[1..], then)?);
             let both = bench.both(tile, 3)?;
-            told(kernels::both(), format!("{on}, 3 rounds"), bench.once(tile, &[both], |w| word(w, 3))?);
+            report_case(
+                kernels::both(),
+                format!("{on}, 3 rounds"),
+                bench.check_launches(tile, &[both], |w| word(w, 3))?,
+            );
             G::fill(bench.kit.stream(), bench.array.part(16 * (n - 1), 4)?, 0xff)?;
             let found = bench.wrong(tile, 3)?;
             let right = if found == 1 { Check::Passed } else { Check::Failed(format!("{found} wrong, not 1")) };
-            told(kernels::wrong(), on, right);
+            report_case(kernels::wrong(), on, right);
         }
         Ok(())
     }
 }
 
-/// Tiles of whole vectors up to `most`, so many per octave.
+/// Tiles of whole vectors up to `most`, `per_octave` per octave.
 fn tiles(per_octave: u32, most: u64) -> Vec<u64> {
     let octaves = (TILES.1 / TILES.0).ilog2();
     let size = |step: u32| (TILES.0 as f64 * 2.0_f64.powf(f64::from(step) / f64::from(per_octave))) as u64;
@@ -105,7 +98,7 @@ fn tiles(per_octave: u32, most: u64) -> Vec<u64> {
     sizes.filter(|size| *size <= most).collect()
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     array: G::Buffer,
@@ -117,7 +110,7 @@ impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, bytes: u64) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (array, result, barrier) = (kit.array(bytes)?, kit.array(8)?, kit.array(256)?);
-        kit.checker.words(barrier.whole(), 0)?;
+        kit.checker.fill_words(barrier.whole(), 0)?;
         Ok(Self { kit, array, result, barrier })
     }
 
@@ -152,12 +145,12 @@ impl<G: Gpu> Bench<G> {
                 (self.kit.load(shape, launches, work)?, vec![first])
             }
         };
-        used.iter().try_for_each(|span| self.kit.checker.words(*span, 0))?;
+        used.iter().try_for_each(|span| self.kit.checker.fill_words(*span, 0))?;
         let bench = Rc::clone(self);
         Ok(load.with_check(move |_| bench.updated(&used)))
     }
 
-    /// Has every tile what whole rounds leave, as many as its first word says?
+    /// Whether every tile has the words of a whole number of rounds, given by its first word.
     fn updated(&self, tiles: &[Span]) -> Result<Check, Fault> {
         for tile in tiles {
             let mut first = [0; 4];
@@ -166,7 +159,7 @@ impl<G: Gpu> Bench<G> {
             let wrong = self.wrong(*tile, rounds)?;
             if rounds == 0 || wrong > 0 {
                 let words = tile.bytes() / 4;
-                return Ok(Check::Failed(format!("{wrong} of {words} words are not what {rounds} rounds leave")));
+                return Ok(Check::Failed(format!("{wrong} of {words} words are wrong after {rounds} rounds")));
             }
         }
         Ok(Check::Passed)
@@ -181,10 +174,10 @@ impl<G: Gpu> Bench<G> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// What some launches leave of zeros, word for word, and that nothing behind the tile is touched.
-    fn once(&self, tile: Span, launches: &[G::Launch], right: impl Fn(u64) -> u32) -> Result<Check, Fault> {
+    /// Compares the result of launches over zeros word for word, and checks that nothing after the tile changed.
+    fn check_launches(&self, tile: Span, launches: &[G::Launch], right: impl Fn(u64) -> u32) -> Result<Check, Fault> {
         let whole = self.array.part(0, tile.bytes() + GUARD)?;
-        self.kit.checker.words(whole, 0)?;
+        self.kit.checker.fill_words(whole, 0)?;
         self.kit.run(&launches.iter().cloned().map(Action::Launch).collect::<Vec<_>>())?;
         let found = folds::words::<G>(self.kit.stream(), whole)?;
         let expected = |w: u64| if 4 * w < tile.bytes() { right(w) } else { 0 };
@@ -198,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_go_from_the_least_to_the_largest_that_there_is_room_for() {
+    fn tiles_span_smallest_to_largest_that_fits() {
         let all = tiles(3, TILES.1);
         assert_eq!((all.len(), all[0], all[21]), (22, TILES.0, TILES.1));
         assert!(tiles(1, 32 << 20).iter().all(|tile| *tile <= 32 << 20));

@@ -1,11 +1,11 @@
-// l2-reuse: a producer that updates a tile and a consumer that updates it again, in kernels of their own or, with a barrier of
-// the grid between, in one.
+// l2-reuse: a producer that updates a tile and a consumer that updates it again, in separate kernels or in one, with a grid barrier
+// between them.
 //
 // What keeps it: every word is updated. `l2_reuse_wrong` checks.
-// Its loop in SASS: one load and one store of 16 bytes, past the first-level cache.
+// Its loop in SASS: one load and one store of 16 bytes, bypassing the L1.
 //
-// The producer adds w + 1 to word w, the consumer 3 w + 7 to word w from the tile's end on, so that no multiprocessor meets in
-// its own cache what it wrote. After r rounds a word that was 0 is r (4 w + 8): an update that was lost shows.
+// The producer adds w + 1 to word w. The consumer adds 3 w + 7, starting at the tile's end, so that no SM finds its own writes in
+// its L1. After r rounds a word that was 0 is r (4 w + 8), so a lost update shows.
 #include "sync.h"
 
 template <bool CONSUMER> __device__ __forceinline__ void update(u32* at, u64 n) {
@@ -35,7 +35,7 @@ template <bool CONSUMER> __device__ __forceinline__ void update(u32* at, u64 n) 
         }                                                                                                              \
     }
 
-// result += how many words are not what so many rounds leave.
+// result += number of words that are wrong after `rounds` rounds.
 extern "C" __global__ void l2_reuse_wrong(u64* result, const u32* at, u32 rounds, u64 n) {
     u64 wrong = 0;
     for (u64 w = u64(blockIdx.x) * blockDim.x + threadIdx.x; w < n; w += u64(gridDim.x) * blockDim.x)

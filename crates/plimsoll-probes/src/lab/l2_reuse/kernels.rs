@@ -1,15 +1,14 @@
-//! A producer and a consumer of one tile, apart and in one launch, and what checks both.
+//! A producer and a consumer of one tile, in separate launches and in one, and a kernel that checks both.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("l2-reuse", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 const THREADS: u32 = 512;
-/// Blocks on each multiprocessor: all are resident at once, also where one holds 1536 threads.
+/// Blocks on each SM: all are resident at once, even if an SM holds only 1536 threads.
 const BLOCKS: u32 = 3;
 
 /// The first update of a tile.
@@ -24,7 +23,7 @@ pub fn consumer() -> KernelDesc {
     step("l2_reuse_consumer", true)
 }
 
-/// Both in turn for some rounds, with barriers of the grid between.
+/// Both in turn for some rounds, with grid barriers between.
 #[must_use]
 pub fn both() -> KernelDesc {
     let name = "l2_reuse_both";
@@ -36,7 +35,7 @@ pub fn both() -> KernelDesc {
     }
 }
 
-/// Counts words that are not what so many rounds leave.
+/// Counts words that are wrong after `rounds` rounds.
 #[must_use]
 pub fn wrong() -> KernelDesc {
     KernelDesc {
@@ -67,13 +66,13 @@ fn base(name: &str) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![producer(), consumer(), both(), wrong()]
 }
 
-/// What so many rounds leave of word `w` that was 0.
+/// Word `w` after `rounds` rounds, if it was 0.
 #[must_use]
 pub fn word(w: u64, rounds: u32) -> u32 {
     rounds.wrapping_mul((w as u32).wrapping_mul(4).wrapping_add(8))

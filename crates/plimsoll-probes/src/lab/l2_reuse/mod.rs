@@ -1,28 +1,20 @@
-//! l2-reuse: what is gained where a consumer finds in the second-level cache what a producer has just written: tiles of some
-//! size, updated by kernels in a stream, in a graph and in one cooperative launch, beside the same without tiles.
+//! l2-reuse: the gain if a consumer finds in the L2 what a producer has just written: tiles of various sizes, updated by kernels in
+//! a stream, in a graph and in one cooperative launch, compared with the same work without tiles.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
+use crate::prelude::meaning::*;
 
-use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding, known_rows};
-
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l2-reuse",
     group: LAB,
     sentence: "What does staging through the second-level cache gain, and in tiles of what size?",
     seconds: [4.0, 20.0, 60.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -33,24 +25,24 @@ plimsoll_core::names! {
         Stream = "stream",
         /// The same as nodes of a graph.
         Graph = "graph",
-        /// The same in one launch, with barriers of the grid.
+        /// The same in one launch, with grid barriers.
         Cooperative = "cooperative",
-        /// The producer on every tile of what no cache holds, then the consumer on every tile: the control.
+        /// The producer on every tile of an array larger than any cache, then the consumer on every tile: the control.
         Apart = "no tiles",
     }
 }
 
 impl Form {
-    /// Those that have tiles.
+    /// The forms with tiles.
     const TILED: [Self; 3] = [Self::Stream, Self::Graph, Self::Cooperative];
 }
 
 plimsoll_core::axes! {
     /// A tile in one form.
     pub struct Tile {
-        /// How it is updated.
+        /// The form of its update.
         form: Form,
-        /// Its bytes.
+        /// Its size.
         tile: Bytes,
     }
 }
@@ -58,29 +50,28 @@ plimsoll_core::axes! {
 /// Updates of a tile by producer and consumer, over the tile's size: each reads and writes it once.
 #[must_use]
 pub fn tiles() -> TypedSeries<Tile> {
-    let draw =
-        Draw::Lines { x: "tile".into(), y: "bandwidth".into(), by: Some("form".into()), log_x: true, log_y: false };
+    let draw = Draw::lines("tile", "bandwidth").grouped_by("form").log_x();
     let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)];
     TypedSeries::new("tiles", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// What counts as still at full speed.
+/// Share of the best that still counts as full speed.
 const NEAR: f64 = 0.9;
-/// Less than this over the control is no gain any more.
+/// The least ratio over the control that counts as a gain.
 const GAIN: f64 = 1.05;
 
 /// Tile, row and figure, by tile.
 type Rows<'s> = Vec<(f64, &'s Row, Estimate)>;
 
-fn of_form(tiles: &Series, form: Form) -> Rows<'_> {
-    let of = known_rows(tiles).filter(|(at, _): &(Tile, &Row)| at.form == form);
+fn rows_of_form(tiles: &Series, form: Form) -> Rows<'_> {
+    let of_form = known_rows(tiles).filter(|(at, _): &(Tile, &Row)| at.form == form);
     let mut rows: Rows<'_> =
-        of.filter_map(|(at, row)| Some((at.tile.0 as f64, row, tiles.estimate(row, "bandwidth")?))).collect();
+        of_form.filter_map(|(at, row)| Some((at.tile.0 as f64, row, tiles.estimate(row, "bandwidth")?))).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     rows
 }
 
-/// Where a form is at its best, up to which tile it keeps nine tenths of that, and from which on nothing is gained.
+/// A form's best tile, the largest tile that keeps nine tenths of that speed, and the tile size at which the gain ends.
 struct Reach<'s> {
     best: (f64, &'s Row, Estimate),
     keeps: (f64, &'s Row, Interval),
@@ -92,23 +83,24 @@ struct Reach<'s> {
 fn reach<'s>(rows: &Rows<'s>, control: &Rows<'s>) -> Option<Reach<'s>> {
     let peak = (0..rows.len()).max_by(|a, b| rows[*a].2.value.total_cmp(&rows[*b].2.value))?;
     let best = rows[peak];
-    let beside = |tile: f64| control.iter().find(|row| row.0 == tile).copied();
+    let control_at = |tile: f64| control.iter().find(|row| row.0 == tile).copied();
     let after = rows[peak..].iter().position(|row| row.2.value < NEAR * best.2.value).map(|step| peak + step);
     let kept = rows[after.unwrap_or(rows.len()) - 1];
     let end = after.map_or(kept.0, |after| rows[after].0);
-    let gains = |row: &(f64, &Row, Estimate)| beside(row.0).is_some_and(|other| row.2.value >= GAIN * other.2.value);
+    let gains =
+        |row: &(f64, &Row, Estimate)| control_at(row.0).is_some_and(|other| row.2.value >= GAIN * other.2.value);
     let last = rows.iter().rposition(gains);
     let gone = last.and_then(|last| rows.get(last + 1)).map(|row| row.0);
     let keeps = (kept.0, kept.1, Interval { lo: kept.0, hi: end });
-    Some(Reach { best, keeps, gone, control: beside(best.0)? })
+    Some(Reach { best, keeps, gone, control: control_at(best.0)? })
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(tiles) = series.iter().find(|series| series.spec.case == "tiles") else { return Vec::new() };
-    let control = of_form(tiles, Form::Apart);
+    let control = rows_of_form(tiles, Form::Apart);
     let mut found = Vec::new();
     for form in Form::TILED {
-        let Some(reach) = reach(&of_form(tiles, form), &control) else { continue };
+        let Some(reach) = reach(&rows_of_form(tiles, form), &control) else { continue };
         let (tile, row, known) = reach.best;
         let against = Unit::BytePerSecond.format(reach.control.2.value);
         let says = format!("in tiles of {}, against {against} without", Unit::Byte.format(tile));
@@ -119,25 +111,25 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let known = Estimate { value: tile, interval };
         found.push(Finding { says, ..finding(format!("{form}, full speed to"), Unit::Byte, row, known) });
     }
-    found.extend(advised(tiles, &control));
+    found.extend(advise(tiles, &control));
     found
 }
 
-/// How large tiles may be, in which form, and what that gains.
-fn advised(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
-    let forms = Form::TILED.into_iter().filter_map(|form| Some((form, reach(&of_form(tiles, form), control)?)));
+/// The advice: the largest useful tile, the best form, and the gain.
+fn advise(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
+    let forms = Form::TILED.into_iter().filter_map(|form| Some((form, reach(&rows_of_form(tiles, form), control)?)));
     let (form, reach) = forms.max_by(|a, b| a.1.best.2.value.total_cmp(&b.1.best.2.value))?;
     let gain = ratio(reach.best.2, reach.control.2);
     let rate = |known: Estimate| Unit::BytePerSecond.format(known.value);
     let mut rows = vec![reach.best.1, reach.control.1, reach.keeps.1];
-    let at_best = |other: Form| of_form(tiles, other).into_iter().find(|row| row.0 == reach.best.0);
+    let at_best = |other: Form| rows_of_form(tiles, other).into_iter().find(|row| row.0 == reach.best.0);
     let others: Vec<String> = [Form::Stream, Form::Graph]
         .into_iter()
         .filter(|other| *other != form)
         .filter_map(|other| {
             let row = at_best(other)?;
             rows.push(row.1);
-            let by = differs(ratio(row.2, reach.best.2), ["faster", "as fast", "slower"]);
+            let by = describe_ratio(ratio(row.2, reach.best.2), ["faster", "as fast", "slower"]);
             Some(format!("in a {other} it is {by}"))
         })
         .collect();
@@ -168,7 +160,7 @@ fn advised(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
 mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     use super::*;
@@ -176,7 +168,7 @@ mod tests {
 
     const MIB: f64 = 1_048_576.0;
 
-    fn told(rate: impl Fn(Form, f64) -> f64) -> Vec<Finding> {
+    fn find_all(rate: impl Fn(Form, f64) -> f64) -> Vec<Finding> {
         let sizes: Vec<f64> = (0..=14).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect();
         let all = Form::ALL.into_iter().flat_map(|form| sizes.iter().map(move |mib| (form, *mib)));
         let points = all.map(|(form, mib)| {
@@ -191,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_names_the_largest_tile_at_full_speed_and_where_the_gain_ends() {
-        let found = told(|form, mib| match (form, mib) {
+    fn advice_names_the_largest_tile_at_full_speed_and_the_end_of_the_gain() {
+        let found = find_all(|form, mib| match (form, mib) {
             (Form::Apart, _) => 4e12,
             (_, 30.0..70.0) => 5e12,
             (_, 70.0..) => 4e12,
@@ -214,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn where_tiles_gain_nothing_they_are_advised_against() {
-        let found = told(|_, _| 4e12);
+    fn advice_is_against_tiles_if_they_gain_nothing() {
+        let found = find_all(|_, _| 4e12);
         let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
         assert!(advice.says.starts_with("Don't cut into tiles"), "{}", advice.says);
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());

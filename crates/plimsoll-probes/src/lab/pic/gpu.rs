@@ -1,34 +1,25 @@
-//! pic on a GPU: velocities of particles turned by a magnetic field, a thread per particle or sixteen by a warp's matrix products.
-//! What the figures mean is `crate::lab::pic`'s; the kernels are `kernel.cu`'s, what must come out
-//! `pic_oracle`'s.
+//! pic on a GPU: a magnetic field rotates the velocities of particles, with one thread per particle or matrix products of a warp
+//! for sixteen. `crate::lab::pic` defines the figures; `kernel.cu` has the kernels and `oracle` the expected results.
 
-use std::rc::Rc;
-
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gpu::kit::{GRAPH, Kit, late};
-use plimsoll_gpu::load::{Action, Load};
-use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _, Need};
+use plimsoll_gpu::{Form, Geometry};
 
 use super::kernels::{self, CELLS, CORNERS, NUMBERS, Way};
-use super::oracle::{Errors, Particle, pushed, within};
+use super::oracle::{Errors, Particle, push, tolerance};
 use super::{ANGLE, MATRIX_OPERATIONS, Push, SCALAR_OPERATIONS, SPEED};
-use crate::TRUST;
 use crate::lab::pic;
+use crate::prelude::gpu::*;
 
 /// Particles of a cell.
 const PER_CELL: u32 = 256;
-/// Particles at quick, standard and thorough: the fewest are 604 MB to read and as many to write, which no cache holds.
+/// Particles at quick, standard and thorough: even the fewest are 604 MB to read and as many to write, more than any cache.
 const PARTICLES: [u64; 3] = [24 << 20, 32 << 20, 64 << 20];
-/// Pushes for each time that a particle is read and written: bound by memory, and by arithmetic.
+/// Pushes per read and write of a particle: bound by memory, and by arithmetic.
 const PUSHES: [u32; 2] = [1, 16];
-/// Largest field along an axis: iterations of up to 33°.
+/// Largest field along an axis: rotations of up to 33°.
 const FIELD: f32 = 0.17;
-/// What a push moves a particle by, in cells, at a velocity of one.
+/// Cells that a push moves a particle by at a velocity of one.
 const STEP: f32 = 0.01;
-/// Particles that errors are taken from.
+/// Particles used to estimate errors.
 const SOME: u64 = 4096;
 
 /// The probe.
@@ -54,7 +45,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let asked = session.request.bytes.map(|bytes| bytes / 4);
         if asked.is_some_and(|particles| particles < SOME) {
             let least = 4 * SOME;
-            return Err(Fault::Invalid(format!("too few bytes for {SOME} particles; ask for at least {least}")));
+            return Err(Fault::Invalid(format!("too few bytes for {SOME} particles; request at least {least}")));
         }
         let wanted = asked.unwrap_or(
             PARTICLES[match effort {
@@ -63,11 +54,11 @@ impl<G: Gpu> Probe<G> for Runner {
                 _ => 0,
             }],
         );
-        // A few bytes per particle are the fields of its cell.
-        let (bytes, flags) = room::<G>(session.device, 2 * NUMBERS + 1, 4 * wanted)?;
+        // The fields of a cell add a few bytes per particle.
+        let (bytes, flags) = fit_arrays::<G>(session.device, 2 * NUMBERS + 1, 4 * wanted)?;
         let layout = Layout { particles: wanted.min(bytes / 4), per_cell: PER_CELL };
         let bench = Rc::new(Bench::<G>::new(session.device, layout, FIELD, session.request.seed as u32)?);
-        let late = late(session, begin, pic::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, pic::SPEC.budget(effort));
         let points = points();
         let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0 + late, flags };
         let at = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
@@ -96,7 +87,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// A way as the axis calls it.
+/// The axis value of a way.
 fn way_axis(way: Way) -> pic::Way {
     match way {
         Way::Threads => pic::Way::Fused,
@@ -104,12 +95,12 @@ fn way_axis(way: Way) -> pic::Way {
     }
 }
 
-/// Both ways beside each other.
+/// Both ways next to each other.
 fn points() -> Vec<(Way, u32)> {
     PUSHES.into_iter().flat_map(|pushes| Way::ALL.map(|way| (way, pushes))).collect()
 }
 
-/// How many particles there are, and in cells of how many.
+/// The number of particles, in all and per cell.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     particles: u64,
@@ -121,13 +112,13 @@ impl Layout {
         self.particles.div_ceil(self.per_cell.into())
     }
 
-    /// Numbers of the corners of all cells, and of those that fill the last block.
+    /// Numbers at the corners of all cells, including those that fill up the last block.
     fn fields(self) -> u64 {
         self.cells().next_multiple_of(CELLS.into()) * u64::from(3 * CORNERS)
     }
 }
 
-/// What all points share: particles that stay as they are, and room for what becomes of them.
+/// State shared by all points: unchanging input particles, and room for the output.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     layout: Layout,
@@ -167,7 +158,7 @@ impl<G: Gpu> Bench<G> {
         let fields = 4 * u64::from(3 * CORNERS) * self.layout.cells();
         let operations = particles as f64 * f64::from(pushes);
         let work = Work { traffic: Traffic::new(bytes + fields, bytes), operations, window: bytes, ..Work::default() };
-        // Errors are of the kernel, not of how long it took: one launch tells.
+        // Errors depend on the kernel only, so one launch is enough.
         self.kit.checker.poison(self.out.whole())?;
         self.kit.run(&[Action::Launch(self.launch(way, pushes)?)])?;
         let errors = self.errors(pushes)?;
@@ -183,20 +174,20 @@ impl<G: Gpu> Bench<G> {
         }))
     }
 
-    /// One launch on poisoned memory, every particle held to pushes in double precision.
+    /// One launch on poisoned memory; compares the particles with pushes in double precision.
     fn once(&self, way: Way, pushes: u32) -> Result<String, Fault> {
         self.kit.checker.poison(self.out.whole())?;
         self.kit.run(&[Action::Launch(self.launch(way, pushes)?)])?;
         self.wrong(way, pushes)
     }
 
-    /// The first and the last particles, at most `SOME` in all: their numbers.
+    /// Indices of the first and the last particles, at most `SOME` in all.
     fn places(&self) -> Vec<u64> {
         let (n, half) = (self.layout.particles, SOME / 2);
         if n <= SOME { (0..n).collect() } else { (0..half).chain(n - half..n).collect() }
     }
 
-    /// Those particles of an array.
+    /// The particles of an array at [`places`](Self::places).
     fn some(&self, array: &G::Buffer) -> Result<Vec<Particle>, Fault> {
         let (n, places) = (self.layout.particles, self.places());
         let half = places.len().div_ceil(2);
@@ -216,14 +207,14 @@ impl<G: Gpu> Bench<G> {
         Ok((0..places.len()).map(one).collect())
     }
 
-    /// What those particles must become.
+    /// The expected particles at [`places`](Self::places).
     fn right(&self, pushes: u32) -> Result<Vec<Particle>, Fault> {
         let each = 4 * u64::from(3 * CORNERS);
-        let mut held: Option<(u64, [f64; 24])> = None;
+        let mut cached: Option<(u64, [f64; 24])> = None;
         let mut right = Vec::new();
         for (i, particle) in self.places().into_iter().zip(self.some(&self.at)?) {
             let cell = i / u64::from(self.layout.per_cell);
-            let corners = match held {
+            let corners = match cached {
                 Some((known, corners)) if known == cell => corners,
                 _ => {
                     let mut bytes = vec![0; each as usize];
@@ -232,24 +223,24 @@ impl<G: Gpu> Bench<G> {
                     std::array::from_fn(|k| f64::from(number(k)))
                 }
             };
-            held = Some((cell, corners));
-            right.push(pushed(particle, &corners, (pushes, STEP.into())));
+            cached = Some((cell, corners));
+            right.push(push(particle, &corners, (pushes, STEP.into())));
         }
         Ok(right)
     }
 
     fn errors(&self, pushes: u32) -> Result<Errors, Fault> {
-        Ok(Errors::of(&self.some(&self.out)?, &self.right(pushes)?))
+        Ok(Errors::between(&self.some(&self.out)?, &self.right(pushes)?))
     }
 
     fn wrong(&self, way: Way, pushes: u32) -> Result<String, Fault> {
-        let (found, right, by) = (self.some(&self.out)?, self.right(pushes)?, within(way, pushes));
+        let (found, right, by) = (self.some(&self.out)?, self.right(pushes)?, tolerance(way, pushes));
         let wrong = found.iter().zip(&right).position(|(found, right)| !found.is_near(right, by));
         let place = |i: usize| self.places()[i];
         Ok(wrong.map_or(String::new(), |i| format!("particle {} is {:?}, not {:?}", place(i), found[i], right[i])))
     }
 
-    /// Places inside the cell, velocities and fields as large as they may be, and not all alike.
+    /// Checks that initial places are inside the cell, velocities and fields in range, and particles distinct.
     fn beginning(&self) -> Result<String, Fault> {
         let particles = self.some(&self.at)?;
         let inside =
@@ -260,6 +251,10 @@ impl<G: Gpu> Bench<G> {
         let fields = bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]));
         let small = fields.into_iter().all(|field| field.abs() <= self.field);
         let right = particles.iter().all(inside) && !alike && small;
-        Ok(if right { String::new() } else { "particles or fields begin where none should".to_owned() })
+        Ok(if right {
+            String::new()
+        } else {
+            "initial particles or fields are out of range or not distinct".to_owned()
+        })
     }
 }

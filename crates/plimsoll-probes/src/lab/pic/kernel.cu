@@ -1,20 +1,20 @@
-// pic: a magnetic field turns the velocities of particles (Boris), gathered from the eight corners of their cell: with fused
-// multiply-adds of one thread per particle, and as products of blocks of 16 particles on the matrix units.
+// pic: a magnetic field, interpolated from the eight corners of a cell, rotates the velocities of particles (Boris): with fused
+// multiply-adds of one thread per particle, and as matrix products for blocks of 16 particles.
 //
 // What keeps it: places and velocities of all particles are stored.
-// Its loop in SASS: one push of a particle: FFMA of 24 fields by 8 weights and of two cross products; or of 16 particles by a warp,
-// four HMMA.16816.F32, with F2FP that rounds what they take, and SHFL that hands results around.
+// Its loop in SASS: one push of a particle: FFMA of 24 fields by 8 weights and of two cross products; or for 16 particles by a warp
+// four HMMA.16816.F32, with F2FP that rounds their inputs and SHFL that exchanges results.
 //
-// A push: the particle moves, folded back at the walls of its cell; t is the field there, in units in which |t| is the tangent of
-// half the angle; v' = v + v × t, v turns to v + v' × 2t / (1 + t²) (Birdsall and Langdon 1991, section 4-4).
+// A push: the particle moves, reflected at the walls of its cell; t is the field there, in units in which |t| is the tangent of
+// half the angle; v' = v + v × t, v becomes v + v' × 2t / (1 + t²) (Birdsall and Langdon 1991, section 4-4).
 // Blocks: a row of A has for each corner c the weight w_c times the direction of v in x, y and z, then w_c itself, 32 in all, B
 // the corners' fields so that three columns are v × t and three are t. Directions are of half precision, magnitudes
 // (of v, of the largest t in the cell) of single.
 //
-// A warp takes a cell. Particles of a cell follow each other: `at` holds x, y, z, then the velocity, in arrays of `count`.
+// A warp processes a cell. Particles of a cell are contiguous: `at` holds x, y, z, then the velocity, in arrays of `count`.
 #include "device.h"
 
-// As variables these would lie in the module, whose every launch then takes longer.
+// Variables would be part of the module and make every launch take longer.
 enum { CORNERS = 8, LANES = 32, WARPS = 4 };
 
 struct Particle {
@@ -42,7 +42,7 @@ __device__ __forceinline__ Three add_cross(const float (&a)[3], float scale, Thr
 
 __device__ __forceinline__ float square(Three t) { return fused(t.x, t.x, fused(t.y, t.y, t.z * t.z)); }
 
-// `field` has x, y, z of each corner; corner c lies at the far side in x, y, z by its bits 0, 1, 2.
+// `field` has x, y, z of each corner; bits 0, 1, 2 of corner c select the far side in x, y, z.
 __device__ __forceinline__ void push(Particle& p, const float (&field)[3 * CORNERS]) {
     const float x[2] = {1.0f - p.x[0], p.x[0]}, y[2] = {1.0f - p.x[1], p.x[1]}, z[2] = {1.0f - p.x[2], p.x[2]};
     Three t = {0, 0, 0};
@@ -84,7 +84,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, 
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-// A number of another thread of the same four.
+// The value of x in thread `from` of the same four.
 __device__ __forceinline__ float of_four(float x, u32 from) { return __shfl_sync(~0u, x, from, 4); }
 #else
 __device__ u32 halves(float low, float high);
@@ -101,7 +101,7 @@ __device__ __forceinline__ float entry(int i, u32 j, const float (&b)[3]) {
     return (j + 3 - u32(i)) % 3 == 2 ? of : -of;
 }
 
-// What a thread holds of B: its pair of corners, its column; and the field's largest magnitude in the cell.
+// A thread's part of B (for its pair of corners and its column), and the field's largest magnitude in the cell.
 struct Share {
     u32 b[4];
     float size;
@@ -122,7 +122,7 @@ __device__ __forceinline__ Share share(const float* corners, u32 pair, u32 colum
     return s;
 }
 
-// Weights of a thread's pair of corners: they differ in x alone.
+// Weights of a thread's pair of corners, which differ only in x.
 struct Pair {
     float low, high;
     __device__ __forceinline__ Pair(const Particle& p, u32 pair) {

@@ -1,9 +1,8 @@
-//! Particles whose velocities a magnetic field iterations, by threads and by blocks of matrix products.
+//! Particles whose velocities a magnetic field rotates, by threads and by blocks of matrix products.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Grid, Issue, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("pic", include_str!("kernel.cu"), |_| kernels())
     .with_headers(&[("pic_blocks.h", include_str!("pic_blocks.h"))]);
 
@@ -27,22 +26,22 @@ impl Way {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Threads, Self::Blocks];
 
-    /// Floating-point operations of a push for one particle, on the scalar and on the matrix units: as the source has them, a fused
-    /// multiply-add being two and a quotient one.
+    /// Floating-point operations of a push for one particle, on the scalar and on the matrix units, counted in the source: a fused
+    /// multiply-add is two, a quotient one.
     #[must_use]
     pub fn operations(self) -> [f64; 2] {
         const MOVE: f64 = 12.0;
         match self {
             // 15 for the weights, 24 multiply-adds to gather, two cross products added, t² and the quotient.
             Self::Threads => [MOVE + 15.0 + 2.0 * 24.0 + 2.0 * 15.0 + 7.0, 0.0],
-            // Four threads do the same for a particle: two weights, twice a direction weighed and a sum, t² and the quotient. Four
-            // products of 16 × 8 by 16 are for 16 particles.
+            // Four threads do the same work for a particle: two weights, twice a weighted direction and a sum, t² and the quotient.
+            // Four products of 16 × 8 by 16 serve 16 particles.
             Self::Blocks => [4.0 * (MOVE + 6.0 + 2.0 * (9.0 + 7.0) + 8.0), 4.0 * (2 * 16 * 8 * 16) as f64 / 16.0],
         }
     }
 }
 
-/// Pushes of all particles.
+/// Pushes all particles.
 #[must_use]
 pub fn push(way: Way) -> KernelDesc {
     let (name, in_source, products) = match way {
@@ -79,7 +78,7 @@ pub fn begin() -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     Way::ALL.map(push).into_iter().chain([begin()]).collect()

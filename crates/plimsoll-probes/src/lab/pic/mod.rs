@@ -1,5 +1,5 @@
-//! pic: whether small products on the matrix units turn the velocities of particles faster than fused multiply-adds do, and what
-//! half precision costs.
+//! pic: whether small matrix products rotate the velocities of particles faster than fused multiply-adds do, and the error of half
+//! precision.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -8,31 +8,26 @@ pub mod kernels;
 #[cfg(feature = "gpu")]
 mod oracle;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-
 use plimsoll_suite::findings::advice;
-use plimsoll_suite::findings::{finding, known_rows};
 
-/// What the probe is.
+use crate::prelude::meaning::*;
+
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "pic",
     group: "lab",
     sentence: "Whether matrix units turn particles in a magnetic field faster than fused multiply-adds, and how exactly.",
     seconds: [3.0, 12.0, 40.0],
+    takes_bytes: true,
     findings,
 };
 
 plimsoll_core::names! {
     /// How particles are pushed, the control first.
     pub enum Way {
-        /// A particle by a thread, in single precision: the control.
+        /// One thread per particle, in single precision: the control.
         Fused = "fused multiply-add",
-        /// Sixteen particles by a warp, directions in half precision.
+        /// One warp per sixteen particles, directions in half precision.
         Matrix = "matrix units",
     }
 }
@@ -42,21 +37,21 @@ plimsoll_core::axes! {
     pub struct Push {
         /// The way.
         way: Way,
-        /// Pushes for each time that a particle is read and written.
+        /// Pushes per read and write of a particle.
         pushes: Count,
     }
 }
 
 /// How far |v| is off after the pushes of a launch, as a share of it: the mean of squares over particles, rooted.
 pub const SPEED: &str = "speed drift";
-/// The angle between a velocity and the right one after the pushes of a launch, radians: the mean of squares, rooted.
+/// The angle between a velocity and the exact one after the pushes of a launch, radians: root mean square over particles.
 pub const ANGLE: &str = "angle error";
 /// Operations of the scalar units per push.
 pub const SCALAR_OPERATIONS: &str = "scalar operations";
 /// Operations of the matrix units per push.
 pub const MATRIX_OPERATIONS: &str = "matrix operations";
 
-/// Pushes per second by way and by how often a particle is pushed for each time that it is read and written.
+/// Pushes per second by way and by pushes per read and write of a particle.
 #[must_use]
 pub fn rate() -> TypedSeries<Push> {
     TypedSeries::new(
@@ -71,11 +66,11 @@ pub fn rate() -> TypedSeries<Push> {
             metric(SCALAR_OPERATIONS, Unit::One, Quantity::Extra),
             metric(MATRIX_OPERATIONS, Unit::One, Quantity::Extra),
         ],
-        Draw::Bars { x: "pushes".into(), y: "rate".into(), by: Some("way".into()) },
+        Draw::bars("pushes", "rate").grouped_by("way"),
     )
 }
 
-/// A row of a way at so many pushes.
+/// The row of a way and number of pushes.
 fn row(series: &Series, way: Way, pushes: Count) -> Option<&Row> {
     let here = |(at, _): &(Push, &Row)| *at == Push { way, pushes };
     known_rows(series).find(here).map(|(_, row)| row)
@@ -104,16 +99,16 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-/// Which way to take, decided by the matrix units over fused multiply-adds where a particle is pushed most often at once.
+/// The advice: matrix units over fused multiply-adds, at the most pushes per read.
 fn advise(series: &Series) -> Option<Finding> {
     let most = known_rows(series).map(|(at, _): (Push, &Row)| at.pushes).max()?;
     let rows = [row(series, Way::Fused, most)?, row(series, Way::Matrix, most)?];
-    let of = |metric: &str| -> Option<[Estimate; 2]> {
+    let estimates = |metric: &str| -> Option<[Estimate; 2]> {
         Some([series.estimate(rows[0], metric)?, series.estimate(rows[1], metric)?])
     };
-    let [control, case] = of("rate")?;
+    let [control, case] = estimates("rate")?;
     let gain = advice::ratio(case, control);
-    let words = advice::differs(gain, ["faster", "as fast", "slower"]);
+    let words = advice::describe_ratio(gain, ["faster", "as fast", "slower"]);
     let which = if gain.value > 1.0 && words != "as fast" {
         "Matrix units pay if half precision will do"
     } else {
@@ -121,7 +116,7 @@ fn advise(series: &Series) -> Option<Finding> {
     };
     let rates = [control, case].map(|rate| Unit::OpPerSecond.format(rate.value));
     let compared = if words == "as fast" { words } else { format!("{words} than fused multiply-adds") };
-    let errors = of(ANGLE).map_or(String::new(), |[single, half]| {
+    let errors = estimates(ANGLE).map_or(String::new(), |[single, half]| {
         format!(", and off by {:.1e} rad after {} pushes, not {:.1e}", half.value, most.0, single.value)
     });
     let says =
@@ -133,10 +128,10 @@ fn advise(series: &Series) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
-    /// So many Gpushes/s with an angle error.
+    /// A point of `rate` Gpushes/s with an angle error.
     fn point(way: Way, pushes: u64, rate: f64, angle: f64) -> Point {
         let extra = [(SPEED, 1e-7), (ANGLE, angle), (SCALAR_OPERATIONS, 108.0), (MATRIX_OPERATIONS, 0.0)];
         synthetic::point(
@@ -152,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_errors_and_arithmetic_are_told_and_the_faster_way_advised() {
+    fn findings_have_rates_errors_and_arithmetic_and_advise_the_faster_way() {
         let points = vec![
             point(Way::Fused, 1, 80.0, 1e-7),
             point(Way::Matrix, 1, 60.0, 1e-4),
@@ -163,18 +158,18 @@ mod tests {
         assert_eq!(found.len(), 13);
         assert!(found[0].name == "fused multiply-add, 1 pushes" && (found[0].value / 80e9 - 1.0).abs() < 1e-5);
         assert!(found[0].says.contains("108 scalar"), "{}", found[0].says);
-        let told = found.iter().find(|finding| advice::is_advice(finding)).unwrap();
-        assert!((told.value - 0.4).abs() < 1e-5);
+        let advice = found.iter().find(|finding| advice::is_advice(finding)).unwrap();
+        assert!((advice.value - 0.4).abs() < 1e-5);
         let expected = "Turn particles by fused multiply-adds: products of 16 particles are 60 % slower than fused \
                         multiply-adds (100 Gop/s against 250 Gop/s pushes), and off by 1.0e-3 rad after 16 pushes, not 1.5e-6.";
-        assert_eq!(told.says, expected);
+        assert_eq!(advice.says, expected);
     }
 
     #[test]
-    fn matrix_units_are_advised_where_they_are_faster_and_nothing_is_without_both() {
+    fn advice_prefers_faster_matrix_units_and_needs_both_ways() {
         let both = vec![point(Way::Fused, 16, 100.0, 1e-6), point(Way::Matrix, 16, 150.0, 1e-3)];
-        let told = found(both.clone()).into_iter().find(advice::is_advice).unwrap();
-        assert!(told.says.starts_with("Matrix units pay if half precision will do"), "{}", told.says);
+        let advice = found(both.clone()).into_iter().find(advice::is_advice).unwrap();
+        assert!(advice.says.starts_with("Matrix units pay if half precision will do"), "{}", advice.says);
         assert!(!found(both[..1].to_vec()).iter().any(advice::is_advice));
         assert!(found(vec![]).is_empty());
     }

@@ -1,4 +1,4 @@
-//! What becomes of a particle in a magnetic field, in double precision: Boris' push (Birdsall and Langdon, 'Plasma Physics via
+//! The motion of a particle in a magnetic field, in double precision: Boris' push (Birdsall and Langdon, 'Plasma Physics via
 //! Computer Simulation', 1991, section 4-4).
 
 use super::kernels::Way;
@@ -23,16 +23,16 @@ fn size(a: [f64; 3]) -> f64 {
 }
 
 impl Particle {
-    /// Whether every number is within `by`; what is no number is near none.
+    /// Whether all numbers differ by at most `by`; a NaN is near nothing.
     pub(crate) fn is_near(&self, other: &Self, by: f64) -> bool {
         let pairs = self.x.iter().zip(&other.x).chain(self.v.iter().zip(&other.v));
         pairs.into_iter().all(|(a, b)| (a - b).abs() <= by)
     }
 }
 
-/// How far a number may be off after so many pushes: some roundings each in single precision; in half those of two products of
-/// eight terms each.
-pub(crate) fn within(way: Way, pushes: u32) -> f64 {
+/// The allowed error of a number after some pushes: per push 16 roundings in single precision, or in half precision 4 roundings for
+/// two products of eight terms each.
+pub(crate) fn tolerance(way: Way, pushes: u32) -> f64 {
     let (rounding, each) = match way {
         Way::Threads => (1.0 / 16_777_216.0, 16.0),
         Way::Blocks => (1.0 / 2048.0, 4.0),
@@ -40,8 +40,8 @@ pub(crate) fn within(way: Way, pushes: u32) -> f64 {
     f64::from(pushes) * each * rounding
 }
 
-/// A particle after so many pushes of a step in the field of the eight corners, x, y, z of each.
-pub(crate) fn pushed(particle: Particle, corners: &[f64; 24], (pushes, step): (u32, f64)) -> Particle {
+/// A particle after some pushes of one step each in the field of the eight corners, x, y, z of each.
+pub(crate) fn push(particle: Particle, corners: &[f64; 24], (pushes, step): (u32, f64)) -> Particle {
     (0..pushes).fold(particle, |Particle { x, v }, _| {
         let x: [f64; 3] = std::array::from_fn(|k| 1.0 - (1.0 - (x[k] + step * v[k]).abs()).abs());
         let mut t = [0.0; 3];
@@ -66,13 +66,13 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    pub(crate) fn of(found: &[Particle], right: &[Particle]) -> Self {
-        let root = |of: fn([f64; 3], [f64; 3]) -> f64| {
-            let squares = found.iter().zip(right).map(|(found, right)| of(found.v, right.v).powi(2));
+    pub(crate) fn between(found: &[Particle], right: &[Particle]) -> Self {
+        let root = |error: fn([f64; 3], [f64; 3]) -> f64| {
+            let squares = found.iter().zip(right).map(|(found, right)| error(found.v, right.v).powi(2));
             (squares.sum::<f64>() / found.len().max(1) as f64).sqrt()
         };
         let speed = |a, b| size(a) / size(b) - 1.0;
-        // The cross product tells small angles better than the scalar one does.
+        // The cross product resolves small angles better than the scalar product.
         let angle = |a, b| size(cross(a, b)).atan2(dot(a, b));
         Self { speed: root(speed), angle: root(angle) }
     }
@@ -88,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn a_velocity_turns_by_twice_the_arc_tangent_around_the_field_and_keeps_its_size() {
+    fn push_rotates_by_twice_the_arc_tangent_and_keeps_the_speed() {
         let mut rng = Rng::new(8);
         for _ in 0..200 {
             let (field, v) = (random(&mut rng, -0.6, 0.6), random(&mut rng, -1.0, 1.0));
             let corners = std::array::from_fn(|k| field[k % 3]);
             let before = Particle { x: random(&mut rng, 0.0, 1.0), v };
-            let after = pushed(before, &corners, (1, 0.01));
+            let after = push(before, &corners, (1, 0.01));
             assert!((size(after.v) - size(v)).abs() < 1e-14);
             assert!((dot(after.v, field) - dot(v, field)).abs() < 1e-14);
             let along = dot(v, field) / dot(field, field);
@@ -105,21 +105,21 @@ mod tests {
     }
 
     #[test]
-    fn particles_stay_in_their_cell_and_without_a_field_fly_straight() {
+    fn particles_stay_in_their_cell_and_fly_straight_without_a_field() {
         let mut rng = Rng::new(9);
         for _ in 0..100 {
             let before = Particle { x: random(&mut rng, 0.0, 1.0), v: random(&mut rng, -1.0, 1.0) };
-            let after = pushed(before, &[0.0; 24], (300, 0.01));
+            let after = push(before, &[0.0; 24], (300, 0.01));
             assert!(after.v == before.v && after.x.iter().all(|x| (0.0..=1.0).contains(x)));
         }
     }
 
     #[test]
-    fn errors_are_those_that_were_made() {
+    fn errors_match_known_deviations() {
         let right = Particle { x: [0.5; 3], v: [0.6, 0.0, 0.8] };
         let longer = Particle { v: [0.606, 0.0, 0.808], ..right };
         let turned = Particle { v: [0.6, 0.01, 0.8], ..right };
-        let errors = |found: Particle| Errors::of(&[found, found], &[right, right]);
+        let errors = |found: Particle| Errors::between(&[found, found], &[right, right]);
         assert!((errors(longer).speed - 0.01).abs() < 1e-12 && errors(longer).angle < 1e-12);
         assert!((errors(turned).angle - 0.01).abs() < 1e-6);
         assert!(!turned.is_near(&right, 1e-3) && turned.is_near(&right, 0.011));

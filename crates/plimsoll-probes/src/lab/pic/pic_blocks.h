@@ -1,4 +1,4 @@
-// The blocks of pic.cu, and what it begins with.
+// The block version of the push in kernel.cu, and the initial state.
 #pragma once
 
 // Columns of the product for the row of this thread's particle, 0 for its first and 2 for its second.
@@ -9,7 +9,7 @@ template <int ROW> __device__ __forceinline__ Three gathered(const float (&d)[4]
     return {of_four(d[ROW + 1], 1), of_four(d[ROW], 2), of_four(d[ROW + 1], 2)};
 }
 
-// A particle with the magnitude of its velocity, and the velocity over it.
+// A particle with the magnitude of its velocity and its inverse.
 struct Directed {
     Particle p;
     float size, inverse;
@@ -18,7 +18,7 @@ struct Directed {
         inverse = 1.0f / size;
     }
     __device__ __forceinline__ Three direction() const { return over({p.v[0], p.v[1], p.v[2]}); }
-    // The velocity, and so much of a cross product of directions more.
+    // The velocity plus a multiple of a cross product of directions.
     __device__ __forceinline__ Three more(float by, Three cross) const {
         const float scale = by * size;
         return {fused(scale, cross.x, p.v[0]), fused(scale, cross.y, p.v[1]), fused(scale, cross.z, p.v[2])};
@@ -27,7 +27,7 @@ struct Directed {
     __device__ __forceinline__ void take(Three v) { p.v[0] = v.x, p.v[1] = v.y, p.v[2] = v.z; }
 };
 
-// Both particles of a thread's four. All four do the same but for the corners that they weigh.
+// Pushes both particles of four threads. All four do the same work except for the corners that they weight.
 __device__ __forceinline__ void push_both(Directed& one, Directed& two, u32 pair, const Share& s) {
     const Pair a(one.p, pair), b(two.p, pair);
     float d[4];
@@ -40,7 +40,7 @@ __device__ __forceinline__ void push_both(Directed& one, Directed& two, u32 pair
     one.take(one.more(far, crossed<0>(d))), two.take(two.more(near, crossed<2>(d)));
 }
 
-// Each thread of a four keeps a part of a particle.
+// Each thread of the four stores a part of a particle.
 __device__ __forceinline__ void keep(float* out, const Particle& p, u64 i, u64 count, u32 part) {
     if (part < 3) {
         out[i + part * count] = part == 0 ? p.x[0] : part == 1 ? p.x[1] : p.x[2];
@@ -53,7 +53,7 @@ __device__ __forceinline__ void by_blocks(float* out, const float* at, const flo
     const u32 cell = blockIdx.x * WARPS + threadIdx.x / LANES, group = threadIdx.x % LANES / 4, pair = threadIdx.x % 4;
     const Share s = share(corners + u64(cell) * 3 * CORNERS, pair, group);
     for (u32 first = 0; first < per_cell; first += 16) {
-        // Particles that aren't there are the last one again, so that all threads take part in the products.
+        // Missing particles are replaced by the last one, so that all threads take part in the products.
         const u64 begin = u64(cell) * per_cell + first, end = u64(cell) * per_cell + per_cell;
         const u64 i = begin + group, j = begin + group + 8, last = (end < count ? end : count) - 1;
         if (begin >= count) return;
@@ -68,7 +68,7 @@ __device__ __forceinline__ void by_blocks(float* out, const float* at, const flo
     }
 }
 
-// 0 to 1, different from place to place.
+// A pseudo-random number from 0 to 1 for a place.
 __device__ __forceinline__ float noise(u64 place, u32 seed) {
     u32 x = u32(place) * 0x9e3779b9u ^ u32(place >> 32) ^ seed * 0x85ebca6bu;
     x = (x ^ (x >> 16)) * 0x7feb352du;
@@ -76,7 +76,7 @@ __device__ __forceinline__ float noise(u64 place, u32 seed) {
     return float((x ^ (x >> 16)) >> 8) * (1.0f / 16777216.0f);
 }
 
-// Places anywhere in the cell, velocities between -1 and 1, fields of each corner between -size and size along every axis.
+// Initial state: places anywhere in the cell, velocities between -1 and 1, fields of each corner between -size and size along every axis.
 __device__ __forceinline__ void begin(float* at, float* corners, u64 count, u64 fields, float size, u32 seed) {
     const u64 i = u64(blockIdx.x) * 256 + threadIdx.x;
     if (i < count)

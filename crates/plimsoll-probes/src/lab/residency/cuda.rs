@@ -2,32 +2,22 @@
 //! by a guard for as long as the probe runs. What the figures mean is `crate::lab::residency`'s; the kernels
 //! are `lab/residency.cu`'s.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use super::kernels;
-use crate::lab::residency::{self, After, Ending, OnBins, OnWindow, SET_ASIDE, Way};
-use crate::uniformity::kernels as uniformity;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gpu::Need;
-
-use super::letting_go::{End, LettingGo};
-use crate::TRUST;
-use crate::cuda::checker::Checker;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::unit::Unit;
-use crate::cuda::window::room;
-use plimsoll_cuda::driver::{Access, AccessWindow, Attribute, Held, Limit, Stream};
+use plimsoll_cuda::driver::{Access, AccessWindow, Attribute, Limit, LimitGuard, Stream};
 use plimsoll_cuda::launch::{Arguments, Launch};
 use plimsoll_cuda::memory::Transfer as _;
 use plimsoll_cuda::memory::{DeviceBuffer, Span};
 use plimsoll_cuda::{Action, Load, Shape};
 use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+use super::kernels;
+use super::letting_go::{End, LettingGo};
+use crate::cuda::checker::Checker;
+use crate::cuda::kit::{GRAPH, Kit, elapsed_share, requested_bytes};
+use crate::cuda::unit::Unit;
+use crate::cuda::window::fit_arrays;
+use crate::lab::residency::{self, After, Ending, OnBins, OnWindow, SET_ASIDE, Way};
+use crate::prelude::gpu::*;
+use crate::uniformity::kernels as uniformity;
 
 mod verify;
 
@@ -64,7 +54,7 @@ impl Probe<Cuda> for Runner {
         &[Need::Graphs]
     }
 
-    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+    fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"]
             .iter()
             .try_for_each(|call| device.context.driver().has(call))?;
@@ -87,7 +77,7 @@ impl Probe<Cuda> for Runner {
         let cache = session.info().last_level_cache().max(1 << 20);
         let sizes = windows(cache, STEPS[usize::from(effort != Effort::Quick)]);
         let largest = sizes.iter().copied().max().unwrap_or(cache);
-        let (bytes, flags) = room(session.device, 1, asked(session, USUAL)?)?;
+        let (bytes, flags) = fit_arrays(session.device, 1, requested_bytes(session, USUAL)?)?;
         if bytes < 2 * largest {
             let need = 2 * largest;
             let why =
@@ -95,7 +85,7 @@ impl Probe<Cuda> for Runner {
             return Err(Fault::Invalid(why));
         }
         let bench = Rc::new(Bench::new(session.device, bytes, largest.max(BINS), session.request.seed)?);
-        let late = late(session, begin, residency::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, residency::SPEC.budget(effort));
 
         let bins = [BINS.min(bytes / 4), (cache / 2).next_multiple_of(4096)];
         let points: Vec<Point> = bins.iter().flat_map(|bins| Way::ALL.map(|way| (way, *bins))).collect();
@@ -148,7 +138,7 @@ struct Bench {
     kept: Rc<DeviceBuffer>,
     result: DeviceBuffer,
     /// What the set-aside is and was.
-    held: Held,
+    held: LimitGuard,
     /// Most that can be set aside, and the largest window, bytes.
     most: [u64; 2],
     seed: u64,
@@ -162,7 +152,7 @@ impl Bench {
         let array = |bytes| kit.array(bytes).map(Rc::new);
         let (left, data, kept) = (array(4 * warps)?, array(bytes)?, array(kept)?);
         let result = kit.array(8)?;
-        let held = Held::new(&device.context, Limit::PersistingL2)?;
+        let held = LimitGuard::new(&device.context, Limit::PersistingL2)?;
         let most = [number(device, Attribute::MostPersistingL2)?, number(device, Attribute::LargestWindow)?];
         Ok(Self { kit, reader, left, data, kept, result, held, most, seed })
     }
@@ -207,7 +197,7 @@ impl Bench {
     fn histogram(self: &Rc<Self>, (way, size): Point) -> Result<Load, Fault> {
         let (bins, data) = (self.kept.part(0, size)?, self.data.whole());
         let n = data.bytes() / 16 * 4;
-        self.kit.checker.words(bins, 0)?;
+        self.kit.checker.fill_words(bins, 0)?;
         let traffic = Traffic::new(data.bytes() + bins.bytes(), bins.bytes());
         let work = Work { traffic, operations: n as f64, ..Work::default() };
         let load = self.load(self.additions(bins, data)?, bins, way, work)?;
@@ -224,8 +214,8 @@ impl Bench {
     fn sliding(self: &Rc<Self>, (way, size): Point) -> Result<Load, Fault> {
         let buffer = self.kept.part(0, size)?;
         let stream = self.data.part(0, self.data.bytes() / size * size)?;
-        self.kit.checker.words(buffer, 0)?;
-        self.kit.checker.words(stream, 0)?;
+        self.kit.checker.fill_words(buffer, 0)?;
+        self.kit.checker.fill_words(stream, 0)?;
         let traffic = Traffic::new(2 * stream.bytes(), 2 * stream.bytes());
         let work = Work { traffic, ..Work::default() };
         let load = self.load(self.updates(buffer, stream)?, buffer, way, work)?;
@@ -245,7 +235,9 @@ impl Bench {
         let work = Work { traffic: Traffic::new(size, 0), ..Work::default() };
         let load = self.kit.load(GRAPH, vec![read.clone()], work)?.with_extra(SET_ASIDE, aside as f64);
         let (checker, left) = (Rc::clone(&self.kit.checker), self.left.whole());
-        let load = load.with_check(move |_| Ok(Checker::same_bits("reads", checker.bits(left)?, checker.bits(input)?)));
+        let load = load.with_check(move |_| {
+            Ok(Checker::compare_folds("reads", checker.xor_words(left)?, checker.xor_words(input)?))
+        });
         let persisting = self.window(pinned, 1.0, Access::Persisting)?;
         let normal = touch.clone().with_window(self.window(pinned, 1.0, Access::Normal)?);
         let pin = (ending != Ending::Never).then(|| touch.with_window(persisting));

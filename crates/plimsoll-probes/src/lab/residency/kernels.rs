@@ -1,7 +1,8 @@
 //! Additions to a histogram's bins, updates of a buffer beside a stream, and what checks both.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, KernelDesc, Parameter, Source};
+use plimsoll_gen::kernel::Parameter;
+
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source =

@@ -49,7 +49,7 @@ impl LettingGo {
         warm: Launch,
         limit: SetLimit,
     ) -> Self {
-        Self { load: load.at_most(MOST), stream: Arc::clone(stream), pin, end, warm, limit }
+        Self { load: load.limit_launches(MOST), stream: Arc::clone(stream), pin, end, warm, limit }
     }
 
     fn before(&self) -> Result<(), Fault> {
@@ -99,13 +99,13 @@ impl Workload for LettingGo {
         self.load.check()
     }
 
-    fn ready(&mut self) -> Result<u32, Fault> {
+    fn prepare_count(&mut self) -> Result<u32, Fault> {
         self.before()?;
-        self.load.ready()
+        self.load.prepare_count()
     }
 
-    fn once(&mut self) -> Result<(), Fault> {
-        self.load.once()
+    fn launch_once(&mut self) -> Result<(), Fault> {
+        self.load.launch_once()
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {

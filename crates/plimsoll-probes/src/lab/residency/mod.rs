@@ -8,16 +8,7 @@ pub mod kernels;
 #[cfg(feature = "cuda")]
 mod letting_go;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flag;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes, Bytes, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-
-use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -25,6 +16,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: LAB,
     sentence: "Pin it in the second-level cache?",
     seconds: [4.0, 20.0, 60.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -99,7 +91,7 @@ pub fn histogram() -> TypedSeries<OnBins> {
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         aside(),
     ];
-    let draw = Draw::Bars { x: "bins".into(), y: "additions".into(), by: Some("way".into()) };
+    let draw = Draw::bars("bins", "additions").grouped_by("way");
     TypedSeries::new("histogram", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
@@ -107,8 +99,7 @@ pub fn histogram() -> TypedSeries<OnBins> {
 #[must_use]
 pub fn sliding() -> TypedSeries<OnWindow> {
     let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
-    let draw =
-        Draw::Lines { x: "window".into(), y: "bandwidth".into(), by: Some("way".into()), log_x: false, log_y: false };
+    let draw = Draw::lines("window", "bandwidth").grouped_by("way");
     TypedSeries::new("sliding window", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
@@ -116,7 +107,7 @@ pub fn sliding() -> TypedSeries<OnWindow> {
 #[must_use]
 pub fn reset() -> TypedSeries<After> {
     let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
-    let draw = Draw::Bars { x: "after".into(), y: "bandwidth".into(), by: None };
+    let draw = Draw::bars("after", "bandwidth");
     TypedSeries::new("reset", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
@@ -223,7 +214,7 @@ fn parting(after: &[Finding]) -> String {
     }
     let frees = |ending: &Ending| of(*ending).is_some_and(|found| found.interval.lo > WHOLE);
     let ways: Vec<&str> = [Ending::Limit, Ending::Normal].into_iter().filter(frees).map(Ending::name).collect();
-    let slower = differs(kept, ["faster", "as fast", "slower"]);
+    let slower = describe_ratio(kept, ["faster", "as fast", "slower"]);
     match ways[..] {
         [] => format!("Other data are {slower} afterwards, and no way to let go was seen to mend it."),
         _ => format!("Let go afterwards, by {}: else other data are {slower}.", ways.join(" or ")),
@@ -234,7 +225,7 @@ fn parting(after: &[Finding]) -> String {
 fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Option<Finding> {
     /// Less than this is not worth a setting that all other kernels feel.
     const WORTH: f64 = 1.03;
-    let words = |gain: &Gain<'_>| differs(gain.ratio, ["faster", "as fast", "slower"]);
+    let words = |gain: &Gain<'_>| describe_ratio(gain.ratio, ["faster", "as fast", "slower"]);
     let best = best(histogram.iter().chain(sliding))?;
     let place = |gain: &Gain<'_>| {
         let what = if histogram.iter().any(|other| std::ptr::eq(other, gain)) { "bins" } else { "a buffer" };

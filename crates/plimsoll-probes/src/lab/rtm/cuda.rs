@@ -3,30 +3,24 @@
 //! `rtm_model`'s.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use super::kernels::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
-use crate::lab::rtm::{self, AtStep, Cell, Order, PRESSURE, What};
-use crate::stream::kernels::Parameters;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
+use plimsoll_core::sample::{Batch, Workload};
 use plimsoll_core::series::Count;
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Op;
-use plimsoll_gen::kernel::{Element, KernelDesc, Machine};
-use plimsoll_gpu::Need;
-
-use super::model::{Lab, Model, SLAB, Walk};
-use super::verify;
-use crate::TRUST;
-use crate::cuda::kit::{GRAPH, late};
-use crate::cuda::unit::Unit;
-use crate::lab::grid::{Wanted, grid};
 use plimsoll_cuda::Load;
 use plimsoll_cuda::launch::Arguments;
 use plimsoll_cuda::memory::DeviceBuffer;
 use plimsoll_cuda::{Cuda, CudaDevice};
+use plimsoll_gen::kernel::Machine;
+
+use super::kernels::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
+use super::model::{Lab, Model, SLAB, Walk};
+use super::verify;
+use crate::cuda::kit::{GRAPH, elapsed_share};
+use crate::cuda::unit::Unit;
+use crate::lab::grid::{Wanted, grid};
+use crate::lab::rtm::{self, AtStep, Cell, Order, PRESSURE, What};
+use crate::prelude::gpu::*;
+use crate::stream::kernels::Parameters;
 
 /// Time steps that are measured: the wave is at the edge in y after some 780, in the corners after 1100.
 const STEPS: [&[u32]; 2] = [&[0, 200, 500, 1200], &[0, 100, 250, 500, 800, 1200]];
@@ -67,7 +61,7 @@ impl Probe<Cuda> for Runner {
         let effort = session.request.effort;
         let bench = Rc::new(Bench::new(session.device, effort, session.request.bytes)?);
         let points = points(effort, bench.compressible.is_some());
-        let late = late(session, begin, rtm::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, rtm::SPEC.budget(effort));
         let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
         let at = |(step, what): &Point| AtStep { what: *what, step: (*step).into() };
         session.sweep(sweep, at, |_, point| bench.load(*point))?;
@@ -179,7 +173,9 @@ impl Bench {
         self.lab.kit.checker.poison(out)?;
         let load = self.lab.kit.load(GRAPH, vec![launch], self.work())?;
         let own = Rc::clone(self);
-        Ok(load.with_check(move |_| own.lab.kit.checker.map(Op::Schoenauer, Element::F32, out, inputs, SCALAR.into())))
+        Ok(load.with_check(move |_| {
+            own.lab.kit.checker.check_map(Op::Schoenauer, Element::F32, out, inputs, SCALAR.into())
+        }))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The acoustic wave equation in three dimensions, 8th order in space and 2nd in time.
 
+use plimsoll_gen::kernel::Data;
+
 use crate::lab::fields::Margin;
 use crate::lab::fields::over_rows;
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Amount, Data, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source = Source::new("rtm", include_str!("kernel.cu"), |_| kernels()).with_data(Data::Any);

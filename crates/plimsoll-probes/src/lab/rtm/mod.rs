@@ -14,15 +14,9 @@ mod verify;
 
 use std::fmt;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Coordinate, Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
-use plimsoll_core::unit::Unit;
-
 use plimsoll_suite::findings::advice;
-use plimsoll_suite::findings::{derived, finding, known_rows};
+
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -30,6 +24,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "lab",
     sentence: "Whether locality and compressible memory help a wave equation, from the first time step to a full grid.",
     seconds: [4.0, 20.0, 60.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -126,7 +121,7 @@ pub fn speed() -> TypedSeries<AtStep> {
             metric("speed", Unit::ElementPerSecond, Quantity::OperationsPerSecond),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         ],
-        Draw::Lines { x: "step".into(), y: "speed".into(), by: Some("case".into()), log_x: false, log_y: false },
+        Draw::lines("step", "speed").grouped_by("case"),
     )
 }
 
@@ -142,7 +137,7 @@ pub fn wavefield() -> TypedSeries<Cell> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![metric(PRESSURE, Unit::One, Quantity::Extra)],
-        Draw::Heat { x: "x".into(), y: "z".into(), value: PRESSURE.into() },
+        Draw::heat("x", "z", PRESSURE),
     )
 }
 
@@ -208,7 +203,7 @@ fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
     let (walk, (row, best)) = speeds.fastest(false, last)?;
     let gain = advice::ratio(best, usual);
     let faster = ["faster", "as fast", "slower"];
-    let words = advice::differs(gain, faster);
+    let words = advice::describe_ratio(gain, faster);
     let speed = Unit::ElementPerSecond.format(best.value);
     let of_memory = match speeds.at(What::Ceiling, last) {
         Some((_, ceiling)) => format!("{speed}, {:.0} % of what memory streams", 100.0 * best.value / ceiling.value),
@@ -224,7 +219,7 @@ fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
         let ((_, (plain_row, plain)), (_, (other_row, other))) =
             (speeds.fastest(false, step)?, speeds.fastest(true, step)?);
         rows.extend([plain_row, other_row]);
-        Some(advice::differs(advice::ratio(other, plain), faster))
+        Some(advice::describe_ratio(advice::ratio(other, plain), faster))
     };
     let compression = match (compared(first), compared(last)) {
         (Some(empty), Some(full)) => {
@@ -239,7 +234,7 @@ fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     fn plain(order: Order) -> What {

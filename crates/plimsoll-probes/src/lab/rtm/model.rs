@@ -115,7 +115,7 @@ impl Model {
 
     fn of(lab: &Rc<Lab>, shape: Shape, [field, p, courant]: [Span; 3], held: Held) -> Result<Self, Fault> {
         for array in [field, p, courant] {
-            lab.kit.checker.words(array, 0)?;
+            lab.kit.checker.fill_words(array, 0)?;
         }
         let (lab, fields, step) = (Rc::clone(lab), Cell::new([field, p]), Cell::new(None));
         Ok(Self { lab, shape, fields, courant, step, _held: held })
@@ -133,7 +133,7 @@ impl Model {
     pub(crate) fn begin(&self) -> Result<(), Fault> {
         let [field, p] = self.fields();
         let list = Arguments::new().span(field).span(p).span(self.courant);
-        let list = naive::placed(list, &self.shape).f32(RADIUS);
+        let list = naive::push_layout(list, &self.shape).f32(RADIUS);
         naive::over_rows(&self.lab.kit, self.lab.kit.unit.function(&kernels::begin())?, &self.shape, list)?;
         self.step.set(Some(0));
         Ok(())
@@ -153,7 +153,7 @@ impl Model {
         self.lab.kit.unit.function(&kernel)?.launch(
             geometry,
             Form::default(),
-            &naive::placed(list, &self.shape).u32(walk.depth),
+            &naive::push_layout(list, &self.shape).u32(walk.depth),
         )
     }
 
@@ -190,7 +190,7 @@ impl Model {
     pub(crate) fn check(&self, walk: Walk, before: Span) -> Result<Check, Fault> {
         let [field, p] = self.fields();
         let step = Action::Launch(self.launch(walk)?);
-        self.lab.kit.run(&[Action::Across(before, field), step.clone()])?;
+        self.lab.kit.run(&[Action::Copy(before, field), step.clone()])?;
         let check = self.lab.check(&self.shape, [field, before, p, self.courant])?;
         self.lab.kit.run(&[step])?;
         Ok(check)
@@ -208,7 +208,7 @@ impl Model {
         let mut bytes = vec![0; 4 * nx as usize];
         let place = |n: u32, i: u32, of: u32| (u64::from(i) * u64::from(n) / u64::from(of)) as u32;
         let mut row_at = |z: u32| {
-            let skipped = 4 * self.shape.at([0, ny / 2, z]);
+            let skipped = 4 * self.shape.index_of([0, ny / 2, z]);
             p.part(skipped, 4 * u64::from(nx))?.download(self.lab.kit.stream(), &mut bytes)?;
             let cell = |x: u32| f32::from_le_bytes(std::array::from_fn(|byte| bytes[4 * x as usize + byte]));
             Ok((0..columns).map(|i| cell(place(nx, i, columns))).collect())

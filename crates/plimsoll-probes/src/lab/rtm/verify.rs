@@ -2,21 +2,17 @@
 //! so that one left out is seen; many steps; source and receiver that change places; and whether the kernel that checks
 //! measured grids sees one wrong cell.
 
-use std::rc::Rc;
-
-use super::kernels::{self, Block, MARGIN};
-use crate::lab::fields::Shape;
-use plimsoll_core::Fault;
-use plimsoll_core::probe::{Case, Depth};
-use plimsoll_core::sample::Check;
 use plimsoll_core::stats::Rng;
-
-use super::model::{Lab, Model, Walk};
-use super::oracle::Wave;
-use crate::lab::naive::near;
 use plimsoll_cuda::CudaDevice;
 use plimsoll_cuda::memory::Span;
 use plimsoll_cuda::memory::Transfer as _;
+
+use super::kernels::{self, Block, MARGIN};
+use super::model::{Lab, Model, Walk};
+use super::oracle::Wave;
+use crate::lab::fields::Shape;
+use crate::lab::naive::is_near;
+use crate::prelude::gpu::*;
 
 /// Cells in x, y, z: smaller than a block, around blocks of both shapes, and of several blocks.
 const GRIDS: [[u32; 3]; 6] = [[1, 1, 1], [5, 3, 2], [33, 31, 9], [129, 9, 12], [128, 32, 8], [160, 40, 17]];
@@ -130,7 +126,7 @@ impl Bench {
         }
         let mut wave = Wave::new(self.shape.cells, self.started());
         let off = wave.step();
-        let wrong = (0..cells.len()).find(|&i| !near(f64::from(cells[i]), wave.p[i], off[i]));
+        let wrong = (0..cells.len()).find(|&i| !is_near(f64::from(cells[i]), wave.p[i], off[i]));
         Ok(wrong.map_or(String::new(), |i| format!("cell {i} is {}, not {}", cells[i], wave.p[i])))
     }
 
@@ -171,7 +167,7 @@ impl Bench {
         for (i, place) in places.enumerate() {
             let far: f32 = (0..3).map(|axis| (place[axis] as f32 - (self.shape.cells[axis] / 2) as f32).powi(2)).sum();
             let right = (1.0 - far / 256.0).max(0.0).powi(4);
-            if !near(now[i].into(), right.into(), 1e-6) || before[i].to_bits() != now[i].to_bits() {
+            if !is_near(now[i].into(), right.into(), 1e-6) || before[i].to_bits() != now[i].to_bits() {
                 return Ok(format!("cell {i} begins with {} and {}, not {right}", before[i], now[i]));
             }
             if !(0.06..0.165).contains(&courant[i]) {

@@ -2,24 +2,15 @@
 //! is `crate::lab::sectors`'s; the kernels are `lab/sectors.cu`'s.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
-use plimsoll_core::{Fault, Traffic, counted};
-use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::pattern;
-use plimsoll_gpu::in_kernel::{Inside, Of};
-use plimsoll_gpu::kit::{Kit, late};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+use plimsoll_core::counted;
+use plimsoll_core::sample::Workload as _;
 
 use super::kernels::{self, THREADS, UNROLL};
 use super::{ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, Shape, touched};
-use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::lab::sectors;
+use crate::prelude::gpu::*;
 
 /// Bytes of an iteration of a warp.
 const ITERATION: u32 = UNROLL * LINE;
@@ -65,10 +56,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         2 * loads(false, request.effort).len()
     }
@@ -77,14 +64,14 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Bench::<G>::new(session.device, session.request.seed)?;
-        let late = late(session, begin, sectors::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, sectors::SPEC.budget(effort));
         for (case, past, share) in [(FIRST, false, 0.4 + late), (SECOND, true, 0.6)] {
             let points = loads(past, effort);
             let sweep = Sweep { series: sectors::level(case), points: &points, share, flags: Flags::NONE };
             let at = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };
             session.sweep(sweep, at, |_, load| bench.load(*load, [WARM, load.iterations()], SOME))?;
         }
-        sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.doubt(what))
+        sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.report_mismatch(what))
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -173,7 +160,7 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, seed, input, left: Rc::new(left) })
     }
 
-    fn load(&self, load: Load, phases: [u32; 2], every: usize) -> Result<Inside<G>, Fault> {
+    fn load(&self, load: Load, phases: [u32; 2], every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::load(load.past, load.access);
         let warps = u64::from(THREADS / 32);
         let loads = warps * u64::from(UNROLL) * u64::from(phases[1]);
@@ -190,7 +177,7 @@ impl<G: Gpu> Bench<G> {
             self.kit.unit.launch(&kernel, 0, list)
         };
         let blocks = self.kit.unit.machine().multiprocessors;
-        let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, launch)?;
+        let inside = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, launch)?;
         let (left, seed) = (Rc::clone(&self.left), self.seed);
         let launched = u64::from(blocks) * warps * u64::from(UNROLL * (phases[0] + phases[1]));
         // A warp's share of what stands around its loop; the block leaves its cycles in one sector more.

@@ -1,7 +1,6 @@
 //! Loads of a warp whose lanes read wherever a table says, from the first-level cache and past it.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source =

@@ -7,17 +7,9 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
-use plimsoll_core::stats::{Interval, median_sorted};
-use plimsoll_core::unit::Unit;
+use plimsoll_core::stats::median_sorted;
 
-use plimsoll_suite::findings::advice::advice;
-use plimsoll_suite::findings::{LAB, derived, finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -25,6 +17,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: LAB,
     sentence: "What an access pattern costs: sectors of 32 bytes that a warp's load touches, counted, computed and timed.",
     seconds: [4.0, 20.0, 60.0],
+    takes_bytes: false,
     findings,
 };
 
@@ -191,7 +184,7 @@ pub fn level(case: &str) -> TypedSeries<Shape> {
     ];
     let computed = [SECTORS, HALVES, QUARTERS, LINES, COUNTED];
     metrics.extend(computed.map(|name| metric(name, Unit::One, Quantity::Extra)));
-    let draw = Draw::Heat { x: "access".into(), y: "pattern".into(), value: "cycles".into() };
+    let draw = Draw::heat("access", "pattern", "cycles");
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
@@ -392,7 +385,7 @@ fn advise(series: &[Series]) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     fn sectors(pattern: Pattern, access: u32) -> u64 {

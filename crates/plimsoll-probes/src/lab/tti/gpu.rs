@@ -2,23 +2,14 @@
 //! memory. What the figures mean is `crate::lab::tti`'s; the kernels are `kernel.cu`'s, the fields
 //! `tti_model`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::Op;
-use plimsoll_gpu::kit::{GRAPH, late};
-use plimsoll_gpu::load::{Action, Load};
-use plimsoll_gpu::{Gpu, Memory, Need, Span};
+use plimsoll_gpu::Memory;
 
 use super::kernels::{self, BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
 use super::model::{ARRAYS, Lab, Model, tile};
 use super::{ByWay, Way, verify};
 use crate::lab::grid::{Wanted, grid};
 use crate::lab::tti;
+use crate::prelude::gpu::*;
 
 /// Steps before the first sample: the bump has begun to move.
 const FIRST: u32 = 20;
@@ -36,7 +27,7 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
-    fn allowed(&self, device: &G::Device) -> Result<(), Fault> {
+    fn check_device(&self, device: &G::Device) -> Result<(), Fault> {
         tile::<G>(device).map(drop)
     }
 
@@ -48,7 +39,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Rc::new(Bench::<G>::new(session.device, effort, session.request.bytes)?);
-        let late = late(session, begin, tti::SPEC.budget(effort));
+        let late = elapsed_share(session, begin, tti::SPEC.budget(effort));
         let points = bench.lab.ways.clone();
         let sweep = Sweep { series: tti::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
         session.sweep(sweep, |loads| ByWay { way: way(*loads) }, |_, loads| bench.load(*loads)).map(drop)
@@ -116,7 +107,7 @@ impl<G: Gpu> Bench<G> {
             return self.model.check(loads, room);
         }
         let ([p, _], step) = (self.model.before(), Action::Launch(self.model.launch(loads)?));
-        self.lab.kit.run(&[Action::Across(room[0], p), step.clone(), step])?;
-        self.lab.kit.checker.map(Op::Copy, Element::Word, p, [room[0]; 3], 0.0)
+        self.lab.kit.run(&[Action::Copy(room[0], p), step.clone(), step])?;
+        self.lab.kit.checker.check_map(Op::Copy, Element::Word, p, [room[0]; 3], 0.0)
     }
 }

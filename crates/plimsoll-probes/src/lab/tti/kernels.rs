@@ -1,10 +1,10 @@
 //! A pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, one block per multiprocessor.
 
+use plimsoll_gen::kernel::Data;
+
 use crate::lab::fields::Margin;
 use crate::lab::fields::over_rows;
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{Data, Grid, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source = Source::new("tti", include_str!("kernel.cu"), kernels)

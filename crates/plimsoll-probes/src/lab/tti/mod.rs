@@ -12,15 +12,9 @@ mod oracle;
 #[cfg(feature = "gpu")]
 mod verify;
 
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::unit::Unit;
-
 use plimsoll_suite::findings::advice;
-use plimsoll_suite::findings::{derived, finding, known_rows};
+
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -28,6 +22,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "lab",
     sentence: "How well copies into shared memory are hidden at one block per multiprocessor.",
     seconds: [3.0, 12.0, 40.0],
+    takes_bytes: true,
     findings,
 };
 
@@ -64,7 +59,7 @@ pub fn speed() -> TypedSeries<ByWay> {
             metric("speed", Unit::ElementPerSecond, Quantity::OperationsPerSecond),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         ],
-        Draw::Bars { x: "copies".into(), y: "speed".into(), by: None },
+        Draw::bars("copies", "speed"),
     )
 }
 
@@ -98,7 +93,7 @@ fn advise(series: &Series) -> Option<Finding> {
     let ahead = [Way::Async, Way::Bulk].into_iter().filter_map(|way| Some((way, known(series, way)?)));
     let (way, (row, best)) = ahead.max_by(|a, b| a.1.1.value.total_cmp(&b.1.1.value))?;
     let gain = advice::ratio(best, control);
-    let words = advice::differs(gain, ["faster", "as fast", "slower"]);
+    let words = advice::describe_ratio(gain, ["faster", "as fast", "slower"]);
     let speed = Unit::ElementPerSecond.format(best.value);
     let advice = match words.as_str() {
         "as fast" => format!("Copies a plane ahead gain nothing here: {way} are as fast as {} ({speed})", Way::Direct),
@@ -124,7 +119,7 @@ fn advise(series: &Series) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Axes as _, Point};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     /// A step of so many Gcells/s.

@@ -99,7 +99,7 @@ impl<G: Gpu> Model<G> {
     pub(crate) fn new(lab: &Rc<Lab<G>>, shape: Shape) -> Result<Self, Fault> {
         let array = |_| lab.kit.array(shape.bytes());
         let arrays = (0..ARRAYS).map(array).collect::<Result<Vec<G::Buffer>, Fault>>()?;
-        arrays.iter().try_for_each(|array| lab.kit.checker.words(array.whole(), 0))?;
+        arrays.iter().try_for_each(|array| lab.kit.checker.fill_words(array.whole(), 0))?;
         let at = |place: usize| arrays[place].whole();
         let fields = Cell::new([[at(0), at(1)], [at(2), at(3)]]);
         Ok(Self { lab: Rc::clone(lab), shape, fields, medium: [at(4), at(5), at(6)], _arrays: arrays })
@@ -118,7 +118,7 @@ impl<G: Gpu> Model<G> {
     /// All arrays in the order of the kernels' parameters, and how they lie.
     fn arguments(&self) -> Arguments {
         let arrays = self.before().into_iter().chain(self.now()).chain(self.medium);
-        naive::placed(arrays.fold(Arguments::new(), Arguments::span), &self.shape)
+        naive::push_layout(arrays.fold(Arguments::new(), Arguments::span), &self.shape)
     }
 
     /// Puts the model at its beginning.
@@ -160,7 +160,7 @@ impl<G: Gpu> Model<G> {
     pub(crate) fn check(&self, loads: Loads, room: [Span; 2]) -> Result<Check, Fault> {
         let step = Action::Launch(self.launch(loads)?);
         let [p, q] = self.before();
-        self.lab.kit.run(&[Action::Across(room[0], p), Action::Across(room[1], q), step.clone()])?;
+        self.lab.kit.run(&[Action::Copy(room[0], p), Action::Copy(room[1], q), step.clone()])?;
         let check = self.lab.check(self, [p, q], room)?;
         self.lab.kit.run(&[step])?;
         Ok(check)

@@ -2,19 +2,14 @@
 //! against plain loops in double precision, with an upright axis against simpler ones; the same bits by every way of loading;
 //! and whether the kernel that checks measured grids sees one wrong cell.
 
-use std::rc::Rc;
-
-use plimsoll_core::Fault;
-use plimsoll_core::probe::{Case, Depth};
-use plimsoll_core::sample::Check;
 use plimsoll_core::stats::Rng;
-use plimsoll_gpu::{Gpu, Memory as _, Span};
 
 use super::kernels::{self, Loads, MARGIN, Tile};
 use super::model::{Lab, Model, tile};
 use super::oracle::{Medium, Wave};
 use crate::lab::fields::Shape;
-use crate::lab::naive::near;
+use crate::lab::naive::is_near;
+use crate::prelude::gpu::*;
 
 /// Cells in x, y, z: smaller than a tile, and of several.
 const GRIDS: [[u32; 3]; 4] = [[1, 1, 1], [5, 3, 2], [33, 13, 9], [40, 30, 24]];
@@ -90,7 +85,7 @@ impl<G: Gpu> Bench<G> {
                 continue;
             }
             let both = || found.iter().flatten().zip(right.iter().flatten()).zip(off.iter().cycle());
-            let wrong = both().position(|((a, b), by)| !near(f64::from(*a), *b, *by));
+            let wrong = both().position(|((a, b), by)| !is_near(f64::from(*a), *b, *by));
             let wrong = wrong.map_or(String::new(), |i| format!("cell {i} of p and q is not what it should be"));
             report(self.case(name.clone(), "", wrong));
             let bits: Vec<u32> = found.iter().flatten().map(|x| x.to_bits()).collect();
@@ -170,7 +165,7 @@ impl<G: Gpu> Bench<G> {
         for (i, place) in places.enumerate() {
             let far: f32 = (0..3).map(|axis| (place[axis] as f32 - (self.shape.cells[axis] / 2) as f32).powi(2)).sum();
             let right = (1.0 - far / 576.0).max(0.0).powi(4);
-            if fields.iter().any(|field| !near(field[i].into(), right.into(), 1e-6)) {
+            if fields.iter().any(|field| !is_near(field[i].into(), right.into(), 1e-6)) {
                 return Ok(format!("cell {i} doesn't begin with {right}"));
             }
             let axis = axes[i].to_bits();

@@ -1,25 +1,16 @@
 //! write-path on a GPU: stores of parts of sectors, chains of stores and loads, and pinned memory read again. What the figures mean
 //! is `crate::lab::write_path`'s; the kernels are `lab/write_path.cu`'s.
 
-use std::rc::Rc;
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
-use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::pattern;
+use plimsoll_core::sample::Workload as _;
+use plimsoll_gpu::Memory;
 use plimsoll_gpu::checker::POISON;
-use plimsoll_gpu::in_kernel::{Inside, Of};
-use plimsoll_gpu::kit::{GRAPH, Kit, late};
-use plimsoll_gpu::load::{Action, Load, Shape};
-use plimsoll_gpu::window::{Rotation, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory, Need, Span};
+use plimsoll_gpu::window::Rotation;
 
 use super::kernels::{self, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL};
 use super::{Chain, L2, MEMORY, Part, Passes};
-use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::lab::write_path;
+use crate::prelude::gpu::*;
 
 /// Bytes of a launch's sectors in memory, and in the L2.
 const SLICES: [u64; 2] = [64 << 20, 4 << 20];
@@ -55,10 +46,6 @@ impl<G: Gpu> Probe<G> for Runner {
         const { &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs] }
     }
 
-    fn sized(&self) -> bool {
-        false
-    }
-
     fn points(&self, device: &G::Device, _: &Request) -> usize {
         let ways = if G::capabilities(device).host_memory.is_ok() { 4 } else { 2 };
         2 * PARTS.len() + Step::ALL.len() + ways * PASSES.len()
@@ -67,10 +54,10 @@ impl<G: Gpu> Probe<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let window = session.info().cold_window().next_multiple_of(SLICES[0]);
-        let (bytes, flags) = room::<G>(session.device, 1, window)?;
+        let (bytes, flags) = fit_arrays::<G>(session.device, 1, window)?;
         let bench = Bench::<G>::new(session.device, bytes)?;
         let memory = Rotation::cold(SLICES[0].min(bytes), window).within(bytes);
-        let late = late(session, begin, write_path::SPEC.budget(session.request.effort));
+        let late = elapsed_share(session, begin, write_path::SPEC.budget(session.request.effort));
         for (case, rotation, share, flags) in [
             (MEMORY, memory, SHARES[0] + late, flags),
             (L2, Rotation::hot(SLICES[1].min(bytes)), SHARES[1], Flags::NONE),
@@ -115,7 +102,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let both = Both::new(&bench.kit, device, 1)?;
         for again in both.agains(&[1, 3]) {
             let mut load = bench.again(again, both.seed, MANY)?;
-            load.once()?;
+            load.launch_once()?;
             let on = format!("{}, {} passes", again.memory, again.passes);
             told(kernels::again(is_past(again.memory)).name, on, load.check()?);
         }
@@ -255,13 +242,13 @@ impl<G: Gpu> Bench<G> {
         })
     }
 
-    fn chain(&self, step: Step, iterations: [u32; 2]) -> Result<Inside<G>, Fault> {
+    fn chain(&self, step: Step, iterations: [u32; 2]) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::chain(step);
         let blocks = self.kit.unit.machine().multiprocessors;
         let work = Work { operations: f64::from(STEPS * iterations[1]), ..Work::default() };
         let threads = blocks * CHAIN_THREADS;
         self.kit.checker.poison(self.left.part(0, 4 * u64::from(threads))?)?;
-        let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
+        let inside = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, |cycles| {
             let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.words);
             self.kit.unit.launch(&kernel, 0, list.u32(iterations[0]).u32(iterations[1]))
         })?;

@@ -1,7 +1,6 @@
 //! Stores of parts of sectors, loads that follow stores, and memory that is read again.
 
-use plimsoll_gen::kernel::takes;
-use plimsoll_gen::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
+use crate::prelude::kernels::*;
 
 /// Where these kernels are written.
 pub static SOURCE: Source =

@@ -8,16 +8,8 @@ pub mod gpu;
 pub mod kernels;
 
 use plimsoll_core::counted;
-use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axes, Bytes, Count, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
-use plimsoll_core::stats::Interval;
-use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::{LAB, derived, finding, known_rows};
+use crate::prelude::meaning::*;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -25,6 +17,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: LAB,
     sentence: "What partial stores cost, what a load finds behind a store, and whether the host's memory is kept near.",
     seconds: [4.0, 15.0, 45.0],
+    takes_bytes: false,
     findings,
 };
 

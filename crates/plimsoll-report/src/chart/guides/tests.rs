@@ -7,9 +7,9 @@ use plimsoll_probes::roofline;
 
 use super::super::{Chart, Plot, charts};
 use super::*;
-use crate::made::Maker;
+use crate::synthetic::RunBuilder;
 
-fn of(run: Run, probe: &str) -> Vec<Chart> {
+fn charts_of(run: Run, probe: &str) -> Vec<Chart> {
     let runs = [run];
     let report = Report::new(&runs);
     let section = report.sections.iter().find(|section| section.probe == probe).unwrap();
@@ -27,10 +27,10 @@ fn labels(chart: &Chart) -> Vec<&str> {
     guides_of(chart).0.iter().map(|guide| guide.label.as_str()).collect()
 }
 
-/// Three levels: 1 ns to 32 KiB, 10 ns to 2 MiB, 100 ns beyond.
-fn staircase() -> Maker {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    made.series(
+/// Three levels: 1 ns up to 32 KiB, 10 ns up to 2 MiB, 100 ns beyond.
+fn staircase() -> RunBuilder {
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
+    builder.series(
         "latency",
         SeriesSpec::new(
             "chase",
@@ -38,7 +38,7 @@ fn staircase() -> Maker {
             CachePolicy::Hot,
             vec![axis("footprint", Unit::Byte)],
             vec![metric("latency", Unit::Second, Quantity::Time)],
-            Draw::Lines { x: "footprint".into(), y: "latency".into(), by: None, log_x: true, log_y: true },
+            Draw::lines("footprint", "latency").log_x().log_y(),
         ),
     );
     for power in 12..=26 {
@@ -49,24 +49,24 @@ fn staircase() -> Maker {
         } else {
             100e-9
         };
-        made.point(vec![(1u64 << power).into()], seconds, Work::default(), Flags::NONE);
+        builder.point(vec![(1u64 << power).into()], seconds, Work::default(), Flags::NONE);
     }
-    made
+    builder
 }
 
 #[test]
-fn steps_of_a_staircase_are_named_and_cache_ends_are_marked() {
-    let mut made = staircase();
+fn plateaus_are_named_and_cache_ends_are_marked() {
+    let mut builder = staircase();
     for (name, seconds) in [("latency L1", 1e-9), ("latency L2 near", 10e-9), ("latency memory", 100e-9)] {
-        made.finding("latency", name, seconds, Unit::Second, "", Flags::NONE);
+        builder.finding("latency", name, seconds, Unit::Second, "", Flags::NONE);
     }
-    // A difference is no step, another unit is not on this axis, and what another probe found is its own.
-    made.finding("latency", "page walk", 50e-9, Unit::Second, "", Flags::NONE);
-    made.finding("latency", "latency L1 in cycles", 3.0, Unit::Cycle, "", Flags::NONE);
-    made.finding("stream", "latency L1", 1e-9, Unit::Second, "", Flags::NONE);
-    made.finding("latency", "capacity L1", 32768.0, Unit::Byte, "", Flags::NONE);
-    made.finding("latency", "TLB reach", 1e18, Unit::Byte, "", Flags::NONE);
-    let charts = of(made.run(), "latency");
+    // Not guides: a difference, a figure in another unit, and a finding of another probe.
+    builder.finding("latency", "page walk", 50e-9, Unit::Second, "", Flags::NONE);
+    builder.finding("latency", "latency L1 in cycles", 3.0, Unit::Cycle, "", Flags::NONE);
+    builder.finding("stream", "latency L1", 1e-9, Unit::Second, "", Flags::NONE);
+    builder.finding("latency", "capacity L1", 32768.0, Unit::Byte, "", Flags::NONE);
+    builder.finding("latency", "TLB reach", 1e18, Unit::Byte, "", Flags::NONE);
+    let charts = charts_of(builder.run(), "latency");
     assert_eq!(labels(&charts[0]), ["capacity L1 32 KiB", "L1 1.00 ns", "L2 near 10.0 ns", "memory 100 ns"]);
     let (guides, _) = guides_of(&charts[0]);
     let Form::Plateau { from, to, .. } = guides[2].form else { panic!("no plateau: {guides:?}") };
@@ -75,25 +75,25 @@ fn steps_of_a_staircase_are_named_and_cache_ends_are_marked() {
 }
 
 #[test]
-fn what_ends_at_one_place_is_told_once_with_all_that_end_there() {
-    let told = |names: &[&str]| {
-        let mut made = staircase();
-        names.iter().for_each(|name| made.finding("latency", name, 32768.0, Unit::Byte, "", Flags::NONE));
-        let charts = of(made.run(), "latency");
+fn findings_with_one_value_share_a_label() {
+    let shared_label = |names: &[&str]| {
+        let mut builder = staircase();
+        names.iter().for_each(|name| builder.finding("latency", name, 32768.0, Unit::Byte, "", Flags::NONE));
+        let charts = charts_of(builder.run(), "latency");
         assert_eq!(guides_of(&charts[0]).0.len(), 1);
         labels(&charts[0])[0].to_owned()
     };
-    assert_eq!(told(&["L2 holds of ones, plain", "L2 holds of bits"]), "L2 holds 32 KiB: ones, plain; bits");
-    assert_eq!(told(&["stream, full to", "graph, full to"]), "full to 32 KiB: stream, graph");
-    assert_eq!(told(&["holds", "holds"]), "holds 32 KiB");
+    assert_eq!(shared_label(&["L2 holds of ones, plain", "L2 holds of bits"]), "L2 holds 32 KiB: ones, plain; bits");
+    assert_eq!(shared_label(&["stream, full to", "graph, full to"]), "full to 32 KiB: stream, graph");
+    assert_eq!(shared_label(&["holds", "holds"]), "holds 32 KiB");
 }
 
 #[test]
-fn a_picture_of_several_devices_has_no_guides() {
+fn picture_of_several_devices_has_no_guides() {
     let run = |id: &str| {
-        let mut made = staircase();
-        made.finding("latency", "capacity L1", 32768.0, Unit::Byte, "", Flags::NONE);
-        let mut run = made.run();
+        let mut builder = staircase();
+        builder.finding("latency", "capacity L1", 32768.0, Unit::Byte, "", Flags::NONE);
+        let mut run = builder.run();
         run.header.devices[0].id = id.into();
         run
     };
@@ -102,49 +102,49 @@ fn a_picture_of_several_devices_has_no_guides() {
     assert!(labels(&charts(&report, &report.sections[0])[0]).is_empty());
 }
 
-fn rooflines(with: impl Fn(&mut Maker)) -> Chart {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    made.series("roofline", roofline::sweep());
+fn roofline_chart(add_findings: impl Fn(&mut RunBuilder)) -> Chart {
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
+    builder.series("roofline", roofline::sweep());
     for power in 0..=8 {
         let operations = f64::from(1 << power) * 1e6;
         let work = Work { traffic: Traffic::new(1_000_000, 0), operations, ..Work::default() };
-        made.point(
+        builder.point(
             vec!["f32".into(), f64::from(1 << power).into()],
             2e-5_f64.max(operations / 1e12),
             work,
             Flags::NONE,
         );
     }
-    with(&mut made);
-    of(made.run(), "roofline").remove(0)
+    add_findings(&mut builder);
+    charts_of(builder.run(), "roofline").remove(0)
 }
 
 #[test]
-fn a_roofline_has_a_ceiling_of_each_cache_by_the_best_that_was_read_from_it() {
-    let chart = rooflines(|made| {
-        made.finding("stream", "read", 60e9, Unit::BytePerSecond, "bandwidth", Flags::NONE);
-        made.finding("footprint", "read memory", 55e9, Unit::BytePerSecond, "", Flags::NONE);
-        made.finding("footprint", "read L2", 400e9, Unit::BytePerSecond, "", Flags::NONE);
-        made.finding("l2", "read, shared L2", 500e9, Unit::BytePerSecond, "", Flags::NONE);
-        made.finding("footprint", "copy L2", 900e9, Unit::BytePerSecond, "", Flags::NONE);
-        made.finding("roofline", "ridge f32", 16.0, Unit::FlopPerByte, "", Flags::NONE);
+fn roofline_has_a_ceiling_for_each_level_from_its_best_read_bandwidth() {
+    let chart = roofline_chart(|builder| {
+        builder.finding("stream", "read", 60e9, Unit::BytePerSecond, "bandwidth", Flags::NONE);
+        builder.finding("footprint", "read memory", 55e9, Unit::BytePerSecond, "", Flags::NONE);
+        builder.finding("footprint", "read L2", 400e9, Unit::BytePerSecond, "", Flags::NONE);
+        builder.finding("l2", "read, shared L2", 500e9, Unit::BytePerSecond, "", Flags::NONE);
+        builder.finding("footprint", "copy L2", 900e9, Unit::BytePerSecond, "", Flags::NONE);
+        builder.finding("roofline", "ridge f32", 16.0, Unit::FlopPerByte, "", Flags::NONE);
     });
     assert_eq!(labels(&chart), ["ridge f32 16.0 FLOP/B", "memory 60.0 GB/s", "L2 500 GB/s"]);
     assert_eq!(guides_of(&chart).0[2].form, Form::Slope(500e9));
-    // Where nothing was read, memory's theoretical peak bounds it.
-    assert_eq!(labels(&rooflines(|_| {})), ["memory: theoretical peak 76.8 GB/s"]);
+    // Without a measured read bandwidth the ceiling is memory's theoretical peak.
+    assert_eq!(labels(&roofline_chart(|_| {})), ["memory: theoretical peak 76.8 GB/s"]);
 }
 
 #[test]
-fn launches_are_drawn_as_points_with_the_line_that_was_laid_through_them() {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    made.series("launch", launch::scale());
+fn launches_are_drawn_as_points_with_their_fitted_line() {
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
+    builder.series("launch", launch::scale());
     for power in 12..=24 {
         let bytes = 1u64 << power;
         let work = Work { traffic: Traffic::new(bytes, 0), operations: 1.0, ..Work::default() };
-        made.point(vec!["graph".into(), bytes.into()], 2e-6 + bytes as f64 / 5e12, work, Flags::NONE);
+        builder.point(vec!["graph".into(), bytes.into()], 2e-6 + bytes as f64 / 5e12, work, Flags::NONE);
     }
-    let charts = of(made.run(), "launch");
+    let charts = charts_of(builder.run(), "launch");
     let (guides, traces) = guides_of(&charts[0]);
     assert_eq!(traces[0].places(), []);
     let fits: Vec<&Guide> = guides.iter().filter(|guide| matches!(guide.form, Form::Fit { .. })).collect();
@@ -154,21 +154,21 @@ fn launches_are_drawn_as_points_with_the_line_that_was_laid_through_them() {
 }
 
 #[test]
-fn hot_and_cold_launches_in_one_picture_each_have_their_line() {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+fn hot_and_cold_launches_in_one_picture_have_separate_fits() {
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
     let modes = [&[Mode::Stream, Mode::Graph][..], &[Mode::Graph]];
     for (spec, modes) in [launch::scale(), launch::cold()].into_iter().zip(modes) {
-        made.series("launch", spec);
+        builder.series("launch", spec);
         for (nth, &mode) in modes.iter().enumerate() {
             for power in 16..=24 {
                 let bytes = 1u64 << power;
                 let work = Work { traffic: Traffic::new(bytes, 0), operations: 1.0, ..Work::default() };
                 let seconds = 1e-6 * (nth + 1) as f64 + bytes as f64 / 5e12;
-                made.point(vec![mode.name().into(), bytes.into()], seconds, work, Flags::NONE);
+                builder.point(vec![mode.name().into(), bytes.into()], seconds, work, Flags::NONE);
             }
         }
     }
-    let charts = of(made.run(), "launch");
+    let charts = charts_of(builder.run(), "launch");
     let (guides, traces) = guides_of(&charts[0]);
     assert_eq!(charts.len(), 1);
     assert!(charts[0].note.ends_with("lines are T = a + V/b") && traces.iter().all(|trace| trace.places().is_empty()));
@@ -182,16 +182,16 @@ fn hot_and_cold_launches_in_one_picture_each_have_their_line() {
 }
 
 #[test]
-fn power_has_the_clock_beside_it() {
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+fn power_picture_is_followed_by_a_clock_picture() {
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
     let mut energy = SeriesSpec::from(roofline::energy());
-    // Without a counter of energy there is no power; any metric will do here.
-    energy.metrics[0].of = Quantity::Time;
-    made.series("roofline", energy);
+    // Synthetic points have no energy counter; any metric will do here.
+    energy.metrics[0].quantity = Quantity::Time;
+    builder.series("roofline", energy);
     for power in 0..3 {
-        made.point(vec!["f32".into(), f64::from(1 << power).into()], 300.0, Work::default(), Flags::NONE);
+        builder.point(vec!["f32".into(), f64::from(1 << power).into()], 300.0, Work::default(), Flags::NONE);
     }
-    let charts = of(made.run(), "roofline");
+    let charts = charts_of(builder.run(), "roofline");
     assert_eq!(
         charts.iter().map(|chart| chart.title.as_str()).collect::<Vec<_>>(),
         ["roofline energy", "roofline energy: clock"]

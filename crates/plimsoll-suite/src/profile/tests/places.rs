@@ -1,10 +1,10 @@
-//! Where a profile may lie, and its lock.
+//! Tests of where a profile may be stored, and of its lock.
 
 use super::*;
 
 #[cfg(unix)]
 #[test]
-fn a_link_stays_a_link() {
+fn link_stays_a_link() {
     let dir = tempfile::tempdir().unwrap();
     let (real, link) = (dir.path().join("real.json"), dir.path().join("link.json"));
     profile("", vec![]).store(&real).unwrap();
@@ -16,11 +16,11 @@ fn a_link_stays_a_link() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_to_a_profile_that_is_not_there_yet_stays_one_and_its_folder_is_made() {
+fn dangling_link_stays_one_and_the_folder_of_its_target_is_created() {
     let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("link.json");
     std::os::unix::fs::symlink("new/real.json", &link).unwrap();
-    Profile::ready(&link, "GPU-1234").unwrap();
+    Profile::check_writable(&link, "GPU-1234").unwrap();
     profile("", vec![finding("a", "b", 1.0, "")]).keep(&link).unwrap();
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert!(Profile::load(&dir.path().join("new/real.json"), "GPU-1234").unwrap().is_some());
@@ -29,16 +29,16 @@ fn a_link_to_a_profile_that_is_not_there_yet_stays_one_and_its_folder_is_made() 
 
 #[cfg(unix)]
 #[test]
-fn a_lock_that_is_no_file_is_refused_before_and_after_measuring_and_never_waited_for() {
+fn lock_that_is_no_regular_file_is_refused_without_waiting() {
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     let lock = dir.path().join(".p.json.lock");
     let refused = |what: &str| {
-        for refused in [Profile::ready(&path, "GPU-1234"), profile("", vec![]).keep(&path).map(drop)] {
+        for refused in [Profile::check_writable(&path, "GPU-1234"), profile("", vec![]).keep(&path).map(drop)] {
             let error = refused.unwrap_err().to_string();
-            assert!(error.contains(".p.json.lock") && error.contains("no regular file"), "{what}: {error}");
+            assert!(error.contains(".p.json.lock") && error.contains("isn't a regular file"), "{what}: {error}");
         }
         assert!(!path.exists(), "{what}");
     };
@@ -56,25 +56,28 @@ fn a_lock_that_is_no_file_is_refused_before_and_after_measuring_and_never_waited
         refused("a pipe");
         std::fs::remove_file(&lock).unwrap();
     }
-    // One that was left behind is in nobody's way.
+    // A leftover lock file doesn't matter.
     std::fs::write(&lock, "stale").unwrap();
-    Profile::ready(&path, "GPU-1234").unwrap();
+    Profile::check_writable(&path, "GPU-1234").unwrap();
     profile("", vec![]).keep(&path).unwrap();
 }
 
 #[test]
-fn a_name_to_which_no_lock_can_be_found_is_refused_before_measuring() {
+fn name_too_long_for_a_lock_file_is_refused_before_measuring() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(format!("{}.json", "n".repeat(248)));
-    let error = Profile::ready(&path, "GPU-1234").unwrap_err();
+    let error = Profile::check_writable(&path, "GPU-1234").unwrap_err();
     assert!(matches!(error, ProfileError::Io { doing: "lock", .. }), "{error}");
 }
 
 #[test]
-fn what_names_a_folder_or_nothing_is_refused_before_measuring() {
+fn folders_and_empty_paths_are_refused_before_measuring() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["new/", "."] {
-        assert!(matches!(Profile::ready(&dir.path().join(name), "GPU-1234"), Err(ProfileError::Io { .. })), "{name}");
+        assert!(
+            matches!(Profile::check_writable(&dir.path().join(name), "GPU-1234"), Err(ProfileError::Io { .. })),
+            "{name}"
+        );
     }
-    assert!(Profile::ready(Path::new(""), "GPU-1234").is_err());
+    assert!(Profile::check_writable(Path::new(""), "GPU-1234").is_err());
 }

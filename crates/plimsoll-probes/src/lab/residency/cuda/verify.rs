@@ -1,17 +1,11 @@
 //! Every kernel of the probe at awkward sizes against what the host computes.
 
-use crate::lab::residency::kernels::{self, bin};
-use plimsoll_core::Fault;
-use plimsoll_core::probe::{Case, Depth};
-use plimsoll_core::sample::Check;
-use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::pattern;
+use plimsoll_cuda::{Action, Cuda};
 
 use super::Bench;
 use crate::folds;
-use plimsoll_cuda::{Action, Cuda};
+use crate::lab::residency::kernels::{self, bin};
+use crate::prelude::gpu::*;
 
 /// Checks all kernels.
 pub(crate) fn all(bench: &Bench, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -36,9 +30,9 @@ pub(crate) fn all(bench: &Bench, depth: Depth, report: &mut dyn FnMut(Case)) -> 
             told(kernels::sliding(), format!("{n} vectors, {passes} passes"), bench.one_sliding(n, passes)?);
         }
         let part = bench.kept.part(0, 4 * n)?;
-        bench.kit.checker.words(part, 3)?;
+        bench.kit.checker.fill_words(part, 3)?;
         told(kernels::total(), format!("{n} words"), same(bench.total(part)?, 3 * n));
-        bench.kit.checker.words(part.part(4 * (n - 1), 4)?, 4)?;
+        bench.kit.checker.fill_words(part.part(4 * (n - 1), 4)?, 4)?;
         told(kernels::others(), format!("{n} words"), same(bench.others(part, 3)?, 1));
     }
     Ok(())
@@ -61,7 +55,7 @@ impl Bench {
         let data = self.data.part(0, 16 * n)?;
         let (at, whole) = (self.kept.part(0, 4 * u64::from(bins))?, self.kept.part(0, 4 * u64::from(bins) + 64)?);
         self.kit.checker.fill(Data::Bits, Element::Word, data, self.seed)?;
-        self.kit.checker.words(whole, 0)?;
+        self.kit.checker.fill_words(whole, 0)?;
         self.kit.run(&[Action::Launch(self.additions(at, data)?)])?;
         let found = folds::words::<Cuda>(self.kit.stream(), whole)?;
         let right = |i: usize| expected.get(i).copied().unwrap_or(0);
@@ -73,7 +67,7 @@ impl Bench {
     fn one_sliding(&self, n: u64, passes: u64) -> Result<Check, Fault> {
         let (buffer, stream) = (self.kept.part(0, 16 * n)?, self.data.part(0, 16 * n * passes)?);
         let wholes = [self.kept.part(0, 16 * n + 64)?, self.data.part(0, 16 * n * passes + 64)?];
-        wholes.into_iter().try_for_each(|span| self.kit.checker.words(span, 5))?;
+        wholes.into_iter().try_for_each(|span| self.kit.checker.fill_words(span, 5))?;
         self.kit.run(&[Action::Launch(self.updates(buffer, stream)?)])?;
         for (span, bytes, added) in [(wholes[0], buffer.bytes(), passes as u32), (wholes[1], stream.bytes(), 1)] {
             let found = folds::words::<Cuda>(self.kit.stream(), span)?;

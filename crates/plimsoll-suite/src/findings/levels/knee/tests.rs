@@ -1,4 +1,4 @@
-//! Curves of machines whose capacities are known, measured as a probe does: a coarse sweep, then between its points.
+//! Tests with curves of machines of known capacities, measured as a probe does: a coarse sweep, then points in between.
 
 use super::super::levels;
 use super::*;
@@ -14,59 +14,60 @@ enum Replacement {
     Random,
 }
 
-/// How evenly lines are spread over sets: the spread of a set's lines over that of randomly placed pages.
 #[derive(Clone, Copy, Debug)]
 struct Cache {
     bytes: f64,
     replacement: Replacement,
+    /// How unevenly lines are spread over sets: 0 is even, 1 as uneven as randomly placed pages.
     spread: f64,
 }
 
 impl Cache {
-    fn of(bytes: f64, replacement: Replacement, spread: f64) -> Self {
+    fn new(bytes: f64, replacement: Replacement, spread: f64) -> Self {
         Self { bytes, replacement, spread }
     }
 
-    /// The share of a random cycle's accesses that miss: each set has its own load.
+    /// The share of a random cycle's accesses that miss; each set has its own number of lines.
     fn misses(self, footprint: f64) -> f64 {
         let mean = WAYS as f64 * footprint / self.bytes;
         if mean > 4.0 * WAYS as f64 {
-            return if self.replacement == Replacement::Lru { 1.0 } else { random(mean / WAYS as f64) };
+            return if self.replacement == Replacement::Lru { 1.0 } else { random_misses(mean / WAYS as f64) };
         }
         if self.spread == 0.0 {
             let (n, share) = (mean.floor(), mean.fract());
-            return ((1.0 - share) * n * self.of_set(n) + share * (n + 1.0) * self.of_set(n + 1.0)) / mean;
+            return ((1.0 - share) * n * self.misses_in_set(n) + share * (n + 1.0) * self.misses_in_set(n + 1.0))
+                / mean;
         }
         let deviation = self.spread * mean.sqrt();
         let weight = |n: f64| (-((n - mean) / deviation).powi(2) / 2.0).exp();
         let loads = || (0..=8 * WAYS).map(|n| n as f64);
         let lines: f64 = loads().map(|n| weight(n) * n).sum();
-        loads().map(|n| weight(n) * n * self.of_set(n)).sum::<f64>() / lines
+        loads().map(|n| weight(n) * n * self.misses_in_set(n)).sum::<f64>() / lines
     }
 
     /// The share that misses in a set with `lines` lines.
-    fn of_set(self, lines: f64) -> f64 {
+    fn misses_in_set(self, lines: f64) -> f64 {
         match self.replacement {
             _ if lines <= WAYS as f64 => 0.0,
             Replacement::Lru => 1.0,
-            Replacement::Random => random(lines / WAYS as f64),
+            Replacement::Random => random_misses(lines / WAYS as f64),
         }
     }
 }
 
-/// Solves m = 1 − exp(−x m): the share of misses under random replacement, x times over capacity.
-fn random(x: f64) -> f64 {
+/// Solves m = 1 − exp(−x m): the share of misses under random replacement at x times the capacity.
+fn random_misses(x: f64) -> f64 {
     (0..80).fold(1.0, |m, _| 1.0 - (-x * m).exp())
 }
 
-/// A machine of some caches and memory, with the time of each.
+/// A machine's caches, each with its time, and the time of its memory.
 struct Machine(Vec<(Cache, f64)>, f64);
 
 impl Machine {
-    /// First levels as usual, with the second cache as given.
-    fn with(second: Cache) -> Self {
-        let first = Cache::of(48.0 * KIB, Replacement::Lru, 0.0);
-        let third = Cache::of(40.0 * MIB, Replacement::Lru, 0.5);
+    /// Typical first and third caches with this second one.
+    fn with_second_cache(second: Cache) -> Self {
+        let first = Cache::new(48.0 * KIB, Replacement::Lru, 0.0);
+        let third = Cache::new(40.0 * MIB, Replacement::Lru, 0.5);
         Self(vec![(first, 5.0), (second, 16.0), (third, 80.0)], 320.0)
     }
 
@@ -77,8 +78,8 @@ impl Machine {
     }
 }
 
-/// The knees of a curve after a coarse sweep and a finer one.
-fn knees(time: impl Fn(f64) -> f64, noise: f64, seed: u64) -> Vec<Knee> {
+/// The knees of a curve after a coarse sweep and a refinement.
+fn find_knees(time: impl Fn(f64) -> f64, noise: f64, seed: u64) -> Vec<Knee> {
     let mut rng = Rng::new(seed);
     let mut point = |x: f64| (x, time(x) * (noise * rng.normal()).exp());
     let coarse = (0..=57).map(|i| 2.0 * KIB * (f64::from(i) / 3.0).exp2());
@@ -88,20 +89,20 @@ fn knees(time: impl Fn(f64) -> f64, noise: f64, seed: u64) -> Vec<Knee> {
     levels(&curve, 0.1).knees
 }
 
-/// The largest error of the capacity nearest to `capacity`, as a ratio less 1, over some seeds.
-fn worst(machine: &Machine, capacity: f64, noise: f64) -> f64 {
-    let of = |seed: u64| {
-        let found = knees(|x| machine.time(x), noise, seed);
+/// The largest relative error over several seeds of the knee nearest to `capacity`.
+fn worst_error(machine: &Machine, capacity: f64, noise: f64) -> f64 {
+    let error = |seed: u64| {
+        let found = find_knees(|x| machine.time(x), noise, seed);
         let errors = found.iter().map(|knee| (knee.capacity / capacity - 1.0).abs());
         errors.fold(f64::INFINITY, f64::min)
     };
-    (0..6).map(of).fold(0.0, f64::max)
+    (0..6).map(error).fold(0.0, f64::max)
 }
 
 #[test]
-fn capacities_of_every_kind_of_cache_are_found_through_noise() {
+fn capacities_of_every_kind_of_cache_are_found_despite_noise() {
     use Replacement::{Lru, Random};
-    // What is allowed without noise.
+    // Allowed errors without noise.
     let cases = [
         (Lru, 0.0, 0.03),
         (Lru, 0.5, 0.05),
@@ -111,54 +112,56 @@ fn capacities_of_every_kind_of_cache_are_found_through_noise() {
         (Random, 1.0, 0.17),
     ];
     for (replacement, spread, allowed) in cases {
-        let machine = Machine::with(Cache::of(2.0 * MIB, replacement, spread));
+        let machine = Machine::with_second_cache(Cache::new(2.0 * MIB, replacement, spread));
         for noise in [0.0, 0.03] {
-            let error = worst(&machine, 2.0 * MIB, noise);
+            let error = worst_error(&machine, 2.0 * MIB, noise);
             assert!(error < allowed + 2.0 * noise, "{replacement:?}, spread {spread}, noise {noise}: {error}");
         }
     }
 }
 
 #[test]
-fn all_three_levels_of_a_machine_end_where_they_do() {
+fn all_three_levels_of_a_machine_are_found() {
     for noise in [0.0, 0.01, 0.02] {
-        let machine = Machine::with(Cache::of(2.0 * MIB, Replacement::Lru, 0.5));
+        let machine = Machine::with_second_cache(Cache::new(2.0 * MIB, Replacement::Lru, 0.5));
         for (cache, _) in &machine.0 {
-            let error = worst(&machine, cache.bytes, noise);
+            let error = worst_error(&machine, cache.bytes, noise);
             assert!(error < 0.1, "{cache:?}, noise {noise}: {error}");
         }
-        let found = knees(|x| machine.time(x), noise, 1);
+        let found = find_knees(|x| machine.time(x), noise, 1);
         assert_eq!(found.len(), 3, "{found:?}");
     }
 }
 
 #[test]
-fn a_missing_level_leaves_the_others_where_they_are() {
-    let first = Cache::of(32.0 * KIB, Replacement::Lru, 0.0);
-    let second = Cache::of(MIB, Replacement::Lru, 0.5);
+fn missing_third_cache_does_not_move_the_others() {
+    let first = Cache::new(32.0 * KIB, Replacement::Lru, 0.0);
+    let second = Cache::new(MIB, Replacement::Lru, 0.5);
     let machine = Machine(vec![(first, 4.0), (second, 14.0)], 120.0);
     for (cache, _) in &machine.0 {
-        assert!(worst(&machine, cache.bytes, 0.01) < 0.1, "{cache:?}");
+        assert!(worst_error(&machine, cache.bytes, 0.01) < 0.1, "{cache:?}");
     }
-    assert_eq!(knees(|x| machine.time(x), 0.01, 3).len(), 2);
+    assert_eq!(find_knees(|x| machine.time(x), 0.01, 3).len(), 2);
 }
 
 #[test]
-fn translation_that_begins_to_cost_below_a_capacity_does_not_move_it() {
-    let machine = Machine::with(Cache::of(2.0 * MIB, Replacement::Lru, 0.5));
-    // The first TLB reaches to 384 KiB: 2 cycles more, slowly.
+fn translation_cost_below_a_capacity_does_not_move_it() {
+    let machine = Machine::with_second_cache(Cache::new(2.0 * MIB, Replacement::Lru, 0.5));
+    // The first TLB covers 384 KiB; beyond that up to 6 cycles are added gradually.
     let time = |x: f64| machine.time(x) + 6.0 * (1.0 - f64::min(384.0 * KIB / x, 1.0));
     for seed in 0..20 {
-        let found = knees(time, 0.01, seed);
+        let found = find_knees(time, 0.01, seed);
         let nearest = found.iter().map(|knee| (knee.capacity / (2.0 * MIB) - 1.0).abs()).fold(1.0, f64::min);
         assert!(nearest < 0.1, "seed {seed}: {found:?}");
     }
 }
 
 #[test]
-fn the_interval_holds_the_value_and_its_neighbours_and_the_rise_all_that_is_worth_having() {
+fn interval_contains_the_capacity_and_its_neighbours_and_the_rise_contains_both() {
     for seed in 0..20 {
-        for knee in knees(|x| Machine::with(Cache::of(MIB, Replacement::Lru, 0.5)).time(x), 0.02, seed) {
+        for knee in
+            find_knees(|x| Machine::with_second_cache(Cache::new(MIB, Replacement::Lru, 0.5)).time(x), 0.02, seed)
+        {
             assert!(knee.interval.contains(knee.capacity), "{knee:?}");
             assert!(knee.between.iter().all(|&neighbour| knee.interval.contains(neighbour)), "{knee:?}");
             assert!(knee.rise.windows(2).all(|pair| pair[0] < pair[1]), "{knee:?}");
@@ -168,22 +171,22 @@ fn the_interval_holds_the_value_and_its_neighbours_and_the_rise_all_that_is_wort
 }
 
 #[test]
-fn the_widest_gaps_of_a_rise_are_filled_first() {
+fn widest_gaps_of_a_rise_are_filled_first() {
     let near = |found: Vec<f64>, expected: &[f64]| {
         assert_eq!(found.len(), expected.len(), "{found:?}");
         assert!(found.iter().zip(expected).all(|(a, b)| (a / b - 1.0).abs() < 1e-9), "{found:?}");
     };
     let all = f64::INFINITY;
-    near(between(&[100.0, 400.0, 800.0], all, 1.01, 1), &[200.0]);
-    near(between(&[100.0, 400.0, 800.0, 808.0], all, 2.5, 9), &[200.0]);
-    near(between(&[100.0, 800.0, 801.0], all, 1.5, 2), &[200.0, 400.0]);
-    near(between(&[100.0, 400.0, 1600.0], 400.0, 2.5, 9), &[200.0]);
-    near(between(&[100.0, 101.0], all, 1.04, 9), &[]);
-    near(between(&[], all, 1.04, 9), &[]);
+    near(fill_gaps(&[100.0, 400.0, 800.0], all, 1.01, 1), &[200.0]);
+    near(fill_gaps(&[100.0, 400.0, 800.0, 808.0], all, 2.5, 9), &[200.0]);
+    near(fill_gaps(&[100.0, 800.0, 801.0], all, 1.5, 2), &[200.0, 400.0]);
+    near(fill_gaps(&[100.0, 400.0, 1600.0], 400.0, 2.5, 9), &[200.0]);
+    near(fill_gaps(&[100.0, 101.0], all, 1.04, 9), &[]);
+    near(fill_gaps(&[], all, 1.04, 9), &[]);
 }
 
 #[test]
-fn what_falls_is_joined_and_what_rises_is_kept() {
+fn monotone_joins_descending_values_and_keeps_ascending_ones() {
     assert_eq!(monotone(&[0.0, 0.1, 0.5]), [0.0, 0.1, 0.5]);
     assert_eq!(monotone(&[3.0, 1.0, 2.0, 5.0]), [2.0, 2.0, 2.0, 5.0]);
     assert!(monotone(&[]).is_empty());

@@ -1,5 +1,5 @@
-//! Elements that belong to callers as bytes, for the time of a call: which Rust types they can be of, and why writing their
-//! bytes leaves values of these types.
+//! Callers' slices as bytes for the duration of a call: the Rust types that this supports, and why writing their bytes leaves
+//! valid values.
 
 use half::{bf16, f16};
 use plimsoll_expr::trace::{Element, F8E4M3, F8E5M2};
@@ -9,10 +9,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An element type of Rust whose values are as many bytes as [`DType::bytes`] says, all of them initialised. No other crate
-/// can add one.
+/// A Rust element type whose values have [`DType::bytes`] bytes, all of them initialised. Other crates can't implement it.
 pub trait Lendable: Element + Send + Sync + sealed::Sealed {
-    /// The number that it is.
+    /// Its value.
     #[must_use]
     fn value(self) -> Value;
 }
@@ -51,33 +50,33 @@ lendable! {
 #[must_use]
 pub fn bytes<T: Lendable>(elements: &[T]) -> &[u8] {
     const { assert!(size_of::<T>() == T::DTYPE.bytes() as usize) };
-    // SAFETY: the slice's own memory, for as long. The trait is sealed, and its types are integers, floats, `bool` and
-    // transparent structures of these: none has a byte that isn't initialised.
+    // SAFETY: the slice's own memory, for the same lifetime. The trait is sealed, and its types are integers, floats, `bool`
+    // and transparent structures of these: none has an uninitialised byte.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 
-/// Exclusive memory of elements, to be written by [`crate::arch`]'s loops. It shows no bytes: of those of `bool` only 0 and 1
-/// may be written.
+/// Exclusive memory of elements, written by [`crate::arch`]'s loops. It gives no mutable access to its bytes, since a `bool` may
+/// only be written as 0 or 1.
 #[derive(Debug)]
 pub struct Target<'a> {
     start: *mut u8,
     bytes: usize,
     dtype: DType,
-    of: std::marker::PhantomData<&'a mut [u8]>,
+    borrow: std::marker::PhantomData<&'a mut [u8]>,
 }
 
 // SAFETY: it is an exclusive reference to elements of a `Lendable`, which are `Send`.
 unsafe impl Send for Target<'_> {}
-// SAFETY: a shared one of it gives nothing but its size, its type and its address.
+// SAFETY: `&Target` only gives its size, type and address.
 unsafe impl Sync for Target<'_> {}
 
 impl<'a> Target<'a> {
-    /// The memory of a slice, for as long as it is borrowed.
+    /// The memory of a slice, while it is borrowed.
     #[must_use]
     pub fn new<T: Lendable>(elements: &'a mut [T]) -> Self {
         const { assert!(size_of::<T>() == T::DTYPE.bytes() as usize) };
         let bytes = size_of_val(elements);
-        Self { start: elements.as_mut_ptr().cast(), bytes, dtype: T::DTYPE, of: std::marker::PhantomData }
+        Self { start: elements.as_mut_ptr().cast(), bytes, dtype: T::DTYPE, borrow: std::marker::PhantomData }
     }
 
     /// The type of its elements.
@@ -86,11 +85,11 @@ impl<'a> Target<'a> {
         self.dtype
     }
 
-    /// Its bytes, for one who only reads.
+    /// Its bytes, read-only.
     #[must_use]
     pub fn into_shared(self) -> &'a [u8] {
-        // SAFETY: memory of a slice that is borrowed exclusively for `'a`, by this alone, which ends here; its types have no
-        // byte that isn't initialised, as in `bytes`.
+        // SAFETY: memory of a slice that is borrowed exclusively for `'a`, only by `self`, which is consumed here; its types
+        // have no uninitialised byte, as in `bytes`.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
@@ -98,17 +97,17 @@ impl<'a> Target<'a> {
 /// Memory that a run may write.
 ///
 /// # Safety
-/// [`Writable::len`] bytes behind [`Writable::start`] are this one's alone, for as long as it is borrowed, and any bytes may be
-/// written there: where [`Writable::only_truth`], any of 0 and 1.
+/// While it is borrowed, it has exclusive access to the [`Writable::len`] bytes from [`Writable::start`] on. Any bytes may be
+/// written there; if [`Writable::only_bools`], only 0 and 1.
 pub(crate) unsafe trait Writable {
-    /// Where it begins.
+    /// Its first byte.
     fn start(&mut self) -> *mut u8;
     /// The address at which it begins.
     fn address(&self) -> usize;
     /// How many bytes it has.
     fn len(&self) -> usize;
-    /// Whether bytes other than 0 and 1 would be no values.
-    fn only_truth(&self) -> bool;
+    /// Whether bytes other than 0 and 1 would be invalid values.
+    fn only_bools(&self) -> bool;
 }
 
 // SAFETY: an exclusive slice; every byte is a `u8`.
@@ -125,13 +124,12 @@ unsafe impl Writable for &mut [u8] {
         <[u8]>::len(self)
     }
 
-    fn only_truth(&self) -> bool {
+    fn only_bools(&self) -> bool {
         false
     }
 }
 
-// SAFETY: made of an exclusive slice that stays borrowed. Of all types that are `Lendable`, `bool` is the only one with patterns of
-// bits that are no value.
+// SAFETY: made from an exclusive slice that stays borrowed. `bool` is the only `Lendable` type with invalid bit patterns.
 unsafe impl Writable for Target<'_> {
     fn start(&mut self) -> *mut u8 {
         self.start
@@ -145,7 +143,7 @@ unsafe impl Writable for Target<'_> {
         self.bytes
     }
 
-    fn only_truth(&self) -> bool {
+    fn only_bools(&self) -> bool {
         self.dtype == DType::Bool
     }
 }
@@ -155,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_their_little_endian_bytes() {
+    fn elements_are_viewed_as_little_endian_bytes() {
         assert_eq!(bytes(&[1_u16, 0x203]), [1, 0, 3, 2]);
         assert_eq!(bytes(&[true, false]), [1, 0]);
         assert_eq!(bytes(&[bf16::ONE]), [0x80, 0x3f]);
@@ -163,18 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn targets_know_what_may_be_written() {
+    fn targets_report_their_size_type_and_allowed_bytes() {
         let (mut truth, mut numbers) = ([true, false], [1.0_f32, 2.0]);
         let mut target = Target::new(&mut truth);
-        assert_eq!((target.len(), target.dtype(), target.only_truth()), (2, DType::Bool, true));
+        assert_eq!((target.len(), target.dtype(), target.only_bools()), (2, DType::Bool, true));
         assert_eq!(target.start().addr(), target.address());
         let target = Target::new(&mut numbers);
-        assert_eq!((target.len(), target.only_truth()), (8, false));
+        assert_eq!((target.len(), target.only_bools()), (8, false));
         assert_eq!(target.into_shared()[..4], 1.0_f32.to_le_bytes());
     }
 
     #[test]
-    fn numbers_are_their_values() {
+    fn elements_convert_to_values() {
         assert_eq!(
             (1.5_f32.value(), (-3_i8).value(), true.value()),
             (Value::Float(1.5), Value::Int(-3), Value::Bool(true))

@@ -1,7 +1,7 @@
-//! An expression on memory that another library allocated with cudarc, in that library's stream: what the `cuda_fwd` of a custom
-//! operation does in candle, where `CudaStorage` gives the slice and `CudaDevice::cuda_stream` the stream.
+//! Runs an expression on memory that another library allocated with cudarc, on that library's stream. The `cuda_fwd` of a custom
+//! operation in candle does the same, with the slice from `CudaStorage` and the stream from `CudaDevice::cuda_stream`.
 //!
-//! `cargo run -p plimsoll --features cudarc --example cudarc`
+//! `cargo run -p plimsoll --features cudarc --example 07_cudarc`
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use plimsoll::elementwise::cudarc::laid;
 use plimsoll::prelude::*;
 
-/// y = silu(x · gate): opened and traced once, and used in every call.
+/// y = silu(x · gate): opened and traced once, then used for every call.
 struct Gated {
     gpu: Gpu,
     kernel: Kernel<(In<f32>, In<f32>), In<f32>>,
@@ -18,12 +18,12 @@ struct Gated {
 
 impl Gated {
     fn new(stream: &Arc<CudaStream>) -> Result<Self, Box<dyn Error>> {
-        let gpu = Gpu::of_cudarc(stream)?;
+        let gpu = Gpu::from_cudarc(stream)?;
         let kernel = gpu.compile(&trace(|x: In<f32>, gate: In<f32>| (x * gate).silu())?)?;
         Ok(Self { gpu, kernel })
     }
 
-    /// A matrix times one gate per column.
+    /// Multiplies a matrix by one gate per column.
     fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -33,7 +33,7 @@ impl Gated {
     ) -> Result<CudaSlice<f32>, Box<dyn Error>> {
         let mut y = stream.alloc_zeros::<f32>(x.len())?;
         let (shape, row) = (Layout::contiguous(&[rows, columns])?, Layout::contiguous(&[columns])?);
-        let here = self.kernel.on(&self.gpu.on_cudarc(stream)?);
+        let here = self.kernel.on_stream(&self.gpu.on_cudarc(stream)?);
         here.run(laid(x, shape.clone()), laid(gate, row), laid(&mut y, shape))?;
         Ok(y)
     }

@@ -1,5 +1,5 @@
-//! What a user asks to be timed, and the points that this makes. Nothing is run here, so all that is wrong with the question
-//! is said before a device is opened.
+//! A request to time an expression, and the points that it expands to. Nothing runs here, so every mistake in a request is
+//! reported before a device is opened.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,35 +16,35 @@ use super::name::{operation, types};
 use super::operand::Operand;
 use super::variant::Variant;
 
-/// From one size to the next of a range.
+/// The ratio of neighbouring sizes in a range.
 const STEP: u64 = 4;
 
-/// An expression and what of it is to be timed.
+/// An expression and the conditions under which to time it.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct BenchRequest {
     /// The expression.
     pub text: String,
-    /// What to call it; by default its operation's name, else its text.
+    /// A name for it; by default the name of its operation, or else its text.
     pub name: Option<String>,
-    /// The type of tensors that are not named in `types`.
+    /// The type of tensors that `types` doesn't name.
     pub default_type: DType,
     /// Types of tensors by name.
     pub types: BTreeMap<String, DType>,
     /// Run-time scalars by name, with their values as text.
     pub scalars: BTreeMap<String, String>,
-    /// Inputs with layouts of their own; those that are not named have the shape to which these are broadcast.
+    /// Inputs with explicit layouts. Other inputs have the shape to which these are broadcast.
     pub operands: Vec<Operand>,
-    /// Bytes of the widest tensor where no operand has a layout.
+    /// Sizes in bytes of the widest tensor, used if no operand has a layout.
     pub sizes: Vec<u64>,
     /// Hot, cold or both.
     pub caches: Vec<CachePolicy>,
-    /// Ways to launch.
+    /// Launch modes: [`PLAIN`] or dependent.
     pub launches: Vec<&'static str>,
-    /// Plans, the planner's own among them where it is asked for.
+    /// Plans to time. The default variant is the planner's choice.
     pub variants: Vec<Variant>,
 }
 
-impl Default for Ask {
+impl Default for BenchRequest {
     fn default() -> Self {
         Self {
             text: String::new(),
@@ -61,25 +61,25 @@ impl Default for Ask {
     }
 }
 
-/// One point to be timed.
+/// One point to time.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What it is called.
+    /// Its identification in results.
     pub cell: Cell,
-    /// The expression with its shapes and scalars, shared by all that differ in other things.
+    /// The expression with its shapes and scalars, shared by points that differ only in other conditions.
     pub problem: Arc<Problem>,
-    /// How it is planned.
+    /// The plan.
     pub variant: Variant,
 }
 
-/// A question that can't be answered as it stands.
+/// Why a request is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
-    /// The expression's text.
+pub enum BenchRequestError {
+    /// The expression's text is invalid.
     #[error(transparent)]
     Text(#[from] ParseError),
-    /// Shapes that don't go together, or the wrong operands.
+    /// Shapes that don't match, or wrong operands.
     #[error(transparent)]
     Problem(#[from] ProblemError),
     /// A name that the expression doesn't have.
@@ -89,40 +89,40 @@ pub enum AskError {
         what: &'static str,
         /// The name.
         name: String,
-        /// Those that it has, as a sentence.
+        /// The names that it has, as text.
         hint: String,
     },
-    /// An input that is described more than once, or once as another type or as a scalar.
+    /// An input that is described twice, or also described with another type or as a scalar.
     #[error("'{0}' is described twice: as an input with --in, and again with --in, --dtype or --scalar")]
     Twice(String),
     /// A scalar without a value.
     #[error("the scalar '{0}' has no value: give it one with --scalar {0}=VALUE")]
     NoValue(String),
-    /// A value that is no number.
-    #[error("'{value}' is no number for the scalar '{name}'")]
+    /// A scalar's value that isn't a number.
+    #[error("'{value}' is not a number for the scalar '{name}'")]
     Value {
         /// The scalar.
         name: String,
-        /// What was given.
+        /// The text that was given.
         value: String,
     },
-    /// Inputs without an element.
-    #[error("inputs of the shape {0} have no element, so there is nothing to time: make every extent at least 1")]
+    /// Inputs without elements.
+    #[error("inputs of the shape {0} have no elements, so there is nothing to time: make every extent at least 1")]
     Empty(Shape),
-    /// A size that holds no element.
-    #[error("{bytes} bytes hold no element of {dtype}: ask for more")]
+    /// A size smaller than one element.
+    #[error("{bytes} bytes are less than one element of {dtype}: ask for more")]
     NoElement {
         /// The size.
         bytes: u64,
         /// The widest type.
         dtype: DType,
     },
-    /// An expression without inputs and no shape.
-    #[error("the expression reads no tensor: name one")]
+    /// An expression without inputs, so without a shape.
+    #[error("the expression reads no tensor: it needs at least one")]
     NoTensor,
 }
 
-/// The sizes of a range: its ends and the powers of four between them, counted from its lower end.
+/// The sizes of a range: its lower end times each power of four up to its upper end, and the upper end.
 #[must_use]
 pub fn sizes(range: ByteRange) -> Vec<u64> {
     let (ByteSize(lo), ByteSize(hi)) = (range.lo(), range.hi());
@@ -132,14 +132,14 @@ pub fn sizes(range: ByteRange) -> Vec<u64> {
     sizes
 }
 
-impl Ask {
+impl BenchRequest {
     /// The expression's graph.
     ///
     /// # Errors
-    /// Its text's; a type or a layout for a name that it doesn't have.
-    pub fn graph(&self) -> Result<Graph, AskError> {
-        if let Some(name) = self.twice() {
-            return Err(AskError::Twice(name.chars().take(40).collect()));
+    /// If the text is invalid, or the request gives a type, layout or value for a name that the expression doesn't have.
+    pub fn graph(&self) -> Result<Graph, BenchRequestError> {
+        if let Some(name) = self.name_described_twice() {
+            return Err(BenchRequestError::Twice(name.chars().take(40).collect()));
         }
         let mut tensors = self.types.clone();
         tensors.extend(self.operands.iter().map(|operand| (operand.name.clone(), operand.dtype)));
@@ -155,8 +155,8 @@ impl Ask {
         Ok(graph)
     }
 
-    /// A name that an operand gives a second meaning.
-    fn twice(&self) -> Option<&str> {
+    /// The first name that is described twice.
+    fn name_described_twice(&self) -> Option<&str> {
         let again = |(place, operand): &(usize, &Operand)| {
             let other_type = self.types.get(&operand.name).is_some_and(|dtype| *dtype != operand.dtype);
             let earlier = self.operands[..*place].iter().any(|other| other.name == operand.name);
@@ -165,7 +165,8 @@ impl Ask {
         self.operands.iter().enumerate().find(again).map(|(_, operand)| operand.name.as_str())
     }
 
-    /// Scalars are weak, so their type must only be wide enough: f64 beside f64, whole numbers beside integers.
+    /// The type of a scalar. Scalars are weak, so it only has to be wide enough: f64 if any type is f64, i64 for an integer among
+    /// integers, else f32.
     fn scalar_type(&self, value: &str) -> DType {
         let named = self.types.values().chain(self.operands.iter().map(|operand| &operand.dtype));
         let all: Vec<DType> = named.copied().chain([self.default_type]).collect();
@@ -178,10 +179,10 @@ impl Ask {
         }
     }
 
-    fn values(&self, graph: &Graph) -> Result<Vec<Value>, AskError> {
+    fn values(&self, graph: &Graph) -> Result<Vec<Value>, BenchRequestError> {
         let value = |scalar: &Parameter| {
-            let text = self.scalars.get(&scalar.name).ok_or_else(|| AskError::NoValue(scalar.name.clone()))?;
-            let bad = || AskError::Value { name: scalar.name.clone(), value: text.chars().take(40).collect() };
+            let text = self.scalars.get(&scalar.name).ok_or_else(|| BenchRequestError::NoValue(scalar.name.clone()))?;
+            let bad = || BenchRequestError::Value { name: scalar.name.clone(), value: text.chars().take(40).collect() };
             let whole = text.parse::<i128>().map(Value::Int);
             let value = whole.or_else(|_| text.parse::<f64>().map(Value::Float)).map_err(|_| bad())?;
             Ok(scalar.dtype.cast(value))
@@ -189,14 +190,14 @@ impl Ask {
         graph.scalars().iter().map(value).collect()
     }
 
-    /// Every point, in the order in which it is measured.
+    /// All points, in the order in which they are measured.
     ///
     /// # Errors
-    /// Whatever is wrong with the question.
-    pub fn points(&self) -> Result<Vec<Point>, AskError> {
+    /// The first mistake in the request.
+    pub fn points(&self) -> Result<Vec<Point>, BenchRequestError> {
         let graph = self.graph()?;
         if graph.inputs().is_empty() {
-            return Err(AskError::NoTensor);
+            return Err(BenchRequestError::NoTensor);
         }
         let values = self.values(&graph)?;
         let expression = self.name.clone().or_else(|| operation(&graph).map(str::to_owned));
@@ -204,7 +205,7 @@ impl Ask {
         let (types, shape) = (types(&graph), self.shape());
         let mut points = Vec::new();
         for problem in self.problems(graph, &values)? {
-            let bytes = largest(&problem);
+            let bytes = largest_tensor_bytes(&problem);
             for &cache in &self.caches {
                 for &launch in &self.launches {
                     for variant in &self.variants {
@@ -227,17 +228,17 @@ impl Ask {
         Ok(points)
     }
 
-    fn problems(&self, graph: Graph, values: &[Value]) -> Result<Vec<Arc<Problem>>, AskError> {
+    fn problems(&self, graph: Graph, values: &[Value]) -> Result<Vec<Arc<Problem>>, BenchRequestError> {
         if !self.operands.is_empty() {
-            let given = |name: &str| self.operands.iter().find(|operand| operand.name == name);
+            let described = |name: &str| self.operands.iter().find(|operand| operand.name == name);
             let shapes: Vec<&[u64]> = self.operands.iter().map(|operand| operand.layout.shape()).collect();
             let shape = plimsoll_expr::layout::broadcast(&shapes).map_err(ProblemError::from)?;
             let full = Layout::contiguous(&shape).map_err(ProblemError::from)?;
-            let layout = |input: &Parameter| given(&input.name).map_or_else(|| full.clone(), |o| o.layout.clone());
+            let layout = |input: &Parameter| described(&input.name).map_or_else(|| full.clone(), |o| o.layout.clone());
             let layouts = graph.inputs().iter().map(layout).collect();
             let problem = Problem::new(graph, layouts, values.to_vec())?;
             if problem.elements() == 0 {
-                return Err(AskError::Empty(Shape(shape)));
+                return Err(BenchRequestError::Empty(Shape(shape)));
             }
             return Ok(vec![Arc::new(problem)]);
         }
@@ -245,7 +246,7 @@ impl Ask {
         let tensors = tensors.chain(graph.outputs().iter().map(|output| output.dtype));
         let widest = tensors.max_by_key(|dtype| dtype.bytes()).unwrap_or(self.default_type);
         let problem = |&bytes: &u64| match bytes / widest.bytes() {
-            0 => Err(AskError::NoElement { bytes, dtype: widest }),
+            0 => Err(BenchRequestError::NoElement { bytes, dtype: widest }),
             elements => Ok(Arc::new(Problem::flat(&graph, elements, values)?)),
         };
         self.sizes.iter().map(problem).collect()
@@ -255,14 +256,14 @@ impl Ask {
         let flat = |operand: &Operand| operand.is_plain() && operand.layout.shape().len() == 1;
         match self.operands.as_slice() {
             [] => "flat".to_owned(),
-            [one] if flat(one) => "flat".to_owned(),
-            all => all.iter().map(Operand::to_string).collect::<Vec<_>>().join(" "),
+            [operand] if flat(operand) => "flat".to_owned(),
+            operands => operands.iter().map(Operand::to_string).collect::<Vec<_>>().join(" "),
         }
     }
 }
 
-/// Bytes of the largest tensor.
-fn largest(problem: &Problem) -> u64 {
+/// The size in bytes of the largest tensor.
+fn largest_tensor_bytes(problem: &Problem) -> u64 {
     let inputs = problem.graph().inputs().iter().zip(problem.inputs());
     let inputs = inputs.map(|(input, layout)| layout.distinct().saturating_mul(input.dtype.bytes()));
     let outputs = problem.graph().outputs().iter();
@@ -270,38 +271,38 @@ fn largest(problem: &Problem) -> u64 {
     inputs.chain(outputs).max().unwrap_or(0)
 }
 
-fn unknown(what: &'static str, name: &str, known: &[Parameter]) -> AskError {
+fn unknown(what: &'static str, name: &str, known: &[Parameter]) -> BenchRequestError {
     let names: Vec<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
     let hint = if names.is_empty() { format!(": it has no {what}") } else { format!(": it has {}", names.join(", ")) };
-    AskError::Unknown { what, name: name.chars().take(40).collect(), hint }
+    BenchRequestError::Unknown { what, name: name.chars().take(40).collect(), hint }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ask(text: &str) -> Ask {
-        Ask { text: text.to_owned(), sizes: vec![1 << 20, 4 << 20], ..Ask::default() }
+    fn request(text: &str) -> BenchRequest {
+        BenchRequest { text: text.to_owned(), sizes: vec![1 << 20, 4 << 20], ..BenchRequest::default() }
     }
 
     #[test]
     fn a_range_has_powers_of_four_and_both_ends() {
-        let of = |text: &str| sizes(text.parse().unwrap());
-        assert_eq!(of("1MiB..2GiB"), [1, 4, 16, 64, 256, 1024, 2048].map(|mib: u64| mib << 20));
-        assert_eq!(of("1MiB..4MiB"), [1 << 20, 4 << 20]);
-        assert_eq!(of("3MiB"), [3 << 20]);
-        assert_eq!(of("0..10"), [1, 4, 10]);
+        let sizes_of = |text: &str| sizes(text.parse().unwrap());
+        assert_eq!(sizes_of("1MiB..2GiB"), [1, 4, 16, 64, 256, 1024, 2048].map(|mib: u64| mib << 20));
+        assert_eq!(sizes_of("1MiB..4MiB"), [1 << 20, 4 << 20]);
+        assert_eq!(sizes_of("3MiB"), [3 << 20]);
+        assert_eq!(sizes_of("0..10"), [1, 4, 10]);
     }
 
     #[test]
-    fn every_choice_makes_a_point() {
-        let ask = Ask {
+    fn every_combination_of_conditions_makes_a_point() {
+        let request = BenchRequest {
             caches: vec![CachePolicy::ColdRotate, CachePolicy::Hot],
             launches: vec![PLAIN, plimsoll_suite::bench::DEPENDENT],
-            ..ask("a*x + y")
+            ..request("a*x + y")
         };
-        let ask = Ask { scalars: [("a".to_owned(), "0.5".to_owned())].into(), ..ask };
-        let points = ask.points().unwrap();
+        let request = BenchRequest { scalars: [("a".to_owned(), "0.5".to_owned())].into(), ..request };
+        let points = request.points().unwrap();
         assert_eq!(points.len(), 8);
         let cell = &points[0].cell;
         assert_eq!((cell.expression.as_str(), cell.types.as_str(), cell.shape.as_str()), ("triad", "f32", "flat"));
@@ -310,19 +311,19 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_widest_tensor() {
+    fn sizes_apply_to_the_widest_tensor() {
         let types = [("x".to_owned(), DType::Bf16)].into();
-        let points = Ask { types, ..ask("x * y") }.points().unwrap();
+        let points = BenchRequest { types, ..request("x * y") }.points().unwrap();
         assert_eq!((points[0].problem.elements(), points[0].cell.types.as_str()), (1 << 18, "bf16+f32>f32"));
     }
 
     #[test]
-    fn inputs_without_a_layout_take_the_whole_shape() {
+    fn inputs_without_a_layout_take_the_broadcast_shape() {
         let operands = vec!["b:f32:1x128".parse().unwrap(), "x:f32:64x128:transposed".parse().unwrap()];
-        let refused = Ask { operands, ..ask("x + b + z") }.points();
-        assert!(matches!(refused, Err(AskError::Problem(ProblemError::Layout(_)))));
+        let refused = BenchRequest { operands, ..request("x + b + z") }.points();
+        assert!(matches!(refused, Err(BenchRequestError::Problem(ProblemError::Layout(_)))));
         let operands = vec!["b:f32:1x128".parse().unwrap(), "x:f32:128x64:transposed".parse().unwrap()];
-        let points = Ask { operands, ..ask("x + b + z") }.points().unwrap();
+        let points = BenchRequest { operands, ..request("x + b + z") }.points().unwrap();
         assert_eq!(points.len(), 1);
         assert_eq!(points[0].problem.shape(), [64, 128]);
         assert_eq!(points[0].cell.shape, "b:1x128 x:128x64:transposed");
@@ -330,51 +331,52 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_is_described_twice_is_refused() {
+    fn inputs_described_twice_are_refused() {
         let operands = |all: &[&str]| all.iter().map(|text| text.parse().unwrap()).collect::<Vec<Operand>>();
         let twice = operands(&["x:f32:8", "y:f32:8", "x:f32:8"]);
         let types = [("x".to_owned(), DType::F16)].into();
         let scalars = [("x".to_owned(), "1".to_owned())].into();
         let once = || operands(&["x:f32:8"]);
-        for ask in [
-            Ask { operands: twice, ..ask("x + y") },
-            Ask { operands: once(), types, ..ask("x + y") },
-            Ask { operands: once(), scalars, ..ask("x + y") },
+        for request in [
+            BenchRequest { operands: twice, ..request("x + y") },
+            BenchRequest { operands: once(), types, ..request("x + y") },
+            BenchRequest { operands: once(), scalars, ..request("x + y") },
         ] {
-            assert_eq!(ask.points().unwrap_err(), AskError::Twice("x".to_owned()));
+            assert_eq!(request.points().unwrap_err(), BenchRequestError::Twice("x".to_owned()));
         }
         let types = [("x".to_owned(), DType::F32)].into();
-        assert!(Ask { operands: once(), types, ..ask("x + 1") }.points().is_ok());
+        assert!(BenchRequest { operands: once(), types, ..request("x + 1") }.points().is_ok());
     }
 
     #[test]
-    fn names_that_the_expression_does_not_have_are_refused_with_those_it_has() {
+    fn unknown_names_are_refused_with_a_list_of_known_names() {
         let types = [("z".to_owned(), DType::Bf16)].into();
-        let error = Ask { types, ..ask("x * y") }.points().unwrap_err().to_string();
+        let error = BenchRequest { types, ..request("x * y") }.points().unwrap_err().to_string();
         assert!(error.contains("no tensor 'z'") && error.contains("x, y"), "{error}");
         let scalars = [("b".to_owned(), "1".to_owned())].into();
-        let error = Ask { scalars, ..ask("x * y") }.points().unwrap_err().to_string();
+        let error = BenchRequest { scalars, ..request("x * y") }.points().unwrap_err().to_string();
         assert!(error.contains("no scalar 'b'"), "{error}");
-        let error = ask("scalar a: f32; a*x").points().unwrap_err().to_string();
+        let error = request("scalar a: f32; a*x").points().unwrap_err().to_string();
         assert!(error.contains("--scalar a=VALUE"), "{error}");
         let scalars = [("a".to_owned(), "half".to_owned())].into();
-        assert!(matches!(Ask { scalars, ..ask("a*x") }.points(), Err(AskError::Value { .. })));
+        assert!(matches!(BenchRequest { scalars, ..request("a*x") }.points(), Err(BenchRequestError::Value { .. })));
     }
 
     #[test]
-    fn a_size_that_holds_no_element_is_refused() {
-        let error = Ask { sizes: vec![3], ..ask("x") }.points().unwrap_err();
-        assert_eq!(error, AskError::NoElement { bytes: 3, dtype: DType::F32 });
+    fn sizes_below_one_element_are_refused() {
+        let error = BenchRequest { sizes: vec![3], ..request("x") }.points().unwrap_err();
+        assert_eq!(error, BenchRequestError::NoElement { bytes: 3, dtype: DType::F32 });
     }
 
     #[test]
-    fn inputs_without_elements_or_beyond_any_memory_are_refused() {
-        let refused =
-            |operand: &str| Ask { operands: vec![operand.parse().unwrap()], ..ask("x + 1") }.points().unwrap_err();
+    fn inputs_without_elements_or_too_large_for_memory_are_refused() {
+        let refused = |operand: &str| {
+            BenchRequest { operands: vec![operand.parse().unwrap()], ..request("x + 1") }.points().unwrap_err()
+        };
         for empty in ["x:f32:0", "x:f32:4x0x3", "x:f32:18446744073709551615x0:offset=7"] {
             let error = refused(empty);
             assert!(
-                matches!(error, AskError::Empty(_)) && error.to_string().contains("no element"),
+                matches!(error, BenchRequestError::Empty(_)) && error.to_string().contains("no element"),
                 "{empty}: {error}"
             );
         }
@@ -385,13 +387,16 @@ mod tests {
             "x:f64:1152921504606846976",
         ] {
             let error = refused(far);
-            assert!(matches!(error, AskError::Problem(ProblemError::Memory { .. })), "{far}: {error}");
+            assert!(matches!(error, BenchRequestError::Problem(ProblemError::Memory { .. })), "{far}: {error}");
             assert!(error.to_string().starts_with("'x': "), "{error}");
         }
         for vast in ["x:i16:9223372036854775807", "x:f64:4611686018427387904", "x:f32:4611686018427387903:strides=0"] {
             let error = refused(vast);
-            let told = error.to_string();
-            assert!(told.contains("2^64 bytes together") || told.contains("2^63 bytes of memory"), "{vast}: {told}");
+            let message = error.to_string();
+            assert!(
+                message.contains("2^64 bytes together") || message.contains("2^63 bytes of memory"),
+                "{vast}: {message}"
+            );
         }
     }
 }

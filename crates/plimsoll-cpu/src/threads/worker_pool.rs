@@ -1,10 +1,9 @@
-//! The shared side of a team: how an order reaches the workers, how all start together, and how the caller learns that
-//! the last has finished. Who is hired and where they sit is the parent module's work.
+//! The state that a team's members share: how a launch reaches the workers, how all start together, and how the caller sees
+//! that the last has finished. The parent module starts and pins the threads.
 //!
-//! A launch is numbered. Workers watch the number of the last order; each then arrives at the start and waits for it to
-//! be released under the same number, so no flag has to be reset between launches (a sense-reversing barrier whose
-//! sense is the launch's number). Idle workers spin for 50 ms, so that back-to-back launches cost no system call, and
-//! then park.
+//! Launches are numbered. Workers watch the latest number, arrive at the start barrier, and wait until it is released under
+//! the same number. So no flag has to be reset between launches (a sense-reversing barrier whose sense is the launch's
+//! number). Idle workers spin for 50 ms, so that back-to-back launches cost no system call, and then park.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -16,17 +15,17 @@ use std::time::{Duration, Instant};
 
 use super::Rank;
 use super::Start;
-use super::pulse::Pulse;
+use super::core_clock::CoreClock;
 use crate::timer::Timer;
 
 /// How long an idle worker spins before it parks.
 const SPIN: Duration = Duration::from_millis(50);
-/// Turns of a spin loop between two looks at the clock.
+/// Iterations of a spin loop between two looks at the clock.
 const LOOK: u32 = 1 << 10;
 
 /// One launch: what to run, and how often.
 #[derive(Clone, Copy)]
-pub(super) struct Order {
+pub(super) struct Launch {
     body: *const (dyn Fn(Rank<'_>) + Send + Sync),
     repeats: u64,
     start: Start,
@@ -34,7 +33,7 @@ pub(super) struct Order {
     lead_in: u64,
 }
 
-impl Order {
+impl Launch {
     pub(super) fn new(
         body: &(dyn Fn(Rank<'_>) + Send + Sync + 'static),
         repeats: u64,
@@ -46,10 +45,10 @@ impl Order {
     }
 }
 
-fn nothing(_: Rank<'_>) {}
+fn empty_task(_: Rank<'_>) {}
 
-/// What one member writes, on cache lines of its own: 128 bytes, since x86 prefetches lines in pairs and some AArch64
-/// lines are that long.
+/// The state that one member writes, on separate cache lines: aligned to 128 bytes, since x86 prefetches lines in pairs and
+/// some AArch64 lines are that long.
 #[repr(align(128))]
 #[derive(Default)]
 struct Slot {
@@ -61,82 +60,84 @@ struct Slot {
     panic: Mutex<Option<String>>,
 }
 
-/// A value on cache lines of its own.
+/// A value on separate cache lines.
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CacheAligned<T>(T);
 
-/// What the members of a team share.
-pub(super) struct Crew {
-    order: UnsafeCell<Order>,
-    ordered: Apart<AtomicU64>,
-    arrived: Apart<AtomicUsize>,
-    released: Apart<AtomicU64>,
-    stop: Apart<AtomicBool>,
+/// The shared state of a team.
+pub(super) struct WorkerPool {
+    current: UnsafeCell<Launch>,
+    /// The number of the latest launch.
+    latest: CacheAligned<AtomicU64>,
+    arrived: CacheAligned<AtomicUsize>,
+    released: CacheAligned<AtomicU64>,
+    stop: CacheAligned<AtomicBool>,
     panicked: AtomicBool,
     quit: AtomicBool,
-    crowded: AtomicBool,
+    oversubscribed: AtomicBool,
     slots: Box<[Slot]>,
     timer: Timer,
-    pulse: Arc<Pulse>,
+    core_clock: Arc<CoreClock>,
 }
 
-// SAFETY: everything but `order` is `Sync` by itself. `order` is written by the ordering thread alone, while no worker
-// is at work (an obligation of `launch`), before the release-store of `ordered` that workers acquire before they read
-// it. The task behind its pointer is `Send + Sync`, and stays alive (another obligation of `launch`).
-unsafe impl Sync for Crew {}
-// SAFETY: as above; nothing in it belongs to one thread.
-unsafe impl Send for Crew {}
+// SAFETY: everything except `current` is `Sync` by itself. Only the launching thread writes `current`, while no worker is at
+// work (an obligation of `launch`), before the release-store of `latest` that workers acquire before they read it. The task
+// behind its pointer is `Send + Sync`, and stays alive (another obligation of `launch`).
+unsafe impl Sync for WorkerPool {}
+// SAFETY: as above; no field belongs to one thread.
+unsafe impl Send for WorkerPool {}
 
-impl Crew {
-    pub(super) fn new(size: usize, timer: Timer, crowded: bool) -> Self {
+impl WorkerPool {
+    pub(super) fn new(size: usize, timer: Timer, oversubscribed: bool) -> Self {
         Self {
-            order: UnsafeCell::new(Order::new(&nothing, 0, Start::default(), timer)),
-            ordered: Apart(AtomicU64::new(0)),
-            arrived: Apart(AtomicUsize::new(0)),
-            released: Apart(AtomicU64::new(0)),
-            stop: Apart(AtomicBool::new(false)),
+            current: UnsafeCell::new(Launch::new(&empty_task, 0, Start::default(), timer)),
+            latest: CacheAligned(AtomicU64::new(0)),
+            arrived: CacheAligned(AtomicUsize::new(0)),
+            released: CacheAligned(AtomicU64::new(0)),
+            stop: CacheAligned(AtomicBool::new(false)),
             panicked: AtomicBool::new(false),
             quit: AtomicBool::new(false),
-            crowded: AtomicBool::new(crowded),
+            oversubscribed: AtomicBool::new(oversubscribed),
             slots: (0..size).map(|_| Slot::default()).collect(),
             timer,
-            pulse: Arc::new(Pulse::new(timer)),
+            core_clock: Arc::new(CoreClock::new(timer)),
         }
     }
 
     /// The clock of rank 0's core at the end of each launch.
-    pub(super) fn pulse(&self) -> &Arc<Pulse> {
-        &self.pulse
+    pub(super) fn core_clock(&self) -> &Arc<CoreClock> {
+        &self.core_clock
     }
 
-    /// Says that members may have to share a CPU: waits then yield it.
-    pub(super) fn set_crowded(&self) {
-        self.crowded.store(true, Ordering::Relaxed);
+    /// Declares that members may have to share a CPU: waiting members then yield.
+    pub(super) fn set_oversubscribed(&self) {
+        self.oversubscribed.store(true, Ordering::Relaxed);
     }
 
-    /// Runs `order` on all members, the caller as rank 0. False if a worker did not finish within `allowance`, or within
-    /// twice the time that rank 0 took where that is longer. An allowance beyond time is none. Never unwinds.
+    /// Runs `launch` on all members, the caller as rank 0. False if a worker did not finish within `allowance`, or within
+    /// twice the time that rank 0 took if that is longer. An allowance too long for an [`Instant`] means no limit. Never
+    /// unwinds.
     ///
     /// # Safety
     /// (1) The task stays alive until all members have finished: for ever, if this returns false. (2) The last launch
     /// returned true. (3) No other launch runs at the same time.
-    pub(super) unsafe fn launch(&self, order: Order, allowance: Duration) -> bool {
+    pub(super) unsafe fn launch(&self, launch: Launch, allowance: Duration) -> bool {
         // SAFETY: the caller promises the same.
-        or_abort(|| unsafe { self.order_and_wait(order, allowance) })
+        or_abort(|| unsafe { self.launch_and_wait(launch, allowance) })
     }
 
     /// # Safety
-    /// As [`Crew::launch`].
-    unsafe fn order_and_wait(&self, order: Order, allowance: Duration) -> bool {
+    /// As [`WorkerPool::launch`].
+    unsafe fn launch_and_wait(&self, launch: Launch, allowance: Duration) -> bool {
         let began = Instant::now();
         let deadline = began.checked_add(allowance);
-        let number = self.ordered.0.load(Ordering::Relaxed) + 1;
+        let number = self.latest.0.load(Ordering::Relaxed) + 1;
         self.stop.0.store(false, Ordering::Relaxed);
         self.arrived.0.store(0, Ordering::Relaxed);
-        // SAFETY: by obligations 2 and 3 no other thread reads or writes the order now.
-        unsafe { *self.order.get() = order };
-        // Sequentially consistent, as is `parked`: either this sees a worker parked, or that worker sees the order.
-        self.ordered.0.store(number, Ordering::SeqCst);
+        // SAFETY: by obligations 2 and 3 no other thread reads or writes `current` now.
+        unsafe { *self.current.get() = launch };
+        // Sequentially consistent, as is `parked`: either this thread sees a worker parked, or that worker sees the launch.
+        self.latest.0.store(number, Ordering::SeqCst);
         let workers = &self.slots[1..];
         for worker in workers {
             if worker.parked.load(Ordering::SeqCst)
@@ -146,90 +147,90 @@ impl Crew {
             }
         }
         if !self.wait(deadline, || self.arrived.0.load(Ordering::Acquire) == workers.len()) {
-            // Workers that did arrive see `quit` when the team is dropped; the order itself stays valid.
+            // Workers that did arrive see `quit` when the team is dropped; the launch itself stays valid.
             return false;
         }
         self.released.0.store(number, Ordering::Release);
-        self.perform(0, order);
+        self.run_repetitions(0, launch);
         self.stop.0.store(true, Ordering::Relaxed);
-        self.pulse.beat(order.start.gauge);
-        // Long work is no hang: a worker may take as long again as rank 0 did for its own share.
+        self.core_clock.measure(launch.start.clock_kind);
+        // Long work is not a hang: a worker may take as much more time as rank 0 took for its own share.
         let as_long_again = Instant::now() + began.elapsed();
         let deadline = deadline.map(|deadline| deadline.max(as_long_again));
         let all_finished = || workers.iter().all(|w| w.finished.load(Ordering::Acquire) == number);
         self.wait(deadline, all_finished)
     }
 
-    /// A worker's life: take orders until dismissed. Never unwinds, as the caller of a launch would wait for ever.
-    pub(super) fn serve(&self, index: usize) {
-        or_abort(|| self.take_orders(index));
+    /// The main loop of a worker: runs launches until shut down. Never unwinds, as the caller of a launch would wait forever.
+    pub(super) fn run_worker(&self, index: usize) {
+        or_abort(|| self.run_launches(index));
     }
 
-    fn take_orders(&self, index: usize) {
+    fn run_launches(&self, index: usize) {
         let slot = &self.slots[index];
-        // Set once, by this thread, before the first order can find it parked.
+        // Set once, by this thread, before the first launch can find it parked.
         let _ = slot.thread.set(std::thread::current());
         let mut last = 0;
-        while let Some(number) = self.next_order(slot, last) {
+        while let Some(number) = self.next_launch(slot, last) {
             last = number;
-            // SAFETY: the order was written before the store of `ordered` that we have acquired, and is not written
+            // SAFETY: `current` was written before the store of `latest` that we have acquired, and is not written
             // again until we have stored `finished`.
-            let order = unsafe { *self.order.get() };
+            let launch = unsafe { *self.current.get() };
             self.arrived.0.fetch_add(1, Ordering::AcqRel);
             let go = || self.released.0.load(Ordering::Acquire) >= number || self.quit.load(Ordering::Relaxed);
             self.spin_until(go);
             if self.released.0.load(Ordering::Acquire) < number {
                 return;
             }
-            self.perform(index, order);
+            self.run_repetitions(index, launch);
             slot.finished.store(number, Ordering::Release);
         }
     }
 
-    /// Waits for an order later than `last`; `None` when dismissed.
-    fn next_order(&self, slot: &Slot, last: u64) -> Option<u64> {
+    /// Waits for a launch later than `last`; `None` when shut down.
+    fn next_launch(&self, slot: &Slot, last: u64) -> Option<u64> {
         let mut idle_since: Option<Instant> = None;
         loop {
             for _ in 0..LOOK {
                 if self.quit.load(Ordering::SeqCst) {
                     return None;
                 }
-                let number = self.ordered.0.load(Ordering::SeqCst);
+                let number = self.latest.0.load(Ordering::SeqCst);
                 if number > last {
                     return Some(number);
                 }
                 std::hint::spin_loop();
             }
-            if self.crowded.load(Ordering::Relaxed) {
+            if self.oversubscribed.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
             if idle_since.get_or_insert_with(Instant::now).elapsed() < SPIN {
                 continue;
             }
             slot.parked.store(true, Ordering::SeqCst);
-            if self.ordered.0.load(Ordering::SeqCst) == last && !self.quit.load(Ordering::SeqCst) {
+            if self.latest.0.load(Ordering::SeqCst) == last && !self.quit.load(Ordering::SeqCst) {
                 std::thread::park();
             }
             slot.parked.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Runs the repetitions of one member and notes when they began and ended. A panic ends them and stops the others.
-    fn perform(&self, index: usize, order: Order) {
+    /// Runs one member's repetitions and stores their begin and end times. A panic ends them and stops the others.
+    fn run_repetitions(&self, index: usize, launch: Launch) {
         let slot = &self.slots[index];
-        let rank = Rank { index, of: self.slots.len(), stop: &self.stop.0 };
+        let rank = Rank { index, members: self.slots.len(), stop: &self.stop.0 };
         // SAFETY: by obligation 1 of `launch` the task lives until all members have finished, or for ever.
-        let body = unsafe { &*order.body };
+        let body = unsafe { &*launch.body };
         let mut begin = self.timer.now();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            if order.lead_in > 0 {
-                let warm = begin + order.lead_in;
+            if launch.lead_in > 0 {
+                let warm = begin + launch.lead_in;
                 while begin < warm {
                     body(rank);
                     begin = self.timer.now();
                 }
             }
-            for _ in 0..order.repeats {
+            for _ in 0..launch.repeats {
                 body(rank);
             }
         }));
@@ -238,25 +239,25 @@ impl Crew {
         slot.end.store(end, Ordering::Relaxed);
         if let Err(payload) = outcome {
             self.stop.0.store(true, Ordering::Relaxed);
-            *slot.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(words_of(&*payload));
+            *slot.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic_message(&*payload));
             self.panicked.store(true, Ordering::Release);
-            discard(payload);
+            drop_payload(payload);
         }
     }
 
-    /// The first panic's message of the last launch, in rank order, and no trace of it or the others afterwards.
+    /// The message of the last launch's first panic in rank order. Clears all panics.
     pub(super) fn take_panic(&self) -> Option<String> {
         if !self.panicked.swap(false, Ordering::Acquire) {
             return None;
         }
-        let taken = |slot: &Slot| slot.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let take = |slot: &Slot| slot.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.slots.iter().fold(None, |first, slot| {
-            let this = taken(slot);
+            let this = take(slot);
             first.or(this)
         })
     }
 
-    /// Ticks from the earliest beginning to the latest end of the last launch.
+    /// Ticks from the earliest begin to the latest end of the last launch.
     pub(super) fn lap(&self) -> u64 {
         let times = |pick: fn(&Slot) -> &AtomicU64| self.slots.iter().map(move |s| pick(s).load(Ordering::Relaxed));
         let begin = times(|s| &s.begin).min().unwrap_or(0);
@@ -264,14 +265,14 @@ impl Crew {
         end.saturating_sub(begin)
     }
 
-    /// Ticks that one member took.
+    /// Ticks that one member took in the last launch.
     pub(super) fn lap_of(&self, index: usize) -> u64 {
         let lap = |s: &Slot| s.end.load(Ordering::Relaxed).saturating_sub(s.begin.load(Ordering::Relaxed));
         self.slots.get(index).map_or(0, lap)
     }
 
-    /// Sends all workers home.
-    pub(super) fn dismiss(&self) {
+    /// Makes all workers return.
+    pub(super) fn shut_down(&self) {
         self.stop.0.store(true, Ordering::Relaxed);
         self.quit.store(true, Ordering::SeqCst);
         for thread in self.slots.iter().filter_map(|slot| slot.thread.get()) {
@@ -291,27 +292,27 @@ impl Crew {
                 self.stop.0.store(true, Ordering::Relaxed);
                 return done();
             }
-            if self.crowded.load(Ordering::Relaxed) {
+            if self.oversubscribed.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
         }
     }
 
-    /// A worker's wait at the start. It needs no deadline of its own: the caller either releases the start or, at its
-    /// deadline, gives up the team, whose end sets `quit`.
+    /// A worker's wait at the start barrier. It needs no deadline: the caller either releases the barrier or, at its own
+    /// deadline, gives up the team, and dropping the team sets `quit`.
     fn spin_until(&self, done: impl Fn() -> bool) {
         let mut iterations = 0_u32;
         while !done() {
             std::hint::spin_loop();
             iterations = iterations.wrapping_add(1);
-            if iterations.is_multiple_of(LOOK) && self.crowded.load(Ordering::Relaxed) {
+            if iterations.is_multiple_of(LOOK) && self.oversubscribed.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
         }
     }
 }
 
-/// Runs `body`, and aborts the process where it unwinds: unwinding would free what other members still use, or leave them
+/// Runs `body`, and aborts the process if it unwinds: unwinding would free what other members still use, or leave them
 /// waiting.
 fn or_abort<R>(body: impl FnOnce() -> R) -> R {
     struct Abort;
@@ -326,15 +327,15 @@ fn or_abort<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Drops what a task threw. Its destructor is foreign code and may panic as well; what that throws is leaked, as its
-/// destructor might do the same again.
-fn discard(payload: Box<dyn Any + Send>) {
+/// Drops a panic's payload. Its destructor is foreign code and may panic as well; that second payload is leaked, as its
+/// destructor might panic too.
+fn drop_payload(payload: Box<dyn Any + Send>) {
     if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(thrown);
     }
 }
 
-fn words_of(payload: &(dyn Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }

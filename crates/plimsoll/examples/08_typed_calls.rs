@@ -1,7 +1,7 @@
-//! The typed face of elementwise expressions on a GPU, from end to end: results are checked, and what a call costs the host is
-//! printed beside a bare launch of the same kernel.
+//! Uses every kind of typed call on a GPU and checks the results, then compares the host time of a call with a bare launch of the
+//! same kernel. Needs an NVIDIA GPU.
 //!
-//! `cargo run --release -p plimsoll --example library`
+//! `cargo run --release -p plimsoll --example 08_typed_calls`
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error;
@@ -11,9 +11,9 @@ use plimsoll::elementwise::{Choose, Dependent, Gpu};
 use plimsoll::expr::Value;
 use plimsoll::prelude::*;
 
-/// Calls that are timed together: fewer than a stream holds before it makes the host wait.
+/// Calls that are timed together: fewer than a stream queues before it blocks the host.
 const CALLS: u32 = 500;
-/// How often.
+/// The number of rounds.
 const ROUNDS: usize = 201;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -70,27 +70,28 @@ fn layouts(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
     let xs: Vec<i32> = (0..(rows * columns) as i32).collect();
     let (x, b) = (gpu.upload(&xs)?, gpu.upload(&xs[..columns as usize])?);
     let mut out = gpu.zeros::<i32>(xs.len() + 7)?;
-    let turned = x.shaped(&[columns, rows])?.transposed();
+    let transposed = x.shaped(&[columns, rows])?.transposed();
     let bias = b.shaped(&[columns])?;
-    let mut behind = out.view_mut(Layout::contiguous(&[rows, columns])?.offset_by(7)?);
-    add.run(&turned, &bias, &mut behind)?;
+    let mut offset_view = out.view_mut(Layout::contiguous(&[rows, columns])?.offset_by(7)?);
+    add.run(&transposed, &bias, &mut offset_view)?;
     let out = gpu.download(&out)?;
-    let at = |row: u64, column: u64| (3 * (column * rows + row) + column) as i32;
-    let right = (0..rows).all(|row| (0..columns).all(|col| out[(7 + row * columns + col) as usize] == at(row, col)));
+    let expected = |row: u64, column: u64| (3 * (column * rows + row) + column) as i32;
+    let right =
+        (0..rows).all(|row| (0..columns).all(|col| out[(7 + row * columns + col) as usize] == expected(row, col)));
     check("a transposed input, a broadcast one, an output with an offset", right && out[..7] == [0; 7])
 }
 
 fn streams(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
     let other = gpu.fork()?;
     let next = gpu.compile(&trace(|x: InOut<u32>| x.set(x.get() * 5 + 1))?)?;
-    let (here, there) = (next.dependent(true), next.on(&other));
+    let (here, there) = (next.dependent(true), next.on_stream(&other));
     let mut x = gpu.zeros::<u32>(1 << 20)?;
     for _ in 0..50 {
         here.run(&mut x, ())?;
         there.run(&mut x, ())?;
     }
     let expected = (0..100).fold(0_u32, |x, _| x.wrapping_mul(5).wrapping_add(1));
-    check("100 calls on two streams in turn", x.to_vec()?.iter().all(|&x| x == expected))
+    check("100 calls alternating between two streams", x.to_vec()?.iter().all(|&x| x == expected))
 }
 
 fn recorded(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
@@ -107,8 +108,8 @@ fn recorded(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
     check("20 recorded calls", x.to_vec()?.iter().all(|&x| x == expected))
 }
 
-/// Nanoseconds per call of one round.
-fn timed(gpu: &Gpu, mut call: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
+/// Nanoseconds per call in one round.
+fn time_calls(gpu: &Gpu, mut call: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     gpu.wait()?;
     let start = Instant::now();
     for _ in 0..CALLS {
@@ -132,31 +133,31 @@ fn host_time(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
     let launch = bound.launch()?;
     let ordinary = Choose { release: Some(Dependent::No), ..Choose::default() };
     let ordinary = axpy.expression().bind(&operands, &[out.operand()?], &[Value::Float(0.5)], &ordinary)?.launch()?;
-    // In turns: what a launch costs the host drifts by more than what is compared.
+    // Interleaved, as the cost of a launch drifts by more than the differences compared here.
     let mut rounds = [const { Vec::new() }; 4];
     for _ in 0..ROUNDS {
-        rounds[0].push(timed(gpu, || Ok(gpu.stream().launch(&launch)?))?);
-        rounds[1].push(timed(gpu, || Ok(axpy.run(0.5, &x, &y, &mut out)?))?);
-        rounds[2].push(timed(gpu, || Ok(bound.enqueue(gpu.stream())?))?);
-        rounds[3].push(timed(gpu, || Ok(gpu.stream().launch(&ordinary)?))?);
+        rounds[0].push(time_calls(gpu, || Ok(gpu.stream().launch(&launch)?))?);
+        rounds[1].push(time_calls(gpu, || Ok(axpy.run(0.5, &x, &y, &mut out)?))?);
+        rounds[2].push(time_calls(gpu, || Ok(bound.enqueue(gpu.stream())?))?);
+        rounds[3].push(time_calls(gpu, || Ok(gpu.stream().launch(&ordinary)?))?);
     }
-    let over = |which: usize| {
+    let excess = |which: usize| {
         let pairs = rounds[which].iter().zip(&rounds[0]);
         median(pairs.map(|(more, bare)| more - bare).collect())
     };
-    let (typed, again, ordinary) = (over(1), over(2), over(3));
+    let (typed, again, ordinary) = (excess(1), excess(2), excess(3));
     let bare = median(rounds[0].clone());
     println!(
         "a bare launch takes the host {bare:.0} ns, a typed call {typed:.0} ns more, a bound one {again:.0} ns more"
     );
-    println!("an ordinary launch, whose blocks wait until the kernel before has ended: {ordinary:+.0} ns");
-    println!("(medians of {ROUNDS} rounds of {CALLS} calls each, in turns)");
+    println!("an ordinary launch, whose blocks wait for the previous kernel to end: {ordinary:+.0} ns");
+    println!("(medians of {ROUNDS} rounds of {CALLS} calls each, interleaved)");
     Ok(())
 }
 
-/// Milliseconds from tensors to a launch with an empty cache of kernels, and with a full one.
+/// The time from tensors to a launch, with an empty kernel cache and with a filled one.
 fn compile_time() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::temp_dir().join(format!("plimsoll-library-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("plimsoll-typed-calls-{}", std::process::id()));
     let first_call = || -> Result<Duration, Box<dyn Error>> {
         let gpu = plimsoll::elementwise::open(0, Some(folder.clone()))?;
         let mut y = gpu.zeros::<bf16>(1 << 20)?;
@@ -166,7 +167,7 @@ fn compile_time() -> Result<(), Box<dyn Error>> {
         kernel.run(&x, &mut y)?;
         Ok(start.elapsed())
     };
-    let (compiled, kept) = (first_call()?, first_call()?);
-    println!("first call: {compiled:.1?} compiled, {kept:.1?} from disk");
+    let (compiled, cached) = (first_call()?, first_call()?);
+    println!("first call: {compiled:.1?} compiled, {cached:.1?} from disk");
     Ok(std::fs::remove_dir_all(&folder)?)
 }

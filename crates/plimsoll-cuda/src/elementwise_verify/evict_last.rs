@@ -1,5 +1,5 @@
-//! Bulk copies that keep what they read in the second-level cache, and give it back at the end: launches that are large enough for both, of two
-//! inputs that begin 16 bytes into a line or no multiple of 16, in place, one after the other and overlapping.
+//! Bulk copies that load evict-last and demote the lines at the end: launches large enough for both, in place, one after another
+//! and overlapping, with inputs that start 16 bytes into a line, or one of them at no multiple of 16 bytes.
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
@@ -12,13 +12,14 @@ use crate::elementwise::{Engine, Operand};
 use crate::memory::DeviceBuffer;
 use crate::wait;
 
-/// What is launched, and how often.
+/// The expression, and the number of launches.
 const STEP: &str = "in x: u32, z: u32; x = x * 3 + z";
 const LINKS: u32 = 3;
-/// Elements before the first one of the tensor that is written, and of the other one.
+/// Offsets of the written tensor and of the other one, elements.
 const BEFORE: [(u64, u64); 2] = [(4, 4), (4, 5)];
-/// Elements by the second-level cache's bytes: of a quarter of it tiles give back, so that in the first all tiles that keep are given back by
-/// the very next ones, and in the second most were long gone. No multiple of a tile.
+/// Number of elements from the bytes of the L2. The last tiles, which read a quarter of the L2, demote lines of earlier tiles: with
+/// the first size the tiles that follow directly demote all of those lines, with the second most were evicted long before. Not
+/// multiples of a tile.
 const ELEMENTS: [fn(u64) -> u64; 2] = [|l2| l2 / 20 + 13, |l2| l2 / 8 + 13];
 
 pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -27,12 +28,12 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
     }
     let dependent = [false, true].into_iter().filter(|dependent| !dependent || device.dependent_launch().is_ok());
     for (dependent, before) in dependent.flat_map(|dependent| BEFORE.map(|before| (dependent, before))) {
-        for elements in ELEMENTS.map(|of| of(engine.device().l2_bytes)) {
+        for elements in ELEMENTS.map(|elements| elements(engine.device().l2_bytes)) {
             let wrong = chain(device, engine, elements, before, dependent)?;
             let launches = if dependent { "dependent launches" } else { "launches" };
             let (x, z) = before;
             let on = format!(
-                "{LINKS} {launches} by bulk copies that keep what they read, n = {elements}, in place, from elements {x} and {z} on"
+                "{LINKS} {launches} by bulk copies with evict-last, n = {elements}, in place, from elements {x} and {z} on"
             );
             report(Case { kernel: STEP.to_owned(), on, wrong });
         }
@@ -40,7 +41,7 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
     Ok(())
 }
 
-/// The words of a tensor before the first launch.
+/// The initial words of a tensor.
 fn words(elements: u64, factor: u32) -> Vec<u32> {
     (0..elements as u32).map(|place| place.wrapping_mul(factor) ^ (place >> 7)).collect()
 }
@@ -64,8 +65,8 @@ fn chain(
         Ok(buffer)
     };
     let (on_x, on_z) = (upload(&x)?, upload(&z)?);
-    let at_x = Operand::of(&on_x, DType::U32, layout(before.0)?);
-    let at_z = Operand::of(&on_z, DType::U32, layout(before.1)?);
+    let at_x = Operand::from_buffer(&on_x, DType::U32, layout(before.0)?);
+    let at_z = Operand::from_buffer(&on_z, DType::U32, layout(before.1)?);
     let hints = Some(Hints { load_no_allocate: true, store_streaming: true });
     let tile = Choose { vector: Some(4), unroll: Some(3), threads: Some(128), ..Choose::default() };
     let choose = Choose { form: Some(Form::Bulk), hints, dependent, ..tile };

@@ -1,8 +1,10 @@
-//! Runs expressions for the differential test in `tests/differential`: requests come from standard input, outputs go to
-//! standard output. `evaluate cpu` or `evaluate cuda:0`; a second argument is the place of the CPU to run on.
+//! Evaluates expressions for the differential test in `tests/differential`: reads requests from standard input and writes outputs
+//! to standard output. The first argument is `cpu` or `cuda:0`; the second is the index of the CPU to run on.
 //!
-//! A request is a line of JSON ([`Request`]), then the bytes of every input, then the initial bytes of every output that isn't
-//! written in place. The answer is a line `{"outputs": [bytes, …]}`, then the bytes of every output, or `{"error": "…"}`.
+//! `cargo run -p plimsoll --example 09_evaluate -- cpu 0`
+//!
+//! A request is a line of JSON ([`Request`]), the bytes of each input, and the initial bytes of each output that isn't written in
+//! place. The answer is a line `{"outputs": [bytes, …]}` and the bytes of each output, or a line `{"error": "…"}`.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error;
@@ -50,11 +52,11 @@ fn main() -> Answer<()> {
 struct Tensor {
     dtype: DType,
     layout: Layout,
-    /// What its memory holds before. Of an output that is written in place: nothing, as it is its input's.
+    /// The initial content of its memory. Empty for an output in place, which uses its input's memory.
     memory: Vec<u8>,
 }
 
-/// An expression with everything that it runs on.
+/// An expression with its operands and settings.
 struct Request {
     /// The expression, with all of its inputs and scalars declared.
     text: String,
@@ -62,9 +64,9 @@ struct Request {
     scalars: Vec<u64>,
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
-    /// Which of the CPU's instruction sets, counted from the widest.
+    /// The index of the CPU's instruction set, counted from the widest.
     isa: usize,
-    /// Whether the CPU's stores go past the caches.
+    /// Whether the CPU uses non-temporal stores.
     nontemporal: bool,
 }
 
@@ -92,13 +94,13 @@ impl Request {
         })
     }
 
-    /// Types are part of what is tested: an output that isn't of the expected one would be read wrongly.
+    /// Checks the types: they are part of the test, and an output of another type would be misread.
     fn check_types(&self, graph: &Graph) -> Answer<()> {
         let expected = |tensors: &[Tensor]| tensors.iter().map(|tensor| tensor.dtype).collect::<Vec<_>>();
         let inputs: Vec<DType> = graph.inputs().iter().map(|input| input.dtype).collect();
         let outputs: Vec<DType> = graph.outputs().iter().map(|output| output.dtype).collect();
         if inputs != expected(&self.inputs) || outputs != expected(&self.outputs) {
-            return Err(format!("the expression takes {inputs:?} and gives {outputs:?}").into());
+            return Err(format!("the expression takes {inputs:?} and returns {outputs:?}").into());
         }
         Ok(())
     }
@@ -112,7 +114,7 @@ impl Request {
     }
 }
 
-/// Where expressions run.
+/// The device that runs expressions.
 enum Subject {
     Cpu(Box<Team>),
     Gpu(Box<Device>),
@@ -144,7 +146,7 @@ fn on_cpu(team: &mut Team, request: &Request) -> Answer<Vec<Vec<u8>>> {
     request.check_types(&graph)?;
     let isas = available();
     let stores = if request.nontemporal { StorePolicy::NonTemporal } else { StorePolicy::Ordinary };
-    let how = How { isa: isas[request.isa % isas.len()], stores, ..How::on(team.size()) };
+    let how = How { isa: isas[request.isa % isas.len()], stores, ..How::for_threads(team.size()) };
     let in_place: Vec<Option<u32>> = graph.outputs().iter().map(|output| output.in_place).collect();
     let separate = |input: &usize| !in_place.contains(&u32::try_from(*input).ok());
     let memory: Vec<Aligned> = request.inputs.iter().map(|tensor| Aligned::new(&tensor.memory)).collect();
@@ -159,7 +161,7 @@ fn on_cpu(team: &mut Team, request: &Request) -> Answer<Vec<Vec<u8>>> {
     Ok(outputs.iter().map(|output| output.bytes().to_vec()).collect())
 }
 
-/// Bytes that begin at a multiple of 16, whatever the allocator gives to a vector of bytes.
+/// Bytes that begin at a multiple of 16, which a plain vector of bytes doesn't guarantee.
 struct Aligned {
     memory: Vec<u8>,
     start: usize,
@@ -183,7 +185,7 @@ impl Aligned {
     }
 }
 
-/// A GPU, with the expression that ran last and memory that is used again.
+/// A GPU, with the last expression and memory for reuse.
 struct Device {
     gpu: Gpu,
     last: Option<(String, Expression)>,
@@ -226,7 +228,7 @@ impl Device {
     }
 }
 
-/// The tensor in the buffer of place `slot`, which grows where it is too small.
+/// Uploads the tensor into buffer number `slot`, which grows if it is too small.
 fn upload(gpu: &Gpu, memory: &mut Vec<DeviceBuffer>, slot: &mut usize, tensor: &Tensor) -> Answer<Operand> {
     let bytes = (tensor.memory.len() as u64).max(1 << 12);
     let context = gpu.engine().context();
@@ -238,5 +240,5 @@ fn upload(gpu: &Gpu, memory: &mut Vec<DeviceBuffer>, slot: &mut usize, tensor: &
     let buffer = &memory[*slot];
     buffer.upload(gpu.stream(), &tensor.memory)?;
     *slot += 1;
-    Ok(Operand::of(buffer, tensor.dtype, tensor.layout.clone()))
+    Ok(Operand::from_buffer(buffer, tensor.dtype, tensor.layout.clone()))
 }

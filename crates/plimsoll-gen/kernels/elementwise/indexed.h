@@ -1,9 +1,9 @@
-// Tensors that are broadcast, pitched or strided, found by coordinates: those of an element come from divisions by products and shifts.
-// WHOLE_ROWS: no vector of LANES elements goes across the end of a row, so its first element's coordinates do for all of it; else each
-// element has its own, one step further on.
+// Indexing by coordinates for tensors that are broadcast, pitched or strided. Coordinates come from divisions, done by
+// multiplication and shift. WHOLE_ROWS: no vector of LANES elements crosses the end of a row, so the coordinates of its first
+// element determine the others; else each element's coordinates are advanced from the previous element's.
 //
-// Words from DIMENSIONS_AT on: for each dimension its extent, magic number and shift; for each set of strides the strides, then what an
-// offset gains where a dimension advances and all faster ones go back to 0.
+// Words from DIMENSIONS_AT on: for each dimension its extent, magic number and shift; for each set of strides the strides, then the
+// change of an offset when a dimension advances and the next faster one returns to 0.
 #pragma once
 #include "same.h"
 
@@ -19,12 +19,14 @@ enum { STRIDES_AT = DIMENSIONS_AT + 3 * RANK, KEPT = SETS > 0 ? SETS : 1 };
 enum { COORDINATES = SETS > 0 || NEEDS_COORDINATES };
 
 __device__ __forceinline__ Place extent(const Parameters& p, int d) { return Place(p.at[DIMENSIONS_AT + 3 * d]); }
-__device__ __forceinline__ Place stride(const Parameters& p, int set, int d) { return Place(p.at[STRIDES_AT + 2 * RANK * set + d]); }
+__device__ __forceinline__ Place stride(const Parameters& p, int set, int d) {
+    return Place(p.at[STRIDES_AT + 2 * RANK * set + d]);
+}
 __device__ __forceinline__ Place step(const Parameters& p, int set, int d) {
     return Place(p.at[STRIDES_AT + 2 * RANK * set + RANK + d]);
 }
 
-// n over the extent of a dimension.
+// n divided by the extent of a dimension.
 __device__ __forceinline__ Place quotient(const Parameters& p, Place n, int d) {
     const u64 magic = p.at[DIMENSIONS_AT + 3 * d + 1];
     const u32 shift = u32(p.at[DIMENSIONS_AT + 3 * d + 2]);
@@ -40,8 +42,7 @@ __device__ __forceinline__ Place quotient(const Parameters& p, Place n, int d) {
 #endif
 }
 
-// An element: its coordinates, and its offset from the first element in tensors of each set of strides. Offsets wrap on their
-// way.
+// An element's coordinates, and its offset from the first element for each set of strides. Intermediate offsets may wrap.
 struct Spot {
     Place at[RANK > 0 ? RANK : 1];
     Place offset[KEPT];
@@ -62,7 +63,7 @@ struct Spot {
             for (int d = 0; d < RANK; ++d) offset[set] += at[d] * stride(p, set, d);
         }
     }
-    // One element on.
+    // Advances to the next element.
     __device__ __forceinline__ void advance(const Parameters& p) {
         bool carries = true;
 #pragma unroll
@@ -89,14 +90,14 @@ struct Spot {
 // A signed number of elements as bytes.
 __device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i64(Offset(offset))) * bytes; }
 
-template <typename T, int KIND, int SET> struct WalkedInput {
-    enum { VECTOR = KIND == LINEAR || KIND == WALKED_VECTOR, ONE = KIND == WALKED_SPLAT && WHOLE_ROWS };
-    // What is broadcast should stay in the first level.
+template <typename T, int KIND, int SET> struct IndexedInput {
+    enum { VECTOR = KIND == LINEAR || KIND == INDEXED_VECTOR, ONE = KIND == INDEXED_SPLAT && WHOLE_ROWS };
+    // Broadcast inputs should stay in L1.
     Row<T, LANES, KIND == LINEAR ? HINT & LOAD_NO_ALLOCATE : 0> row;
     Row<T, 1, 0> single[LANES];
     __device__ __forceinline__ void load(const Parameters& p, u64 start, Place place, const Spot& spot) {
         if constexpr (KIND == LINEAR) row.load(start + place * u64(sizeof(T)));
-        else if constexpr (KIND == WALKED_VECTOR) row.load(start + in_bytes(spot.offset[SET], sizeof(T)));
+        else if constexpr (KIND == INDEXED_VECTOR) row.load(start + in_bytes(spot.offset[SET], sizeof(T)));
         else if constexpr (ONE) single[0].load(start + in_bytes(spot.offset[SET], sizeof(T)));
         else if constexpr (KIND != UNIFORM && WHOLE_ROWS) {
 #pragma unroll
@@ -118,26 +119,26 @@ template <typename T, int KIND, int SET> struct WalkedInput {
     }
 };
 
-// One element by itself.
-__device__ __forceinline__ void walked_one(const Parameters& p, const Scalars& s, const Same& same, Place place) {
+// Computes one element.
+__device__ __forceinline__ void indexed_one(const Parameters& p, const Scalars& s, const Same& same, Place place) {
     constexpr int i = 0;
     Spot spot;
     if constexpr (COORDINATES) spot.find(p, place);
     At at;
     spot.tell(at, place);
-#define WALKED_AT(side, k, bytes) (side##k == LINEAR ? place * bytes : in_bytes(spot.offset[side##k##_SET], bytes))
-#define WALKED_TAKE(k)                                                                                                   \
+#define INDEXED_AT(side, k, bytes) (side##k == LINEAR ? place * bytes : in_bytes(spot.offset[side##k##_SET], bytes))
+#define INDEXED_TAKE(k)                                                                                                   \
     in##k##_c x##k[1] = {same.x##k};                                                                                   \
     if constexpr (IN##k != UNIFORM)                                                                                    \
-        x##k[0] = load_one<in##k##_t>(IN_START(p, 0, k) + WALKED_AT(IN, k, IN_BYTES(k)));
-#define WALKED_RESULT(k) out##k##_c y##k[1];
-    EACH_INPUT(WALKED_TAKE)
-    EACH_OUTPUT(WALKED_RESULT)
-#undef WALKED_TAKE
-#undef WALKED_RESULT
+        x##k[0] = load_one<in##k##_t>(IN_START(p, 0, k) + INDEXED_AT(IN, k, IN_BYTES(k)));
+#define INDEXED_RESULT(k) out##k##_c y##k[1];
+    EACH_INPUT(INDEXED_TAKE)
+    EACH_OUTPUT(INDEXED_RESULT)
+#undef INDEXED_TAKE
+#undef INDEXED_RESULT
     BODY_CALL(s, at, i);
-#define WALKED_STORE(k) store_one<out##k##_t>(OUT_START(p, 0, k) + WALKED_AT(OUT, k, OUT_BYTES(k)), y##k[0]);
-    EACH_OUTPUT(WALKED_STORE)
-#undef WALKED_STORE
-#undef WALKED_AT
+#define INDEXED_STORE(k) store_one<out##k##_t>(OUT_START(p, 0, k) + INDEXED_AT(OUT, k, OUT_BYTES(k)), y##k[0]);
+    EACH_OUTPUT(INDEXED_STORE)
+#undef INDEXED_STORE
+#undef INDEXED_AT
 }

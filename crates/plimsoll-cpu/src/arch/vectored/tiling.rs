@@ -1,11 +1,11 @@
-//! How tensors are walked: tiles of some rows and columns in the two fastest dimensions, in order, divided among threads.
+//! The order in which tensors are indexed: tiles of rows and columns in the two fastest dimensions, divided among threads.
 
 use std::ops::Range;
 
-/// Most dimensions beside rows and columns.
+/// Most dimensions in addition to rows and columns.
 pub(super) const OUTER: usize = 6;
 
-/// One tensor's way through a walk.
+/// One tensor's strides and offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     /// Elements from the start of the memory to the first one.
@@ -16,16 +16,16 @@ pub(crate) struct Access {
     pub(crate) width: u8,
 }
 
-/// A walk that can't be.
+/// An invalid tiling.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WalkError {
-    #[error("a walk of {0} dimensions, or not one stride for each")]
+pub(crate) enum TilingError {
+    #[error("there are too many dimensions ({0}), or not one stride for each")]
     Rank(usize),
-    #[error("a walk that leaves the address space")]
+    #[error("the tensors exceed the address space")]
     TooLarge,
 }
 
-/// A stream's strides in bytes, and what of its memory it reaches.
+/// A stream's strides in bytes, and the part of its memory that it reaches.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub offset: isize,
@@ -33,7 +33,7 @@ pub(super) struct Stream {
     pub row: isize,
     pub column: isize,
     pub width: usize,
-    /// The least and the first byte that it doesn't reach, from the start of the memory; equal where there is no element.
+    /// The first byte that it reaches and the end of the last one, from the start of the memory; equal if it has no elements.
     pub reach: (isize, isize),
     /// No two indices share an element.
     pub apart: bool,
@@ -41,7 +41,7 @@ pub(super) struct Stream {
 
 /// Extents, tiles and streams. Dimensions are outer ones, then rows, then columns.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk {
+pub(crate) struct Tiling {
     pub(super) rank: usize,
     pub(super) outer: [usize; OUTER],
     pub(super) rows: usize,
@@ -59,18 +59,18 @@ pub(super) struct Tile {
     pub column: usize,
 }
 
-impl Walk {
-    /// `tile`: rows and columns, as many as fit. `accesses` are the inputs', then the outputs'.
-    pub(crate) fn new(extents: &[u64], accesses: &[Access], tile: (usize, usize)) -> Result<Self, WalkError> {
+impl Tiling {
+    /// `tile`: rows and columns, limited to the extents. `accesses` are the inputs', then the outputs'.
+    pub(crate) fn new(extents: &[u64], accesses: &[Access], tile: (usize, usize)) -> Result<Self, TilingError> {
         let rank = extents.len();
         if rank > OUTER + 2 || accesses.iter().any(|access| access.strides.len() != rank) {
-            return Err(WalkError::Rank(rank));
+            return Err(TilingError::Rank(rank));
         }
-        // All counts of tiles and elements are in range, and so are the sums of strides times extents in i128.
+        // This check keeps all counts of tiles and elements in range, and the sums of strides times extents within i128.
         let product = |product: u64, &extent: &u64| product.checked_mul(extent);
         let most = if extents.contains(&0) { Some(0) } else { extents.iter().try_fold(1, product) };
-        most.and_then(|most| isize::try_from(most).ok()).ok_or(WalkError::TooLarge)?;
-        let extent = |extent: u64| usize::try_from(extent).map_err(|_| WalkError::TooLarge);
+        most.and_then(|most| isize::try_from(most).ok()).ok_or(TilingError::TooLarge)?;
+        let extent = |extent: u64| usize::try_from(extent).map_err(|_| TilingError::TooLarge);
         let mut outer = [1; OUTER];
         for (place, &length) in outer.iter_mut().zip(&extents[..rank.saturating_sub(2)]) {
             *place = extent(length)?;
@@ -82,7 +82,7 @@ impl Walk {
         Ok(Self { rank, outer, rows, columns, tile, streams })
     }
 
-    /// Whether there is no element.
+    /// Whether there are no elements.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0 || self.columns == 0 || self.outer.contains(&0)
     }
@@ -92,7 +92,7 @@ impl Walk {
         self.tile.0 * self.tile.1
     }
 
-    /// Whether every tile of a stream lies in memory without gaps, in order.
+    /// Whether every tile of a stream is contiguous in memory, in order.
     pub(super) fn is_dense(&self, stream: usize) -> bool {
         let Stream { row, column, width, .. } = self.streams[stream];
         let unit = column == width as isize || self.tile.1 == 1;
@@ -109,14 +109,14 @@ impl Walk {
         if self.is_empty() { 0 } else { self.outer.iter().product::<usize>() * self.blocks().0 * self.blocks().1 }
     }
 
-    /// The tiles of one of so many threads.
-    pub(super) fn share(&self, rank: usize, of: usize) -> Range<usize> {
-        let (each, extra) = (self.tiles() / of, self.tiles() % of);
+    /// The tiles of thread `rank` of `members`.
+    pub(super) fn share(&self, rank: usize, members: usize) -> Range<usize> {
+        let (each, extra) = (self.tiles() / members, self.tiles() % members);
         let begin = |rank: usize| rank * each + rank.min(extra);
         begin(rank)..begin(rank + 1)
     }
 
-    /// The tile of a number below [`Walk::tiles`].
+    /// The tile with a number below [`Tiling::tiles`].
     pub(super) fn tile(&self, number: usize) -> Tile {
         let (down, across) = self.blocks();
         let (mut rest, column) = (number / across, number % across * self.tile.1);
@@ -130,7 +130,7 @@ impl Walk {
         Tile { outer, row, column }
     }
 
-    /// The tile's successor.
+    /// Advances to the next tile.
     pub(super) fn next(&self, tile: &mut Tile) {
         tile.column += self.tile.1;
         if tile.column < self.columns {
@@ -158,21 +158,21 @@ impl Walk {
 }
 
 impl Stream {
-    fn new(extents: &[u64], access: &Access) -> Result<Self, WalkError> {
+    fn new(extents: &[u64], access: &Access) -> Result<Self, TilingError> {
         let width = i128::from(access.width);
         let empty = extents.contains(&0);
         let (mut low, mut high) = (i128::from(access.offset), i128::from(access.offset));
-        // Less than 2^63 elements make a sum of less than 2^126; an empty walk reaches nothing.
+        // With fewer than 2^63 elements the sum is less than 2^126; an empty tiling reaches no memory.
         for (&extent, &stride) in extents.iter().zip(&access.strides).filter(|_| !empty) {
             let far = i128::from(extent - 1) * i128::from(stride);
             if far < 0 { low += far } else { high += far }
         }
         let bytes = |elements: i128| {
             let bytes = elements.checked_mul(width).and_then(|bytes| isize::try_from(bytes).ok());
-            bytes.ok_or(WalkError::TooLarge)
+            bytes.ok_or(TilingError::TooLarge)
         };
         let reach = if empty { (0, 0) } else { (bytes(low)?, bytes(high + 1)?) };
-        // Strides of dimensions that aren't walked count for nothing and may be anything.
+        // Strides of dimensions with one element are never used and may have any value.
         let stride = |i: usize| if extents[i] > 1 && !empty { bytes(access.strides[i].into()) } else { Ok(0) };
         let rank = extents.len();
         let mut outer = [0; OUTER];
@@ -196,7 +196,7 @@ impl Stream {
     }
 }
 
-/// Whether no two indices share an element: each stride steps over all that the smaller ones reach.
+/// Whether no two indices share an element: each stride exceeds the reach of all smaller ones.
 fn is_apart(extents: &[u64], strides: &[i64]) -> bool {
     let mut steps: Vec<(u64, u64)> = strides.iter().zip(extents).map(|(s, &e)| (s.unsigned_abs(), e)).collect();
     steps.retain(|&(_, extent)| extent > 1);

@@ -1,4 +1,4 @@
-//! The tensors of one launch as a planner sees them: common extents, strides, and how their addresses are aligned.
+//! The tensors of one launch as the planner sees them: common extents, strides, and alignment of addresses.
 
 use plimsoll_expr::layout::{self, Shape};
 use plimsoll_expr::{Graph, LayoutError, Space};
@@ -6,34 +6,34 @@ use plimsoll_expr::{Graph, LayoutError, Space};
 use super::PlanError;
 use crate::elementwise::spec::element_bytes;
 
-/// Addresses are told apart modulo this many bytes, the widest access of any device.
+/// Plans depend on addresses modulo this many bytes, the widest access of any device.
 pub const ALIGNMENT: u32 = 32;
 
-/// How one tensor is walked.
+/// How one tensor is indexed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Elements from one index to the next, one per dimension.
+    /// Stride in elements, one per dimension.
     pub strides: Vec<i64>,
     /// The address of the element of index 0, modulo 32.
     pub phase: u32,
 }
 
-/// Extents, slowest dimension first, and how each tensor is walked: inputs in order, then outputs. Equal walks of an
-/// expression have equal plans, so it is the key of a cache of them.
+/// The iteration space (slowest dimension first) and the indexing of each tensor: inputs in order, then outputs. An expression
+/// has the same plan for equal indexing, so this is the key of the cache of plans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Walk {
+pub struct Indexing {
     /// Elements along each dimension.
     pub extents: Vec<u64>,
     /// Inputs, then outputs.
     pub accesses: Vec<Access>,
 }
 
-impl Walk {
-    /// The walk over `space`, whose tensors are the inputs in order, then the outputs, in as few dimensions as the expression
-    /// allows. `starts` are the addresses of their elements of index 0: the memory's plus the offset's.
+impl Indexing {
+    /// The indexing of `space`, whose tensors are the inputs in order, then the outputs; in as few dimensions as the expression
+    /// allows. `starts` are the addresses of their elements of index 0: memory plus offset.
     ///
     /// # Errors
-    /// If there aren't as many tensors as the expression has, or an address isn't aligned to its element.
+    /// If the number of tensors doesn't match the expression, or an address isn't aligned to its element.
     pub fn new(graph: &Graph, space: &Space, starts: &[u64]) -> Result<Self, PlanError> {
         let bytes = element_bytes(graph);
         if starts.len() != bytes.len() || space.accesses().len() != bytes.len() {
@@ -45,7 +45,7 @@ impl Walk {
                 return Err(PlanError::Misaligned { tensor, start, bytes });
             }
         }
-        // Coordinates are those of the dimensions as they are; places only need their order.
+        // Coordinates refer to the original dimensions; linear indices only need their order.
         let space = match (graph.least_rank(), graph.depends_on_place()) {
             (0, false) => space.ordered_by(graph.inputs().len()).collapsed(),
             (0, true) => space.collapsed(),
@@ -62,7 +62,7 @@ impl Walk {
         })
     }
 
-    /// Elements that are visited; as many as a number can say where there are more.
+    /// Number of elements visited, saturating.
     #[must_use]
     pub fn elements(&self) -> u64 {
         if self.extents.contains(&0) {
@@ -72,8 +72,8 @@ impl Walk {
         }
     }
 
-    /// That the bytes of its elements, and those that each of its tensors spans, stay below 2⁶³: so what plans and kernels compute
-    /// of them fits. Tensors have elements of so many bytes.
+    /// Checks that the bytes of all elements, and the bytes that each tensor spans, stay below 2⁶³, so that plans and kernels
+    /// don't overflow. `bytes` are the element sizes of the tensors.
     pub(super) fn check(&self, bytes: &[u32]) -> Result<(), LayoutError> {
         let elements = i128::from(layout::elements(&self.extents)?);
         for (access, &bytes) in self.accesses.iter().zip(bytes).filter(|_| elements > 0) {
@@ -97,7 +97,7 @@ mod tests {
     use crate::Target;
     use crate::elementwise::table::Table;
 
-    /// Numbers at which arithmetic goes wrong, if it does.
+    /// Values at which arithmetic is most likely to overflow.
     fn edge() -> impl Strategy<Value = u64> {
         prop_oneof![
             4 => 0..5_u64,
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_walk_is_planned_or_refused(
+        fn planning_any_indexing_succeeds_or_returns_an_error(
             extents in prop::collection::vec(edge(), 0..=3),
             strides in prop::collection::vec((edge(), any::<bool>()), 9),
             capability in prop::sample::select(vec![80_u32, 90, 100]),
@@ -127,16 +127,16 @@ mod tests {
                     .map(|strides| Access { strides: strides.take(extents.len()).collect(), phase: 0 })
                     .collect();
                 accesses.push(Access { strides: row_major.clone(), phase: 0 });
-                let walk = Walk { extents: extents.clone(), accesses };
+                let indexing = Indexing { extents: extents.clone(), accesses };
                 if graph.least_rank() <= extents.len() {
-                    let _ = plan(&graph, &walk, &device, &Table::default(), &Choose::default());
+                    let _ = plan(&graph, &indexing, &device, &Table::default(), &Choose::default());
                 }
             }
         }
     }
 
     #[test]
-    fn walks_of_more_than_a_number_can_say_have_no_plan() {
+    fn indexing_that_overflows_is_rejected() {
         let graph = parse("in x: f32\ny = x", &Names::default()).unwrap();
         let access = |strides: &[i64]| Access { strides: strides.to_vec(), phase: 0 };
         let device = Device {
@@ -147,11 +147,11 @@ mod tests {
         };
         for (extents, x) in [(vec![1 << 40, 1 << 40], [0, 0]), (vec![2, 8], [1 << 62, 1]), (vec![2, 8], [i64::MIN, 1])]
         {
-            let walk = Walk { extents, accesses: vec![access(&x), access(&[8, 1])] };
-            let refused = plan(&graph, &walk, &device, &Table::default(), &Choose::default());
-            assert!(matches!(refused, Err(PlanError::Layout(_))), "{walk:?}");
+            let indexing = Indexing { extents, accesses: vec![access(&x), access(&[8, 1])] };
+            let refused = plan(&graph, &indexing, &device, &Table::default(), &Choose::default());
+            assert!(matches!(refused, Err(PlanError::Layout(_))), "{indexing:?}");
         }
-        let none = Walk { extents: vec![1 << 40, 1 << 40, 0], accesses: vec![access(&[1, 1, 1]); 2] };
+        let none = Indexing { extents: vec![1 << 40, 1 << 40, 0], accesses: vec![access(&[1, 1, 1]); 2] };
         assert_eq!(none.elements(), 0);
         let refused = plan(&graph, &none, &device, &Table::default(), &Choose::default());
         assert!(matches!(refused, Err(PlanError::Empty)));

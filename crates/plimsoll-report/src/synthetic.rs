@@ -1,4 +1,4 @@
-//! Synthetic runs for tests: every picture, a throttled point, a fault, names as hostile as a record can hold.
+//! Synthetic runs for tests: every kind of picture, a throttled point, a fault, and names as hostile as a record can hold.
 
 use plimsoll_core::device::{CacheInfo, DeviceInfo, Peak};
 use plimsoll_core::record::{FaultRecord, Finding, Record, Run, RunHeader};
@@ -10,18 +10,18 @@ use plimsoll_core::{FaultClass, Flag, Flags, Traffic};
 use plimsoll_probes::{footprint, stream, strides};
 use plimsoll_suite::findings::advice;
 
-/// A name that tries everything.
+/// A name with a formula, markup, a direction override, a terminal escape and quotes.
 pub(crate) const HOSTILE: &str = "=cmd()|<script>alert(\"1\")</script>\u{202e}\x1b[31m & 'x'";
 
-/// Collects records of one run.
-pub(crate) struct Maker {
+/// Collects the records of one run.
+pub(crate) struct RunBuilder {
     records: Vec<Record>,
     series: u32,
     rng: Rng,
 }
 
-impl Maker {
-    /// A run of one device of this name.
+impl RunBuilder {
+    /// A run of one device with this name.
     pub fn new(name: &str, started: &str) -> Self {
         let device = DeviceInfo {
             selector: "cpu".into(),
@@ -61,7 +61,7 @@ impl Maker {
         self.records.push(Record::Series(SeriesSpec { id: self.series, probe: probe.into(), ..spec.into() }));
     }
 
-    /// A point of `seconds` per launch, 1 % noise.
+    /// A point of `seconds` per launch with 1 % noise.
     pub fn point(&mut self, at: Vec<Value>, seconds: f64, work: Work, flags: Flags) {
         let tick = (seconds / 1e6).max(1e-12);
         let samples = (0..40).map(|_| ((seconds * (1.0 + 0.01 * self.rng.normal())) / tick) as u64).collect();
@@ -69,15 +69,11 @@ impl Maker {
         let (series, extra) = (self.series, Default::default());
         self.records.push(Record::Point(Point {
             series,
-            round: 0,
-            at,
-            k: 1,
             tick,
-            work,
-            samples,
             evidence,
             flags,
             extra,
+            ..Point::new(at, work, samples)
         }));
     }
 
@@ -101,7 +97,7 @@ impl Maker {
         }));
     }
 
-    /// A finding that is its probe's advice.
+    /// A probe's advice.
     pub fn advice(&mut self, probe: &str, says: &str) {
         let known = Estimate { value: 1.5, interval: Interval { lo: 1.4, hi: 1.6 } };
         let advice = advice::advice(says, Unit::One, known, []);
@@ -112,13 +108,13 @@ impl Maker {
         self.records.push(Record::Fault(FaultRecord::new(0, probe, class, what.to_owned())));
     }
 
-    /// The run, ended.
+    /// The finished run.
     pub fn run(mut self) -> Run {
         self.records.push(Record::End { complete: true });
         self.cut_off()
     }
 
-    /// The run without its end.
+    /// The run without its end record.
     pub fn cut_off(self) -> Run {
         Run::from_records(self.records).unwrap()
     }
@@ -128,10 +124,10 @@ pub(crate) fn bytes(read: u64, written: u64) -> Work {
     Work { traffic: Traffic::new(read, written), ..Work::default() }
 }
 
-/// A run with bars, lines, a heat map and a chase, `slower` times as slow as the first.
+/// A run with bars, lines and a heat map; every time is multiplied by `slower`.
 pub(crate) fn run(name: &str, started: &str, slower: f64) -> Run {
-    let mut made = Maker::new(name, started);
-    made.series("stream", stream::kernels());
+    let mut builder = RunBuilder::new(name, started);
+    builder.series("stream", stream::kernels());
     let throttled: Flags = [Flag::ThrottleThermal].into_iter().collect();
     for (kernel, stores, rate, flags) in [
         ("read", "ordinary", 61.2e9, Flags::NONE),
@@ -142,9 +138,9 @@ pub(crate) fn run(name: &str, started: &str, slower: f64) -> Run {
     ] {
         let work = bytes(1 << 30, 1 << 29);
         let seconds = slower * work.traffic.total() as f64 / rate;
-        made.point(vec![kernel.into(), stores.into()], seconds, work, flags);
+        builder.point(vec![kernel.into(), stores.into()], seconds, work, flags);
     }
-    made.series("footprint", footprint::curve());
+    builder.series("footprint", footprint::curve());
     for power in 12..=30 {
         let size = 1u64 << power;
         for (kernel, top) in [("read", 900e9), ("copy", 600e9)] {
@@ -160,31 +156,31 @@ pub(crate) fn run(name: &str, started: &str, slower: f64) -> Run {
             let work = bytes(size, if kernel == "copy" { size } else { 0 });
             let flags = if power == 23 { [Flag::Bimodal].into_iter().collect() } else { Flags::NONE };
             let seconds = slower * work.traffic.total() as f64 / rate;
-            made.point(vec![kernel.into(), size.into()], seconds, work, flags);
+            builder.point(vec![kernel.into(), size.into()], seconds, work, flags);
         }
     }
-    made.series("strides", strides::tableau());
+    builder.series("strides", strides::tableau());
     for element in [4u64, 8, 16] {
         for power in 0..=7 {
             let stride = 1u64 << power;
             let work = Work { operations: 1.0, ..bytes(element, 0) };
             let seconds = slower * (0.5 + stride as f64 / 40.0) / 3.1e9;
-            made.point(vec![element.into(), stride.into()], seconds, work, Flags::NONE);
+            builder.point(vec![element.into(), stride.into()], seconds, work, Flags::NONE);
         }
     }
-    made.finding("stream", "triad", 59.3e9 / slower, Unit::BytePerSecond, "bandwidth", Flags::NONE);
-    made.finding("stream", "read", 61.2e9 / slower, Unit::BytePerSecond, "bandwidth", throttled);
-    made.finding("footprint", "bandwidth memory", 55e9 / slower, Unit::BytePerSecond, "bandwidth", Flags::NONE);
-    made.finding("footprint", "capacity L2", 2097152.0, Unit::Byte, "", Flags::NONE);
-    made.fault("incore", FaultClass::Unavailable, "the core's clock: no cycle counter. Allow perf events");
-    made.run()
+    builder.finding("stream", "triad", 59.3e9 / slower, Unit::BytePerSecond, "bandwidth", Flags::NONE);
+    builder.finding("stream", "read", 61.2e9 / slower, Unit::BytePerSecond, "bandwidth", throttled);
+    builder.finding("footprint", "bandwidth memory", 55e9 / slower, Unit::BytePerSecond, "bandwidth", Flags::NONE);
+    builder.finding("footprint", "capacity L2", 2097152.0, Unit::Byte, "", Flags::NONE);
+    builder.fault("incore", FaultClass::Unavailable, "the core's clock: no cycle counter. Allow perf events");
+    builder.run()
 }
 
-/// One series with these y values in seconds over x, drawn as lines with logarithmic axes.
+/// One series of (x, seconds), drawn as a line with logarithmic axes.
 pub(crate) fn curve(points: &[(f64, f64)]) -> Run {
     use plimsoll_core::series::{Draw, Quantity, axis, metric};
-    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    made.series(
+    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
+    builder.series(
         "latency",
         SeriesSpec::new(
             "curve",
@@ -192,11 +188,11 @@ pub(crate) fn curve(points: &[(f64, f64)]) -> Run {
             CachePolicy::Hot,
             vec![axis("footprint", Unit::Byte)],
             vec![metric("time", Unit::Second, Quantity::Time)],
-            Draw::Lines { x: "footprint".into(), y: "time".into(), by: None, log_x: true, log_y: true },
+            Draw::lines("footprint", "time").log_x().log_y(),
         ),
     );
     for &(x, y) in points {
-        made.point(vec![x.into()], y, Work::default(), Flags::NONE);
+        builder.point(vec![x.into()], y, Work::default(), Flags::NONE);
     }
-    made.run()
+    builder.run()
 }
