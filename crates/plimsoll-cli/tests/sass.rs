@@ -137,7 +137,7 @@ fn bad_arguments_are_reported_before_any_tool_is_looked_for() {
         ("x+", "a value was expected"),
         ("x+y --kernel copy", "cannot be used with"),
         ("--kernel nope", "probes with kernels: stream, mix, copy"),
-        ("--kernel copy --compare index=16", "there are 32, 64"),
+        ("--kernel copy --compare index=16", "the values are 32, 64"),
         ("--kernel copy --compare index", "write one like index=32,64"),
         ("--kernel copy --compare width=4", "there are op, index, vector"),
         ("--kernel copy --compare op=naive vector=4", "together"),

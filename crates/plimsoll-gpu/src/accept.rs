@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn number_outside_its_range_is_named_with_the_range() {
-        let chase = latency::chase(latency::Nearest::FirstLevel);
+        let chase = latency::chase(latency::Nearest::L1);
         let list = |warm, hops| Arguments::new().span(span(0, 32)).span(span(64, 8)).u64(warm).u64(hops);
         let one = Geometry::linear(1, 32);
         assert!(accept(&chase, one, Form::default(), &list(0, 64)).is_ok());
@@ -226,7 +226,7 @@ mod tests {
         };
         assert!(launch(&naive, 4, wide.u32(4 * naive.threads)).is_ok());
         let message = launch(&naive, 4, wide.u32(4 * naive.threads + 1)).unwrap_err().to_string();
-        assert!(message.contains("must be at most") && message.contains("the grid covers"), "{message}");
+        assert!(message.contains("must be at most") && message.contains("within reach of the grid"), "{message}");
         let (narrow, long) = (copy::vector(1, Index::U32), copy::vector(1, Index::U64));
         assert!(launch(&narrow, 4, wide.u32(u32::MAX - 4 * narrow.threads)).is_ok());
         assert!(launch(&narrow, 4, wide.u32(u32::MAX - 4 * narrow.threads + 1)).is_err());

@@ -87,6 +87,10 @@ impl<G: Gpu> Workload for Steady<G> {
         self.load.check()
     }
 
+    fn unjudged(&self) -> [u64; 2] {
+        self.load.unjudged()
+    }
+
     fn prepare_count(&mut self) -> Result<u32, Fault> {
         self.load.prepare_count()
     }

@@ -1,6 +1,5 @@
-//! What records hold of the series whose axes are typed: cases, axes and units, in this order. Records and their readers depend
-//! on them, so this list is written down by hand and stays as it is. `tests/fixtures/series.jsonl` has the whole lines, with
-//! metrics and pictures.
+//! The cases, axes and units of series with typed axes, as stored in records. Records and their readers depend on them, so this
+//! list is written by hand and must not change. `tests/fixtures/series.jsonl` has the full lines, with metrics and pictures.
 
 use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;

@@ -1,4 +1,4 @@
-//! Choosing among the kernels of a probe.
+//! Selection of a probe's kernels by axis values.
 
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Source;
@@ -12,7 +12,7 @@ fn names(source: &Source, choices: &[&str]) -> Result<Vec<String>, ChoiceError> 
 }
 
 #[test]
-fn kernels_are_chosen_by_every_axis_and_come_in_the_order_asked() {
+fn choose_filters_by_every_axis_and_keeps_the_requested_order() {
     let chosen = names(&copy::kernels::SOURCE, &["index=64,32", "vector=1,4", "op=vector"]).unwrap();
     assert_eq!(chosen, ["copy_vector1_u64", "copy_vector4_u64", "copy_vector1_u32", "copy_vector4_u32"]);
     let chosen = names(&mix::kernels::SOURCE, &["reads=4", "writes=3", "unroll=2"]).unwrap();
@@ -22,12 +22,12 @@ fn kernels_are_chosen_by_every_axis_and_come_in_the_order_asked() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_with_what_is() {
-    let said = |choices: &[&str]| names(&copy::kernels::SOURCE, choices).unwrap_err().to_string();
-    assert!(said(&["index=16"]).contains("there are 32, 64"));
-    assert!(said(&["vector=3"]).contains("there are 1, 2, 4, 8"));
-    assert!(said(&["width=4"]).contains("there are op, index, vector"));
-    assert!(said(&["op=naive", "vector=4"]).contains("together"));
+fn errors_list_the_available_values() {
+    let message = |choices: &[&str]| names(&copy::kernels::SOURCE, choices).unwrap_err().to_string();
+    assert!(message(&["index=16"]).contains("there are 32, 64"));
+    assert!(message(&["vector=3"]).contains("there are 1, 2, 4, 8"));
+    assert!(message(&["width=4"]).contains("there are op, index, vector"));
+    assert!(message(&["op=naive", "vector=4"]).contains("together"));
     for text in ["index", "index=", "index=32,", "=32"] {
         assert!(names(&copy::kernels::SOURCE, &[text]).is_err(), "{text}");
     }

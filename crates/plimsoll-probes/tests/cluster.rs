@@ -1,4 +1,4 @@
-//! `cluster` on a stand-in whose kernels are Rust functions: what is right passes, and each wrong kernel is found.
+//! `cluster` on a stand-in whose kernels are Rust functions: right kernels pass, and every wrong kernel is detected.
 
 mod host;
 
@@ -9,23 +9,23 @@ use plimsoll_core::probe::{Case, Depth, Probe};
 use plimsoll_probes::cluster::gpu::Runner;
 use plimsoll_probes::cluster::kernels::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
 
-/// What a kernel gets wrong.
+/// The fault of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// It tells times and counts, and does nothing.
+    /// It reports times and counts, but does no work.
     Idle,
-    /// Its last round or hop is left out.
+    /// It skips its last round or hop.
     OneLess,
     /// It works in its own block's memory.
     Own,
-    /// Its last word is left out.
+    /// It skips its last word.
     LastWord,
-    /// Its last block tells nothing.
+    /// Its last block reports nothing.
     LastBlock,
 }
 
-/// The shared memory of a cluster's blocks, before they work.
+/// The initial shared memory of a cluster's blocks.
 fn memory(size: u32, word: impl Fn(u32, u32) -> u32) -> Vec<Vec<u32>> {
     (0..size).map(|rank| (0..WORDS).map(|i| word(rank, i)).collect()).collect()
 }
@@ -45,7 +45,7 @@ fn chasing(fault: Fault) -> Body {
     })
 }
 
-/// One round of a rank: what it does to its partner's memory, or the sum of what it reads there.
+/// One round of a rank: changes its partner's memory, or returns the sum of the words it reads there.
 fn round(access: Access, words: &mut [Vec<u32>], (rank, there): (u32, u32), round: u32, used: u32) -> u32 {
     let sources: Vec<u32> = (0..SOURCE_WORDS).map(|i| datum(rank, i)).collect();
     let there = &mut words[there as usize][..used as usize];
@@ -56,7 +56,7 @@ fn round(access: Access, words: &mut [Vec<u32>], (rank, there): (u32, u32), roun
                 *word = datum(rank, i as u32 / 4 % THREADS).wrapping_add(round);
             }
         }
-        // Four times a round of every thread, on words of its own.
+        // Every thread adds four times a round, to its own words.
         Access::Add => {
             for (i, word) in there.iter_mut().enumerate() {
                 let added = if i as u32 % (4 * THREADS) < THREADS { rank + 1 } else { 0 };
@@ -102,23 +102,23 @@ fn working(access: Access, fault: Fault) -> Body {
     })
 }
 
-/// The probe's kernels, of which those of `wrong` have this fault.
+/// A device with the probe's kernels; the kernel `wrong` has this fault.
 fn device(wrong: &str, fault: Fault) -> Device {
-    let of = |name: &str| if name == wrong { fault } else { Fault::None };
+    let fault_of = |name: &str| if name == wrong { fault } else { Fault::None };
     let chases = [false, true].map(|own| chase(own).name).map(|name| {
-        let body = chasing(of(&name));
+        let body = chasing(fault_of(&name));
         (name, body)
     });
     let moves = Access::ALL.map(|access| {
         let name = moving(access).name;
-        let body = working(access, of(&name));
+        let body = working(access, fault_of(&name));
         (name, body)
     });
     let fill: Body = Arc::new(|_: &mut Call<'_>| {});
     Device::new(chases.into_iter().chain(moves).chain([("fill_words".to_owned(), fill)]))
 }
 
-fn verified(wrong: &str, fault: Fault) -> Vec<Case> {
+fn verify_cases(wrong: &str, fault: Fault) -> Vec<Case> {
     let mut cases = Vec::new();
     let verify = <Runner as Probe<Host>>::verify;
     verify(&Runner, &mut device(wrong, fault), Depth::Small, &mut |case| cases.push(case)).unwrap();
@@ -127,14 +127,14 @@ fn verified(wrong: &str, fault: Fault) -> Vec<Case> {
 
 #[test]
 fn right_kernels_pass() {
-    let cases = verified("", Fault::None);
+    let cases = verify_cases("", Fault::None);
     assert!(cases.len() > 50 && cases.iter().all(|case| case.wrong.is_empty()), "{cases:?}");
 }
 
 #[test]
-fn each_wrong_kernel_is_found() {
+fn each_wrong_kernel_is_detected() {
     use Fault::{Idle, LastBlock, LastWord, OneLess, Own};
-    // One that works in its own memory can't be in the wrong one.
+    // A kernel that always works in its own memory can't pick the wrong one.
     let chases: [(&str, &[Fault]); 2] =
         [("cluster_chase", &[Idle, OneLess, Own]), ("cluster_chase_own", &[Idle, OneLess])];
     let moves: [(&str, &[Fault]); 5] = [
@@ -143,12 +143,12 @@ fn each_wrong_kernel_is_found() {
         ("cluster_write", &[Idle, OneLess, Own, LastWord, LastBlock]),
         // Nothing is added to the last word.
         ("cluster_add", &[Idle, OneLess, Own, LastBlock]),
-        // The same bytes are copied in every round; that each is waited for is the barrier's business.
+        // Every round copies the same bytes, so a missing round doesn't show.
         ("cluster_bulk", &[Idle, Own, LastWord, LastBlock]),
     ];
     for (kernel, faults) in chases.into_iter().chain(moves) {
         for fault in faults {
-            let cases = verified(kernel, *fault);
+            let cases = verify_cases(kernel, *fault);
             let found = cases.iter().any(|case| case.kernel == kernel && !case.wrong.is_empty());
             let others = cases.iter().any(|case| case.kernel != kernel && !case.wrong.is_empty());
             assert!(found && !others, "{kernel} with {fault:?}");

@@ -14,13 +14,13 @@ fn seeds() -> KernelDesc {
 }
 
 #[test]
-fn the_seeds_break_points_are_found() {
+fn break_points_match_the_seed() {
     let points = [A100, A10, L4].map(|machine| seeds().break_point(machine));
     assert_eq!(points, [Some(28_310_532), Some(15_727_620), Some(11_009_028)]);
 }
 
 #[test]
-fn the_seeds_grids_are_found() {
+fn grids_match_the_seed() {
     let filled = seeds().with_grid(Grid::Waves { waves: 32 });
     let blocks = [A100, A10, L4].map(|machine| filled.geometry(1 << 20, machine).unwrap().blocks);
     assert_eq!(blocks, [27_648, 15_360, 10_752]);
@@ -30,7 +30,7 @@ fn the_seeds_grids_are_found() {
 }
 
 #[test]
-fn the_break_point_is_where_the_grid_stops_growing() {
+fn grid_stops_growing_at_the_break_point() {
     let kernel = seeds();
     let point = kernel.break_point(L4).unwrap();
     let blocks = |n| kernel.geometry(n, L4).unwrap().blocks;
@@ -40,12 +40,12 @@ fn the_break_point_is_where_the_grid_stops_growing() {
 }
 
 #[test]
-fn no_elements_still_make_a_grid() {
+fn zero_elements_still_have_a_grid() {
     assert_eq!(seeds().geometry(0, A100).unwrap(), Geometry { blocks: 1, threads: 256 });
 }
 
 #[test]
-fn indices_that_would_wrap_are_refused_with_the_way_out() {
+fn wrapping_indices_are_refused_with_a_hint() {
     let narrow = copy::vector(1, Index::U32).with_grid(Grid::Waves { waves: 32 });
     assert!(narrow.geometry(1 << 31, A100).is_ok());
     let error = narrow.geometry(u64::from(u32::MAX) - 1000, A100).unwrap_err();
@@ -54,7 +54,7 @@ fn indices_that_would_wrap_are_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_form_without_a_loop_refuses_a_grid_that_leaves_elements_out() {
+fn kernel_without_a_loop_refuses_a_grid_that_is_too_small() {
     let naive = copy::naive(Index::U64).with_grid(Grid::Blocks(1));
     assert!(naive.geometry(256, A100).is_ok());
     assert!(naive.geometry(257, A100).is_err());
@@ -62,7 +62,7 @@ fn a_form_without_a_loop_refuses_a_grid_that_leaves_elements_out() {
 
 proptest! {
     #[test]
-    fn what_a_grid_is_made_for_is_what_it_does_right(n in 0u64..1 << 40, unroll in 0u32..4, form in 0usize..6) {
+    fn grids_cover_their_elements_without_spare_blocks(n in 0u64..1 << 40, unroll in 0u32..4, form in 0usize..6) {
         let stream = |looping| Parameters { looping, unroll: 1 << unroll, ..Parameters::new(Op::Copy) }.kernel();
         let (narrow, wide) = (copy::vector(2, Index::U32), copy::vector(8, Index::U64));
         let kernel = match form {
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn covering_grids_have_no_block_too_few_and_none_too_many(n in 1u64..1 << 40, unroll in 0u32..4, width in 2u32..5) {
+    fn covering_grids_have_exactly_enough_blocks(n in 1u64..1 << 40, unroll in 0u32..4, width in 2u32..5) {
         let kernel = Parameters { vector_bytes: 1 << width, unroll: 1 << unroll, ..Parameters::new(Op::Copy) }.kernel();
         let Ok(geometry) = kernel.geometry(n, A100) else { return Ok(()) };
         let covered = u64::from(geometry.blocks) * kernel.elements_per_block();

@@ -1,5 +1,4 @@
-//! Every row that kept records hold of the probes with typed axes is a point of today's types: what was measured before reads
-//! as what is measured now. And the findings have the names by which profiles and the model know them.
+//! Rows of kept records parse as points of today's axis types, and their findings keep the names that profiles and the model use.
 
 use std::path::{Path, PathBuf};
 
@@ -34,22 +33,22 @@ fn records_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What can't be read as an `A`.
+/// Errors of the rows that don't parse as an `A`.
 fn errors<A: Axes>(series: &Series) -> Vec<String> {
     series.parse_rows::<A>().filter_map(Result::err).map(|error| error.to_string()).collect()
 }
 
-/// What can't be read as either.
-fn errors_of_both<A: Axes, B: Axes>(series: &Series) -> Vec<String> {
+/// Errors of the rows that parse as neither `A` nor `B`.
+fn errors_of_either<A: Axes, B: Axes>(series: &Series) -> Vec<String> {
     if series.spec.axes == A::axes() { errors::<A>(series) } else { errors::<B>(series) }
 }
 
-/// Errors of the rows of a series; `None` where its axes aren't typed.
+/// Errors of the rows of a series; `None` if its axes aren't typed.
 fn errors_of(series: &Series) -> Option<Vec<String>> {
     Some(match (series.spec.probe.as_str(), series.spec.case.as_str()) {
         ("stream", "kernels") => errors::<stream::OnAllCores>(series),
         ("stream", "threads") => errors::<stream::OnSomeCores>(series),
-        ("stream", "best") => errors_of_both::<stream::BestOnCores, stream::BestConfiguration>(series),
+        ("stream", "best") => errors_of_either::<stream::BestOnCores, stream::BestConfiguration>(series),
         ("stream", "occupancy") => errors::<stream::Occupancy>(series),
         ("stream", "bytes in flight" | "configurations") => errors::<stream::Configuration>(series),
         ("stream", "placements") => errors::<stream::Placement>(series),
@@ -57,7 +56,7 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("copy", "indices") => errors::<copy::ByIndex>(series),
         ("copy", "one multiprocessor") => errors::<copy::OnOne>(series),
         ("copy", _) => errors::<copy::ByKernel>(series),
-        ("latency", _) => errors_of_both::<latency::Chase, latency::device::Chase>(series),
+        ("latency", _) => errors_of_either::<latency::Chase, latency::device::Chase>(series),
         ("launch", "empty") => errors::<launch::ByMode>(series),
         ("launch", "single") => errors::<launch::ByClock>(series),
         ("launch", _) => errors::<launch::Scale>(series),
@@ -105,7 +104,7 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("write-path", "loads behind stores") => errors::<write_path::Chain>(series),
         ("write-path", "read again") => errors::<write_path::Passes>(series),
         ("write-path", _) => errors::<write_path::Part>(series),
-        ("block-order", _) => errors::<block_order::Walk>(series),
+        ("block-order", _) => errors::<block_order::AllTiles>(series),
         ("formats", "limits") => errors::<formats::Limits>(series),
         ("formats", _) => errors::<formats::Rate>(series),
         ("gemm", "instructions") => errors::<gemm::Instruction>(series),
@@ -116,17 +115,18 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
 }
 
 #[test]
-fn rows_of_kept_records_are_points_of_todays_types() {
+fn kept_records_parse_as_todays_axis_types() {
     let mut probes = std::collections::BTreeMap::<String, usize>::new();
     for path in records_below(&records()) {
         let run = read_file(&path).unwrap();
         for series in &run.series {
             let (probe, case) = (&series.spec.probe, &series.spec.case);
-            // Expressions are timed by no probe of the registry.
+            // No probe of the registry times expressions.
             if probe == "bench" {
                 continue;
             }
-            let errors = errors_of(series).unwrap_or_else(|| panic!("{probe}, {case}: no type is named for it here"));
+            let errors =
+                errors_of(series).unwrap_or_else(|| panic!("{probe}, {case}: add its axis type to `errors_of`"));
             assert_eq!(errors, Vec::<String>::new(), "{}", path.display());
             *probes.entry(series.spec.probe.clone()).or_default() += series.rows.len();
         }
@@ -153,7 +153,7 @@ fn findings_in(root: &Path, path: &Path) -> Vec<String> {
     lines
 }
 
-/// A line is added for every record that is; a line that changes means that profiles and the model lose a name.
+/// Every new record adds its lines here. A changed line means that profiles and the model lose a name.
 #[test]
 fn findings_of_kept_records_keep_their_names() {
     let root = records();
@@ -161,7 +161,7 @@ fn findings_of_kept_records_keep_their_names() {
     let expected: Vec<&str> = include_str!("fixtures/findings.txt").lines().collect();
     let missing: Vec<&&str> =
         expected.iter().filter(|line| !found.iter().any(|found| found.trim_end() == **line)).collect();
-    assert!(missing.is_empty(), "no kept record has these findings any more: {missing:#?}");
+    assert!(missing.is_empty(), "no kept record has these findings any longer: {missing:#?}");
     let new: String = found.iter().filter(|line| !expected.contains(&line.trim_end())).map(String::as_str).collect();
-    assert!(new.is_empty(), "to be added to tests/fixtures/findings.txt once they are read:\n{new}");
+    assert!(new.is_empty(), "review these lines and add them to tests/fixtures/findings.txt:\n{new}");
 }

@@ -1,4 +1,4 @@
-//! Every kernel of every probe: what it states of itself holds together, and fits its source.
+//! Every kernel of every probe: its description is consistent and matches its source.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use plimsoll_gen::kernel::{Amount, KernelDesc, Machine, Number};
 use plimsoll_gpu::verify::awkward_sizes;
 use plimsoll_probes::sources;
 
-fn all() -> Vec<KernelDesc> {
+fn all_kernels() -> Vec<KernelDesc> {
     sources().iter().flat_map(|source| source.kernels(Target::plain(100))).collect()
 }
 
 #[test]
-fn entry_points_have_names_of_their_own() {
-    let kernels = all();
+fn entry_points_have_unique_names() {
+    let kernels = all_kernels();
     let names: BTreeSet<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     assert_eq!(names.len(), kernels.len());
 }
 
 #[test]
 fn an_entry_names_its_kernel_and_a_macro_of_its_source() {
-    for kernel in all() {
+    for kernel in all_kernels() {
         if kernel.entry.is_empty() {
             assert!(kernel.source.text().contains(&format!(" {}(", kernel.name)), "{}", kernel.name);
             continue;
@@ -37,25 +37,25 @@ fn an_entry_names_its_kernel_and_a_macro_of_its_source() {
 }
 
 #[test]
-fn sources_say_what_keeps_them_and_what_their_loop_is() {
+fn sources_have_their_required_header() {
     for source in sources() {
         let text = source.text();
         assert!(text.starts_with(&format!("// {}: ", source.name())), "{}", source.name());
         assert!(text.contains("// What keeps it:") && text.contains("// Its loop in SASS:"), "{}", source.name());
-        assert!(!text.contains("#include <"), "{} must need no header of a toolkit", source.name());
+        assert!(!text.contains("#include <"), "{} must not include a toolkit header", source.name());
         assert!(text.lines().count() <= 160, "{}", source.name());
     }
 }
 
 #[test]
-fn kernels_for_older_devices_use_no_wider_access_than_they_have() {
+fn kernels_for_older_devices_use_supported_access_widths() {
     for kernel in sources().iter().flat_map(|source| source.kernels(Target::plain(80))) {
         assert!(kernel.source.name() == "copy" || kernel.vector_bytes <= 16, "{}", kernel.name);
     }
 }
 
 #[test]
-fn every_kernel_of_every_probe_that_moves_elements_has_a_description() {
+fn every_kernel_that_moves_elements_can_be_described() {
     let mut described = 0;
     for kernel in sources().iter().flat_map(|source| source.kernels(Target::plain(90))) {
         let Ok(found) = describe_kernel(&kernel, 1 << 20, MACHINE, (Cache::Hot, 1 << 22), LaunchForm::Stream) else {
@@ -70,7 +70,7 @@ fn every_kernel_of_every_probe_that_moves_elements_has_a_description() {
 }
 
 #[test]
-fn statements_name_parameters_that_are_whole_numbers() {
+fn bounds_refer_to_integer_parameters() {
     for kernel in sources().iter().flat_map(|source| source.kernels(Target { capability: 90, specific: true })) {
         for parameter in kernel.parameters {
             let bounds = parameter.range.iter().filter_map(|bound| bound.amount()).flat_map(Amount::names);
@@ -78,10 +78,10 @@ fn statements_name_parameters_that_are_whole_numbers() {
             for name in bounds.chain(extent) {
                 let named = kernel.parameters.iter().find(|parameter| parameter.name == name);
                 let whole = named.and_then(|named| named.number(&kernel)).is_some_and(Number::is_whole);
-                assert!(whole, "{}: {} is bound by {name}", kernel.name, parameter.name);
+                assert!(whole, "{}: {} is bounded by {name}, which is no integer", kernel.name, parameter.name);
             }
             let bounded = parameter.range.is_empty() || parameter.number(&kernel).is_some_and(Number::is_whole);
-            assert!(bounded, "{}: {} is no whole number and has a range", kernel.name, parameter.name);
+            assert!(bounded, "{}: {} is no integer but has a range", kernel.name, parameter.name);
             if let Some(other) = parameter.array().and_then(|array| array.same_as) {
                 assert!(kernel.parameters.iter().any(|one| one.name == other && one.array().is_some()));
             }
@@ -90,19 +90,19 @@ fn statements_name_parameters_that_are_whole_numbers() {
 }
 
 const MACHINE: Machine = Machine { multiprocessors: 132, threads_per_multiprocessor: 2048 };
-/// Bytes of an array that 32 bits don't count.
+/// Bytes of an array that needs 64-bit indices.
 const LARGE: u64 = (1 << 32) + (1 << 20);
 
-/// Those that are verified at sizes around their vectors and blocks.
-fn verified() -> impl Iterator<Item = KernelDesc> {
+/// Kernels that are verified at sizes around their vectors and blocks.
+fn size_verified_kernels() -> impl Iterator<Item = KernelDesc> {
     let names = ["stream", "mix", "copy", "launch"];
     let sources = sources().iter().filter(move |source| names.contains(&source.name()));
     sources.flat_map(|source| source.kernels(Target::plain(100)))
 }
 
 #[test]
-fn every_size_has_a_grid_on_every_kernel() {
-    for kernel in verified() {
+fn every_kernel_has_a_grid_for_every_size() {
+    for kernel in size_verified_kernels() {
         for depth in [Depth::Small, Depth::Usual] {
             for n in awkward_sizes(&kernel, MACHINE, depth) {
                 let geometry = kernel.geometry(n, MACHINE);
@@ -115,8 +115,8 @@ fn every_size_has_a_grid_on_every_kernel() {
 }
 
 #[test]
-fn sizes_lie_on_both_sides_of_every_vector_and_block() {
-    for kernel in verified() {
+fn sizes_straddle_every_vector_and_block() {
+    for kernel in size_verified_kernels() {
         let sizes = awkward_sizes(&kernel, MACHINE, Depth::Usual);
         let (lanes, block) = (u64::from(kernel.lanes()), kernel.elements_per_block());
         for n in [0, 1, lanes + 1, block - 1, block, block + 1] {

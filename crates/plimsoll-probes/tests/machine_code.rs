@@ -1,4 +1,4 @@
-//! What machine code is held to, by copies whose code is known.
+//! Expectations on machine code, tested on copy kernels with known code.
 
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{Index, Issue, KernelDesc};
@@ -8,7 +8,7 @@ use plimsoll_probes::copy::kernels as copy;
 
 const COPY_80: &str = include_str!("../../plimsoll-gen/tests/data/copy.sm_80.sass");
 
-fn found(name: &str) -> KernelReport {
+fn report(name: &str) -> KernelReport {
     let mut report = Report::new(&Listing::parse(COPY_80).unwrap(), &[]).kernel(name).unwrap().clone();
     report.name = "copy".to_owned();
     report
@@ -17,20 +17,20 @@ fn found(name: &str) -> KernelReport {
 #[test]
 fn right_code_has_no_fault() {
     let sm_80 = Target::plain(80);
-    assert_eq!(faults(&copy::vector(4, Index::U32), sm_80, &found("vector4_u32")), [""; 0]);
-    assert_eq!(faults(&copy::naive(Index::U32), sm_80, &found("naive_u32")), [""; 0]);
+    assert_eq!(faults(&copy::vector(4, Index::U32), sm_80, &report("vector4_u32")), [""; 0]);
+    assert_eq!(faults(&copy::naive(Index::U32), sm_80, &report("naive_u32")), [""; 0]);
 }
 
 #[test]
-fn counted_instructions_must_be_there_and_in_chains_of_their_own() {
-    let with = |mnemonics: &'static [&'static str], count, chains| {
+fn counted_instructions_must_exist_in_separate_chains() {
+    let faults_of = |mnemonics: &'static [&'static str], count, chains| {
         let issues = vec![Issue { mnemonics, count, chains }];
-        faults(&KernelDesc { issues, ..copy::vector(4, Index::U32) }, Target::plain(80), &found("vector4_u32"))
+        faults(&KernelDesc { issues, ..copy::vector(4, Index::U32) }, Target::plain(80), &report("vector4_u32"))
     };
-    assert_eq!(with(&["LDG.E.128"], 1, 1), [""; 0]);
-    assert_eq!(with(&["FFMA", "LDG"], 1, 1), [""; 0]);
+    assert_eq!(faults_of(&["LDG.E.128"], 1, 1), [""; 0]);
+    assert_eq!(faults_of(&["FFMA", "LDG"], 1, 1), [""; 0]);
     for (mnemonics, count, chains) in [(&["LDG"], 2, 1), (&["LDG"], 1, 2), (&["FFMA"], 1, 1)] {
-        assert_eq!(with(mnemonics, count, chains).len(), 1, "{mnemonics:?} {count} {chains}");
+        assert_eq!(faults_of(mnemonics, count, chains).len(), 1, "{mnemonics:?} {count} {chains}");
     }
 }
 
@@ -38,14 +38,14 @@ fn counted_instructions_must_be_there_and_in_chains_of_their_own() {
 fn narrow_accesses_missing_loops_and_spills_are_faults() {
     let sm_80 = Target::plain(80);
     let wide = copy::vector(4, Index::U32);
-    assert_eq!(faults(&wide, sm_80, &found("vector1_u32")).len(), 2);
-    assert_eq!(faults(&copy::vector(1, Index::U32), sm_80, &found("naive_u32")).len(), 1);
-    let spilling = KernelReport { local_bytes: 16, ..found("vector4_u32") };
+    assert_eq!(faults(&wide, sm_80, &report("vector1_u32")).len(), 2);
+    assert_eq!(faults(&copy::vector(1, Index::U32), sm_80, &report("naive_u32")).len(), 1);
+    let spilling = KernelReport { local_bytes: 16, ..report("vector4_u32") };
     assert!(faults(&wide, sm_80, &spilling)[0].contains("16 bytes of local memory"));
 }
 
 #[test]
-fn the_facts_hold_the_seeds_counts_for_every_vector_width() {
+fn facts_match_the_seed_counts_for_every_vector_width() {
     let facts: Facts = serde_json::from_str(include_str!("../../plimsoll-gen/facts/copy.json")).unwrap();
     let count = |kernel: &KernelDesc, target: &str| facts[&kernel.name][target].1;
     for width in [1, 2, 4] {

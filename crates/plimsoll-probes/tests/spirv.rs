@@ -1,4 +1,4 @@
-//! Kernels for Vulkan: which descriptions have code, and where their parameters lie.
+//! Kernels for Vulkan: which descriptions have code, and the offsets of their parameters.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn builds() -> impl Iterator<Item = &'static Build> {
 const ALL: Features = Features { cycles: true, timer: true, double: true, atomics: true, short_loops: false };
 
 #[test]
-fn every_module_is_spirv_and_has_a_file_of_its_own() {
+fn every_module_is_spirv_in_its_own_file() {
     let files: BTreeSet<&str> = builds().map(|build| build.file).collect();
     assert_eq!(files.len(), builds().count());
     for build in builds() {
@@ -41,7 +41,7 @@ fn every_module_is_used_by_a_kernel() {
 }
 
 #[test]
-fn what_checks_and_calibrates_is_there_in_full() {
+fn check_and_calibration_kernels_are_complete() {
     for kernel in check::kernels().iter().chain(&clock::kernels()).chain(&latency::kernels()) {
         assert!(code(kernel, ALL).is_ok(), "{}", kernel.name);
     }
@@ -53,7 +53,7 @@ fn what_checks_and_calibrates_is_there_in_full() {
 }
 
 #[test]
-fn a_device_without_a_feature_is_told_which() {
+fn error_names_the_missing_feature() {
     let reason = |kernel: &KernelDesc| code(kernel, Features::default()).unwrap_err();
     assert!(reason(&check::sum(true, Element::F32)).contains("shaderFloat64"));
     assert!(reason(&check::marks()).contains("shaderBufferInt64Atomics"));
@@ -61,7 +61,7 @@ fn a_device_without_a_feature_is_told_which() {
 }
 
 #[test]
-fn parameters_lie_at_multiples_of_their_sizes() {
+fn parameter_offsets_are_multiples_of_their_sizes() {
     // out, a, b, c, s, n, blocks.
     let triad = stream::Parameters::new(Op::Triad).kernel();
     assert_eq!(offsets(&triad), (vec![0, 8, 16, 24, 32, 40, 48], 52));

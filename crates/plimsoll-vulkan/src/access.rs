@@ -245,7 +245,7 @@ mod tests {
         assert!(with_access(&copy, 0, Access::Read)[0].contains("out is stated as Read"));
         assert!(with_access(&copy, 1, Access::Update)[0].contains("in is stated as Update"));
         assert!(with_access(&copy, 1, Access::Fill)[0].contains("in is stated as Fill"));
-        let chase = latency::chase(latency::Nearest::FirstLevel);
+        let chase = latency::chase(latency::Nearest::L1);
         assert!(with_access(&chase, 1, Access::Fill)[0].contains("cursor is stated as Fill"));
         assert!(with_access(&chase, 1, Access::Read)[0].contains("cursor is stated as Read"));
     }

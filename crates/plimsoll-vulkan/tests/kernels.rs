@@ -330,7 +330,7 @@ fn chases_follow_the_chain(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
             let next = built[(chain.offset(i) / 8) as usize];
             assert_eq!(next, base.pointer() + chain.offset(i + 1), "element {i} of {chain:?}");
         }
-        for nearest in [Nearest::FirstLevel, Nearest::SecondLevel] {
+        for nearest in [Nearest::L1, Nearest::L2] {
             let cursor = upload(&stream, &(base.pointer() + chain.offset(0)).to_le_bytes())?;
             let report = allocate_poisoned(&stream, 32)?;
             let (warm, hops) = (3 * HOPS, 50 * HOPS);

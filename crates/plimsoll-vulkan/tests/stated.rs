@@ -197,7 +197,7 @@ fn wrong_descriptions_are_found(bench: &mut Bench<Vulkan>) -> Result<(), Fault> 
             let unit = Unit::new(bench.device(), stated.source, std::slice::from_ref(&stated), TRUST)?;
             Ok(find_differences(&stream, &unit, &stated)?.join("\n"))
         };
-    let (build, chase, copy) = (latency::build(), latency::chase(Nearest::FirstLevel), copy::vector(4, Index::U64));
+    let (build, chase, copy) = (latency::build(), latency::chase(Nearest::L1), copy::vector(4, Index::U64));
     assert_eq!(find_with_change(&build, 0, &|_| ())?, "");
     let message = find_with_change(&build, 0, &|base| base.access = Access::Fill)?;
     assert!(message.contains("base is filled, but byte"), "{message}");

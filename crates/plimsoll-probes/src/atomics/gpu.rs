@@ -1,5 +1,5 @@
-//! atomics on a GPU: chains of additions and additions of all threads. What the figures mean is
-//! `crate::atomics`'s; the kernels are `kernel.cu`'s.
+//! atomics on a GPU: chains of additions and additions of all threads. `mod.rs` defines the figures,
+//! `kernel.cu` the kernels.
 
 use plimsoll_core::sample::Workload as _;
 
@@ -8,11 +8,11 @@ use crate::atomics::{self, Addresses, Memory, Rate};
 use crate::folds;
 use crate::prelude::gpu::*;
 
-/// Turns of a launch: where all threads of the device wait for one word, where those of a block do, and where none does.
+/// Iterations of a launch, by how many threads contend for one word: all of the device, all of a block, none.
 const ITERATIONS: (u32, u32, u32) = (2, 8, 64);
-/// Turns of a chain.
+/// Iterations of a chain.
 const CHAIN: u32 = 64;
-/// Untimed iterations before.
+/// Untimed iterations before the timed ones.
 const WARM: u32 = 1;
 /// Bytes of the largest number.
 const WIDEST: u64 = 8;
@@ -50,15 +50,15 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let chains = chains();
         let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2 + late, flags: Flags::NONE };
-        let at = |(space, number): &(Space, Number)| {
+        let to_axes = |(space, number): &(Space, Number)| {
             let memory = memory(*space);
             atomics::Chain { memory, number: number.name().into() }
         };
-        session.sweep(sweep, at, |_, (space, number)| bench.chain(*space, *number))?;
+        session.sweep(sweep, to_axes, |_, (space, number)| bench.chain(*space, *number))?;
         for space in Space::ALL {
             let points = points(space);
             let sweep = Sweep { series: atomics::rate(memory(space)), points: &points, share: 0.4, flags: Flags::NONE };
-            session.sweep(sweep, Point::at, |_, point| bench.rate(point))?;
+            session.sweep(sweep, Point::to_axes, |_, point| bench.rate(point))?;
         }
         Ok(())
     }
@@ -93,8 +93,8 @@ fn chains() -> Vec<(Space, Number)> {
 
 fn points(space: Space) -> Vec<Point> {
     let forms = [(false, false), (false, true), (true, false), (true, true)];
-    let of = |number| forms.map(|(wanted, same)| Point { space, number, wanted, same });
-    Number::ALL.into_iter().flat_map(of).collect()
+    let by_number = |number| forms.map(|(wanted, same)| Point { space, number, wanted, same });
+    Number::ALL.into_iter().flat_map(by_number).collect()
 }
 
 impl Point {
@@ -106,12 +106,12 @@ impl Point {
         if self.same { Addresses::Same } else { Addresses::Distinct }
     }
 
-    fn at(&self) -> Rate {
+    fn to_axes(&self) -> Rate {
         let form = if self.wanted { "atom" } else { "red" };
         Rate { addition: format!("{form} {}", self.number.name()).into(), addresses: self.addresses() }
     }
 
-    /// Few where additions to one word follow each other.
+    /// Few where additions to one word are serialised.
     fn iterations(&self) -> u32 {
         match (self.same, self.space) {
             (true, Space::Global) => ITERATIONS.0,
@@ -121,7 +121,7 @@ impl Point {
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     /// One number for each thread.
@@ -167,15 +167,15 @@ impl<G: Gpu> Bench<G> {
         };
         let each = u64::from(point.iterations() * UNROLL);
         let work = Work { operations: f64::from(threads) * each as f64, ..Work::default() };
-        let of = if in_shared { LaunchCycles::Median } else { LaunchCycles::Slowest };
-        let load = InKernel::new_cycles_only(&self.kit, (self.blocks, of), work, launch)?;
+        let reduction = if in_shared { LaunchCycles::Median } else { LaunchCycles::Slowest };
+        let load = InKernel::new_cycles_only(&self.kit, (self.blocks, reduction), work, launch)?;
         let additions = u64::from((WARM + point.iterations()) * UNROLL);
         let sharing = if point.same { u64::from(threads) } else { 1 };
         let all = u64::from(numbers) * if in_shared { u64::from(self.blocks) } else { 1 };
         self.checked(load, number, (all, additions * sharing), &launch)
     }
 
-    /// Checks with a launch of its own on cleared numbers: each of so many has so many additions after it.
+    /// Checks with a separate launch on cleared numbers: each of `numbers` must then have received `additions`.
     fn checked(
         &self,
         load: InKernel<G>,
@@ -187,7 +187,7 @@ impl<G: Gpu> Bench<G> {
         let launch = launch(cycles.whole())?;
         let (checker, all) = (Rc::clone(&self.kit.checker), Rc::clone(&self.numbers));
         Ok(load.with_check(move |last| {
-            // The launch counts into it.
+            // Keeps the buffer alive: the launch stores its cycles there.
             let _counted = &cycles;
             checker.fill_words(all.whole(), 0)?;
             G::bind(last.stream)?;

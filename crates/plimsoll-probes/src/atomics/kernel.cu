@@ -1,7 +1,7 @@
 // atomics: latency and throughput of atomic additions in shared and in global memory, to one address and to distinct ones,
 // with the old value wanted (`atom`) or not (`red`).
 //
-// What keeps it: the sums stay in memory and are checked; `atom` stores the exclusive or of the old values.
+// What keeps it: the sums stay in memory and are checked; `atom` stores the XOR of the old values.
 // Its loop in SASS: UNROLL atomics, or where the device has none of this type in shared memory, UNROLL loops of a load and
 // a compare-and-swap; in the latency kernels each address is made of the old value before it.
 //
@@ -51,7 +51,7 @@ __device__ __forceinline__ u32 bits_of(u32 x) { return x; }
 __device__ __forceinline__ u32 bits_of(u64 x) { return u32(x); }
 __device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
 
-// The words that a block adds to: its own `n` in shared memory, cleared, or those given.
+// The words that a block adds to: its `n` words in shared memory, cleared, or the given words in global memory.
 template <typename T, Space SPACE>
 __device__ __forceinline__ typename T::Word* words(typename T::Word* at, u32 n) {
     if constexpr (SPACE == GLOBAL) return at;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void rate(u32* out, u64* cycles, typename T::Word* at
                 const auto old = T::template add<SPACE>(p, x);
                 if constexpr (WANTED) bits ^= bits_of(old);
             }
-        // `red` answers nothing: its end is waited for.
+        // `red` returns nothing, so wait until it has completed.
         if constexpr (SPACE == GLOBAL) __threadfence();
     });
     keep<T, SPACE>(at, n);
@@ -103,7 +103,7 @@ __device__ __forceinline__ void chain(u64* cycles, typename T::Word* at, u32 mas
         for (u32 iteration = 0; iteration < iterations; ++iteration)
 #pragma unroll
             for (int u = 0; u < 8; ++u) next = bits_of(T::template add<SPACE>(p + next, x)) & mask;
-        // The last one's end is waited for.
+        // Waits for the last addition.
         if (next != 0) *p = x;
     });
     keep<T, SPACE>(at, 1);

@@ -2,15 +2,15 @@
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("atomics", include_str!("kernel.cu"), |_| kernels());
 
-/// Threads per block of the kernels that tell a rate, of which each multiprocessor has one block.
+/// Threads per block of the kernels that measure a rate; each SM runs one block.
 pub const THREADS: u32 = 1024;
-/// Additions of a thread in one iteration of those, and of a chain in one iteration.
+/// Additions of a thread per iteration, in those and in chains.
 pub const UNROLL: u32 = 8;
 
-/// What is added to.
+/// The type of number that is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Number {
     /// 32-bit whole numbers.
@@ -24,10 +24,10 @@ pub enum Number {
 }
 
 impl Number {
-    /// Every one.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::U32, Self::U64, Self::F32, Self::F16x2];
 
-    /// As figures and kernels call it.
+    /// Its name in figures and kernels.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,13 +38,13 @@ impl Number {
         }
     }
 
-    /// Its size.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         if self == Self::U64 { 8 } else { 4 }
     }
 
-    /// The word, in 64 bits, to which `additions` of 1 lead from 0. Floating-point numbers stop growing where 1 is half a
+    /// The word (in 64 bits) after `additions` of 1 to 0. Floating-point numbers stop growing where 1 is half a
     /// unit of the last place: ties go to even.
     #[must_use]
     pub fn sum(self, additions: u64) -> u64 {
@@ -66,7 +66,7 @@ fn half_bits(number: u32) -> u32 {
     (exponent + 15) << 10 | ((number << 10 >> exponent) & 0x3ff)
 }
 
-/// Where it is added.
+/// The memory that is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
     /// Shared memory of each block.
@@ -84,9 +84,9 @@ impl Space {
     }
 }
 
-/// Bytes that the blocks leave of their shared memory, of `n` words each.
+/// Bytes of shared memory that the blocks write back, `n` words each.
 const IN_SHARED: Amount = Amount::Product(&[Amount::Blocks, Amount::Of("n"), Amount::Vector]);
-/// Words of shared memory up to the last thread's.
+/// Words of shared memory up to the last thread's word.
 const APART: Amount = {
     use Amount::{Is, Less, Of, Product, Sum, Threads};
     Sum(&[Product(&[Less(&Threads, &Is(1)), Of("apart")]), Is(1)])
@@ -100,7 +100,7 @@ const IN_GLOBAL: Amount = {
     Product(&[Vector, Sum(&[last, Is(1)])])
 };
 
-/// What a rate takes: what is left of the old values, the words that are added to, and the bounds of their number.
+/// Parameters of a rate kernel: the stored old values, the words that are added to, and the bounds of their number.
 macro_rules! rate {
     ($out:tt, $at:tt $(, $bounds:tt)?) => {
         takes!(
@@ -132,7 +132,7 @@ pub fn rate(space: Space, number: Number, wanted: bool) -> KernelDesc {
     }
 }
 
-/// One thread adds, each time where the old value says.
+/// One thread adds; the old value decides each next address.
 #[must_use]
 pub fn chain(space: Space, number: Number) -> KernelDesc {
     let name = format!("atomics_{}_chain_{}", space.name(), number.name());
@@ -165,15 +165,15 @@ fn base(name: String, number: Number, threads: u32) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
-    let of = |space| {
+    let by_space = |space| {
         Number::ALL
             .into_iter()
             .flat_map(move |number| [rate(space, number, false), rate(space, number, true), chain(space, number)])
     };
-    Space::ALL.into_iter().flat_map(of).collect()
+    Space::ALL.into_iter().flat_map(by_space).collect()
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_the_types() {
+    fn sums_match_repeated_addition_in_each_type() {
         assert_eq!(Number::U32.sum((1 << 32) + 3), 3);
         assert_eq!(Number::U64.sum((1 << 32) + 3), (1 << 32) + 3);
         assert_eq!(Number::F32.sum(3), u64::from(3_f32.to_bits()));

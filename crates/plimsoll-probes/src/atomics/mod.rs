@@ -1,5 +1,5 @@
-//! atomics: how long an atomic addition takes, and how many a GPU does per cycle, in shared and in global memory, at one
-//! address and at distinct ones, by type.
+//! atomics: latency and throughput of atomic additions on a GPU, in shared and in global memory, at one address and at distinct
+//! addresses, by type.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -8,7 +8,7 @@ pub mod kernels;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "atomics",
     group: "latency",
@@ -19,11 +19,11 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// Where numbers are that are added to. Each has a series of rates.
+    /// The memory that is added to. Each has a series of rates.
     pub enum Memory {
-        /// In shared memory, where rates are those of one multiprocessor.
+        /// Shared memory: rates are per SM.
         Shared = "shared",
-        /// In global memory, where rates are those of the device.
+        /// Global memory: rates are of the whole device.
         Global = "global",
     }
 }
@@ -33,13 +33,13 @@ plimsoll_core::names! {
     pub enum Addresses {
         /// Every thread adds to the same word.
         Same = "same",
-        /// Every thread adds to a word of its own.
+        /// Every thread adds to its own word.
         Distinct = "distinct",
     }
 }
 
 plimsoll_core::axes! {
-    /// Additions of one thread, each of which waits for the last.
+    /// Additions of one thread, each waiting for the one before.
     pub struct Chain {
         /// Where the number is.
         memory: Memory,
@@ -58,7 +58,7 @@ plimsoll_core::axes! {
     }
 }
 
-/// One thread, each addition where the last one's old value says. An operation is an addition.
+/// One thread; each addition's address depends on the old value that the one before returned. An operation is an addition.
 #[must_use]
 pub fn latency() -> TypedSeries<Chain> {
     TypedSeries::new(
@@ -73,11 +73,11 @@ pub fn latency() -> TypedSeries<Chain> {
     )
 }
 
-/// Half-width that is asked of rates: the order in which additions to one word arrive has two or three paces.
+/// Requested half-width of rates: additions to one word arrive at two or three different paces.
 const PRECISION: f64 = 0.005;
 
-/// All threads of all multiprocessors, by form (`red` leaves the old value, `atom` returns it), type and addresses. An
-/// operation is one thread's addition: of one multiprocessor in shared memory, of the device in global memory.
+/// All threads of all SMs, by form (`red` leaves the old value, `atom` returns it), type and addresses. An
+/// operation is one thread's addition: of one SM in shared memory, of the device in global memory.
 #[must_use]
 pub fn rate(memory: Memory) -> TypedSeries<Rate> {
     let per_second: Vec<Metric> = if memory == Memory::Global {
@@ -100,19 +100,19 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found = Vec::new();
     if let Some(latency) = case("latency") {
-        found.extend(known_rows(latency).filter_map(|(at, row): (Chain, &Row)| {
-            let name = format!("{} {} latency", at.memory, at.number);
+        found.extend(known_rows(latency).filter_map(|(chain, row): (Chain, &Row)| {
+            let name = format!("{} {} latency", chain.memory, chain.number);
             Some(finding(name, Unit::CyclePerOp, row, latency.estimate(row, "cycles")?))
         }));
     }
     for memory in Memory::ALL {
         let Some(rates) = case(memory.name()) else { continue };
-        found.extend(known_rows(rates).filter_map(|(at, row)| rate_of(rates, memory, &at, row)));
+        found.extend(known_rows(rates).filter_map(|(at, row)| rate_finding(rates, memory, &at, row)));
     }
     found
 }
 
-fn rate_of(rates: &Series, memory: Memory, Rate { addition, addresses }: &Rate, row: &Row) -> Option<Finding> {
+fn rate_finding(rates: &Series, memory: Memory, Rate { addition, addresses }: &Rate, row: &Row) -> Option<Finding> {
     let per_cycle = rates.estimate(row, "additions per cycle")?;
     let per_second = rates.estimate(row, "additions").map(|rate| Unit::OpPerSecond.format(rate.value));
     let says = per_second.unwrap_or_else(|| "of one multiprocessor".to_owned());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_becomes_a_figure_in_cycles() {
+    fn every_row_becomes_a_finding_in_cycles() {
         let chain = Chain { memory: Memory::Shared, number: "u32".into() };
         let red = Rate { addition: "red u32".into(), addresses: Addresses::Distinct };
         let atom = Rate { addition: "atom f32".into(), addresses: Addresses::Same };

@@ -1,5 +1,5 @@
-//! cluster on a GPU of compute capability 9.0 or later: a chase through and moves to and from the shared memory of other
-//! blocks. What the figures mean is told in `mod.rs`; the kernels are `kernel.cu`'s.
+//! cluster on a GPU of compute capability 9.0 or later: a chase through the shared memory of other blocks, and moves to and from
+//! it. `mod.rs` defines the figures, `kernel.cu` the kernels.
 
 use plimsoll_gpu::in_kernel::{BlockReport, LastLaunches};
 use plimsoll_gpu::kit::exclusive_shared_bytes;
@@ -9,9 +9,9 @@ use super::kernels::{self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREA
 use crate::cluster::{self, TOTAL};
 use crate::prelude::gpu::*;
 
-/// Blocks of a cluster; more than 8 are not portable, and are tried.
+/// Blocks of a cluster. More than 8 are not portable; they are tried.
 const CLUSTERS: [u32; 4] = [2, 4, 8, 16];
-/// More than this must be asked for (CUDA C++ Programming Guide, 'Thread Block Clusters').
+/// Larger clusters must be enabled explicitly (CUDA C++ Programming Guide, 'Thread Block Clusters').
 const PORTABLE: u32 = 8;
 /// Hops of a launch: about a millisecond, and not a whole number of times through the chain, which would end where it began.
 const HOPS: u32 = 8200;
@@ -24,7 +24,7 @@ const CHAIN_BYTES: u64 = 4 * WORDS as u64;
 #[derive(Debug)]
 pub struct Runner;
 
-/// A chase: blocks of the cluster, and whose memory. One block alone uses plain loads.
+/// A chase: blocks of the cluster, and the rank that owns the memory. A single block uses plain loads.
 type Chase = (u32, u32);
 /// A move in clusters of so many blocks.
 type Move = (Access, u32);
@@ -51,13 +51,13 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let chases = chases(&sizes, effort);
         let sweep = Sweep { series: cluster::latency(), points: &chases, share: 0.5 + late, flags: Flags::NONE };
-        let at = |(size, rank): &Chase| cluster::Chase { cluster: (*size).into(), rank: (*rank).into() };
-        session.sweep(sweep, at, |_, chase| bench.chase(*chase))?;
+        let to_axes = |(size, rank): &Chase| cluster::Chase { cluster: (*size).into(), rank: (*rank).into() };
+        session.sweep(sweep, to_axes, |_, chase| bench.chase(*chase))?;
 
         let moves = moves(&sizes);
         let sweep = Sweep { series: cluster::bandwidth(), points: &moves, share: 0.5, flags: Flags::NONE };
-        let at = |(access, size): &Move| cluster::Move { access: access_axis(*access), cluster: (*size).into() };
-        session.sweep(sweep, at, |_, (access, size)| bench.moving(*access, *size, ROUNDS))?;
+        let to_axes = |(access, size): &Move| cluster::Move { access: access_axis(*access), cluster: (*size).into() };
+        session.sweep(sweep, to_axes, |_, (access, size)| bench.moving(*access, *size, ROUNDS))?;
         Ok(())
     }
 
@@ -65,27 +65,27 @@ impl<G: Gpu> Probe<G> for Runner {
         use plimsoll_core::sample::Workload as _;
         let bench = Rc::new(Bench::<G>::new(device)?);
         let sizes = bench.sizes()?;
-        let mut told = |kernel: KernelDesc, on: String, mut telling: InKernel<G>| {
-            telling.run_once()?;
-            let wrong = if let Check::Failed(wrong) = telling.check()? { wrong } else { String::new() };
+        let mut verify_case = |kernel: KernelDesc, on: String, mut load: InKernel<G>| {
+            load.run_once()?;
+            let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
             report(Case { kernel: kernel.name, on, wrong });
             Ok::<_, Fault>(())
         };
         for (size, rank) in chases(&sizes, Effort::Standard) {
             let on = format!("rank {rank} of {size}");
-            told(kernels::chase(size == 1), on, bench.chase((size, rank))?)?;
+            verify_case(kernels::chase(size == 1), on, bench.chase((size, rank))?)?;
         }
         for (access, size) in moves(&sizes) {
             for rounds in [1, 5] {
                 let on = format!("clusters of {size}, {rounds} rounds");
-                told(kernels::moving(access), on, bench.moving(access, size, rounds)?)?;
+                verify_case(kernels::moving(access), on, bench.moving(access, size, rounds)?)?;
             }
         }
         Ok(())
     }
 }
 
-/// Every rank of every size of cluster; of large ones fewer in a hurry.
+/// Every rank of every cluster size; in a quick run fewer of the large ones.
 fn chases(sizes: &[u32], effort: Effort) -> Vec<Chase> {
     let some = |size: &u32| {
         let (size, quick) = (*size, effort == Effort::Quick);
@@ -96,7 +96,7 @@ fn chases(sizes: &[u32], effort: Effort) -> Vec<Chase> {
     std::iter::once((1, 0)).chain(sizes.iter().flat_map(some)).collect()
 }
 
-/// Every access in every size of cluster; what needs no partner in the smallest alone.
+/// Every access in every cluster size; accesses without a partner only in the smallest.
 fn moves(sizes: &[u32]) -> Vec<Move> {
     let some = |access: Access| {
         let sizes = if access == Access::ReadOwn { &sizes[..1.min(sizes.len())] } else { sizes };
@@ -105,7 +105,7 @@ fn moves(sizes: &[u32]) -> Vec<Move> {
     Access::ALL.into_iter().flat_map(some).collect()
 }
 
-/// An access as the axis calls it.
+/// An access's name on the axis.
 fn access_axis(access: Access) -> cluster::Access {
     match access {
         Access::Read => cluster::Access::Read,
@@ -116,11 +116,11 @@ fn access_axis(access: Access) -> cluster::Access {
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     kernels: Vec<KernelDesc>,
-    /// Dynamic shared memory that keeps a block alone on its multiprocessor.
+    /// Dynamic shared memory that keeps a block alone on its SM.
     shared: u32,
 }
 
@@ -139,8 +139,8 @@ impl<G: Gpu> Bench<G> {
         Geometry { shared: self.shared, ..Geometry::linear(blocks, kernel.threads) }
     }
 
-    /// How many clusters of so many blocks run at once.
-    fn at_once(&self, kernel: &KernelDesc, size: u32) -> Result<u32, Fault> {
+    /// How many clusters of `size` blocks run at once.
+    fn max_active_clusters(&self, kernel: &KernelDesc, size: u32) -> Result<u32, Fault> {
         let function = self.kit.unit.function(kernel)?.function();
         if size > PORTABLE {
             match G::allow_large_clusters(function) {
@@ -159,15 +159,15 @@ impl<G: Gpu> Bench<G> {
         for size in CLUSTERS {
             let mut all = true;
             for kernel in &self.kernels {
-                all &= self.at_once(kernel, size)? > 0;
+                all &= self.max_active_clusters(kernel, size)? > 0;
             }
             if all {
                 sizes.push(size);
             }
         }
         if sizes.is_empty() {
-            let (what, why) = ("clusters of blocks", "the driver starts none of 2 blocks".to_owned());
-            return Err(Fault::Unavailable { what, why, hint: "Stop what else uses the device".to_owned() });
+            let (what, why) = ("clusters of blocks", "the driver can't start a cluster of 2 blocks".to_owned());
+            return Err(Fault::Unavailable { what, why, hint: "Stop other programs that use the device".to_owned() });
         }
         Ok(sizes)
     }
@@ -181,10 +181,10 @@ impl<G: Gpu> Bench<G> {
         let kernel = kernels::chase(size == 1);
         let work = Work { operations: f64::from(HOPS), ..Work::default() };
         let own = Rc::clone(self);
-        let telling = InKernel::new_full_reports(&self.kit, (size, LaunchCycles::First), work, move |place| {
+        let load = InKernel::new_full_reports(&self.kit, (size, LaunchCycles::First), work, move |place| {
             own.launch(&kernel, (size, size), Arguments::new().span(place.out).u32(rank).u32(HOPS))
         })?;
-        Ok(telling.with_check(move |last| {
+        Ok(load.with_check(move |last| {
             let expected = u64::from(HOPS) * u64::from(chain_step(rank)) * 4 % CHAIN_BYTES;
             let BlockReport { count, found, .. } = last.reports.first().copied().unwrap_or_default();
             let right = (count, found) == (u64::from(HOPS), expected);
@@ -195,19 +195,20 @@ impl<G: Gpu> Bench<G> {
 
     fn moving(self: &Rc<Self>, access: Access, size: u32, rounds: u32) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::moving(access);
-        let blocks = self.at_once(&kernel, size)?.max(1) * size;
+        let blocks = self.max_active_clusters(&kernel, size)?.max(1) * size;
         let bytes = access.bytes_per_round() * u64::from(rounds);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(rounds), ..Work::default() };
         let own = Rc::clone(self);
-        let telling = InKernel::new_full_reports(&self.kit, (blocks, LaunchCycles::Mean), work, move |place| {
+        let load = InKernel::new_full_reports(&self.kit, (blocks, LaunchCycles::Mean), work, move |place| {
             own.launch(&kernel, (blocks, size), Arguments::new().span(place.out).u32(1).u32(rounds))
         })?;
-        let total =
-            move |told: &[BlockReport]| told.iter().map(|told| bytes as f64 / (told.nanoseconds as f64 * 1e-9)).sum();
+        let total = move |reports: &[BlockReport]| {
+            reports.iter().map(|block| bytes as f64 / (block.nanoseconds as f64 * 1e-9)).sum()
+        };
         let check = move |last: &LastLaunches<'_, G>| {
             let expected = |block: usize| expected(access, block as u32 % size, rounds);
-            let differs = |(block, told): (usize, &BlockReport)| {
-                (told.count, told.found) != (u64::from(rounds), u64::from(expected(block)))
+            let differs = |(block, report): (usize, &BlockReport)| {
+                (report.count, report.found) != (u64::from(rounds), u64::from(expected(block)))
             };
             let wrong = last.reports.iter().enumerate().position(differs);
             Ok(wrong.map_or(Check::Passed, |block| {
@@ -216,14 +217,14 @@ impl<G: Gpu> Bench<G> {
                 Check::Failed(format!("block {block} did {count} rounds with the sum {found:#x}, not {right:#x}"))
             }))
         };
-        Ok(telling.with_figure(TOTAL, total).with_check(check))
+        Ok(load.with_figure(TOTAL, total).with_check(check))
     }
 }
 
-/// The sum that a block of this rank finds: of what it read, or of what its partner left.
+/// The sum that a block of this rank must report: of what it read, or of what its partner stored.
 fn expected(access: Access, rank: u32, rounds: u32) -> u32 {
     let partner = rank ^ 1;
-    let sum = |words: u32, of: &dyn Fn(u32) -> u32| (0..words).fold(0_u32, |sum, i| sum.wrapping_add(of(i)));
+    let sum = |words: u32, word: &dyn Fn(u32) -> u32| (0..words).fold(0_u32, |sum, i| sum.wrapping_add(word(i)));
     match access {
         Access::Read => sum(WORDS, &|i| datum(partner, i)).wrapping_mul(rounds),
         Access::ReadOwn => sum(WORDS, &|i| datum(rank, i)).wrapping_mul(rounds),
@@ -239,14 +240,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_clusters_are_chased_at_fewer_ranks_in_a_hurry_and_at_all_else() {
+    fn quick_runs_chase_fewer_ranks_of_large_clusters() {
         assert_eq!(chases(&[2, 4], Effort::Standard), [(1, 0), (2, 0), (2, 1), (4, 0), (4, 1), (4, 2), (4, 3)]);
         let quick = chases(&[16], Effort::Quick);
         assert_eq!(quick, [(1, 0), (16, 0), (16, 1), (16, 2), (16, 4), (16, 8), (16, 15)]);
     }
 
     #[test]
-    fn the_own_memory_is_measured_once() {
+    fn own_shared_memory_is_measured_once() {
         assert_eq!(moves(&[2, 4]).iter().filter(|(access, _)| *access == Access::ReadOwn).count(), 1);
         assert_eq!(moves(&[2, 4]).len(), 9);
         assert!(moves(&[]).is_empty());

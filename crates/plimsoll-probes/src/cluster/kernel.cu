@@ -1,22 +1,22 @@
 // cluster: shared memory of other blocks of a cluster: how long a load takes, and how many bytes move per cycle.
 //
-// What keeps it: accesses are volatile assembly, loads also to the assembler, which would take them out of the loop; the chase stores where it ended, the others a sum of what they read or
-// of what their partner left.
+// What keeps it: accesses are volatile assembly; loads are volatile in PTX too, or the assembler would move them out of the loop.
+// The chase stores where it ended; the other kernels store a sum of what they read or of what their partner stored.
 // Its loop in SASS: the chase eight loads of a word, each the next one's address (LD or LDS); `read` and `write` four
 // loads or stores of 16 bytes; `add` four reductions; `bulk` UBLKCP and a wait for its barrier.
 //
-// Every rank's chain goes on by a step of its own, every rank adds a number of its own, and what `write` stores differs from round to
-// round: results tell whose memory was used, and which round was the last.
+// Every rank has its own chain step and adds its own number, and what `write` stores changes from round to round: results show
+// whose memory was used and which round was the last.
 //
-// Compute capability 9.0 and later. A block's partner is rank ^ distance, so that everybody gives and takes; clusters
-// have a power of two of blocks. A round moves 32 KiB per block. Each block tells cycles, nanoseconds, its count and what
-// it found. Dynamic shared memory isn't touched: it keeps other blocks off the multiprocessor.
+// Compute capability 9.0 and later. A block's partner is rank ^ distance, so that every block sends and receives; clusters
+// have a power of two of blocks. A round moves 32 KiB per block. Each block reports cycles, nanoseconds, its round count and its
+// sum. Dynamic shared memory isn't touched: it keeps other blocks off the SM.
 #include "sync.h"
 
 enum Access { READ, READ_OWN, WRITE, ADD, BULK };
 
 #if __CUDA_ARCH__ >= 900
-// As variables these would lie in the module, whose every launch then takes longer.
+// Enumerators, because variables would be part of the module and make every launch slower.
 enum : u32 { SOURCE_WORDS = 2048, WORDS = 8192, STAGES = 4, STAGE_BYTES = SOURCE_WORDS * 4, CHAIN_STEP = 4097 };
 enum : u32 { THREADS = 512, UNROLL = WORDS / (4 * THREADS) };
 
@@ -55,7 +55,7 @@ __device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
                  "@done bra ENOUGH;\nbra AGAIN;\nENOUGH:\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// One thread gives its partner the source again and again, and takes as much, STAGES pieces under way at once.
+// One thread sends the source to its partner again and again and receives as much, with STAGES pieces in flight.
 __device__ __forceinline__ void bulk(u32 source, u32 data, u32 barriers, u32 partner, u32 rounds) {
     for (u32 round = 0; round < rounds; ++round) {
         for (u32 stage = 0; stage < STAGES; ++stage) {

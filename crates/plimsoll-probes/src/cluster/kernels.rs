@@ -2,26 +2,26 @@
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("cluster", include_str!("kernel.cu"), kernels);
 
-/// How a block gets at its partner's shared memory.
+/// How a block accesses its partner's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
     /// Loads of 16 bytes.
     Read,
-    /// The same of its own shared memory, to compare with.
+    /// Loads from its own shared memory, for comparison.
     ReadOwn,
     /// Stores of 16 bytes.
     Write,
-    /// Additions of 4 bytes whose result nobody waits for.
+    /// Additions of 4 bytes without a returned result.
     Add,
-    /// Bulk copies of 8 KiB by the copy unit, four under way at once.
+    /// Bulk copies of 8 KiB by the copy unit, four in flight at once.
     Bulk,
 }
 
 impl Access {
-    /// Every one.
+    /// All variants.
     pub const ALL: [Self; 5] = [Self::Read, Self::ReadOwn, Self::Write, Self::Add, Self::Bulk];
 
     fn names(self) -> (&'static str, &'static str) {
@@ -44,22 +44,22 @@ impl Access {
 
 /// Words of the chain and of the data of a block.
 pub const WORDS: u32 = 8192;
-/// Words of what bulk copies take.
+/// Words of the source of bulk copies.
 pub const SOURCE_WORDS: u32 = 2048;
-/// Words that the first rank's chain goes on by at every hop.
+/// Step of the first rank's chain in words.
 const CHAIN_STEP: u32 = 4097;
-/// Threads of a block that moves.
+/// Threads of a block that moves data.
 pub const THREADS: u32 = 512;
 /// Shared memory that is part of the kernels, bytes, at most.
 pub const STATIC_SHARED: u32 = 4 * (WORDS + SOURCE_WORDS) + 256;
 
-/// Words that a rank's chain goes on by at every hop: odd, so that it goes through all words.
+/// Step of a rank's chain in words: odd, so that it visits all words.
 #[must_use]
 pub const fn chain_step(rank: u32) -> u32 {
     CHAIN_STEP + 2 * rank
 }
 
-/// What word i of the data of a rank is.
+/// Word `i` of a rank's data.
 #[must_use]
 pub const fn datum(rank: u32, i: u32) -> u32 {
     rank.wrapping_mul(WORDS).wrapping_add(i).wrapping_add(1).wrapping_mul(2_654_435_761)
@@ -92,7 +92,7 @@ fn base(name: String, threads: u32) -> KernelDesc {
     KernelDesc { grid: Grid::Resident { blocks: 1 }, looping: true, ..KernelDesc::new(&SOURCE, name, threads) }
 }
 
-/// Every one that this target has.
+/// The kernels that this target supports.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
     if target.capability < 90 {

@@ -1,6 +1,6 @@
-//! cluster: shared memory of the other blocks of a cluster: how far away it is, and how many bytes move per cycle.
+//! cluster: latency of and bandwidth to the shared memory of other blocks in a cluster.
 //!
-//! How to read the figures is told in `README.md`; `gpu` is how they are measured.
+//! `README.md` explains the figures; `gpu` measures them.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -9,7 +9,7 @@ pub mod kernels;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "cluster",
     group: "caches",
@@ -40,7 +40,7 @@ plimsoll_core::axes! {
     pub struct Chase {
         /// Blocks of the cluster.
         cluster: Count,
-        /// The rank whose memory it is.
+        /// The rank that owns the memory.
         rank: Count,
     }
 }
@@ -55,10 +55,10 @@ plimsoll_core::axes! {
     }
 }
 
-/// What all multiprocessors move together: measured by the workload.
+/// Bandwidth of all SMs together, measured by the workload.
 pub const TOTAL: &str = "all multiprocessors";
 
-/// Latency of a load by the blocks of the cluster and by the rank whose memory it is; rank 0 chases. A cluster of 1 is a
+/// Latency of a load by size of the cluster and by the rank that owns the memory; rank 0 chases. A cluster of 1 is a
 /// plain load from the block's own shared memory.
 #[must_use]
 pub fn latency() -> TypedSeries<Chase> {
@@ -74,7 +74,7 @@ pub fn latency() -> TypedSeries<Chase> {
     )
 }
 
-/// Bytes per cycle that one block, alone on its multiprocessor, moves while all others do.
+/// Bytes per cycle that one block, alone on its SM, moves while all blocks do.
 #[must_use]
 pub fn bandwidth() -> TypedSeries<Move> {
     TypedSeries::new(
@@ -89,28 +89,28 @@ pub fn bandwidth() -> TypedSeries<Move> {
     )
 }
 
-/// Per size of cluster the latency to the other ranks, and per access and size what moves.
+/// Latency to the other ranks by cluster size, and bytes per cycle by access and cluster size.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
-    let latencies = of("latency").into_iter().flat_map(|latency| {
+    let find_series = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let latencies = find_series("latency").into_iter().flat_map(|latency| {
         let metrics = [("latency", Unit::Second, ""), ("cycles", Unit::Cycle, " in cycles")];
         clusters(latency).into_iter().flat_map(move |cluster| {
             metrics.clone().into_iter().filter_map(move |metric| distance(latency, cluster, metric))
         })
     });
-    let bandwidths = of("bandwidth").into_iter().flat_map(|bandwidth| {
-        let one = |(at, row): (Move, &Row)| {
+    let bandwidths = find_series("bandwidth").into_iter().flat_map(|bandwidth| {
+        let to_finding = |(at, row): (Move, &Row)| {
             let name = match at.access {
                 Access::ReadOwn => at.access.to_string(),
                 access => format!("{access}, cluster of {}", at.cluster.0),
             };
             let figure = bandwidth.estimate(row, "per multiprocessor")?;
             Some(Finding {
-                says: "Per multiprocessor, while all do so.".to_owned(),
+                says: "Per multiprocessor, with all of them active.".to_owned(),
                 ..finding(name, Unit::BytePerCycle, row, figure)
             })
         };
-        known_rows(bandwidth).filter_map(one).collect::<Vec<Finding>>()
+        known_rows(bandwidth).filter_map(to_finding).collect::<Vec<Finding>>()
     });
     latencies.chain(bandwidths).collect()
 }
@@ -139,7 +139,7 @@ fn distance(latency: &Series, cluster: Count, (metric, unit, suffix): (&str, Uni
     let says = if alone {
         "A plain load from the block's own shared memory."
     } else {
-        "Mean over the ranks; nearest to farthest."
+        "Mean over the ranks; interval from nearest to farthest."
     };
     let flags = rows.iter().fold(Flags::NONE, |flags, (row, _)| flags.union(row.flags));
     let known = Estimate { value, interval: Interval { lo, hi } };
@@ -168,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn the_own_memory_and_the_mean_of_the_other_ranks_are_told_apart() {
-        let at = |cluster, rank| Chase { cluster: Count(cluster), rank: Count(rank) };
-        let points =
-            [point(at(1, 0), 23_000), point(at(4, 0), 30_000), point(at(4, 1), 180_000), point(at(4, 2), 200_000)];
+    fn latency_findings_separate_own_memory_from_other_ranks() {
+        let chase = |cluster, rank| Chase { cluster: Count(cluster), rank: Count(rank) };
+        let points = [(chase(1, 0), 23_000), (chase(4, 0), 30_000), (chase(4, 1), 180_000), (chase(4, 2), 200_000)]
+            .map(|(chase, cycles)| point(chase, cycles));
         let found = findings(&DeviceInfo::default(), &[Series::new(latency(), points)]);
         let figures: Vec<(&str, f64)> = found.iter().map(|finding| (finding.name.as_str(), finding.value)).collect();
         assert_eq!(figures.len(), 4);
@@ -181,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_per_cycle_are_told_per_access_and_cluster() {
-        let at = |access| Move { access, cluster: Count(2) };
-        let points = [point(at(Access::Read), 2000), point(at(Access::ReadOwn), 500)];
+    fn bandwidth_findings_name_access_and_cluster_size() {
+        let transfer = |access| Move { access, cluster: Count(2) };
+        let points = [point(transfer(Access::Read), 2000), point(transfer(Access::ReadOwn), 500)];
         let found = findings(&DeviceInfo::default(), &[Series::new(bandwidth(), points)]);
         let figures: Vec<(&str, f64)> =
             found.iter().map(|finding| (finding.name.as_str(), finding.value.round())).collect();

@@ -1,4 +1,4 @@
-//! constant on a GPU: one thread follows chains through the constant table, then all warps of every multiprocessor read lines of it.
+//! constant on a GPU: one thread follows chains through the constant table, then all warps of every SM read lines of it.
 
 use plimsoll_core::sample::Workload as _;
 use plimsoll_gen::kernel::chain::HOPS;
@@ -14,7 +14,7 @@ const LENGTH: u64 = 4096;
 const ITERATIONS: u32 = 4096;
 /// Different addresses in a warp.
 const ADDRESSES: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// Every so many threads are held against the walk: a prime, so that all lanes and warps come up.
+/// Step between checked threads: a prime, so that all lanes and warps come up.
 const SOME: usize = 97;
 
 /// The probe.
@@ -38,11 +38,11 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session.device)?;
         let chains: Vec<u32> = (0..CHAINS).collect();
         let sweep = Sweep { series: super::latency(), points: &chains, share: 0.3, flags: Flags::NONE };
-        let at = |chain: &u32| Chase { footprint: u64::from(kernels::lines(*chain) * LINE).into() };
-        session.sweep(sweep, at, |_, chain| bench.chase(*chain, LENGTH))?;
+        let to_axes = |chain: &u32| Chase { footprint: u64::from(kernels::lines(*chain) * LINE).into() };
+        session.sweep(sweep, to_axes, |_, chain| bench.chase(*chain, LENGTH))?;
         let reads = reads(session.request.effort);
         let sweep = Sweep { series: super::loads(), points: &reads, share: 0.7, flags: Flags::NONE };
-        session.sweep(sweep, Point::at, |_, point| bench.read(*point, ITERATIONS)).map(drop)
+        session.sweep(sweep, Point::to_axes, |_, point| bench.read(*point, ITERATIONS)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -73,7 +73,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// Lines that are read by all warps, so many at once.
+/// Lines that all warps read, `addresses` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Point {
     addresses: u32,
@@ -81,7 +81,7 @@ struct Point {
 }
 
 impl Point {
-    fn at(&self) -> Read {
+    fn to_axes(&self) -> Read {
         Read { addresses: self.addresses.into(), footprint: u64::from(self.lines * LINE).into() }
     }
 
@@ -112,7 +112,7 @@ fn reads(effort: Effort) -> Vec<Point> {
     alone.chain(several).collect()
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     sums: Rc<G::Buffer>,
@@ -137,14 +137,14 @@ impl<G: Gpu> Bench<G> {
         })?;
         let expected = kernels::place(chain, 1 + warm + hops);
         Ok(load.with_check(move |last: &LastLaunches<'_, G>| {
-            let ended = last.reports.last().map(|told| told.count);
+            let ended = last.reports.last().map(|report| report.count);
             let right = ended == Some(expected);
             let wrong = || Check::Failed(format!("{hops} hops ended at {ended:?}, not at {expected}"));
             Ok(if right { Check::Passed } else { wrong() })
         }))
     }
 
-    /// Every multiprocessor reads lines, all of them once untimed.
+    /// Every SM reads lines, all of them once untimed.
     fn read(&self, point: Point, iterations: u32) -> Result<InKernel<G>, Fault> {
         let blocks = self.kit.unit.machine().multiprocessors;
         let warm = point.lines.div_ceil(point.addresses);
@@ -163,14 +163,16 @@ impl<G: Gpu> Bench<G> {
     }
 }
 
-/// Some threads' sums against what they should have read.
+/// Compares some threads' sums with the oracle.
 fn check<G: Gpu>(stream: &Arc<G::Stream>, sums: &G::Buffer, oracle: impl Fn(u32) -> u64) -> Result<Check, Fault> {
     let mut bytes = vec![0; usize::try_from(sums.bytes()).unwrap_or(usize::MAX)];
     G::download(stream, sums.whole(), &mut bytes)?;
     for (thread, found) in bytes.as_chunks::<8>().0.iter().enumerate().step_by(SOME) {
         let (found, expected) = (u64::from_le_bytes(*found), oracle(thread as u32));
         if found != expected {
-            return Ok(Check::Failed(format!("thread {thread} read {found:#x} in all, not {expected:#x}")));
+            return Ok(Check::Failed(format!(
+                "thread {thread}: the sum of all it read is {found:#x}, not {expected:#x}"
+            )));
         }
     }
     Ok(Check::Passed)

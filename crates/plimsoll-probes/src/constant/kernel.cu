@@ -1,5 +1,5 @@
 // constant: how long a load from constant memory takes over the footprint that it follows, and how many loads a
-// multiprocessor does per cycle when the lanes of a warp read one address or several.
+// SM does per cycle when the lanes of a warp read one address or several.
 //
 // What keeps it: the place where a chase ended is stored; every thread stores the sum of all that it read.
 // Its loop in SASS: 32 loads of 4 bytes from the module's constant bank, each at the place that the one before gave; or 8
@@ -12,7 +12,7 @@
 #define LINE_WORDS 16
 #define LINES 1024
 
-// Lines of the chain that word w follows; all are even, so that an odd number of hops never ends where it began.
+// Lines of the chain that word w belongs to; all are even, so that an odd number of hops never ends where it began.
 __host__ __device__ constexpr u32 lines_of(u32 w) { return w % 2 == 0 ? 8u << w / 2 : 12u << w / 2; }
 
 // Lines from one element of a chain to the next. It shares no factor with the chain's 2^i or 3 · 2^i lines, so every line is

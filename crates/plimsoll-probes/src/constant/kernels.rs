@@ -1,11 +1,11 @@
-//! A chase through constant memory, and loads from it by all warps of a multiprocessor.
+//! A chase through constant memory, and loads from it by all warps of an SM.
 
 use plimsoll_gen::kernel::Data;
 use plimsoll_gen::kernel::chain::HOPS;
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written. Their module holds the table that they read.
+/// The source of these kernels. Their module holds the table that they read.
 pub static SOURCE: Source =
     Source::new("constant", include_str!("kernel.cu"), |_| vec![chase(), read()]).with_data(Data::Any);
 
@@ -15,14 +15,14 @@ pub const LINE: u32 = 64;
 pub const LINES: u32 = 1024;
 /// Chains in the table, from the shortest to the longest.
 pub const CHAINS: u32 = 15;
-/// Threads of a block that reads, of which each multiprocessor has one.
+/// Threads of a block that reads; each SM runs one block.
 pub const THREADS: u32 = 1024;
 /// Loads of a lane for each line that it reads.
 pub const LOADS: u32 = 8;
 /// Bytes of such a load.
 pub const LOAD: u32 = 8;
 
-/// Lines of a chain: octaves from 8, and half way between.
+/// Lines of a chain: octaves from 8, and one size half way between each.
 #[must_use]
 pub fn lines(chain: u32) -> u32 {
     if chain.is_multiple_of(2) { 8 << (chain / 2) } else { 12 << (chain / 2) }
@@ -38,14 +38,14 @@ pub fn step(chain: u32) -> u32 {
     step
 }
 
-/// The place of a chain's element, which counts around: bytes from the table's beginning.
+/// The place of a chain's element, cyclic: bytes from the table's beginning.
 #[must_use]
 pub fn place(chain: u32, element: u64) -> u64 {
     let line = element % u64::from(lines(chain)) * u64::from(step(chain)) % u64::from(lines(chain));
     line * u64::from(LINE) + 4 * u64::from(chain)
 }
 
-/// A word of the table: where the line's element of that word's chain leads.
+/// A word of the table: the successor of this line in that word's chain.
 #[must_use]
 pub fn word(line: u32, word: u32) -> u32 {
     let chain = word.min(CHAINS - 1);

@@ -1,4 +1,4 @@
-//! constant: what a load from a GPU's constant memory takes, and what it costs when the lanes of a warp read several addresses.
+//! constant: latency and throughput of loads from a GPU's constant memory, also when the lanes of a warp read several addresses.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -9,7 +9,7 @@ use plimsoll_suite::findings::levels::Plateau;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "constant",
     group: "caches",
@@ -28,7 +28,7 @@ plimsoll_core::axes! {
 }
 
 plimsoll_core::axes! {
-    /// Loads by all warps of a multiprocessor.
+    /// Loads by all warps of an SM.
     pub struct Read {
         /// Different addresses that the lanes of a warp read at once.
         addresses: Count,
@@ -37,7 +37,7 @@ plimsoll_core::axes! {
     }
 }
 
-/// One load after the other by one thread, over the footprint.
+/// Dependent loads of one thread, by footprint.
 #[must_use]
 pub fn latency() -> TypedSeries<Chase> {
     TypedSeries::new(
@@ -52,7 +52,7 @@ pub fn latency() -> TypedSeries<Chase> {
     )
 }
 
-/// Loads of 8 bytes of one multiprocessor, all warps at once. An operation is a warp's load; bytes are counted once for each address.
+/// Loads of 8 bytes of one SM, all warps at once. An operation is a warp's load; bytes are counted once for each address.
 #[must_use]
 pub fn loads() -> TypedSeries<Read> {
     TypedSeries::new(
@@ -71,9 +71,9 @@ pub fn loads() -> TypedSeries<Read> {
 const TOLERANCE: f64 = 0.1;
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
-    let latencies = of("latency").into_iter().flat_map(latencies);
-    let rates = of("loads").into_iter().flat_map(|loads| {
+    let find_series = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let latencies = find_series("latency").into_iter().flat_map(latencies);
+    let rates = find_series("loads").into_iter().flat_map(|loads| {
         let small = known_rows(loads).filter(|(at, _): &(Read, &Row)| at.footprint.0 == SMALL);
         small.filter_map(|(at, row)| {
             let name =
@@ -84,10 +84,10 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     latencies.chain(rates.collect::<Vec<_>>()).collect()
 }
 
-/// The footprint, bytes, whose loads become findings: the nearest cache of every known device holds it.
+/// The footprint in bytes whose loads become findings. It fits the nearest cache of every known device.
 pub const SMALL: u64 = 2048;
 
-/// What each level costs, and where it ends.
+/// Latency and capacity of each level.
 fn latencies(latency: &Series) -> Vec<Finding> {
     let rows: Vec<(f64, &Row, Estimate)> = known_rows(latency)
         .filter_map(|(at, row): (Chase, &Row)| Some((at.footprint.0 as f64, row, latency.estimate(row, "cycles")?)))
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_their_ends_are_found() {
+    fn latency_steps_become_levels_with_capacities() {
         let footprints = (0..15_u32).map(|i| 64 * if i.is_multiple_of(2) { 8_u64 << (i / 2) } else { 12 << (i / 2) });
         let points = footprints.map(|footprint| chase(footprint, if footprint <= 2048 { 30.0 } else { 80.0 }));
         let found = findings(&DeviceInfo::default(), &[Series::new(latency(), points)]);

@@ -1,6 +1,5 @@
-//! copy on a GPU: the seed's three kernels by size, hot and cold, by grid and by index width, one multiprocessor alone,
-//! and the trace of one copy from its first call. What the figures mean is told in `mod.rs`; the kernels
-//! are `kernel.cu`'s.
+//! copy on a GPU: the seed's three kernels by size, hot and cold, by grid and by index width, one SM alone,
+//! and the trace of one copy from its first call. `mod.rs` defines the figures, `kernel.cu` the kernels.
 
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_gen::kernel::Index;
@@ -13,7 +12,7 @@ use crate::prelude::gpu::*;
 
 /// Smallest and largest arrays, bytes.
 const SIZES: (u64, u64) = (8 << 20, 2 << 30);
-/// Arrays of the copy of one multiprocessor: some 0.3 ms even for the widest accesses.
+/// Bytes per array of the copy on one SM: some 0.3 ms even with the widest accesses.
 const ONE_BYTES: u64 = 16 << 20;
 /// The seed's number of waves.
 const WAVES: u32 = 32;
@@ -31,7 +30,7 @@ struct Variant {
     size: u64,
 }
 
-/// A kernel, its grid and its index as the axes call them.
+/// The axis names of a kernel, its grid and its index.
 #[derive(Clone, Copy, Debug)]
 struct Names {
     kernel: Kernel,
@@ -137,7 +136,7 @@ impl Variant {
     }
 }
 
-/// Those whose kernels this device has code for.
+/// The variants whose kernels this device has code for.
 fn runnable<G: Gpu>(device: &G::Device, mut variants: Vec<Variant>) -> Vec<Variant> {
     variants.retain(|variant| G::runs(device, &variant.kernel).is_ok());
     variants
@@ -147,7 +146,7 @@ fn runnable<G: Gpu>(device: &G::Device, mut variants: Vec<Variant>) -> Vec<Varia
 fn sizes(effort: Effort, most: u64) -> Vec<u64> {
     let step = |size: u64| match effort {
         Effort::Thorough => 2,
-        // Beyond it nothing but the share of the launch changes.
+        // Beyond it only the share of the launch overhead changes.
         Effort::Standard if size < copy::SHOWN_BYTES => 2,
         _ => 4,
     };
@@ -163,17 +162,17 @@ fn sizes(effort: Effort, most: u64) -> Vec<u64> {
     sizes
 }
 
-/// Bytes of the last cache, and where the driver doesn't tell as many as the largest there is has.
+/// Bytes of the last cache; where the driver doesn't report them, those of the largest known one.
 fn cache<G: Gpu>(device: &G::Device) -> u64 {
     G::cache_bytes(device).unwrap_or(128 << 20)
 }
 
-/// Hot copies of arrays that are twice the cache or more are cold ones: only the largest shows it.
+/// Sizes of hot copies. From twice the cache on they are in effect cold, so only the largest of these is kept, to show it.
 fn hot(sizes: &[u64], cache: u64) -> Vec<u64> {
     sizes.iter().copied().filter(|size| *size < 2 * cache || sizes.last() == Some(size)).collect()
 }
 
-/// The size to trace, and the largest, whose cold copies are the ceiling of the others.
+/// The size to trace, and the largest one, whose cold copies are the upper bound for the others.
 fn traced(bytes: u64) -> Vec<u64> {
     let mut sizes = vec![bytes, SIZES.1];
     sizes.retain(|size| *size >= bytes);
@@ -203,7 +202,7 @@ fn by_kernel(sizes: &[u64]) -> Vec<Variant> {
     let names = |kernel| Names { kernel, grid: copy::Grid::Covering, index: copy::Index::Wide };
     let mut kernels = vec![(kernels::naive(Index::U64), names(Kernel::Naive))];
     kernels.extend(WIDTHS.map(|width| (kernels::vector(width, Index::U64), names(vector_kernel(width)))));
-    at_sizes(&kernels, sizes)
+    with_sizes(&kernels, sizes)
 }
 
 /// The looping kernels on every grid.
@@ -221,7 +220,7 @@ fn by_grid(sizes: &[u64]) -> Vec<Variant> {
             kernels.push((kernels::vector(width, Index::U64).with_grid(grid), names));
         }
     }
-    at_sizes(&kernels, sizes)
+    with_sizes(&kernels, sizes)
 }
 
 /// Both index widths: without a loop, and in loops long enough for their instructions to count.
@@ -236,14 +235,14 @@ fn by_index(sizes: &[u64]) -> Vec<Variant> {
             kernels.push((kernel, names));
         }
     }
-    at_sizes(&kernels, sizes)
+    with_sizes(&kernels, sizes)
 }
 
-fn at_sizes(kernels: &[(KernelDesc, Names)], sizes: &[u64]) -> Vec<Variant> {
-    let at = |&size: &u64| {
+fn with_sizes(kernels: &[(KernelDesc, Names)], sizes: &[u64]) -> Vec<Variant> {
+    let variants = |&size: &u64| {
         kernels.iter().map(move |(kernel, names)| Variant { kernel: kernel.clone(), names: *names, size })
     };
-    sizes.iter().flat_map(at).collect()
+    sizes.iter().flat_map(variants).collect()
 }
 
 /// One block of 1024 threads, by vector width.
@@ -257,15 +256,15 @@ fn one_multiprocessor<G: Gpu>(
     let mut points = [1, 2, 4].map(|width| (width, kernels::one_multiprocessor(width, Index::U64))).to_vec();
     points.retain(|(_, kernel)| G::runs(session.device, kernel).is_ok());
     let sweep = Sweep { series: copy::one_multiprocessor(), points: &points, share: 0.04, flags };
-    let at = |(width, _): &(u32, KernelDesc)| OnOne { kernel: vector_kernel(*width) };
-    session.sweep(sweep, at, |_, (_, kernel)| {
+    let to_axes = |(width, _): &(u32, KernelDesc)| OnOne { kernel: vector_kernel(*width) };
+    session.sweep(sweep, to_axes, |_, (_, kernel)| {
         let load = bench.load(kernel, Rotation::hot(size), Shape::Latency)?;
         Ok(load.with_before(flush.actions(&bench.kit.checker)?))
     })?;
     Ok(())
 }
 
-/// One copy, call after call, on the same arrays and on others each time, and the largest copy beside it.
+/// One copy, call after call, on the same arrays and on others each time, and the largest copy for comparison.
 fn trace<G: Gpu>(
     session: &mut Session<'_, G>,
     bench: &Bench<G>,
@@ -284,7 +283,7 @@ fn trace<G: Gpu>(
         let sweep = Sweep { series: copy::trace(cache), points, share, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| {
             let load = bench.load(&v.kernel, rotation(v.size), Shape::Latency)?;
-            // What poisoning left in the cache is no part of the first call.
+            // Removes what poisoning left in the cache before the first call.
             bench.kit.run(&flush.actions(&bench.kit.checker)?)?;
             Ok(load)
         })?;
@@ -311,8 +310,8 @@ impl<G: Gpu> Bench<G> {
         self.out.bytes()
     }
 
-    /// Poisons the output and makes one point's workload. Where calls are timed one by one it isn't known how many
-    /// slices they reached, so the first alone is checked.
+    /// Poisons the output and builds one point's workload. Where calls are timed one by one, the number of slices that they
+    /// reached isn't known, so only the first is checked.
     fn load(&self, kernel: &KernelDesc, rotation: Rotation, shape: Shape) -> Result<Load<G>, Fault> {
         let n = rotation.slice / u64::from(kernel.element.bytes());
         self.kit.checker.poison(self.out.part(0, rotation.bytes())?)?;
@@ -340,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_end_with_what_was_asked_and_hold_the_one_that_is_shown() {
+    fn sizes_end_with_the_requested_one_and_include_the_shown_one() {
         for effort in Effort::ALL {
             let sizes = sizes(effort, SIZES.1);
             assert_eq!((sizes[0], sizes.last().copied()), (SIZES.0, Some(SIZES.1)));

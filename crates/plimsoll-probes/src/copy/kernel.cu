@@ -15,7 +15,8 @@ template <typename INDEX> __device__ __forceinline__ void naive(u32* out, const 
     if (i < n) out[i] = in[i];
 }
 
-// Pointers without __restrict__, a 32-bit product as the stride and no launch bounds: the text that the seed counted.
+// Pointers without __restrict__, a 32-bit product as the stride and no launch bounds, as in the source whose instructions the seed
+// counted.
 template <typename INDEX, int WIDTH> __device__ __forceinline__ void vector(u32* out, const u32* in, INDEX n) {
     typedef typename Words<4 * WIDTH>::type Word;
     const INDEX first = blockIdx.x * blockDim.x + threadIdx.x;

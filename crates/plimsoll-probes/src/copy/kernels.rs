@@ -1,4 +1,4 @@
-//! The seed's copy kernels. Block size and grid are the launch's to choose: nothing of them is compiled in.
+//! The seed's copy kernels. Block size and grid are chosen at launch; neither is compiled in.
 
 use plimsoll_gen::kernel::Index;
 use plimsoll_gen::kernel::spirv::NOT_WRITTEN;
@@ -11,7 +11,7 @@ spirv_builds! {
     COPY_NARROW = "copy_narrow.spv", "copy.comp", ["NARROW"];
 }
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("copy", include_str!("kernel.cu"), |_| kernels())
     .with_access_rule(AccessRule::Stated)
     .with_spirv(spirv, BUILDS);
@@ -54,7 +54,7 @@ pub fn vector(width: u32, index: Index) -> KernelDesc {
     }
 }
 
-/// The vector form on one multiprocessor alone: one block of 1024 threads.
+/// The vector form on one SM alone: one block of 1024 threads.
 #[must_use]
 pub fn one_multiprocessor(width: u32, index: Index) -> KernelDesc {
     KernelDesc { threads: 1024, grid: Grid::Blocks(1), ..vector(width, index) }

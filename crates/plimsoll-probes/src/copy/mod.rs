@@ -1,8 +1,8 @@
 //! copy: three ways to write a copy — one element per thread, a grid-stride loop, a loop over vectors — by size, grid,
-//! width of the index, and whether the data are in a cache. Cached and uncached bandwidth are different things: this
-//! probe shows both beside each other.
+//! width of the index, and whether the data are in a cache. Cached and uncached bandwidth differ: this
+//! probe shows both.
 //!
-//! How to read the figures is told in `README.md`; `gpu` is how they are measured.
+//! `README.md` explains the figures; `gpu` measures them.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -11,7 +11,7 @@ pub mod kernels;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "copy",
     group: "bandwidth",
@@ -96,14 +96,14 @@ plimsoll_core::axes! {
 }
 
 plimsoll_core::axes! {
-    /// A copy on one multiprocessor.
+    /// A copy on one SM.
     pub struct OnOne {
         /// How it is written.
         kernel: Kernel,
     }
 }
 
-/// Metric: elements from which on the grid no longer grows.
+/// Metric: number of elements above which the grid no longer grows.
 pub const BREAK_POINT: &str = "break point";
 /// Bytes per array of the copy that is shown hot and cold.
 pub const SHOWN_BYTES: u64 = 16 << 20;
@@ -123,7 +123,7 @@ pub fn cold() -> TypedSeries<ByKernel> {
     over_sizes("cold", CachePolicy::ColdRotate, "kernel", figures())
 }
 
-/// Every kernel by bytes per array, on the same arrays each time.
+/// Every kernel by bytes per array, on the same arrays every time.
 #[must_use]
 pub fn hot() -> TypedSeries<ByKernel> {
     over_sizes("hot", CachePolicy::Hot, "kernel", figures())
@@ -143,7 +143,7 @@ pub fn indices() -> TypedSeries<ByIndex> {
     over_sizes("indices", CachePolicy::ColdRotate, "index", figures())
 }
 
-/// One block on one multiprocessor, by the width of its accesses, after a flush of the caches.
+/// One block on one SM, by the width of its accesses, after a flush of the caches.
 #[must_use]
 pub fn one_multiprocessor() -> TypedSeries<OnOne> {
     let mut metrics = figures();
@@ -160,7 +160,7 @@ pub fn one_multiprocessor() -> TypedSeries<OnOne> {
 /// Names of the series of single calls.
 const TRACES: [&str; 2] = ["trace hot", "trace cold"];
 
-/// Call after call from the first one: what `--trace` asks for.
+/// Call after call from the first one, for `--trace`.
 #[must_use]
 pub fn trace(cache: CachePolicy) -> TypedSeries<ByKernel> {
     let case = TRACES[usize::from(cache != CachePolicy::Hot)];
@@ -171,8 +171,8 @@ fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
     series.iter().find(|series| series.spec.case == case)
 }
 
-/// Break points, single calls, hot against cold, what vectors, grids and narrow indices are worth, and the share of one
-/// multiprocessor's limit.
+/// Break points, single calls, hot against cold, the gain from vectors, grids and narrow indices, and the share of one SM's
+/// limit.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(cold) = case(series, "cold") {
@@ -185,14 +185,14 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         for kernel in [Kernel::GridStride, Kernel::Vec4] {
             found.extend(break_point(grids, kernel));
         }
-        let is_asked = |at: &ByGrid, grid| at.kernel == Kernel::Vec4 && at.grid == grid;
-        let sizes = |grid| by_size(grids, move |at: &ByGrid| is_asked(at, grid).then_some(at.size));
+        let is_wanted = |at: &ByGrid, grid| at.kernel == Kernel::Vec4 && at.grid == grid;
+        let sizes = |grid| by_size(grids, move |at: &ByGrid| is_wanted(at, grid).then_some(at.size));
         let [least, covering] = [Grid::Least, Grid::Covering].map(sizes);
         found.extend(change("min against grid_dim1", grids, &least, &covering, Some(Kernel::Vec4)));
     }
     if let Some(indices) = case(series, "indices") {
-        let is_asked = |at: &ByIndex, index| at.kernel == Kernel::GridStride && at.index == index;
-        let sizes = |index| by_size(indices, move |at: &ByIndex| is_asked(at, index).then_some(at.size));
+        let is_wanted = |at: &ByIndex, index| at.kernel == Kernel::GridStride && at.index == index;
+        let sizes = |index| by_size(indices, move |at: &ByIndex| is_wanted(at, index).then_some(at.size));
         let [narrow, wide] = [Index::Narrow, Index::Wide].map(sizes);
         found.extend(change("32-bit against 64-bit", indices, &narrow, &wide, Some(Kernel::GridStride)));
     }
@@ -205,7 +205,7 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-/// The median of all calls, with the first one beside it.
+/// The median of all calls, with the first one for comparison.
 fn call(trace: &Series, at: &ByKernel, row: &Row) -> Option<Finding> {
     let size = Unit::Byte.format(at.size.0 as f64);
     let bandwidth = trace.metric("bandwidth")?;
@@ -218,7 +218,7 @@ fn call(trace: &Series, at: &ByKernel, row: &Row) -> Option<Finding> {
     })
 }
 
-/// The rows to which `size_of` gives a size, by it.
+/// The rows for which `size_of` returns a size, with that size.
 fn by_size<A: Axes>(series: &Series, size_of: impl Fn(&A) -> Option<Bytes>) -> Vec<(Bytes, &Row)> {
     known_rows(series).filter_map(|(at, row)| Some((size_of(&at)?, row))).collect()
 }
@@ -248,34 +248,34 @@ fn change(
     series: &Series,
     one: &[(Bytes, &Row)],
     other: &[(Bytes, &Row)],
-    of: Option<Kernel>,
+    kernel: Option<Kernel>,
 ) -> Option<Finding> {
     let pairs = one.iter().filter_map(|(size, row)| {
-        let (_, with) = other.iter().find(|other| other.0 == *size)?;
-        Some((*size, row, series.estimate(row, "bandwidth")?, series.estimate(with, "bandwidth")?))
+        let (_, other_row) = other.iter().find(|other| other.0 == *size)?;
+        Some((*size, row, series.estimate(row, "bandwidth")?, series.estimate(other_row, "bandwidth")?))
     });
     let (size, row, one, other) = pairs.max_by_key(|pair| pair.0)?;
     let more = |one: f64, other: f64| 100.0 * (one / other - 1.0);
     let interval =
         Interval { lo: more(one.interval.lo, other.interval.hi), hi: more(one.interval.hi, other.interval.lo) };
-    let of = of.map_or(String::new(), |kernel| format!(", {kernel}"));
+    let suffix = kernel.map_or(String::new(), |kernel| format!(", {kernel}"));
     Some(Finding {
-        says: format!("of bandwidth, on {}{of}", Unit::Byte.format(size.0 as f64)),
+        says: format!("change in bandwidth on {}{suffix}", Unit::Byte.format(size.0 as f64)),
         ..finding(name, Unit::Percent, row, Estimate { value: more(one.value, other.value), interval })
     })
 }
 
-/// The number of elements from which on `min` launches the grid that fills the device.
+/// The number of elements above which `min` launches the grid that fills the device.
 fn break_point(grids: &Series, kernel: Kernel) -> Option<Finding> {
-    let is_asked = |at: &ByGrid| at.grid == Grid::Least && at.kernel == kernel;
-    let (_, row) = known_rows(grids).find(|(at, _)| is_asked(at))?;
+    let is_wanted = |at: &ByGrid| at.grid == Grid::Least && at.kernel == kernel;
+    let (_, row) = known_rows(grids).find(|(at, _)| is_wanted(at))?;
     Some(Finding {
-        says: "of 4 bytes: from here on the grid that fills the device 32 times is the smaller".into(),
+        says: "elements of 4 bytes; above this the grid that fills the device 32 times is the smaller".into(),
         ..finding(format!("break point {kernel}"), Unit::Element, row, grids.estimate(row, BREAK_POINT)?)
     })
 }
 
-/// Load/store units of a multiprocessor: 32 on GA100, GA10x and GH100, 16 on AD10x (NVIDIA's architecture papers as
+/// Load/store units of an SM: 32 on GA100, GA10x and GH100, 16 on AD10x (NVIDIA's architecture papers as
 /// the seed of this probe quotes them). `None` for others, rather than a guess.
 fn lanes(architecture: &str) -> Option<f64> {
     match architecture {
@@ -285,7 +285,7 @@ fn lanes(architecture: &str) -> Option<f64> {
     }
 }
 
-/// One multiprocessor's bandwidth, and its share of what its load/store units could move: lanes × 4 B × clock.
+/// One SM's bandwidth, and its share of what its load/store units could move: lanes × 4 B × clock.
 fn on_one(device: &DeviceInfo, one: &Series, at: &OnOne, row: &Row) -> Option<Finding> {
     let estimate = one.estimate(row, "bandwidth")?;
     let lanes = device.architecture.as_deref().and_then(lanes);
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     fn point(at: impl Axes, bandwidth: f64) -> Point {
-        // The device is calibrated; the points have no clock of their own.
+        // The device is calibrated; the points have no measured clock.
         Point {
             evidence: Default::default(),
             ..synthetic::point(
@@ -323,68 +323,68 @@ mod tests {
         }
     }
 
-    fn of(found: &[Finding], name: &str) -> Finding {
+    fn find(found: &[Finding], name: &str) -> Finding {
         found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{name}: {found:?}")).clone()
     }
 
     #[test]
-    fn the_same_copy_hot_and_cold_is_one_ratio() {
-        let at = |kernel, size| ByKernel { kernel, size: Bytes(size) };
+    fn hot_against_cold_is_the_ratio_of_the_same_copy() {
+        let by_kernel = |kernel, size| ByKernel { kernel, size: Bytes(size) };
         let hot = Series::new(
             hot(),
-            [point(at(Kernel::Vec4, SHOWN_BYTES), 1.58e12), point(at(Kernel::Naive, SHOWN_BYTES), 9e12)],
+            [point(by_kernel(Kernel::Vec4, SHOWN_BYTES), 1.58e12), point(by_kernel(Kernel::Naive, SHOWN_BYTES), 9e12)],
         );
         let cold = Series::new(
             cold(),
-            [point(at(Kernel::Vec4, SHOWN_BYTES), 0.235e12), point(at(Kernel::Vec4, 8 << 20), 5e12)],
+            [point(by_kernel(Kernel::Vec4, SHOWN_BYTES), 0.235e12), point(by_kernel(Kernel::Vec4, 8 << 20), 5e12)],
         );
-        let ratio = of(&findings(&DeviceInfo::default(), &[cold, hot]), "hot against cold");
+        let ratio = find(&findings(&DeviceInfo::default(), &[cold, hot]), "hot against cold");
         assert!((ratio.value / (1.58 / 0.235) - 1.0).abs() < 1e-3);
         assert!(ratio.says.contains("1.58 TB/s hot") && ratio.says.contains("235 GB/s cold"), "{}", ratio.says);
     }
 
     #[test]
-    fn single_calls_have_their_median_and_their_first() {
+    fn single_calls_report_the_median_and_the_first_call() {
         let mut one = point(ByKernel { kernel: Kernel::Vec4, size: Bytes(SHOWN_BYTES) }, 4e12);
         one.samples[0] *= 2;
         let found = findings(&DeviceInfo::default(), &[Series::new(trace(CachePolicy::Hot), [one])]);
-        let hot = of(&found, "single calls hot, 16 MiB");
+        let hot = find(&found, "single calls hot, 16 MiB");
         assert!((hot.value / 4e12 - 1.0).abs() < 1e-3 && hot.says.contains("2.00 TB/s"), "{hot:?}");
     }
 
     #[test]
-    fn changes_are_taken_on_the_largest_size_that_both_have() {
-        let at = |kernel, size| ByKernel { kernel, size: Bytes(size) };
+    fn changes_are_computed_at_the_largest_common_size() {
+        let by_kernel = |kernel, size| ByKernel { kernel, size: Bytes(size) };
         let points = [
-            point(at(Kernel::Vec4, 1 << 30), 4.0e12),
-            point(at(Kernel::Naive, 1 << 30), 3.2e12),
-            point(at(Kernel::Vec4, 2 << 30), 9.0e12),
-            point(at(Kernel::Naive, 8 << 20), 9.0e12),
-            point(at(Kernel::Vec4, 8 << 20), 1.0e12),
+            point(by_kernel(Kernel::Vec4, 1 << 30), 4.0e12),
+            point(by_kernel(Kernel::Naive, 1 << 30), 3.2e12),
+            point(by_kernel(Kernel::Vec4, 2 << 30), 9.0e12),
+            point(by_kernel(Kernel::Naive, 8 << 20), 9.0e12),
+            point(by_kernel(Kernel::Vec4, 8 << 20), 1.0e12),
         ];
-        let change = of(&findings(&DeviceInfo::default(), &[Series::new(cold(), points)]), "vec4 against naive");
+        let change = find(&findings(&DeviceInfo::default(), &[Series::new(cold(), points)]), "vec4 against naive");
         assert!((change.value - 25.0).abs() < 0.01 && change.says.contains("1 GiB"), "{change:?}");
     }
 
     #[test]
-    fn break_points_are_those_that_the_launches_state() {
+    fn break_points_come_from_the_launches() {
         let at = ByGrid { grid: Grid::Least, kernel: Kernel::Vec4, size: Bytes(8 << 20) };
         let mut least = point(at, 1e12);
         least.extra.insert(BREAK_POINT.into(), 28_310_532.0);
         let found = findings(&DeviceInfo::default(), &[Series::new(grids(), [least])]);
-        assert_eq!(of(&found, "break point vec4").value, 28_310_532.0);
+        assert_eq!(find(&found, "break point vec4").value, 28_310_532.0);
     }
 
     #[test]
-    fn one_multiprocessor_is_set_against_its_load_store_units() {
+    fn one_multiprocessor_is_compared_with_its_load_store_units() {
         let device = DeviceInfo {
             architecture: Some("sm_80".into()),
             calibration: Calibration { clock_hz: Some(1.41e9), ..Calibration::default() },
             ..DeviceInfo::default()
         };
         let series = [Series::new(one_multiprocessor(), [point(OnOne { kernel: Kernel::Vec4 }, 51.5e9)])];
-        assert!(of(&findings(&device, &series), "one multiprocessor vec4").says.contains("29 % of the 180"));
-        let unknown = of(&findings(&DeviceInfo::default(), &series), "one multiprocessor vec4");
+        assert!(find(&findings(&device, &series), "one multiprocessor vec4").says.contains("29 % of the 180"));
+        let unknown = find(&findings(&DeviceInfo::default(), &series), "one multiprocessor vec4");
         assert_eq!(unknown.says, "one block of 1024 threads");
     }
 }

@@ -1,5 +1,5 @@
-//! dispatch on a GPU: grids of empty blocks. What the figures mean is `crate::dispatch`'s; the kernels are
-//! `kernel.cu`'s.
+//! dispatch on a GPU: grids of empty blocks. `mod.rs` defines the figures,
+//! `kernel.cu` the kernels.
 
 use plimsoll_gen::kernel::Output;
 use plimsoll_gpu::verify::{self, Rules};
@@ -8,14 +8,14 @@ use super::kernels::{self, THREADS};
 use crate::dispatch::{self, Kind, Plain, Programmatic};
 use crate::prelude::gpu::*;
 
-/// Blocks of one launch: many enough that starting the grid itself is below a percent.
+/// Blocks of one launch: enough that starting the grid itself takes less than a percent.
 const BLOCKS: u64 = 1 << 20;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// How its kernels are verified: only those that leave marks take an argument, and elements are threads of whole blocks.
+/// How its kernels are verified: only `marked` kernels take an argument, and elements are threads of whole blocks.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
         let list = Arguments::new();
@@ -50,16 +50,16 @@ impl<G: Gpu> Probe<G> for Runner {
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let threads = threads::<G>(session.device);
         let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share + late, flags: Flags::NONE };
-        let at = |threads: &u32| Plain { threads: (*threads).into() };
+        let to_axes = |threads: &u32| Plain { threads: (*threads).into() };
         let marks = Rc::new(marks);
-        session.sweep(sweep, at, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
+        session.sweep(sweep, to_axes, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
         if programmatic.is_empty() {
             return Ok(());
         }
         let sweep =
             Sweep { series: dispatch::programmatic(), points: &programmatic, share: 1.0 - share, flags: Flags::NONE };
-        let at = |(kind, threads): &(Kind, u32)| Programmatic { kind: *kind, threads: (*threads).into() };
-        session.sweep(sweep, at, |_, (kind, threads)| {
+        let to_axes = |(kind, threads): &(Kind, u32)| Programmatic { kind: *kind, threads: (*threads).into() };
+        session.sweep(sweep, to_axes, |_, (kind, threads)| {
             let kernel = kernels::programmatic(*kind == Kind::Signalling, *threads);
             load(&kit, &marks, Shape::Graph { dependent: true }, &kernel)
         })?;
@@ -71,13 +71,13 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// Threads of blocks, as far as a device allows them.
+/// The block sizes that a device allows, in threads.
 fn threads<G: Gpu>(device: &G::Device) -> Vec<u32> {
     let most = G::capabilities(device).limits.threads;
     THREADS.into_iter().filter(|threads| *threads <= most).collect()
 }
 
-/// Kinds of blocks of programmatic launches by their threads; none where there are no such launches.
+/// Kinds and block sizes of programmatic launches; none where the device has no such launches.
 fn programmatic<G: Gpu>(device: &G::Device) -> Vec<(Kind, u32)> {
     if G::capabilities(device).dependent_graphs.is_err() {
         return Vec::new();
@@ -86,7 +86,7 @@ fn programmatic<G: Gpu>(device: &G::Device) -> Vec<(Kind, u32)> {
     Kind::ALL.into_iter().flat_map(|kind| threads.iter().map(move |threads| (kind, *threads))).collect()
 }
 
-/// A grid of empty blocks. They leave nothing behind, so a grid of the same shape whose blocks leave marks is checked.
+/// A grid of empty blocks. These store nothing, so a grid of the same shape whose blocks store marks is checked instead.
 fn load<G: Gpu>(kit: &Kit<G>, marks: &Rc<G::Buffer>, shape: Shape, kernel: &KernelDesc) -> Result<Load<G>, Fault> {
     let n = BLOCKS * u64::from(kernel.threads);
     let launch = kit.unit.launch(kernel, n, Arguments::new())?;

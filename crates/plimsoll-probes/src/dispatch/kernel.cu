@@ -2,10 +2,10 @@
 //
 // What keeps it: `empty` is one EXIT per thread, which no compiler may remove. `marked` also stores one word per block,
 // to show that every block ran; it is for checking, its time counts the store.
-// `waiting` are programmatic launches' blocks that wait for the kernel before, `signalling` those that first say that the next may begin
-// (compute capability 9.0 and later; the same as `empty` before).
-// Its loop in SASS: none. `empty` has no instruction before EXIT but what sets the stack pointer; `waiting` has ACQBULK besides, and
-// `signalling` PREEXIT too.
+// `waiting` blocks of programmatic launches wait for the previous kernel; `signalling` ones first signal that the next may begin
+// (compute capability 9.0 and later; on older devices they equal `empty`).
+// Its loop in SASS: none. before EXIT, `empty` only sets the stack pointer; `waiting` adds ACQBULK, and `signalling` also
+// PREEXIT.
 #include "sync.h"
 
 #define DISPATCH_EMPTY(name, threads)                                                                                  \

@@ -9,7 +9,7 @@ spirv_builds! {
     DISPATCH_MARKED = "dispatch_marked.spv", "dispatch_marked.comp", [];
 }
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("dispatch", include_str!("kernel.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
 
 fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
@@ -27,8 +27,8 @@ pub fn empty(threads: u32) -> KernelDesc {
     KernelDesc { entry, access_rule: AccessRule::DoesNothing, ..KernelDesc::new(&SOURCE, name, threads) }
 }
 
-/// Blocks of a programmatic launch that wait for the kernel before, and first say that the next may begin if they are to signal. n counts
-/// threads.
+/// Blocks of a programmatic launch that wait for the previous kernel; where `signals`, they first signal that the next may begin.
+/// n counts threads.
 #[must_use]
 pub fn programmatic(signals: bool, threads: u32) -> KernelDesc {
     let name = format!("dispatch_{}_b{threads}", if signals { "signalling" } else { "waiting" });
@@ -53,7 +53,7 @@ pub fn marked(threads: u32) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     THREADS

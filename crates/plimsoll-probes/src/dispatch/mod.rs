@@ -1,5 +1,5 @@
-//! dispatch: how many blocks and threads a device starts per clock: what a kernel of small blocks can't go below; and how many where
-//! launches overlap, whose blocks wait and may have to say that the next kernel may begin.
+//! dispatch: how many blocks and threads a device starts per clock, a lower bound for kernels of small blocks. Also for overlapping
+//! (programmatic) launches, whose blocks wait and may signal that the next kernel may begin.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -8,22 +8,22 @@ pub mod kernels;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "dispatch",
     group: "launch",
-    sentence: "How many blocks and threads the device starts per clock, and how many that say that the next kernel may begin.",
+    sentence: "How many blocks and threads the device starts per clock, in ordinary and in programmatic launches.",
     seconds: [3.0, 10.0, 30.0],
     takes_bytes: false,
     findings,
 };
 
 plimsoll_core::names! {
-    /// What the blocks of a programmatic launch do, in the order in which it is shown.
+    /// What the blocks of a programmatic launch do, in display order.
     pub enum Kind {
-        /// They wait for the kernel before, which has ended by then.
+        /// They wait for the previous kernel, which has already ended.
         Waiting = "waiting",
-        /// They also say that the next kernel may begin.
+        /// They also signal that the next kernel may begin.
         Signalling = "signalling",
     }
 }
@@ -68,16 +68,17 @@ pub fn programmatic() -> TypedSeries<Programmatic> {
     TypedSeries::new("programmatic", Figure::Throughput, CachePolicy::Hot, figures(), draw)
 }
 
-/// The most blocks and the most threads per clock, over all sizes of blocks, and the most blocks of each kind of programmatic launch.
+/// The most blocks and the most threads per clock, over all sizes of blocks, and the most blocks of each kind of programmatic
+/// launch.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let find_series = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found = Vec::new();
-    if let Some(blocks) = of("blocks") {
+    if let Some(blocks) = find_series("blocks") {
         let rows = || known_rows(blocks).map(|(at, row): (Plain, &Row)| (at.threads, row));
         found.extend(most(device, blocks, rows(), "blocks per clock", |_| 1.0));
         found.extend(most(device, blocks, rows(), "threads per clock", |threads| threads.0 as f64));
     }
-    if let Some(blocks) = of("programmatic") {
+    if let Some(blocks) = find_series("programmatic") {
         for kind in Kind::ALL {
             let of_kind = known_rows(blocks).filter(|(at, _): &(Programmatic, &Row)| at.kind == kind);
             let rows = of_kind.map(|(at, row)| (at.threads, row));
@@ -87,7 +88,7 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-/// The largest of the rates per clock, each times its factor, among rows by the threads of their blocks.
+/// The largest rate per clock, times the factor for its threads per block.
 fn most<'s>(
     device: &DeviceInfo,
     blocks: &Series,
@@ -116,7 +117,7 @@ mod tests {
     use plimsoll_core::sample::{Evidence, Work};
     use plimsoll_core::series::{Axes, Point};
 
-    /// A million blocks in as many seconds as are given.
+    /// A million blocks in `seconds`.
     fn point(at: impl Axes, seconds: f64, clock_hz: Option<f64>) -> Point {
         Point {
             evidence: Evidence { clock_hz, ..Evidence::default() },
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn small_blocks_show_the_rate_of_blocks_and_large_ones_that_of_threads() {
+    fn findings_report_the_most_blocks_and_the_most_threads_per_clock() {
         let points =
             [(32, 1e-3), (256, 1e-3), (1024, 16e-3)].map(|(threads, time)| point(plain(threads), time, Some(2e9)));
         let found = findings(&DeviceInfo::default(), &[Series::new(blocks(), points)]);
@@ -140,12 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn programmatic_launches_have_a_rate_by_what_their_blocks_do() {
-        let of = |kind, threads, seconds| {
+    fn programmatic_launches_have_one_rate_per_kind() {
+        let timed = |kind, threads, seconds| {
             let at = Programmatic { kind, threads: Threads(threads) };
             point(at, seconds, Some(2e9))
         };
-        let points = [of(Kind::Waiting, 32, 1e-3), of(Kind::Waiting, 64, 1.1e-3), of(Kind::Signalling, 32, 2e-3)];
+        let points =
+            [timed(Kind::Waiting, 32, 1e-3), timed(Kind::Waiting, 64, 1.1e-3), timed(Kind::Signalling, 32, 2e-3)];
         let found = findings(&DeviceInfo::default(), &[Series::new(programmatic(), points)]);
         let values: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.value)).collect();
         assert!((values[0].1 - 0.5).abs() < 1e-9 && values[0].0 == "blocks per clock, waiting", "{values:?}");
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_clock_was_seen_the_calibrated_one_counts() {
+    fn calibrated_clock_is_used_where_none_was_measured() {
         let calibration = Calibration { clock_hz: Some(1e9), ..Calibration::default() };
         let device = DeviceInfo { calibration, ..DeviceInfo::default() };
         let series = [Series::new(blocks(), [point(plain(32), 1e-3, None)])];

@@ -1,5 +1,5 @@
-//! footprint on the CPU: read, copy and triad over private data of every core, from 4 KiB each to what memory allows. What
-//! the figures mean is told in `mod.rs`.
+//! footprint on the CPU: read, copy and triad over private data of every core, from 4 KiB per core to what memory allows.
+//! `mod.rs` defines the figures.
 
 use std::hint::black_box;
 
@@ -16,11 +16,11 @@ use crate::prelude::cpu::*;
 const LEAST: f64 = 4096.0;
 /// Largest footprint of all cores together, where effort and memory allow.
 const MOST: u64 = 8 << 30;
-/// Bytes of one core's data that a launch moves at the most: a larger footprint is walked through in several launches.
+/// Most bytes of one core's data that a launch moves: a larger footprint takes several launches.
 const SEGMENT: usize = 8 << 20;
-/// Bytes of one core's data that a launch moves at least: a smaller footprint is gone through several times.
+/// Least bytes of one core's data that a launch moves: a smaller footprint takes several passes.
 const PASS: usize = 256 << 10;
-/// Data are a whole number of lines for one, two and three arrays alike: elements of six lines.
+/// Elements of six lines: footprints are multiples of it, so that one, two and three arrays all consist of whole lines.
 const GRAIN: usize = 6 * 8;
 
 /// The probe.
@@ -30,17 +30,17 @@ pub struct Runner;
 /// One core's data at one footprint, all arrays together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
-    /// Elements of a segment: what a launch goes through.
+    /// Elements of a segment, the part of the data that one launch covers.
     length: usize,
     /// Segments.
     segments: usize,
-    /// How often a launch goes through its segment.
+    /// Passes of a launch over its segment.
     passes: usize,
 }
 
 impl Shape {
     /// About `bytes` bytes.
-    fn of(bytes: f64) -> Self {
+    fn from_bytes(bytes: f64) -> Self {
         let segments = ((bytes / SEGMENT as f64).ceil() as usize).max(1);
         let length = ((bytes / (8 * segments * GRAIN) as f64).round() as usize).max(1) * GRAIN;
         Self { length, segments, passes: (PASS / (8 * length)).max(1) }
@@ -73,7 +73,7 @@ impl Probe<Cpu> for Runner {
         let begin = session.clock().now();
         let (cores, effort) = (session.device.cpus.len(), session.request.effort);
         let size = room(session.request, session.device.last_level_bytes())?;
-        // A curve that ends earlier because there is less memory is not wrong; one that was asked for is.
+        // A shorter curve for lack of memory is fine, unless the user asked for its size.
         let shrunk = size.shrunk && session.request.bytes.is_some();
         let spots = spots(cores, size.bytes, effort);
         let team = team(session, cores)?;
@@ -95,8 +95,8 @@ impl Probe<Cpu> for Runner {
         let last_level = session.device.last_level_bytes();
         let flags = shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: footprint::curve(), points: &spots, share: 1.0 + late, flags };
-        let at = |spot: &Spot| Spread { kernel: spot.name, footprint: spot.footprint.into() };
-        session.sweep(sweep, at, |_, spot| load(&team, &data, *spot, spot.footprint <= 2 * last_level))?;
+        let to_axes = |spot: &Spot| Spread { kernel: spot.name, footprint: spot.footprint.into() };
+        session.sweep(sweep, to_axes, |_, spot| load(&team, &data, *spot, spot.footprint <= 2 * last_level))?;
         Ok(())
     }
 
@@ -111,8 +111,8 @@ fn named_kernels() -> impl Iterator<Item = (footprint::Kernel, Kernel)> {
     footprint::Kernel::ALL.into_iter().filter_map(|name| Some((name, Kernel::from_name(name.name())?)))
 }
 
-/// The bytes of source and target, half as much again as the largest footprint: the user's, or as effort has it, since a
-/// quick curve may end where memory is all that is left to see.
+/// The bytes of source and target: one and a half times the largest footprint, which the user or the effort sets. A quick curve may
+/// end once it has reached memory.
 fn room(request: &Request, last_level: u64) -> Result<window::Size, Fault> {
     let both = |footprint: u64| footprint.saturating_add(footprint / 2);
     let own = if request.effort == Effort::Quick { last_level.saturating_mul(4).clamp(1 << 30, MOST) } else { MOST };
@@ -128,7 +128,7 @@ fn spots(cores: usize, bytes: u64, effort: Effort) -> Vec<Spot> {
     };
     let most = (bytes as f64 / 1.5 / cores as f64).max(LEAST);
     let steps = ((most / LEAST).log2() * per_octave).floor() as usize;
-    let shapes = (0..=steps).map(|step| Shape::of(LEAST * (step as f64 / per_octave).exp2()));
+    let shapes = (0..=steps).map(|step| Shape::from_bytes(LEAST * (step as f64 / per_octave).exp2()));
     let shapes: Vec<Shape> = shapes.collect();
     let spot = |(name, kernel), shape: &Shape| {
         let footprint = (8 * shape.elements() * cores) as u64;
@@ -137,7 +137,7 @@ fn spots(cores: usize, bytes: u64, effort: Effort) -> Vec<Spot> {
     named_kernels().flat_map(|kernel| shapes.iter().map(move |shape| spot(kernel, shape))).collect()
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Data {
     source: Arc<Window<f64>>,
     target: Arc<Window<f64>>,
@@ -147,24 +147,24 @@ struct Data {
 }
 
 impl Data {
-    /// Gives `with` the arrays of one segment of member `rank`.
+    /// Calls `action` with the arrays of one segment of member `rank`.
     fn on_segment<R>(
         &self,
         rank: usize,
         segment: usize,
         Spot { kernel, shape, .. }: Spot,
-        with: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
+        action: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
     ) -> R {
         let mix = kernel.mix();
         let (reads, writes) = (mix.reads as usize, mix.writes as usize);
         let each = shape.length / (reads + writes);
         let source = self.source.part(0, rank);
         let mut target = self.target.part(0, rank);
-        // An operand that the kernel doesn't have is the last that it has; it is not touched.
+        // Operands that the kernel doesn't use repeat its last one; they aren't touched.
         let operand = |i: usize| &source[(i.min(reads - 1) * shape.segments + segment) * each..][..each];
         let operands = [operand(0), operand(1), operand(2)];
         // Kernels write one array, or none.
-        with(&mut target[segment * each * writes..][..each * writes], operands)
+        action(&mut target[segment * each * writes..][..each * writes], operands)
     }
 
     fn sum(&self, rank: usize, segment: usize) -> &AtomicU64 {
@@ -172,16 +172,16 @@ impl Data {
     }
 }
 
-/// A point's workload. Where `warm`, all of the footprint has been gone through before.
+/// A point's workload. Where `warm`, one pass covers the whole footprint first.
 fn load(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot, warm: bool) -> Result<TeamLoad, Fault> {
     let Spot { kernel, shape, .. } = spot;
-    let (with, shared) = (StreamKernels::best(), Arc::clone(data));
+    let (kernels, shared) = (StreamKernels::best(), Arc::clone(data));
     let task = Task::new(move |rank| {
         let segment = shared.places[rank.index].next() % shape.segments;
         let sum = shared.on_segment(rank.index, segment, spot, |a, operands| {
             let mut sum = 0.0;
             for _ in 0..shape.passes {
-                sum = kernel.run(with, Stores::Ordinary, a, black_box(operands));
+                sum = kernel.run(kernels, Stores::Ordinary, a, black_box(operands));
             }
             sum
         });
@@ -190,7 +190,7 @@ fn load(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot, warm: bool) -> R
     let shared = Arc::clone(data);
     let poison = Task::new(move |rank| {
         for segment in 0..shape.segments {
-            shared.on_segment(rank.index, segment, spot, |a, _| with.init(a, POISON, Stores::Ordinary));
+            shared.on_segment(rank.index, segment, spot, |a, _| kernels.init(a, POISON, Stores::Ordinary));
             shared.sum(rank.index, segment).store(POISON.to_bits(), Ordering::Relaxed);
         }
     });
@@ -210,7 +210,7 @@ fn load(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot, warm: bool) -> R
     Ok(TeamLoad { team: Rc::clone(team), task, work, lap: Lap::Team, batch: Batch::default(), check })
 }
 
-/// Every segment that was visited, against the oracle.
+/// Compares every visited segment with the oracle.
 fn checker(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot) -> Box<dyn FnMut() -> Check> {
     let (team, data, found) = (Rc::clone(team), Arc::clone(data), Arc::new(Mutex::new(None)));
     let note = Arc::clone(&found);
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn footprints_grow_divide_by_lines_and_fit_what_was_allowed() {
+    fn footprints_grow_in_whole_lines_and_fit_the_allowed_bytes() {
         for (cores, bytes) in [(1, 64 << 20), (2, 3 << 30), (7, 1 << 34)] {
             let spots = spots(cores, bytes, Effort::Quick);
             let reads: Vec<&Spot> = spots.iter().filter(|spot| spot.kernel == Kernel::Read).collect();
@@ -245,11 +245,11 @@ mod tests {
                 assert!(8 * spot.shape.length * spot.shape.passes >= PASS / 2, "{spot:?}");
             }
         }
-        assert_eq!(spots(2, 1, Effort::Quick).len(), 3, "a request too small is met by the smallest footprint");
+        assert_eq!(spots(2, 1, Effort::Quick).len(), 3, "a request that is too small gets the smallest footprint");
     }
 
     #[test]
-    fn a_skipped_segment_is_found() {
+    fn a_skipped_segment_fails_the_check() {
         use plimsoll_cpu::timer::Timer;
         let team = Rc::new(RefCell::new(Team::new(&[0], Timer::Os).unwrap()));
         let window = || Window::new(&team, 1, 1 << 20, (7, kernels::finite as fn(u64) -> f64), &|| false).unwrap();

@@ -1,5 +1,5 @@
 //! footprint on a GPU: read, copy and triad over private data of every block, from what L1 holds to memory.
-//! What the figures mean is `crate::footprint`'s; the kernels are `kernel.cu`'s.
+//! `mod.rs` defines the figures, `kernel.cu` the kernels.
 
 use super::kernels::{self, BLOCKS, THREADS};
 use crate::footprint::{self, Kernel, Spread};
@@ -9,23 +9,23 @@ use crate::prelude::gpu::*;
 #[derive(Debug)]
 pub struct Runner;
 
-/// The largest footprint that the probe takes on its own, bytes.
+/// The largest footprint by default, bytes.
 const LARGEST: u64 = 8 << 30;
-/// Bytes of one round of a block through one array.
+/// Bytes of one array that a block covers in one round.
 const ROUND: u64 = THREADS as u64 * 16;
-/// Bytes that a multiprocessor moves in a launch at least, where its own cache may hold its data and otherwise: first passes,
-/// which fill the caches, and the launch itself are a percent of it.
+/// Least bytes that an SM moves in a launch, where its own cache may hold its data and where not: the first pass, which fills the
+/// caches, and the launch itself are then about a percent.
 const PASSES: [u64; 2] = [64 << 20, 16 << 20];
-/// More than a multiprocessor's own cache holds, bytes. Larger pieces are interleaved, so that memory sees one front.
+/// More than an SM's own cache holds, bytes. Larger pieces are interleaved, so that memory sees one front.
 const OWN: u64 = 320 << 10;
-/// Beyond this footprint no cache takes part, bytes: octaves show it.
+/// Beyond this footprint (bytes) no cache matters: octaves are enough.
 const ALONE: u64 = 512 << 20;
 /// The scalar of triad.
 const SCALAR: f32 = 1.625;
-/// Shares of the budget, which is a CPU's: in a first look and otherwise.
+/// Shares of the budget, which is sized for a CPU: in a quick run and otherwise.
 const SHARES: [f64; 2] = [0.65, 0.5];
 
-/// A kernel and how much of it.
+/// A kernel and its amount of data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spot {
     kernel: Kernel,
@@ -54,22 +54,22 @@ impl Spot {
         self.array() * u64::from(desc.inputs + desc.outputs)
     }
 
-    /// Bytes that it leaves: an array, or where it only reads one word per warp of 32 threads.
-    fn left(&self) -> u64 {
+    /// Bytes of its output: one array, or for reads one word per warp of 32 threads.
+    fn output_bytes(&self) -> u64 {
         if self.desc().outputs == 1 { self.array() } else { self.blocks * u64::from(THREADS) / 32 * 4 }
     }
 
-    /// An odd number, so that the exclusive or of all that is read is that of the array.
+    /// An odd number, so that the XOR of all reads equals that of the array.
     fn passes(&self, multiprocessors: u64) -> u64 {
-        let least = PASSES[usize::from(self.interleaved())];
+        let least = PASSES[usize::from(self.is_interleaved())];
         (least * multiprocessors / self.footprint().max(1)) | 1
     }
 
-    fn interleaved(&self) -> bool {
+    fn is_interleaved(&self) -> bool {
         self.footprint() / self.blocks.max(1) * u64::from(BLOCKS) > OWN
     }
 
-    fn at(&self) -> Spread {
+    fn to_axes(&self) -> Spread {
         Spread { kernel: self.kernel, footprint: self.footprint().into() }
     }
 }
@@ -101,7 +101,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, footprint::SPEC.budget(effort));
         let share = SHARES[usize::from(effort != Effort::Quick)] + late;
         let sweep = Sweep { series: footprint::curve(), points: &spots, share, flags };
-        session.sweep(sweep, Spot::at, |_, spot| bench.load(spot, spot.passes(multiprocessors)))?;
+        session.sweep(sweep, Spot::to_axes, |_, spot| bench.load(spot, spot.passes(multiprocessors)))?;
         Ok(())
     }
 
@@ -112,8 +112,8 @@ impl<G: Gpu> Probe<G> for Runner {
             Depth::Exhaustive => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31, 32, 33, 64, 257],
         };
         let blocks = u64::from(G::machine(device)?.multiprocessors * BLOCKS);
-        let of = |kernel| rounds.iter().map(move |&rounds| Spot { kernel, rounds, blocks });
-        let spots: Vec<Spot> = Kernel::ALL.into_iter().flat_map(of).collect();
+        let with_rounds = |kernel| rounds.iter().map(move |&rounds| Spot { kernel, rounds, blocks });
+        let spots: Vec<Spot> = Kernel::ALL.into_iter().flat_map(with_rounds).collect();
         let bench = Bench::<G>::new(device, &spots, 1)?;
         for spot in &spots {
             for passes in [1, 3, 5] {
@@ -128,31 +128,32 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// What is measured: each kernel from the smallest footprint to the largest.
+/// The points: each kernel from the smallest footprint to the largest.
 fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
     let blocks = multiprocessors.max(1) * u64::from(BLOCKS);
     let per_octave = |kernel| match effort {
         Effort::Thorough => 4,
         _ => 2 + u32::from(kernel == Kernel::Read),
     };
-    let of = |kernel| {
+    let by_kernel = |kernel| {
         let one = Spot { kernel, rounds: 1, blocks };
         let step = per_octave(kernel);
         let rounds = move |i: u32| (f64::from(i) / f64::from(step)).exp2().round() as u32;
         let footprint = |rounds: u32| one.footprint().saturating_mul(rounds.into());
-        let told = |i: &u32| effort == Effort::Thorough || i.is_multiple_of(step) || footprint(rounds(*i)) <= ALONE;
+        let is_wanted =
+            |i: &u32| effort == Effort::Thorough || i.is_multiple_of(step) || footprint(rounds(*i)) <= ALONE;
         let mut sizes: Vec<u32> = (0..=31 * step)
-            .filter(told)
+            .filter(is_wanted)
             .map(rounds)
             .take_while(|&rounds| rounds == 1 || footprint(rounds) <= largest)
             .collect();
         sizes.dedup();
         sizes.into_iter().map(move |rounds| Spot { kernel, rounds, blocks })
     };
-    Kernel::ALL.into_iter().flat_map(of).collect()
+    Kernel::ALL.into_iter().flat_map(by_kernel).collect()
 }
 
-/// What all points share: the kernels, a source that holds two arrays and a target.
+/// State shared by all points: the kernels, a source that holds two arrays, and a target.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     source: G::Buffer,
@@ -163,11 +164,11 @@ struct Bench<G: Gpu> {
 type Arrays = [Span; 3];
 
 impl<G: Gpu> Bench<G> {
-    /// With room for each of some points.
+    /// Allocates room for the largest of the points.
     fn new(device: &G::Device, spots: &[Spot], seed: u64) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
-        let most = |of: fn(&Spot) -> u64| spots.iter().map(of).max().unwrap_or(ROUND);
-        let (source, target) = (most(|spot| u64::from(spot.desc().inputs) * spot.array()), most(Spot::left));
+        let most = |size: fn(&Spot) -> u64| spots.iter().map(size).max().unwrap_or(ROUND);
+        let (source, target) = (most(|spot| u64::from(spot.desc().inputs) * spot.array()), most(Spot::output_bytes));
         let (source, target) = (kit.array(source)?, kit.array(target)?);
         kit.checker.fill(Data::Unit, Element::F32, source.whole(), seed)?;
         Ok(Self { kit, source, target })
@@ -178,14 +179,14 @@ impl<G: Gpu> Bench<G> {
         let (desc, bytes) = (spot.desc(), spot.array());
         let a = self.source.part(0, bytes)?;
         let b = if desc.inputs == 2 { self.source.part(bytes, bytes)? } else { a };
-        let out = self.target.part(0, spot.left())?;
+        let out = self.target.part(0, spot.output_bytes())?;
         self.kit.checker.poison(out)?;
         Ok([out, a, b])
     }
 
     fn launch(&self, spot: &Spot, passes: u64, [out, a, b]: Arrays) -> Result<G::Launch, Fault> {
         let steps = u64::from(spot.rounds) * passes;
-        let (apart, step) = if spot.interleaved() { (1, spot.blocks as u32) } else { (spot.rounds, 1) };
+        let (apart, step) = if spot.is_interleaved() { (1, spot.blocks as u32) } else { (spot.rounds, 1) };
         let arguments = Arguments::new().span(out).span(a).span(b).f32(SCALAR).u32(apart).u32(step);
         let arguments = arguments.u32(spot.rounds).u64(steps);
         self.kit.unit.launch(&spot.desc().with_grid(Grid::Blocks(spot.blocks as u32)), spot.array() / 4, arguments)
@@ -201,7 +202,7 @@ impl<G: Gpu> Bench<G> {
     }
 }
 
-/// Is what a kernel left right?
+/// Checks the output of a kernel.
 fn check<G: Gpu>(checker: &Checker<G>, spot: &Spot, [out, a, b]: Arrays) -> Result<Check, Fault> {
     match spot.kernel {
         Kernel::Read => Ok(Checker::<G>::compare_folds("read", checker.xor_words(out)?, checker.xor_words(a)?)),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_are_odd_and_enough_to_forget_the_first() {
+    fn passes_are_odd_and_enough_to_outweigh_the_first() {
         for spot in spots(132, LARGEST, Effort::Standard) {
             let passes = spot.passes(132);
             assert!(passes % 2 == 1 && (passes + 1) * spot.footprint() >= PASSES[1] * 132);

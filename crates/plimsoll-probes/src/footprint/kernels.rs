@@ -2,13 +2,13 @@
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("footprint", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 pub const THREADS: u32 = 256;
-/// Blocks on each multiprocessor.
+/// Blocks on each SM.
 pub const BLOCKS: u32 = 4;
 /// Reads, one array.
 #[must_use]
@@ -28,20 +28,20 @@ pub fn triad() -> KernelDesc {
     KernelDesc { element: Element::F32, ..kernel("footprint_triad", 2, 1, 4) }
 }
 
-/// Bytes from the first block's first round to the last one's last.
+/// Bytes from the first block's first round to the last block's last round.
 const PIECES: Amount = {
     use Amount::{Blocks, Is, Less, Of, Product, Sum, Threads};
     let blocks = &Product(&[Less(&Blocks, &Is(1)), Of("apart")]);
     let rounds = &Product(&[Less(&Of("rounds"), &Is(1)), Of("step")]);
     Product(&[Is(16), Threads, Sum(&[*blocks, *rounds, Is(1)])])
 };
-/// Rounds whose places 32 bits count.
+/// Most rounds whose positions fit in 32 bits.
 const ROUNDS: Amount = {
     use Amount::{Is, Of, Over, Product, Sum, Threads};
     Sum(&[Over(&Is(u32::MAX as u64), &Product(&[Of("step"), Threads])), Is(1)])
 };
 
-/// `unroll`: vectors of each array that a thread has in hand.
+/// `unroll`: vectors of each array that a thread has in flight.
 fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
     KernelDesc {
         entry: format!("FOOTPRINT({name}, {inputs}, {outputs}, {THREADS}, {unroll})"),
@@ -70,7 +70,7 @@ fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![read(), copy(), triad()]

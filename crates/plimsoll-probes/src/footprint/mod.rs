@@ -1,5 +1,5 @@
-//! footprint: bandwidth against footprint, hot: every cache level, memory and translation in one curve, on private data
-//! per core.
+//! footprint: bandwidth by footprint, hot, on private data per core: every cache level, memory and address translation in one
+//! curve.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -12,7 +12,7 @@ use plimsoll_suite::findings::levels;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "footprint",
     group: "bandwidth",
@@ -23,7 +23,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// The kernels of the curve, in the order in which it is shown.
+    /// The kernels of the curve, in display order.
     pub enum Kernel {
         /// Only reads.
         Read = "read",
@@ -60,7 +60,7 @@ pub fn curve() -> TypedSeries<Spread> {
     )
 }
 
-/// What one level can hold: its name and the total footprints, bytes, at which the data are in it and nowhere nearer.
+/// A level: its name and the range of total footprints, bytes, that it serves.
 #[derive(Clone, Debug, PartialEq)]
 struct Level<'a> {
     name: &'a str,
@@ -68,9 +68,9 @@ struct Level<'a> {
     to: f64,
 }
 
-/// A level's plateau lies between twice what the level before holds and three quarters of what it holds itself: nearer
-/// to either end the curve is on its way from one plateau to the next. Memory begins at three times the last level.
-fn reported(info: &DeviceInfo) -> Vec<Level<'_>> {
+/// The levels that the system reports. A plateau lies between twice the capacity of the level before and three quarters of its own
+/// capacity: nearer to either end the curve is between plateaus. Memory begins at three times the last level.
+fn reported_levels(info: &DeviceInfo) -> Vec<Level<'_>> {
     let cores = f64::from(info.multiprocessors.max(1));
     let mut levels = Vec::new();
     let mut nearer = 0.0;
@@ -88,8 +88,8 @@ fn reported(info: &DeviceInfo) -> Vec<Level<'_>> {
     levels
 }
 
-/// The levels of a GPU, which tells of its last cache alone. Before it lies a plateau of what is only read, where the
-/// multiprocessors' own caches hold it; they hold what copies and triads read just as well, though their stores go on.
+/// The levels of a GPU, which reports only its last cache. Before it, reads have a plateau in the SMs' own caches. These also hold
+/// what copies and triads read, although their stores go to the last cache.
 fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: Kernel) -> Vec<Level<'a>> {
     let Some(cache) = info.caches.last() else { return Vec::new() };
     let bytes = cache.bytes as f64;
@@ -119,16 +119,16 @@ fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: Kernel) -> Ve
 /// How much the figures of a GPU's first plateau may differ from their median.
 const TOLERANCE: f64 = 0.1;
 
-/// What the level behind all caches is called.
+/// Name of the level behind all caches.
 const MEMORY: &str = "memory";
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
-    let of = |kernel| {
-        let levels = if info.backend == "cuda" { device_levels(info, curve, kernel) } else { reported(info) };
+    let plateaus = |kernel| {
+        let levels = if info.backend == "cuda" { device_levels(info, curve, kernel) } else { reported_levels(info) };
         levels.into_iter().filter_map(move |level| plateau(info, curve, kernel, &level))
     };
-    Kernel::ALL.into_iter().flat_map(of).collect()
+    Kernel::ALL.into_iter().flat_map(plateaus).collect()
 }
 
 /// The median of a level's rows; the interval spans their middle half.
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_has_its_plateau_and_memory_alone_competes_with_stream() {
+    fn every_level_has_a_plateau_and_only_memory_competes_with_stream() {
         let found = findings(&two_cores(), &[curve(1e9)]);
         let figures: Vec<(&str, f64)> = found.iter().map(|f| (f.name.as_str(), (f.value / 1e9).round())).collect();
         assert_eq!(figures, [("read L1", 400.0), ("read L2", 160.0), ("read L3", 80.0), ("read memory", 40.0)]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_has_a_first_level_where_it_only_reads_and_the_last_one_beyond_it() {
+    fn a_gpu_has_an_l1_plateau_for_reads_and_an_l2_plateau_for_all_kernels() {
         let info = DeviceInfo {
             backend: "cuda".into(),
             multiprocessors: 132,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_ends_early_says_nothing_of_what_it_did_not_reach() {
+    fn a_curve_that_ends_early_reports_only_the_levels_it_reached() {
         let found = findings(&two_cores(), &[curve(5e6)]);
         assert_eq!(found.len(), 2);
         assert!(findings(&DeviceInfo::default(), &[curve(1e9)]).is_empty());

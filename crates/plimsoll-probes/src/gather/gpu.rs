@@ -1,5 +1,5 @@
-//! gather on a GPU: reads, writes and additions at random places. What the figures mean is
-//! `crate::gather`'s; the kernels are `kernel.cu`'s.
+//! gather on a GPU: reads, writes and additions at random places. `mod.rs` defines the figures,
+//! `kernel.cu` the kernels.
 
 use plimsoll_gpu::checker::POISON;
 
@@ -10,20 +10,20 @@ use crate::prelude::gpu::*;
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (16 << 20, 64 << 30);
-/// The largest in a hurry: making room for more takes longer than it is used.
+/// The largest footprint of a quick run: allocating more would take longer than the measurement.
 const LARGEST_QUICK: u64 = 16 << 30;
-/// Turns of a launch: some 10⁸ accesses of one thread each.
+/// Iterations of a launch: some 10⁸ accesses of one thread each.
 const ITERATIONS: u32 = 32;
-/// Turns of a verified launch, and lines of its array: few enough that each is hit.
+/// Iterations of a verified launch, and lines of its array: few enough that each is hit.
 const VERIFIED: (u32, u32) = (3, 5000);
-/// Places that are looked at after writes and additions.
+/// Locations that are checked after writes and additions.
 const LOOKS: u32 = 8;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// What is done at random places.
+/// The kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -49,14 +49,14 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
-        let most = request.bytes.unwrap_or(usual(request.effort));
+        let most = request.bytes.unwrap_or(default_bytes(request.effort));
         [Kind::Read, Kind::Write, Kind::Add].map(|kind| points(kind, request.effort, most).len()).iter().sum()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let most = requested_bytes(session, usual(effort))?;
+        let most = requested_bytes(session, default_bytes(effort))?;
         let (bytes, flags) = fit_arrays::<G>(session.device, 1, most)?;
         let bench = Bench::<G>::new(session.device, session.request.seed, bytes.min(most))?;
         let late = elapsed_share(session, begin, gather::SPEC.budget(effort));
@@ -64,7 +64,7 @@ impl<G: Gpu> Probe<G> for Runner {
         for ((kind, share), case) in kinds.into_iter().zip(CASES) {
             let points = points(kind, effort, bench.array.bytes());
             let sweep = Sweep { series: gather::accesses(case), points: &points, share, flags };
-            session.sweep(sweep, Point::at, |_, point| bench.load(point))?;
+            session.sweep(sweep, Point::to_axes, |_, point| bench.load(point))?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Point {
         }
     }
 
-    fn at(&self) -> Accesses {
+    fn to_axes(&self) -> Accesses {
         Accesses { access: self.size.into(), footprint: self.footprint.into() }
     }
 
@@ -105,7 +105,7 @@ impl Point {
     }
 }
 
-fn usual(effort: Effort) -> u64 {
+fn default_bytes(effort: Effort) -> u64 {
     if effort == Effort::Quick { LARGEST_QUICK } else { FOOTPRINTS.1 }
 }
 
@@ -115,16 +115,16 @@ fn points(kind: Kind, effort: Effort, most: u64) -> Vec<Point> {
         (Kind::Read, Effort::Quick) => &[4, 32, 128],
         (Kind::Write, Effort::Quick) => &[4, 32],
         (Kind::Add, Effort::Quick) => &ADDED[..1],
-        // Of two small accesses one tells of the other: both take a sector.
+        // One small size stands for the others: each access takes a sector.
         (Kind::Read | Kind::Write, Effort::Standard) => &[4, 16, 32, 64, 128],
         (Kind::Read | Kind::Write, _) => &SIZES,
         (Kind::Add, _) => &ADDED,
     };
-    let of = |&size: &u32| {
+    let by_size = |&size: &u32| {
         let step = if kind == Kind::Read && size == 32 { 1 } else { 2 };
         footprints(step, most).into_iter().map(move |footprint| Point { kind, size, footprint })
     };
-    sizes.iter().flat_map(of).collect()
+    sizes.iter().flat_map(by_size).collect()
 }
 
 fn footprints(step: u32, most: u64) -> Vec<u64> {
@@ -137,7 +137,7 @@ fn footprints(step: u32, most: u64) -> Vec<u64> {
     all
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     seed: u64,
@@ -180,18 +180,18 @@ impl<G: Gpu> Bench<G> {
         let launch = self.launch(point, ITERATIONS)?;
         self.clear(point, ITERATIONS)?;
         let load = self.kit.load(GRAPH, vec![launch], work)?;
-        let check = self.looks(point, ITERATIONS);
+        let check = self.build_check(point, ITERATIONS);
         Ok(load.with_check(check))
     }
 
-    /// The first thread's accesses `look` of so many iterations: its place.
+    /// The location of the first thread's access number `look`, spread over all iterations.
     fn look(&self, point: &Point, look: u32, iterations: u32) -> u64 {
         let groups = self.threads / point.lanes();
         let number = look * (UNROLL * iterations - 1) / LOOKS.max(2).wrapping_sub(1);
         place((self.seed as u32).wrapping_add(number.wrapping_mul(groups)), point.size, point.lines())
     }
 
-    /// What must not pass for a result: what reads left, and zeros where words will be written or added to.
+    /// Clears what could pass for a result: poisons the output of reads, and zeroes checked words before writes and additions.
     fn clear(&self, point: &Point, iterations: u32) -> Result<(), Fault> {
         if point.kind == Kind::Read {
             return self.kit.checker.poison(self.left.whole());
@@ -203,8 +203,8 @@ impl<G: Gpu> Bench<G> {
         Ok(())
     }
 
-    /// Did some threads read, and some places get, what they should have?
-    fn looks(&self, point: &Point, iterations: u32) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
+    /// Checks what some threads read, or what some locations hold.
+    fn build_check(&self, point: &Point, iterations: u32) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
         let (seed, left, point, fold) = (self.seed, Rc::clone(&self.left), *point, self.fold(point, iterations));
         let places: Vec<_> = (0..LOOKS).map(|look| self.look(&point, look, iterations)).collect();
         let parts: Result<Vec<_>, Fault> =
@@ -215,7 +215,7 @@ impl<G: Gpu> Bench<G> {
                 return Ok(folds::check(&found, SOME, |thread| fold(seed, thread)));
             }
             let Ok(parts) = &parts else {
-                return Err(Fault::Invalid("a place lies outside its array".to_owned()));
+                return Err(Fault::Invalid("a checked location lies outside its array".to_owned()));
             };
             for (place, part) in parts {
                 let words = folds::words::<G>(stream, *part)?;
@@ -224,14 +224,17 @@ impl<G: Gpu> Bench<G> {
                     _ => words.iter().zip(place / 4..).all(|(word, place)| *word == place as u32),
                 };
                 if !right {
-                    return Ok(Check::Failed(format!("{words:?} at {place}, of {}", point.kernel().name)));
+                    return Ok(Check::Failed(format!(
+                        "{}: unexpected words {words:?} at byte {place}",
+                        point.kernel().name
+                    )));
                 }
             }
             Ok(Check::Passed)
         }
     }
 
-    /// The exclusive or of all that a thread reads.
+    /// The XOR of all words that a thread reads.
     fn fold(&self, point: &Point, iterations: u32) -> impl Fn(u64, usize) -> u32 + use<G> {
         let (point, groups, base) = (*point, self.threads / point.lanes(), self.seed as u32);
         let bytes = u64::from(point.size / point.lanes());
@@ -244,7 +247,7 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    /// One launch on a small array, all of which is looked at.
+    /// One launch on a small array, every word of which is checked.
     fn once(&self, point: &Point) -> Result<Check, Fault> {
         let iterations = VERIFIED.0;
         let launch = self.launch(point, iterations)?;
@@ -292,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn footprints_are_octaves_and_end_with_what_there_is() {
+    fn footprints_are_octaves_and_end_with_the_largest() {
         assert_eq!(footprints(2, 1 << 30), [16 << 20, 64 << 20, 256 << 20, 1 << 30]);
         assert_eq!(footprints(1, 40 << 20), [16 << 20, 32 << 20, 40 << 20]);
         assert_eq!(footprints(1, 100), [128]);

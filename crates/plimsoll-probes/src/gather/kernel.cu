@@ -1,8 +1,8 @@
 // gather: reads, writes and atomic additions of 4 to 128 bytes at random places.
 //
-// What keeps it: every thread stores the exclusive or of all that it read; writes leave in each word its place; additions
+// What keeps it: every thread stores the XOR of all that it read; writes leave in each word its place; additions
 // change memory.
-// Its loop in SASS: UNROLL loads (stores, atomics), each with a hash and a product of its own before it, all loads before
+// Its loop in SASS: UNROLL loads (stores, atomics), each preceded by its own hash and product, all loads before
 // the first exclusive or; no local memory.
 //
 // An access is LANES threads side by side with BYTES each, aligned to its size. Access i of a launch is at line

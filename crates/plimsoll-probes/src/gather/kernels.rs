@@ -1,14 +1,14 @@
-//! Reads, writes and additions at random places, and where these are.
+//! Reads, writes and additions at random locations, and the function that gives these.
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("gather", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 pub const THREADS: u32 = 512;
-/// Blocks on each multiprocessor.
+/// Blocks on each SM.
 pub const BLOCKS: u32 = 2;
 /// Accesses of a thread in one iteration.
 pub const UNROLL: u32 = 8;
@@ -73,7 +73,7 @@ fn base(name: String, bytes: u32) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     let moves = SIZES.into_iter().flat_map(|size| [read(size), write(size)]);

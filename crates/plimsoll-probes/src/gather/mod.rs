@@ -1,5 +1,5 @@
 //! gather: reads, writes and atomic additions at random places, by their size and by the footprint that they are
-//! spread over: updates per second, what of each sector is wasted, and how far address translation reaches.
+//! spread over: updates per second, the wasted part of each sector, and the reach of address translation.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -8,7 +8,7 @@ pub mod kernels;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "gather",
     group: "bandwidth",
@@ -33,7 +33,7 @@ pub const CASES: [&str; 3] = ["reads", "writes", "additions"];
 /// Bytes that memory and L2 move at least (CUDA C++ Best Practices Guide, 'Coalesced Access').
 pub const SECTOR: u64 = 32;
 
-/// Bytes that an access of `size` bytes, aligned to it, moves but doesn't want.
+/// Bytes that an aligned access of `size` bytes moves but doesn't use.
 #[must_use]
 pub fn wasted(size: u64) -> u64 {
     size.next_multiple_of(SECTOR) - size
@@ -55,7 +55,7 @@ pub fn accesses(case: &str) -> TypedSeries<Accesses> {
     )
 }
 
-/// A footprint from which on no GPU's L2 helps: ten times the largest there is.
+/// From this footprint no GPU's L2 helps: ten times the largest one.
 const BEYOND_CACHES: f64 = 2e9;
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -81,9 +81,9 @@ fn sizes(accesses: &Series) -> Vec<u64> {
 
 /// Rows of one size by footprint.
 fn of_size(accesses: &Series, size: u64) -> Vec<(f64, &Row, Estimate)> {
-    let of = known_rows(accesses).filter(|(at, _): &(Accesses, &Row)| at.access == Bytes(size));
+    let selected = known_rows(accesses).filter(|(at, _): &(Accesses, &Row)| at.access == Bytes(size));
     let point = |(at, row): (Accesses, _)| Some((at.footprint.0 as f64, row, accesses.estimate(row, "updates")?));
-    let mut rows: Vec<_> = of.filter_map(point).collect();
+    let mut rows: Vec<_> = selected.filter_map(point).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     rows
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_waste_and_the_reach_of_translation_are_found() {
+    fn findings_report_rates_waste_and_translation_reach() {
         let cache = CacheInfo { level: "L2".into(), bytes: 60 << 20, line: 128, shared_by: 100 };
         let device = DeviceInfo { caches: vec![cache], ..DeviceInfo::default() };
         let rate = |x: f64| match x / GIB {
@@ -161,16 +161,17 @@ mod tests {
         let mut points: Vec<Point> = sizes.map(|x| point(32, x, rate(x))).collect();
         points.extend([0.015_625, 4.0].map(|gib| point(4, gib * GIB, rate(gib * GIB))));
         let found = findings(&device, &[Series::new(accesses(CASES[0]), points)]);
-        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));
-        assert!((of("reads of 4 B, L2").value / 3e11 - 1.0).abs() < 1e-3);
-        assert!((of("reads of 32 B, memory").value / 1e11 - 1.0).abs() < 1e-3);
-        assert!(of("reads of 4 B, memory").says.contains("88 % of each sector wasted"), "{found:?}");
-        assert!((of("translation reach").value / GIB / 20.0 - 1.0).abs() < 0.3, "{found:?}");
+        let find =
+            |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));
+        assert!((find("reads of 4 B, L2").value / 3e11 - 1.0).abs() < 1e-3);
+        assert!((find("reads of 32 B, memory").value / 1e11 - 1.0).abs() < 1e-3);
+        assert!(find("reads of 4 B, memory").says.contains("88 % of each sector wasted"), "{found:?}");
+        assert!((find("translation reach").value / GIB / 20.0 - 1.0).abs() < 0.3, "{found:?}");
         assert!(findings(&device, &[]).is_empty());
     }
 
     #[test]
-    fn only_accesses_smaller_than_a_sector_waste_any() {
+    fn only_accesses_smaller_than_a_sector_waste_bytes() {
         assert_eq!([4, 8, 16, 32, 64, 128].map(wasted), [28, 24, 16, 0, 0, 0]);
     }
 }

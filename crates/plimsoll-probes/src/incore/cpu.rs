@@ -1,5 +1,5 @@
-//! incore on the CPU: each instruction of the machine in 1 to 12 independent chains, on one core; then each once more
-//! where it went fastest, since the best of several figures flatters. What the figures mean is told in `mod.rs`.
+//! incore on the CPU: each instruction in 1 to 12 independent chains on one core, then each again where it was fastest, since
+//! the best of several figures is biased. `mod.rs` defines the figures.
 
 use plimsoll_core::series::{Axes as _, Series};
 use plimsoll_cpu::arch::instruction::{
@@ -18,11 +18,11 @@ pub struct Runner;
 /// code and back may halt for a microsecond to change its clock (measured on an Emerald Rapids core: 1.3 µs in about every
 /// second launch of dense 512-bit FMA): half a per cent of this.
 const LAUNCH_SECONDS: f64 = 300e-6;
-/// Turns of the loop that a launch's length is planned from, and the fewest of one.
-const TRIAL_TURNS: u64 = 64;
+/// Loop iterations that a launch's length is planned from, and the fewest of a launch.
+const TRIAL_ITERATIONS: u64 = 64;
 /// Most iterations in one launch: as many as a loop makes before it seeds its chains again.
-const MOST_TURNS: u64 = 1 << 15;
-/// Chains tried in a first look.
+const MOST_ITERATIONS: u64 = 1 << 15;
+/// Chains tried in a quick run.
 const QUICK_ILP: [usize; 5] = [1, 2, 4, 8, 12];
 /// Share of the budget for the sweep over chains.
 const SEARCH: f64 = 0.8;
@@ -99,7 +99,7 @@ fn fastest(series: &Series, kernels: &[Kernel]) -> Vec<Kernel> {
 
 fn load(team: &std::rc::Rc<std::cell::RefCell<Team>>, kernel: Kernel) -> TeamLoad {
     let iterations = iterations(&team.borrow().timer(), kernel);
-    // Until the first launch they hold what no chain ends on.
+    // The initial value is one that no chain ends on.
     let last: Arc<Vec<AtomicU64>> = Arc::new((0..kernel.ilp()).map(|_| AtomicU64::new(u64::MAX)).collect());
     let task = Task::new({
         let last = last.clone();
@@ -132,15 +132,15 @@ fn lap(kernel: &Kernel) -> Lap {
     }
 }
 
-/// Turns of the loop that make a launch about [`LAUNCH_SECONDS`] long.
+/// Loop iterations that make a launch about [`LAUNCH_SECONDS`] long.
 fn iterations(timer: &Timer, kernel: Kernel) -> u64 {
     let trial = |_| {
         let begin = timer.now();
-        std::hint::black_box(kernel.run(TRIAL_TURNS));
+        std::hint::black_box(kernel.run(TRIAL_ITERATIONS));
         timer.now().saturating_sub(begin)
     };
     let seconds = timer.seconds((0..3).map(trial).min().unwrap_or(0)).max(1e-9);
-    ((LAUNCH_SECONDS / seconds * TRIAL_TURNS as f64) as u64).clamp(TRIAL_TURNS, MOST_TURNS)
+    ((LAUNCH_SECONDS / seconds * TRIAL_ITERATIONS as f64) as u64).clamp(TRIAL_ITERATIONS, MOST_ITERATIONS)
 }
 
 /// The first chain that doesn't end where the oracle's does; empty where all do.
@@ -158,11 +158,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_instruction_is_measured_as_one_chain_and_as_many() {
+    fn every_instruction_is_measured_in_one_chain_and_in_several() {
         for effort in Effort::ALL {
             let kernels = plan(effort);
-            let one = |kernel: &&Kernel| kernel.ilp() == 1;
-            for kernel in kernels.iter().filter(one) {
+            let is_single = |kernel: &&Kernel| kernel.ilp() == 1;
+            for kernel in kernels.iter().filter(is_single) {
                 let same = kernels.iter().filter(|other| name(other.instruction()) == name(kernel.instruction()));
                 assert!(same.count() >= 3);
             }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_ends_elsewhere_is_reported() {
+    fn a_chain_with_a_wrong_end_is_reported() {
         let kernel = plan(Effort::Quick)[0];
         assert_eq!(wrong(kernel, 3, |chain| kernel.run(3)[chain]), "");
         assert!(wrong(kernel, 3, |chain| kernel.run(4)[chain]).contains("chain 0"));

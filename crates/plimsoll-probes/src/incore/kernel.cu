@@ -1,12 +1,12 @@
 // incore: latency and throughput of single instructions: CHAINS independent chains of one instruction per thread, by the
-// multiprocessor's own clock.
+// SM's own clock.
 //
 // What keeps it: every link of a chain takes the one before as operand, in inline PTX that no compiler may drop or double;
 // every chain's end is stored. Constants are in registers, because the compiler doesn't know that threadIdx.y is 0.
 // Its loop in SASS: CHAINS · LINKS of the instruction that the kernel names (MUFU.RCP and the like within a division or
 // root), the loop's counter and branch; no local memory, no access to memory.
 //
-// A link is a struct: its type, two constants and the instruction. `INCORE_REFERENCE` walks one chain after the other,
+// A link is a struct: its type, two constants and the instruction. `INCORE_REFERENCE` runs one chain after the other,
 // link by link, for the check.
 #include "span.h"
 
@@ -35,7 +35,7 @@ template <u32 BITS> struct Constant<double, BITS> {
 #define NEAR_1 0x3f800002
 #define SMALL 0x35800000
 #define ONE_AND_A_HALF 0x3fc00000
-// A multiply-add takes the same register twice: with three, all may lie in one bank, which takes it two turns to read.
+// A multiply-add takes the same register twice: with three, all may lie in one bank, which then takes two cycles to read.
 #define F32(name, ...) LINK(name, float, "f", NEAR_1, SMALL, __VA_ARGS__)
 #define F64(name, ...) LINK(name, double, "d", NEAR_1, SMALL, __VA_ARGS__)
 F32(fma_f32, "fma.rn.f32 %0, %0, %1, %1;")
@@ -100,7 +100,7 @@ WORD(cvt_i32_f32, "{.reg .f32 t; cvt.rn.f32.s32 t, %0; cvt.rzi.s32.f32 %0, t;}")
 F32(cvt_f32_f64, "{.reg .f64 t; cvt.f64.f32 t, %0; cvt.rn.f32.f64 %0, t;}")
 F32(cvt_f32_f16, "{.reg .b16 t; cvt.rn.f16.f32 t, %0; cvt.f32.f16 %0, t;}")
 
-// Where chain `c` of a thread begins: other values in every lane and chain.
+// The start of chain `c` of a thread: different in every lane and chain.
 template <class OF> __device__ __forceinline__ typename OF::T begins(u32 c) {
     const u32 i = threadIdx.x % WARP + WARP * c;
     if constexpr (sizeof(typename OF::T) == 4 && typename OF::T(0.5) == typename OF::T(0)) return 0x3c003c00 + i * 0x00010001;

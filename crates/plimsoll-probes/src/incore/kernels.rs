@@ -1,11 +1,10 @@
-//! Chains of one instruction: which instructions there are, what each must be in machine code, and the kernels that run
-//! 1 to 8 chains of it per thread.
+//! Chains of one instruction: the list of instructions, their machine code, and the kernels that run 1 to 8 chains per thread.
 
 use plimsoll_gen::kernel::Data;
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("incore", include_str!("kernel.cu"), kernels).with_data(Data::Tables);
 
 /// Chains per thread that kernels exist for.
@@ -14,11 +13,11 @@ pub const CHAINS: [u32; 4] = [1, 2, 4, 8];
 /// One instruction, or what stands for one in CUDA C++ (a division, a function in double precision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// As the axis names it.
+    /// Its name on the axis.
     pub name: &'static str,
     /// The struct in `kernel.cu`.
     pub link: &'static str,
-    /// What a chain's value is.
+    /// The type of a chain's value.
     pub element: Element,
     /// The mnemonics that one link becomes, any of them, by how they begin; none where it is a function of a library.
     pub mnemonics: &'static [&'static str],
@@ -32,11 +31,11 @@ pub struct Instruction {
     capability: u32,
 }
 
-/// Full rate: the loop's own instructions must be below a per cent.
+/// Links at full rate: the loop's own instructions must be below a per cent.
 const FULL: u32 = 256;
-/// At half of the full rate or less, the loop's own instructions take turns that are free.
+/// Links at half of the full rate or less, where the loop's own instructions use free issue slots.
 const HALF: u32 = 64;
-/// A sequence of many instructions.
+/// Links that are a sequence of many instructions.
 const SEQUENCE: u32 = 8;
 
 const fn row(name: &'static str, link: &'static str, element: Element, links: u32) -> Instruction {
@@ -55,7 +54,7 @@ const fn word(name: &'static str, link: &'static str, links: u32, mnemonics: &'s
     Instruction { mnemonics, ..row(name, link, Element::Word, links) }
 }
 
-/// One number of 16 bits. Of two chains the assembler makes one of pairs, so that there is one.
+/// One number of 16 bits, in one chain only: the assembler would merge two chains into one of pairs.
 const fn single(name: &'static str, link: &'static str, mnemonics: &'static [&'static str]) -> Instruction {
     Instruction { most_chains: 1, ..word(name, link, FULL, mnemonics) }
 }
@@ -111,7 +110,7 @@ pub const INSTRUCTIONS: [Instruction; 39] = [
 
 impl Instruction {
     /// The instructions that a target has.
-    pub fn of(target: Target) -> impl Iterator<Item = &'static Self> {
+    pub fn for_target(target: Target) -> impl Iterator<Item = &'static Self> {
         INSTRUCTIONS.iter().filter(move |one| one.capability <= target.capability)
     }
 
@@ -127,12 +126,12 @@ impl Instruction {
         (self.links / chains).max(1)
     }
 
-    /// So many chains of it per thread, timed by the multiprocessor's clock. Any block of whole warps, and any grid.
+    /// So many chains of it per thread, timed by the SM's clock. Any block of whole warps, and any grid.
     #[must_use]
     pub fn kernel(&self, chains: u32) -> KernelDesc {
         let (link, links) = (self.link, self.links(chains));
         let name = format!("incore_{link}_x{chains}");
-        // Within a sequence the instruction that is looked for writes what is not yet the chain's.
+        // In a sequence the counted instruction writes an intermediate value, not the chain's register.
         let registers = if self.links == SEQUENCE { 1 } else { chains };
         let issue = Issue { mnemonics: self.mnemonics, count: chains * links, chains: registers };
         KernelDesc {
@@ -147,7 +146,7 @@ impl Instruction {
         }
     }
 
-    /// The same links one chain after the other, untimed: what the others are compared with.
+    /// The same links one chain after the other, untimed: the reference for the check.
     #[must_use]
     pub fn reference(&self) -> KernelDesc {
         let name = format!("incore_{}_reference", self.link);
@@ -175,11 +174,11 @@ impl Instruction {
 /// Every kernel.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
-    let of = |one: &'static Instruction| {
+    let with_reference = |one: &'static Instruction| {
         let chains = CHAINS.into_iter().filter(|&chains| one.has(chains)).map(|chains| one.kernel(chains));
         chains.chain([one.reference()])
     };
-    Instruction::of(target).flat_map(of).collect()
+    Instruction::for_target(target).flat_map(with_reference).collect()
 }
 
 #[cfg(test)]
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_share_a_turn_of_the_loop_evenly() {
+    fn every_number_of_chains_runs_the_same_links_per_iteration() {
         for one in &INSTRUCTIONS {
             let counts: Vec<u32> = CHAINS.into_iter().filter(|&n| one.has(n)).map(|n| n * one.links(n)).collect();
             assert!(counts.iter().all(|count| *count == counts[0]), "{}: {counts:?}", one.name);

@@ -1,7 +1,7 @@
-//! incore: latency and throughput of single instructions, by the number of independent dependency chains (ILP) on one
-//! core. At ILP 1 the cycles per operation are the latency; where more chains no longer help, the reciprocal throughput.
-//! On a GPU, whose multiprocessor has many warps to choose from, by the number of warps as well: an operation is then one
-//! instruction of one warp.
+//! incore: latency and throughput of single instructions, by the number of independent dependency chains (ILP) on one core. At ILP
+//! 1 the cycles per operation are the latency; where more chains no longer help, they are the reciprocal throughput.
+//!
+//! On a GPU, whose SM chooses among many warps, also by the number of warps: an operation is then one instruction of one warp.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -16,7 +16,7 @@ use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "incore",
     group: "arithmetic",
@@ -37,13 +37,13 @@ plimsoll_core::axes! {
 }
 
 plimsoll_core::axes! {
-    /// Chains of an instruction on one multiprocessor.
+    /// Chains of an instruction on one SM.
     pub struct ChainsOfWarps {
         /// Operation and type: `FMA f32`.
         instruction: Name,
         /// Chains of each thread.
         ilp: Count,
-        /// Warps that have so many.
+        /// Warps that run these chains.
         warps: Count,
     }
 }
@@ -55,25 +55,25 @@ pub fn operations() -> TypedSeries<Chains> {
     spec("operations", draw)
 }
 
-/// Each instruction at the number of chains that was fastest, measured afresh: its reciprocal throughput.
+/// Each instruction at its fastest number of chains, measured again: its reciprocal throughput.
 #[must_use]
 pub fn best() -> TypedSeries<Chains> {
     spec("best", Draw::Table)
 }
 
-/// On a multiprocessor: each instruction in one chain of one warp, and in some chains of all warps.
+/// On an SM: each instruction in one chain of one warp, and in some chains of all warps.
 #[must_use]
 pub fn instructions() -> TypedSeries<ChainsOfWarps> {
     spec("instructions", Draw::Table)
 }
 
-/// On a multiprocessor: each instruction at the number of chains that was fastest, measured afresh.
+/// On an SM: each instruction at its fastest number of chains, measured again.
 #[must_use]
 pub fn saturated() -> TypedSeries<ChainsOfWarps> {
     spec("saturated", Draw::bars("instruction", "rate"))
 }
 
-/// On a multiprocessor: an instruction of each pipe over chains and warps.
+/// On an SM: an instruction of each pipe over chains and warps.
 #[must_use]
 pub fn grid() -> TypedSeries<ChainsOfWarps> {
     spec("chains and warps", Draw::heat("warps", "ilp", "rate"))
@@ -97,12 +97,12 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let known = MICROARCHITECTURES.iter().find(|core| Some(core.name) == device.architecture.as_deref());
     let mut findings = Vec::new();
     for (name, row, cycles) in case("operations").into_iter().flat_map(|series| rows(series, |ilp| ilp == Count(1))) {
-        let published = known.and_then(|core| Some(beside(core, published(core, name.as_str())?.latency?)));
+        let published = known.and_then(|core| Some(published_figure(core, published(core, name.as_str())?.latency?)));
         findings.push(Finding { published, ..finding(format!("latency {name}"), Unit::Cycle, row, cycles) });
     }
     for (name, row, cycles) in case("best").into_iter().flat_map(|series| rows(series, |_| true)) {
         let cycles_of = |core| published(core, name.as_str())?.reciprocal_throughput;
-        let published = known.and_then(|core| cycles_of(core).map(|cycles| beside(core, [cycles, cycles])));
+        let published = known.and_then(|core| cycles_of(core).map(|cycles| published_figure(core, [cycles, cycles])));
         findings.push(Finding {
             published,
             ..finding(format!("reciprocal throughput {name}"), Unit::CyclePerOp, row, cycles)
@@ -125,7 +125,7 @@ fn latencies(series: &Series) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Instructions of a warp per cycle and multiprocessor, beside what the vendor publishes.
+/// Instructions of a warp per cycle and SM, with the published rate.
 fn rates(device: &DeviceInfo, series: &Series) -> Vec<Finding> {
     let rate = |(at, row): (ChainsOfWarps, &Row)| {
         let name = at.instruction;
@@ -143,7 +143,7 @@ fn rates(device: &DeviceInfo, series: &Series) -> Vec<Finding> {
 
 const RESULTS_SOURCE: &str = "CUDA C++ Programming Guide, 'Throughput of Native Arithmetic Instructions'";
 
-/// Lanes per cycle and multiprocessor as published, for what is one instruction; of pairs half of the published results.
+/// Published lanes per cycle and SM for one instruction; for pairs, half of the published results.
 fn published_results(device: &DeviceInfo, name: &str) -> Option<f64> {
     let column = match device.architecture.as_deref()? {
         "sm_80" => 0,
@@ -172,7 +172,7 @@ fn rows(series: &Series, keep: impl Fn(Count) -> bool) -> impl Iterator<Item = (
         .filter_map(|(at, row)| Some((at.instruction, row, series.estimate(row, "cycles")?)))
 }
 
-fn beside(core: &Microarchitecture, [lo, hi]: [f64; 2]) -> Published {
+fn published_figure(core: &Microarchitecture, [lo, hi]: [f64; 2]) -> Published {
     Published { range: Interval { lo, hi }, source: format!("{}: {}", core.name, core.source) }
 }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_that_of_one_chain_and_throughput_that_of_the_fresh_best() {
+    fn cpu_latency_is_that_of_one_chain_and_throughput_the_remeasured_best() {
         let device =
             DeviceInfo { architecture: Some("Raptor Cove (Emerald Rapids)".to_owned()), ..DeviceInfo::default() };
         let search =
@@ -229,25 +229,25 @@ mod tests {
         let search = Series::new(operations(), search.map(|(name, ilp, cycles)| point(chains(name, ilp), cycles)));
         let best = Series::new(best(), [point(chains("FMA f64 512", 8), 0.51)]);
         let found = findings(&device, &[search, best]);
-        let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
-        let fma = one("latency FMA f64 512");
+        let find = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
+        let fma = find("latency FMA f64 512");
         assert!((fma.value - 4.01).abs() < 1e-6 && fma.unit == Unit::Cycle);
         let published = |finding: &Finding| finding.published.as_ref().map(|known| (known.range.lo, known.range.hi));
         assert_eq!(published(fma), Some((4.0, 4.0)));
-        let throughput = one("reciprocal throughput FMA f64 512");
+        let throughput = find("reciprocal throughput FMA f64 512");
         assert!((throughput.value - 0.51).abs() < 1e-6 && published(throughput) == Some((0.5, 0.5)), "{throughput:?}");
-        assert_eq!(published(one("latency ADD f64 256")), Some((2.0, 3.0)));
-        assert_eq!(published(one("latency ROR i64 scalar")), None);
+        assert_eq!(published(find("latency ADD f64 256")), Some((2.0, 3.0)));
+        assert_eq!(published(find("latency ROR i64 scalar")), None);
         assert_eq!(found.len(), 4);
     }
 
     #[test]
-    fn a_multiprocessors_latency_is_one_warps_and_its_rate_the_fresh_best() {
-        let at = |name: &'static str, ilp, warps, cycles| {
+    fn gpu_latency_is_that_of_one_warp_and_throughput_the_remeasured_best() {
+        let timed = |name: &'static str, ilp, warps, cycles| {
             point(ChainsOfWarps { instruction: name.into(), ilp: Count(ilp), warps: Count(warps) }, cycles)
         };
-        let all = [at("FMA f32", 1, 1, 4.1), at("FMA f32", 4, 32, 0.26), at("DIV f64", 1, 1, 136.0)];
-        let series = [Series::new(instructions(), all), Series::new(saturated(), [at("FMA f32", 4, 32, 0.255)])];
+        let all = [timed("FMA f32", 1, 1, 4.1), timed("FMA f32", 4, 32, 0.26), timed("DIV f64", 1, 1, 136.0)];
+        let series = [Series::new(instructions(), all), Series::new(saturated(), [timed("FMA f32", 4, 32, 0.255)])];
         let hopper = DeviceInfo { architecture: Some("sm_90".to_owned()), ..DeviceInfo::default() };
         let found = findings(&hopper, &series);
         let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_core_is_measured_all_the_same() {
+    fn an_unknown_core_has_findings_without_published_figures() {
         let series = Series::new(operations(), [point(chains("FMA f64 512", 1), 4.0)]);
         let found = findings(&DeviceInfo::default(), &[series]);
         assert_eq!((found.len(), &found[0].published), (1, &None));

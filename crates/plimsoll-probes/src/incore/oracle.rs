@@ -1,7 +1,7 @@
-//! What one link of each chain of `kernel.cu` must be, computed by the host from the same beginning: in f64 for what is
-//! real, in integers for what isn't. That long chains are as many such links is checked on the device.
+//! The expected value of one link of each chain of `kernel.cu`, computed by the host from the same start: in f64 for real
+//! instructions, in integers for the others. The device checks that long chains consist of such links.
 
-/// Where a chain begins, in a lane of the first chain.
+/// The start of the first chain in a lane.
 fn begins(lane: u32) -> f64 {
     1.0 + f64::from(lane) / 512.0
 }
@@ -12,9 +12,9 @@ const SMALL: f64 = 1.0 / (1 << 20) as f64;
 const DIVIDEND: f64 = 1.5;
 /// Relative error that the hardware's approximations stay below ('CUDA C++ Programming Guide', 'Intrinsic Functions').
 const APPROXIMATE: f64 = 1e-5;
-/// Of a sine or a hyperbolic tangent by the hardware, absolutely.
+/// The same for the hardware's sine and hyperbolic tangent, absolute.
 const COARSE: f64 = 1e-3;
-/// Of what is rounded once in single or in double precision.
+/// The same for one rounding in single or in double precision.
 const SINGLE: f64 = 1.2e-7;
 const DOUBLE: f64 = 1e-15;
 const ONE: u32 = 0x3c00_3c00;
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_knows_a_link_of_every_instruction() {
+    fn the_oracle_covers_every_instruction() {
         for one in &INSTRUCTIONS {
             let (value, within) = link(one.link, 7).unwrap_or_else(|| panic!("{}", one.link));
             assert!(value.is_finite() && within < 0.01, "{}", one.link);

@@ -1,5 +1,5 @@
-//! interference on a GPU: kernels of `stream` and copies by a copy engine, each alone and beside each of the other kind. What
-//! the figures mean is `crate::interference`'s.
+//! interference on a GPU: kernels of `stream` and copies by a copy engine, each alone and alongside each of the other kind.
+//! `mod.rs` defines the figures.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -25,25 +25,25 @@ const ARRAY: u64 = 1 << 30;
 /// Bytes of one copy between host and device.
 const TRANSFER: u64 = 64 << 20;
 /// How long the device is kept busy while both streams' work is queued.
-const LEAD: Duration = Duration::from_micros(500);
-/// How often a sample is taken again because what ran beside it ended first.
-const AGAIN: u32 = 4;
+const BUSY: Duration = Duration::from_micros(500);
+/// Attempts at a sample whose competing work ended first.
+const ATTEMPTS: u32 = 4;
 /// Most launches of a sample.
-const MOST: u32 = 8;
-/// Most of what runs beside one.
+const MOST_LAUNCHES: u32 = 8;
+/// Most launches of the competing work.
 const MOST_BESIDE: u32 = 64;
-/// Share of the samples that may still not be of full overlap: as many as may be outliers.
+/// Share of samples that may lack full overlap: the same as may be outliers.
 const UNCOVERED: f64 = 0.01;
-/// Samples that are taken to warm up, while it is found out how much outlasts one.
+/// Warm-up samples, in which the amount of competing work is adjusted.
 const WARM_UPS: u32 = 2;
-/// What a buffer of the host holds until a copy has come.
+/// The content of a host buffer before a copy arrives.
 const POISON: u8 = 0xcd;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// What is timed, and what runs beside it.
+/// The timed task, and the competing one.
 type Spot = (Task, Option<Task>);
 
 impl Probe<Cuda> for Runner {
@@ -63,8 +63,8 @@ impl Probe<Cuda> for Runner {
         let late = elapsed_share(session, begin, interference::SPEC.budget(session.request.effort));
         let spots = spots();
         let sweep = Sweep { series: interference::rates(), points: &spots, share: 1.0 + late, flags };
-        let at = |(work, beside): &Spot| Pair { work: *work, beside: Beside(*beside) };
-        session.sweep(sweep, at, |_, spot| bench.contest(*spot))?;
+        let to_axes = |(work, beside): &Spot| Pair { work: *work, beside: Beside(*beside) };
+        session.sweep(sweep, to_axes, |_, spot| bench.contest(*spot))?;
         Ok(())
     }
 
@@ -75,13 +75,13 @@ impl Probe<Cuda> for Runner {
             contest.prepare(1)?;
             contest.sample(1, &mut [0])?;
             let wrong = if let Check::Failed(wrong) = contest.check()? { wrong } else { String::new() };
-            report(Case { kernel: work.to_string(), on: format!("beside {}", Beside(beside).name()), wrong });
+            report(Case { kernel: work.to_string(), on: format!("alongside {}", Beside(beside).name()), wrong });
         }
         Ok(())
     }
 }
 
-/// Each alone and beside each of the other kind.
+/// Each task alone and alongside each of the other kind.
 fn spots() -> Vec<Spot> {
     let beside = |work: Task, others: [Task; 2]| [(work, None), (work, Some(others[0])), (work, Some(others[1]))];
     let kernels = Task::KERNELS.into_iter().flat_map(|kernel| beside(kernel, Task::COPIES));
@@ -94,7 +94,7 @@ fn kernel(work: Task) -> (Op, KernelDesc) {
     (op, Parameters { threads: 128, unroll, ..Parameters::new(op) }.kernel())
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench {
     kit: Kit,
     second: Arc<Stream>,
@@ -174,7 +174,7 @@ impl Bench {
     }
 }
 
-/// What decides whether the work was done.
+/// Checks the result of the timed work.
 struct Verdict {
     work: Task,
     checker: Rc<Checker>,
@@ -211,7 +211,7 @@ impl Verdict {
                 self.same(self.landing.whole(), transfer)
             }
             Task::Read => {
-                // The read kernel leaves an exclusive or per warp.
+                // The read kernel leaves an XOR per warp.
                 let (_, kernel) = kernel(Task::Read);
                 let n = self.input.bytes() / 4;
                 let warps = n.div_ceil(kernel.elements_per_block()) * u64::from(kernel.threads / 32);
@@ -223,14 +223,14 @@ impl Verdict {
     }
 }
 
-/// One action again and again between two events, beside another that lasts longer.
+/// One action repeated between two events, while another runs longer.
 struct Contest {
     streams: [Arc<Stream>; 2],
     action: Action,
     beside: Option<Action>,
-    /// How often the other is queued to outlast a sample.
+    /// Launches of the competing work that outlast a sample.
     more: u32,
-    /// Samples so far, and those after the warm-up whose companion ended first each time.
+    /// Samples so far, and those after the warm-up whose competing work ended first in every attempt.
     taken: u32,
     uncovered: u32,
     /// Begin of both, end of each.
@@ -241,11 +241,11 @@ struct Contest {
 }
 
 impl Contest {
-    /// One sample: its length, and whether the other went on to its end.
+    /// One sample: its length, and whether the competing work lasted until its end.
     fn once(&mut self, k: u32) -> Result<(u64, bool), Fault> {
         let ([first, second], [begin, end, others]) = (&self.streams, &self.events);
         if let Some(spinner) = &self.spinner {
-            spinner.spin(first, LEAD)?;
+            spinner.spin(first, BUSY)?;
         }
         begin.record(first)?;
         (0..k).try_for_each(|_| self.action.enqueue(first))?;
@@ -275,7 +275,7 @@ impl Workload for Contest {
     }
 
     fn batch(&self) -> Batch {
-        Batch { cycle: 1, max: MOST }
+        Batch { cycle: 1, max: MOST_LAUNCHES }
     }
 
     fn prepare(&mut self, _: u32) -> Result<(), Fault> {
@@ -287,7 +287,7 @@ impl Workload for Contest {
         self.streams[0].context().bind()?;
         for sample in out {
             let mut covered = false;
-            for _ in 0..AGAIN {
+            for _ in 0..ATTEMPTS {
                 (*sample, covered) = self.once(k)?;
                 if covered {
                     break;
@@ -309,12 +309,14 @@ impl Workload for Contest {
     }
 }
 
-/// Whether nearly all samples were of full overlap: a figure of others would be of less of a contest.
+/// Whether nearly all samples had full overlap: others would understate the interference.
 fn overlap(uncovered: u32, taken: u32) -> Check {
     if f64::from(uncovered) <= UNCOVERED * f64::from(taken) {
         return Check::Passed;
     }
-    Check::Failed(format!("what ran beside it ended first in {uncovered} of {taken} samples, {AGAIN} times each"))
+    Check::Failed(format!(
+        "the competing work ended first in {uncovered} of {taken} samples, in all {ATTEMPTS} attempts"
+    ))
 }
 
 #[cfg(test)]
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_measured_alone_and_beside_the_other_kind() {
+    fn every_task_is_measured_alone_and_alongside_the_other_kind() {
         let spots = spots();
         assert_eq!(spots.len(), 12);
         for work in Task::ALL {

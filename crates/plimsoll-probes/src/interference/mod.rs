@@ -1,11 +1,11 @@
-//! interference: a kernel that memory bounds beside a copy between host and device: what each of them loses.
+//! interference: how much a memory-bound kernel and a copy between host and device slow each other down.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "interference",
     group: "transfers",
@@ -41,10 +41,10 @@ impl Task {
 pub struct Beside(pub Option<Task>);
 
 impl Beside {
-    /// On the axis for nothing.
+    /// The axis value where nothing else runs.
     const NOTHING: &'static str = "nothing";
 
-    /// As the axis calls it.
+    /// Its name on the axis.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.map_or(Self::NOTHING, Task::name)
@@ -67,7 +67,7 @@ impl Coordinate for Beside {
 }
 
 plimsoll_core::axes! {
-    /// One task, alone or beside another.
+    /// One task, alone or alongside another.
     pub struct Pair {
         /// What is timed.
         work: Task,
@@ -76,7 +76,7 @@ plimsoll_core::axes! {
     }
 }
 
-/// What one of them moves beside another, or alone.
+/// Bandwidth of one task, alone and alongside another.
 #[must_use]
 pub fn rates() -> TypedSeries<Pair> {
     TypedSeries::new(
@@ -89,7 +89,7 @@ pub fn rates() -> TypedSeries<Pair> {
     .with_precision(HOST_PRECISION)
 }
 
-/// What each loses to each other, as a share of what it moves alone.
+/// The loss of each task to each other one, as a share of its bandwidth alone.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(rates) = series.iter().find(|series| series.spec.case == "rates") else { return Vec::new() };
     let rows: Vec<(Pair, &Row)> = known_rows(rates).collect();
@@ -97,13 +97,13 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let (work, beside) = (at.work, at.beside.0?);
         let (_, alone) = rows.iter().find(|(at, _)| *at == Pair { work, beside: Beside(None) })?;
         let (a, b) = (rates.estimate(alone, "bandwidth")?, rates.estimate(row, "bandwidth")?);
-        let percent = |with: f64, without: f64| 100.0 * (1.0 - with / without);
+        let percent = |shared: f64, alone: f64| 100.0 * (1.0 - shared / alone);
         let interval =
             Interval { lo: percent(b.interval.hi, a.interval.lo), hi: percent(b.interval.lo, a.interval.hi) };
         let known = Estimate { value: percent(b.value, a.value), interval };
-        let told = |figure: Estimate| Unit::BytePerSecond.format(figure.value);
+        let format = |figure: Estimate| Unit::BytePerSecond.format(figure.value);
         Some(Finding {
-            says: format!("{} beside {beside}, {} alone.", told(b), told(a)),
+            says: format!("{} alongside {beside}, {} alone.", format(b), format(a)),
             flags: row.flags.union(alone.flags),
             ..finding(format!("{work} loses to {beside}"), Unit::Percent, row, known)
         })
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_of_every_pair_whose_work_was_also_measured_alone() {
+    fn every_pair_whose_work_was_also_measured_alone_has_a_loss() {
         let points = [
             point(Task::Read, None, 4_000_000),
             point(Task::Read, Some(Task::Up), 3_800_000),

@@ -1,5 +1,5 @@
-//! l1 on a GPU: one block per multiprocessor walks over a piece of its own. What the figures mean is
-//! `crate::l1`'s; the kernels are `kernel.cu`'s.
+//! l1 on a GPU: one block per SM traverses its own piece of memory. `mod.rs` defines the figures,
+//! `kernel.cu` the kernels.
 
 use super::kernels::{self, THREADS, WIDTHS};
 use crate::folds::{self, MANY, SOME, Walk};
@@ -8,13 +8,13 @@ use crate::prelude::gpu::*;
 
 /// Smallest and largest piece, bytes.
 const PIECES: (u64, u64) = (4 << 10, 384 << 10);
-/// What first level and shared memory have together where the driver doesn't tell, bytes.
+/// Bytes of L1 and shared memory together, where the driver doesn't report them.
 const USUAL: u64 = 128 << 10;
 /// Bytes that a block moves in one launch: some 130 µs of loads and as many of stores, which are slower, and one warp.
 const MOVED: (u64, u64) = (32 << 20, 4 << 20);
 /// Threads of a warp.
 const WARP: u32 = 32;
-/// Turns of a verified launch: untimed and timed.
+/// Iterations of a verified launch: untimed and timed.
 const VERIFIED: [u64; 2] = [1, 3];
 
 /// The probe.
@@ -52,7 +52,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let points = points::<G>(session.device, effort, bytes / pieces);
         let late = elapsed_share(session, begin, l1::SPEC.budget(effort));
         let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
-        session.sweep(sweep, Point::at, |_, point| bench.load(point)).map(drop)
+        session.sweep(sweep, Point::to_axes, |_, point| bench.load(point)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// The widths that it comes in.
+    /// The widths of this kind of access.
     fn widths(self) -> &'static [u32] {
         match self {
             Self::LoadAlone => &WIDTHS[2..],
@@ -103,12 +103,12 @@ impl Kind {
 }
 
 impl Point {
-    fn at(&self) -> Piece {
+    fn to_axes(&self) -> Piece {
         Piece { access: Access { kind: self.kind, bytes: self.width }, footprint: self.piece.into() }
     }
 }
 
-/// Pieces up to `most`: octaves for all, and for the widest loads close ones around where the first level may end.
+/// Pieces up to `most`: octaves for all, and for the widest loads closely spaced ones around where L1 may end.
 fn points<G: Gpu>(device: &G::Device, effort: Effort, most: u64) -> Vec<Point> {
     let limits = G::capabilities(device).limits;
     let together = match limits.shared_per_multiprocessor {
@@ -134,8 +134,7 @@ fn octaves(effort: Effort, most: u64) -> Vec<u64> {
     (0..).map(|octave| PIECES.0 << (step * octave)).take_while(|piece| *piece <= most).collect()
 }
 
-/// Octaves, and close pieces from half of what shared memory may have of it to two thirds more than that, in whole
-/// chunks.
+/// Octaves, and closely spaced pieces from half to 1.7 times the memory that L1 and shared memory have together, in whole chunks.
 fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
     let factor = if effort == Effort::Quick { 1.05 } else { 1.03 };
     let chunk = folds::chunk(&kernels::load(16));
@@ -151,7 +150,7 @@ fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
     pieces
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     seed: u64,
@@ -179,27 +178,27 @@ impl<G: Gpu> Bench<G> {
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
         let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
         let phases = [walk.pass(), (moved / walk.iteration()).max(walk.pass())];
-        self.counted(point, walk, phases, SOME)
+        self.build_load(point, walk, phases, SOME)
     }
 
     /// One launch, checked.
     fn once(&self, point: &Point) -> Result<Check, Fault> {
         use plimsoll_core::sample::Workload as _;
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
-        let mut load = self.counted(point, walk, VERIFIED, MANY)?;
+        let mut load = self.build_load(point, walk, VERIFIED, MANY)?;
         load.sample(1, &mut [0])?;
         load.check()
     }
 
-    fn counted(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<InKernel<G>, Fault> {
+    fn build_load(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = point.kind.kernel(point.width);
         let blocks = self.kit.unit.machine().multiprocessors;
-        let of_all = |buffer: &G::Buffer| buffer.part(0, walk.bytes());
+        let all_pieces = |buffer: &G::Buffer| buffer.part(0, walk.bytes());
         let moved = walk.iteration() * phases[1];
         let traffic = if point.kind.reads() { Traffic::new(moved, 0) } else { Traffic::new(0, moved) };
         let shared = if point.kind.in_shared() { walk.slice as u32 } else { 0 };
         self.kit.checker.poison(self.left.whole())?;
-        self.kit.checker.poison(of_all(&self.out)?)?;
+        self.kit.checker.poison(all_pieces(&self.out)?)?;
         let launch = |cycles| {
             let list = Arguments::new();
             let list = match point.kind {
@@ -210,24 +209,25 @@ impl<G: Gpu> Bench<G> {
             let list = walk.arguments(list, false).u32(phases[0] as u32).u32(phases[1] as u32);
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
-        let of = if point.kind == Kind::Store { LaunchCycles::Slowest } else { LaunchCycles::Median };
-        let load = InKernel::new_cycles_only(&self.kit, (blocks, of), Work { traffic, ..Work::default() }, launch)?;
+        let reduction = if point.kind == Kind::Store { LaunchCycles::Slowest } else { LaunchCycles::Median };
+        let load =
+            InKernel::new_cycles_only(&self.kit, (blocks, reduction), Work { traffic, ..Work::default() }, launch)?;
         let threads = u64::from(blocks) * u64::from(kernel.threads);
         let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
-        let (kind, out) = (point.kind, of_all(&self.out)?);
-        let every_counter = self.counters(point, &walk, phases);
+        let (kind, out) = (point.kind, all_pieces(&self.out)?);
+        let check_counters = self.build_counter_check(point, &walk, phases);
         Ok(load.with_check(move |last| match kind {
             Kind::Load | Kind::LoadAlone | Kind::Shared => {
                 let found = folds::words::<G>(last.stream, left.part(0, 4 * threads)?)?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
             }
             Kind::Store => checker.check_marks(out),
-            Kind::SharedAtomic => every_counter(last.stream),
+            Kind::SharedAtomic => check_counters(last.stream),
         }))
     }
 
-    /// Are the counters of the first and the last block what the walk makes of them?
-    fn counters(
+    /// Checks the counters of the first and the last block against the traversal.
+    fn build_counter_check(
         &self,
         point: &Point,
         walk: &Walk,
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_close_where_the_first_level_may_end_and_whole_chunks() {
+    fn pieces_are_whole_chunks_and_close_together_where_l1_may_end() {
         for (effort, ratio) in [(Effort::Quick, 1.08), (Effort::Standard, 1.06)] {
             let pieces = close(228 << 10, effort, PIECES.1);
             assert!(pieces.iter().all(|piece| piece % 4096 == 0) && pieces.is_sorted());

@@ -1,12 +1,12 @@
-// l1: what one multiprocessor loads from and stores to its L1, and loads from and adds to its shared
-// memory, in a footprint of its own, by the width of an access.
+// l1: what one SM loads from and stores to its L1, and loads from and adds to its shared
+// memory, in its own footprint, by the width of an access.
 //
-// What keeps it: every thread stores the exclusive or of all that it loaded; stores leave in each word its place; the
+// What keeps it: every thread stores the XOR of all that it loaded; stores leave in each word its place; the
 // counters that were added to are stored.
-// Its loop in SASS: UNROLL loads (or stores, or atomics) of BYTES with immediate offsets from one address, the exclusive or
+// Its loop in SASS: UNROLL loads (or stores, or atomics) of BYTES with immediate offsets from one address, the XOR
 // of their words, the place's arithmetic and one branch; no local memory. Behind the loop of stores stands one fence.
 //
-// One block per multiprocessor walks over a piece of its own (shift 0). The first pass is untimed, since a launch finds the
+// One block per SM traverses its own piece (shift 0). The first pass is untimed, since a launch finds the
 // L1 empty. Shared memory is loaded from the block's piece first, so the same words come back.
 #include "walk.h"
 
@@ -50,7 +50,7 @@ __device__ __forceinline__ void store_walk(u32* out, u64* cycles, Walk walk, u32
             }
             walk.next();
         }
-        // A store that was issued may still be on its way: what is timed ends when all have arrived.
+        // A store that was issued may still be in flight: the timed section ends when all have arrived.
         __threadfence();
     });
 }

@@ -1,18 +1,18 @@
-//! Loads, stores and atomics of one multiprocessor on its own footprint, in its L1 and in shared memory.
+//! Loads, stores and atomics of one SM on its own footprint, in its L1 and in shared memory.
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("l1", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Threads per block, of which each multiprocessor has one.
+/// Threads per block, one block on each SM.
 pub const THREADS: u32 = 1024;
 /// Bytes of an access.
 pub const WIDTHS: [u32; 3] = [4, 8, 16];
 
-/// Accesses of a thread in one iteration: more of the narrow ones, so that what else an iteration does leaves the load/store unit its
-/// one access per cycle.
+/// Accesses of a thread in one iteration: more of the narrow ones, so that what else an iteration does leaves the load/store unit
+/// its one access per cycle.
 #[must_use]
 pub fn unroll(bytes: u32) -> u32 {
     if bytes < 16 { 16 } else { 8 }
@@ -82,7 +82,7 @@ fn kernel(what: &str, entry: &str, bytes: u32) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     WIDTHS.into_iter().flat_map(|bytes| [load(bytes), store(bytes), shared(bytes)]).chain([shared_atomic()]).collect()

@@ -1,5 +1,4 @@
-//! l1: what one multiprocessor of a GPU loads from its L1 and its shared memory, and how much the cache
-//! holds.
+//! l1: what one SM of a GPU loads per cycle from its L1 and its shared memory, and the capacity of L1.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -12,7 +11,7 @@ use plimsoll_suite::findings::levels::Levels;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l1",
     group: "caches",
@@ -23,13 +22,13 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// What is accessed how, in the order in which it is measured.
+    /// Kinds of access, in the order in which they are measured.
     pub enum Kind {
         /// Loads of all threads.
         Load = "load",
-        /// Loads of one warp alone, which wait for each other: what misses shows at once.
+        /// Loads of a single warp, which wait for each other: a miss shows at once.
         LoadAlone = "one warp's load",
-        /// Stores, which go through to the second level.
+        /// Stores, which go through to L2.
         Store = "store",
         /// Loads from shared memory.
         Shared = "shared load",
@@ -41,9 +40,9 @@ plimsoll_core::names! {
 /// An access. Its axis calls it `load 16 B`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What is accessed how.
+    /// The kind of access.
     pub kind: Kind,
-    /// Bytes of one thread.
+    /// Bytes per thread.
     pub bytes: u32,
 }
 
@@ -71,16 +70,16 @@ plimsoll_core::axes! {
     pub struct Piece {
         /// The access.
         access: Access,
-        /// Bytes of one multiprocessor's piece.
+        /// Bytes of one SM's piece.
         footprint: Bytes,
     }
 }
 
-/// Bytes that the load/store units of a multiprocessor move per cycle: 32 lanes of 4 bytes since compute capability 5.0 (CUDA
+/// Bytes that the load/store units of an SM move per cycle: 32 lanes of 4 bytes since compute capability 5.0 (CUDA
 /// C++ Programming Guide, 'Shared Memory': 32 banks of 32 bits per clock cycle).
 const LANES: f64 = 128.0;
 
-/// Bytes per cycle of one multiprocessor over its own footprint, all working at once.
+/// Bytes per cycle of one SM over its own footprint, all working at once.
 #[must_use]
 pub fn curve() -> TypedSeries<Piece> {
     TypedSeries::new(
@@ -99,7 +98,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
     let mut accesses: Vec<Access> = Vec::new();
     for (Piece { access, .. }, _) in known_rows(curve) {
-        // One warp's rate is its latency: only where it ends is told.
+        // One warp's rate only shows latency; only the end of its plateau becomes a finding.
         if !accesses.contains(&access) && access.kind != Kind::LoadAlone {
             accesses.push(access);
         }
@@ -124,7 +123,7 @@ fn levels_of(curve: &Series, access: Access) -> Levels {
     levels(&points, 0.1)
 }
 
-/// What the first level gives: the first plateau, and where there is none, the best.
+/// The rate of L1: the first plateau, or the best figure where there is none.
 fn plateau(curve: &Series, access: Access) -> Option<Finding> {
     let is_of = |at: Piece| at.access == access;
     let (row, best) = curve.best("bytes per cycle", |row| Piece::from_values(&row.at).is_some_and(is_of))?;
@@ -134,19 +133,18 @@ fn plateau(curve: &Series, access: Access) -> Option<Finding> {
         None => best,
     };
     let says = if access.kind == Kind::Store {
-        "goes through to the second level".to_owned()
+        "goes through to L2".to_owned()
     } else {
         format!("{:.1} % of the load/store units' {LANES} B/cycle", 100.0 * estimate.value / LANES)
     };
     Some(Finding { says, ..finding(access.to_string(), Unit::BytePerCycle, row, estimate) })
 }
 
-/// What one warp still loads at its full rate: as soon as a line misses, the warp waits for it. Loads of all threads would hide
-/// many misses behind the load/store units' own limit.
+/// Share of its full rate that one warp keeps while its loads hit: the warp waits for every miss. With all threads, the limit of
+/// the load/store units would hide many misses.
 const KEPT: f64 = 0.97;
 
-/// Where one warp's loads begin to wait: from the largest footprint that keeps their rate to the smallest beyond that
-/// doesn't.
+/// Where one warp's loads begin to miss: from the largest footprint that keeps their rate to the next larger one.
 fn capacity(curve: &Series) -> Option<Finding> {
     let access = Access { kind: Kind::LoadAlone, bytes: 16 };
     let mut rows = points_of(curve, access);
@@ -155,7 +153,7 @@ fn capacity(curve: &Series) -> Option<Finding> {
     let last = rows.iter().rposition(|point| point.2 >= KEPT * plateau)?;
     let (kept, lost) = (&rows[last], rows.get(last + 1)?);
     let estimate = Estimate { value: kept.0, interval: Interval { lo: kept.0, hi: lost.0 } };
-    let says = "to which one warp keeps its rate, beside no shared memory".to_owned();
+    let says = "up to which one warp keeps its rate, with no shared memory in use".to_owned();
     Some(Finding { says, ..finding("L1 capacity", Unit::Byte, kept.1, estimate) })
 }
 
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn accesses_are_called_by_their_kind_and_width_and_nothing_else_is_one() {
+    fn access_names_round_trip_and_other_names_are_refused() {
         for (kind, bytes, name) in [
             (Kind::Load, 16, "load 16 B"),
             (Kind::LoadAlone, 4, "one warp's load 4 B"),
@@ -200,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn plateau_and_capacity_are_those_of_the_machine() {
+    fn findings_match_the_plateau_and_capacity_of_the_machine() {
         let sizes = (0..=60).map(|i| 4.0 * 2.0_f64.powf(f64::from(i) / 60.0 * 7.0));
-        let at = |kib: f64| (kib * 4.0).round() * 256.0;
+        let to_bytes = |kib: f64| (kib * 4.0).round() * 256.0;
         let mut points: Vec<Point> = Vec::new();
         for kib in sizes {
-            points.push(point((Kind::Load, 16), at(kib), machine(kib)));
-            points.push(point((Kind::LoadAlone, 16), at(kib), machine(kib) / 3.0));
+            points.push(point((Kind::Load, 16), to_bytes(kib), machine(kib)));
+            points.push(point((Kind::LoadAlone, 16), to_bytes(kib), machine(kib) / 3.0));
         }
         points.extend([4.0, 64.0, 128.0].map(|kib| point((Kind::Shared, 4), kib * 1024.0, 120.0)));
         let found = findings(&DeviceInfo::default(), &[Series::new(curve(), points)]);

@@ -1,5 +1,5 @@
-//! l2 on a GPU: walks past L1, each multiprocessor over its own lines or all over the same in turn. What
-//! the figures mean is `crate::l2`'s; the kernels are `kernel.cu`'s.
+//! l2 on a GPU: reads, writes and copies that bypass L1, on lines private to each SM or shared in turn. `mod.rs` defines the
+//! figures, `kernel.cu` the kernels.
 
 use super::kernels::{self, THREADS};
 use crate::folds::{self, MANY, SOME, Walk};
@@ -8,11 +8,11 @@ use crate::prelude::gpu::*;
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (1 << 20, 512 << 20);
-/// Footprints are close from this share of the cache to the other.
+/// Shares of the cache between which footprints are closely spaced.
 const CLOSE: [f64; 2] = [0.4, 1.2];
 /// Bytes that the device moves in one launch.
 const MOVED: u64 = 2 << 30;
-/// Turns of a verified launch.
+/// Iterations of a verified launch.
 const VERIFIED: u64 = 5;
 
 /// The probe.
@@ -50,8 +50,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, l2::SPEC.budget(effort));
         let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0 + late, flags };
         let footprint = |point: &Point| bench.walk(point).bytes() * point.arrays();
-        let at = |point: &Point| Spread { access: point.access, footprint: footprint(point).into() };
-        session.sweep(sweep, at, |_, point| bench.load(point)).map(drop)
+        let to_axes = |point: &Point| Spread { access: point.access, footprint: footprint(point).into() };
+        session.sweep(sweep, to_axes, |_, point| bench.load(point)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -89,10 +89,11 @@ impl Point {
 
 /// Reads of both patterns at all footprints; writes and copies by octaves.
 fn points(cache: u64, effort: Effort, most: u64) -> Vec<Point> {
-    let at = |access, footprints: Vec<u64>| footprints.into_iter().map(move |footprint| Point { access, footprint });
+    let points =
+        |access, footprints: Vec<u64>| footprints.into_iter().map(move |footprint| Point { access, footprint });
     let (close, wide) = (footprints(cache, effort, most), footprints(0, effort, most));
-    let reads = [Access::ReadShared, Access::ReadUnique].into_iter().flat_map(|access| at(access, close.clone()));
-    let others = [Access::Write, Access::Copy].into_iter().flat_map(|access| at(access, wide.clone()));
+    let reads = [Access::ReadShared, Access::ReadUnique].into_iter().flat_map(|access| points(access, close.clone()));
+    let others = [Access::Write, Access::Copy].into_iter().flat_map(|access| points(access, wide.clone()));
     reads.chain(others).collect()
 }
 
@@ -110,7 +111,7 @@ fn footprints(cache: u64, effort: Effort, most: u64) -> Vec<u64> {
         all.push(footprint as u64);
         let close = (from..to).contains(&footprint);
         let next = footprint * if close { factor } else { std::f64::consts::SQRT_2 };
-        // The close ones begin where they should.
+        // The closely spaced ones begin exactly at `from`.
         footprint = if footprint < from { next.min(from) } else { next };
     }
     if all.is_empty() {
@@ -119,15 +120,15 @@ fn footprints(cache: u64, effort: Effort, most: u64) -> Vec<u64> {
     all
 }
 
-/// How many pieces on a multiprocessor goes after a pass: about three eighths of all, so that neighbours aren't at the same
-/// lines at the same time, and without a common divisor, so that it comes to every piece.
+/// How many pieces an SM moves on after a pass: about three eighths of all, so that neighbours aren't at the same
+/// lines at the same time, and coprime to their number, so that it visits every piece.
 fn shift(pieces: u32) -> u64 {
     let pieces = u64::from(pieces);
     let common = |a: u64| (2..=a).any(|divisor| a.is_multiple_of(divisor) && pieces.is_multiple_of(divisor));
     (pieces * 3 / 8 + 1..pieces).find(|shift| !common(*shift)).unwrap_or(1)
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     seed: u64,
@@ -161,7 +162,7 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch(&kernel(point.access), 0, list.u32(iterations as u32))
     }
 
-    /// So many iterations that about 2 GB move, and every pass is whole.
+    /// A workload of one point: about 2 GB in whole passes.
     fn load(&self, point: &Point) -> Result<Load<G>, Fault> {
         let walk = self.walk(point);
         let of_all = walk.iteration() * u64::from(self.kit.unit.machine().multiprocessors);
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shifting_multiprocessor_comes_to_every_piece() {
+    fn shifts_visit_every_piece() {
         for pieces in [1, 2, 8, 80, 108, 132, 144] {
             let shift = shift(pieces);
             let seen: std::collections::BTreeSet<u64> =
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn footprints_are_close_around_the_cache_and_its_half() {
+    fn footprints_are_closely_spaced_around_the_cache_and_its_half() {
         let all = footprints(60 << 20, Effort::Standard, FOOTPRINTS.1);
         assert!(all.is_sorted() && all[0] == FOOTPRINTS.0 && *all.last().unwrap() > 300 << 20);
         let close = all.windows(2).filter(|pair| pair[0] > 26 << 20 && pair[1] < 70 << 20);

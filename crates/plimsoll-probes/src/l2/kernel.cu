@@ -1,12 +1,12 @@
-// l2: the bandwidth of L2: reads, writes and copies that pass the first level by, of lines that are one
-// multiprocessor's own (`shift` 0) or that all of them come to in turn (`shift` 1).
+// l2: the bandwidth of L2: reads, writes and copies that bypass L1, of lines private to one SM
+// (`shift` 0) or visited by all SMs in turn (`shift` 1).
 //
-// What keeps it: every thread stores the exclusive or of all that it read; writes leave in each word its place; copies
+// What keeps it: every thread stores the XOR of all that it read; writes leave in each word its place; copies
 // leave the input.
-// Its loop in SASS: UNROLL loads of 16 bytes marked STRONG.GPU (which the first level can't answer), their exclusive or, or
+// Its loop in SASS: UNROLL loads of 16 bytes marked STRONG.GPU (which L1 can't serve), their exclusive or, or
 // UNROLL stores of 16 bytes; the place's arithmetic and one branch; no local memory.
 //
-// One block per multiprocessor walks over pieces.
+// One block per SM traverses pieces.
 #include "walk.h"
 
 __device__ __forceinline__ Vector<u32, 16> load_past_l1(const u32* p) {

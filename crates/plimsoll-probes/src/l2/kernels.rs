@@ -1,12 +1,12 @@
-//! Reads, writes and copies that pass L1 by.
+//! Reads, writes and copies that bypass L1.
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("l2", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Threads per block, of which each multiprocessor has one.
+/// Threads per block, one block on each SM.
 pub const THREADS: u32 = 1024;
 /// Vectors of 16 bytes of a thread in one iteration.
 pub const UNROLL: u32 = 4;
@@ -14,7 +14,7 @@ pub const UNROLL: u32 = 4;
 /// Bytes of a warp's iteration, which pieces are made of.
 const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
 
-/// What a walk takes, with its output and its input.
+/// Parameters of a traversal, with its output and its input.
 macro_rules! walk {
     ($out:tt, $in:tt) => {
         takes!(
@@ -58,7 +58,7 @@ fn kernel(what: &str, kind: &str) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![read(), write(), copy()]

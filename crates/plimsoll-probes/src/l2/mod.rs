@@ -1,5 +1,5 @@
-//! l2: the bandwidth of a GPU's L2 past the first: of lines that are one multiprocessor's own and of lines
-//! that all of them come to in turn, over footprint.
+//! l2: the bandwidth of a GPU's L2, bypassing L1, by footprint: for lines private to one SM and for lines that all SMs read in
+//! turn.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -10,7 +10,7 @@ use plimsoll_suite::findings::levels::Plateau;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l2",
     group: "caches",
@@ -21,13 +21,13 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// What is done with which lines, in the order in which it is shown.
+    /// Kinds of access and of lines, in display order.
     pub enum Access {
-        /// Reads of lines that all multiprocessors come to in turn.
+        /// Reads of lines that all SMs read in turn.
         ReadShared = "read, shared",
-        /// Reads of lines that are each one multiprocessor's own.
+        /// Reads of lines that are private to one SM.
         ReadUnique = "read, unique",
-        /// Writes of lines that are each one multiprocessor's own.
+        /// Writes of lines that are private to one SM.
         Write = "write, unique",
         /// Copies of such lines; the footprint counts both sides.
         Copy = "copy, unique",
@@ -59,16 +59,16 @@ pub fn curve() -> TypedSeries<Spread> {
     )
 }
 
-/// Footprints from this share of the cache on tell of it.
+/// Footprints below this share of the cache are left out of the findings.
 const LEAST: f64 = 0.25;
-/// What counts as still on the plateau.
+/// Share of the rate that still counts as on the plateau.
 const NEAR: f64 = 0.95;
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
     let mut found = Vec::new();
     for access in Access::ALL {
-        // Few lines show something else: reads of one line at one time are answered together, or wait for each other.
+        // With few lines, simultaneous reads of one line are served together, or wait for each other.
         let least = LEAST * info.last_level_cache() as f64;
         let rows: Rows<'_> = of_access(curve, access).into_iter().filter(|row| row.0 >= least).collect();
         let levels = levels(&rows.iter().map(|(x, _, figure)| (*x, figure.value)).collect::<Vec<_>>(), 0.1);
@@ -77,7 +77,7 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         match access {
             Access::ReadShared => found.extend(end("full rate to", access, first, &rows)),
             Access::ReadUnique => {
-                found.extend(end("L2 capacity", access, first, &rows).map(|end| beside(info, end)));
+                found.extend(end("L2 capacity", access, first, &rows).map(|end| add_reported_size(info, end)));
             }
             Access::Write | Access::Copy => {}
         }
@@ -89,9 +89,9 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 type Rows<'s> = Vec<(f64, &'s Row, Estimate)>;
 
 fn of_access(curve: &Series, access: Access) -> Rows<'_> {
-    let of = known_rows(curve).filter(|(at, _): &(Spread, &Row)| at.access == access);
+    let selected = known_rows(curve).filter(|(at, _): &(Spread, &Row)| at.access == access);
     let point = |(at, row): (Spread, _)| Some((at.footprint.0 as f64, row, curve.estimate(row, "bandwidth")?));
-    let mut rows: Rows<'_> = of.filter_map(point).collect();
+    let mut rows: Rows<'_> = selected.filter_map(point).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     rows
 }
@@ -113,22 +113,22 @@ fn plateau(info: &DeviceInfo, access: Access, first: &Plateau, rows: &Rows<'_>) 
 /// The largest footprint up to which the curve keeps 95 % of what its plateau begins with.
 ///
 /// Of unique lines this is the cache's capacity: where 1 read in 18 comes from memory at half of the speed, 5 % are lost. It
-/// is not read further up the slope: replaced at random, a footprint F that is walked over again and again misses a capacity
+/// is not read further up the slope: replaced at random, a footprint F that is read again and again misses a capacity
 /// C with a share m = 1 − exp(−m F / C) of its reads, a third at 1.2 C only.
 ///
-/// Where lines are copied into the partition near each multiprocessor it lies beyond what a partition holds: bandwidth stays
+/// Where lines are copied into the partition near each SM it lies beyond what a partition holds: bandwidth stays
 /// for a while when latency no longer does (`latency` finds the partition).
 fn end(name: &str, access: Access, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
     let after = rows.iter().position(|(x, _, figure)| *x > first.from && figure.value < NEAR * first.begin)?;
     let before = after.checked_sub(1)?;
     let interval = Interval { lo: rows[before].0, hi: rows[after].0 };
     let estimate = Estimate { value: rows[before].0, interval };
-    let says = format!("to which '{access}' keeps 95 % of {}", Unit::BytePerSecond.format(first.begin));
+    let says = format!("up to which '{access}' keeps 95 % of {}", Unit::BytePerSecond.format(first.begin));
     Some(Finding { says, ..finding(name, Unit::Byte, rows[before].1, estimate) })
 }
 
-/// The finding with what the device reports of itself.
-fn beside(device: &DeviceInfo, found: Finding) -> Finding {
+/// Adds the size that the device reports to the finding.
+fn add_reported_size(device: &DeviceInfo, found: Finding) -> Finding {
     match device.last_level_cache() {
         0 => found,
         bytes => {
@@ -166,22 +166,23 @@ mod tests {
     }
 
     #[test]
-    fn plateaus_of_both_patterns_and_their_capacities_are_found() {
+    fn findings_report_the_plateau_and_end_of_both_patterns() {
         let sizes: Vec<f64> = (0..=90).map(|i| 2.0_f64.powf(f64::from(i) / 10.0)).collect();
-        let points = |access, of: &dyn Fn(f64) -> f64| {
-            sizes.iter().map(|mib| point(access, mib * MIB, of(*mib))).collect::<Vec<_>>()
+        let points = |access, rate: &dyn Fn(f64) -> f64| {
+            sizes.iter().map(|mib| point(access, mib * MIB, rate(*mib))).collect::<Vec<_>>()
         };
         let mut all = points(Access::ReadShared, &machine(9.6e12, 30.0));
         all.extend(points(Access::ReadUnique, &machine(8.0e12, 60.0)));
         let device = DeviceInfo { multiprocessors: 100, ..DeviceInfo::default() };
         let found = findings(&device, &[Series::new(curve(), all)]);
-        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));
-        assert!((of("read, shared L2").value / 9.6e12 - 1.0).abs() < 0.01);
-        assert_eq!(of("read, shared L2").says, "48.0 B/cycle per multiprocessor");
-        assert!((of("read, unique L2").value / 8.0e12 - 1.0).abs() < 0.01);
-        assert!((of("full rate to").value / MIB - 27.0).abs() < 2.0, "{found:?}");
+        let find =
+            |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));
+        assert!((find("read, shared L2").value / 9.6e12 - 1.0).abs() < 0.01);
+        assert_eq!(find("read, shared L2").says, "48.0 B/cycle per multiprocessor");
+        assert!((find("read, unique L2").value / 8.0e12 - 1.0).abs() < 0.01);
+        assert!((find("full rate to").value / MIB - 27.0).abs() < 2.0, "{found:?}");
         // Misses begin at nine tenths of 60 MiB.
-        let capacity = of("L2 capacity");
+        let capacity = find("L2 capacity");
         assert!(capacity.interval.lo <= 56.0 * MIB && capacity.interval.hi >= 54.0 * MIB, "{found:?}");
         assert!(findings(&device, &[]).is_empty());
     }

@@ -1,7 +1,7 @@
 //! latency on the CPU: one core follows a chain through buffers of every size, in huge and in small pages.
 //!
 //! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows, in huge pages,
-//! where capacities aren't blurred by translation. What the figures mean is told in `mod.rs`.
+//! where capacities aren't blurred by translation. `mod.rs` defines the figures.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -23,10 +23,9 @@ pub struct Runner;
 const LEAST: u64 = 2 << 10;
 /// The smallest footprint in small pages, bytes: below it no TLB is too small.
 const LEAST_SMALL: u64 = 32 << 10;
-/// The largest footprint that the probe takes on its own, bytes.
+/// The largest footprint by default, bytes.
 const LARGEST: u64 = 2 << 30;
-/// The largest in small pages in a first look, bytes: walks are as long as they get, and twice as much takes twice as long
-/// to build.
+/// The largest footprint in small pages in a quick run, bytes: page walks are longest there already, and building takes time.
 const LARGEST_SMALL: u64 = 512 << 20;
 /// Memory of all buffers together, as a share of what is free.
 const SHARE_OF_FREE: f64 = 0.4;
@@ -36,7 +35,7 @@ const HOPS: u64 = 8192;
 const WARM_UP: Duration = Duration::from_millis(25);
 /// Lines of the longest cycle that is followed once more when it has been timed.
 const CHECKED_LINES: u64 = 1 << 16;
-/// Where misses begin, neighbours are measured until they are this near each other.
+/// Around knees, points are added until neighbours are within this ratio.
 const RESOLUTION: f64 = 1.035;
 /// Points added at each knee, at most.
 const PER_KNEE: usize = 14;
@@ -45,19 +44,19 @@ const COARSE: f64 = 0.75;
 
 /// What is measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct At {
+struct Spot {
     pages: Pages,
     order: Order,
     bytes: u64,
 }
 
-impl From<&At> for Chase {
-    fn from(at: &At) -> Self {
-        Self { pages: pages_axis(at.pages), order: order_axis(at.order), footprint: at.bytes.into() }
+impl From<&Spot> for Chase {
+    fn from(spot: &Spot) -> Self {
+        Self { pages: pages_axis(spot.pages), order: order_axis(spot.order), footprint: spot.bytes.into() }
     }
 }
 
-/// Pages as the axis calls them.
+/// The axis's name for pages.
 fn pages_axis(pages: Pages) -> super::Pages {
     match pages {
         Pages::Huge => super::Pages::Huge,
@@ -65,7 +64,7 @@ fn pages_axis(pages: Pages) -> super::Pages {
     }
 }
 
-/// Orders as the axis calls them.
+/// The axis's name for orders.
 fn order_axis(order: Order) -> super::Order {
     match order {
         Order::PageRandom => super::Order::PageRandom,
@@ -94,23 +93,23 @@ impl Probe<Cpu> for Runner {
             return Err(Fault::OutOfMemory { asked: LEAST, free: free_bytes().unwrap_or(0) });
         }
         let line = line(session.device);
-        let mut ground = Ground::new(session, largest, line)?;
-        let huge = ground.huge.is_granted()?;
+        let mut buffers = Buffers::new(session, largest, line)?;
+        let huge = buffers.huge.is_granted()?;
         let points = plan(session.device, largest, session.request.effort, huge);
         let pages = if huge { Pages::Huge } else { Pages::Small };
         let team = team(session, 1)?;
-        let load = |ground: &mut Ground, at: &At| {
-            let (task, work, check) = ground.chase(at)?;
+        let load = |buffers: &mut Buffers, spot: &Spot| {
+            let (task, work, check) = buffers.chase(spot)?;
             Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
         };
         let sweep = Sweep { series: super::chase(), points: &points, share: COARSE, flags };
-        let series = session.sweep(sweep, |at| at.into(), |_, at| load(&mut ground, at))?;
+        let series = session.sweep(sweep, |spot| spot.into(), |_, spot| load(&mut buffers, spot))?;
         let points = knees(series, pages, line);
         if points.is_empty() {
             return Ok(());
         }
         let sweep = Sweep { series: super::knees(), points: &points, share: 1.0 - COARSE, flags };
-        session.sweep(sweep, |at| at.into(), |_, at| load(&mut ground, at)).map(drop)
+        session.sweep(sweep, |spot| spot.into(), |_, spot| load(&mut buffers, spot)).map(drop)
     }
 
     fn verify(&self, device: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -141,7 +140,7 @@ impl Probe<Cpu> for Runner {
     }
 }
 
-/// What a naive walk of a chain has against it, and against the chase of it.
+/// Follows a chain naively and compares it with the chase; describes the first error, or is empty.
 fn wrong(buffer: Buffer<u64>, bytes: usize, line: usize) -> String {
     let lines = bytes / line;
     let mut seen = vec![false; lines];
@@ -160,7 +159,7 @@ fn wrong(buffer: Buffer<u64>, bytes: usize, line: usize) -> String {
         Err(broken) => broken.to_string(),
         Ok(chase) => match (chase.chase(0, lines as u64), chase.chase(0, half)) {
             (0, end) if end == expected => String::new(),
-            ends => format!("the chase ended at bytes {ends:?}, the walk at 0 and {expected}"),
+            ends => format!("the chase ended at bytes {ends:?}, not at 0 and {expected}"),
         },
     }
 }
@@ -188,11 +187,11 @@ fn largest(device: &CpuDevice, request: &Request) -> (u64, Flags) {
     (if shrunk { largest } else { wanted }, shrunk.then_some(Flag::Shrunk).into_iter().collect())
 }
 
-/// A line of the picture: one kind of page and one order, from a least footprint in bytes, so many per octave.
+/// A line of the picture: pages, order, least footprint in bytes, and points per octave.
 type Curve = (Pages, Order, u64, u32);
 
 /// The coarse sweep. Where huge pages are refused, small ones take their place.
-fn plan(device: &CpuDevice, largest: u64, effort: Effort, huge: bool) -> Vec<At> {
+fn plan(device: &CpuDevice, largest: u64, effort: Effort, huge: bool) -> Vec<Spot> {
     use Order::{PageLocal, PageRandom};
     use Pages::{Huge, Small};
     let quick = effort == Effort::Quick;
@@ -215,7 +214,7 @@ fn plan(device: &CpuDevice, largest: u64, effort: Effort, huge: bool) -> Vec<At>
         let grain = if order == PageLocal { PAGE_BYTES as u64 } else { line };
         // Nothing but translation changes far above the last cache, and those are the points that take longest.
         let density = |bytes: f64| if quick && bytes > 1.5 * last_level as f64 { 1 } else { per_octave };
-        points.extend(footprints(least, largest, density, grain).into_iter().map(|bytes| At { pages, order, bytes }));
+        points.extend(footprints(least, largest, density, grain).into_iter().map(|bytes| Spot { pages, order, bytes }));
     }
     points
 }
@@ -242,22 +241,22 @@ fn round(bytes: f64, grain: u64) -> u64 {
 }
 
 /// What the refinement measures: between the neighbours of every knee of the page-random curve.
-fn knees(series: &Series, pages: Pages, line: usize) -> Vec<At> {
+fn knees(series: &Series, pages: Pages, line: usize) -> Vec<Spot> {
     let curve = super::curve(std::slice::from_ref(series), pages_axis(pages), super::Order::PageRandom);
     let found = levels::levels(&curve, TOLERANCE);
     let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
-    let at = |bytes: f64| At { pages, order: Order::PageRandom, bytes: round(bytes, line as u64) };
-    more.into_iter().map(at).collect()
+    let to_spot = |bytes: f64| Spot { pages, order: Order::PageRandom, bytes: round(bytes, line as u64) };
+    more.into_iter().map(to_spot).collect()
 }
 
 /// What a launch runs, what it does, and the check of it.
 type Load = (Task, Work, Box<dyn FnMut() -> Check>);
 
 /// The buffers of a run.
-struct Ground {
+struct Buffers {
     huge: Chained,
     small: Chained,
-    /// Larger than the last cache: what was cached before it was read isn't any more.
+    /// A buffer larger than the last cache: reading it evicts everything else.
     sweeper: Option<Buffer<u64>>,
     last_level: u64,
     line: usize,
@@ -271,7 +270,7 @@ struct Chained {
     holds: Order,
 }
 
-impl Ground {
+impl Buffers {
     fn new(session: &Session<'_, Cpu>, largest: u64, line: usize) -> Result<Self, Fault> {
         let last_level = session.device.last_level_bytes();
         let seed = session.request.seed;
@@ -290,12 +289,12 @@ impl Ground {
     }
 
     /// One core's chase at a point.
-    fn chase(&mut self, at: &At) -> Result<Load, Fault> {
-        let chained = match at.pages {
+    fn chase(&mut self, spot: &Spot) -> Result<Load, Fault> {
+        let chained = match spot.pages {
             Pages::Huge => &mut self.huge,
             Pages::Small => &mut self.small,
         };
-        let bytes = chained.build(at.order, at.bytes)?;
+        let bytes = chained.build(spot.order, spot.bytes)?;
         // Checking reads every line once: what fits in a cache is in it afterwards.
         let chase = SharedChase::new(chained.buffer.clone(), bytes / size_of::<u64>(), self.line)
             .map_err(|broken| Fault::Invalid(broken.to_string()))?;
@@ -375,8 +374,8 @@ fn warm_up(chase: &SharedChase, lines: u64) -> usize {
     at
 }
 
-/// Whether `hops` hops from `start` lead to `end`, in a cycle of `lines`. Of long cycles, only that they weren't left or
-/// closed early: walking them again would take longer than measuring them did.
+/// Whether `hops` hops from `start` lead to `end`, in a cycle of `lines`. For long cycles, only checks that the chase didn't
+/// return to the start early: following them again would take longer than measuring them.
 fn check(chase: &SharedChase, lines: u64, start: usize, end: usize, hops: u64) -> Check {
     let ahead = hops % lines;
     if lines > CHECKED_LINES {

@@ -1,6 +1,6 @@
-//! latency on a GPU: its series, and what they show. The kernel counts its cycles itself. All memory lies in large pages, so
-//! what tells translation from memory is the order of the chain: all lines of a page before the next hardly need it, and
-//! one line a page needs nothing else.
+//! latency on a GPU: series and findings. The kernel counts its own cycles. All memory is in large pages, so the order of the chain
+//! separates translation from memory: with all lines of a page before the next page it hardly matters; with one line per page it is
+//! all that matters.
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
@@ -39,7 +39,7 @@ plimsoll_core::axes! {
 /// The metric that the kernel counts.
 pub const CYCLES: &str = "cycles";
 
-/// Half-width that is asked: refresh of the memory and what a cache happens to hold move a figure by more than less.
+/// Requested half-width: memory refresh and cache contents move a figure by more than a smaller one.
 const PRECISION: f64 = 0.005;
 
 /// One hop over the footprint, by order.
@@ -72,18 +72,18 @@ pub fn curve(series: &[Series], order: Order) -> Vec<(f64, f64)> {
 }
 
 fn rows<'s>(series: &'s [Series], order: Order, metric: &'s str) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
-    let of = move |series: &'s Series| {
+    let rows_of = move |series: &'s Series| {
         let figure =
             move |(at, row): (Chase, &'s Row)| Some((at.footprint.0 as f64, row, series.estimate(row, metric)?));
         known_rows(series).filter(move |(at, _): &(Chase, &Row)| at.order == order).filter_map(figure)
     };
-    series.iter().flat_map(of)
+    series.iter().flat_map(rows_of)
 }
 
-/// Shares of the last cache between which its far part is read off: well above what the near part holds, which is a half,
-/// and below where lines begin to be lost.
+/// Shares of the last cache between which its far part shows: well above the half that the near part holds, and below the point
+/// where misses begin.
 const FAR: [f64; 2] = [0.65, 0.87];
-/// A far part this much slower than the near one is one.
+/// The far part must be this much slower than the near one.
 const FAR_STEP: f64 = 1.12;
 /// The last cache's levels end by this multiple of its size, and memory begins at the other.
 const BEYOND: [f64; 2] = [1.1, 1.5];
@@ -102,11 +102,11 @@ struct Level {
     to: f64,
 }
 
-/// What the series of a GPU show.
+/// The findings of a GPU's series.
 pub(super) fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let cache = device.last_level_cache() as f64;
     let curve = curve(series, Order::PageRandom);
-    // What is read off a last cache's parts is of GPUs, whose caches are two.
+    // Near and far parts of the last cache are only looked for on devices with one or two caches.
     let is_of_two = (1..=2).contains(&device.caches.len());
     let levels = if is_of_two { named(&curve, cache) } else { by_plateaus(device, &curve) };
     let mut found: Vec<Finding> = levels.iter().flat_map(|level| figures(series, level)).collect();
@@ -145,9 +145,9 @@ fn named(curve: &[(f64, f64)], cache: f64) -> Vec<Level> {
     named
 }
 
-/// The levels of a device whose caches aren't known, or are more than two: its plateaus, named as the caches that hold them, else by
-/// their order. Without caches to compare with the last plateau is memory's where it goes on beyond what any cache has, and may be
-/// either's where not: then it has no name.
+/// The levels of a device whose caches aren't known, or are more than two: its plateaus, named as the caches that hold them, else
+/// by their order. Without caches to compare with the last plateau is memory's where it goes on beyond what any cache has, and may
+/// be either's where not: then it has no name.
 fn by_plateaus(device: &DeviceInfo, curve: &[(f64, f64)]) -> Vec<Level> {
     let found = levels(curve, TOLERANCE);
     let known = super::names(device, &found, curve.iter().map(|point| point.0).fold(0.0, f64::max));
@@ -170,8 +170,8 @@ fn by_plateaus(device: &DeviceInfo, curve: &[(f64, f64)]) -> Vec<Level> {
 
 /// The median of the curve on a level.
 fn value(curve: &[(f64, f64)], level: &Level) -> Option<f64> {
-    let on = |point: &&(f64, f64)| (level.from..=level.to).contains(&point.0);
-    let mut values: Vec<f64> = curve.iter().filter(on).map(|point| point.1).collect();
+    let is_on_level = |point: &&(f64, f64)| (level.from..=level.to).contains(&point.0);
+    let mut values: Vec<f64> = curve.iter().filter(is_on_level).map(|point| point.1).collect();
     values.sort_by(f64::total_cmp);
     (!values.is_empty()).then(|| median_sorted(&values))
 }
@@ -205,7 +205,7 @@ fn capacities(device: &DeviceInfo, series: &[Series], curve: &[(f64, f64)], leve
     levels.windows(2).filter_map(end).collect()
 }
 
-/// What one line a page costs more than over few pages: from where on, and how much at most.
+/// The extra cost of one line per page over many pages compared with few: from which footprint, and how much at most.
 fn translation(series: &[Series]) -> Vec<Finding> {
     let mut sparse: Vec<_> = rows(series, Order::Sparse, CYCLES).collect();
     sparse.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -218,16 +218,19 @@ fn translation(series: &[Series]) -> Vec<Finding> {
     if let Some((before, after)) = free.and_then(|free| sparse.get(free).zip(sparse.get(free + 1))) {
         let known = Estimate { value: (before.0 * after.0).sqrt(), interval: Interval { lo: before.0, hi: after.0 } };
         found.push(Finding {
-            says: "Beyond it one line a page is slower than over few pages.".to_owned(),
+            says: "Beyond this, one line per page is slower than over few pages.".to_owned(),
             ..derived("TLB reach", Unit::Byte, known, before.1.flags.union(after.1.flags))
         });
     }
     let interval = Interval { lo: last.2.interval.lo - few.interval.hi, hi: last.2.interval.hi - few.interval.lo };
-    // A difference that may as well be none is no finding.
+    // A difference whose interval reaches 0 is no finding.
     if interval.lo > 0.0 {
         let known = Estimate { value: last.2.value - few.value, interval };
         found.push(Finding {
-            says: format!("More per load with one line a page over {} than over few pages.", Unit::Byte.format(last.0)),
+            says: format!(
+                "Extra cycles per load with one line per page over {} compared with few pages.",
+                Unit::Byte.format(last.0)
+            ),
             ..derived("translation in cycles", Unit::Cycle, known, last.1.flags)
         });
     }
@@ -271,42 +274,42 @@ mod tests {
         }
     }
 
-    fn found(far: f64, sparse: impl Fn(f64) -> f64) -> Vec<Finding> {
+    fn findings_for(far: f64, sparse: impl Fn(f64) -> f64) -> Vec<Finding> {
         let footprint = |i: u32| (2048.0 * (f64::from(i) / 8.0).exp2()).round();
         let random = (0..=160).map(|i| point(Order::PageRandom, footprint(i), cycles(footprint(i), far)));
         let pages = (11..=25).map(|i| point(Order::Sparse, footprint(8 * i), sparse(footprint(8 * i))));
         findings(&device(), &[Series::new(chase(), random.chain(pages))])
     }
 
-    fn is(found: &[Finding], name: &str, value: f64, within: f64) {
+    fn assert_finding(found: &[Finding], name: &str, value: f64, within: f64) {
         let finding = found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{name}: {found:?}"));
         assert!((finding.value / value - 1.0).abs() < within, "{finding:?}");
         assert!(finding.interval.lo <= finding.value && finding.value <= finding.interval.hi, "{finding:?}");
     }
 
     #[test]
-    fn near_and_far_parts_of_the_last_cache_are_told_apart() {
-        let found = found(512.0, |_| 281.0);
+    fn near_and_far_parts_of_the_last_cache_are_separate_levels() {
+        let found = findings_for(512.0, |_| 281.0);
         for (level, cycles) in [("L1", 32.0), ("L2 near", 281.0), ("L2 far", 512.0), ("memory", 660.0)] {
-            is(&found, &format!("latency {level} in cycles"), cycles, 0.03);
-            is(&found, &format!("latency {level}"), cycles / 1.98e9, 0.03);
+            assert_finding(&found, &format!("latency {level} in cycles"), cycles, 0.03);
+            assert_finding(&found, &format!("latency {level}"), cycles / 1.98e9, 0.03);
         }
         for (level, bytes) in [("L1", 0.215 * MIB), ("L2 near", 24.0 * MIB), ("L2", 58.0 * MIB)] {
-            is(&found, &format!("capacity {level}"), bytes, 0.1);
+            assert_finding(&found, &format!("capacity {level}"), bytes, 0.1);
         }
         assert!(!found.iter().any(|finding| finding.name == "TLB reach"));
     }
 
     #[test]
-    fn a_cache_of_one_part_has_no_far_one() {
-        let found = found(281.0, |_| 281.0);
-        is(&found, "latency L2 in cycles", 281.0, 0.03);
-        is(&found, "capacity L2", 58.0 * MIB, 0.1);
+    fn a_cache_of_one_part_has_no_far_level() {
+        let found = findings_for(281.0, |_| 281.0);
+        assert_finding(&found, "latency L2 in cycles", 281.0, 0.03);
+        assert_finding(&found, "capacity L2", 58.0 * MIB, 0.1);
         assert!(!found.iter().any(|finding| finding.name.contains("far") || finding.name.contains("near")));
     }
 
     /// What is found on a device with these caches, whose footprints go up to so many bytes.
-    fn found_with(caches: Vec<CacheInfo>, largest: f64) -> Vec<Finding> {
+    fn findings_with(caches: Vec<CacheInfo>, largest: f64) -> Vec<Finding> {
         let footprints = (0..=160).map(|i| (2048.0 * (f64::from(i) / 8.0).exp2()).round());
         let points = footprints.take_while(|footprint| *footprint <= largest);
         let points = points.map(|footprint| point(Order::PageRandom, footprint, cycles(footprint, 281.0)));
@@ -315,15 +318,15 @@ mod tests {
 
     #[test]
     fn levels_of_unknown_caches_are_the_steps_of_the_curve() {
-        let found = found_with(Vec::new(), 2048.0 * MIB);
+        let found = findings_with(Vec::new(), 2048.0 * MIB);
         for (level, cycles) in [("L1", 32.0), ("L2", 281.0), ("memory", 660.0)] {
-            is(&found, &format!("latency {level} in cycles"), cycles, 0.03);
+            assert_finding(&found, &format!("latency {level} in cycles"), cycles, 0.03);
         }
-        is(&found, "capacity L1", 0.215 * MIB, 0.1);
-        is(&found, "capacity L2", 58.0 * MIB, 0.1);
+        assert_finding(&found, "capacity L1", 0.215 * MIB, 0.1);
+        assert_finding(&found, "capacity L2", 58.0 * MIB, 0.1);
         assert!(found.iter().all(|finding| finding.published.is_none()));
         // A curve that ends where caches may still be doesn't tell which the last plateau is.
-        let short = found_with(Vec::new(), 32.0 * MIB);
+        let short = findings_with(Vec::new(), 32.0 * MIB);
         assert!(short.iter().any(|finding| finding.name == "latency L1"));
         assert!(!short.iter().any(|finding| finding.name.contains("L2") || finding.name.contains("memory")));
     }
@@ -332,18 +335,18 @@ mod tests {
     fn three_caches_name_the_plateaus_that_they_hold() {
         let cache = |level: &str, bytes| CacheInfo { level: level.into(), bytes, line: 64, shared_by: 1 };
         let caches = vec![cache("L1", 1 << 18), cache("L2", 1 << 20), cache("L3", 60 << 20)];
-        let found = found_with(caches, 2048.0 * MIB);
+        let found = findings_with(caches, 2048.0 * MIB);
         for (level, cycles) in [("L1", 32.0), ("L3", 281.0), ("memory", 660.0)] {
-            is(&found, &format!("latency {level} in cycles"), cycles, 0.03);
+            assert_finding(&found, &format!("latency {level} in cycles"), cycles, 0.03);
         }
-        is(&found, "capacity L3", 58.0 * MIB, 0.1);
+        assert_finding(&found, "capacity L3", 58.0 * MIB, 0.1);
     }
 
     #[test]
     fn translation_shows_where_one_line_a_page_grows_slower() {
-        let found = found(512.0, |footprint| if footprint > 3000.0 * MIB { 400.0 } else { 281.0 });
-        is(&found, "TLB reach", 2.9 * 1024.0 * MIB, 0.1);
-        is(&found, "translation in cycles", 119.0, 0.01);
+        let found = findings_for(512.0, |footprint| if footprint > 3000.0 * MIB { 400.0 } else { 281.0 });
+        assert_finding(&found, "TLB reach", 2.9 * 1024.0 * MIB, 0.1);
+        assert_finding(&found, "translation in cycles", 119.0, 0.01);
     }
 
     #[test]
@@ -359,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_shows_nothing() {
+    fn empty_series_have_no_findings() {
         assert!(findings(&device(), &[Series::new(chase(), [])]).is_empty());
         assert!(
             findings(&DeviceInfo::default(), &[Series::new(chase(), [point(Order::PageRandom, 4096.0, 32.0)])])

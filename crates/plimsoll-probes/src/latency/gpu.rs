@@ -1,5 +1,5 @@
-//! latency on a GPU: one thread follows chains through footprints of every size, in three orders. What the figures mean is told in
-//! `device.rs`; the kernels are `kernel.cu`'s.
+//! latency on a GPU: one thread follows chains through footprints of every size, in three orders. `device.rs` defines the
+//! figures, `kernel.cu` the kernels.
 //!
 //! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows.
 
@@ -20,7 +20,7 @@ pub struct Runner;
 
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
-/// The largest of whole lines that the probe takes on its own, bytes.
+/// The largest of whole lines by default, bytes.
 const LARGEST: u64 = 2 << 30;
 /// The largest of one line a page, bytes.
 const LARGEST_SPARSE: u64 = 96 << 30;
@@ -29,11 +29,11 @@ const LENGTH: u64 = 4096;
 /// Lines of the largest chain that a launch follows once before it is timed: more than L1 holds, which
 /// forgets everything between launches.
 const WARM_LINES: u64 = 4096;
-/// Where misses begin, neighbours are measured until they are this near each other.
+/// Around knees, points are added until neighbours are within this ratio.
 const RESOLUTION: f64 = 1.03;
 /// Points added at each knee, at most.
 const PER_KNEE: usize = 14;
-/// Shares of the budget, which is a CPU's, for the two sweeps: in a first look and otherwise.
+/// Shares of the budget, which is sized for a CPU, for the two sweeps: in a quick run and otherwise.
 const SHARES: [[f64; 2]; 2] = [[0.45, 0.25], [0.27, 0.15]];
 /// Chains up to this multiple of the last cache are followed once around before they are measured: a copy in the nearer part
 /// of a cache comes with the first visit of a lone load, and seldom with one of many.
@@ -41,18 +41,18 @@ const ROUND: f64 = 1.25;
 
 /// What is measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct At {
+struct Spot {
     order: Order,
     bytes: u64,
 }
 
-impl From<&At> for Chase {
-    fn from(at: &At) -> Self {
-        Self { order: at.order, footprint: at.bytes.into() }
+impl From<&Spot> for Chase {
+    fn from(spot: &Spot) -> Self {
+        Self { order: spot.order, footprint: spot.bytes.into() }
     }
 }
 
-impl At {
+impl Spot {
     fn chain(&self, seed: u32) -> Chain {
         let pages = (self.bytes / PAGE).max(1) as u32;
         match self.order {
@@ -62,9 +62,9 @@ impl At {
         }
     }
 
-    /// Lines that aren't where a page's first copy in L1 would hide its translation.
+    /// The nearest cache to use. With one line per page L1 is bypassed, because a hit there would hide the translation.
     fn nearest(&self) -> Nearest {
-        if self.order == Order::Sparse { Nearest::SecondLevel } else { Nearest::FirstLevel }
+        if self.order == Order::Sparse { Nearest::L2 } else { Nearest::L1 }
     }
 }
 
@@ -83,7 +83,7 @@ impl<G: Gpu> Probe<G> for Runner {
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let wanted = requested_bytes(session, LARGEST)?.max(LEAST);
-        // What one line a page walks over is as large as it can be, unless a size was asked for.
+        // The curve of one line per page goes as far as memory allows, unless a size was requested.
         let sparse = if session.request.bytes.is_some() { wanted } else { LARGEST_SPARSE };
         let (room, _) = fit_arrays::<G>(session.device, 1, wanted.max(sparse))?;
         let shrunk: Flags = (room < wanted).then_some(Flag::Shrunk).into_iter().collect();
@@ -91,13 +91,13 @@ impl<G: Gpu> Probe<G> for Runner {
         let points = plan(session.request.effort, wanted.min(room), sparse.min(room));
         let shares = SHARES[usize::from(session.request.effort != Effort::Quick)];
         let sweep = Sweep { series: device::chase(), points: &points, share: shares[0], flags: shrunk };
-        let series = session.sweep(sweep, |at| at.into(), |_, at| bench.load(at))?;
+        let series = session.sweep(sweep, |spot| spot.into(), |_, spot| bench.load(spot))?;
         let points = knees(series);
         if points.is_empty() {
             return Ok(());
         }
         let sweep = Sweep { series: device::knees(), points: &points, share: shares[1], flags: shrunk };
-        session.sweep(sweep, |at| at.into(), |_, at| bench.load(at)).map(drop)
+        session.sweep(sweep, |spot| spot.into(), |_, spot| bench.load(spot)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -108,11 +108,10 @@ impl<G: Gpu> Probe<G> for Runner {
             Depth::Exhaustive => sizes.extend((1..=600).map(|lines| lines * LINE)),
         }
         let largest = sizes.iter().copied().max().unwrap_or(PAGE).max(PAGE);
-        let bench = Bench::<G>::with(device, largest, 1)?;
+        let bench = Bench::<G>::with_memory(device, largest, 1)?;
         for bytes in sizes {
             for order in Order::ALL.into_iter().filter(|order| *order == Order::PageRandom || bytes >= PAGE) {
-                let at = At { order, bytes };
-                bench.verify(&at, report)?;
+                bench.verify(&Spot { order, bytes }, report)?;
             }
         }
         Ok(())
@@ -120,11 +119,11 @@ impl<G: Gpu> Probe<G> for Runner {
 }
 
 /// The coarse sweep.
-fn plan(effort: Effort, largest: u64, sparse: u64) -> Vec<At> {
+fn plan(effort: Effort, largest: u64, sparse: u64) -> Vec<Spot> {
     let quick = matches!(effort, Effort::Quick | Effort::Unknown);
     let (random, local, pages) = if quick { (3, 1, 1) } else { (4, 2, 2) };
     let curve = |order, least: u64, largest: u64, per_octave: u32, grain: u64| {
-        footprints(least, largest, per_octave, grain).into_iter().map(move |bytes| At { order, bytes })
+        footprints(least, largest, per_octave, grain).into_iter().map(move |bytes| Spot { order, bytes })
     };
     let random = curve(Order::PageRandom, LEAST, largest, random, LINE);
     let local = curve(Order::PageLocal, 2 * PAGE, largest, local, PAGE);
@@ -141,14 +140,14 @@ fn footprints(least: u64, largest: u64, per_octave: u32, grain: u64) -> Vec<u64>
 }
 
 /// What the refinement measures: between the neighbours of every knee of each curve.
-fn knees(series: &plimsoll_core::series::Series) -> Vec<At> {
-    let of = |order: Order, grain: u64| {
+fn knees(series: &plimsoll_core::series::Series) -> Vec<Spot> {
+    let refine = |order: Order, grain: u64| {
         let curve = device::curve(std::slice::from_ref(series), order);
         let found = levels::levels(&curve, TOLERANCE);
         let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
-        more.into_iter().map(move |bytes| At { order, bytes: ((bytes / grain as f64).round() as u64).max(1) * grain })
+        more.into_iter().map(move |bytes| Spot { order, bytes: ((bytes / grain as f64).round() as u64).max(1) * grain })
     };
-    of(Order::PageRandom, LINE).chain(of(Order::Sparse, PAGE)).collect()
+    refine(Order::PageRandom, LINE).chain(refine(Order::Sparse, PAGE)).collect()
 }
 
 /// What all points share: the kernels and the memory that chains are built in.
@@ -163,11 +162,11 @@ struct Bench<G: Gpu> {
 
 impl<G: Gpu> Bench<G> {
     fn new(session: &Session<'_, G>, bytes: u64) -> Result<Self, Fault> {
-        let bench = Self::with(session.device, bytes, session.request.seed as u32)?;
+        let bench = Self::with_memory(session.device, bytes, session.request.seed as u32)?;
         Ok(Self { cache: session.info().last_level_cache(), ..bench })
     }
 
-    fn with(device: &G::Device, bytes: u64, seed: u32) -> Result<Self, Fault> {
+    fn with_memory(device: &G::Device, bytes: u64, seed: u32) -> Result<Self, Fault> {
         let kit = Kit::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (memory, cursor) = (kit.array(bytes)?, Rc::new(kit.array(8)?));
         Ok(Self { kit, memory, cursor, seed, cache: 0 })
@@ -188,10 +187,10 @@ impl<G: Gpu> Bench<G> {
         chain.elements().min(WARM_LINES).next_multiple_of(HOPS)
     }
 
-    fn load(&self, at: &At) -> Result<InKernel<G>, Fault> {
-        let chain = at.chain(self.seed);
+    fn load(&self, spot: &Spot) -> Result<InKernel<G>, Fault> {
+        let chain = spot.chain(self.seed);
         self.build(&chain)?;
-        let (warm, kernel) = (Self::warm(&chain), kernels::chase(at.nearest()));
+        let (warm, kernel) = (Self::warm(&chain), kernels::chase(spot.nearest()));
         let around = chain.elements().next_multiple_of(HOPS);
         let work = Work { operations: LENGTH as f64, ..Work::default() };
         let launch = |place: ReportSlot| {
@@ -211,8 +210,8 @@ impl<G: Gpu> Bench<G> {
         let trap = self.trap(&chain, &kernel)?;
         Ok(load.with_check(move |last: &LastLaunches<'_, G>| {
             let hops = before + last.launches * (warm + LENGTH);
-            let ended = last.reports.last().map_or(0, |told| told.count);
-            let right = ended_right(ended, base + chain.offset(hops), hops);
+            let ended = last.reports.last().map_or(0, |report| report.count);
+            let right = check_end(ended, base + chain.offset(hops), hops);
             combine_checks([Ok(right), trap.check(last.stream, base + chain.offset(hops))])
         }))
     }
@@ -232,20 +231,20 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// Builds a chain, reads it back, follows it naively, and compares with where the chase of it ended.
-    fn verify(&self, at: &At, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let chain = at.chain(self.seed);
-        let on = format!("{} lines, {}", chain.elements(), at.order);
+    fn verify(&self, spot: &Spot, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let chain = spot.chain(self.seed);
+        let on = format!("{} lines, {}", chain.elements(), spot.order);
         self.build(&chain)?;
         let mut bytes = vec![0; usize::try_from(chain.span()).unwrap_or(0)];
         G::download(self.kit.stream(), self.memory.whole(), &mut bytes)?;
-        let wrong = walk(&bytes, self.memory.pointer(), &chain);
+        let wrong = find_broken_link(&bytes, self.memory.pointer(), &chain);
         let broken = !wrong.is_empty();
         report(Case { kernel: "latency_build".to_owned(), on: on.clone(), wrong });
-        for nearest in [Nearest::FirstLevel, Nearest::SecondLevel] {
+        for nearest in [Nearest::L1, Nearest::L2] {
             let kernel = kernels::chase(nearest);
             if broken {
-                // Nobody knows where a chase of it would lead.
-                let wrong = "there is no whole chain to follow".to_owned();
+                // A chase of a broken chain could read anywhere.
+                let wrong = "the chain is broken, so it was not followed".to_owned();
                 report(Case { kernel: kernel.name, on: on.clone(), wrong });
                 continue;
             }
@@ -264,9 +263,9 @@ impl<G: Gpu> Bench<G> {
     }
 }
 
-/// An element that leads to itself for a moment. Where a chain is as long as a part of the hops, a chase that never went ends where a
-/// right one does; it isn't caught here. A chase that lost some hops in each loop iteration may have come around by chance: the same few
-/// hops on the whole chain show it.
+/// A trap: one element temporarily points to itself. A chase that makes no hops may end where a right one does if the chain's
+/// length divides the hops; the trap shows it. A chase that loses some hops per loop iteration may also end right by chance: the
+/// same few hops on the intact chain show it.
 struct Trap<G: Gpu> {
     chase: G::Launch,
     cursor: Span,
@@ -280,8 +279,8 @@ struct Trap<G: Gpu> {
 }
 
 impl<G: Gpu> Trap<G> {
-    /// Whether a chase from the beginning ends at the element, and where it should on the whole chain. The chain is whole again after,
-    /// and the cursor at `place`.
+    /// Checks that a chase from the beginning ends at the element, and at the right place on the intact chain. Afterwards the chain
+    /// is intact again and the cursor is at `place`.
     fn check(&self, stream: &Arc<G::Stream>, place: u64) -> Result<Check, Fault> {
         let put = |to, address: u64| G::upload(stream, to, &address.to_le_bytes());
         let follow = || -> Result<u64, Fault> {
@@ -298,21 +297,21 @@ impl<G: Gpu> Trap<G> {
         let whole = follow()?;
         put(self.cursor, place)?;
         combine_checks(
-            [(trapped, self.element.pointer()), (whole, self.end)].map(|(at, right)| Ok(ended_right(at, right, HOPS))),
+            [(trapped, self.element.pointer()), (whole, self.end)].map(|(at, right)| Ok(check_end(at, right, HOPS))),
         )
     }
 }
 
 /// Whether the last chase ended where so many hops lead: a chase that hops too little, or not at all, ends elsewhere.
-fn ended_right(ended: u64, expected: u64, hops: u64) -> Check {
+fn check_end(ended: u64, expected: u64, hops: u64) -> Check {
     if ended == expected {
         return Check::Passed;
     }
     Check::Failed(format!("{hops} hops ended at {ended:#x}, not at {expected:#x}"))
 }
 
-/// What a naive walk of a chain in `bytes` finds wrong.
-fn walk(bytes: &[u8], base: u64, chain: &Chain) -> String {
+/// Follows a chain in `bytes` naively and describes the first error; empty where there is none.
+fn find_broken_link(bytes: &[u8], base: u64, chain: &Chain) -> String {
     let mut seen = std::collections::BTreeSet::new();
     let mut at = chain.offset(0);
     for hop in 0..chain.elements() {
@@ -340,18 +339,18 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_chain_is_found() {
+    fn a_broken_chain_is_detected() {
         let (chain, base) = (Chain::lines(40, 3), 0x7000_0000);
         let mut bytes = vec![0; chain.span() as usize];
         for i in 0..chain.elements() {
             let at = chain.offset(i) as usize;
             bytes[at..at + 8].copy_from_slice(&(base + chain.offset(i + 1)).to_le_bytes());
         }
-        assert_eq!(walk(&bytes, base, &chain), "");
+        assert_eq!(find_broken_link(&bytes, base, &chain), "");
         let at = chain.offset(7) as usize;
         bytes[at..at + 8].copy_from_slice(&(base + chain.offset(3)).to_le_bytes());
-        assert!(walk(&bytes, base, &chain).contains("is back"));
+        assert!(find_broken_link(&bytes, base, &chain).contains("is back"));
         bytes[at..at + 8].copy_from_slice(&(base - LINE).to_le_bytes());
-        assert!(walk(&bytes, base, &chain).contains("leaves"));
+        assert!(find_broken_link(&bytes, base, &chain).contains("leaves"));
     }
 }

@@ -1,4 +1,4 @@
-//! A pointer chase, and what builds its chain. Where chains lead is [`plimsoll_gen::kernel::chain`]'s to say.
+//! A pointer chase, and the kernel that builds its chain. [`plimsoll_gen::kernel::chain`] defines the chains.
 
 use plimsoll_gen::kernel::chain;
 
@@ -12,7 +12,7 @@ spirv_builds! {
     LATENCY_CHASE_TIMER = "latency_chase_timer.spv", "latency_chase.comp", ["CYCLES", "TIMER"];
 }
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("latency", include_str!("kernel.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
 
 fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
@@ -24,13 +24,13 @@ fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str>
     })
 }
 
-/// Which cache a chase may find its lines in first.
+/// The nearest cache that a chase uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearest {
-    /// Any.
-    FirstLevel,
-    /// The second level: the first is passed by.
-    SecondLevel,
+    /// L1: no cache is bypassed.
+    L1,
+    /// L2: L1 is bypassed.
+    L2,
 }
 
 /// Builds a chain. n counts its elements.
@@ -49,12 +49,12 @@ pub fn build() -> KernelDesc {
     }
 }
 
-/// Follows one, in one thread.
+/// Follows a chain, in one thread.
 #[must_use]
 pub fn chase(nearest: Nearest) -> KernelDesc {
     let (name, in_source) = match nearest {
-        Nearest::FirstLevel => ("latency_chase", "NEAREST_L1"),
-        Nearest::SecondLevel => ("latency_chase_past_l1", "NEAREST_L2"),
+        Nearest::L1 => ("latency_chase", "NEAREST_L1"),
+        Nearest::L2 => ("latency_chase_past_l1", "NEAREST_L2"),
     };
     KernelDesc {
         entry: format!("LATENCY_CHASE({name}, {in_source})"),
@@ -70,8 +70,8 @@ pub fn chase(nearest: Nearest) -> KernelDesc {
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
-    vec![build(), chase(Nearest::FirstLevel), chase(Nearest::SecondLevel)]
+    vec![build(), chase(Nearest::L1), chase(Nearest::L2)]
 }

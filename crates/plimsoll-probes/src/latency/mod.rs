@@ -1,8 +1,7 @@
 //! latency: pointer chase in one random cycle over cache lines, one thread. Page-random order pays for translation, page-local
 //! order (all lines of a page before the next) hardly does, so the two separate memory from translation.
 //!
-//! Here is what the figures of a CPU mean, in [`device`] what those of a GPU mean; `cpu` and `gpu` are how they are measured.
-//! How to read them is told in `README.md`.
+//! This module defines the figures of a CPU, [`device`] those of a GPU; `cpu` and `gpu` measure them. `README.md` explains them.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -22,9 +21,9 @@ use crate::prelude::meaning::*;
 plimsoll_core::names! {
     /// The kind of pages that a buffer lies in.
     pub enum Pages {
-        /// Few for much memory.
+        /// Large pages: few cover much memory.
         Huge = "huge",
-        /// Of the usual size.
+        /// Pages of the usual size.
         Small = "small",
     }
 }
@@ -51,7 +50,7 @@ plimsoll_core::axes! {
     }
 }
 
-/// What the probe is.
+/// The probe's description.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "latency",
     group: "latency",
@@ -92,8 +91,8 @@ fn spec(case: &str) -> TypedSeries<Chase> {
 }
 
 /// Latency in seconds over footprint in bytes, of one kind of page and one order, over all of `series` that have them: the
-/// first quartile of the samples, and the least of the rounds. What others do on the machine only lengthens a load, and a
-/// point in which they ran for half of the time would be a step where there is none.
+/// first quartile of the samples, and the least of the rounds. Other work on the machine only lengthens a load, and a
+/// point disturbed for half of its time would show a false step.
 #[must_use]
 pub fn curve(series: &[Series], pages: Pages, order: Order) -> Vec<(f64, f64)> {
     let least = |(footprint, row, _): (f64, &Row, Estimate)| {
@@ -117,13 +116,13 @@ fn rows<'s>(
     order: Order,
     metric: &'s str,
 ) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
-    let of = move |series: &'s Series| {
-        let asked = move |(at, _): &(Chase, &Row)| at.pages == pages && at.order == order;
+    let rows_of = move |series: &'s Series| {
+        let is_wanted = move |(at, _): &(Chase, &Row)| at.pages == pages && at.order == order;
         let figure =
             move |(at, row): (Chase, &'s Row)| Some((at.footprint.0 as f64, row, series.estimate(row, metric)?));
-        known_rows(series).filter(asked).filter_map(figure)
+        known_rows(series).filter(is_wanted).filter_map(figure)
     };
-    series.iter().flat_map(of)
+    series.iter().flat_map(rows_of)
 }
 
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -142,7 +141,7 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             continue;
         }
         for (metric, unit, suffix) in METRICS {
-            let on: Vec<_> = rows(series, pages, RANDOM, metric).filter(|row| on(plateau, row.0)).collect();
+            let on: Vec<_> = rows(series, pages, RANDOM, metric).filter(|row| covers(plateau, row.0)).collect();
             findings.extend(level(&format!("latency {name}{suffix}"), unit, &on));
         }
     }
@@ -173,13 +172,13 @@ const MEMORY: &str = "memory";
 /// Metrics of a level's findings: name, unit, and what follows the level's name.
 const METRICS: [(&str, Unit, &str); 2] = [("latency", Unit::Second, ""), ("cycles", Unit::Cycle, " in cycles")];
 
-fn on(plateau: &Plateau, footprint: f64) -> bool {
+fn covers(plateau: &Plateau, footprint: f64) -> bool {
     (plateau.from..=plateau.to).contains(&footprint)
 }
 
-/// What each plateau is called: the smallest cache that holds its middle, or memory; nothing where no cache is reported.
-/// A plateau that goes on beyond the last cache is memory's, and so is what lies within that cache's size and is much slower
-/// than the part before: others hold the rest of it, or the host grants less.
+/// The name of each plateau: the smallest cache that holds its middle, or memory; empty where no cache is reported.
+/// A plateau that extends beyond the last cache is memory's, and so is one within that cache's size that is much slower than the
+/// part before: then others use the rest of the cache, or the host grants less.
 fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<String> {
     let last_level = device.last_level_cache() as f64;
     if last_level <= 0.0 {
@@ -201,7 +200,7 @@ fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<String> {
     names
 }
 
-/// What the last cache is called; empty where none is reported.
+/// The name of the last cache; empty where none is reported.
 fn last_name(device: &DeviceInfo) -> &str {
     device.caches.iter().max_by_key(|cache| cache.bytes).map_or("", |cache| &cache.level)
 }
@@ -215,19 +214,19 @@ fn is_widest(found: &Levels, names: &[String], own: usize) -> bool {
 /// The largest footprint's latency, where the curve has no plateau there (noise, or too few points) but no cache holds it.
 fn memory(device: &DeviceInfo, series: &[Series], pages: Pages) -> Vec<Finding> {
     let last_level = device.last_level_cache() as f64;
-    let of = |(metric, unit, suffix): (&'static str, Unit, &str)| {
+    let to_finding = |(metric, unit, suffix): (&'static str, Unit, &str)| {
         let (footprint, row, figure) =
             rows(series, pages, RANDOM, metric).reduce(|a, b| if b.0 > a.0 { b } else { a })?;
         (last_level > 0.0 && footprint >= 2.0 * last_level).then(|| Finding {
             metric: if suffix.is_empty() { "latency".to_owned() } else { String::new() },
-            says: format!("At {} alone: the curve shows no plateau there.", Unit::Byte.format(footprint)),
+            says: format!("Measured at {} only: the curve shows no plateau there.", Unit::Byte.format(footprint)),
             ..finding(format!("latency {MEMORY}{suffix}"), unit, row, figure)
         })
     };
-    METRICS.into_iter().filter_map(of).collect()
+    METRICS.into_iter().filter_map(to_finding).collect()
 }
 
-/// The median of a level's rows, between their middle half.
+/// The median of a level's rows, with their middle half as interval.
 fn level(name: &str, unit: Unit, on: &[(f64, &Row, Estimate)]) -> Option<Finding> {
     let mut values: Vec<f64> = on.iter().map(|(.., figure)| figure.value).collect();
     values.sort_by(f64::total_cmp);
@@ -258,7 +257,7 @@ fn capacities(device: &DeviceInfo, found: &Levels, names: &[String], flags_at: i
     found.knees.iter().filter_map(capacity).collect()
 }
 
-/// What is told of the last cache where no knee ends it: how far the curve is below half of memory's latency.
+/// The capacity of the last cache where no knee ends it: the footprint at which half of memory's latency is reached.
 fn no_end(
     device: &DeviceInfo,
     found: &Levels,
@@ -294,7 +293,7 @@ fn capacity_of(cache: &str) -> String {
     format!("capacity {cache}")
 }
 
-/// What the system says of a cache, for a sentence's end.
+/// What the system reports about a cache, for the end of a sentence.
 fn reported(cache: &CacheInfo) -> String {
     let bytes = Unit::Byte.format(cache.bytes as f64);
     match cache.shared_by {
@@ -303,7 +302,7 @@ fn reported(cache: &CacheInfo) -> String {
     }
 }
 
-/// A capacity beside what the system reports.
+/// A capacity, with the one that the system reports as published figure.
 fn capacity_finding(cache: &CacheInfo, known: Estimate, flags: Flags) -> Finding {
     let reported = cache.bytes as f64;
     let range = Interval { lo: reported, hi: reported };
@@ -313,7 +312,7 @@ fn capacity_finding(cache: &CacheInfo, known: Estimate, flags: Flags) -> Finding
     }
 }
 
-/// What small pages cost beside huge ones: where they begin to, and how much at the largest footprint.
+/// The cost of small pages compared with huge ones: from which footprint, and how much at the largest.
 fn translation(series: &[Series]) -> Vec<Finding> {
     let mut small: Vec<_> = rows(series, Pages::Small, RANDOM, "latency").collect();
     let mut huge: Vec<_> = rows(series, Pages::Huge, RANDOM, "latency").collect();
@@ -321,7 +320,7 @@ fn translation(series: &[Series]) -> Vec<Finding> {
     huge.sort_by(|a, b| a.0.total_cmp(&b.0));
     let huge_curve: Vec<(f64, f64)> = huge.iter().map(|(footprint, _, latency)| (*footprint, latency.value)).collect();
     let compare = |(footprint, row, latency): &(f64, &Row, Estimate)| {
-        let other = at(&huge_curve, *footprint)?;
+        let other = interpolate(&huge_curve, *footprint)?;
         Some((*footprint, latency.value / other, row.flags))
     };
     let ratios: Vec<(f64, f64, Flags)> = small.iter().filter_map(compare).collect();
@@ -332,7 +331,7 @@ fn translation(series: &[Series]) -> Vec<Finding> {
         let interval = Interval { lo: last.0, hi: next.0 };
         let known = Estimate { value: (last.0 * next.0).sqrt(), interval };
         findings.push(Finding {
-            says: "Beyond it small pages are slower than huge ones.".to_owned(),
+            says: "Beyond this, small pages are slower than huge ones.".to_owned(),
             ..derived("TLB reach", Unit::Byte, known, last.2.union(next.2))
         });
     }
@@ -340,21 +339,23 @@ fn translation(series: &[Series]) -> Vec<Finding> {
     findings
 }
 
-/// What a load in small pages takes longer at the largest footprint that both were measured at; `None` where the two
-/// can't be told apart.
+/// The extra time of a load in small pages at the largest footprint that both were measured at; `None` where the intervals overlap.
 fn page_walk(small: Option<&(f64, &Row, Estimate)>, huge: &[(f64, &Row, Estimate)]) -> Option<Finding> {
     let (footprint, small_row, a) = small?;
     let (_, huge_row, b) = huge.iter().find(|row| row.0 == *footprint)?;
     let interval = Interval { lo: a.interval.lo - b.interval.hi, hi: a.interval.hi - b.interval.lo };
     let known = Estimate { value: a.value - b.value, interval };
     (interval.lo > 0.0).then(|| Finding {
-        says: format!("More per load in small pages than in huge ones, over {}.", Unit::Byte.format(*footprint)),
+        says: format!(
+            "Extra time per load in small pages compared with huge ones, over {}.",
+            Unit::Byte.format(*footprint)
+        ),
         ..derived("page walk", Unit::Second, known, small_row.flags.union(huge_row.flags))
     })
 }
 
 /// The curve's value at a footprint, along straight lines between logarithms; `None` beyond its ends.
-fn at(curve: &[(f64, f64)], footprint: f64) -> Option<f64> {
+fn interpolate(curve: &[(f64, f64)], footprint: f64) -> Option<f64> {
     let above = curve.iter().position(|point| point.0 >= footprint)?;
     let (b, a) = (curve[above], curve[above.saturating_sub(1)]);
     if b.0 == footprint || above == 0 {

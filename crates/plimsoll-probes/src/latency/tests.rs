@@ -15,7 +15,7 @@ fn device() -> DeviceInfo {
     }
 }
 
-/// A third of the last cache is all that this machine sees of it.
+/// This machine gets only a third of the last cache.
 fn cycles(footprint: f64, small: bool) -> f64 {
     let levels = [(48.0 * 1024.0, 5.0), (2097152.0, 15.0), (20.0 * 1048576.0, 70.0), (f64::INFINITY, 300.0)];
     let (mut above, mut sum) = (0.0, 0.0);
@@ -52,7 +52,7 @@ fn value(findings: &[Finding], name: &str) -> f64 {
 }
 
 #[test]
-fn levels_get_the_names_of_the_caches_that_hold_them_and_capacities_are_as_measured() {
+fn levels_are_named_after_their_caches_and_capacities_are_measured() {
     let found = findings(&device(), &[series(&[(Huge, 2048.0), (Small, 32768.0)])]);
     for (name, cycles) in [("L1", 5.0), ("L2", 15.0), ("L3", 70.0), ("memory", 300.0)] {
         let in_cycles = value(&found, &format!("latency {name} in cycles"));
@@ -70,7 +70,7 @@ fn levels_get_the_names_of_the_caches_that_hold_them_and_capacities_are_as_measu
 }
 
 #[test]
-fn a_capacity_carries_the_flags_of_the_two_rows_it_lies_between_and_of_no_others() {
+fn a_capacity_carries_only_the_flags_of_its_two_neighbouring_rows() {
     let mut whole = series(&[(Huge, 2048.0)]);
     let clean = findings(&device(), std::slice::from_ref(&whole));
     let between = |name: &str| clean.iter().find(|finding| finding.name == name).unwrap().interval;
@@ -90,7 +90,7 @@ fn a_capacity_carries_the_flags_of_the_two_rows_it_lies_between_and_of_no_others
 }
 
 #[test]
-fn translation_is_what_small_pages_cost_more() {
+fn translation_findings_report_the_extra_cost_of_small_pages() {
     let found = findings(&device(), &[series(&[(Huge, 2048.0), (Small, 32768.0)])]);
     let reach = value(&found, "TLB reach");
     assert!((262144.0..600_000.0).contains(&reach), "{reach}");
@@ -111,7 +111,7 @@ fn a_cache_of_two_plateaus_ends_after_the_second() {
 }
 
 #[test]
-fn memory_is_told_from_the_largest_footprint_where_it_has_no_plateau() {
+fn memory_latency_comes_from_the_largest_footprint_without_a_plateau() {
     let mut whole = series(&[(Huge, 2048.0)]);
     // A machine whose last cache is half of the largest footprint; nothing was measured between the two.
     let mut device = device();
@@ -119,12 +119,12 @@ fn memory_is_told_from_the_largest_footprint_where_it_has_no_plateau() {
     whole.rows.retain(|row| row.at[2].number().is_some_and(|bytes| !(2.2e7..1e9).contains(&bytes)));
     let found = findings(&device, &[whole]);
     let memory = found.iter().find(|finding| finding.name == "latency memory").unwrap();
-    assert!(memory.says.contains("At 1 GiB alone") && memory.metric == "latency", "{memory:?}");
+    assert!(memory.says.contains("Measured at 1 GiB only") && memory.metric == "latency", "{memory:?}");
     assert!((memory.value * CLOCK / 300.0 - 1.0).abs() < 0.01);
 }
 
 #[test]
-fn without_huge_pages_levels_are_found_and_translation_is_not_spoken_of() {
+fn without_huge_pages_there_are_levels_but_no_translation_findings() {
     let found = findings(&device(), &[series(&[(Small, 2048.0)])]);
     assert!((value(&found, "latency L1 in cycles") / 5.0 - 1.0).abs() < 0.01);
     assert!(found.iter().all(|finding| !["TLB reach", "page walk"].contains(&finding.name.as_str())));
@@ -137,7 +137,7 @@ fn a_run_that_was_stopped_at_once_has_no_findings() {
     assert!(findings(&DeviceInfo::default(), &[series(&[(Huge, 2048.0)])]).is_empty());
 }
 
-/// Takes the rows of `series` through `cycles` of their footprints.
+/// Replaces the cycles of each row of `series` by `cycles` of its footprint.
 fn reshape(series: &mut Series, cycles: impl Fn(f64) -> f64) {
     let mut points: Vec<Point> = series.rows.iter().flat_map(|row| row.points.clone()).collect();
     for point in &mut points {
@@ -149,7 +149,7 @@ fn reshape(series: &mut Series, cycles: impl Fn(f64) -> f64) {
 }
 
 #[test]
-fn a_last_cache_of_which_little_is_granted_ends_where_it_does_and_memory_is_not_called_by_its_name() {
+fn a_partly_granted_last_cache_ends_early_and_memory_keeps_its_name() {
     // Most of memory's plateau lies within the size that the system reports.
     let mut device = device();
     device.caches[2].bytes = 256 << 20;
@@ -162,7 +162,7 @@ fn a_last_cache_of_which_little_is_granted_ends_where_it_does_and_memory_is_not_
 }
 
 #[test]
-fn a_last_cache_without_a_plateau_is_told_of_all_the_same() {
+fn a_last_cache_without_a_plateau_still_has_a_capacity() {
     let slope = |x: f64| match x / 1048576.0 {
         ..2.0 => 15.0,
         mib @ ..16.0 => 60.0 * 5_f64.powf((mib / 2.0).log2() / 3.0),

@@ -1,5 +1,5 @@
-//! launch on a GPU: the empty kernel and `scale` in every mode. What the figures mean is told in `mod.rs`;
-//! the kernels are `kernel.cu`'s.
+//! launch on a GPU: the empty kernel and `scale` in every mode. `mod.rs` explains the figures; the kernels are in
+//! `kernel.cu`.
 
 use plimsoll_core::series::Bytes;
 use plimsoll_gen::kernel::Output;
@@ -13,28 +13,28 @@ use crate::prelude::gpu::*;
 
 /// Smallest and largest footprint, bytes, input and output together.
 const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);
-/// From this footprint on a launch takes longer than its call, bytes.
+/// At this footprint and above, a launch takes longer than its call, bytes.
 const BY_DEVICE: u64 = 8 << 20;
-/// Below this footprint no launch depends on it, bytes.
+/// Below this footprint, launch time doesn't depend on the footprint, bytes.
 const BY_WORK: u64 = 256 << 10;
-/// Footprints of cold launches, bytes: from where the longest graph walks through what no cache holds.
+/// Footprints of cold launches, bytes. At the smallest, the longest graph already reads more than any cache holds.
 const COLD: [u64; 4] = [128 << 10, 512 << 10, 2 << 20, 8 << 20];
-/// Up to this footprint launches are queued, bytes: half of the largest cache, since beyond, where the device is slower than any
-/// call, a stream says the same.
+/// Largest footprint measured with queued launches, bytes: half of the largest cache. Beyond it the device is slower than any
+/// call, and a stream gives the same figure.
 const QUEUED_TO: u64 = 64 << 20;
-/// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
+/// Work of one persistent launch, bytes: enough rounds to make its start a small part, few enough for a sample.
 const PERSISTENT_BYTES: u64 = 1 << 30;
-/// Bounds on its rounds.
+/// Smallest and largest number of rounds of a persistent launch.
 const ROUNDS: (u64, u64) = (4, 256);
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// Rounds of the kernel with barriers where it is verified.
+/// Rounds of the kernel with barriers when it is verified.
 const VERIFIED_ROUNDS: u32 = 3;
 
-/// How its kernels are verified.
+/// How the kernels are verified.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
         let list = Arguments::new();
@@ -56,7 +56,10 @@ impl<G: Gpu> Probe<G> for Runner {
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let modes = modes::<G>(device);
         let largest = request.bytes.unwrap_or(FOOTPRINTS.1);
-        modes.len() + 2 + points(&modes, &footprints(request.effort, largest, &[])).len() + cold(&modes, largest).len()
+        modes.len()
+            + 2
+            + points(&modes, &footprints(request.effort, largest, &[])).len()
+            + cold_points(&modes, largest).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
@@ -75,10 +78,10 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let (cache, window, most) =
             (session.info().last_level_cache(), session.info().cold_window(), 2 * bench.out.bytes());
-        let points = points(&modes, &footprints(effort, most, &around(cache)));
+        let points = points(&modes, &footprints(effort, most, &around_cache(cache)));
         let sweep = Sweep { series: launch::scale(), points: &points, share: 0.7, flags };
         session.sweep(sweep, Scale::clone, |_, at| bench.scale(at, 0))?;
-        let points = cold(&modes, most);
+        let points = cold_points(&modes, most);
         let sweep = Sweep { series: launch::cold(), points: &points, share: 0.15, flags };
         session.sweep(sweep, Scale::clone, |_, at| bench.scale(at, window))?;
         Ok(())
@@ -89,7 +92,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// The modes that this device and driver have, in their order.
+/// The modes that this device and driver support, in axis order.
 fn modes<G: Gpu>(device: &G::Device) -> Vec<Mode> {
     let can = G::capabilities(device);
     let has = |mode: &Mode| match mode {
@@ -103,30 +106,31 @@ fn modes<G: Gpu>(device: &G::Device) -> Vec<Mode> {
     Mode::ALL.into_iter().filter(has).collect()
 }
 
-/// Footprints of input and output together up to `largest`, whole vectors in each, at least the smallest; among them those that are asked
-/// for by themselves.
-fn footprints(effort: Effort, largest: u64, close: &[u64]) -> Vec<u64> {
+/// Footprints of input and output together, in steps up to `largest` (at least the smallest), in whole vectors, plus those of
+/// `extra`.
+fn footprints(effort: Effort, largest: u64, extra: &[u64]) -> Vec<u64> {
     let step = if effort == Effort::Quick { 2 } else { 1 };
     let sizes = (0..).map(|i| FOOTPRINTS.0 << (step * i)).take_while(|bytes| *bytes <= largest.max(FOOTPRINTS.0));
-    let mut sizes: Vec<u64> = sizes.take(40).chain(close.iter().copied().filter(|bytes| *bytes <= largest)).collect();
+    let mut sizes: Vec<u64> = sizes.take(40).chain(extra.iter().copied().filter(|bytes| *bytes <= largest)).collect();
     sizes.sort_unstable();
     sizes.dedup();
     sizes
 }
 
-/// Footprints close enough to tell where a cache of so many bytes no longer holds what launches come back to: eighths of it.
-fn around(cache: u64) -> Vec<u64> {
+/// Closely spaced footprints around the size of a cache, in eighths of it: they show where it stops holding the data of repeated
+/// launches.
+fn around_cache(cache: u64) -> Vec<u64> {
     (4..=9).map(|eighths| cache / 8 * eighths / FOOTPRINTS.0 * FOOTPRINTS.0).filter(|bytes| *bytes > 0).collect()
 }
 
-/// Cold launches: of graphs alone, since a stream's take as long as their calls.
-fn cold(modes: &[Mode], largest: u64) -> Vec<Scale> {
+/// Cold launches. Graphs only, since launches in a stream take as long as their calls.
+fn cold_points(modes: &[Mode], largest: u64) -> Vec<Scale> {
     let modes = modes.iter().filter(|mode| is_graph(**mode));
     let footprints: Vec<u64> = COLD.into_iter().filter(|bytes| *bytes <= largest).collect();
     at_footprints(modes, &footprints).collect()
 }
 
-/// Whether many kernels are in one graph.
+/// Whether the mode puts many kernels in one graph.
 fn is_graph(mode: Mode) -> bool {
     matches!(mode, Mode::Graph | Mode::GraphDependent | Mode::GraphExit)
 }
@@ -135,10 +139,10 @@ fn at_footprints<'m>(modes: impl Iterator<Item = &'m Mode>, footprints: &[u64]) 
     modes.flat_map(|mode| footprints.iter().map(|bytes| Scale { mode: *mode, footprint: Bytes(*bytes) }))
 }
 
-/// Every mode at every footprint, but fewer small ones, which all take as long: as the call where the host launches each. Between powers of two
-/// graphs alone tell what the cache holds.
+/// Every mode at every footprint, with fewer of the small ones: all of those take the same time, the time of the call where the
+/// host launches each kernel. Between powers of two only graphs show what the cache holds.
 fn points(modes: &[Mode], footprints: &[u64]) -> Vec<Scale> {
-    let told = |&Scale { mode, footprint: Bytes(bytes) }: &Scale| {
+    let is_measured = |&Scale { mode, footprint: Bytes(bytes) }: &Scale| {
         let by_host = matches!(mode, Mode::Stream | Mode::StreamDependent | Mode::Replay) && bytes < BY_DEVICE;
         if !(bytes / FOOTPRINTS.0).is_power_of_two() {
             return mode == Mode::Graph;
@@ -152,7 +156,7 @@ fn points(modes: &[Mode], footprints: &[u64]) -> Vec<Scale> {
         };
         (mode != Mode::Queued || bytes <= QUEUED_TO) && (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(every)
     };
-    at_footprints(modes.iter(), footprints).filter(told).collect()
+    at_footprints(modes.iter(), footprints).filter(is_measured).collect()
 }
 
 /// Shared by all points.
@@ -161,12 +165,12 @@ struct Bench<G: Gpu> {
     stream: Arc<G::Stream>,
     out: G::Buffer,
     input: G::Buffer,
-    /// The word that the grid's barrier counts in: zero before the first launch.
+    /// The counter of the grid barrier: zero before the first launch.
     barrier: G::Buffer,
 }
 
 impl<G: Gpu> Bench<G> {
-    /// Arrays of so many bytes each.
+    /// Allocates arrays of `bytes` each.
     fn new(session: &Session<'_, G>, bytes: u64) -> Result<Self, Fault> {
         let bytes = bytes.max(FOOTPRINTS.0 / 2);
         let kit = Kit::<G>::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
@@ -176,7 +180,7 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, stream: Arc::clone(G::stream(session.device)), out, input, barrier })
     }
 
-    /// Launches of one kernel in a mode; a stream's plain ones are queued as a program would, with nothing held back for them.
+    /// Launches of one kernel in a mode. Plain stream launches are issued as a program would, without a blocking kernel.
     fn load(&self, mode: Mode, launches: Vec<G::Launch>, work: Work) -> Result<Load<G>, Fault> {
         let actions = |launches: Vec<_>| launches.into_iter().map(Action::Launch).collect();
         match mode {
@@ -191,7 +195,7 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    fn follows(mode: Mode) -> Follows {
+    fn follows_for(mode: Mode) -> Follows {
         match mode {
             Mode::StreamDependent | Mode::GraphDependent => Follows::Early,
             Mode::GraphExit => Follows::AtExit,
@@ -199,7 +203,7 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    /// A persistent kernel's launch: so many rounds over n elements.
+    /// The launch of a persistent kernel: `rounds` rounds over n elements.
     fn rounds(&self, n: u64, rounds: u64) -> Result<G::Launch, Fault> {
         let (out, input) = (self.out.part(0, 4 * n)?, self.input.part(0, 4 * n)?);
         let arguments =
@@ -212,7 +216,7 @@ impl<G: Gpu> Bench<G> {
         if mode == Mode::Persistent {
             return self.load(Mode::Stream, vec![self.rounds(0, ROUNDS.1)?], work(ROUNDS.1));
         }
-        let kernel = kernels::empty(Self::follows(mode));
+        let kernel = kernels::empty(Self::follows_for(mode));
         self.load(mode, vec![self.kit.unit.launch(&kernel, 0, Arguments::new())?], work(1))
     }
 
@@ -225,8 +229,8 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    /// `scale` over a footprint of input and output together, which are poisoned before every slice and checked after: the same bytes each
-    /// time, or others until `window` bytes of each have been gone through.
+    /// `scale` over a footprint of input and output together. The output is poisoned before every slice and checked after it.
+    /// Launches use the same bytes each time, or rotate through `window` bytes of each array.
     fn scale(&self, at: &Scale, window: u64) -> Result<Load<G>, Fault> {
         let (mode, bytes) = (at.mode, at.footprint.0);
         let rotation = Rotation::cold(bytes / 2, window).within(self.out.bytes());
@@ -238,7 +242,7 @@ impl<G: Gpu> Bench<G> {
                 return self.rounds(n, rounds);
             }
             let arguments = Arguments::new().span(out).span(input).f32(SCALAR).u64(n);
-            self.kit.unit.launch(&kernels::scale(Self::follows(mode)), n, arguments)
+            self.kit.unit.launch(&kernels::scale(Self::follows_for(mode)), n, arguments)
         };
         let slices = rotation.spans(&self.out)?.into_iter().zip(rotation.spans(&self.input)?);
         let launches = slices.map(launch).collect::<Result<Vec<_>, Fault>>()?;
@@ -262,31 +266,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_has_fewer_small_footprints_and_all_large_ones() {
+    fn stream_measures_fewer_small_footprints_and_all_large_ones() {
         let all = footprints(Effort::Standard, FOOTPRINTS.1, &[]);
         let points = points(&[Mode::Stream, Mode::Queued, Mode::Graph], &all);
-        let of = |mode| points.iter().filter(|at| at.mode == mode).map(|at| at.footprint.0).collect::<Vec<u64>>();
-        assert_eq!(of(Mode::Graph)[..5], [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10]);
-        assert_eq!(of(Mode::Graph).len(), all.len() - 3);
-        assert_eq!(of(Mode::Stream)[..4], [4 << 10, 64 << 10, 1 << 20, 8 << 20]);
-        assert_eq!(of(Mode::Stream).len(), all.len() - 8);
-        assert_eq!(of(Mode::Queued), [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]);
+        let footprints_of =
+            |mode| points.iter().filter(|at| at.mode == mode).map(|at| at.footprint.0).collect::<Vec<u64>>();
+        assert_eq!(footprints_of(Mode::Graph)[..5], [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10]);
+        assert_eq!(footprints_of(Mode::Graph).len(), all.len() - 3);
+        assert_eq!(footprints_of(Mode::Stream)[..4], [4 << 10, 64 << 10, 1 << 20, 8 << 20]);
+        assert_eq!(footprints_of(Mode::Stream).len(), all.len() - 8);
+        assert_eq!(
+            footprints_of(Mode::Queued),
+            [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
+        );
     }
 
     #[test]
-    fn footprints_are_close_where_the_cache_may_end_and_of_graphs_alone() {
-        let all = footprints(Effort::Standard, FOOTPRINTS.1, &around(60 << 20));
+    fn footprints_near_the_cache_size_are_dense_and_measured_with_graphs_only() {
+        let all = footprints(Effort::Standard, FOOTPRINTS.1, &around_cache(60 << 20));
         let close: Vec<u64> = all.iter().copied().filter(|bytes| ((30 << 20)..(70 << 20)).contains(bytes)).collect();
         assert_eq!(close.len(), 8, "{close:?}");
         let points = points(&[Mode::Stream, Mode::Graph], &all);
         let count = |mode| points.iter().filter(|at| at.mode == mode && close.contains(&at.footprint.0)).count();
         assert_eq!((count(Mode::Stream), count(Mode::Graph)), (2, 8));
-        assert_eq!(cold(&[Mode::Stream, Mode::Graph, Mode::GraphDependent], 1 << 20).len(), 4);
-        assert!(around(0).is_empty());
+        assert_eq!(cold_points(&[Mode::Stream, Mode::Graph, Mode::GraphDependent], 1 << 20).len(), 4);
+        assert!(around_cache(0).is_empty());
     }
 
     #[test]
-    fn footprints_double_from_the_smallest_to_the_largest_and_quadruple_in_a_hurry() {
+    fn footprints_double_from_smallest_to_largest_and_quadruple_with_quick_effort() {
         let all = footprints(Effort::Standard, FOOTPRINTS.1, &[]);
         assert_eq!((all[0], all[1], all.len(), *all.last().unwrap()), (4096, 8192, 19, 1 << 30));
         let quick = footprints(Effort::Quick, FOOTPRINTS.1, &[]);

@@ -1,11 +1,11 @@
-// launch: what starting a kernel costs. `empty` does nothing; `scale` moves n elements, so that time against bytes has a
-// slope and an intercept; `rounds` does both many times within one launch, with a barrier of the grid between.
+// launch: the cost of starting a kernel. `empty` does nothing; `scale` moves n elements, so that time against bytes has a
+// slope and an intercept; `rounds` repeats `scale` within one launch, with a grid barrier after each round.
 //
-// What keeps it: `scale` stores every element; `empty` is a kernel of one EXIT, which no compiler may remove.
-// Its loop in SASS: `scale` one load and one store of 16 bytes, no loop of its own; dependent forms begin with ACQBULK
-// and PREEXIT (compute capability 9.0 and later), those that are in place early with ACQBULK alone.
+// What keeps it: `scale` stores every element; `empty` is a kernel of one EXIT, which the compiler can't remove.
+// Its loop in SASS: `scale` one load and one store of 16 bytes, without a loop; dependent forms begin with ACQBULK and
+// PREEXIT (compute capability 9.0 and later), the `_exit` forms with ACQBULK only.
 //
-// `scale` is out = s · in over vectors of four floats, and the last n mod 4 elements by themselves; the grid covers n.
+// `scale` is out = s · in over vectors of four floats, and over the last n mod 4 elements one by one; the grid covers n.
 #include "sync.h"
 
 template <int THREADS> __device__ __forceinline__ void scale(float* out, const float* in, float s, u64 n, u64 block) {

@@ -1,4 +1,4 @@
-//! Kernels whose start is what is measured.
+//! Kernels for measuring launch cost.
 
 use plimsoll_gen::kernel::clock;
 
@@ -25,18 +25,18 @@ const THREADS: u32 = 256;
 pub enum Follows {
     /// It begins when that one has ended.
     After,
-    /// Its blocks are in place when those of that one have ended, and wait until its results are seen.
+    /// Its blocks are scheduled once the blocks of that one have ended, and wait until that one's results are visible.
     AtExit,
-    /// The same, and it lets the next one's blocks begin to wait at once.
+    /// The same, and it lets the next kernel's blocks start and wait immediately.
     Early,
 }
 
 impl Follows {
-    /// Every way.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::After, Self::AtExit, Self::Early];
 
-    /// The kernel's name, and what its text says: whether it waits, and whether it signals.
-    fn of(self, name: &str) -> (String, String) {
+    /// The kernel's name, and its macro arguments: name, whether it waits, and whether it signals.
+    fn name_and_arguments(self, name: &str) -> (String, String) {
         let (suffix, waits, signals) = match self {
             Self::After => ("", false, false),
             Self::AtExit => ("_exit", true, false),
@@ -51,7 +51,7 @@ impl Follows {
 /// A kernel of one block that does nothing.
 #[must_use]
 pub fn empty(follows: Follows) -> KernelDesc {
-    let (name, arguments) = follows.of("launch_empty");
+    let (name, arguments) = follows.name_and_arguments("launch_empty");
     let entry = format!("LAUNCH_EMPTY({arguments}, 32)");
     let dependent = follows != Follows::After;
     KernelDesc {
@@ -67,7 +67,7 @@ pub fn empty(follows: Follows) -> KernelDesc {
 /// out = s · in.
 #[must_use]
 pub fn scale(follows: Follows) -> KernelDesc {
-    let (name, arguments) = follows.of("launch_scale");
+    let (name, arguments) = follows.name_and_arguments("launch_scale");
     let entry = format!("LAUNCH_SCALE({arguments}, {THREADS})");
     let dependent = follows != Follows::After;
     KernelDesc {
@@ -78,7 +78,7 @@ pub fn scale(follows: Follows) -> KernelDesc {
     }
 }
 
-/// `scale` many times in one launch, with a barrier of the grid after each; n = 0 leaves the barriers alone.
+/// `scale` many times in one launch, with a grid barrier after each; with n = 0 only the barriers remain.
 #[must_use]
 pub fn rounds() -> KernelDesc {
     let name = "launch_rounds".to_owned();

@@ -1,7 +1,7 @@
-//! launch: what it costs to start a kernel, by how it is launched. A kernel that does nothing shows it directly; `scale`
-//! over growing arrays shows it as the intercept of T = a + V/b (gpu-benches, gpu-small-kernels: RRZE, Erlangen).
+//! launch: the cost of starting a kernel, by launch mode. An empty kernel shows it directly; `scale` over growing arrays
+//! shows it as the intercept of T = a + V/b (gpu-benches, gpu-small-kernels: RRZE, Erlangen).
 //!
-//! How to read the figures is told in `README.md`; `gpu` is how they are measured.
+//! `README.md` explains how to read the figures; `gpu` measures them.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -16,30 +16,31 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "launch",
     group: "launch",
-    sentence: "What it costs to start a kernel: in a stream, in a graph, dependent on the one before, and from within.",
+    sentence: "The cost of starting a kernel: in a stream, in a graph, with dependent launches, and per round of a persistent kernel.",
     seconds: [7.0, 27.0, 100.0],
     takes_bytes: true,
     findings,
 };
 
 plimsoll_core::names! {
-    /// How kernels are launched, in the order in which it is shown.
+    /// How kernels are launched, in display order.
     pub enum Mode {
         /// One call per kernel.
         Stream = "stream",
-        /// The same, queued while the device is held: what the device takes by itself, without the host's calls.
+        /// The same, queued behind a blocking kernel: the device's own time, without the host's calls.
         Queued = "stream, queued",
         /// All kernels in one graph.
         Graph = "graph",
-        /// A graph of one kernel, launched again and again.
+        /// A graph of one kernel, launched repeatedly.
         Replay = "graph replay",
-        /// One call per kernel, each of which may begin before the one before has ended.
+        /// One call per kernel; each kernel may begin before the previous one has ended.
         StreamDependent = "stream, dependent",
         /// All kernels in one graph with such edges.
         GraphDependent = "graph, dependent",
-        /// All kernels in one graph, with such edges; but each begins when the blocks of the one before have ended, and waits for its results.
+        /// All kernels in one graph with such edges, except that each begins when the previous kernel's blocks have ended, and
+        /// then waits for its results.
         GraphExit = "graph, exit",
-        /// One kernel that does the work of many, with a barrier of its whole grid between.
+        /// One kernel that does the work of many, with a grid barrier after each part.
         Persistent = "persistent",
     }
 }
@@ -75,12 +76,12 @@ plimsoll_core::axes! {
     pub struct Scale {
         /// How they are launched.
         mode: Mode,
-        /// Bytes that one reads and writes together.
+        /// Bytes read and written by one launch, together.
         footprint: Bytes,
     }
 }
 
-/// A kernel that does nothing, back to back, by mode. `persistent` is a barrier of the grid.
+/// An empty kernel launched back to back, by mode. `persistent` is a grid barrier.
 #[must_use]
 pub fn empty() -> TypedSeries<ByMode> {
     TypedSeries::new(
@@ -106,7 +107,7 @@ pub fn single() -> TypedSeries<ByClock> {
     .with_precision(HOST_PRECISION)
 }
 
-/// `scale` back to back on the same arrays, by mode and by what it reads and writes together.
+/// `scale` back to back on the same arrays, by mode and by the bytes it reads and writes together.
 #[must_use]
 pub fn scale() -> TypedSeries<Scale> {
     over_footprints("scale", CachePolicy::Hot)
@@ -126,63 +127,64 @@ fn over_footprints(case: &str, cache: CachePolicy) -> TypedSeries<Scale> {
     .with_precision(HOST_PRECISION)
 }
 
-/// `scale` back to back over arrays that no cache holds any more, by mode and by what one launch reads and writes together. A launch
-/// costs more there than its data's longer way, presumably because what describes it to the device has been driven out as well.
+/// `scale` back to back over data evicted from all caches, by mode and by the bytes that one launch reads and writes together.
+/// The extra cost of such a launch exceeds the extra latency of its data, presumably because its launch descriptor has been
+/// evicted too.
 #[must_use]
 pub fn cold() -> TypedSeries<Scale> {
     over_footprints("cold", CachePolicy::ColdRotate)
 }
 
-/// The figures of what was measured: each mode's launch, and what the line says of large footprints.
+/// Each mode's launch cost, and the fitted bandwidth at large footprints.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let find_case = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found = Vec::new();
-    if let Some(empty) = of("empty") {
-        let one = |(ByMode { mode }, row): (ByMode, &Row)| {
+    if let Some(empty) = find_case("empty") {
+        let to_finding = |(ByMode { mode }, row): (ByMode, &Row)| {
             let name = if mode == Mode::Persistent { "grid barrier".to_owned() } else { format!("empty, {mode}") };
-            let says = "From one kernel that does nothing to the next.";
-            let says = if mode == Mode::Persistent { "From one meeting of all blocks to the next." } else { says };
-            Some(own(name, says.to_owned(), row, empty.estimate(row, "time")?))
+            let says = "From one empty kernel to the next.";
+            let says = if mode == Mode::Persistent { "From one barrier of all blocks to the next." } else { says };
+            Some(launch_finding(name, says.to_owned(), row, empty.estimate(row, "time")?))
         };
-        found.extend(known_rows(empty).filter_map(one));
+        found.extend(known_rows(empty).filter_map(to_finding));
     }
-    if let Some(single) = of("single") {
-        let one = |(ByClock { clock }, row): (ByClock, &Row)| {
+    if let Some(single) = find_case("single") {
+        let to_finding = |(ByClock { clock }, row): (ByClock, &Row)| {
             let says = match clock {
                 Clock::Host => "From the call until the host has seen an empty kernel's end, on an idle device.",
                 Clock::Events => "An empty kernel between two events.",
             };
-            Some(own(format!("single launch, {clock}"), says.to_owned(), row, single.estimate(row, "time")?))
+            Some(launch_finding(format!("single launch, {clock}"), says.to_owned(), row, single.estimate(row, "time")?))
         };
-        found.extend(known_rows(single).filter_map(one));
+        found.extend(known_rows(single).filter_map(to_finding));
     }
-    if let Some(scale) = of("scale") {
-        found.extend(Mode::ALL.into_iter().flat_map(|mode| lines(device, scale, mode)));
-        found.extend(reach(device, scale));
+    if let Some(scale) = find_case("scale") {
+        found.extend(Mode::ALL.into_iter().flat_map(|mode| line_findings(device, scale, mode)));
+        found.extend(cache_limits(device, scale));
     }
-    if let Some(cold) = of("cold") {
+    if let Some(cold) = find_case("cold") {
         found.extend(Mode::ALL.into_iter().filter_map(|mode| cold_launch(device, cold, mode)));
     }
     found
 }
 
-/// That the launch is part of the figure is no doubt here: it is the figure.
+/// Drops `LAUNCH_BOUND`: here the launch is the figure.
 fn without_launch_bound(flags: Flags) -> Flags {
     flags.iter().filter(|flag| *flag != Flag::LaunchBound).collect()
 }
 
-fn own(name: String, says: String, row: &Row, time: Estimate) -> Finding {
+fn launch_finding(name: String, says: String, row: &Row, time: Estimate) -> Finding {
     Finding { says, flags: without_launch_bound(row.flags), ..finding(name, Unit::Second, row, time) }
 }
 
-/// A mode's rows by their footprints in bytes.
+/// A mode's rows, each with its footprint in bytes.
 fn rows_of(scale: &Series, mode: Mode) -> impl Iterator<Item = (f64, &Row)> {
     let of_mode = known_rows(scale).filter(move |(at, _): &(Scale, &Row)| at.mode == mode);
     of_mode.map(|(at, row)| (at.footprint.0 as f64, row))
 }
 
-/// The line through a mode's footprints that are to be kept, and the flags of their times.
-fn line(scale: &Series, mode: Mode, keep: &dyn Fn(f64) -> bool) -> Option<(Affine, Flags)> {
+/// The line through those of a mode's footprints for which `keep` holds, and the flags of their times.
+fn fit_line(scale: &Series, mode: Mode, keep: &dyn Fn(f64) -> bool) -> Option<(Affine, Flags)> {
     let rows: Vec<(f64, &Row)> = rows_of(scale, mode).filter(|(footprint, _)| keep(*footprint)).collect();
     let point = |(footprint, row): &(f64, &Row)| Some((*footprint, scale.estimate(row, "time")?));
     let points: Vec<(f64, Estimate)> = rows.iter().filter_map(point).collect();
@@ -190,20 +192,20 @@ fn line(scale: &Series, mode: Mode, keep: &dyn Fn(f64) -> bool) -> Option<(Affin
     Some((affine::fit(&points)?, without_launch_bound(flags)))
 }
 
-/// The lines of one mode: through the footprints that the last-level cache holds, and through those far beyond it. Where
-/// the cache is unknown, or the data were in none, one line through all.
+/// The lines of one mode: one through the footprints that fit the last-level cache, and one through those far beyond it. If
+/// the cache size is unknown, or the data were cold, a single line through all footprints.
 #[must_use]
 pub fn fits(device: &DeviceInfo, scale: &Series, mode: Mode) -> [Option<(Affine, Flags)>; 2] {
     let cache = device.last_level_cache() as f64;
     if cache == 0.0 || scale.spec.cache.is_cold() {
-        return [line(scale, mode, &|_| true), None];
+        return [fit_line(scale, mode, &|_| true), None];
     }
-    // Half of a cache of two partitions is near; far beyond it nothing of it shows.
-    let line = |keep: &dyn Fn(f64) -> bool| line(scale, mode, keep);
+    // Half of a two-partition cache is near; far beyond the cache it has no effect.
+    let line = |keep: &dyn Fn(f64) -> bool| fit_line(scale, mode, keep);
     [line(&|footprint| footprint <= 0.5 * cache), line(&|footprint| footprint >= 3.0 * cache)]
 }
 
-fn lines(device: &DeviceInfo, scale: &Series, mode: Mode) -> Vec<Finding> {
+fn line_findings(device: &DeviceInfo, scale: &Series, mode: Mode) -> Vec<Finding> {
     let [cached, memory] = fits(device, scale, mode);
     let mut found = Vec::new();
     let Some(row) = scale.rows.first() else { return found };
@@ -211,7 +213,7 @@ fn lines(device: &DeviceInfo, scale: &Series, mode: Mode) -> Vec<Finding> {
         let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
         let rate = line.b.map_or("no limit in sight".to_owned(), |b| Unit::BytePerSecond.format(b.value));
         let says = format!("a of T = a + V/b over {from} to {to}; b is {rate}.");
-        found.push(Finding { flags: *flags, ..own(format!("launch, {mode}"), says, row, line.a) });
+        found.push(Finding { flags: *flags, ..launch_finding(format!("launch, {mode}"), says, row, line.a) });
     }
     for (line, name) in [(&cached, "asymptote"), (&memory, "asymptote in memory")] {
         let Some((line, flags, rate)) = line.as_ref().and_then(|(line, flags)| Some((line, flags, line.b?))) else {
@@ -231,26 +233,26 @@ fn cold_launch(device: &DeviceInfo, cold: &Series, mode: Mode) -> Option<Finding
     let (line, flags) = line?;
     let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
     let says = format!("a of T = a + V/b over {from} to {to} that are in memory.");
-    Some(Finding { flags, ..own(format!("launch, {mode}, cold"), says, cold.rows.first()?, line.a) })
+    Some(Finding { flags, ..launch_finding(format!("launch, {mode}, cold"), says, cold.rows.first()?, line.a) })
 }
 
-/// How much longer than its line a launch takes that no longer finds all in the cache, and how near to the memory's line one that
-/// finds nothing.
-const BESIDE: f64 = 1.1;
+/// A time within this factor of a line counts as lying on it.
+const ON_LINE: f64 = 1.1;
 
-/// Up to which footprint launches over the same bytes again and again find them in the cache, and from which on they find none: the
-/// largest on the line of the small ones, and the smallest on that of the large ones. Each lies between two footprints that were tried.
-fn reach(device: &DeviceInfo, scale: &Series) -> Vec<Finding> {
+/// The largest footprint at which repeated launches over the same bytes still hit the cache, and the smallest at which all of them
+/// miss: the last one on the line of the small footprints, and the first one on the line of the large ones. Each true limit lies
+/// between two measured footprints.
+fn cache_limits(device: &DeviceInfo, scale: &Series) -> Vec<Finding> {
     let [Some((cached, flags)), Some((memory, _))] = fits(device, scale, Mode::Graph) else { return Vec::new() };
     let point = |(footprint, row): (f64, &Row)| Some((footprint, scale.estimate(row, "time")?.value));
     let mut points: Vec<(f64, f64)> = rows_of(scale, Mode::Graph).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let on = |line: &Affine, (bytes, time): (f64, f64)| {
+    let is_on = |line: &Affine, (bytes, time): (f64, f64)| {
         let expected = line.a.value + line.b.map_or(0.0, |b| bytes / b.value);
-        (expected / BESIDE..=expected * BESIDE).contains(&time)
+        (expected / ON_LINE..=expected * ON_LINE).contains(&time)
     };
-    let Some(held) = points.iter().rposition(|point| on(&cached, *point)) else { return Vec::new() };
-    let Some(first) = points.iter().rposition(|point| !on(&memory, *point)).map(|last| last + 1) else {
+    let Some(held) = points.iter().rposition(|point| is_on(&cached, *point)) else { return Vec::new() };
+    let Some(first) = points.iter().rposition(|point| !is_on(&memory, *point)).map(|last| last + 1) else {
         return Vec::new();
     };
     if first <= held || first >= points.len() {
@@ -259,20 +261,20 @@ fn reach(device: &DeviceInfo, scale: &Series) -> Vec<Finding> {
     let between =
         |value: f64, other: f64| Estimate { value, interval: Interval { lo: value.min(other), hi: value.max(other) } };
     let Some(row) = scale.rows.first() else { return Vec::new() };
-    let found = |name: &str, says: &str, estimate| Finding {
+    let to_finding = |name: &str, says: &str, estimate| Finding {
         flags,
         says: says.to_owned(),
         ..finding(name, Unit::Byte, row, estimate)
     };
     vec![
-        found(
+        to_finding(
             "cached to",
-            "Launches over so many bytes, the same each time, find them in the cache.",
+            "Repeated launches over this many of the same bytes find them in the cache.",
             between(points[held].0, points[held + 1].0),
         ),
-        found(
+        to_finding(
             "from memory from",
-            "Launches over so many bytes, the same each time, find none of them there.",
+            "Repeated launches over this many of the same bytes find none of them in the cache.",
             between(points[first].0, points[first - 1].0),
         ),
     ]
@@ -308,18 +310,18 @@ mod tests {
         }
     }
 
-    fn at(mode: Mode, bytes: u64) -> Scale {
+    fn scale_at(mode: Mode, bytes: u64) -> Scale {
         Scale { mode, footprint: Bytes(bytes) }
     }
 
     fn footprints(mode: Mode, a: f64, rounds: f64) -> Vec<Point> {
         let time = |bytes: u64| a + bytes as f64 / if bytes <= CACHE / 2 { 5.75e12 } else { 4.2e12 };
         let sizes = (12..=30).map(|log| 1_u64 << log);
-        sizes.map(|bytes| point(at(mode, bytes), bytes, rounds, time(bytes))).collect()
+        sizes.map(|bytes| point(scale_at(mode, bytes), bytes, rounds, time(bytes))).collect()
     }
 
     #[test]
-    fn each_mode_has_its_intercept_and_an_asymptote_per_level() {
+    fn each_mode_has_an_intercept_and_an_asymptote_per_level() {
         let mut points = footprints(Mode::Stream, 2.37e-6, 1.0);
         points.extend(footprints(Mode::Graph, 1.2e-6, 1.0));
         let found = findings(&device(), &[Series::new(scale(), points)]);
@@ -334,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cache_holds_is_told_from_what_it_does_not() {
-        // All in the cache up to 40 MiB, nothing of it from 56 MiB.
+    fn cached_footprints_are_separated_from_uncached_ones() {
+        // Fully cached up to 40 MiB, uncached from 56 MiB on.
         let time = |mib: u64| {
             let bytes = (mib << 20) as f64;
             1e-6 + bytes
@@ -348,38 +350,39 @@ mod tests {
                 }
         };
         let sizes = [1, 2, 4, 8, 16, 32, 40, 48, 56, 64, 128, 256, 512, 1024];
-        let points = sizes.map(|mib| point(at(Mode::Graph, mib << 20), mib << 20, 1.0, time(mib)));
+        let points = sizes.map(|mib| point(scale_at(Mode::Graph, mib << 20), mib << 20, 1.0, time(mib)));
         let found = findings(&device(), &[Series::new(scale(), points)]);
-        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
+        let find = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
         let mib = |value: f64| value / f64::from(1 << 20);
-        assert_eq!((mib(of("cached to").value), mib(of("cached to").interval.hi)), (40.0, 48.0));
-        assert_eq!((mib(of("from memory from").value), mib(of("from memory from").interval.lo)), (56.0, 48.0));
-        // Two footprints that lie on both lines tell nothing.
+        assert_eq!((mib(find("cached to").value), mib(find("cached to").interval.hi)), (40.0, 48.0));
+        assert_eq!((mib(find("from memory from").value), mib(find("from memory from").interval.lo)), (56.0, 48.0));
+        // Footprints that lie on both lines yield no limit.
         let one_line =
-            sizes.map(|mib| point(at(Mode::Graph, mib << 20), mib << 20, 1.0, 1e-6 + (mib << 20) as f64 / 5e12));
+            sizes.map(|mib| point(scale_at(Mode::Graph, mib << 20), mib << 20, 1.0, 1e-6 + (mib << 20) as f64 / 5e12));
         assert!(
             findings(&device(), &[Series::new(scale(), one_line)]).iter().all(|finding| finding.name != "cached to")
         );
     }
 
     #[test]
-    fn cold_launches_have_an_intercept_of_their_own() {
+    fn cold_launches_have_a_separate_intercept() {
         let points = (16..25).map(|log| 1_u64 << log);
-        let points = points.map(|bytes| point(at(Mode::Graph, bytes), bytes, 1.0, 1.3e-6 + bytes as f64 / 4.1e12));
+        let points =
+            points.map(|bytes| point(scale_at(Mode::Graph, bytes), bytes, 1.0, 1.3e-6 + bytes as f64 / 4.1e12));
         let found = findings(&device(), &[Series::new(cold(), points)]);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "launch, graph, cold"));
         assert!((found[0].value / 1.3e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
     }
 
     #[test]
-    fn a_persistent_kernel_is_counted_by_its_rounds() {
+    fn persistent_kernel_time_is_per_round() {
         let found = findings(&device(), &[Series::new(scale(), footprints(Mode::Persistent, 1.5e-6, 8.0))]);
         assert_eq!(found[0].name, "launch, persistent");
         assert!((found[0].value / 1.5e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
     }
 
     #[test]
-    fn without_a_known_cache_one_line_goes_through_all() {
+    fn one_line_fits_all_footprints_if_the_cache_is_unknown() {
         let series = Series::new(scale(), footprints(Mode::Graph, 1.2e-6, 1.0));
         let [all, none] = fits(&DeviceInfo::default(), &series, Mode::Graph);
         assert_eq!(all.unwrap().0.over, [4096.0, f64::from(1 << 30)]);
@@ -387,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_kernels_and_single_launches_are_quoted_as_measured() {
+    fn empty_kernels_and_single_launches_are_reported_as_measured() {
         let modes = Mode::ALL.map(|mode| point(ByMode { mode }, 0, 1.0, 1e-6));
         let clocks = Clock::ALL.map(|clock| point(ByClock { clock }, 0, 1.0, 1e-6));
         let series = [Series::new(empty(), modes), Series::new(single(), clocks)];

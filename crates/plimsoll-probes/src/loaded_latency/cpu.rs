@@ -1,5 +1,5 @@
-//! loaded-latency on the CPU: one core chases a chain through memory while the others read, copy or write as hard as they
-//! can, or pause after every block. What the figures mean is told in `mod.rs`.
+//! loaded-latency on the CPU: one core chases pointers through memory while the others read, copy or write at full speed or
+//! with a pause after every block. `mod.rs` explains the figures.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
@@ -22,15 +22,15 @@ use crate::prelude::cpu::*;
 const LINE: usize = 64;
 /// Hops per launch: some tenths of a millisecond.
 const HOPS: u64 = 2048;
-/// The chain's bytes: beyond any cache but no larger, since building it takes a second per gibibyte.
+/// Smallest and largest chain, bytes: beyond any cache but no larger, since building it takes a second per gibibyte.
 const CHAIN: (u64, u64) = (256 << 20, 1 << 30);
-/// The chain grows in steps of this many bytes, between which the user may stop it.
+/// The chain is built in steps of this many bytes; the user can stop it between steps.
 const STEP: usize = 64 << 20;
-/// Elements that a generator moves between two pauses: 8 KiB, short beside the queues that it fills.
+/// Elements that a generator moves between two pauses: 8 KiB, short compared with the queues that it fills.
 const BLOCK: usize = 1024;
-/// Cycles of the pause between two blocks. A core at full speed takes some 2,000 for a block.
+/// Cycles of the pause between two blocks. A core at full speed takes about 2,000 for a block.
 const DELAYS: [u64; 8] = [0, 256, 512, 1024, 2048, 4096, 8192, 16384];
-/// What generators do: a kernel with its stores, as the axis names it.
+/// The background loads: value on the axis, kernel and kind of stores.
 const BACKGROUNDS: [(Background, Kernel, Stores); 3] = [
     (Background::Read, Kernel::Read, Stores::Ordinary),
     (Background::Copy, Kernel::Copy, Stores::Ordinary),
@@ -41,7 +41,7 @@ const BACKGROUNDS: [(Background, Kernel, Stores); 3] = [
 #[derive(Debug)]
 pub struct Runner;
 
-/// A point: what how many generators do.
+/// A point: the background load, its pause and the number of generators.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spot {
     background: Background,
@@ -77,14 +77,14 @@ impl Probe<Cpu> for Runner {
         let last_level = session.device.last_level_bytes();
         let wanted = last_level.saturating_mul(4).clamp(CHAIN.0, CHAIN.1);
         let size = window::size(session.request.bytes, wanted, 2)?;
-        // Larger than the last level, so that the generators too find nothing in it; the chaser's part lies idle.
+        // Larger than the last-level cache, so that the generators miss it too; the chaser's part stays unused.
         let each = (last_level + last_level / 4).max(CHAIN.0) / (cores as u64 - 1);
         let background = window::size(None, each * cores as u64, 4)?;
         let team = team(session, cores)?;
-        let (buffer, chase) = chain(size.bytes, session.request.seed, &|| session.is_stopped())?;
+        let (buffer, chase) = build_chain(size.bytes, session.request.seed, &|| session.is_stopped())?;
         let data = (session.request.seed, kernels::finite as fn(u64) -> f64);
         let window = Window::new(&team, 2, background.bytes, data, &|| session.is_stopped())?;
-        let ground = Ground {
+        let bench = Bench {
             team,
             buffer,
             chase: Arc::new(chase),
@@ -96,11 +96,11 @@ impl Probe<Cpu> for Runner {
         let spots = spots(cores, session.request.effort);
         let flags = (size.shrunk || background.shrunk).then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
-        let at = |&Spot { background, delay, generators, .. }: &Spot| {
+        let to_axes = |&Spot { background, delay, generators, .. }: &Spot| {
             let threads = (generators as u64).into();
             Load { background, delay: delay.into(), threads }
         };
-        session.sweep(sweep, at, |_, spot| ground.load(*spot))?;
+        session.sweep(sweep, to_axes, |_, spot| bench.load(*spot))?;
         Ok(())
     }
 
@@ -108,9 +108,9 @@ impl Probe<Cpu> for Runner {
         let kernels = BACKGROUNDS.map(|(_, kernel, _)| kernel);
         kernels::verify(&kernels, depth, report)?;
         for lines in [1, 2, 3, 5, 31, 33, 1025] {
-            let (buffer, chase) = chain((lines * LINE) as u64, 1, &|| false)?;
+            let (buffer, chase) = build_chain((lines * LINE) as u64, 1, &|| false)?;
             for hops in [0, 1, 15, 16, 17, lines as u64, 2 * lines as u64 + 1] {
-                let (end, expected) = (chase.chase(0, hops), walk(&buffer, 0, hops));
+                let (end, expected) = (chase.chase(0, hops), follow_links(&buffer, 0, hops));
                 let wrong =
                     if end == expected { String::new() } else { format!("ends at {end} instead of {expected}") };
                 report(Case { kernel: "chase".to_owned(), on: format!("{lines} lines, {hops} hops"), wrong });
@@ -120,13 +120,13 @@ impl Probe<Cpu> for Runner {
     }
 }
 
-/// Every kind of load: by nobody, where its curve begins; by all other cores with every pause; and, where there is time, by
-/// fewer cores.
+/// Every background: without generators, where its curve begins; with all other cores and every pause; and, except with quick
+/// effort, with fewer cores.
 fn spots(cores: usize, effort: Effort) -> Vec<Spot> {
     let others = cores.saturating_sub(1);
     let spot = |(background, kernel, stores), delay, generators| Spot { background, kernel, stores, delay, generators };
     let mut spots = Vec::new();
-    // Where the pause can't be counted in cycles, there is none.
+    // Where pauses can't be counted in cycles, only full speed is measured.
     let delays = if cycle::is_available() { &DELAYS[..] } else { &DELAYS[..1] };
     for background in BACKGROUNDS {
         spots.push(spot(background, 0, 0));
@@ -139,8 +139,8 @@ fn spots(cores: usize, effort: Effort) -> Vec<Spot> {
     spots
 }
 
-/// A random cycle over the lines of a buffer of about `bytes` bytes, checked.
-fn chain(bytes: u64, seed: u64, stopped: &dyn Fn() -> bool) -> Result<(Arc<Buffer<u64>>, SharedChase), Fault> {
+/// Builds and checks a random cycle over the lines of a buffer of about `bytes` bytes.
+fn build_chain(bytes: u64, seed: u64, stopped: &dyn Fn() -> bool) -> Result<(Arc<Buffer<u64>>, SharedChase), Fault> {
     let overflow = |_| Fault::Invalid(format!("{bytes} bytes overflow an address"));
     let bytes = usize::try_from(bytes).map_err(overflow)?.max(LINE) / LINE * LINE;
     let mut buffer = Buffer::<u64>::new(bytes / size_of::<u64>(), Pages::Huge)?;
@@ -157,27 +157,27 @@ fn chain(bytes: u64, seed: u64, stopped: &dyn Fn() -> bool) -> Result<(Arc<Buffe
     Ok((buffer, chase.map_err(|broken| Fault::Invalid(broken.to_string()))?))
 }
 
-/// Where `hops` hops from byte `at` end, link by link.
-fn walk(buffer: &[u64], mut at: usize, hops: u64) -> usize {
+/// Follows `hops` links from byte `at` and returns where they end.
+fn follow_links(buffer: &[u64], mut at: usize, hops: u64) -> usize {
     for _ in 0..hops {
         at = buffer[at / size_of::<u64>()] as usize;
     }
     at
 }
 
-/// What a generator keeps between launches.
+/// A generator's state between launches.
 #[derive(Debug, Default)]
 struct Generator {
-    /// Blocks so far.
+    /// Number of blocks so far.
     place: Place,
-    /// Blocks of the last launch.
+    /// Number of blocks in the last launch.
     moved: AtomicU64,
-    /// The latest sum, as bits.
+    /// The latest sum, as f64 bits.
     sum: AtomicU64,
 }
 
-/// Where the chaser is and where its last launch began, byte offsets. It walks on from point to point: the lines that it
-/// has just been at are in a cache.
+/// Where the chaser is and where its last launch began, byte offsets. Each point continues where the last one ended, because
+/// the lines just visited are in a cache.
 #[derive(Debug, Default)]
 struct Chaser {
     at: AtomicUsize,
@@ -185,7 +185,7 @@ struct Chaser {
 }
 
 /// Shared by all points.
-struct Ground {
+struct Bench {
     team: Rc<RefCell<Team>>,
     buffer: Arc<Buffer<u64>>,
     chase: Arc<SharedChase>,
@@ -194,7 +194,7 @@ struct Ground {
     generators: Arc<[Generator]>,
 }
 
-impl Ground {
+impl Bench {
     fn load(&self, spot: Spot) -> Result<Loaded, Fault> {
         self.poison()?;
         let (window, generators, chase) =
@@ -222,8 +222,8 @@ impl Ground {
         })
     }
 
-    /// What generators wrote since the last time is poisoned, whatever comes next; they begin anew. (At first the target
-    /// holds data of its own, which no kernel makes.)
+    /// Poisons what the generators wrote since the last call and rewinds them. (Before the first launch the target holds data
+    /// that no kernel writes.)
     fn poison(&self) -> Result<(), Fault> {
         let (window, generators) = (Arc::clone(&self.window), Arc::clone(&self.generators));
         self.team.borrow_mut().run(&Task::new(move |rank| {
@@ -236,7 +236,7 @@ impl Ground {
         }))
     }
 
-    /// Every block that was written, and the latest sum, against the oracle.
+    /// Compares every block written, and the latest sum, with the oracle.
     fn checker(&self, spot: Spot) -> Box<dyn FnMut() -> Check> {
         let (team, window, generators) =
             (Rc::clone(&self.team), Arc::clone(&self.window), Arc::clone(&self.generators));
@@ -244,15 +244,15 @@ impl Ground {
         let note = Arc::clone(&found);
         let task = Task::new(move |rank| {
             let generator = &generators[rank.index];
-            let walked = generator.place.steps();
-            if !(1..=spot.generators).contains(&rank.index) || walked == 0 {
+            let done = generator.place.steps();
+            if !(1..=spot.generators).contains(&rank.index) || done == 0 {
                 return;
             }
             let blocks = window.part(TARGET, rank.index).len() / BLOCK;
             let sum = f64::from_bits(generator.sum.load(Ordering::Relaxed));
-            // A sum is kept of the last block alone.
-            let first = if spot.kernel.writes() { walked.saturating_sub(blocks) } else { walked - 1 };
-            for block in first..walked {
+            // Only the last block's sum is kept.
+            let first = if spot.kernel.writes() { done.saturating_sub(blocks) } else { done - 1 };
+            for block in first..done {
                 let wrong = |a: &mut [f64], b: &[f64]| spot.kernel.wrong(a, [b; 3], sum);
                 if let Some(wrong) = on_block(&window, rank.index, block % blocks, wrong) {
                     let what = format!("{} in block {block} of thread {}: {wrong}", spot.background, rank.index);
@@ -265,24 +265,24 @@ impl Ground {
     }
 }
 
-/// The place of what generators write among the window's arrays; the other is read.
+/// The index of the array that generators write; they read the other.
 const TARGET: usize = 0;
 
-/// Gives `with` one block of what a member writes and reads.
-fn on_block<R>(window: &Window<f64>, rank: usize, block: usize, with: impl FnOnce(&mut [f64], &[f64]) -> R) -> R {
+/// Calls `run` with one block that a member writes and one that it reads.
+fn on_block<R>(window: &Window<f64>, rank: usize, block: usize, run: impl FnOnce(&mut [f64], &[f64]) -> R) -> R {
     let (mut target, source) = (window.part(TARGET, rank), window.part(1 - TARGET, rank));
     let range = block * BLOCK..(block + 1) * BLOCK;
-    with(&mut target[range.clone()], &source[range])
+    run(&mut target[range.clone()], &source[range])
 }
 
 /// Moves blocks until the chaser is done.
 fn generate(window: &Window<f64>, generator: &Generator, spot: Spot, rank: Rank<'_>) {
-    let with = StreamKernels::best();
+    let kernels = StreamKernels::best();
     let blocks = window.part(TARGET, rank.index).len() / BLOCK;
     let mut moved = 0;
     while !rank.is_stopping() {
         let block = generator.place.next() % blocks;
-        let sum = on_block(window, rank.index, block, |a, b| spot.kernel.run(with, spot.stores, a, [b; 3]));
+        let sum = on_block(window, rank.index, block, |a, b| spot.kernel.run(kernels, spot.stores, a, [b; 3]));
         generator.sum.store(sum.to_bits(), Ordering::Relaxed);
         moved += 1;
         std::hint::black_box(cycle::chain(spot.delay / cycle::ADDS_PER_ITERATION));
@@ -290,7 +290,7 @@ fn generate(window: &Window<f64>, generator: &Generator, spot: Spot, rank: Rank<
     generator.moved.fetch_add(moved, Ordering::Relaxed);
 }
 
-/// A chase beside its generators. Its samples are the chaser's own time.
+/// A chase with its generators. Samples are the chaser's own time.
 struct Loaded {
     team: Rc<RefCell<Team>>,
     task: Task,
@@ -327,14 +327,14 @@ impl Workload for Loaded {
 
     fn check(&mut self) -> Result<Check, Fault> {
         let end = self.chaser.at.load(Ordering::Relaxed);
-        let expected = walk(&self.buffer, self.chaser.from.load(Ordering::Relaxed), HOPS);
+        let expected = follow_links(&self.buffer, self.chaser.from.load(Ordering::Relaxed), HOPS);
         if end != expected {
             return Ok(Check::Failed(format!("the chase ended at byte {end} instead of {expected}")));
         }
         Ok((self.check)())
     }
 
-    /// Each generator's bytes over its own time, so that those it moved after the chaser's last hop count fairly.
+    /// Each generator's bytes over its own time, so that bytes moved after the chaser's last hop are counted with their time.
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         let timer = self.team.borrow().timer();
         let rates = self.moved.iter().filter(|(_, ticks)| *ticks > 0);
@@ -348,20 +348,20 @@ mod tests {
     use super::*;
     use plimsoll_cpu::timer::Timer;
 
-    fn ground() -> Ground {
+    fn bench() -> Bench {
         let team = Rc::new(RefCell::new(Team::new(&[0, 0], Timer::Os).unwrap()));
-        let (buffer, chase) = chain(1 << 20, 1, &|| false).unwrap();
+        let (buffer, chase) = build_chain(1 << 20, 1, &|| false).unwrap();
         let window = Window::new(&team, 2, 1 << 20, (7, kernels::finite as fn(u64) -> f64), &|| false).unwrap();
         let generators = (0..2).map(|_| Generator::default()).collect();
-        Ground { team, buffer, chase: Arc::new(chase), chaser: Arc::default(), window, generators }
+        Bench { team, buffer, chase: Arc::new(chase), chaser: Arc::default(), window, generators }
     }
 
     #[test]
-    fn every_background_moves_what_it_says_while_the_chase_goes_its_way() {
-        let ground = ground();
+    fn every_background_moves_data_during_the_chase() {
+        let bench = bench();
         for (background, kernel, stores) in BACKGROUNDS {
-            let mut load = ground.load(Spot { background, kernel, stores, delay: 64, generators: 1 }).unwrap();
-            // Both members share a CPU: the chase must be long enough that the scheduler lets the other in.
+            let mut load = bench.load(Spot { background, kernel, stores, delay: 64, generators: 1 }).unwrap();
+            // Both members share a CPU: the chase must be long enough for the scheduler to run the other.
             load.sample(1000, &mut [0; 3]).unwrap();
             assert_eq!(load.check().unwrap(), Check::Passed, "{background}");
             let mut extra = BTreeMap::new();
@@ -371,10 +371,10 @@ mod tests {
     }
 
     #[test]
-    fn without_generators_the_background_is_zero_and_a_lost_chaser_is_found() {
-        let ground = ground();
+    fn background_is_zero_without_generators_and_a_misplaced_chaser_is_detected() {
+        let bench = bench();
         let idle = spots(2, Effort::Quick)[0];
-        let mut load = ground.load(idle).unwrap();
+        let mut load = bench.load(idle).unwrap();
         load.sample(1, &mut [0; 2]).unwrap();
         assert_eq!(load.check().unwrap(), Check::Passed);
         let mut extra = BTreeMap::new();

@@ -1,21 +1,21 @@
-// loaded-latency: one thread chases pointers through memory, alone on its SM, while all others read, or read
-// and write, and pause after every piece.
+// loaded-latency: one thread chases pointers through memory, alone on its SM, while all other SMs read, or read and write,
+// and pause after every round.
 //
-// What keeps it: the chaser stores where it ended; every word that is read goes into an XOR that is stored.
+// What keeps it: the chaser stores where it ended; every word read goes into an XOR that is stored.
 // Its loop in SASS: the chaser HOPS loads of 8 bytes, each the address of the next; a background UNROLL loads
-// of 16 bytes, for COPY as many stores, one load of the word that stops it, and the pause.
+// of 16 bytes, for COPY as many stores, one load of the stop flag, and the pause.
 //
-// Block 0 chases, in one thread, after LEAD hops that aren't counted; the others work until it is done, or `limit` rounds
-// (0: no limit). A round of a warp is 32 · UNROLL vectors, and the warps of the grid go round the array together; its
-// `vectors` are a power of two. Each block tells cycles, nanoseconds, its count (hops; rounds of all its warps) and
-// what it found (where it ended; the XOR). state[0] counts blocks that are at work, state[1] stops them; both
-// are zero before, and so is `out`.
+// Block 0 chases, in one thread, after LEAD untimed hops; the other blocks work until it is done, or for `limit` rounds
+// (0: no limit). A round of a warp is 32 · UNROLL vectors; the warps of the grid pass over the array together and wrap around;
+// its `vectors` are a power of two. Each block reports cycles, nanoseconds, its count (hops; rounds of all its warps) and its
+// result (where it ended; the XOR). state[0] counts the blocks that have started, state[1] stops them; both must be zero
+// before the launch, and so must `out`.
 #include "chain.h"
 #include "sync.h"
 
 enum Background { READ, COPY };
 
-// As variables these would lie in the module, whose every launch then takes longer.
+// As variables these would be module data, which makes every launch of the module's kernels take longer.
 enum { UNROLL = 8 };
 enum : u64 { LEAD = 64 };
 
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(256) loaded_chain(u64 base, u32 lin
 __device__ __forceinline__ void chaser(u64* out, u64 at, u64 hops, volatile u32* state) {
     while (state[0] != gridDim.x - 1) {
     }
-    // The others fill the queues meanwhile.
+    // Meanwhile the others fill the queues.
     at = chase<NEAREST_L2>(at, LEAD);
     const Moment begin = moment();
     at = chase<NEAREST_L2>(at, hops);
@@ -39,7 +39,7 @@ __device__ __forceinline__ void chaser(u64* out, u64 at, u64 hops, volatile u32*
     out[3] = at;
 }
 
-// Waits so many cycles.
+// Waits for `cycles` cycles.
 __device__ __forceinline__ void pause(u32 cycles) {
     const u32 begin = clock();
     while (u32(clock()) - begin < cycles) {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void generator(u64* out, uint4* to, const uint4* from
     u64 at = (warp * 32 * UNROLL + lane) & (vectors - 1);
     u32 bits = 0, done = 0, stop;
     if (threadIdx.x == 0) atomicAdd(state, 1);
-    // Warps that pause do so one after another.
+    // Staggers the warps so that their pauses don't coincide.
     if (delay > 0) pause(u32(warp * 2654435769u) % delay);
     const Moment begin = moment();
 #pragma unroll 1

@@ -1,4 +1,4 @@
-//! A pointer chase beside SMs that read or copy, and what makes its chain.
+//! A pointer chase while other SMs read or copy, and the kernel that builds its chain.
 
 use plimsoll_gen::kernel::chain;
 
@@ -7,12 +7,12 @@ use crate::prelude::kernels::*;
 /// The source of these kernels.
 pub static SOURCE: Source = Source::new("loaded-latency", include_str!("kernel.cu"), |_| kernels());
 
-/// What the other SMs do.
+/// The load of the other SMs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Background {
     /// Reads past L1.
     Read,
-    /// One read a write.
+    /// One write per read.
     Copy,
 }
 
@@ -25,10 +25,10 @@ impl Background {
 pub const THREADS: u32 = 512;
 /// Vectors of 16 bytes per round of a warp.
 pub const VECTORS_PER_ROUND: u64 = 32 * 8;
-/// Hops before those that are counted.
+/// Untimed hops before the timed ones.
 pub const LEAD_HOPS: u64 = 64;
 
-/// What a chase takes, with what the background writes. A warp begins at any multiple of its round, if there is any but the chaser.
+/// The parameters of a chase; `$to` is the background's output. A background warp may begin at any multiple of its round.
 macro_rules! chase {
     ($to:tt) => {
         takes!(
@@ -40,7 +40,7 @@ macro_rules! chase {
     };
 }
 
-/// The chase in block 0, and the background in all others.
+/// The chase in block 0 and the background in all other blocks.
 #[must_use]
 pub fn chase(background: Background) -> KernelDesc {
     let (name, in_source) = match background {
@@ -62,7 +62,7 @@ pub fn chase(background: Background) -> KernelDesc {
     }
 }
 
-/// Makes the chain [`plimsoll_gen::kernel::chain::Chain::lines`].
+/// Builds the chain [`plimsoll_gen::kernel::chain::Chain::lines`].
 #[must_use]
 pub fn chain() -> KernelDesc {
     KernelDesc {

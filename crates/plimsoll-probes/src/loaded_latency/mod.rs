@@ -1,5 +1,4 @@
-//! loaded-latency: a pointer chase beside cores that load the memory system ever harder: the latency that a full memory
-//! system really has.
+//! loaded-latency: a pointer chase while other cores put a growing load on memory: the latency of a busy memory system.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -23,11 +22,11 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// What the other cores do, in the order in which it is shown.
+    /// The load of the other cores, in display order.
     pub enum Background {
         /// They only read.
         Read = "read",
-        /// One read a write.
+        /// One write per read.
         Copy = "copy",
         /// They write past the caches.
         NonTemporalWrite = "non-temporal write",
@@ -35,24 +34,24 @@ plimsoll_core::names! {
 }
 
 plimsoll_core::axes! {
-    /// A chase beside other cores.
+    /// A chase with a background load.
     pub struct Load {
-        /// What they do.
+        /// The load of the other cores.
         background: Background,
-        /// Their pause after each piece.
+        /// Their pause after each block.
         delay: Cycles,
-        /// How many threads they are; none in a chase alone.
+        /// Number of background threads; 0 for a chase alone.
         threads: Threads,
     }
 }
 
-/// The metric that the workload measures beside the latency: reads + writes of the other cores together.
+/// The metric that the workload measures in addition to latency: reads + writes of the other cores together.
 pub const BACKGROUND_BANDWIDTH: &str = "background bandwidth";
 
-/// Half-width that is asked for: what queues before a lone load differs from launch to launch.
+/// Requested relative half-width of the interval: queueing ahead of a single load varies from launch to launch.
 const PRECISION: f64 = 0.005;
 
-/// Chase latency against background bandwidth, by what the background does.
+/// Chase latency against background bandwidth, by kind of background.
 #[must_use]
 pub fn load() -> TypedSeries<Load> {
     TypedSeries::new(
@@ -71,11 +70,13 @@ pub fn load() -> TypedSeries<Load> {
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(load) = series.iter().find(|series| series.spec.case == "load") else { return Vec::new() };
-    // Every background has a point with nobody at work: they are all the same, and the first will do.
+    // Every background has an idle point; they are all alike, so the first one is used.
     let idle = known_rows(load).find(|(at, _): &(Load, &Row)| at.threads == Threads(0));
     let idle =
         idle.and_then(|(_, row)| Some(finding("latency idle", Unit::Second, row, load.estimate(row, "latency")?)));
-    idle.into_iter().chain(Background::ALL.into_iter().flat_map(|background| under(load, background))).collect()
+    idle.into_iter()
+        .chain(Background::ALL.into_iter().flat_map(|background| loaded_findings(load, background)))
+        .collect()
 }
 
 /// A row as a place on the curve: background bandwidth in B/s, and latency.
@@ -86,12 +87,12 @@ struct Place<'r> {
     latency: Estimate,
 }
 
-/// A background that draws so much of the most draws all: beyond that more of it only waits longer, and which of two such rows has a
-/// thousandth more is chance.
-const ALL_BUT: f64 = 0.99;
+/// A background with this share of the highest bandwidth counts as full. Beyond that more load only waits longer, and which of two
+/// rows has a thousandth more is chance.
+const FULL_SHARE: f64 = 0.99;
 
-/// The latency where a background first draws all the bandwidth that it can, and at half of that.
-fn under(load: &Series, background: Background) -> Vec<Finding> {
+/// The latency where a background first reaches its full bandwidth, and at half of that.
+fn loaded_findings(load: &Series, background: Background) -> Vec<Finding> {
     let place = |(_, row)| {
         let (bandwidth, latency) = (load.estimate(row, BACKGROUND_BANDWIDTH)?, load.estimate(row, "latency")?);
         Some(Place { row, bandwidth: bandwidth.value, latency })
@@ -100,28 +101,28 @@ fn under(load: &Series, background: Background) -> Vec<Finding> {
     let mut places: Vec<Place<'_>> = rows.filter_map(place).collect();
     places.sort_by(|one, other| one.bandwidth.total_cmp(&other.bandwidth));
     let most = places.last().map_or(0.0, |place| place.bandwidth);
-    let full = places.iter().filter(|place| place.bandwidth > 0.0 && place.bandwidth >= ALL_BUT * most);
+    let full = places.iter().filter(|place| place.bandwidth > 0.0 && place.bandwidth >= FULL_SHARE * most);
     let Some(full) = full.min_by(|a, b| a.latency.value.total_cmp(&b.latency.value)).copied() else {
         return Vec::new();
     };
     let finding = |name: &str, bandwidth: f64, place: Place<'_>, latency: Estimate| Finding {
-        says: format!("beside {} of {background}", Unit::BytePerSecond.format(bandwidth)),
+        says: format!("with {} of {background}", Unit::BytePerSecond.format(bandwidth)),
         ..finding(format!("latency {name} {background}"), Unit::Second, place.row, latency)
     };
     let mut found = Vec::new();
-    if let Some((place, latency)) = at(&places, full.bandwidth / 2.0) {
+    if let Some((place, latency)) = interpolate(&places, full.bandwidth / 2.0) {
         found.push(finding("half", full.bandwidth / 2.0, place, latency));
     }
     found.push(finding("full", full.bandwidth, full, full.latency));
     found
 }
 
-/// The latency at a bandwidth, on the straight line between the places on either side; the nearer one comes with it.
-fn at<'r>(places: &[Place<'r>], bandwidth: f64) -> Option<(Place<'r>, Estimate)> {
+/// The latency at a bandwidth, interpolated linearly between the places on either side, and the nearer of the two.
+fn interpolate<'r>(places: &[Place<'r>], bandwidth: f64) -> Option<(Place<'r>, Estimate)> {
     let after = places.iter().position(|place| place.bandwidth >= bandwidth)?;
     let (low, high) = (places[after.checked_sub(1)?], places[after]);
     let share = (bandwidth - low.bandwidth) / (high.bandwidth - low.bandwidth);
-    let between = |of: fn(&Estimate) -> f64| of(&low.latency) * (1.0 - share) + of(&high.latency) * share;
+    let between = |part: fn(&Estimate) -> f64| part(&low.latency) * (1.0 - share) + part(&high.latency) * share;
     let interval = Interval { lo: between(|e| e.interval.lo), hi: between(|e| e.interval.hi) };
     Some((if share < 0.5 { low } else { high }, Estimate { value: between(|e| e.value), interval }))
 }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_told_idle_at_half_and_at_full_bandwidth() {
+    fn findings_give_latency_when_idle_and_at_half_and_full_bandwidth() {
         let points = vec![
             point(Background::Read, 0, 0.0, 100),
             point(Background::Read, 3, 40e9, 300),
@@ -166,7 +167,7 @@ mod tests {
             ("latency half copy", 140.0),
             ("latency full copy", 180.0),
         ];
-        // More that draws next to no more is not full load but a longer queue.
+        // A row with hardly more bandwidth but longer latency is not taken as full load.
         assert_eq!(
             figures([points.clone(), vec![point(Background::Read, 3, 40.2e9, 500)]].concat()),
             figures(points.clone())
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_idle_figure_the_rest_is_still_told() {
+    fn loaded_findings_need_no_idle_row() {
         let one = vec![point(Background::Read, 3, 40e9, 300)];
         assert_eq!(figures(one), [("latency full read".to_owned(), 300.0)]);
         assert!(figures(vec![point(Background::Read, 3, 0.0, 300)]).is_empty());

@@ -1,5 +1,5 @@
-//! managed on a GPU: one triad over unified memory by where its pages are, and prefetches. What the figures mean is
-//! `crate::managed`'s; the kernel is one of `stream`.
+//! managed on a GPU: one triad over unified memory by where its pages are, and prefetches. `crate::managed` explains the
+//! figures; the kernel comes from `stream`.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::stream::kernels::Parameters;
 
 /// Output and two inputs.
 const ARRAYS: u64 = 3;
-/// Bytes per array, and in a run that takes its time: the host touches every page before most samples.
+/// Bytes per array, usually and with thorough effort: the host touches every page before most samples.
 const BYTES: (u64, u64) = (64 << 20, 256 << 20);
-/// Share of the free memory that may be used: pages that don't fit would move for ever.
+/// Share of the free memory that may be used: pages that don't fit would migrate back and forth.
 const SHARE: f64 = 0.8;
-/// How long the device is kept busy while the host queues what is timed: a prefetch takes it longer than a launch.
-const LEAD: Duration = Duration::from_micros(500);
+/// How long the blocking kernel runs while the host queues the timed work: queueing a prefetch takes longer than a launch.
+const BLOCKED: Duration = Duration::from_micros(500);
 /// The scalar of the triad.
 const SCALAR: f32 = 1.625;
 
@@ -43,7 +43,7 @@ impl Probe<Cuda> for Runner {
         let both = [Attribute::ManagedMemory, Attribute::ConcurrentManaged];
         for attribute in both {
             if handle.attribute(attribute)? != 1 {
-                let why = "the device or the system lets host and device not share pages on demand".to_owned();
+                let why = "the device or the system doesn't let host and device share pages on demand".to_owned();
                 let hint =
                     "Use a device of compute capability 6.0 or later on Linux, outside a shared instance".to_owned();
                 return Err(Fault::Unavailable { what: "unified memory", why, hint });
@@ -61,12 +61,12 @@ impl Probe<Cuda> for Runner {
         let effort = session.request.effort;
         let usual = if effort == Effort::Thorough { BYTES.1 } else { BYTES.0 };
         let bytes = requested_bytes(session, usual)?;
-        fits(bytes, session.device.memory_free()?)?;
+        check_fit(bytes, session.device.memory_free()?)?;
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
         let late = elapsed_share(session, begin, managed::SPEC.budget(effort));
         let sweep = Sweep { series: managed::triad(), points: &Placement::ALL, share: 1.0 + late, flags: Flags::NONE };
-        let at = |placement: &Placement| ByPlacement { placement: *placement };
-        session.sweep(sweep, at, |_, placement| bench.placed(*placement))?;
+        let to_axes = |placement: &Placement| ByPlacement { placement: *placement };
+        session.sweep(sweep, to_axes, |_, placement| bench.placed(*placement))?;
         Ok(())
     }
 
@@ -84,8 +84,8 @@ impl Probe<Cuda> for Runner {
     }
 }
 
-/// Whether three arrays of so many bytes may be used where so much is free: beside them stand as many of ordinary memory.
-fn fits(bytes: u64, free: u64) -> Result<(), Fault> {
+/// Checks that three arrays of unified memory and three of ordinary memory, `bytes` each, fit into `free` bytes.
+fn check_fit(bytes: u64, free: u64) -> Result<(), Fault> {
     let all = bytes.saturating_mul(2 * ARRAYS);
     if all as f64 <= free as f64 * SHARE {
         return Ok(());
@@ -93,7 +93,7 @@ fn fits(bytes: u64, free: u64) -> Result<(), Fault> {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64);
     let most = ((free as f64 * SHARE) as u64 / (2 * ARRAYS)) >> 20;
     Err(Fault::Invalid(format!(
-        "managed needs {} and the device has {} free, of which it takes 80 %: unified memory beyond that would move back \
+        "managed needs {} and may use 80 % of the {} that the device has free: unified memory beyond that would migrate back \
          and forth and may hang the device; give at most --bytes {most}MiB",
         gib(all),
         gib(free)
@@ -121,7 +121,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Random data in all arrays.
+    /// Fills all arrays with random data.
     fn fill(&self, spans: impl Iterator<Item = Span>) -> Result<(), Fault> {
         for (place, span) in (0..).zip(spans) {
             self.kit.checker.fill(Data::Unit, Element::F32, span, self.seed.wrapping_add(place))?;
@@ -129,7 +129,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Unified memory with data in it, advised as the placement wants.
+    /// Unified memory filled with data and advised for the placement.
     fn arrays(&self, placement: Placement) -> Result<Vec<ManagedBuffer>, Fault> {
         if placement == Placement::Ordinary {
             return Ok(Vec::new());
@@ -176,7 +176,7 @@ impl Bench {
     }
 }
 
-/// One triad, or one prefetch, after all pages were put where the placement has them.
+/// One triad, or one prefetch, after all pages have been moved to their placement.
 struct Placed {
     arrays: Vec<ManagedBuffer>,
     bench: Rc<Bench>,
@@ -203,11 +203,11 @@ impl Placed {
         Ok(Action::Launch(self.bench.kit.unit.launch(&triad(), n, list)?))
     }
 
-    /// Puts all pages where they shall be, and waits.
+    /// Moves all pages to their placement, and waits.
     fn place(&mut self) -> Result<(), Fault> {
         let stream = Arc::clone(self.bench.kit.stream());
         if self.placement == Placement::FirstTouch {
-            // The old ones go first, so that there is never more than was asked for.
+            // Frees the old arrays first, so that memory use never exceeds the requested size.
             self.arrays.clear();
             self.arrays = self.bench.arrays(Placement::FirstTouch)?;
             return Ok(());
@@ -232,12 +232,12 @@ impl Placed {
         wait::stream(&stream)
     }
 
-    fn once(&mut self) -> Result<u64, Fault> {
+    fn run_timed(&mut self) -> Result<u64, Fault> {
         self.place()?;
         let stream = Arc::clone(self.bench.kit.stream());
         let action = if self.moves { None } else { Some(self.triad()?) };
         let side = if self.placement == Placement::Prefetch { Side::Device } else { Side::Host };
-        self.bench.kit.block(LEAD)?;
+        self.bench.kit.block(BLOCKED)?;
         self.events.0.record(&stream)?;
         match action {
             Some(action) => action.enqueue(&stream)?,
@@ -261,7 +261,7 @@ impl Workload for Placed {
     fn sample(&mut self, _: u32, out: &mut [u64]) -> Result<(), Fault> {
         self.bench.kit.stream().context().bind()?;
         for sample in out {
-            *sample = self.once()?;
+            *sample = self.run_timed()?;
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl Workload for Placed {
         if !self.moves {
             return checker.check_map(Op::Triad, Element::F32, out, [a, b, b], f64::from(SCALAR));
         }
-        // What moved must still be what was there, as the ordinary arrays have it but for the output.
+        // Prefetched inputs must still equal the ordinary arrays; the output isn't compared.
         let same = |place: usize| {
             checker.check_map(Op::Copy, Element::Word, spans[place], [self.bench.ordinary[place].whole(); 3], 0.0)
         };
@@ -286,16 +286,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_the_device_has_free_is_refused_with_what_would_do() {
-        assert!(fits(64 << 20, 100 << 30).is_ok());
-        assert!(fits(16 << 30, 139 << 30).is_ok());
-        let refused = fits(32 << 30, 139 << 30).unwrap_err().to_string();
+    fn too_large_arrays_are_refused_with_the_largest_size_that_fits() {
+        assert!(check_fit(64 << 20, 100 << 30).is_ok());
+        assert!(check_fit(16 << 30, 139 << 30).is_ok());
+        let refused = check_fit(32 << 30, 139 << 30).unwrap_err().to_string();
         assert!(refused.contains("at most --bytes") && refused.contains("hang"), "{refused}");
-        assert!(fits(u64::MAX, 139 << 30).is_err());
+        assert!(check_fit(u64::MAX, 139 << 30).is_err());
     }
 
     #[test]
-    fn without_being_asked_it_stays_below_8_gib() {
+    fn default_sizes_stay_below_8_gib() {
         assert!(ARRAYS * BYTES.0.max(BYTES.1) <= 8 << 30);
     }
 }

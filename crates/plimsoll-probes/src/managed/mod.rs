@@ -1,4 +1,4 @@
-//! managed: memory that host and device share and whose pages move to who touches them: what a kernel pays for that.
+//! managed: the cost to a kernel of unified memory, whose pages migrate to whichever of host and device touches them.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -9,30 +9,30 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "managed",
     group: "transfers",
-    sentence: "What a kernel on unified memory pays for pages that are elsewhere, and what prefetch and advice save.",
+    sentence: "The cost to a kernel of unified-memory pages that are elsewhere, and what prefetch and advice save.",
     seconds: [4.0, 13.0, 45.0],
     takes_bytes: true,
     findings,
 };
 
 plimsoll_core::names! {
-    /// Where the pages are, in the order in which it is shown.
+    /// Where the pages are, in display order.
     pub enum Placement {
-        /// Memory of the device, to compare with.
+        /// Ordinary device memory, for comparison.
         Ordinary = "device memory",
         /// Unified memory whose pages are on the device.
         Resident = "resident",
-        /// Pages that nobody has touched.
+        /// Untouched pages.
         FirstTouch = "first touch",
         /// Pages that the host wrote last.
         FromHost = "from the host",
-        /// The same where all were advised to be read mostly: they are copied and not moved.
+        /// The same with advice that they are mostly read: they are copied instead of moved.
         ReadMostly = "from the host, read mostly",
-        /// Pages that stay with the host, where the device reads and writes them.
+        /// Pages that stay in host memory, where the device reads and writes them.
         Staying = "staying with the host",
         /// Prefetching pages that the host wrote last.
         Prefetch = "prefetch to the device",
-        /// Prefetching them back.
+        /// Prefetching pages back to the host.
         PrefetchBack = "prefetch to the host",
     }
 }
@@ -40,12 +40,12 @@ plimsoll_core::names! {
 plimsoll_core::axes! {
     /// Arrays by where their pages are.
     pub struct ByPlacement {
-        /// Where they are.
+        /// Where the pages are.
         placement: Placement,
     }
 }
 
-/// One triad over arrays whose pages are as named, or one prefetch of all of them.
+/// One triad over arrays with their pages in each placement, or one prefetch of all arrays.
 #[must_use]
 pub fn triad() -> TypedSeries<ByPlacement> {
     TypedSeries::new(
@@ -63,23 +63,23 @@ pub fn triad() -> TypedSeries<ByPlacement> {
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(triad) = series.iter().find(|series| series.spec.case == "triad") else { return Vec::new() };
-    let one = |(ByPlacement { placement }, row): (ByPlacement, &Row)| {
+    let to_finding = |(ByPlacement { placement }, row): (ByPlacement, &Row)| {
         let figure = triad.estimate(row, "bandwidth")?;
         let plain = finding(placement.name(), Unit::BytePerSecond, row, figure);
         Some(Finding { says: meaning(placement).to_owned(), ..plain })
     };
-    known_rows(triad).filter_map(one).collect()
+    known_rows(triad).filter_map(to_finding).collect()
 }
 
 fn meaning(placement: Placement) -> &'static str {
     match placement {
         Placement::Ordinary => "One triad over memory of the device.",
         Placement::Resident => "One triad over unified memory that is on the device.",
-        Placement::FirstTouch => "One triad over pages that nobody has touched.",
+        Placement::FirstTouch => "One triad over untouched pages.",
         Placement::FromHost => "One triad over pages that the host wrote last: they move as they are touched.",
         Placement::ReadMostly => "One triad over inputs that are copied to the device as they are touched.",
         Placement::Staying => "One triad over pages that the device reaches through the link.",
-        Placement::Prefetch | Placement::PrefetchBack => "Bytes that move, once.",
+        Placement::Prefetch | Placement::PrefetchBack => "One prefetch of all arrays, by the bytes that move.",
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use plimsoll_core::series::Point;
 
     #[test]
-    fn every_placement_has_its_bandwidth_and_says_what_it_is() {
+    fn every_placement_has_a_bandwidth_and_an_explanation() {
         let point = |placement: Placement| {
             Point::new(
                 ByPlacement { placement }.to_values(),

@@ -1,5 +1,5 @@
-//! mix on a GPU: every mix by burst, the best burst of each measured again, and the copy in phases through the
-//! L2. What the figures mean is `crate::mix`'s; the kernels are `kernel.cu`'s.
+//! mix on a GPU: every mix by burst, the best burst of each measured again, and the copy in phases through L2.
+//! `crate::mix` explains the figures; the kernels are in `kernel.cu`.
 
 use plimsoll_core::series::{Axes as _, Row};
 use plimsoll_gpu::verify::{self, MapOutput, Rules};
@@ -10,7 +10,7 @@ use crate::prelude::gpu::*;
 
 /// Arrays on each side.
 const SIDE: u64 = kernels::MOST as u64;
-/// Bytes of a vector, which the kernels count in.
+/// Bytes of a vector, the kernels' unit.
 const VECTOR: u64 = 16;
 /// Shares of L2 that a phase reads before it writes.
 const PHASES: [u64; 5] = [32, 16, 8, 4, 2];
@@ -19,7 +19,7 @@ const PHASES: [u64; 5] = [32, 16, 8, 4, 2];
 #[derive(Debug)]
 pub struct Runner;
 
-/// So many arrays read and written, and accesses to each in a row.
+/// Arrays read, arrays written, and consecutive accesses to each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Variant {
     reads: u32,
@@ -32,19 +32,19 @@ impl Variant {
         kernels::mix(self.reads, self.writes, self.burst)
     }
 
-    fn at(&self) -> Burst {
+    fn to_burst(&self) -> Burst {
         Burst { reads: self.reads.into(), writes: self.writes.into(), burst: self.burst.into() }
     }
 
-    fn sides(&self) -> Sides {
+    fn to_sides(&self) -> Sides {
         Sides { reads: self.reads.into(), writes: self.writes.into() }
     }
 }
 
-/// Vectors that the phased copy reads before it writes where it is verified: no power of two.
+/// Vectors per phase of the phased copy in verification: not a power of two.
 const CHUNK: u64 = 1000;
 
-/// How its kernels are verified.
+/// How the kernels are verified.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
         let list = Arguments::new().span(with.out).span(with.input);
@@ -85,11 +85,11 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, mix::SPEC.budget(effort));
 
         let sweep = Sweep { series: mix::bursts(), points: &variants, share: 0.6 + late, flags };
-        let bursts = session.sweep(sweep, Variant::at, |_, variant| bench.load(*variant))?.clone();
+        let bursts = session.sweep(sweep, Variant::to_burst, |_, variant| bench.load(*variant))?.clone();
 
         let chosen: Vec<Variant> = mix::mixes().filter_map(|sides| choose(&bursts, &variants, sides)).collect();
         let sweep = Sweep { series: mix::ceilings(), points: &chosen, share: 0.3, flags };
-        session.sweep(sweep, Variant::sides, |_, variant| bench.load(*variant))?;
+        session.sweep(sweep, Variant::to_sides, |_, variant| bench.load(*variant))?;
 
         if G::capabilities(session.device).cooperative.is_ok() {
             let cache = session.info().last_level_cache();
@@ -114,20 +114,20 @@ fn variants(effort: Effort) -> Vec<Variant> {
     };
     let short =
         mix::mixes().flat_map(|(reads, writes)| bursts.iter().map(move |&burst| Variant { reads, writes, burst }));
-    // Where several arrays are read and several written, longer bursts gain nothing on any device measured so far.
+    // With several arrays read and several written, longer bursts gain nothing on any device measured so far.
     let short = short.filter(|v| effort != Effort::Standard || v.burst == 1 || v.reads.min(v.writes) <= 1);
     short.chain(long.iter().map(|&burst| Variant { reads: 1, writes: 1, burst })).collect()
 }
 
-/// The best burst of a mix. Its figure is left behind: it is measured again.
+/// The best burst of a mix. Its figure isn't used: the burst is measured again.
 fn choose(bursts: &Series, variants: &[Variant], (reads, writes): (u32, u32)) -> Option<Variant> {
     let of_mix = |variant: &&Variant| (variant.reads, variant.writes) == (reads, writes);
-    let is_at = |variant: &Variant, row: &Row| variant.at().to_values() == row.at;
+    let is_at = |variant: &Variant, row: &Row| variant.to_burst().to_values() == row.at;
     let (row, _) = bursts.best("bandwidth", |row| variants.iter().filter(of_mix).any(|variant| is_at(variant, row)))?;
     variants.iter().copied().find(|variant| is_at(variant, row))
 }
 
-/// Shared by all points: kernels and arrays, four on each side, one behind the other.
+/// Shared by all points: kernels, and four arrays on each side, one after another.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     out: G::Buffer,
@@ -179,7 +179,7 @@ impl<G: Gpu> Bench<G> {
         let work = Work { traffic: kernel.traffic(n), window: self.bytes, ..Work::default() };
         let checker = Rc::clone(&self.kit.checker);
         let check = move || {
-            // A copy is what `check.cu` calls copy, of words.
+            // `check.cu` checks it as a copy of words.
             checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0)
         };
         Ok(self.kit.load(Shape::Stream, vec![launch], work)?.with_check(move |_| check()))

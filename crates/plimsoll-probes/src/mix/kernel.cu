@@ -1,9 +1,9 @@
-// mix: bandwidth for READS arrays read and WRITES arrays written, 0 to 4 each, and by how many vectors in a row a thread
-// reads before it writes: what turning the memory from reading to writing costs. `phased` is a copy that turns the
-// whole device round at once.
+// mix: bandwidth for READS arrays read and WRITES arrays written, 0 to 4 each, by how many consecutive vectors a thread reads
+// before it writes: the cost of switching memory between reading and writing. `phased` is a copy for which the whole device
+// switches at once.
 //
-// What keeps it: each output is the XOR of all inputs' words and of its own number; without outputs, one
-// XOR per warp is stored.
+// What keeps it: each output is the XOR of all inputs' words and of the output's number; without outputs, one XOR per warp
+// is stored.
 // Its loop in SASS: READS · BURST loads of 16 bytes, then WRITES · BURST stores of 16 bytes; no local memory. `phased`:
 // one prefetch per line, a barrier, loads and stores of 16 bytes, a barrier.
 //

@@ -9,7 +9,7 @@ pub static SOURCE: Source =
 /// Most arrays on each side.
 pub const MOST: u32 = 4;
 
-/// Bytes of so many arrays of vectors, a pitch apart.
+/// Bytes of `$arrays` arrays of vectors, a pitch apart.
 macro_rules! arrays {
     ($arrays:ident) => {
         Product(&[Is(16), Pitched { arrays: &$arrays, pitch: &Of("pitch"), each: &Of("n") }])
@@ -19,7 +19,7 @@ macro_rules! arrays {
 /// Threads per block.
 const THREADS: u32 = 256;
 
-/// `reads` arrays read and `writes` written, not both none, `burst` vectors of each array in a row.
+/// `reads` arrays read and `writes` written (not both 0), `burst` consecutive vectors of each array.
 #[must_use]
 pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
     let name = format!("mix_r{reads}_w{writes}_burst{burst}");
@@ -48,7 +48,7 @@ pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
     }
 }
 
-/// A copy whose whole device reads a chunk into L2 and then writes it.
+/// A copy for which the whole device reads a chunk into L2 and then writes it.
 #[must_use]
 pub fn phased() -> KernelDesc {
     let name = "mix_phased".to_owned();

@@ -1,5 +1,5 @@
-//! mix: bandwidth for n arrays read and m written, and by how much is read in a row before it is written: what turning
-//! the memory from reading to writing costs. `stream` gives the ceilings of four mixes; this probe gives them all.
+//! mix: bandwidth for n arrays read and m written, by how much is read before it is written: the cost of switching memory
+//! between reading and writing. `stream` gives the ceilings of four mixes; this probe gives them all.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -12,7 +12,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "mix",
     group: "bandwidth",
-    sentence: "How fast memory moves for any mix of arrays read and written: what turning from one to the other costs.",
+    sentence: "Memory bandwidth for any mix of arrays read and written, and the cost of switching between the two.",
     seconds: [5.0, 25.0, 90.0],
     takes_bytes: true,
     findings,
@@ -25,13 +25,13 @@ plimsoll_core::axes! {
         reads: Count,
         /// Arrays that are written.
         writes: Count,
-        /// Accesses to each array that a thread makes in a row.
+        /// Consecutive accesses of a thread to each array.
         burst: Count,
     }
 }
 
 plimsoll_core::axes! {
-    /// A mix in its best burst.
+    /// A mix with its best burst.
     pub struct Sides {
         /// Arrays that are read.
         reads: Count,
@@ -43,7 +43,7 @@ plimsoll_core::axes! {
 plimsoll_core::axes! {
     /// A copy in phases.
     pub struct Phase {
-        /// Bytes that the whole device reads before it writes them.
+        /// Bytes that the whole device reads before writing them.
         chunk: Bytes,
     }
 }
@@ -51,7 +51,7 @@ plimsoll_core::axes! {
 /// Most arrays on each side.
 pub const MOST: u32 = 4;
 
-/// Every mix, reads first, but that of nothing.
+/// Every mix of reads and writes except (0, 0), as (reads, writes).
 pub fn mixes() -> impl Iterator<Item = (u32, u32)> {
     (0..=MOST)
         .flat_map(|reads| (0..=MOST).map(move |writes| (reads, writes)))
@@ -62,21 +62,21 @@ fn figures() -> Vec<Metric> {
     vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), metric("time", Unit::Second, Quantity::Time)]
 }
 
-/// Every mix by the accesses to each array that a thread makes in a row.
+/// Every mix by a thread's consecutive accesses to each array.
 #[must_use]
 pub fn bursts() -> TypedSeries<Burst> {
     let draw = Draw::lines("burst", "bandwidth").grouped_by("reads").log_x();
     TypedSeries::new("bursts", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 
-/// Every mix in its best burst, measured again: the ceilings.
+/// Every mix with its best burst, measured again: the ceilings.
 #[must_use]
 pub fn ceilings() -> TypedSeries<Sides> {
     let draw = Draw::heat("reads", "writes", "bandwidth");
     TypedSeries::new("ceilings", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 
-/// A copy whose whole device first reads a chunk into the last cache and then writes it, by the chunk's size.
+/// A copy for which the whole device reads a chunk into the last-level cache and then writes it, by chunk size.
 #[must_use]
 pub fn phased() -> TypedSeries<Phase> {
     let draw = Draw::lines("chunk", "bandwidth").log_x();
@@ -87,7 +87,7 @@ fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
     series.iter().find(|series| series.spec.case == case)
 }
 
-/// The ceiling of every mix; what the copy loses against reading and writing by iterations; whether phases win it back.
+/// The ceiling of every mix, the loss of a copy against separate reading and writing, and whether phases recover it.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(ceilings) = case(series, "ceilings") else { return Vec::new() };
     let mut found: Vec<Finding> = known_rows(ceilings).filter_map(|(at, row)| ceiling(ceilings, &at, row)).collect();
@@ -113,11 +113,11 @@ fn of_mix(ceilings: &Series, reads: u64, writes: u64) -> Option<(&Row, Estimate)
     Some((row, ceilings.estimate(row, "bandwidth")?))
 }
 
-/// Share of the time of a copy that reading and writing the same bytes one after the other would not have taken.
+/// Share of a copy's time that reading and writing the same bytes separately would save.
 fn turning(ceilings: &Series) -> Option<Finding> {
     let (row, copy) = of_mix(ceilings, 1, 1)?;
     let (read, write) = (of_mix(ceilings, 1, 0)?.1, of_mix(ceilings, 0, 1)?.1);
-    // Half the bytes at each rate.
+    // Bandwidth with half the bytes at each rate.
     let apart = |read: f64, write: f64| 2.0 / (1.0 / read + 1.0 / write);
     let lost = |copy: f64, apart: f64| 100.0 * (1.0 - copy / apart);
     let interval = Interval {
@@ -126,12 +126,12 @@ fn turning(ceilings: &Series) -> Option<Finding> {
     };
     let value = lost(copy.value, apart(read.value, write.value));
     Some(Finding {
-        says: "of the bandwidth of a copy is lost against reading and writing apart".into(),
+        says: "of a copy's bandwidth is lost against reading and writing separately".into(),
         ..finding("turning", Unit::Percent, row, Estimate { value, interval })
     })
 }
 
-/// The best chunk against the copy's ceiling. Best of a few: it says whether phases can help at all.
+/// The best chunk compared with the copy's ceiling. As the best of a few it shows only whether phases can help at all.
 fn best_phase(ceilings: &Series, phased: &Series) -> Option<Finding> {
     let (row, best) = phased.best("bandwidth", |_| true)?;
     let copy = of_mix(ceilings, 1, 1)?.1.value;
@@ -162,26 +162,26 @@ mod tests {
     }
 
     #[test]
-    fn every_mix_but_nothing_is_measured() {
+    fn every_mix_except_the_empty_one_is_measured() {
         assert_eq!(mixes().count(), 24);
         assert!(mixes().all(|(reads, writes)| reads <= MOST && writes <= MOST && (reads, writes) != (0, 0)));
     }
 
     #[test]
-    fn turning_is_what_a_copy_loses_against_both_halves_apart() {
+    fn turning_is_the_loss_of_a_copy_against_separate_reading_and_writing() {
         let points = [mix(1, 0, 4e9), mix(0, 1, 4e9), mix(1, 1, 3.6e9), mix(4, 3, 3.5e9)];
         let phase = |mebibytes: u64| Phase { chunk: Bytes(mebibytes << 20) };
         let phased = [point(phase(4), 3.0e9), point(phase(8), 3.78e9)];
         let series = [Series::new(ceilings(), points), Series::new(super::phased(), phased)];
         let found = findings(&DeviceInfo::default(), &series);
-        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
-        assert!((of("4:3").value / 3.5e9 - 1.0).abs() < 1e-6);
-        assert!((of("turning").value - 10.0).abs() < 1e-3, "{found:?}");
-        assert_eq!(of("phased copy").says, "in phases of 8 MiB, +5.0 % against the plain copy");
+        let find = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
+        assert!((find("4:3").value / 3.5e9 - 1.0).abs() < 1e-6);
+        assert!((find("turning").value - 10.0).abs() < 1e-3, "{found:?}");
+        assert_eq!(find("phased copy").says, "in phases of 8 MiB, +5.0 % against the plain copy");
     }
 
     #[test]
-    fn without_ceilings_nothing_is_found() {
+    fn series_without_ceilings_have_no_findings() {
         let lucky = point(Burst { reads: Count(1), writes: Count(1), burst: Count(4) }, 9e9);
         assert!(findings(&DeviceInfo::default(), &[Series::new(bursts(), [lucky])]).is_empty());
     }

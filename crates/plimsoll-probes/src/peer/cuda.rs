@@ -1,5 +1,5 @@
-//! peer on GPUs: copies, reads and loads between every two devices of one process. What the figures mean is
-//! `crate::peer`'s; the chase is `loaded_latency`'s without a background, the read one of `stream`.
+//! peer on GPUs: copies, reads and loads between every two devices of one process. `crate::peer` explains the figures; the
+//! chase is that of `loaded_latency` without a background, the read kernel comes from `stream`.
 
 use std::cell::Cell;
 
@@ -22,25 +22,25 @@ use crate::peer::{self, LINK};
 use crate::prelude::gpu::*;
 use crate::stream::kernels::Parameters;
 
-/// Bytes of a copy, and of what a kernel reads.
+/// Bytes of a copy, and of a kernel's read.
 const BYTES: u64 = 256 << 20;
-/// The same where results alone count.
+/// The same for verification.
 const SMALL: u64 = 4 << 20;
-/// Bytes of the chain: several times what caches hold, with room for chases that keep apart.
+/// Bytes of the chain: several times the caches' size, with room for chases that start far apart.
 const CHAIN_BYTES: u64 = 256 << 20;
-/// Hops of a launch that are counted.
+/// Timed hops of a launch.
 const HOPS: u64 = 512;
-/// Launches between the places where two chases through the same memory begin: a later one would find the lines of the first in a cache.
-/// More than a chase takes within its share of the time, which were 206 through a device's own memory.
+/// Distance between the starts of two chases through the same memory, in launches; otherwise the later one would find the earlier
+/// one's lines in a cache. It exceeds the launches that fit into a chase's share of the time (206 through a device's own memory).
 const APART: u64 = 600;
-/// Most copies of a sample.
+/// Most copies in a sample.
 const MOST: u32 = 16;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// Places of two devices: from, to.
+/// Indices of two devices: from, to.
 type Pair = (usize, usize);
 
 impl Probe<Cuda> for Runner {
@@ -82,27 +82,27 @@ impl Probe<Cuda> for Runner {
         let nodes = Nodes::new(session.device, bytes, CHAIN_BYTES.min(bytes), session.request.seed)?;
         let late = elapsed_share(session, begin, peer::SPEC.budget(session.request.effort));
         let name = |node: usize| Name::from(nodes.0[node].name.clone());
-        let at = |(from, to): &Pair| peer::Pair { from: name(*from), to: name(*to) };
+        let to_axes = |(from, to): &Pair| peer::Pair { from: name(*from), to: name(*to) };
         let all = pairs(nodes.0.len());
         let sweep = Sweep { series: peer::one_way(), points: &all, share: 0.3 + late, flags };
-        session.sweep(sweep, at, |_, pair| nodes.copies(*pair, false))?;
+        session.sweep(sweep, to_axes, |_, pair| nodes.copies(*pair, false))?;
         let once: Vec<Pair> = all.iter().copied().filter(|(from, to)| from < to).collect();
         let sweep = Sweep { series: peer::both_ways(), points: &once, share: 0.2, flags };
-        session.sweep(sweep, at, |_, pair| nodes.copies(*pair, true))?;
-        // A kernel and a chase need a way of their own; copies go through the host where there is none.
+        session.sweep(sweep, to_axes, |_, pair| nodes.copies(*pair, true))?;
+        // A kernel and a chase need peer access; without it, copies go through the host.
         let reached: Vec<Pair> = all.iter().copied().filter(|pair| nodes.reaches(*pair)).collect();
         let sweep = Sweep { series: peer::reads(), points: &reached, share: 0.2, flags };
-        session.sweep(sweep, at, |_, pair| nodes.read(*pair))?;
+        session.sweep(sweep, to_axes, |_, pair| nodes.read(*pair))?;
         let own = (0..nodes.0.len()).map(|own| (own, own));
         let chased: Vec<Pair> = own.chain(reached).collect();
         let sweep = Sweep { series: peer::latency(), points: &chased, share: 0.3, flags };
-        session.sweep(sweep, at, |_, pair| nodes.chase(*pair))?;
+        session.sweep(sweep, to_axes, |_, pair| nodes.chase(*pair))?;
         Ok(())
     }
 
     fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let nodes = Nodes::new(device, SMALL, SMALL, 1)?;
-        let mut told = |kernel: &str, (from, to): Pair, workload: &mut dyn Workload| {
+        let mut verify_pair = |kernel: &str, (from, to): Pair, workload: &mut dyn Workload| {
             workload.prepare(1)?;
             workload.sample(1, &mut [0])?;
             let wrong = if let Check::Failed(wrong) = workload.check()? { wrong } else { String::new() };
@@ -111,23 +111,23 @@ impl Probe<Cuda> for Runner {
             Ok::<_, Fault>(())
         };
         for pair in pairs(nodes.0.len()) {
-            told("copy", pair, &mut nodes.copies(pair, false)?)?;
-            told("copies both ways", pair, &mut nodes.copies(pair, true)?)?;
+            verify_pair("copy", pair, &mut nodes.copies(pair, false)?)?;
+            verify_pair("copies both ways", pair, &mut nodes.copies(pair, true)?)?;
             if nodes.reaches(pair) {
-                told("read", pair, &mut nodes.read(pair)?)?;
-                told("chase", pair, &mut nodes.chase(pair)?)?;
+                verify_pair("read", pair, &mut nodes.read(pair)?)?;
+                verify_pair("chase", pair, &mut nodes.chase(pair)?)?;
             }
         }
         Ok(())
     }
 }
 
-/// Every two devices, in both orders.
+/// Every pair of different devices, in both orders.
 fn pairs(devices: usize) -> Vec<Pair> {
     (0..devices).flat_map(|from| (0..devices).filter(move |to| *to != from).map(move |to| (from, to))).collect()
 }
 
-/// One device with what it sends, receives and is chased through.
+/// One device with its kernels and buffers.
 struct Node {
     name: String,
     context: Arc<Context>,
@@ -139,25 +139,25 @@ struct Node {
     folds: Rc<DeviceBuffer>,
     lines: Rc<DeviceBuffer>,
     chain: Chain,
-    /// Chases through it so far.
+    /// Number of chases through its memory so far.
     chased: Cell<u64>,
-    /// Whose memory its kernels reach.
+    /// For each device, whether this one's kernels can access its memory.
     reached: Vec<bool>,
-    /// Bytes per second of the links that it has; 0 where unknown.
+    /// Total bandwidth of its links, bytes per second; 0 if unknown.
     links: f64,
 }
 
-/// The kernel that reads: it leaves an XOR per warp.
-fn reading() -> KernelDesc {
+/// The read kernel, which stores an XOR per warp.
+fn read_kernel() -> KernelDesc {
     Parameters { threads: 128, ..Parameters::new(Op::Read) }.kernel()
 }
 
 impl Node {
     fn new(device: &CudaDevice, place: u32, bytes: u64, chain_bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let reader = Kit::new(device, &crate::stream::kernels::SOURCE, &[reading()], TRUST)?;
+        let reader = Kit::new(device, &crate::stream::kernels::SOURCE, &[read_kernel()], TRUST)?;
         let chaser = Kit::new(device, &crate::loaded_latency::kernels::SOURCE, &chasing::kernels(), TRUST)?;
         let array = |bytes| Ok::<_, Fault>(Rc::new(reader.array(bytes)?));
-        let warps = (bytes / 4).div_ceil(reading().elements_per_block()) * u64::from(reading().threads / 32);
+        let warps = (bytes / 4).div_ceil(read_kernel().elements_per_block()) * u64::from(read_kernel().threads / 32);
         let (source, target, folds, lines) = (array(bytes)?, array(bytes)?, array(4 * warps)?, array(chain_bytes)?);
         reader.checker.fill(Data::Bits, Element::Word, source.whole(), seed.wrapping_add(place.into()))?;
         let chain = Chain::lines(u32::try_from(chain_bytes / LINE).unwrap_or(u32::MAX), seed as u32);
@@ -181,7 +181,7 @@ impl Node {
         })
     }
 
-    /// Checks of this node's own memory.
+    /// The checker of this node's own memory.
     fn checker(&self) -> Rc<Checker> {
         Rc::clone(&self.reader.checker)
     }
@@ -197,7 +197,8 @@ impl Nodes {
         for place in 1..count {
             nodes.push(Node::new(&device.open_peer(place)?, place, bytes, chain_bytes, seed)?);
         }
-        let reached = |from: usize| (0..nodes.len()).map(|to| from == to || reach(&nodes[from], &nodes[to])).collect();
+        let reached =
+            |from: usize| (0..nodes.len()).map(|to| from == to || enable_access(&nodes[from], &nodes[to])).collect();
         let reached: Vec<Vec<bool>> = (0..nodes.len()).map(reached).collect();
         for (node, reached) in nodes.iter_mut().zip(reached) {
             node.reached = reached;
@@ -213,12 +214,12 @@ impl Nodes {
         (Rc::clone(&self.0[from]), Rc::clone(&self.0[to]))
     }
 
-    /// The lesser of what the two can signal.
+    /// The lower of the two devices' link rates.
     fn link(&self, (from, to): Pair) -> f64 {
         if self.reaches((from, to)) { self.0[from].links.min(self.0[to].links) } else { 0.0 }
     }
 
-    /// Copies from one to the other by the first one's copy engine, and as much back beside them.
+    /// Copies from the first to the second by the first one's copy engine; with `both`, as much back at the same time.
     fn copies(&self, pair: Pair, both: bool) -> Result<Load, Fault> {
         let (from, to) = self.pair(pair);
         let across = |from: &Node, to: &Node| Action::Other(StreamAction::Peer(to.target.whole(), from.source.whole()));
@@ -240,18 +241,18 @@ impl Nodes {
             Ok(poisoned.1.context.bind()?)
         };
         let check = move |_: &Arc<Stream>| {
-            let arrived = same(&from, &to)?;
-            let back = if both { same(&to, &from)? } else { Check::Passed };
+            let arrived = check_arrival(&from, &to)?;
+            let back = if both { check_arrival(&to, &from)? } else { Check::Passed };
             from.context.bind()?;
             crate::cuda::kit::combine_checks([Ok(arrived), Ok(back)])
         };
         Ok(load.with_extra(LINK, link).with_prepare(prepare).with_check(check))
     }
 
-    /// A kernel of the first that reads the second's memory.
+    /// A kernel on the first device that reads the second's memory.
     fn read(&self, pair: Pair) -> Result<Load, Fault> {
         let (from, to) = self.pair(pair);
-        let (kernel, n) = (reading(), to.source.bytes() / 4);
+        let (kernel, n) = (read_kernel(), to.source.bytes() / 4);
         let (out, a) = (from.folds.whole(), to.source.whole());
         let list = Arguments::new().span(out).span(a).span(a).span(a).f32(1.0).u64(n);
         let launch = from.reader.unit.launch(&kernel, n, list)?;
@@ -267,7 +268,7 @@ impl Nodes {
         Ok(load.with_extra(LINK, self.link(pair)).with_prepare(prepare).with_check(check))
     }
 
-    /// One thread of the first chases through the second's memory.
+    /// One thread of the first device chases pointers through the second's memory.
     fn chase(&self, pair: Pair) -> Result<InKernel, Fault> {
         let (from, to) = self.pair(pair);
         let kernel = chasing::chase(Background::Read).with_grid(Grid::Blocks(1));
@@ -278,12 +279,12 @@ impl Nodes {
             move |iterations: u64| to.lines.part(to.chain.offset((first + iterations) * (LEAD_HOPS + HOPS)), LINE)
         };
         let (own, begin) = (Rc::clone(&from), place.clone());
-        let telling = InKernel::new_full_reports(&from.chaser, (1, LaunchCycles::First), work, move |at| {
+        let load = InKernel::new_full_reports(&from.chaser, (1, LaunchCycles::First), work, move |at| {
             let idle = own.lines.whole();
             let list = Arguments::new().span(at.out).span(begin(at.launch)?).u64(HOPS).span(idle).span(idle);
             own.chaser.unit.launch(&kernel, 0, list.u64(1).u32(0).u32(0).span(at.state))
         })?;
-        Ok(telling.with_check(move |last| {
+        Ok(load.with_check(move |last| {
             let BlockReport { count, found, .. } = last.reports.first().copied().unwrap_or_default();
             let right = (count, found) == (HOPS, place(last.launches)?.pointer());
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at {found:#x}"));
@@ -292,16 +293,16 @@ impl Nodes {
     }
 }
 
-/// Whether kernels of one reach the other's memory, from now on.
-fn reach(from: &Node, to: &Node) -> bool {
+/// Enables peer access; returns whether kernels of `from` can now access the memory of `to`.
+fn enable_access(from: &Node, to: &Node) -> bool {
     from.context.enable_peer_access(&to.context).is_ok()
 }
 
-/// Did the second get what the first sent? Both are folded where they are: neither need reach the other.
-fn same(from: &Node, to: &Node) -> Result<Check, Fault> {
+/// Checks that the second received what the first sent. Each side is folded on its own device, so no peer access is needed.
+fn check_arrival(from: &Node, to: &Node) -> Result<Check, Fault> {
     let sent = from.checker().xor_words(from.source.whole())?;
     let found = to.checker().xor_words(to.target.whole())?;
-    Ok(Checker::compare_folds("what arrived", found, sent))
+    Ok(Checker::compare_folds("received data", found, sent))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::axes! {
-    /// Two devices, or one and itself.
+    /// Two devices, or a device and itself.
     pub struct Pair {
         /// The one that copies or loads.
         from: Name,
@@ -25,7 +25,7 @@ plimsoll_core::axes! {
     }
 }
 
-/// What the link between two devices can move one way at most, where the system tells: set by the workload.
+/// Metric set by the workload: peak bandwidth of the link between two devices, one way, where the system reports it.
 pub const LINK: &str = "link";
 
 /// Copies from one device to another by a copy engine, one way at a time.
@@ -34,7 +34,7 @@ pub fn one_way() -> TypedSeries<Pair> {
     bandwidth("one way")
 }
 
-/// The same while as much goes the other way, counted together.
+/// The same with as much in the other direction, counted together.
 #[must_use]
 pub fn both_ways() -> TypedSeries<Pair> {
     bandwidth("both ways")
@@ -60,7 +60,7 @@ fn bandwidth(case: &str) -> TypedSeries<Pair> {
     .with_precision(HOST_PRECISION)
 }
 
-/// A load by the first device from the memory of the other, by a chase of one thread; from its own on the diagonal.
+/// A load by the first device from the other's memory, by a pointer chase of one thread; from its own memory on the diagonal.
 #[must_use]
 pub fn latency() -> TypedSeries<Pair> {
     TypedSeries::new(
@@ -75,7 +75,7 @@ pub fn latency() -> TypedSeries<Pair> {
     )
 }
 
-/// Slowest and fastest pair of each matrix; where they are one pair, or the same, one finding.
+/// Slowest and fastest pair of each matrix; one finding if there is only one pair.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let cases = [
         ("one way", "bandwidth"),
@@ -83,7 +83,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         ("reads by a kernel", "bandwidth"),
         ("latency", "latency"),
     ];
-    let of = |(case, name): (&str, &str)| {
+    let extremes = |(case, name): (&str, &str)| {
         let Some(matrix) = series.iter().find(|series| series.spec.case == case) else { return Vec::new() };
         let apart = known_rows(matrix).filter(|(at, _): &(Pair, &Row)| at.from != at.to);
         let mut pairs: Vec<Known<'_>> =
@@ -95,10 +95,10 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         }
         vec![pair(matrix, name, format!("{case}, least"), least), pair(matrix, name, format!("{case}, most"), most)]
     };
-    cases.into_iter().flat_map(of).collect()
+    cases.into_iter().flat_map(extremes).collect()
 }
 
-/// A pair with its row and its figure.
+/// A pair with its row and estimate.
 type Known<'s> = (Pair, &'s Row, Estimate);
 
 fn pair(matrix: &Series, metric: &str, name: String, (at, row, figure): &Known<'_>) -> Finding {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extreme_pairs_are_told_and_the_diagonal_is_not() {
+    fn findings_name_the_extreme_pairs_and_skip_the_diagonal() {
         let points = || {
             [point("cuda:0", "cuda:0", 10), point("cuda:0", "cuda:1", 1_000_000), point("cuda:1", "cuda:0", 500_000)]
         };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_finds_nothing() {
+    fn empty_series_have_no_findings() {
         assert!(findings(&DeviceInfo::default(), &[Series::new(latency(), [])]).is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! roofline on the CPU: arithmetic of growing intensity over arrays far larger than the last-level cache, on all cores, in
-//! f64 and f32. What the figures mean is told in `mod.rs`.
+//! f64 and f32. `mod.rs` explains the figures.
 
 use plimsoll_core::Traffic;
 use plimsoll_core::sample::Clock as _;
@@ -23,14 +23,14 @@ pub struct Runner;
 
 /// A type that the probe runs in.
 trait Float: Real + Plain {
-    /// As the axis names it.
+    /// Value on the type axis.
     const TYPE: Type;
     /// Largest relative difference from the oracle, which adds up in f64.
     const ROUNDING: f64;
     /// Random bits as a number in [1, 2).
     fn finite(bits: u64) -> Self;
-    /// Exactly.
-    fn wide(self) -> f64;
+    /// Converts to f64, exactly.
+    fn to_f64(self) -> f64;
 }
 
 impl Float for f64 {
@@ -39,7 +39,7 @@ impl Float for f64 {
     fn finite(bits: u64) -> Self {
         finite(bits)
     }
-    fn wide(self) -> f64 {
+    fn to_f64(self) -> f64 {
         self
     }
 }
@@ -51,7 +51,7 @@ impl Float for f32 {
     fn finite(bits: u64) -> Self {
         Self::from_bits((bits >> 41) as u32 | 1.0_f32.to_bits())
     }
-    fn wide(self) -> f64 {
+    fn to_f64(self) -> f64 {
         f64::from(self)
     }
 }
@@ -59,7 +59,7 @@ impl Float for f32 {
 /// A point: the kernel on one of the types.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
-    of: Type,
+    kind: Type,
     kernel: IntensityKernel,
     intensity: f64,
 }
@@ -78,7 +78,7 @@ impl Probe<Cpu> for Runner {
         let size = window::size(session.request.bytes, session.info().cold_window(), 2)?;
         let team = team(session, session.device.cpus.len())?;
         let seed = session.request.seed;
-        // Kernels leave out what is no whole block of theirs, at the end of every chunk.
+        // Kernels skip a partial block at the end of every chunk.
         let bytes = size.bytes + size.bytes / 1000;
         let wide = Window::<f64>::new(&team, 1, bytes, (seed, Float::finite), &|| session.is_stopped())?;
         let narrow = Window::<f32>::new(&team, 1, bytes, (seed, Float::finite), &|| session.is_stopped())?;
@@ -86,9 +86,9 @@ impl Probe<Cpu> for Runner {
         let spots = spots();
         let flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: roofline::sweep(), points: &spots, share: 1.0 + late, flags };
-        let at = |spot: &Spot| Place { of: spot.of, intensity: FlopPerByte(spot.intensity) };
-        session.sweep(sweep, at, |_, spot| {
-            Ok(if spot.of == Type::F64 { load(&team, &wide, spot.kernel) } else { load(&team, &narrow, spot.kernel) })
+        let to_axes = |spot: &Spot| Place { kind: spot.kind, intensity: FlopPerByte(spot.intensity) };
+        session.sweep(sweep, to_axes, |_, spot| {
+            Ok(if spot.kind == Type::F64 { load(&team, &wide, spot.kernel) } else { load(&team, &narrow, spot.kernel) })
         })?;
         Ok(())
     }
@@ -99,23 +99,22 @@ impl Probe<Cpu> for Runner {
     }
 }
 
-/// Both types over the intensities that kernels exist for, whatever the effort: there are few, and the ridge lies between
-/// two of them.
+/// Both types over all intensities with a kernel, at every effort: there are few, and the ridge lies between two of them.
 fn spots() -> Vec<Spot> {
-    of_type::<f64>().chain(of_type::<f32>()).collect()
+    spots_of_type::<f64>().chain(spots_of_type::<f32>()).collect()
 }
 
-fn of_type<T: Float>() -> impl Iterator<Item = Spot> {
+fn spots_of_type<T: Float>() -> impl Iterator<Item = Spot> {
     let (lowest, highest) = INTENSITIES;
     let spot = move |form: Form| {
         let intensity = form.arithmetic_intensity::<T>();
         let kernel = IntensityKernel::new(best(), form).filter(|_| (lowest..=highest).contains(&intensity))?;
-        Some(Spot { of: T::TYPE, kernel, intensity })
+        Some(Spot { kind: T::TYPE, kernel, intensity })
     };
     FORMS.into_iter().filter_map(spot)
 }
 
-/// A kernel as messages name it: `1 FMA per 4 f32`.
+/// The kernel's name in messages: `1 FMA per 4 f32`.
 fn name<T: Float>(kernel: IntensityKernel) -> String {
     match kernel.form() {
         Form { fma, elements: 1 } => format!("{fma} FMA per {}", T::TYPE),
@@ -123,7 +122,7 @@ fn name<T: Float>(kernel: IntensityKernel) -> String {
     }
 }
 
-/// The latest chunk of a member and the kernel's result on it, the sum as bits of an f64.
+/// The latest chunk of a team member and the kernel's result on it, the sum as bits of an f64.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Last {
@@ -134,7 +133,7 @@ struct Last {
 }
 
 impl Last {
-    /// Before anything ran.
+    /// The state before any run.
     fn none() -> Self {
         let zero = || AtomicU64::new(0);
         Self { part: zero(), number: zero(), sum: AtomicU64::new(f64::NAN.to_bits()), parity: zero() }
@@ -153,7 +152,7 @@ fn load<T: Float>(team: &Rc<RefCell<Team>>, window: &Arc<Window<T>>, kernel: Int
         let last = &note[rank.index];
         last.part.store(chunk.part as u64, Ordering::Relaxed);
         last.number.store(chunk.number as u64, Ordering::Relaxed);
-        last.sum.store(taken.sum.wide().to_bits(), Ordering::Relaxed);
+        last.sum.store(taken.sum.to_f64().to_bits(), Ordering::Relaxed);
         last.parity.store(taken.parity, Ordering::Relaxed);
     });
     let work = Work {
@@ -166,7 +165,7 @@ fn load<T: Float>(team: &Rc<RefCell<Team>>, window: &Arc<Window<T>>, kernel: Int
     TeamLoad { team: Rc::clone(team), task, work, lap: Lap::Team, batch: Batch::default(), check }
 }
 
-/// Every member's latest chunk, against the oracle.
+/// Compares every member's latest chunk with the oracle.
 fn checker<T: Float>(
     team: &Rc<RefCell<Team>>,
     window: &Arc<Window<T>>,
@@ -190,8 +189,9 @@ fn checker<T: Float>(
     Box::new(move || verdict(&team, &task, &found))
 }
 
-/// What is wrong with a kernel's result. The n − 1 steps `acc·f + b` that follow each element are one step `acc·p + q` with
-/// `p = fⁿ⁻¹` and `q = b (1 − p) / (1 − f)`, the sum of the geometric series, so the oracle costs one step an element.
+/// Describes the error in a kernel's result, if any. The n − 1 steps `acc·f + b` that follow each element equal one step
+/// `acc·p + q` with `p = fⁿ⁻¹` and `q = b (1 − p) / (1 − f)`, the sum of the geometric series, so the oracle costs one step
+/// per element.
 fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Reduction<f64>) -> Option<String> {
     let Form { fma, elements } = kernel.form();
     let (factor, addend) = (f64::from(FACTOR), f64::from(ADDEND));
@@ -204,7 +204,7 @@ fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Reduction<f64>) -> O
         for (chains, vectors) in chains.chunks_exact_mut(lanes).zip(block.chunks_exact(elements * lanes)) {
             let (first, others) = vectors.split_at(lanes);
             for (chain, &x) in chains.iter_mut().zip(first) {
-                *chain = (x.wide() * factor + *chain) * power + rest;
+                *chain = (x.to_f64() * factor + *chain) * power + rest;
             }
             parity = others.iter().fold(parity, |parity, &x| parity ^ x.bits());
         }
@@ -217,9 +217,9 @@ fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Reduction<f64>) -> O
     (taken.parity != parity).then(|| format!("the parity is {:#x} instead of {parity:#x}", taken.parity))
 }
 
-/// A result with its sum as the oracle has it.
+/// The result with its sum widened to the oracle's f64.
 fn widened<T: Float>(taken: Reduction<T>) -> Reduction<f64> {
-    Reduction { sum: taken.sum.wide(), parity: taken.parity }
+    Reduction { sum: taken.sum.to_f64(), parity: taken.parity }
 }
 
 fn verify<T: Float>(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -248,14 +248,14 @@ mod tests {
     use plimsoll_cpu::timer::Timer;
 
     #[test]
-    fn every_intensity_of_every_set_gives_the_sum_of_its_chains() {
+    fn every_kernel_of_every_instruction_set_matches_the_oracle() {
         let mut report = |case: Case| assert_eq!(case.wrong, "", "{case:?}");
         verify::<f64>(Depth::Small, &mut report).unwrap();
         verify::<f32>(Depth::Small, &mut report).unwrap();
     }
 
     #[test]
-    fn a_wrong_sum_and_one_that_was_never_made_are_found() {
+    fn wrong_and_missing_sums_are_detected() {
         let a: Vec<f64> = (0..960).map(|i| <f64 as Float>::finite(window::mixed(i))).collect();
         for form in [Form { fma: 4, elements: 1 }, Form { fma: 1, elements: 2 }] {
             let kernel = IntensityKernel::new(best(), form).unwrap();
@@ -270,14 +270,15 @@ mod tests {
     #[test]
     fn both_types_go_from_an_eighth_to_256_flop_per_byte() {
         let spots = spots();
-        for of in [Type::F64, Type::F32] {
-            let intensities: Vec<f64> = spots.iter().filter(|spot| spot.of == of).map(|spot| spot.intensity).collect();
-            assert_eq!((intensities.len(), intensities[0], intensities[11]), (12, 0.125, 256.0), "{of}");
+        for kind in [Type::F64, Type::F32] {
+            let intensities: Vec<f64> =
+                spots.iter().filter(|spot| spot.kind == kind).map(|spot| spot.intensity).collect();
+            assert_eq!((intensities.len(), intensities[0], intensities[11]), (12, 0.125, 256.0), "{kind}");
         }
     }
 
     #[test]
-    fn a_launch_walks_on_and_is_checked_on_every_member() {
+    fn each_launch_takes_the_next_chunk_and_is_checked_on_every_member() {
         let team = Rc::new(RefCell::new(Team::new(&[0, 0], Timer::Os).unwrap()));
         let window = Window::<f32>::new(&team, 1, 1 << 18, (3, Float::finite), &|| false).unwrap();
         let mut load = load(&team, &window, IntensityKernel::new(best(), FORMS[2]).unwrap());

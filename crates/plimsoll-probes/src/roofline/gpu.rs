@@ -1,6 +1,6 @@
-//! roofline on a GPU: multiply-adds of growing intensity over an array that no cache holds, on all SMs, in four
-//! types; in runs to be quoted also the energy of steady loads. What the curve shows is `crate::roofline`'s;
-//! the kernels are `kernel.cu`'s.
+//! roofline on a GPU: multiply-adds of growing intensity over an array larger than any cache, on all SMs, in four types;
+//! except with quick effort, also the energy of steady loads. `crate::roofline` explains the curve; the kernels are in
+//! `kernel.cu`.
 
 use plimsoll_core::series::FlopPerByte;
 use plimsoll_gpu::Meter;
@@ -11,9 +11,9 @@ use crate::prelude::gpu::*;
 use crate::roofline::{Place, Type};
 use crate::{TRUST, roofline};
 
-/// Bytes of a vector, which the kernels count in.
+/// Bytes of a vector, the kernels' unit.
 const VECTOR: u64 = 16;
-/// Most vectors that a thread has in hand.
+/// Most vectors that a thread holds at once.
 const MOST_VECTORS: u64 = 4;
 /// Threads of a block.
 const THREADS: u64 = 256;
@@ -23,27 +23,27 @@ const THREADS: u64 = 256;
 pub struct Runner;
 
 fn forms() -> Vec<Form> {
-    Real::ALL.into_iter().flat_map(Form::of).collect()
+    Real::ALL.into_iter().flat_map(Form::all_of_type).collect()
 }
 
-/// Where the energy is looked at: along the curve of singles, and at the arithmetic's end of the other types.
+/// Forms for the energy series: along the f32 curve, and at the compute-bound end of the other types.
 fn steady() -> Vec<Form> {
-    let singles = Form::of(Real::F32).step_by(4);
-    let ends = Real::ALL.into_iter().filter_map(|real| Form::of(real).last());
+    let singles = Form::all_of_type(Real::F32).step_by(4);
+    let ends = Real::ALL.into_iter().filter_map(|real| Form::all_of_type(real).last());
     singles.chain(ends).collect()
 }
 
-fn at(form: &Form) -> Place {
-    let of = match form.real {
+fn to_place(form: &Form) -> Place {
+    let kind = match form.real {
         Real::F64 => Type::F64,
         Real::F32 => Type::F32,
         Real::F16x2 => Type::F16x2,
         Real::Bf16x2 => Type::Bf16x2,
     };
-    Place { of, intensity: FlopPerByte(form.arithmetic_intensity()) }
+    Place { kind, intensity: FlopPerByte(form.arithmetic_intensity()) }
 }
 
-/// Energy needs long steady loads, which a first look has no time for.
+/// Energy needs long steady loads, which don't fit into a quick run.
 fn has_energy(effort: Effort) -> bool {
     effort != Effort::Quick
 }
@@ -65,7 +65,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = requested_bytes(session, session.info().cold_window())?;
-        let iteration = Bench::<G>::iteration(session.device)?;
+        let iteration = Bench::<G>::iteration_bytes(session.device)?;
         let (bytes, flags) = fit_arrays::<G>(session.device, 1, wanted.saturating_add(iteration))?;
         let bytes = bytes.min(wanted.saturating_add(iteration)).max(iteration);
         let meter = G::meter(session.device);
@@ -76,11 +76,11 @@ impl<G: Gpu> Probe<G> for Runner {
         let share = if with_energy { 0.32 } else { 0.66 };
         let forms = forms();
         let sweep = Sweep { series: roofline::sweep(), points: &forms, share: share + late, flags };
-        session.sweep(sweep, at, |_, form| bench.load(*form, None))?;
+        session.sweep(sweep, to_place, |_, form| bench.load(*form, None))?;
         if with_energy {
             let steady = steady();
             let sweep = Sweep { series: roofline::energy(), points: &steady, share: 0.34, flags };
-            session.sweep(sweep, at, |_, form| Ok(bench.load(*form, meter.clone())?.steady()))?;
+            session.sweep(sweep, to_place, |_, form| Ok(bench.load(*form, meter.clone())?.steady()))?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl<G: Gpu> Probe<G> for Runner {
             Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17],
         };
         let most = u64::from(iterations[iterations.len() - 1]);
-        let bench = Bench::<G>::new(device, most * Bench::<G>::iteration(device)?, 1)?;
+        let bench = Bench::<G>::new(device, most * Bench::<G>::iteration_bytes(device)?, 1)?;
         for form in forms() {
             for &iterations in iterations {
                 let wrong = bench.wrong(form, iterations)?;
@@ -100,7 +100,7 @@ impl<G: Gpu> Probe<G> for Runner {
             }
         }
         for real in Real::ALL {
-            let wrong = bench.unlike(real)?;
+            let wrong = bench.check_reference(real)?;
             report(Case {
                 kernel: kernels::reference(real).name,
                 on: "the first warp, 2 iterations".to_owned(),
@@ -122,8 +122,8 @@ struct Bench<G: Gpu> {
 }
 
 impl<G: Gpu> Bench<G> {
-    /// Bytes that the largest grid takes in one iteration, at most.
-    fn iteration(device: &G::Device) -> Result<u64, Fault> {
+    /// Most bytes that the largest grid reads in one loop iteration.
+    fn iteration_bytes(device: &G::Device) -> Result<u64, Fault> {
         Ok(u64::from(G::machine(device)?.multiprocessors) * 2048 * MOST_VECTORS * VECTOR)
     }
 
@@ -132,7 +132,7 @@ impl<G: Gpu> Bench<G> {
         let warps = u64::from(kit.unit.machine().multiprocessors) * 2048 / 32;
         let (input, out, expected) = (kit.array(bytes)?, kit.array(4 * warps)?, kit.array(4 * warps)?);
         let clock = Rc::new(kit.array(16)?);
-        // As singles from 1 to 2; as doubles and as halves they are finite and positive, too.
+        // Read as f32 they lie in [1, 2); read as f64 or 16-bit floats they are finite and positive, too.
         kit.checker.fill(Data::Unit, Element::F32, input.whole(), seed)?;
         Ok(Self { kit, input, bytes, out, expected, clock })
     }
@@ -144,7 +144,7 @@ impl<G: Gpu> Bench<G> {
         Ok(kernel.with_grid(Grid::Resident { blocks: resident.clamp(1, 8) }))
     }
 
-    /// Threads of its grid.
+    /// Threads of the kernel's grid.
     fn threads(&self, kernel: &KernelDesc) -> Result<u64, Fault> {
         let grid = kernel.geometry(0, self.kit.unit.machine())?;
         Ok(u64::from(grid.blocks) * THREADS)
@@ -171,7 +171,7 @@ impl<G: Gpu> Bench<G> {
         Ok(Metered::new(load, meter, (Rc::clone(&self.clock), Arc::clone(self.kit.stream()))))
     }
 
-    /// The reference on the same grid.
+    /// Runs the reference on the same grid.
     fn reference(&self, form: Form, kernel: &KernelDesc, iterations: u32) -> Result<(), Fault> {
         let reference = kernels::reference(form.real).with_grid(kernel.grid);
         let arguments = Arguments::new().buffer(&self.expected).buffer(&self.input).u32(iterations);
@@ -179,7 +179,7 @@ impl<G: Gpu> Bench<G> {
         self.kit.run(&[Action::Launch(self.kit.unit.launch(&reference, 0, arguments)?)])
     }
 
-    /// Is what the kernel left what the reference leaves?
+    /// Compares the kernel's output with the reference's.
     fn compare(&self, form: Form, kernel: &KernelDesc, iterations: u32) -> Result<Check, Fault> {
         self.reference(form, kernel, iterations)?;
         let bytes = self.threads(kernel)? / 8;
@@ -187,7 +187,7 @@ impl<G: Gpu> Bench<G> {
         self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
-    /// One launch against the reference; empty where it is right.
+    /// Compares one launch with the reference; empty if it is right.
     fn wrong(&self, form: Form, iterations: u32) -> Result<String, Fault> {
         let kernel = self.kernel(form)?;
         self.kit.checker.poison(self.out.part(0, self.threads(&kernel)? / 8)?)?;
@@ -198,9 +198,9 @@ impl<G: Gpu> Bench<G> {
         })
     }
 
-    /// The reference's first warp against the host's own sums, in f64 and f32, where the host has the type; empty where it
-    /// is right.
-    fn unlike(&self, real: Real) -> Result<String, Fault> {
+    /// Compares the reference's first warp with sums computed on the host, for the types that the host has (f64 and f32);
+    /// empty if it is right.
+    fn check_reference(&self, real: Real) -> Result<String, Fault> {
         const ITERATIONS: u32 = 2;
         let form = Form { real, fma: 3, per: 1 };
         let kernel = kernels::reference(real).with_grid(Grid::Blocks(1));
@@ -211,7 +211,7 @@ impl<G: Gpu> Bench<G> {
         G::download(self.kit.stream(), self.input.whole(), &mut input)?;
         G::download(self.kit.stream(), self.expected.whole(), &mut found)?;
         let words: Vec<u32> = input.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        // Words of a vector of an iteration and a thread.
+        // The words of vector `v` of a thread in an iteration.
         let vector = |iteration: u64, v: u64, thread: u64| {
             let first = ((iteration * vectors + v) * THREADS + thread) * 4;
             &words[first as usize..first as usize + 4]
@@ -232,24 +232,24 @@ impl<G: Gpu> Bench<G> {
                             bits ^ double(iterations.iter().map(|iteration| double_at(iteration, s)), form.fma)
                         })
                     }
-                    // Chains of pairs are incore's to check: here they share all but the instruction with the others.
+                    // `incore` checks chains of pairs; everything except the instruction is shared with the other types.
                     Real::F16x2 | Real::Bf16x2 => 0,
                 };
             }
         }
         let known = matches!(real, Real::F32 | Real::F64);
-        let (found, wrong) = (u32::from_le_bytes(found), "the exclusive or of the first warp is");
+        let (found, wrong) = (u32::from_le_bytes(found), "the XOR of the first warp is");
         Ok(if !known || found == expected { String::new() } else { format!("{wrong} {found:#x}, not {expected:#x}") })
     }
 }
 
-/// What one accumulator ends on, as bits: x · ¾ + acc, then acc · ¾ + 0.4 as often as is left.
+/// The bits of one accumulator's final value: for each x, x · ¾ + acc, then `fma` − 1 times acc · ¾ + 0.4.
 fn single(numbers: impl Iterator<Item = u32>, fma: u32) -> u32 {
     let next = |acc: f32, x: u32| (1..fma).fold(f32::from_bits(x).mul_add(0.75, acc), |acc, _| acc.mul_add(0.75, 0.4));
     numbers.fold(0.0, next).to_bits()
 }
 
-/// The same in double precision, its halves joined.
+/// The same in double precision, its two halves XORed.
 fn double(numbers: impl Iterator<Item = f64>, fma: u32) -> u32 {
     let next = |acc: f64, x: f64| (1..fma).fold(x.mul_add(0.75, acc), |acc, _| acc.mul_add(0.75, 0.4));
     let bits = numbers.fold(0.0, next).to_bits();

@@ -1,17 +1,17 @@
-// roofline: so many fused multiply-adds for so many words read, nothing written: from memory-bound to compute-bound.
+// roofline: a given number of fused multiply-adds per word read, nothing written: from memory-bound to compute-bound.
 //
-// What keeps it: every word read goes into an accumulator, by a multiply-add or by XOR; the XOR of all
-// accumulators' bits is stored, one word per warp.
+// What keeps it: every word read goes into an accumulator, by a multiply-add or by XOR; the XOR of all accumulators'
+// bits is stored, one word per warp.
 // Its loop in SASS: VECTORS loads of 16 bytes and FMA multiply-adds for one word in PER; from 32 on an inner loop of half of
-// them, at most 64, for each accumulator, its counter and its branch. No local memory. The compiler must not know how often the
-// inner loop goes round: written out straight, 128 multiply-adds for each of eight pairs came back with one accumulator left
-// behind, whose last 62 stood in a row in one of the two pipes that pairs take in turn, and ran 10 % slower.
+// them, at most 64, for each accumulator, its counter and its branch. No local memory. The compiler must not know the inner
+// loop's iteration count: fully unrolled, 128 multiply-adds for each of eight pairs were scheduled with one accumulator
+// lagging. Its last 62 were issued in a row to one of the two pipes between which pairs alternate, 10 % slower.
 //
-// A word is 4 bytes (f32, two f16, two bf16) or 8 (f64). A thread takes words as vectors of 16 bytes, VECTORS at once,
-// and has an accumulator for each of their words, which it never starts afresh: acc = x·a + acc, then acc = acc·a + b.
-// Where PER is above 1, the other words are joined bit by bit. `in` holds iterations · VECTORS vectors for each thread of the
-// grid. The first block leaves its cycles and nanoseconds. Accumulators tend to b / (1 − a) and stay finite. `ROOFLINE_REFERENCE` does one accumulator after the
-// other, for the check.
+// A word is 4 bytes (f32, two f16, two bf16) or 8 (f64). A thread reads words in vectors of 16 bytes, VECTORS at once,
+// and has an accumulator for each of their words, which it never resets: acc = x·a + acc, then acc = acc·a + b.
+// Where PER is above 1, the other words are XORed. `in` holds iterations · VECTORS vectors for each thread of the
+// grid. The first block stores its cycles and nanoseconds. Accumulators tend to b / (1 − a) and stay finite.
+// `ROOFLINE_REFERENCE` computes one accumulator after the other, for the check.
 #include "clocks.h"
 
 struct F32 {
@@ -34,8 +34,8 @@ struct F64 {
     }
 };
 
-// Pairs: any bits become two numbers from 0 to 2. The factor is 0.75, and so is the addend. It is in a register (no compiler
-// knows that threadIdx.y is 0), because the form with a constant is of one pipe alone, and half as fast.
+// Pairs: any bits become two numbers from 0 to 2. Factor and addend are both 0.75. The constant is in a register (the
+// compiler doesn't know that threadIdx.y is 0), because the form with an immediate runs in one pipe only, half as fast.
 #define PAIRS(name, type, three_quarters)                                                                              \
     struct name {                                                                                                      \
         typedef u32 W;                                                                                                 \
@@ -54,27 +54,27 @@ struct F64 {
 PAIRS(F16x2, "f16x2", 0x3a003a00)
 PAIRS(BF16x2, "bf16x2", 0x3f403f40)
 
-// Word `s` of the vectors in hand.
+// Word `s` of the vectors held.
 template <class OF> __device__ __forceinline__ typename OF::W taken(const uint4* x, int s) {
     const u32* words = reinterpret_cast<const u32*>(x);
     if constexpr (sizeof(typename OF::W) == 8) return __hiloint2double(words[2 * s + 1], words[2 * s]);
     else return OF::word(words[s]);
 }
 
-// The XOR of what all lanes have, one word per warp.
-__device__ __forceinline__ void leave_bits(u32* out, u32 bits) {
+// Stores the XOR of all lanes' bits, one word per warp.
+__device__ __forceinline__ void store_bits(u32* out, u32 bits) {
     bits = warp_xor(bits);
     if (threadIdx.x % WARP == 0) out[(u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP] = bits;
 }
 
-// Multiply-adds for each accumulator in one iteration of the inner loop: half of all, at most 64, and no such loop for a few.
-template <int FMA> constexpr int ROUND = FMA < 32 ? 0 : FMA < 128 ? FMA / 2 : 64;
+// Multiply-adds for each accumulator in one iteration of the inner loop: half of all, at most 64; 0 (no inner loop) below 32.
+template <int FMA> constexpr int INNER = FMA < 32 ? 0 : FMA < 128 ? FMA / 2 : 64;
 
 template <class OF, int FMA, int PER, int VECTORS>
 __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, u32 iterations) {
     typedef typename OF::W W;
     const u64 first = cycles(), begin = nanoseconds();
-    constexpr int WORDS = VECTORS * 16 / sizeof(W), LOOPED = ROUND<FMA> > 0 ? FMA / ROUND<FMA> - 1 : 0;
+    constexpr int WORDS = VECTORS * 16 / sizeof(W), LOOPED = INNER<FMA> > 0 ? FMA / INNER<FMA> - 1 : 0;
     const u64 threads = u64(gridDim.x) * blockDim.x;
     const uint4* next = in + u64(blockIdx.x) * blockDim.x + threadIdx.x;
     const W a = OF::factor(threadIdx.y);
@@ -96,19 +96,19 @@ __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, 
 #pragma unroll 1
             for (u32 loop = 0; loop < LOOPED + threadIdx.y; ++loop) {
 #pragma unroll
-                for (int i = 0; i < ROUND<FMA>; ++i)
+                for (int i = 0; i < INNER<FMA>; ++i)
 #pragma unroll
                     for (int s = 0; s < WORDS; ++s) acc[s] = OF::again(acc[s], a);
             }
         }
 #pragma unroll
-        for (int i = 1; i < FMA - LOOPED * ROUND<FMA>; ++i)
+        for (int i = 1; i < FMA - LOOPED * INNER<FMA>; ++i)
 #pragma unroll
             for (int s = 0; s < WORDS; ++s) acc[s] = OF::again(acc[s], a);
     }
 #pragma unroll
     for (int s = 0; s < WORDS; s += PER) joined ^= OF::bits(acc[s]);
-    leave_bits(out, joined);
+    store_bits(out, joined);
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         clock[0] = cycles() - first;
         clock[1] = nanoseconds() - begin;
@@ -129,7 +129,7 @@ __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, 
         u32 joined = 0;                                                                                                \
         _Pragma("unroll 1") for (u32 s = 0; s < vectors * in_vector; ++s) {                                            \
             of::W acc = 0;                                                                                             \
-            _Pragma("unroll 1") for (u32 iteration = 0; iteration < iterations; ++iteration) {                                             \
+            _Pragma("unroll 1") for (u32 iteration = 0; iteration < iterations; ++iteration) {                         \
                 const uint4 vector = in[(u64(iteration) * vectors + s / in_vector) * threads + thread];                     \
                 const of::W x = taken<of>(&vector, s % in_vector);                                                     \
                 if (s % per == 0) acc = of::fused(x, acc, a);                                                          \
@@ -138,5 +138,5 @@ __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, 
             }                                                                                                          \
             joined ^= of::bits(acc);                                                                                   \
         }                                                                                                              \
-        leave_bits(out, joined);                                                                                       \
+        store_bits(out, joined);                                                                                       \
     }

@@ -1,4 +1,4 @@
-//! So many multiply-adds for so many words read.
+//! Kernels with a given number of multiply-adds per word read.
 
 use crate::prelude::kernels::*;
 
@@ -19,10 +19,10 @@ pub enum Real {
 }
 
 impl Real {
-    /// Every type.
+    /// All types.
     pub const ALL: [Self; 4] = [Self::F64, Self::F32, Self::F16x2, Self::Bf16x2];
 
-    /// As the axis names it.
+    /// Name on the type axis.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,29 +56,29 @@ impl Real {
     }
 }
 
-/// `fma` multiply-adds for one word in `per`, of which all are read.
+/// `fma` multiply-adds for one word in `per`; all words are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// The type.
     pub real: Real,
-    /// Multiply-adds for each word that goes through any.
+    /// Multiply-adds for each word that has any.
     pub fma: u32,
-    /// One word in so many does; above 1 only where `fma` is 1.
+    /// One word in `per` goes through multiply-adds; above 1 only where `fma` is 1.
     pub per: u32,
 }
 
-/// Powers of two of the lowest and the highest intensity, FLOP per byte.
+/// Binary logarithms of the lowest and the highest intensity in FLOP per byte.
 const INTENSITIES: std::ops::RangeInclusive<i32> = -3..=8;
-/// Up to so many multiply-adds per word memory decides, and more is kept in flight.
+/// Up to this many multiply-adds per word a kernel is memory-bound and keeps more loads in flight.
 const MEMORY_BOUND: u32 = 8;
-/// Multiply-adds for a word in the innermost loop, `ROUND` in `kernel.cu`.
-fn round(fma: u32) -> u32 {
+/// Multiply-adds per word in the innermost loop, `INNER` in `kernel.cu`.
+fn inner(fma: u32) -> u32 {
     if fma < 32 { fma } else { (fma / 2).min(64) }
 }
 
 impl Form {
     /// The forms of a type from 1/8 to 256 FLOP per byte, each twice the one before.
-    pub fn of(real: Real) -> impl Iterator<Item = Self> {
+    pub fn all_of_type(real: Real) -> impl Iterator<Item = Self> {
         INTENSITIES.map(move |power| {
             let fma = f64::from(power).exp2() * f64::from(real.bytes()) / f64::from(real.operations());
             let form = if fma >= 1.0 { (fma as u32, 1) } else { (1, fma.recip() as u32) };
@@ -92,25 +92,25 @@ impl Form {
         f64::from(self.fma * self.real.operations()) / f64::from(self.per * self.real.bytes())
     }
 
-    /// Vectors of 16 bytes that a thread has in hand.
+    /// Vectors of 16 bytes that a thread holds at once.
     #[must_use]
     pub fn vectors(self) -> u32 {
         if self.fma <= MEMORY_BOUND || self.real == Real::F64 { 4 } else { 2 }
     }
 
-    /// Words that a thread has in hand, each with its accumulator.
+    /// Words that a thread holds at once, each with its accumulator.
     fn words(self) -> u32 {
         self.vectors() * 16 / self.real.bytes()
     }
 
-    /// The kernel. n counts vectors of 16 bytes; they are a whole number of iterations of the grid.
+    /// The kernel. n counts vectors of 16 bytes, a whole number of grid iterations.
     #[must_use]
     pub fn kernel(self) -> KernelDesc {
         let Self { real, fma, per } = self;
-        let ((of, mnemonics), vectors) = (real.code(), self.vectors());
+        let ((product, mnemonics), vectors) = (real.code(), self.vectors());
         let name = format!("roofline_{}_{fma}_in_{per}", real.name());
         KernelDesc {
-            entry: format!("ROOFLINE({name}, {of}, {fma}, {per}, {vectors})"),
+            entry: format!("ROOFLINE({name}, {product}, {fma}, {per}, {vectors})"),
             parameters: if vectors == 4 {
                 takes!(
                     out: [fill 4; PerWarp(4)], in: [read 16; PerThread(4 * 16, &["iterations"])],
@@ -122,13 +122,13 @@ impl Form {
                     clock: [fill 8; Times(16, &[])], iterations: U32,
                 )
             },
-            issues: vec![Issue { mnemonics, count: round(fma) * self.words() / per, chains: self.words() / per }],
+            issues: vec![Issue { mnemonics, count: inner(fma) * self.words() / per, chains: self.words() / per }],
             ..base(name)
         }
     }
 }
 
-/// Does the same one accumulator after the other, for the check.
+/// The reference for the check: does the same, one accumulator after the other.
 #[must_use]
 pub fn reference(real: Real) -> KernelDesc {
     let name = format!("roofline_{}_reference", real.name());
@@ -153,10 +153,10 @@ fn base(name: String) -> KernelDesc {
     }
 }
 
-/// Every kernel.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
-    Real::ALL.into_iter().flat_map(|real| Form::of(real).map(Form::kernel).chain([reference(real)])).collect()
+    Real::ALL.into_iter().flat_map(|real| Form::all_of_type(real).map(Form::kernel).chain([reference(real)])).collect()
 }
 
 #[cfg(test)]
@@ -164,19 +164,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_goes_from_an_eighth_to_256_in_steps_of_two() {
+    fn every_type_covers_an_eighth_to_256_in_steps_of_two() {
         for real in Real::ALL {
-            let found: Vec<f64> = Form::of(real).map(Form::arithmetic_intensity).collect();
+            let found: Vec<f64> = Form::all_of_type(real).map(Form::arithmetic_intensity).collect();
             let expected: Vec<f64> = INTENSITIES.map(|power| f64::from(power).exp2()).collect();
             assert_eq!(found, expected, "{}", real.name());
         }
     }
 
     #[test]
-    fn every_form_has_a_word_of_each_kind_in_hand() {
-        for form in Real::ALL.into_iter().flat_map(Form::of) {
+    fn every_form_holds_whole_groups_of_words_and_whole_inner_loops() {
+        for form in Real::ALL.into_iter().flat_map(Form::all_of_type) {
             assert_eq!(form.words() % form.per, 0, "{form:?}");
-            assert_eq!(form.fma % round(form.fma), 0, "{form:?}");
+            assert_eq!(form.fma % inner(form.fma), 0, "{form:?}");
         }
     }
 }

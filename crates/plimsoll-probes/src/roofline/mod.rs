@@ -23,7 +23,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// The types, by the names that devices' peaks have, too. CPUs have the first two.
+    /// Number types, named as in the devices' peaks. CPUs have the first two.
     pub enum Type {
         /// Double precision.
         F64 = "f64",
@@ -37,16 +37,16 @@ plimsoll_core::names! {
 }
 
 plimsoll_core::axes! {
-    /// A place on a type's curve.
+    /// A point on a type's curve.
     pub struct Place {
         /// The type.
-        of as "type": Type,
+        kind as "type": Type,
         /// Operations per byte from memory.
         intensity: FlopPerByte,
     }
 }
 
-/// FLOP/s over FLOP per byte from memory, all cores.
+/// FLOP/s against FLOP per byte from memory, on all cores.
 #[must_use]
 pub fn sweep() -> TypedSeries<Place> {
     TypedSeries::new(
@@ -62,17 +62,18 @@ pub fn sweep() -> TypedSeries<Place> {
     )
 }
 
-/// Steady load along the curve, by the device's own counter of energy.
+/// Power of steady loads along the curve, from the device's energy counter.
 #[must_use]
 pub fn energy() -> TypedSeries<Place> {
     let SeriesSpec { figure, cache, metrics, .. } = sweep().into();
-    let told = [metric("power", Unit::Watt, Quantity::Extra), metric("temperature", Unit::Celsius, Quantity::Extra)];
-    let metrics = told.into_iter().chain(metrics).collect();
+    let measured =
+        [metric("power", Unit::Watt, Quantity::Extra), metric("temperature", Unit::Celsius, Quantity::Extra)];
+    let metrics = measured.into_iter().chain(metrics).collect();
     let (x, y, by) = ("intensity".into(), "power".into(), Some("type".into()));
     TypedSeries::new("energy", figure, cache, metrics, Draw::Lines { x, y, by, log_x: true, log_y: false })
 }
 
-/// Rows at either end of the curve that are taken for its plateaus.
+/// Rows at either end of the curve that count as its plateaus.
 const ENDS: usize = 3;
 /// The memory-bound end must lie this far below the roof for the two to meet within the curve.
 const SLOPED: f64 = 0.5;
@@ -80,56 +81,56 @@ const SLOPED: f64 = 0.5;
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(sweep) = series.iter().find(|series| series.spec.case == "sweep") else { return Vec::new() };
     let energy = series.iter().find(|series| series.spec.case == "energy");
-    let roofs = Type::ALL.into_iter().flat_map(|of| roof(info, sweep, of));
+    let roofs = Type::ALL.into_iter().flat_map(|kind| roof(info, sweep, kind));
     roofs.chain(energy.into_iter().flat_map(energies)).collect()
 }
 
-/// Memory decides at intensities up to this one.
+/// Highest intensity, FLOP/B, that counts as memory-bound.
 const LOW: f64 = 1.0;
 
-/// The whole board's power over what it moves at the low end and over what it computes at the high ends.
+/// The whole board's power, per byte moved at the low end and per operation at the high ends.
 fn energies(series: &Series) -> Vec<Finding> {
     let rows: Vec<(Place, &Row)> = known_rows(series).collect();
-    let last = |of: Type| {
-        let same = rows.iter().filter(|(at, _)| at.of == of);
+    let last = |kind: Type| {
+        let same = rows.iter().filter(|(at, _)| at.kind == kind);
         same.map(|(at, _)| at.intensity.0).fold(0.0, f64::max)
     };
     let first = rows.iter().map(|(at, _)| at.intensity.0).fold(f64::INFINITY, f64::min);
     let finding = |(at, row): &(Place, &Row)| {
-        let (of, intensity) = (at.of, at.intensity.0);
-        if intensity > first && intensity < last(of) {
+        let (kind, intensity) = (at.kind, at.intensity.0);
+        if intensity > first && intensity < last(kind) {
             return None;
         }
         let power = series.estimate(row, "power")?;
-        let (name, unit, of_what) = if intensity <= LOW {
+        let (name, unit, rate) = if intensity <= LOW {
             ("energy per byte".to_owned(), Unit::JoulePerByte, series.estimate(row, "bandwidth")?)
         } else {
-            (format!("energy per operation {of}"), Unit::JoulePerFlop, series.estimate(row, "rate")?)
+            (format!("energy per operation {kind}"), Unit::JoulePerFlop, series.estimate(row, "rate")?)
         };
-        let interval =
-            Interval { lo: power.interval.lo / of_what.interval.hi, hi: power.interval.hi / of_what.interval.lo };
+        let interval = Interval { lo: power.interval.lo / rate.interval.hi, hi: power.interval.hi / rate.interval.lo };
         let says = format!("{} of the whole board, idle power included", Unit::Watt.format(power.value));
-        let energy = Estimate { value: power.value / of_what.value, interval };
+        let energy = Estimate { value: power.value / rate.value, interval };
         Some(Finding { says, ..finding(name, unit, row, energy) })
     };
     rows.iter().filter_map(finding).collect()
 }
 
-/// The rate at the highest intensity, and where the memory-bound slope meets it.
-fn roof(info: &DeviceInfo, sweep: &Series, of: Type) -> Vec<Finding> {
-    let mut places: Vec<(Place, &Row)> = known_rows(sweep).filter(|(at, _): &(Place, &Row)| at.of == of).collect();
+/// The rate at the highest intensity, and the ridge where the memory-bound slope meets it.
+fn roof(info: &DeviceInfo, sweep: &Series, kind: Type) -> Vec<Finding> {
+    let mut places: Vec<(Place, &Row)> = known_rows(sweep).filter(|(at, _): &(Place, &Row)| at.kind == kind).collect();
     places.sort_by(|(one, _), (other, _)| one.intensity.0.total_cmp(&other.intensity.0));
     let rows: Vec<&Row> = places.into_iter().map(|(_, row)| row).collect();
     if rows.len() < 2 * ENDS {
         return Vec::new();
     }
-    // The highest intensity, whatever the rates below it: a choice made beforehand, so that no lucky row is quoted.
+    // Always the highest intensity, whatever the rates below it: a choice made beforehand can't favour a lucky row.
     let Some((row, peak)) = rows.last().and_then(|row| Some((*row, sweep.estimate(row, "rate")?))) else {
         return Vec::new();
     };
-    let mut roof = finding(format!("peak {of}"), Unit::FlopPerSecond, row, peak);
-    roof.metric = of.to_string();
-    if let Some(theory) = info.peak(of.name()).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0)
+    let mut roof = finding(format!("peak {kind}"), Unit::FlopPerSecond, row, peak);
+    roof.metric = kind.to_string();
+    if let Some(theory) =
+        info.peak(kind.name()).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0)
     {
         roof.says =
             format!("{:.1} % of {}", 100.0 * peak.value / theory.value, Unit::FlopPerSecond.format(theory.value));
@@ -145,13 +146,13 @@ fn roof(info: &DeviceInfo, sweep: &Series, of: Type) -> Vec<Finding> {
         let ridge = Estimate { value: peak.value / bandwidth.value, interval };
         found.push(Finding {
             says: format!("below it a kernel is bound by memory at {}", Unit::BytePerSecond.format(bandwidth.value)),
-            ..finding(format!("ridge {of}"), Unit::FlopPerByte, row, ridge)
+            ..finding(format!("ridge {kind}"), Unit::FlopPerByte, row, ridge)
         });
     }
     found
 }
 
-/// The row in the middle of a plateau by a metric (the lower of two), so that no lucky row is quoted.
+/// The median row of a plateau by a metric (the lower of two), which can't favour a lucky row.
 fn middle<'r>(sweep: &Series, rows: &[&'r Row], metric: &str) -> Option<(&'r Row, Estimate)> {
     let mut figures: Vec<(&Row, Estimate)> =
         rows.iter().filter_map(|row| Some((*row, sweep.estimate(row, metric)?))).collect();
@@ -167,13 +168,13 @@ mod tests {
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
-    /// A machine of 100 GB/s and 800 GFLOP/s: its ridge lies at 8 FLOP/B.
-    fn curve(of: Type, intensities: &[f64]) -> Vec<Point> {
+    /// A machine of 100 GB/s and 800 GFLOP/s: its ridge is at 8 FLOP/B.
+    fn curve(kind: Type, intensities: &[f64]) -> Vec<Point> {
         let point = |&intensity: &f64| {
             let bytes = 1e9;
             let seconds = (bytes / 100e9_f64).max(bytes * intensity / 800e9);
             Point::new(
-                Place { of, intensity: FlopPerByte(intensity) }.to_values(),
+                Place { kind, intensity: FlopPerByte(intensity) }.to_values(),
                 Work { traffic: Traffic::new(bytes as u64, 0), operations: bytes * intensity, ..Work::default() },
                 vec![(seconds * 1e9) as u64; 30],
             )
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_roof_and_its_ridge_are_those_of_the_machine() {
+    fn roof_and_ridge_match_the_machine() {
         let peak = Peak { metric: "f64".into(), value: 1e12, unit: Unit::FlopPerSecond, source: "a document".into() };
         let info = DeviceInfo { peaks: vec![peak], ..DeviceInfo::default() };
         let all = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_without_a_slope_has_no_ridge() {
+    fn flat_curve_has_no_ridge() {
         let flat = Series::new(super::sweep(), curve(Type::F32, &[16.0, 32.0, 64.0, 128.0, 256.0, 512.0]));
         let found = findings(&DeviceInfo::default(), &[flat]);
         assert_eq!(found.len(), 1);

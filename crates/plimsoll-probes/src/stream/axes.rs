@@ -1,4 +1,4 @@
-//! Where the points of stream lie.
+//! Axes of the stream series.
 
 use plimsoll_core::series::{Bytes, Count, Name, Threads};
 
@@ -13,11 +13,11 @@ plimsoll_core::names! {
 }
 
 plimsoll_core::names! {
-    /// How a GPU's kernel covers its arrays.
+    /// How a GPU kernel covers its arrays.
     pub enum Form {
         /// As many blocks as are resident, each in a loop.
         Persistent = "persistent",
-        /// Each block does one tile and ends.
+        /// Each block processes one tile and exits.
         Blocks = "block launch",
     }
 }
@@ -27,7 +27,7 @@ plimsoll_core::axes! {
     pub struct OnAllCores {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
-        /// Its stores.
+        /// The kind of stores.
         stores: Stores,
     }
 }
@@ -37,45 +37,45 @@ plimsoll_core::axes! {
     pub struct OnSomeCores {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
-        /// Cores that take part, a thread on each.
+        /// Active cores, with one thread each.
         threads: Threads,
     }
 }
 
 plimsoll_core::axes! {
-    /// A kernel as it is fastest on a CPU.
+    /// A kernel's fastest configuration on a CPU.
     pub struct BestOnCores {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
-        /// Its stores.
+        /// The kind of stores.
         stores: Stores,
-        /// Cores that take part, a thread on each.
+        /// Active cores, with one thread each.
         threads: Threads,
     }
 }
 
 plimsoll_core::axes! {
-    /// A kernel with so many threads on each SM.
+    /// A kernel with a number of threads per SM.
     pub struct Occupancy {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
         /// How it covers its arrays.
         form: Form,
-        /// Threads on each SM.
+        /// Threads per SM.
         threads: Threads,
     }
 }
 
 plimsoll_core::axes! {
-    /// A kernel with what there is to choose on a GPU.
+    /// A kernel with its configuration on a GPU.
     pub struct Configuration {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
-        /// What its accesses tell the caches, in words.
+        /// Cache hints of its accesses, in words.
         hints: Name,
         /// Bytes of one access.
         vector: Bytes,
-        /// Accesses of one thread at once.
+        /// Accesses of one thread in flight at once.
         unroll: Count,
         /// Threads of a block.
         block: Threads,
@@ -83,21 +83,21 @@ plimsoll_core::axes! {
 }
 
 plimsoll_core::axes! {
-    /// A kernel whose output lies further back in its array.
+    /// A kernel with its output moved within the array.
     pub struct Placement {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
-        /// By how many bytes.
+        /// Offset of the output in bytes.
         moved as "output moved": Bytes,
     }
 }
 
 plimsoll_core::axes! {
-    /// A kernel as it is fastest on a GPU.
+    /// A kernel's fastest configuration on a GPU.
     pub struct BestConfiguration {
         /// One of [`KERNELS`](super::KERNELS).
         kernel: Name,
-        /// What was chosen, in words.
+        /// The configuration, in words.
         configuration: Name,
     }
 }

@@ -1,5 +1,5 @@
 //! stream on the CPU: the ten kernels over arrays far larger than the last-level cache, one thread per core, each on
-//! memory that it touched first. What the figures mean is told in `mod.rs`.
+//! memory that it touched first. `mod.rs` explains the figures.
 
 use std::cell::Cell;
 
@@ -14,21 +14,21 @@ use plimsoll_cpu::workload::window::{self, Chunk, Window};
 use crate::prelude::cpu::*;
 use crate::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
 
-/// The target and the source. Up to three operands walk through the source a third of it apart, so each of them touches
-/// all of it and finds none of it in a cache; arrays of their own would only take longer to prepare.
+/// The target and the source. Up to three operands read the source a third of it apart, so each of them touches all of it
+/// and always misses the caches; separate arrays would only take longer to prepare.
 const ARRAYS: usize = 2;
-/// The target's place among the arrays.
+/// The target's index among the arrays.
 const TARGET: usize = 0;
-/// The source's.
+/// The source's index.
 const SOURCE: usize = 1;
-/// Up to this many cores, the series over threads has every number of them where effort allows.
+/// Up to this many cores, the series over threads has every core count, except with quick effort.
 const EVERY_COUNT: usize = 16;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// A kernel and how it is run.
+/// A kernel with its stores and number of threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Variant {
     kernel: Kernel,
@@ -37,21 +37,21 @@ struct Variant {
 }
 
 impl Variant {
-    fn on_all_cores(&self) -> OnAllCores {
+    fn to_all_cores(&self) -> OnAllCores {
         OnAllCores { kernel: self.kernel.name().into(), stores: stores_axis(self.stores) }
     }
 
-    fn on_some_cores(&self) -> OnSomeCores {
+    fn to_some_cores(&self) -> OnSomeCores {
         OnSomeCores { kernel: self.kernel.name().into(), threads: Threads(self.threads as u64) }
     }
 
-    fn best_on_cores(&self) -> BestOnCores {
-        let OnAllCores { kernel, stores } = self.on_all_cores();
+    fn to_best(&self) -> BestOnCores {
+        let OnAllCores { kernel, stores } = self.to_all_cores();
         BestOnCores { kernel, stores, threads: Threads(self.threads as u64) }
     }
 }
 
-/// Stores as the axis calls them.
+/// Stores as axis value.
 fn stores_axis(stores: Stores) -> stream::Stores {
     match stores {
         Stores::Ordinary => stream::Stores::Ordinary,
@@ -82,16 +82,16 @@ impl Probe<Cpu> for Runner {
 
         let variants = every_kernel(cores);
         let sweep = Sweep { series: stream::kernels(), points: &variants, share: 0.5 + late, flags };
-        let kernels = session.sweep(sweep, Variant::on_all_cores, |_, v| bench.load(*v))?.clone();
+        let kernels = session.sweep(sweep, Variant::to_all_cores, |_, v| bench.load(*v))?.clone();
 
         let variants = over_threads(cores, session.request.effort);
         let sweep = Sweep { series: stream::threads(), points: &variants, share: 0.2, flags };
-        let threads = session.sweep(sweep, Variant::on_some_cores, |_, v| bench.load(*v))?.clone();
+        let threads = session.sweep(sweep, Variant::to_some_cores, |_, v| bench.load(*v))?.clone();
 
         let chosen: Vec<Variant> =
             Kernel::ALL.into_iter().filter_map(|kernel| choose(kernel, cores, &kernels, &threads)).collect();
         let sweep = Sweep { series: stream::best(), points: &chosen, share: 0.3, flags };
-        session.sweep(sweep, Variant::best_on_cores, |_, v| bench.load(*v))?;
+        session.sweep(sweep, Variant::to_best, |_, v| bench.load(*v))?;
         Ok(())
     }
 
@@ -100,14 +100,14 @@ impl Probe<Cpu> for Runner {
     }
 }
 
-/// Every kernel with every kind of store that the instruction set has.
+/// Every kernel with every kind of store in the instruction set.
 fn every_kernel(cores: usize) -> Vec<Variant> {
     let variant =
         |kernel| store_kinds(kernel, best()).iter().map(move |&stores| Variant { kernel, stores, threads: cores });
     Kernel::ALL.into_iter().flat_map(variant).collect()
 }
 
-/// Some kernels over the number of cores, with ordinary stores: they are what most programs use.
+/// Some kernels over the number of cores, with ordinary stores, which most programs use.
 fn over_threads(cores: usize, effort: Effort) -> Vec<Variant> {
     let kernels = stream::BY_THREADS.into_iter().filter_map(Kernel::from_name);
     let counts = thread_counts(cores, effort);
@@ -115,7 +115,7 @@ fn over_threads(cores: usize, effort: Effort) -> Vec<Variant> {
     kernels.flat_map(variant).collect()
 }
 
-/// Powers of two and all cores; every number of them on a small machine with time.
+/// Powers of two and all cores; every core count on a small machine, except with quick effort.
 fn thread_counts(cores: usize, effort: Effort) -> Vec<usize> {
     if effort != Effort::Quick && cores <= EVERY_COUNT {
         return (1..=cores).collect();
@@ -124,11 +124,11 @@ fn thread_counts(cores: usize, effort: Effort) -> Vec<usize> {
     powers.chain([cores]).collect()
 }
 
-/// The configuration of `kernel` with the most bandwidth. Its figure is left behind: it is measured again.
+/// The configuration of `kernel` with the highest bandwidth. Its figure isn't used: the configuration is measured again.
 fn choose(kernel: Kernel, cores: usize, kernels: &Series, threads: &Series) -> Option<Variant> {
     let on_all = store_kinds(kernel, best()).iter().filter_map(|&stores| {
         let variant = Variant { kernel, stores, threads: cores };
-        let at = variant.on_all_cores().to_values();
+        let at = variant.to_all_cores().to_values();
         let (_, figure) = kernels.best("bandwidth", |row| row.at == at)?;
         Some((variant, figure.value))
     });
@@ -140,7 +140,7 @@ fn choose(kernel: Kernel, cores: usize, kernels: &Series, threads: &Series) -> O
     on_all.chain(on_some).max_by(|one, other| one.1.total_cmp(&other.1)).map(|(variant, _)| variant)
 }
 
-/// The latest sum of each chunk, as bits: written by the member that has the chunk, read after a launch.
+/// The latest sum of each chunk, as f64 bits: written by the team member that has the chunk, read after a launch.
 #[derive(Debug)]
 struct Sums(Arc<[AtomicU64]>);
 
@@ -159,12 +159,12 @@ struct Bench {
     team: Rc<RefCell<Team>>,
     window: Arc<Window<f64>>,
     sums: Sums,
-    /// How many members were active since the target was poisoned.
+    /// Number of members active since the target was poisoned.
     active: Cell<usize>,
 }
 
 impl Bench {
-    /// Poisons all of the target.
+    /// Poisons the whole target.
     fn new(team: Rc<RefCell<Team>>, window: Arc<Window<f64>>) -> Result<Self, Fault> {
         let sums = Sums::new(window.total_chunks());
         let target = Arc::clone(&window);
@@ -178,12 +178,12 @@ impl Bench {
     fn load(&self, variant: Variant) -> Result<TeamLoad, Fault> {
         let Variant { kernel, stores, threads } = variant;
         self.poison(threads)?;
-        let with = StreamKernels::best();
+        let kernels = StreamKernels::best();
         let (window, sums) = (Arc::clone(&self.window), Arc::clone(&self.sums.0));
         let task = Task::new(move |rank| {
             if rank.index < threads {
                 let chunk = window.step(rank.index, threads);
-                let sum = on_chunk(&window, kernel, chunk, |a, from| kernel.run(with, stores, a, from));
+                let sum = on_chunk(&window, kernel, chunk, |a, from| kernel.run(kernels, stores, a, from));
                 sums[window.index(chunk)].store(sum.to_bits(), Ordering::Relaxed);
             }
         });
@@ -198,8 +198,8 @@ impl Bench {
         Ok(TeamLoad { team: Rc::clone(&self.team), task, work, lap: Lap::Team, batch: Batch::default(), check })
     }
 
-    /// Makes sure that what is checked later can only come from what `threads` members do next: what was visited since
-    /// the last time is poisoned again.
+    /// Poisons again everything visited since the last call, so that a later check passes only with what `threads` members
+    /// write next.
     fn poison(&self, threads: usize) -> Result<(), Fault> {
         let (window, active) = (Arc::clone(&self.window), self.active.replace(threads));
         self.team.borrow_mut().run(&Task::new(move |rank| {
@@ -215,7 +215,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Every chunk that was visited, against the oracle, by the member that visited it.
+    /// Compares every visited chunk with the oracle, on the member that visited it.
     fn checker(&self, Variant { kernel, threads, .. }: Variant) -> Box<dyn FnMut() -> Check> {
         let (team, window, sums) = (Rc::clone(&self.team), Arc::clone(&self.window), Arc::clone(&self.sums.0));
         let found = Arc::new(Mutex::new(None));
@@ -237,16 +237,16 @@ impl Bench {
     }
 }
 
-/// Gives `with` the target's and the operands' elements of one chunk, the first operand's with the kernel's halo.
+/// Calls `run` with the target's and the operands' elements of one chunk; the first operand includes the kernel's halo.
 fn on_chunk<R>(
     window: &Window<f64>,
     kernel: Kernel,
     chunk: Chunk,
-    with: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
+    run: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
 ) -> R {
     let mut target = window.part(TARGET, chunk.part);
     let source = window.part(SOURCE, chunk.part);
     let [mut b, c, d] = [0, 1, 2].map(|thirds| window.range(window.ahead(chunk, thirds)));
     b.end += kernel.halo();
-    with(&mut target[window.range(chunk)], [&source[b], &source[c], &source[d]])
+    run(&mut target[window.range(chunk)], [&source[b], &source[c], &source[d]])
 }

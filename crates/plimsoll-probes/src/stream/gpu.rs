@@ -1,5 +1,5 @@
 //! stream on a GPU: bandwidth by occupancy and by bytes in flight, and the best configuration of each of the ten kernels
-//! measured again. What the figures mean is told in `mod.rs`; the kernels are `kernel.cu`'s.
+//! measured again. `mod.rs` explains the figures; the kernels are in `kernel.cu`.
 
 use std::cell::Cell;
 
@@ -15,43 +15,43 @@ use super::kernels::{self, CEILINGS, Parameters};
 use crate::prelude::gpu::*;
 use crate::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
 
-/// Bytes per array of the figures to quote.
+/// Bytes per array for the quoted figures.
 const BEST_BYTES: u64 = 1 << 30;
 /// Output and three inputs.
 const ARRAYS: u64 = 4;
 /// Kernels whose occupancy is swept: the ceilings of reading, writing and both.
 const BY_OCCUPANCY: [Op; 3] = [Op::Init, Op::Read, Op::Copy];
-/// Kernels whose output is tried in several places: a read and a write per element, and two to one.
+/// Kernels whose output is tried at several offsets: one with 1 : 1 reads and writes, and one with 2 : 1.
 const PLACED: [Op; 2] = [Op::Copy, Op::Triad];
-/// How far the output is moved within its array, bytes.
+/// Offsets of the output within its array, bytes.
 const PLACES: [u64; 5] = [0, 8 << 20, 16 << 20, 64 << 20, 96 << 20];
-/// Bandwidths within this share of the best are as good.
+/// Bandwidths within this share of the best count as equal.
 const ALIKE: f64 = 0.001;
-/// Shared memory that the system keeps of each block (CUDA C++ Programming Guide, compute capability 8.0 and later).
+/// Shared memory that the system reserves per block (CUDA C++ Programming Guide, compute capability 8.0 and later).
 const RESERVED_SHARED: u32 = 1024;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// A configuration with its output moved by so many bytes.
+/// A configuration with its output moved by `moved` bytes.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     parameters: Parameters,
     moved: u64,
 }
 
-/// A kernel at so many threads per SM.
+/// A kernel with a number of threads per SM.
 #[derive(Clone, Copy, Debug)]
 struct Occupied {
     parameters: Parameters,
     /// Blocks on each SM.
     blocks: u32,
-    /// Dynamic shared memory per block that keeps others out, bytes.
+    /// Dynamic shared memory per block that limits occupancy, bytes.
     shared: u32,
 }
 
-/// How its kernels are verified.
+/// How the kernels are verified.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
         let list = Arguments::new().span(with.out).span(with.input(0)).span(with.input(1)).span(with.input(2));
@@ -73,10 +73,10 @@ impl<G: Gpu> Probe<G> for Runner {
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let target = G::target(device);
-        let of = |op: &Op| configurations(*op, target, request.effort).len();
+        let count = |op: &Op| configurations(*op, target, request.effort).len();
         let occupied = 2 * BY_OCCUPANCY.len() * thread_counts(request.effort).len();
         let placed = PLACED.len() * PLACES.len();
-        occupied + Op::ALL.iter().map(of).sum::<usize>() + placed + Op::ALL.len()
+        occupied + Op::ALL.iter().map(count).sum::<usize>() + placed + Op::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
@@ -91,9 +91,10 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let target = G::target(session.device);
         let device = &*session.device;
-        let of = |op: Op| runnable::<G>(device, configurations(op, target, effort));
-        let ceilings: Vec<Parameters> = CEILINGS.into_iter().flat_map(of).collect();
-        let others: Vec<Parameters> = Op::ALL.into_iter().filter(|op| !CEILINGS.contains(op)).flat_map(of).collect();
+        let runnable_of = |op: Op| runnable::<G>(device, configurations(op, target, effort));
+        let ceilings: Vec<Parameters> = CEILINGS.into_iter().flat_map(runnable_of).collect();
+        let others: Vec<Parameters> =
+            Op::ALL.into_iter().filter(|op| !CEILINGS.contains(op)).flat_map(runnable_of).collect();
         let resident: Vec<Parameters> = [false, true]
             .into_iter()
             .flat_map(|looping| BY_OCCUPANCY.map(|op| (op, looping)))
@@ -135,13 +136,13 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// Those whose kernels this device has code for.
+/// Keeps the configurations whose kernels run on this device.
 fn runnable<G: Gpu>(device: &G::Device, mut configurations: Vec<Parameters>) -> Vec<Parameters> {
     configurations.retain(|parameters| G::runs(device, &parameters.kernel()).is_ok());
     configurations
 }
 
-/// The configurations to try, by what they ask for at once, so that the curve is drawn from left to right.
+/// The configurations to try, in order of bytes in flight, so that the curve is drawn from left to right.
 fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
     let mut all = kernels::configurations(op, target);
     let hinted = |p: &Parameters| p.hints != Default::default();
@@ -150,10 +151,10 @@ fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
             all.retain(|p| {
                 p.bulk || (matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)))
             });
-            // The shapes that were best for a copy are two points more.
+            // Of the bulk forms only those of the copy remain, two more points.
             all.retain(|p| !p.bulk || p.op == Op::Copy);
         }
-        // Eight narrow accesses are as many bytes as four or two wider ones, and so a hint shows with the widest alone.
+        // Eight narrow accesses are as many bytes as four or two wider ones, and hints are tried only with wide accesses.
         Effort::Standard => all.retain(|p| p.bulk || p.vector_bytes >= 16 || (p.unroll < 8 && !hinted(p))),
         _ => {}
     }
@@ -194,7 +195,7 @@ impl Placed {
     }
 }
 
-/// Each chosen kernel of [`PLACED`] in every place.
+/// Each chosen kernel of [`PLACED`] at every offset.
 fn placements(chosen: &[Parameters]) -> Vec<Placed> {
     let placed = chosen.iter().filter(|p| PLACED.contains(&p.op));
     placed.flat_map(|p| PLACES.map(|moved| Placed { parameters: *p, moved })).collect()
@@ -204,7 +205,7 @@ fn placement(point: &Placed) -> Placement {
     Placement { kernel: point.parameters.op.name().into(), moved: point.moved.into() }
 }
 
-/// The configuration with its output where it went fastest; where that was not tried, not moved.
+/// The configuration with the fastest output offset; not moved if offsets weren't tried.
 fn best_place(placed: &Series, parameters: Parameters) -> Placed {
     let best = best_of_kernel(placed, parameters.op).and_then(|row| Placement::from_values(&row.at));
     Placed { parameters, moved: best.map_or(0, |at| at.moved.0) }
@@ -226,14 +227,14 @@ fn occupancy(point: &Occupied) -> Occupancy {
     Occupancy { kernel: p.op.name().into(), form, threads: Threads::from(point.blocks * p.threads) }
 }
 
-/// The configuration of `op` with the most bandwidth. Its figure is left behind: it is measured again.
+/// The configuration of `op` with the highest bandwidth. Its figure isn't used: the configuration is measured again.
 fn choose(series: &Series, op: Op, target: Target, effort: Effort) -> Option<Parameters> {
     let row = best_of_kernel(series, op)?;
     let best = Configuration::from_values(&row.at)?;
     configurations(op, target, effort).into_iter().find(|p| configuration(p) == best)
 }
 
-/// The first of `op`'s rows that is as good as the best, so that two runs don't choose differently by chance.
+/// The first of `op`'s rows that counts as equal to the best, so that two runs rarely choose differently by chance.
 fn best_of_kernel(series: &Series, op: Op) -> Option<&Row> {
     let of_kernel = |row: &Row| series.text(row, "kernel") == Some(op.name());
     let (_, best) = series.best("bandwidth", of_kernel)?;
@@ -243,7 +244,7 @@ fn best_of_kernel(series: &Series, op: Op) -> Option<&Row> {
     series.rows.iter().find(as_good)
 }
 
-/// Threads per SM, from one warp up; what doesn't fit is left out later.
+/// Threads per SM, from one warp up; counts that don't fit are dropped later.
 fn thread_counts(effort: Effort) -> &'static [u32] {
     match effort {
         Effort::Quick | Effort::Unknown => &[32, 128, 256, 512, 1024, 2048],
@@ -257,7 +258,7 @@ struct Bench<G: Gpu> {
     kit: Kit<G>,
     out: G::Buffer,
     inputs: [G::Buffer; 3],
-    /// What the inputs hold: sums are exact only of small whole numbers.
+    /// Current contents of the inputs: sums are exact only for small whole numbers.
     data: Cell<Option<Data>>,
     seed: u64,
 }
@@ -271,7 +272,7 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, out, inputs, data: Cell::new(None), seed: session.request.seed })
     }
 
-    /// Fills the inputs with what `op` can be checked on.
+    /// Fills the inputs with data on which `op` can be checked.
     fn prepare(&self, op: Op) -> Result<(), Fault> {
         let data = if op == Op::Dot { Data::Small } else { Data::Unit };
         if self.data.replace(Some(data)) != Some(data) {
@@ -299,8 +300,8 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    /// Points from one warp to as many as fit, each kept to its number of blocks by shared memory; of slices with room for
-    /// what every warp leaves behind.
+    /// Points from one warp to as many as fit; shared memory limits the number of blocks. Points whose warps store more than
+    /// `slice` bytes of results are dropped.
     fn occupied(&self, device: &G::Device, effort: Effort, slice: u64) -> Result<Vec<Occupied>, Fault> {
         let limits = G::capabilities(device).limits;
         let (all, most) = (limits.shared_per_multiprocessor, limits.shared_per_block);
@@ -312,13 +313,13 @@ impl<G: Gpu> Bench<G> {
                     let parameters = kernels::occupancy(op, looping, threads);
                     let wanted = threads / parameters.threads;
                     let function = self.kit.unit.function(&parameters.kernel())?.function();
-                    // The most, because a smaller bound would hold for the points before as well.
+                    // The maximum: a smaller limit would also apply to earlier points.
                     G::allow_shared(function, most)?;
                     let unlimited = G::blocks_per_multiprocessor(function, parameters.threads, 0)?;
                     let share = (all / wanted).saturating_sub(RESERVED_SHARED).min(most) / 128 * 128;
                     let shared = if wanted >= unlimited { 0 } else { share };
                     let blocks = G::blocks_per_multiprocessor(function, parameters.threads, shared)?.max(1);
-                    // Registers may keep out what was wanted: then this is the same point as the last.
+                    // Registers may limit occupancy below the wanted count; then this point equals the last one.
                     let resident =
                         u64::from(blocks * parameters.threads) * u64::from(self.kit.unit.machine().multiprocessors);
                     if blocks * parameters.threads > last && resident / 32 * 4 <= slice {
@@ -341,7 +342,7 @@ impl<G: Gpu> Bench<G> {
         Ok(self.load(&kernel, parameters.op, rotation, (shared, 0))?.with_extra(stream::IN_FLIGHT, in_flight))
     }
 
-    /// Poisons the output and makes one point's workload, with so much shared memory per block and the output moved.
+    /// Poisons the output and builds one point's workload, with `shared` bytes per block and the output moved by `moved`.
     fn load(
         &self,
         kernel: &KernelDesc,
@@ -366,13 +367,14 @@ impl<G: Gpu> Bench<G> {
         let work = Work { traffic: kernel.traffic(n), window: rotation.bytes(), ..Work::default() };
         let (checker, output) = (Rc::clone(&self.kit.checker), kernel.output);
         let load = self.kit.load(GRAPH, launches, work)?;
-        Ok(load
-            .with_check(move |_| combine_checks(slices.iter().map(|slice| check(&checker, op, output, *slice, warps)))))
+        Ok(load.with_check(move |_| {
+            combine_checks(slices.iter().map(|slice| check_slice(&checker, op, output, *slice, warps)))
+        }))
     }
 }
 
-/// Is one slice of the output right?
-fn check<G: Gpu>(
+/// Checks one slice of the output.
+fn check_slice<G: Gpu>(
     checker: &Checker<G>,
     op: Op,
     output: Output,

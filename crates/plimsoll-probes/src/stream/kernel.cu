@@ -1,17 +1,17 @@
 // stream: the bandwidth of memory for each mix of reads and writes.
 //
-// What keeps it: every result is stored. `read` stores one XOR of all words per warp, `dot` one sum per warp,
-// so a skipped element shows; 4 bytes for every 32 · UNROLL · BYTES read.
+// What keeps it: every result is stored. `read` stores one XOR of all words per warp, `dot` one sum per warp, so a skipped
+// element changes the result; 4 bytes for every 32 · UNROLL · BYTES read.
 // Its loop in SASS: UNROLL loads of BYTES per input, all before the first store, UNROLL stores of BYTES, with one
-// address per array and immediate offsets; no local memory, no branch but the loop's own. The one-shot form has the
-// same instructions in one straight block. The bulk form has one UBLKCP per input in place of the loads, by one thread, and
-// loads from shared memory in the straight block.
+// address per array and immediate offsets; no local memory, no branch except the loop's. The one-shot form has the
+// same instructions without a loop. The bulk form has one UBLKCP per input in place of the loads, by one thread, and
+// loads from shared memory.
 //
-// A tile is THREADS · UNROLL vectors in a row: consecutive threads have consecutive vectors. LOOP false: block k does
+// A tile is THREADS · UNROLL consecutive vectors: consecutive threads have consecutive vectors. LOOP false: block k does
 // tile k (grid = tiles). LOOP true: block k does tiles k, k + grid, … . The last, partial tile is done element by
-// element; so any n will do. Arrays are aligned to BYTES. Dynamic shared memory limits occupancy and isn't touched.
-// The bulk form (compute capability 9.0 and later) has one tile per block, which comes to shared memory whole, so that what is in
-// flight needs no registers.
+// element, so n is arbitrary. Arrays are aligned to BYTES. Dynamic shared memory limits occupancy and isn't touched.
+// The bulk form (compute capability 9.0 and later) copies one whole tile per block to shared memory, so that bytes in flight
+// need no registers.
 #include "device.h"
 
 enum Op { INIT, READ, COPY, SCALE, ADD, TRIAD, SCHOENAUER, DOT, POINT3, POINT5 };
@@ -34,7 +34,7 @@ template <Op OP, typename T> __device__ __forceinline__ T value(const T* w, T b,
     else return s * ((((w[-2] + w[-1]) + w[0]) + w[1]) + w[2]);
 }
 
-// What a thread has gathered of the kernels that fold.
+// A thread's partial result in the kernels that fold.
 template <typename T> struct Fold {
     T sum = 0;
     u32 bits = 0;
@@ -46,7 +46,7 @@ template <typename T> struct Fold {
     }
 };
 
-// One vector at element e: arithmetic and store. Elements beyond the array's ends are those at its ends.
+// One vector at element e: arithmetic and store. Indices beyond the array's ends are clamped.
 template <Op OP, typename T, int BYTES, int HINT>
 __device__ __forceinline__ void map(T* out, const T* a, u64 e, u64 n, const Vector<T, BYTES>& x,
                                     const Vector<T, BYTES>& y, const Vector<T, BYTES>& z, T s) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void map(T* out, const T* a, u64 e, u64 n, const Vect
     store<HINT>(out + e, v);
 }
 
-// STEP elements lie between two vectors of a thread.
+// A thread's vectors are STEP elements apart.
 template <Op OP, typename T, int BYTES, int UNROLL, int HINT, int STEP>
 __device__ __forceinline__ void vectors(T* out, const T* a, const T* b, const T* c, T s, u64 first, u64 n, Fold<T>& fold) {
     Vector<T, BYTES> x[UNROLL], y[UNROLL], z[UNROLL];
@@ -90,8 +90,8 @@ __device__ __forceinline__ void tail(T* out, const T* a, const T* b, const T* c,
     }
 }
 
-// What the warps of a fold leave: one word or sum each.
-template <Op OP, typename T, int THREADS> __device__ __forceinline__ void leave(T* out, const Fold<T>& fold) {
+// Stores the result of a fold, one word or sum per warp.
+template <Op OP, typename T, int THREADS> __device__ __forceinline__ void store_fold(T* out, const Fold<T>& fold) {
     const u64 slot = (u64(blockIdx.x) * THREADS + threadIdx.x) / WARP;
     const bool first = threadIdx.x % WARP == 0;
     if constexpr (OP == READ) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void stream(T* out, const T* a, const T* b, const T* 
     } else if (tile == whole) {
         tail<OP, T, UNROLL * LANES, HINT, THREADS>(out, a, b, c, s, tile * TILE, n, fold);
     }
-    if constexpr (folds(OP)) leave<OP, T, THREADS>(out, fold);
+    if constexpr (folds(OP)) store_fold<OP, T, THREADS>(out, fold);
 }
 
 #include "stream_bulk.h"

@@ -1,4 +1,4 @@
-//! The stream kernels: what `kernel.cu` can do, and which of it the probe wants.
+//! The stream kernels: the forms in `kernel.cu`, and those that the probe uses.
 
 use std::collections::BTreeSet;
 
@@ -18,20 +18,20 @@ pub static SOURCE: Source = Source::new("stream", include_str!("kernel.cu"), ker
     .with_access_rule(AccessRule::Stated)
     .with_spirv(spirv, BUILDS);
 
-/// Most vectors in hand of `stream.comp`.
+/// Most vectors that a thread of `stream.comp` holds at once.
 const MOST_UNROLLED: u32 = 8;
 
 fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
     let op = operation(kernel).and_then(|named| Op::ALL.iter().position(|op| *op == named));
     let op = op.ok_or(NOT_WRITTEN)? as u32;
     if kernel.element != Element::F32 {
-        return Err("streams of double precision are not written for Vulkan");
+        return Err("the stream kernels for Vulkan have no double precision");
     }
     if kernel.hints.bits() != 0 || kernel.name.contains("_bulk") {
         return Err("Vulkan has neither cache hints nor bulk copies");
     }
     if !matches!(kernel.vector_bytes, 4 | 8 | 16) || kernel.unroll > MOST_UNROLLED {
-        return Err("no vector of Vulkan's is longer than 16 bytes");
+        return Err("vectors in Vulkan have at most 16 bytes, and its stream kernel holds at most 8 of them");
     }
     Ok(Spirv::new(STREAM, vec![(1, op), (2, kernel.lanes()), (3, kernel.unroll), (4, u32::from(kernel.looping))]))
 }
@@ -39,22 +39,22 @@ fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
 /// One stream kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// [`Element::F32`] or [`Element::F64`].
     pub element: Element,
-    /// Bytes per access: 4, 8, 16 or 32, at least an element.
+    /// Bytes per access: 4, 8, 16 or 32, at least the element size.
     pub vector_bytes: u32,
-    /// Vectors of each array in hand at once.
+    /// Vectors of each array that a thread holds at once.
     pub unroll: u32,
     /// Cache hints.
     pub hints: Hints,
-    /// Grid-stride form; else every block does one tile.
+    /// Grid-stride form; otherwise every block does one tile.
     pub looping: bool,
     /// Threads per block.
     pub threads: u32,
-    /// Inputs come to shared memory in bulk copies, a tile of them per block: compute capability 9.0, no loop and no stencil. Of the hints
-    /// only the one for loads: what is read stays in L2, so that results leave it sooner.
+    /// Inputs are copied to shared memory in bulk, a tile per block: compute capability 9.0, no loop and no stencil. Of the hints
+    /// only the load hint applies: inputs stay in L2, so that results leave it sooner.
     pub bulk: bool,
 }
 
@@ -74,7 +74,7 @@ impl Parameters {
         }
     }
 
-    /// Its description.
+    /// The kernel's description.
     #[must_use]
     pub fn kernel(self) -> KernelDesc {
         let Self { op, element, vector_bytes, unroll, hints, looping, threads, bulk } = self;
@@ -91,7 +91,7 @@ impl Parameters {
         let access_rule = match op.reach() {
             _ if bulk => AccessRule::BulkCopies,
             0 => AccessRule::Stated,
-            // The compiler may share what neighbours load.
+            // The compiler may reuse neighbours' loads.
             _ => AccessRule::Unchecked,
         };
         let c_name = element.c_name();
@@ -102,7 +102,7 @@ impl Parameters {
         };
         KernelDesc {
             entry,
-            // Bulk copies are of multiples of 16 bytes at such addresses, whatever the vectors.
+            // Bulk copies need sizes and addresses that are multiples of 16 bytes, whatever the vector size.
             parameters: if bulk {
                 takes!(
                     out: [fill VECTOR; Output("n")], a: [read 16; Input(0, "n")], b: [read 16; Input(1, "n")],
@@ -129,13 +129,13 @@ impl Parameters {
     }
 }
 
-/// What one of these kernels does, by its name.
+/// The operation of a kernel, from its name.
 #[must_use]
 pub fn operation(kernel: &KernelDesc) -> Option<Op> {
     Op::ALL.into_iter().find(|op| kernel.name.starts_with(&format!("stream_{}_", op.name())))
 }
 
-/// Its name in `kernel.cu`.
+/// The operation's name in `kernel.cu`.
 fn in_source(op: Op) -> &'static str {
     match op {
         Op::Init => "INIT",
@@ -151,17 +151,16 @@ fn in_source(op: Op) -> &'static str {
     }
 }
 
-/// All hints that bear on it at once. Neighbours come from L1, so stencils keep their loads there.
+/// All applicable hints together. Stencils get their neighbours from L1, so their loads have none.
 fn hinted(op: Op) -> Hints {
     Hints { load_no_allocate: op.inputs() > 0 && op.reach() == 0, store_streaming: op.output() == Output::Map }
 }
 
-/// Operations whose best configuration is looked for in full: they are the ceilings of 0:1, 1:0, 1:1 and 2:1.
+/// Operations with a full search for the best configuration: the ceilings of 0:1, 1:0, 1:1 and 2:1.
 pub const CEILINGS: [Op; 4] = [Op::Init, Op::Read, Op::Copy, Op::Triad];
 
-/// One-shot forms among which the best is looked for: how much each thread asks for at once, with what hints, in blocks
-/// of what size. Blocks of 128 are the smallest that a device starts fast enough for its memory and, one vector a
-/// thread, the best on most.
+/// One-shot forms to search for the best: by bytes that each thread requests at once, hints and block size. Blocks of 128 are
+/// the smallest that a device starts fast enough for its memory and, with one vector per thread, the best on most devices.
 #[must_use]
 pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
     let plain = Parameters { threads: 128, ..Parameters::new(op) };
@@ -177,19 +176,19 @@ pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
     };
     if !CEILINGS.contains(&op) {
         let mut all = over(&[16], &[1, 2, 4]);
-        all.extend(bulk(op, target));
+        all.extend(bulk_forms(op, target));
         return all;
     }
     let vectors: Vec<u32> = [4, 8, 16, 32].into_iter().filter(|bytes| *bytes <= target.widest_access()).collect();
     let mut all = over(&vectors, &[1, 2, 4, 8]);
     all.extend([256, 512, 1024].map(|threads| Parameters { threads, ..plain }));
-    all.extend(bulk(op, target));
+    all.extend(bulk_forms(op, target));
     all
 }
 
-/// Bulk forms among which the best is looked for: for each number of inputs the tiles that were fastest on an H200, and where something is
-/// written besides those that were with what is read kept in the cache.
-fn bulk(op: Op, target: Target) -> Vec<Parameters> {
+/// Bulk forms to search for the best: for each number of inputs the fastest tile on an H200, and for kernels with output also the
+/// fastest one with inputs kept in the cache.
+fn bulk_forms(op: Op, target: Target) -> Vec<Parameters> {
     let shapes: &[(u32, u32, u32, bool)] = match op {
         _ if target.capability < 90 => &[],
         Op::Copy => &[(8, 8, 128, false), (4, 5, 128, true)],
@@ -197,7 +196,7 @@ fn bulk(op: Op, target: Target) -> Vec<Parameters> {
         Op::Triad => &[(16, 3, 128, false), (4, 3, 256, true)],
         _ => &[],
     };
-    let of = |&(vector_bytes, unroll, threads, load_no_allocate)| Parameters {
+    let parameters = |&(vector_bytes, unroll, threads, load_no_allocate)| Parameters {
         vector_bytes,
         unroll,
         threads,
@@ -205,20 +204,20 @@ fn bulk(op: Op, target: Target) -> Vec<Parameters> {
         bulk: true,
         ..Parameters::new(op)
     };
-    shapes.iter().map(of).collect()
+    shapes.iter().map(parameters).collect()
 }
 
 /// Largest block of [`occupancy`].
 const OCCUPANCY_BLOCK: u32 = 256;
 
-/// The form whose occupancy is swept: four vectors in hand per thread, so that few threads already ask for much. For
-/// `threads` per SM it comes in blocks of up to 256.
+/// The form for the occupancy series: four vectors per thread, so that few threads already have many bytes in flight. For
+/// `threads` per SM it has blocks of up to 256.
 #[must_use]
 pub fn occupancy(op: Op, looping: bool, threads: u32) -> Parameters {
     Parameters { unroll: 4, looping, threads: threads.min(OCCUPANCY_BLOCK), ..Parameters::new(op) }
 }
 
-/// Every stream kernel that the probe may want on this target, and each operation in double precision and in both forms.
+/// Every stream kernel that the probe may use on this target, and each operation in double precision and in both forms.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
     let mut wanted: Vec<Parameters> = Vec::new();

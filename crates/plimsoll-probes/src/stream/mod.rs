@@ -1,7 +1,7 @@
-//! stream: the bandwidth of memory for each read:write mix, by the STREAM kernels and their kin (McCalpin, STREAM;
-//! Treibig, Hager and Wellein for the Schönauer triad). Its best figures are the ceilings that everything else quotes.
+//! stream: the bandwidth of memory for each read:write mix, by the STREAM kernels and related ones (McCalpin, STREAM;
+//! Treibig, Hager and Wellein for the Schönauer triad). Its best figures are the ceilings used everywhere else.
 //!
-//! How to read the figures is told in `README.md`; `cpu` and `gpu` are how they are measured.
+//! `README.md` explains how to read the figures; `cpu` and `gpu` measure them.
 
 mod axes;
 #[cfg(feature = "cpu")]
@@ -23,13 +23,13 @@ pub use axes::{
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "stream",
     group: "bandwidth",
-    sentence: "How fast memory moves for each mix of reads and writes, from arrays far larger than any cache.",
+    sentence: "Memory bandwidth for each mix of reads and writes, on arrays far larger than any cache.",
     seconds: [8.0, 60.0, 180.0],
     takes_bytes: true,
     findings,
 };
 
-/// The kernels of the series over threads: one that only reads, one balanced, one with two reads a write.
+/// The kernels of the series over threads: read only, 1 : 1, and 2 : 1 reads to writes.
 pub const BY_THREADS: [&str; 3] = ["read", "copy", "triad"];
 
 /// Every kernel with both kinds of store, cold, on all cores.
@@ -48,7 +48,7 @@ pub fn kernels() -> TypedSeries<OnAllCores> {
     )
 }
 
-/// Bandwidth against the number of cores that take part.
+/// Bandwidth against the number of active cores.
 #[must_use]
 pub fn threads() -> TypedSeries<OnSomeCores> {
     TypedSeries::new(
@@ -60,7 +60,7 @@ pub fn threads() -> TypedSeries<OnSomeCores> {
     )
 }
 
-/// The best configuration of each kernel, measured again: the figures to quote.
+/// The best configuration of each kernel, measured again: the quoted figures.
 #[must_use]
 pub fn best() -> TypedSeries<BestOnCores> {
     TypedSeries::new(
@@ -76,7 +76,7 @@ pub fn best() -> TypedSeries<BestOnCores> {
     )
 }
 
-/// Name of the metric that holds the bytes that one SM has asked memory for at once.
+/// Name of the metric of bytes requested from memory at once by one SM.
 pub const IN_FLIGHT: &str = "bytes in flight";
 
 fn figures_in_flight() -> Vec<Metric> {
@@ -87,8 +87,7 @@ fn figures_in_flight() -> Vec<Metric> {
     ]
 }
 
-/// A GPU's bandwidth against threads per SM, from one warp to all that fit; shared memory that nobody uses
-/// keeps further blocks out.
+/// A GPU's bandwidth against threads per SM, from one warp to all that fit; unused shared memory limits occupancy.
 #[must_use]
 pub fn occupancy() -> TypedSeries<Occupancy> {
     TypedSeries::new(
@@ -100,7 +99,7 @@ pub fn occupancy() -> TypedSeries<Occupancy> {
     )
 }
 
-/// A GPU's bandwidth against what an SM has asked for at once: width of an access × accesses per thread ×
+/// A GPU's bandwidth against the bytes that an SM requests at once: width of an access × accesses per thread ×
 /// resident threads, for the kernels of each plain mix.
 #[must_use]
 pub fn bytes_in_flight() -> TypedSeries<Configuration> {
@@ -108,7 +107,7 @@ pub fn bytes_in_flight() -> TypedSeries<Configuration> {
     over_configurations("bytes in flight", draw)
 }
 
-/// The same choices, fewer of each, for the other kernels.
+/// The same parameters, with fewer values of each, for the other kernels.
 #[must_use]
 pub fn configurations() -> TypedSeries<Configuration> {
     let draw = Draw::bars("kernel", "bandwidth").grouped_by("hints");
@@ -119,8 +118,8 @@ fn over_configurations(case: &str, draw: Draw) -> TypedSeries<Configuration> {
     TypedSeries::new(case, Figure::Throughput, CachePolicy::ColdRotate, figures_in_flight(), draw)
 }
 
-/// The best configuration of a GPU's kernels that both read and write, by how far the output is moved within its array:
-/// where memory's banks hold the two streams is worth some tenths of a per cent, and no program chooses it.
+/// The best configuration of a GPU's kernels that both read and write, by offset of the output within its array. Which memory
+/// banks hold the two streams makes a difference of some tenths of a per cent, and programs can't choose it.
 #[must_use]
 pub fn placements() -> TypedSeries<Placement> {
     TypedSeries::new(
@@ -135,8 +134,8 @@ pub fn placements() -> TypedSeries<Placement> {
     )
 }
 
-/// A GPU's best configuration of each kernel, measured again on larger arrays: the figures to quote. The same case as
-/// [`best`], with what there is to choose on a GPU.
+/// A GPU's best configuration of each kernel, measured again on larger arrays: the quoted figures. The same case as
+/// [`best`], with the configuration axis of a GPU.
 #[must_use]
 pub fn best_configuration() -> TypedSeries<BestConfiguration> {
     TypedSeries::new(
@@ -155,8 +154,8 @@ fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
     series.iter().find(|series| series.spec.case == case)
 }
 
-/// The fresh figure of each kernel's best configuration, the ceiling of its read:write mix, and on a GPU what must be in
-/// flight to reach it.
+/// The second measurement of each kernel's best configuration, which is the ceiling of its read:write mix, and on a GPU the
+/// bytes in flight needed to reach it.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let best = case(series, "best");
     let mut found: Vec<Finding> = best.into_iter().flat_map(ceilings).collect();
@@ -184,7 +183,7 @@ fn ceilings(best: &Series) -> Vec<Finding> {
     known_rows(best).filter_map(ceiling).collect()
 }
 
-/// The kernel of this name; none where a later version has another.
+/// The kernel of this name; none if the name is unknown (from a later version).
 fn find_mix(name: &Name) -> Option<&'static Mix> {
     KERNELS.iter().find(|kernel| kernel.name == name.as_str())
 }
@@ -208,37 +207,36 @@ fn on_cores(at: &BestOnCores, kernel: &Mix) -> String {
 const REACHED: f64 = 0.95;
 
 /// Little's law on the persistent form (Little, 'A proof for the queuing formula L = λW', 1961): bytes in flight =
-/// bandwidth × latency. What an SM must have in flight to reach 95 % of the curve's best, interpolated between
-/// its neighbours on the curve, and the latency which that implies; and the latency of the first point, where nothing
-/// queues. All threads wait for their loads together here, so a little less is in flight than they ask for: both
-/// latencies are upper bounds.
+/// bandwidth × latency. Gives the bytes in flight that an SM needs for 95 % of the curve's best, interpolated between
+/// neighbours on the curve, the latency that this implies, and the latency of the first point, where nothing queues. All
+/// threads wait for their loads together, so slightly less is in flight than requested: both latencies are upper bounds.
 fn little(device: &DeviceInfo, occupancy: &Series, kernel: &str) -> Vec<Finding> {
-    let is_asked = |at: &Occupancy| at.kernel.as_str() == kernel && at.form == Form::Persistent;
+    let is_on_curve = |at: &Occupancy| at.kernel.as_str() == kernel && at.form == Form::Persistent;
     let figures = |(_, row): (Occupancy, _)| {
         Some((occupancy.estimate(row, IN_FLIGHT)?.value, row, occupancy.estimate(row, "bandwidth")?))
     };
     let mut curve: Vec<(f64, &Row, Estimate)> =
-        known_rows(occupancy).filter(|(at, _)| is_asked(at)).filter_map(figures).collect();
+        known_rows(occupancy).filter(|(at, _)| is_on_curve(at)).filter_map(figures).collect();
     curve.sort_by(|a, b| a.0.total_cmp(&b.0));
     let most = curve.iter().map(|point| point.2.value).fold(0.0, f64::max);
     let above = curve.iter().position(|point| point.2.value >= REACHED * most);
     let (Some(above), [first, .., _]) = (above, curve.as_slice()) else { return Vec::new() };
     let multiprocessors = f64::from(device.multiprocessors.max(1));
-    let at = |place: usize| (curve[place].0, curve[place].2.value);
+    let point_at = |place: usize| (curve[place].0, curve[place].2.value);
     let target = REACHED * most;
-    let (right, before) = (at(above), above.checked_sub(1).map(at));
+    let (right, before) = (point_at(above), above.checked_sub(1).map(point_at));
     let needed = before
         .map_or(right.0, |left| left.0 + (right.0 - left.0) * ((target - left.1) / (right.1 - left.1)).clamp(0.0, 1.0));
     let bracket = Interval { lo: before.map_or(right.0, |left| left.0), hi: right.0 };
     let latency = |bytes: f64| bytes * multiprocessors / target;
     let says = format!("per multiprocessor, for 95 % of {}", Unit::BytePerSecond.format(most));
-    let with =
+    let to_finding =
         |name: String, unit, row, value, interval| Finding { ..finding(name, unit, row, Estimate { value, interval }) };
     let mut found = vec![
-        Finding { says, ..with(format!("{kernel}: in flight"), Unit::Byte, curve[above].1, needed, bracket) },
+        Finding { says, ..to_finding(format!("{kernel}: in flight"), Unit::Byte, curve[above].1, needed, bracket) },
         Finding {
-            says: "which that implies under load (Little's law)".into(),
-            ..with(
+            says: "implied by the bytes in flight under load (Little's law)".into(),
+            ..to_finding(
                 format!("{kernel}: latency loaded"),
                 Unit::Second,
                 curve[above].1,
@@ -252,7 +250,7 @@ fn little(device: &DeviceInfo, occupancy: &Series, kernel: &str) -> Vec<Finding>
         let interval = Interval { lo: unloaded(first.2.interval.hi), hi: unloaded(first.2.interval.lo) };
         found.push(Finding {
             says: format!("with {} in flight per multiprocessor, an upper bound", Unit::Byte.format(first.0)),
-            ..with(format!("{kernel}: latency idle"), Unit::Second, first.1, unloaded(first.2.value), interval)
+            ..to_finding(format!("{kernel}: latency idle"), Unit::Second, first.1, unloaded(first.2.value), interval)
         });
     }
     found
@@ -274,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fresh_figures_become_ceilings_and_they_say_their_mix() {
+    fn only_second_measurements_become_ceilings_and_name_their_mix() {
         let lucky = point(OnAllCores { kernel: "triad".into(), stores: Stores::Ordinary }, 1e-6);
         let best_at = |kernel: &'static str, stores, threads| {
             point(BestOnCores { kernel: kernel.into(), stores, threads: Threads(threads) }, 1e-3)
@@ -299,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn littles_law_finds_the_latency_that_made_the_curve() {
+    fn littles_law_recovers_the_latency_of_the_curve() {
         // 100 SMs, 1 µs, 3 MB a launch, at most 3 TB/s: 30 kB in flight for each.
         let (latency, most) = (1e-6, 3e12);
         let curve = [32, 64, 128, 256, 512, 1024, 2048].map(|threads| {
@@ -310,22 +308,22 @@ mod tests {
             .map(|point| Point { work: Work { traffic: Traffic::new(3_000_000_000, 0), ..Work::default() }, ..point });
         let device = DeviceInfo { multiprocessors: 100, ..DeviceInfo::default() };
         let found = findings(&device, &[Series::new(occupancy(), points)]);
-        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
-        assert!((of("read: in flight").value / 28_500.0 - 1.0).abs() < 0.1, "{found:?}");
-        assert!((of("read: latency loaded").value / latency - 1.0).abs() < 0.1, "{found:?}");
-        assert!((of("read: latency idle").value / latency - 1.0).abs() < 0.01, "{found:?}");
-        let interval = of("read: in flight").interval;
+        let find = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
+        assert!((find("read: in flight").value / 28_500.0 - 1.0).abs() < 0.1, "{found:?}");
+        assert!((find("read: latency loaded").value / latency - 1.0).abs() < 0.1, "{found:?}");
+        assert!((find("read: latency idle").value / latency - 1.0).abs() < 0.01, "{found:?}");
+        let interval = find("read: in flight").interval;
         assert!(interval.lo < 28_500.0 && interval.hi > 28_500.0);
     }
 
     #[test]
-    fn a_curve_of_one_point_implies_nothing() {
+    fn single_point_curve_has_no_findings() {
         let alone = [on_gpu("read", 32, 1e-3)];
         assert!(findings(&DeviceInfo::default(), &[Series::new(occupancy(), alone)]).is_empty());
     }
 
     #[test]
-    fn a_gpus_ceiling_says_its_configuration() {
+    fn gpu_ceiling_names_its_configuration() {
         let at = BestConfiguration { kernel: "triad".into(), configuration: "16 B × 1, 128 threads".into() };
         let fresh = point(at, 1e-3);
         let found = findings(&DeviceInfo::default(), &[Series::new(best_configuration(), [fresh])]);
@@ -333,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_over_threads_are_of_the_family() {
+    fn kernels_over_threads_are_known_kernels() {
         assert!(BY_THREADS.iter().all(|name| KERNELS.iter().any(|kernel| kernel.name == *name)));
     }
 }

@@ -1,8 +1,8 @@
-// The bulk form of stream's kernels: a tile of every input comes to shared memory whole. Part of stream.cu, whose operations it uses;
-// nothing where there are no such copies.
+// The bulk form of the stream kernels: a whole tile of every input is copied to shared memory. Part of kernel.cu, whose
+// operations it uses; empty on targets without bulk copies.
 //
-// With KEEP what is read stays in L2 (elementwise/bulk.h says why). The last tiles give
-// that back, more of them than an H200 keeps lines, as a kernel isn't told how large the cache is.
+// With KEEP inputs stay in L2 (elementwise/bulk.h explains why). The last tiles demote these lines again. A kernel doesn't
+// know the cache size, so this covers more lines than an H200 keeps.
 #pragma once
 
 #include "bulk_copy.h"
@@ -13,7 +13,7 @@ enum { MOST_KEPT = 32 << 20 };
 template <Op OP, typename T, int BYTES, int UNROLL, int THREADS, bool KEEP>
 __device__ __forceinline__ void bulk(T* out, const T* a, const T* b, const T* c, T s, u64 n) {
     constexpr int LANES = BYTES / sizeof(T), STEP = THREADS * LANES, TILE = STEP * UNROLL, INPUTS = inputs(OP);
-    static_assert(INPUTS > 0 && reach(OP) == 0, "a tile holds all that its elements need, and something");
+    static_assert(INPUTS > 0 && reach(OP) == 0, "a tile needs at least one input and no halo");
     __shared__ alignas(128) T room[INPUTS * TILE];
     __shared__ alignas(8) u64 barrier;
     const u64 whole = n / TILE, tile = blockIdx.x, base = tile * TILE;
@@ -53,7 +53,7 @@ __device__ __forceinline__ void bulk(T* out, const T* a, const T* b, const T* c,
     } else if (tile == whole) {
         tail<OP, T, UNROLL * LANES, PLAIN, THREADS>(out, a, b, c, s, base, n, fold);
     }
-    if constexpr (folds(OP)) leave<OP, T, THREADS>(out, fold);
+    if constexpr (folds(OP)) store_fold<OP, T, THREADS>(out, fold);
 }
 
 #define STREAM_BULK(name, op, type, bytes, unroll, threads, keep)                                                      \

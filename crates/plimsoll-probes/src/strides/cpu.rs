@@ -1,5 +1,5 @@
-//! strides on the CPU: one core reads elements at a fixed distance from each other, over and over, from a buffer that
-//! its first cache holds. What the figures mean is told in `mod.rs`.
+//! strides on the CPU: one core repeatedly reads elements at a fixed stride from a buffer that fits its L1. `mod.rs`
+//! explains the figures.
 
 use plimsoll_core::Traffic;
 use plimsoll_core::stats::Rng;
@@ -15,11 +15,11 @@ pub struct Runner;
 
 /// The largest stride, elements.
 const LARGEST: usize = 128;
-/// The first cache where the system doesn't report one, bytes.
+/// Bytes of L1 assumed if the system doesn't report it.
 const USUAL_CACHE: u64 = 32 << 10;
-/// Accesses of one launch, about: some 100 µs.
+/// Approximate accesses in one launch: some 100 µs.
 const ACCESSES: usize = 1 << 18;
-/// The least size of the buffer, bytes: eight accesses at the largest stride.
+/// The smallest buffer, bytes: eight accesses at the largest stride.
 const LEAST: u64 = (8 * LARGEST * 16) as u64;
 
 impl Probe<Cpu> for Runner {
@@ -32,7 +32,7 @@ impl Probe<Cpu> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
-        let buffer = Arc::new(buffer(size(session.device), session.request.seed)?);
+        let buffer = Arc::new(random_buffer(buffer_bytes(session.device), session.request.seed)?);
         let points = plan(session.request.effort);
         let team = team(session, 1)?;
         let sweep = Sweep { series: strides::tableau(), points: &points, share: 1.0, flags: Flags::NONE };
@@ -40,7 +40,7 @@ impl Probe<Cpu> for Runner {
             let (task, work, check) = reads(&buffer, *kernel);
             Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
         };
-        session.sweep(sweep, coordinates, |_, kernel| load(kernel)).map(drop)
+        session.sweep(sweep, to_stride, |_, kernel| load(kernel)).map(drop)
     }
 
     fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -50,9 +50,9 @@ impl Probe<Cpu> for Runner {
             Depth::Usual => sizes.push(6143),
             Depth::Exhaustive => sizes.extend((1..=1100).chain([6143])),
         }
-        let strides: &[usize] = if depth == Depth::Small { &[1, 2, 3, 7, 16, 128] } else { &FIRST_LOOK };
+        let strides: &[usize] = if depth == Depth::Small { &[1, 2, 3, 7, 16, 128] } else { &QUICK_STRIDES };
         for &words in &sizes {
-            let buffer = buffer(words as u64 * 8, 1)?;
+            let buffer = random_buffer(words as u64 * 8, 1)?;
             for kernel in ElementBytes::ALL.into_iter().flat_map(|bytes| kernels(bytes, strides)) {
                 let (name, on) = (
                     format!("{}-byte", kernel.element().bytes()),
@@ -62,7 +62,7 @@ impl Probe<Cpu> for Runner {
                 let wrong =
                     if read == expected { String::new() } else { format!("{read:#x} instead of {expected:#x}") };
                 report(Case { kernel: format!("strided read {name}"), on: on.clone(), wrong });
-                let wrong = wrong_write(&buffer, kernel);
+                let wrong = check_write(&buffer, kernel);
                 report(Case { kernel: format!("strided write {name}"), on, wrong });
             }
         }
@@ -70,8 +70,8 @@ impl Probe<Cpu> for Runner {
     }
 }
 
-/// Strides of a first look: all small ones, then those that powers of two favour or hit.
-static FIRST_LOOK: [usize; 27] =
+/// Strides of a quick run: all small ones, then powers of two and numbers near them.
+static QUICK_STRIDES: [usize; 27] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128];
 
 fn kernels(element: ElementBytes, strides: &[usize]) -> impl Iterator<Item = StrideKernel> {
@@ -80,23 +80,23 @@ fn kernels(element: ElementBytes, strides: &[usize]) -> impl Iterator<Item = Str
 
 fn plan(effort: Effort) -> Vec<StrideKernel> {
     let all: Vec<usize> = (1..=LARGEST).collect();
-    let strides: &[usize] = if effort == Effort::Quick { &FIRST_LOOK } else { &all };
+    let strides: &[usize] = if effort == Effort::Quick { &QUICK_STRIDES } else { &all };
     ElementBytes::ALL.into_iter().flat_map(|element| kernels(element, strides)).collect()
 }
 
-fn coordinates(kernel: &StrideKernel) -> Stride {
+fn to_stride(kernel: &StrideKernel) -> Stride {
     Stride { element: (kernel.element().bytes() as u64).into(), stride: (kernel.stride() as u64).into() }
 }
 
-/// Bytes of the buffer: two thirds of the first cache, so that what else the core touches has room, in whole strides. A
-/// size that the user asks for is meant for the probes whose subject is size: this one is about the first cache.
-fn size(device: &CpuDevice) -> u64 {
+/// Bytes of the buffer, in whole strides: two thirds of L1, which leaves room for what else the core touches. `--bytes`
+/// doesn't apply: this probe is about L1.
+fn buffer_bytes(device: &CpuDevice) -> u64 {
     let cache = device.topology.data_cache(1).map_or(USUAL_CACHE, |cache| cache.bytes);
     (cache * 2 / 3).max(LEAST) / LEAST * LEAST
 }
 
-/// Random words.
-fn buffer(bytes: u64, seed: u64) -> Result<Buffer<u64>, Fault> {
+/// A buffer of random words.
+fn random_buffer(bytes: u64, seed: u64) -> Result<Buffer<u64>, Fault> {
     let words = usize::try_from(bytes / 8).map_err(|_| Fault::Invalid(format!("{bytes} bytes overflow an address")))?;
     let mut buffer = Buffer::new(words, Pages::Huge)?;
     let mut rng = Rng::new(seed);
@@ -104,12 +104,12 @@ fn buffer(bytes: u64, seed: u64) -> Result<Buffer<u64>, Fault> {
     Ok(buffer)
 }
 
-/// What a launch of reads runs and does, and the check of it.
+/// The task of a launch of reads, its work and its check.
 fn reads(buffer: &Arc<Buffer<u64>>, kernel: StrideKernel) -> (Task, Work, Box<dyn FnMut() -> Check>) {
     let accesses = kernel.accesses(buffer);
     let passes = (ACCESSES / accesses.max(1)).max(1) as u64;
     let expected = naive_read(buffer, kernel);
-    // Until the first launch it holds what no read returns.
+    // Before the first launch it holds a value that no read returns.
     let read = Arc::new(AtomicU64::new(!expected));
     let task = Task::new({
         let (buffer, read) = (buffer.clone(), read.clone());
@@ -125,7 +125,7 @@ fn reads(buffer: &Arc<Buffer<u64>>, kernel: StrideKernel) -> (Task, Work, Box<dy
     (task, work, check)
 }
 
-/// Elements that a pass accesses, as ranges of bytes. The buffer begins at a 16-byte boundary.
+/// Byte ranges of the elements that a pass accesses. The buffer begins at a 16-byte boundary.
 fn elements(buffer: &[u64], kernel: StrideKernel) -> impl Iterator<Item = std::ops::Range<usize>> {
     let (bytes, apart) = (kernel.element().bytes(), kernel.stride() * kernel.element().bytes());
     (0..kernel.accesses(buffer)).map(move |i| i * apart..i * apart + bytes)
@@ -146,8 +146,8 @@ fn naive_read(buffer: &[u64], kernel: StrideKernel) -> u64 {
     u64::from_le_bytes(all)
 }
 
-/// The first byte that a write to a copy of `buffer` left other than it should be; empty where there is none.
-fn wrong_write(buffer: &Buffer<u64>, kernel: StrideKernel) -> String {
+/// Writes to a copy of `buffer` and describes the first wrong byte; empty if there is none.
+fn check_write(buffer: &Buffer<u64>, kernel: StrideKernel) -> String {
     const VALUE: u64 = 0x0123_4567_89ab_cdef;
     let Ok(mut copy) = Buffer::new(buffer.len(), Pages::Huge) else { return "no memory for a copy".to_owned() };
     copy.copy_from_slice(buffer);
@@ -167,22 +167,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_element_size_is_read_at_every_planned_stride() {
-        assert_eq!(plan(Effort::Quick).len(), 3 * FIRST_LOOK.len());
+    fn every_planned_kernel_makes_at_least_eight_accesses() {
+        assert_eq!(plan(Effort::Quick).len(), 3 * QUICK_STRIDES.len());
         assert_eq!(plan(Effort::Standard).len(), 3 * LARGEST);
-        let buffer = buffer(LEAST, 1).unwrap();
+        let buffer = random_buffer(LEAST, 1).unwrap();
         assert!(plan(Effort::Thorough).iter().all(|kernel| kernel.accesses(&buffer) >= 8));
     }
 
     #[test]
-    fn every_kernel_that_verify_tries_is_right() {
+    fn every_verified_kernel_is_correct() {
         let cases = crate::verified::verify_on_cpu(&SPEC);
         assert_eq!(cases, 11 * 6 * 3 * 2);
     }
 
     #[test]
-    fn a_read_that_is_left_out_fails_its_check() {
-        let buffer = Arc::new(buffer(LEAST, 1).unwrap());
+    fn check_fails_if_nothing_was_read() {
+        let buffer = Arc::new(random_buffer(LEAST, 1).unwrap());
         let kernel = StrideKernel::new(ElementBytes::Eight, 3).unwrap();
         let (_, work, mut check) = reads(&buffer, kernel);
         assert!(matches!(check(), Check::Failed(_)));

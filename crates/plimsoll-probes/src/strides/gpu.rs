@@ -1,5 +1,5 @@
-//! strides on a GPU: warps that read at a stride, or in rows, from L1 and from shared memory. What the
-//! figures mean is `crate::strides`'s; the kernels are `kernel.cu`'s.
+//! strides on a GPU: warps that read at a stride, or in rows, from L1 and from shared memory. `crate::strides` explains the
+//! figures; the kernels are in `kernel.cu`.
 
 use plimsoll_core::sample::Workload as _;
 
@@ -10,31 +10,31 @@ use crate::strides::{self, Shape, Shaped, Stride};
 
 /// The largest stride, elements.
 const LARGEST: u32 = 128;
-/// Bytes between the first and the last iteration's loads, about: two iterations.
+/// Bytes after which a loop's loads wrap around: two iterations.
 const SPAN: u32 = 2 * UNROLL * APART;
-/// Bytes between rows of an array: a power of two, and a sector more.
+/// Bytes between rows of an array: a power of two, and one sector more.
 const PITCHES: [u32; 2] = [4096, 4128];
-/// Bytes of an element in a row.
-const IN_ROWS: u32 = 8;
-/// Bytes that hold the farthest access.
+/// Bytes of an element in the `shapes` series.
+const SHAPE_ELEMENT: u32 = 8;
+/// Bytes of the array, enough for the farthest access.
 const BYTES: u64 = 32 * PITCHES[1] as u64 + SPAN as u64 + 64;
-/// Turns of a launch whose accesses take a cycle each, and the fewest of others.
+/// Loop iterations of a launch whose accesses take one cycle each, and the minimum for others.
 const ITERATIONS: (u32, u32) = (256, 48);
-/// Turns of a verified launch.
+/// Loop iterations of a verified launch: untimed, timed.
 const VERIFIED: [u32; 2] = [1, 5];
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// What a warp reads.
+/// The addresses that a warp reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pattern {
     shared: bool,
     element: u32,
-    /// Lanes side by side.
+    /// Lanes in a row.
     width: u32,
-    /// Bytes between rows of so many lanes.
+    /// Bytes between rows.
     pitch: u32,
 }
 
@@ -48,24 +48,25 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
-        strided(request.effort, false).len() + in_shared::<G>(device, request.effort).len() + shapes().len()
+        strided(request.effort, false).len() + shared_patterns::<G>(device, request.effort).len() + shapes().len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Bench::<G>::new(session.device, session.request.seed)?;
-        let (in_cache, in_shared, shapes) = (strided(effort, false), in_shared::<G>(session.device, effort), shapes());
+        let (in_cache, in_shared, shapes) =
+            (strided(effort, false), shared_patterns::<G>(session.device, effort), shapes());
         let late = elapsed_share(session, begin, strides::SPEC.budget(effort));
         let load = |pattern: &Pattern| bench.load(*pattern, [pattern.iterations() / 8 + 1, pattern.iterations()], SOME);
 
         let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6 + late, flags: Flags::NONE };
-        session.sweep(sweep, Pattern::at, |_, pattern| load(pattern))?;
+        session.sweep(sweep, Pattern::to_stride, |_, pattern| load(pattern))?;
         let sweep = Sweep { series: strides::shared(), points: &in_shared, share: 0.35, flags: Flags::NONE };
-        session.sweep(sweep, Pattern::at, |_, pattern| load(pattern))?;
+        session.sweep(sweep, Pattern::to_stride, |_, pattern| load(pattern))?;
         let sweep = Sweep { series: strides::shapes(), points: &shapes, share: 0.05, flags: Flags::NONE };
-        let at = |pattern: &Pattern| Shaped { shape: pattern.shape(), pitch: pattern.pitch.into() };
-        session.sweep(sweep, at, |_, pattern| load(pattern)).map(drop)
+        let to_axes = |pattern: &Pattern| Shaped { shape: pattern.shape(), pitch: pattern.pitch.into() };
+        session.sweep(sweep, to_axes, |_, pattern| load(pattern)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -94,7 +95,7 @@ impl Pattern {
         self.pitch / self.element
     }
 
-    fn at(&self) -> Stride {
+    fn to_stride(&self) -> Stride {
         Stride { element: self.element.into(), stride: self.stride().into() }
     }
 
@@ -103,23 +104,23 @@ impl Pattern {
         Shape { columns: self.width, rows: THREADS / self.width }
     }
 
-    /// Bytes from a lane's base to the first access of a lane.
+    /// Bytes from the base to the first access of a lane.
     fn offset(self, lane: u32) -> u32 {
         lane % self.width * self.element + lane / self.width * self.pitch
     }
 
-    /// Bytes that all accesses lie within.
+    /// Bytes that contain all accesses.
     fn extent(self) -> u64 {
         u64::from(self.offset(31).max(self.offset(self.width.min(32) - 1)) + self.element + SPAN)
     }
 
-    /// Fewer iterations where lanes are in many lines, and so take many cycles.
+    /// Loop iterations of a launch: fewer if the lanes touch many lines and so take many cycles.
     fn iterations(self) -> u32 {
         let lines = (self.offset(31) / APART + 1).min(32);
         (ITERATIONS.0 / lines).max(ITERATIONS.1)
     }
 
-    /// The XOR of all that a lane reads in so many iterations, each time from the beginning.
+    /// The XOR of everything that a lane reads in two phases of `phases` iterations, each from the beginning.
     fn fold(self, seed: u64, lane: u32, phases: [u32; 2]) -> u32 {
         let iteration = |iteration: u32| {
             let begin = self.offset(lane) + iteration * UNROLL * APART % SPAN;
@@ -132,23 +133,24 @@ impl Pattern {
     }
 }
 
-/// Strides of a first look: all small ones, then those that powers of two favour or hit.
-const FIRST_LOOK: [u32; 27] =
+/// Strides of a quick run: all small ones, then powers of two and numbers near them.
+const QUICK_STRIDES: [u32; 27] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128];
 
 fn strided(effort: Effort, shared: bool) -> Vec<Pattern> {
     let strides: Vec<u32> = match effort {
-        Effort::Quick | Effort::Unknown => FIRST_LOOK.to_vec(),
-        // Beyond half of the largest, lanes are in lines of their own, whichever they are.
+        Effort::Quick | Effort::Unknown => QUICK_STRIDES.to_vec(),
+        // Beyond half of the largest stride every lane is in a separate line, so fewer strides suffice.
         Effort::Standard => (1..=LARGEST).filter(|stride| *stride <= LARGEST / 2 || stride.is_multiple_of(4)).collect(),
         Effort::Thorough => (1..=LARGEST).collect(),
     };
-    let of = |element| strides.iter().map(move |stride| Pattern { shared, element, width: 1, pitch: stride * element });
-    ELEMENTS.into_iter().flat_map(of).collect()
+    let patterns =
+        |element| strides.iter().map(move |stride| Pattern { shared, element, width: 1, pitch: stride * element });
+    ELEMENTS.into_iter().flat_map(patterns).collect()
 }
 
-/// Those of shared memory that a block of this device may have.
-fn in_shared<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Pattern> {
+/// The shared-memory patterns that fit into a block of this device.
+fn shared_patterns<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Pattern> {
     let most = u64::from(G::capabilities(device).limits.shared_per_block);
     let fits = |pattern: &Pattern| pattern.extent() <= most;
     strided(effort, true).into_iter().filter(fits).collect()
@@ -156,9 +158,9 @@ fn in_shared<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Pattern> {
 
 fn shapes() -> Vec<Pattern> {
     let widths = (0..=10).map(|log| 1 << log);
-    let of = |width| PITCHES.map(|pitch| Pattern { shared: false, element: IN_ROWS, width, pitch });
-    // From a warp's width on all are alike; the widest shows it.
-    widths.filter(|width| *width <= 32 || *width == THREADS).flat_map(of).collect()
+    let patterns = |width| PITCHES.map(|pitch| Pattern { shared: false, element: SHAPE_ELEMENT, width, pitch });
+    // From a warp's width on all shapes are alike; the widest one shows that.
+    widths.filter(|width| *width <= 32 || *width == THREADS).flat_map(patterns).collect()
 }
 
 /// Shared by all points.
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_lies_inside_the_array() {
+    fn every_pattern_fits_into_the_array() {
         for pattern in strided(Effort::Thorough, true).into_iter().chain(shapes()) {
             assert!(pattern.extent() <= BYTES, "{pattern:?}");
             let last = (0..32).map(|lane| pattern.offset(lane)).max().unwrap();
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_end_where_a_warp_is_one_row() {
+    fn shapes_cover_widths_up_to_a_warp_and_the_widest() {
         let some = shapes().into_iter().filter(|shape| shape.pitch == 4096);
         let names: Vec<String> = some.map(|pattern| pattern.shape().to_string()).collect();
         assert_eq!(names[0], "1 × 1024");

@@ -1,18 +1,18 @@
-// strides: what a warp's pattern of addresses costs the load/store unit, on data in L1 or in shared
-// memory.
+// strides: the cost of a warp's address pattern in the load/store unit, on data in L1 or in shared memory.
 //
-// What keeps it: every thread stores the XOR of all that it loaded.
-// Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the XOR of their words, the
-// address' arithmetic and one branch; no local memory.
+// What keeps it: every thread stores the XOR of everything it loaded.
+// Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the XOR of their words, the address
+// arithmetic and one branch; no local memory.
 //
-// Lane l reads at l % width · BYTES + l / width · pitch: `width` 1 is a stride of `pitch` bytes, a wider one the rows of a
-// block of threads over a pitched array. The UNROLL loads lie APART bytes from each other, and every second iteration reads the
-// next UNROLL: multiples of a line, so that banks and parts of lines are the same in all. All warps read the same.
+// Lane l reads at l % width · BYTES + l / width · pitch: `width` 1 is a stride of `pitch` bytes, a larger one the rows of a
+// block of threads over a pitched array. The UNROLL loads are APART bytes from each other, and every second iteration reads the
+// next UNROLL. These are multiples of a line, so all loads have the same pattern of banks and sectors. All warps read the same
+// addresses.
 #include "walk.h"
 
 extern __shared__ uint4 shared_words[];
 
-// As a variable this would lie in the module, whose every launch then takes longer.
+// As a variable this would be module data, which makes every launch of the module's kernels take longer.
 enum : u32 { APART = 128 };
 
 template <int BYTES, int UNROLL>
@@ -44,7 +44,7 @@ __device__ __forceinline__ void strided(u32* out, u64* cycles, const u32* in, u3
         strided<bytes, unroll>(out, cycles, in, width, pitch, span, warm, iterations);                                      \
     }
 
-// n words of the input are in shared memory.
+// Copies n words of the input to shared memory.
 #define STRIDES_SHARED(name, bytes, unroll, threads)                                                                   \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
         name(u32* out, u64* cycles, const u32* in, u32 n, u32 width, u32 pitch, u32 span, u32 warm, u32 iterations) {       \

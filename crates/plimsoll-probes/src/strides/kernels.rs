@@ -6,28 +6,28 @@ use crate::prelude::kernels::*;
 pub static SOURCE: Source =
     Source::new("strides", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Threads per block, of which each SM has one.
+/// Threads per block; each SM has one block.
 pub const THREADS: u32 = 1024;
 /// Loads of a thread in one iteration.
 pub const UNROLL: u32 = 8;
-/// Bytes between two of them, as `kernel.cu` has it.
+/// Bytes between two of them, the same as in `kernel.cu`.
 pub const APART: u32 = 128;
-/// Bytes of an element.
+/// Element sizes, bytes.
 pub const ELEMENTS: [u32; 3] = [4, 8, 16];
 
-/// Through L1.
+/// Loads through L1.
 #[must_use]
 pub fn cache(bytes: u32) -> KernelDesc {
     KernelDesc { inputs: 1, ..kernel("cache", "STRIDES_CACHE", bytes) }
 }
 
-/// From shared memory.
+/// Loads from shared memory.
 #[must_use]
 pub fn shared(bytes: u32) -> KernelDesc {
     kernel("shared", "STRIDES_SHARED", bytes)
 }
 
-/// Bytes from an iteration's first access to the next iteration's, as `kernel.cu` has it: a line for each.
+/// Bytes from an iteration's first access to the next iteration's, the same as in `kernel.cu`: a line per access.
 const ITERATION: u64 = 128 * UNROLL as u64;
 /// Words up to the end of the last lane's last access.
 const WORDS: Amount = {

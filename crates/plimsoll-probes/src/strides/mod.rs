@@ -1,6 +1,6 @@
-//! strides: what a strided access pattern costs on data that fit in the first cache: cycles per access and useful bytes
-//! per cycle for strides 1 to 128 and elements of 4, 8 and 16 bytes. On a GPU an access is a warp's: 32 lanes together, in the
-//! first cache and in shared memory, and also in blocks of threads over the rows of an array.
+//! strides: the cost of strided access to data that fit in L1: cycles per access and useful bytes per cycle for strides 1 to
+//! 128 and elements of 4, 8 and 16 bytes. On a GPU an access is a whole warp's (32 lanes), in L1 and in shared memory, also for
+//! blocks of threads over the rows of an array.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -19,7 +19,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "strides",
     group: "caches",
-    sentence: "What strides of 1 to 128 elements cost on the first cache, for elements of 4, 8 and 16 bytes.",
+    sentence: "The cost of strides of 1 to 128 elements in L1, for elements of 4, 8 and 16 bytes.",
     seconds: [4.0, 40.0, 120.0],
     takes_bytes: false,
     findings,
@@ -30,17 +30,17 @@ plimsoll_core::axes! {
     pub struct Stride {
         /// Bytes of an element.
         element: Bytes,
-        /// From one load to the next.
+        /// Elements from one load to the next.
         stride: Elements,
     }
 }
 
-/// Columns and rows of a block of threads. Its axis calls it `32 × 32`.
+/// Columns and rows of a block of threads, on its axis as `32 × 32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Threads side by side.
+    /// Threads in a row.
     pub columns: u32,
-    /// Rows of them.
+    /// Number of rows.
     pub rows: u32,
 }
 
@@ -66,7 +66,7 @@ impl Coordinate for Shape {
 plimsoll_core::axes! {
     /// Loads of blocks of threads over an array.
     pub struct Shaped {
-        /// Of a block.
+        /// The block's shape.
         shape: Shape,
         /// Bytes from one row of the array to the next.
         pitch: Bytes,
@@ -97,7 +97,7 @@ pub fn shapes() -> TypedSeries<Shaped> {
     patterns("shapes", Draw::bars("shape", "cycles").grouped_by("pitch"))
 }
 
-/// What the series on shared memory is called.
+/// Name of the series on shared memory.
 const SHARED: &str = "shared memory";
 
 fn patterns<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
@@ -116,14 +116,14 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let mut elements: Vec<Bytes> = known_rows(tableau).map(|(at, _): (Stride, &Row)| at.element).collect();
         elements.sort_unstable();
         elements.dedup();
-        let all = elements.into_iter().flat_map(|element| of_element(tableau, element));
+        let all = elements.into_iter().flat_map(|element| element_findings(tableau, element));
         found.extend(all.map(|finding| Finding { name: format!("{before}{}", finding.name), ..finding }));
     }
     found.extend(case("shapes").and_then(worst_shape));
     found
 }
 
-/// The shape that costs most beside the one that costs least.
+/// The most expensive shape, compared with the cheapest.
 fn worst_shape(shapes: &Series) -> Option<Finding> {
     let cycles = |row: &Row| shapes.estimate(row, "cycles").map_or(0.0, |cycles| cycles.value);
     let (best, _) = shapes.best("cycles", |_| true)?;
@@ -134,10 +134,10 @@ fn worst_shape(shapes: &Series) -> Option<Finding> {
     Some(Finding { says, ..finding("worst shape", Unit::CyclePerOp, row, shapes.estimate(row, "cycles")?) })
 }
 
-/// What a stride of one yields, and which stride costs most beside it.
-fn of_element(tableau: &Series, element: Bytes) -> Vec<Finding> {
-    let of_element = || known_rows(tableau).filter(|(at, _): &(Stride, &Row)| at.element == element);
-    let rows = || of_element().map(|(at, row)| (at.stride, row));
+/// The rate at stride 1, and the most expensive stride compared with it.
+fn element_findings(tableau: &Series, element: Bytes) -> Vec<Finding> {
+    let element_rows = || known_rows(tableau).filter(|(at, _): &(Stride, &Row)| at.element == element);
+    let rows = || element_rows().map(|(at, row)| (at.stride, row));
     let cycles = |row: &Row| tableau.estimate(row, "cycles").map(|cycles| cycles.value);
     let Some((_, unit)) = rows().find(|(stride, _)| *stride == Elements(1)) else { return Vec::new() };
     let mut findings = Vec::new();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_called_by_columns_and_rows_and_nothing_else_is_one() {
+    fn shapes_parse_from_columns_and_rows_only() {
         let shape = Shape { columns: 2, rows: 512 };
         assert_eq!(shape.to_value(), Value::from("2 × 512"));
         assert_eq!(Shape::from_value(&shape.to_value()), Some(shape));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_and_shapes_are_told_apart_from_the_first_cache() {
+    fn shared_memory_and_shape_findings_have_distinct_names() {
         let shape =
             |columns, rows, cycles| point_at(Shaped { shape: Shape { columns, rows }, pitch: Bytes(4096) }, 8, cycles);
         let series = [

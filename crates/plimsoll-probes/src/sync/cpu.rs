@@ -1,8 +1,7 @@
-//! sync on the CPU: what threads on cores of their own pay to wait for each other.
+//! sync on the CPU: the cost of synchronisation between threads on separate cores.
 //!
-//! One team of all cores serves every point; ranks beyond a point's threads have nothing to do. Every primitive counts
-//! what it did, and the count is checked: a barrier that lets someone through early is worth nothing. What the
-//! figures mean is told in `mod.rs`.
+//! One team of all cores serves every point; ranks beyond a point's threads are idle. Every primitive counts its operations,
+//! and the count is checked, so that a barrier that lets a thread through early is detected. `mod.rs` explains the figures.
 
 use std::sync::atomic::fence;
 use std::sync::{Barrier, OnceLock};
@@ -17,10 +16,10 @@ use crate::sync::{self, ByThreads, SPEC};
 #[derive(Debug)]
 pub struct Runner;
 
-/// Turns of a spin loop between two looks at whether the team gives up.
-const LOOK: u32 = 1 << 14;
+/// Iterations of a spin loop between two checks whether the team is stopping.
+const CHECK_INTERVAL: u32 = 1 << 14;
 
-/// What is synchronised with.
+/// The synchronisation primitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Primitive {
     SpinBarrier,
@@ -36,8 +35,8 @@ use Primitive::{AtomicAdd, LineHandOver, Mutex as MutexLock, ParkAndUnpark, Spin
 impl Primitive {
     const ALL: [Self; 6] = [SpinBarrier, StdBarrier, ParkAndUnpark, LineHandOver, MutexLock, AtomicAdd];
 
-    /// As the axis names it.
-    fn named(self) -> sync::Primitive {
+    /// The primitive as axis value.
+    fn to_axis(self) -> sync::Primitive {
         match self {
             SpinBarrier => sync::Primitive::SpinBarrier,
             StdBarrier => sync::Primitive::StdBarrier,
@@ -48,7 +47,7 @@ impl Primitive {
         }
     }
 
-    /// Rounds of one launch: some tens of microseconds where nobody sleeps, a few sleeps where somebody does.
+    /// Rounds of one launch: some tens of microseconds for spinning primitives, a few sleeps for sleeping ones.
     fn rounds(self) -> u64 {
         match self {
             SpinBarrier | LineHandOver => 256,
@@ -57,7 +56,7 @@ impl Primitive {
         }
     }
 
-    /// The numbers of threads that it is measured with, of those that barriers are.
+    /// Those of `counts` that the primitive is measured with.
     fn threads(self, counts: &[usize]) -> Vec<usize> {
         match self {
             SpinBarrier | StdBarrier => counts.iter().copied().filter(|&n| n > 1).collect(),
@@ -67,16 +66,16 @@ impl Primitive {
     }
 }
 
-/// One primitive with so many threads.
+/// One primitive with a number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct At {
+struct Spot {
     primitive: Primitive,
     threads: usize,
 }
 
-impl At {
-    fn coordinates(&self) -> ByThreads {
-        ByThreads { primitive: self.primitive.named(), threads: (self.threads as u64).into() }
+impl Spot {
+    fn to_axes(&self) -> ByThreads {
+        ByThreads { primitive: self.primitive.to_axis(), threads: (self.threads as u64).into() }
     }
 }
 
@@ -85,7 +84,7 @@ impl Probe<Cpu> for Runner {
         &SPEC
     }
 
-    /// One core has uncontended figures to offer, and its findings say what is missing.
+    /// A single core still has the uncontended points; its findings say what is missing.
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         plan(device.cpus.len(), request.effort).len()
     }
@@ -95,7 +94,7 @@ impl Probe<Cpu> for Runner {
         let points = plan(cores, session.request.effort);
         let team = team(session, cores)?;
         let sweep = Sweep { series: sync::primitives(), points: &points, share: 1.0, flags: Flags::NONE };
-        session.sweep(sweep, At::coordinates, |_, at| Ok(load(&team, *at))).map(drop)
+        session.sweep(sweep, Spot::to_axes, |_, spot| Ok(load(&team, *spot))).map(drop)
     }
 
     fn verify(&self, device: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -106,99 +105,99 @@ impl Probe<Cpu> for Runner {
         };
         let effort = if depth == Depth::Exhaustive { Effort::Standard } else { Effort::Quick };
         let team = Rc::new(RefCell::new(device.team(device.cpus.len())?));
-        for at in plan(device.cpus.len(), effort) {
+        for spot in plan(device.cpus.len(), effort) {
             for &launches in launches {
-                let mut load = load(&team, at);
+                let mut load = load(&team, spot);
                 team.borrow_mut().run_timed(launches, &load.task)?;
                 let wrong = match (load.check)() {
                     Check::Passed => String::new(),
                     Check::Failed(what) => what,
                 };
-                let on = format!("{} threads, {launches} launches", at.threads);
-                report(Case { kernel: at.primitive.named().to_string(), on, wrong });
+                let on = format!("{} threads, {launches} launches", spot.threads);
+                report(Case { kernel: spot.primitive.to_axis().to_string(), on, wrong });
             }
         }
         Ok(())
     }
 }
 
-/// One thread, then powers of two and all cores; more counts between where there is time.
+/// One thread, powers of two and all cores; more counts in between except with quick effort.
 fn counts(cores: usize, effort: Effort) -> Vec<usize> {
     let wanted =
         |n: &usize| n.is_power_of_two() || *n == cores || (effort != Effort::Quick && (*n < 8 || n.is_multiple_of(4)));
     (1..=cores).filter(wanted).collect()
 }
 
-fn plan(cores: usize, effort: Effort) -> Vec<At> {
+fn plan(cores: usize, effort: Effort) -> Vec<Spot> {
     let counts = counts(cores, effort);
     let points =
-        |primitive: Primitive| primitive.threads(&counts).into_iter().map(move |threads| At { primitive, threads });
+        |primitive: Primitive| primitive.threads(&counts).into_iter().map(move |threads| Spot { primitive, threads });
     Primitive::ALL.into_iter().flat_map(points).collect()
 }
 
-fn load(team: &Rc<RefCell<Team>>, at: At) -> TeamLoad {
-    let rounds = at.primitive.rounds();
-    let (task, check): (Task, Box<dyn FnMut() -> Check>) = match at.primitive {
-        SpinBarrier => barrier(at.threads, rounds, SpinningBarrier::new(at.threads)),
-        StdBarrier => barrier(at.threads, rounds, Barrier::new(at.threads)),
+fn load(team: &Rc<RefCell<Team>>, spot: Spot) -> TeamLoad {
+    let rounds = spot.primitive.rounds();
+    let (task, check): (Task, Box<dyn FnMut() -> Check>) = match spot.primitive {
+        SpinBarrier => barrier(spot.threads, rounds, SpinningBarrier::new(spot.threads)),
+        StdBarrier => barrier(spot.threads, rounds, Barrier::new(spot.threads)),
         ParkAndUnpark => hand_over(rounds, Parked::default()),
         LineHandOver => hand_over(rounds, Spinning),
-        MutexLock => count(at.threads, rounds, Apart(Mutex::new(0))),
-        AtomicAdd => count(at.threads, rounds, Apart(AtomicU64::new(0))),
+        MutexLock => count(spot.threads, rounds, Padded(Mutex::new(0))),
+        AtomicAdd => count(spot.threads, rounds, Padded(AtomicU64::new(0))),
     };
-    // A hand-over is one way: there and back are two. Everything else is what one thread waits for one operation.
-    let ways = if matches!(at.primitive, ParkAndUnpark | LineHandOver) { 2.0 } else { 1.0 };
+    // A hand-over is one way, so a round trip is two operations. The others count one thread's operations.
+    let ways = if matches!(spot.primitive, ParkAndUnpark | LineHandOver) { 2.0 } else { 1.0 };
     let work = Work { operations: ways * rounds as f64, in_kernel: true, ..Work::default() };
-    // A sleeper that is woken before it sleeps is twenty times as fast: one such warm-up must not make samples of seconds.
-    let sleeps = matches!(at.primitive, StdBarrier | ParkAndUnpark);
+    // Waking a thread that isn't asleep yet is twenty times as fast. The limit keeps such a warm-up from making samples of seconds.
+    let sleeps = matches!(spot.primitive, StdBarrier | ParkAndUnpark);
     let batch = if sleeps { Batch { cycle: 1, max: 32 } } else { Batch::default() };
     TeamLoad { team: team.clone(), task, work, lap: Lap::Team, batch, check }
 }
 
-/// A value on cache lines of its own: some processors fetch lines in pairs.
+/// A value on separate cache lines: some processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct Padded<T>(T);
 
-/// Spins until `done`. False where the team gives up first (a member panicked).
+/// Spins until `done`. Returns false if the team stops first (a member panicked).
 fn spin(rank: Rank<'_>, done: impl Fn() -> bool) -> bool {
     let mut iterations = 0_u32;
     // No pause instruction: it takes 140 cycles on some processors, longer than what is measured.
     while !done() {
         iterations = iterations.wrapping_add(1);
-        if iterations.is_multiple_of(LOOK) {
+        if iterations.is_multiple_of(CHECK_INTERVAL) {
             if rank.is_stopping() {
                 return done();
             }
-            // Threads that have to share a CPU would wait for each other until their time slices end.
+            // Threads that share a CPU would otherwise wait until each other's time slice ends.
             std::thread::yield_now();
         }
     }
     true
 }
 
-/// Something that all threads pass together.
+/// A barrier.
 trait Meet: Send + Sync + 'static {
-    /// Waits for the others. False where the team gives up.
+    /// Waits for the other threads. Returns false if the team stops first.
     fn meet(&self, rank: Rank<'_>) -> bool;
 }
 
-/// A central barrier: the last to arrive turns the generation, which the others watch.
+/// A central barrier: the last thread to arrive advances the generation, which the others watch.
 struct SpinningBarrier {
     threads: u64,
-    arrived: Apart<AtomicU64>,
-    generation: Apart<AtomicU64>,
+    arrived: Padded<AtomicU64>,
+    generation: Padded<AtomicU64>,
 }
 
 impl SpinningBarrier {
     fn new(threads: usize) -> Self {
-        Self { threads: threads as u64, arrived: Apart::default(), generation: Apart::default() }
+        Self { threads: threads as u64, arrived: Padded::default(), generation: Padded::default() }
     }
 }
 
 impl Meet for SpinningBarrier {
     fn meet(&self, rank: Rank<'_>) -> bool {
-        // Read before arriving: nobody can turn it until this thread has arrived.
+        // Read before arriving: nobody can advance it until this thread has arrived.
         let generation = self.generation.0.load(Ordering::Acquire);
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.0.store(0, Ordering::Relaxed);
@@ -216,15 +215,15 @@ impl Meet for Barrier {
     }
 }
 
-/// Threads meet over and over. Each counts its arrivals; nobody may have arrived less often than the last meeting asks.
+/// Threads meet repeatedly and count their arrivals. After a barrier, no thread may have arrived fewer times than it requires.
 fn barrier(threads: usize, rounds: u64, barrier: impl Meet) -> (Task, Box<dyn FnMut() -> Check>) {
-    let arrivals: Arc<Vec<Apart<AtomicU64>>> = Arc::new((0..threads).map(|_| Apart::default()).collect());
+    let arrivals: Arc<Vec<Padded<AtomicU64>>> = Arc::new((0..threads).map(|_| Padded::default()).collect());
     let early = Arc::new(AtomicU64::new(0));
     let task = Task::new({
         let (arrivals, early) = (arrivals.clone(), early.clone());
         move |rank| {
             let Some(own) = arrivals.get(rank.index) else { return };
-            // Neighbours are looked at once a launch: at every meeting that would be part of what is timed.
+            // Neighbours are checked once per launch: a check at every barrier would be part of the timed work.
             let next = &arrivals[(rank.index + 1) % arrivals.len()].0;
             let arrived = own.0.load(Ordering::Relaxed);
             for round in 1..=rounds {
@@ -248,13 +247,13 @@ fn barrier(threads: usize, rounds: u64, barrier: impl Meet) -> (Task, Box<dyn Fn
     (task, check)
 }
 
-/// How a thread waits for its turn, and wakes the other.
+/// How a thread waits for its turn and wakes the other.
 trait Wait: Send + Sync + 'static {
     /// Called by each of the two when a launch begins.
     fn begin(&self, _rank: Rank<'_>) {}
-    /// Waits until `done`. False where the team gives up.
+    /// Waits until `done`. Returns false if the team stops first.
     fn wait(&self, rank: Rank<'_>, done: impl Fn() -> bool) -> bool;
-    /// The other's iteration has come.
+    /// Wakes the other thread, whose turn it is.
     fn wake(&self, _other: usize) {}
 }
 
@@ -274,9 +273,9 @@ struct Parked([OnceLock<Thread>; 2]);
 
 impl Wait for Parked {
     fn begin(&self, rank: Rank<'_>) {
-        // The same threads make up the team for all launches.
+        // A team keeps the same threads for all launches.
         self.0[rank.index].get_or_init(std::thread::current);
-        // Either the other sees this handle, or this thread sees the iteration that it was handed: never neither.
+        // With both fences, the other thread sees this handle, or this thread sees the turn handed to it, or both.
         fence(Ordering::SeqCst);
     }
 
@@ -299,9 +298,9 @@ impl Wait for Parked {
     }
 }
 
-/// Two threads take turns on one word: even numbers are rank 0's to raise, odd ones rank 1's.
+/// Two threads take turns incrementing one word: rank 0 increments even values, rank 1 odd ones.
 fn hand_over(rounds: u64, wait: impl Wait) -> (Task, Box<dyn FnMut() -> Check>) {
-    let (word, launches) = (Arc::new(Apart(AtomicU64::new(0))), Arc::new(AtomicU64::new(0)));
+    let (word, launches) = (Arc::new(Padded(AtomicU64::new(0))), Arc::new(AtomicU64::new(0)));
     let task = Task::new({
         let (word, launches) = (word.clone(), launches.clone());
         move |rank| {
@@ -314,34 +313,34 @@ fn hand_over(rounds: u64, wait: impl Wait) -> (Task, Box<dyn FnMut() -> Check>) 
                 if !wait.wait(rank, mine) {
                     return;
                 }
-                let iteration = word.0.load(Ordering::Relaxed);
-                word.0.store(iteration + 1, Ordering::Release);
+                let turn = word.0.load(Ordering::Relaxed);
+                word.0.store(turn + 1, Ordering::Release);
                 wait.wake(1 - rank.index);
             }
             launches.fetch_add(u64::from(rank.index == 0), Ordering::Relaxed);
         }
     });
     let check = Box::new(move || {
-        let (iterations, expected) = (word.0.load(Ordering::Relaxed), 2 * rounds * launches.load(Ordering::Relaxed));
-        if iterations == expected && iterations > 0 {
+        let (turns, expected) = (word.0.load(Ordering::Relaxed), 2 * rounds * launches.load(Ordering::Relaxed));
+        if turns == expected && turns > 0 {
             Check::Passed
         } else {
-            Check::Failed(format!("the line changed hands {iterations} times instead of {expected}"))
+            Check::Failed(format!("the line changed hands {turns} times instead of {expected}"))
         }
     });
     (task, check)
 }
 
-/// A counter that several threads may raise.
+/// A counter that several threads may increment.
 trait Counter: Send + Sync + 'static {
-    /// Raises it by one.
-    fn raise(&self);
+    /// Adds one.
+    fn increment(&self);
     /// Its value.
     fn value(&self) -> u64;
 }
 
-impl Counter for Apart<AtomicU64> {
-    fn raise(&self) {
+impl Counter for Padded<AtomicU64> {
+    fn increment(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -350,8 +349,8 @@ impl Counter for Apart<AtomicU64> {
     }
 }
 
-impl Counter for Apart<Mutex<u64>> {
-    fn raise(&self) {
+impl Counter for Padded<Mutex<u64>> {
+    fn increment(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
@@ -360,7 +359,7 @@ impl Counter for Apart<Mutex<u64>> {
     }
 }
 
-/// All threads raise one counter, as fast as they can.
+/// All threads increment one counter as fast as they can.
 fn count(threads: usize, rounds: u64, counter: impl Counter) -> (Task, Box<dyn FnMut() -> Check>) {
     let (counter, launches) = (Arc::new(counter), Arc::new(AtomicU64::new(0)));
     let task = Task::new({
@@ -369,7 +368,7 @@ fn count(threads: usize, rounds: u64, counter: impl Counter) -> (Task, Box<dyn F
             if rank.index >= threads {
                 return;
             }
-            (0..rounds).for_each(|_| counter.raise());
+            (0..rounds).for_each(|_| counter.increment());
             launches.fetch_add(1, Ordering::Relaxed);
         }
     });
@@ -389,25 +388,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_core_measures_what_needs_no_second() {
-        let alone: Vec<&str> = plan(1, Effort::Quick).iter().map(|at| at.primitive.named().name()).collect();
+    fn one_core_measures_only_uncontended_primitives() {
+        let alone: Vec<&str> = plan(1, Effort::Quick).iter().map(|spot| spot.primitive.to_axis().name()).collect();
         assert_eq!(alone, ["mutex", "atomic add"]);
-        assert!(plan(2, Effort::Quick).iter().all(|at| at.threads <= 2));
+        assert!(plan(2, Effort::Quick).iter().all(|spot| spot.threads <= 2));
         assert_eq!(counts(6, Effort::Quick), [1, 2, 4, 6]);
         assert_eq!(counts(16, Effort::Standard), [1, 2, 3, 4, 5, 6, 7, 8, 12, 16]);
     }
 
     #[test]
-    fn every_primitive_that_verify_tries_keeps_count() {
+    fn every_verified_primitive_keeps_count() {
         assert!(crate::verified::verify_on_cpu(&SPEC) > 0);
     }
 
     #[test]
-    fn a_barrier_that_lets_everybody_pass_fails_its_check() {
+    fn check_fails_for_a_barrier_that_never_waits() {
         struct Open;
         impl Meet for Open {
             fn meet(&self, rank: Rank<'_>) -> bool {
-                // Rank 0 passes at once, long before its neighbour has arrived as often.
+                // Rank 0 passes at once, long before its neighbour has arrived as many times.
                 rank.index == 0 || spin(rank, || rank.is_stopping())
             }
         }

@@ -1,5 +1,5 @@
-//! sync on a GPU: barriers of every reach by the kernel's own clock, and events by the device's and the host's. What the
-//! figures mean is `crate::sync`'s; the kernels are `kernel.cu`'s.
+//! sync on a GPU: barriers of every scope with in-kernel timing, and events timed by the device and by the host.
+//! `crate::sync` explains the figures; the kernels are in `kernel.cu`.
 
 use std::time::{Duration, Instant};
 
@@ -11,26 +11,26 @@ use super::kernels::{self, Meeting};
 use crate::prelude::gpu::*;
 use crate::sync::{self, ByThreads, Primitive};
 
-/// Blocks of a cluster that every device with clusters allows.
+/// Cluster sizes, in blocks, that every device with clusters supports.
 const CLUSTERS: [u32; 3] = [2, 4, 8];
-/// Ways to the other stream and back in one sample, at most, and events in one stream: their calls must fit into the time
-/// that the device is kept busy.
+/// Most round trips between streams in one sample, and most events in one stream: their calls must fit into the time that
+/// the device is kept busy.
 const MOST_EVENTS: (u32, u32) = (64, 1024);
-/// How long the device is kept busy while they are queued.
-const LEAD: Duration = Duration::from_millis(2);
-/// Meetings of a checked kernel.
+/// How long the blocking kernel runs while they are queued.
+const BLOCKED: Duration = Duration::from_millis(2);
+/// Barriers in a checked kernel.
 const CHECKED: u32 = 96;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// What is measured.
+/// A point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spot {
-    /// A kernel in blocks of so many threads, and so many blocks that meet.
+    /// A barrier: its kind, threads per block and number of blocks.
     Meeting(Meeting, u32, u32),
-    /// Events.
+    /// Events in streams.
     Events(Primitive),
 }
 
@@ -53,7 +53,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let spots = spots::<G>(session.device, session.request.effort);
         let late = elapsed_share(session, begin, sync::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: sync::primitives(), points: &spots, share: 1.0 + late, flags: Flags::NONE };
-        session.sweep(sweep, at, |_, spot| bench.load(*spot))?;
+        session.sweep(sweep, to_axes, |_, spot| bench.load(*spot))?;
         Ok(())
     }
 
@@ -71,12 +71,12 @@ impl<G: Gpu> Probe<G> for Runner {
                 report(Case { kernel: kernel.name.clone(), on: "one block".to_owned(), wrong: String::new() });
                 continue;
             };
-            if !has::<G>(device, meeting) {
+            if !supports_barrier::<G>(device, meeting) {
                 continue;
             }
             for blocks in bench.blocks(meeting) {
-                let told = bench.telling(kernel, meeting, blocks, CHECKED)?.run_once()?.to_vec();
-                let wrong = wrong(&told, kernel, CHECKED);
+                let reports = bench.in_kernel(kernel, meeting, blocks, CHECKED)?.run_once()?.to_vec();
+                let wrong = wrong(&reports, kernel, CHECKED);
                 report(Case { kernel: kernel.name.clone(), on: format!("{blocks} blocks, {CHECKED} meetings"), wrong });
             }
         }
@@ -84,18 +84,18 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// What a launch of so many meetings told that it shouldn't.
-fn wrong(told: &[BlockReport], kernel: &KernelDesc, meetings: u32) -> String {
+/// Describes the first wrong report of a launch with `meetings` barriers; empty if there is none.
+fn wrong(reports: &[BlockReport], kernel: &KernelDesc, meetings: u32) -> String {
     let checked = kernel.name.ends_with("_checked");
     let right = if checked { u64::from(meetings) * u64::from(kernel.threads) } else { 0 };
-    let differs = |told: &BlockReport| (told.count, told.found) != (u64::from(meetings), right);
-    told.iter().position(differs).map_or(String::new(), |block| {
-        let BlockReport { count, found, .. } = told[block];
+    let differs = |report: &BlockReport| (report.count, report.found) != (u64::from(meetings), right);
+    reports.iter().position(differs).map_or(String::new(), |block| {
+        let BlockReport { count, found, .. } = reports[block];
         format!("block {block} met {count} times and found {found} of {right} marks")
     })
 }
 
-fn at(spot: &Spot) -> ByThreads {
+fn to_axes(spot: &Spot) -> ByThreads {
     let (primitive, threads) = match *spot {
         Spot::Meeting(Meeting::Warp, ..) => (Primitive::Warp, 32),
         Spot::Meeting(Meeting::Block, threads, _) => (Primitive::Block, threads),
@@ -107,8 +107,8 @@ fn at(spot: &Spot) -> ByThreads {
     ByThreads { primitive, threads: threads.into() }
 }
 
-/// Whether blocks of a device can meet so.
-fn has<G: Gpu>(device: &G::Device, meeting: Meeting) -> bool {
+/// Whether a device supports this kind of barrier.
+fn supports_barrier<G: Gpu>(device: &G::Device, meeting: Meeting) -> bool {
     match meeting {
         Meeting::Warp | Meeting::Block | Meeting::Half => true,
         Meeting::Cluster => G::capabilities(device).clusters.is_ok(),
@@ -116,7 +116,7 @@ fn has<G: Gpu>(device: &G::Device, meeting: Meeting) -> bool {
     }
 }
 
-/// All that this device can do; fewer sizes in a hurry.
+/// All points that this device supports; fewer sizes with quick effort.
 fn spots<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Spot> {
     let quick = effort == Effort::Quick;
     let mut spots = Vec::new();
@@ -124,22 +124,22 @@ fn spots<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Spot> {
         let some = if quick { &meeting.threads()[meeting.threads().len() - 1..] } else { meeting.threads() };
         spots.extend(some.iter().map(|threads| Spot::Meeting(meeting, *threads, 1)));
     }
-    if has::<G>(device, Meeting::Cluster) {
+    if supports_barrier::<G>(device, Meeting::Cluster) {
         let some = if quick { &CLUSTERS[..1] } else { &CLUSTERS };
         spots.extend(some.iter().map(|blocks| Spot::Meeting(Meeting::Cluster, 256, *blocks)));
     }
-    if has::<G>(device, Meeting::Grid)
+    if supports_barrier::<G>(device, Meeting::Grid)
         && let Ok(machine) = G::machine(device)
     {
         spots.push(Spot::Meeting(Meeting::Grid, 256, machine.multiprocessors));
     }
     let events = [Primitive::Record, Primitive::Streams, Primitive::Host].into_iter();
-    let has = |kind: &Primitive| *kind != Primitive::Streams || G::capabilities(device).second_stream.is_ok();
-    spots.extend(events.filter(has).map(Spot::Events));
+    let is_supported = |kind: &Primitive| *kind != Primitive::Streams || G::capabilities(device).second_stream.is_ok();
+    spots.extend(events.filter(is_supported).map(Spot::Events));
     spots
 }
 
-/// Meetings of one launch: some tenths of a millisecond.
+/// Barriers in one launch: some tenths of a millisecond.
 fn meetings(meeting: Meeting) -> u32 {
     match meeting {
         Meeting::Warp => 1 << 16,
@@ -173,7 +173,7 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, kernels, marks: Rc::new(marks), barrier: Rc::new(barrier), second, blocker })
     }
 
-    /// Blocks that meet, or that do so beside each other, when verified.
+    /// Numbers of blocks for verification: of one barrier, or of independent ones side by side.
     fn blocks(&self, meeting: Meeting) -> Vec<u32> {
         match meeting {
             Meeting::Cluster => CLUSTERS.to_vec(),
@@ -182,7 +182,13 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<InKernel<G>, Fault> {
+    fn in_kernel(
+        &self,
+        kernel: &KernelDesc,
+        meeting: Meeting,
+        blocks: u32,
+        meetings: u32,
+    ) -> Result<InKernel<G>, Fault> {
         self.kit.checker.fill_words(self.marks.whole(), 0)?;
         let (marks, barrier) = (Rc::clone(&self.marks), Rc::clone(&self.barrier));
         let function = self.kit.unit.function(kernel)?.clone();
@@ -200,12 +206,12 @@ impl<G: Gpu> Bench<G> {
         match spot {
             Spot::Meeting(meeting, threads, blocks) => {
                 let (kernel, count) = (kernels::rounds(meeting, threads, false), meetings(meeting));
-                let telling = self.telling(&kernel, meeting, blocks, count)?;
+                let load = self.in_kernel(&kernel, meeting, blocks, count)?;
                 let check = move |last: &LastLaunches<'_, G>| {
                     let wrong = wrong(last.reports, &kernel, count);
                     Ok(if wrong.is_empty() { Check::Passed } else { Check::Failed(wrong) })
                 };
-                Ok(Box::new(telling.with_check(check)))
+                Ok(Box::new(load.with_check(check)))
             }
             Spot::Events(kind) => Ok(Box::new(self.events(kind)?)),
         }
@@ -213,7 +219,7 @@ impl<G: Gpu> Bench<G> {
 
     fn events(&self, kind: Primitive) -> Result<Events<G>, Fault> {
         let stream = self.kit.stream();
-        // An event without a time is nothing that the device does.
+        // An untimed event costs the device nothing, so `Record` needs timed ones.
         let event = |_| if kind == Primitive::Record { G::event(stream) } else { G::untimed_event(stream) };
         Ok(Events {
             kind,
@@ -231,7 +237,7 @@ impl<G: Gpu> Bench<G> {
 struct Events<G: Gpu> {
     kind: Primitive,
     stream: Arc<G::Stream>,
-    /// Where marks go back and forth.
+    /// The other stream of round trips.
     second: Option<Arc<G::Stream>>,
     empty: G::Launch,
     pair: (G::Event, G::Event),
@@ -256,7 +262,7 @@ impl<G: Gpu> Events<G> {
         Ok(())
     }
 
-    fn by_host(&self) -> Result<u64, Fault> {
+    fn time_on_host(&self) -> Result<u64, Fault> {
         G::wait(&self.stream)?;
         let start = Instant::now();
         G::record(&self.marks[0], &self.stream)?;
@@ -264,10 +270,10 @@ impl<G: Gpu> Events<G> {
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn by_device(&self, k: u32) -> Result<u64, Fault> {
+    fn time_on_device(&self, k: u32) -> Result<u64, Fault> {
         let (begin, end) = &self.pair;
         if let Some(blocker) = &self.blocker {
-            G::block(blocker, &self.stream, LEAD)?;
+            G::block(blocker, &self.stream, BLOCKED)?;
         }
         G::record(begin, &self.stream)?;
         self.queue(k)?;
@@ -279,7 +285,7 @@ impl<G: Gpu> Events<G> {
 
 impl<G: Gpu> Workload for Events<G> {
     fn work(&self) -> Work {
-        // Back and forth are two. That the figure is as short as a launch is no doubt of it.
+        // A round trip is two operations. `in_kernel` avoids the LAUNCH_BOUND flag: such short figures are expected here.
         let operations = if self.kind == Primitive::Streams { 2.0 } else { 1.0 };
         Work { operations, in_kernel: true, ..Work::default() }
     }
@@ -296,7 +302,7 @@ impl<G: Gpu> Workload for Events<G> {
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         G::bind(&self.stream)?;
         for sample in out {
-            *sample = if self.kind == Primitive::Host { self.by_host()? } else { self.by_device(k)? }.max(1);
+            *sample = if self.kind == Primitive::Host { self.time_on_host()? } else { self.time_on_device(k)? }.max(1);
         }
         Ok(())
     }

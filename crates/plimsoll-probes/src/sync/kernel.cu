@@ -1,11 +1,11 @@
-// sync: what it costs that threads wait for each other: a warp, a block, a part of a block, a cluster, the whole grid.
+// sync: the cost of barriers of a warp, a block, a part of a block, a cluster and the whole grid.
 //
-// What keeps it: every barrier is volatile assembly, or atomics that others wait for; each block stores what it counted.
+// What keeps it: every barrier is volatile assembly, or atomics that others wait for; each block stores its counts.
 // Its loop in SASS: UNROLL barriers, the counter and the branch; `checked` forms store, load and compare in between.
 //
-// Each block tells cycles, nanoseconds, the meetings that its first thread went to, and, where checked, how often its
-// threads found what another thread of the same meeting had left for them: a barrier that lets anybody through early
-// loses some. `marks` has a zeroed word per thread; `barrier` is a zeroed word.
+// Each block reports cycles, nanoseconds, the barriers that its first thread passed and, in checked forms, how often its
+// threads found the mark that another thread of the same barrier had stored: a barrier that lets a thread through early
+// misses some. `marks` has a zeroed word per thread; `barrier` is a zeroed word.
 #include "sync.h"
 
 enum Meeting { WARP_MEETING, BLOCK_MEETING, HALF_MEETING, CLUSTER_MEETING, GRID_MEETING };
@@ -22,7 +22,7 @@ template <Meeting KIND, int THREADS, int HALF> __device__ __forceinline__ void m
 #endif
 }
 
-// Threads of one meeting, and the place of its first.
+// The number of threads in one barrier, and the index of the first one.
 template <Meeting KIND, int THREADS> __device__ __forceinline__ void group(u32& size, u32& first) {
     size = KIND == WARP_MEETING ? 32 : KIND == HALF_MEETING ? THREADS / 2 : THREADS;
     first = blockIdx.x * THREADS + threadIdx.x / size * size;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void rounds(u64* out, volatile u32* marks, u32 count,
     group<KIND, THREADS>(size, first);
     const u32 own = blockIdx.x * THREADS + threadIdx.x;
     const u32 other = first + (own - first + size / 2) % size;
-    // Where the compiler sees that a warp is together it leaves out the wait: zeros that it doesn't know keep it from that.
+    // If the compiler can see that a warp is converged it removes the wait: adding zeros that it doesn't know prevents that.
     if constexpr (KIND == WARP_MEETING && !CHECKED) count += marks[own];
     meet<KIND, THREADS, HALF>(barrier);
     const Moment begin = moment();
@@ -82,5 +82,5 @@ __device__ __forceinline__ void rounds(u64* out, volatile u32* marks, u32 count,
         }                                                                                                              \
     }
 
-// Nothing: what stands between two events.
+// Does nothing, between two events.
 extern "C" __global__ void sync_empty() {}

@@ -1,21 +1,21 @@
-//! Barriers of every reach, timed in the kernel and, in another form, checked.
+//! Barriers of every scope, with in-kernel timing and, in another form, with a check.
 
 use crate::prelude::kernels::*;
 
 /// The source of these kernels.
 pub static SOURCE: Source = Source::new("sync", include_str!("kernel.cu"), kernels);
 
-/// Most meetings, of which there are 8 in an iteration, that 32 bits count.
+/// Most barriers, 8 per loop iteration, that fit into a 32-bit count.
 const MOST_MEETINGS: u64 = u32::MAX as u64 - 7;
 
-/// Who waits for whom.
+/// The scope of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meeting {
     /// The lanes of each warp: `bar.warp.sync`.
     Warp,
     /// All threads of each block: `bar.sync 0`, which `__syncthreads` is.
     Block,
-    /// Each half of a block, at a barrier with a number of its own.
+    /// Each half of a block, at a separate numbered barrier.
     Half,
     /// All threads of each cluster: `barrier.cluster` (compute capability 9.0).
     Cluster,
@@ -27,7 +27,7 @@ impl Meeting {
     /// All values.
     pub const ALL: [Self; 5] = [Self::Warp, Self::Block, Self::Half, Self::Cluster, Self::Grid];
 
-    /// Its name here and in the source.
+    /// Its name in kernel names and in the source.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Warp => ("warp", "WARP_MEETING"),
@@ -38,7 +38,7 @@ impl Meeting {
         }
     }
 
-    /// Threads of a block that it is compiled for.
+    /// Block sizes, in threads, that it is compiled for.
     #[must_use]
     pub fn threads(self) -> &'static [u32] {
         match self {
@@ -53,7 +53,7 @@ impl Meeting {
 /// Rounds are a whole multiple of this.
 pub const ROUND_STEP: u32 = 8;
 
-/// So many meetings in a row, and how long they took; `checked` also whether everybody was there.
+/// Consecutive barriers and their time; `checked` also verifies that every thread took part.
 #[must_use]
 pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
     let (short, in_source) = meeting.names();
@@ -78,20 +78,20 @@ pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
     }
 }
 
-/// A kernel of one thread that does nothing: what stands between two events.
+/// An empty kernel, for use between two events.
 #[must_use]
 pub fn empty() -> KernelDesc {
     let name = "sync_empty".to_owned();
     KernelDesc { grid: Grid::Blocks(1), looping: true, ..KernelDesc::new(&SOURCE, name, 32) }
 }
 
-/// Every one that this target has.
+/// All kernels that this target supports.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
-    let there = |meeting: &Meeting| *meeting != Meeting::Cluster || target.capability >= 90;
+    let is_supported = |meeting: &Meeting| *meeting != Meeting::Cluster || target.capability >= 90;
     let both = |meeting: Meeting| {
-        let of = move |threads: &u32| [rounds(meeting, *threads, false), rounds(meeting, *threads, true)];
-        meeting.threads().iter().flat_map(of)
+        let forms = move |threads: &u32| [rounds(meeting, *threads, false), rounds(meeting, *threads, true)];
+        meeting.threads().iter().flat_map(forms)
     };
-    Meeting::ALL.into_iter().filter(there).flat_map(both).chain([empty()]).collect()
+    Meeting::ALL.into_iter().filter(is_supported).flat_map(both).chain([empty()]).collect()
 }

@@ -1,4 +1,4 @@
-//! sync: what it costs that threads wait for each other: barriers, wake-ups, a cache line sent from core to core.
+//! sync: the cost of synchronisation between threads: barriers, wake-ups, a cache line sent from core to core.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -13,20 +13,20 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "sync",
     group: "launch",
-    sentence: "What barriers, wake-ups and hand-overs between threads cost.",
+    sentence: "The cost of barriers, wake-ups and hand-overs between threads.",
     seconds: [3.0, 12.0, 36.0],
     takes_bytes: false,
     findings,
 };
 
 plimsoll_core::names! {
-    /// What is synchronised with: on a GPU, then on a CPU.
+    /// The synchronisation primitive: those of a GPU, then those of a CPU.
     pub enum Primitive {
         /// All lanes of a warp.
         Warp = "__syncwarp",
         /// All threads of a block.
         Block = "__syncthreads",
-        /// Half of a block's threads, at a barrier with a number.
+        /// Half of a block's threads, at a numbered barrier.
         Half = "named barrier",
         /// All threads of a cluster.
         Cluster = "cluster barrier",
@@ -34,7 +34,7 @@ plimsoll_core::names! {
         Grid = "grid barrier",
         /// One event after another in a stream.
         Record = "event record",
-        /// From a stream to another through an event, an empty kernel on each.
+        /// From one stream to another through an event, with an empty kernel on each.
         Streams = "event between streams",
         /// An event on an idle device, recorded and waited for by the host.
         Host = "event seen by the host",
@@ -42,7 +42,7 @@ plimsoll_core::names! {
         SpinBarrier = "spin barrier",
         /// The standard library's barrier.
         StdBarrier = "std barrier",
-        /// A thread that wakes another, and sleeps.
+        /// A thread that wakes another and then sleeps.
         ParkAndUnpark = "park and unpark",
         /// A cache line that two cores write in turn.
         LineHandOver = "line hand-over",
@@ -54,16 +54,16 @@ plimsoll_core::names! {
 }
 
 plimsoll_core::axes! {
-    /// Threads that wait for each other.
+    /// A primitive with a number of threads.
     pub struct ByThreads {
-        /// What they do it with.
+        /// The primitive.
         primitive: Primitive,
-        /// How many; 0 where it has no threads of its own.
+        /// Number of threads; 0 if the primitive has no threads (events).
         threads: Threads,
     }
 }
 
-/// Time of one synchronisation. Primitives that have no threads of their own are at 0 threads.
+/// Time of one synchronisation. Primitives without threads (events) are at 0 threads.
 #[must_use]
 pub fn primitives() -> TypedSeries<ByThreads> {
     TypedSeries::new(
@@ -85,8 +85,8 @@ use Primitive::{
 
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(primitives) = series.iter().find(|series| series.spec.case == "primitives") else { return Vec::new() };
-    let one = |(ByThreads { primitive, threads }, row): (ByThreads, &Row)| {
-        let of = match threads.0 {
+    let to_findings = |(ByThreads { primitive, threads }, row): (ByThreads, &Row)| {
+        let name = match threads.0 {
             0 => primitive.to_string(),
             1 => format!("{primitive}, uncontended"),
             2 if primitive == LineHandOver => primitive.to_string(),
@@ -94,29 +94,29 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         };
         let alone = device.multiprocessors == 1;
         let says = if alone { "Barriers and hand-overs need a second core." } else { meaning(primitive) };
-        let told = |of: String, unit: Unit, metric: &str| {
-            Some(Finding { says: says.to_owned(), ..finding(of, unit, row, primitives.estimate(row, metric)?) })
+        let to_finding = |name: String, unit: Unit, metric: &str| {
+            Some(Finding { says: says.to_owned(), ..finding(name, unit, row, primitives.estimate(row, metric)?) })
         };
-        // Cycles where the kernel counted them itself.
+        // Cycles only if the kernel counted them itself.
         let counted = matches!(primitive, Warp | Block | Half | Cluster | Grid);
-        let cycles = counted.then(|| told(format!("{of} in cycles"), Unit::Cycle, "cycles")).flatten();
-        told(of, Unit::Second, "latency").into_iter().chain(cycles)
+        let cycles = counted.then(|| to_finding(format!("{name} in cycles"), Unit::Cycle, "cycles")).flatten();
+        to_finding(name, Unit::Second, "latency").into_iter().chain(cycles)
     };
-    known_rows(primitives).flat_map(one).collect()
+    known_rows(primitives).flat_map(to_findings).collect()
 }
 
-/// What the time of one operation spans.
+/// What the time of one operation covers.
 fn meaning(primitive: Primitive) -> &'static str {
     match primitive {
-        Warp => "From one meeting of all lanes to the next, of warps that are together.",
-        Block | Half | Cluster | Grid | SpinBarrier | StdBarrier => "From one meeting of all threads to the next.",
+        Warp => "From one barrier of all lanes to the next, in converged warps.",
+        Block | Half | Cluster | Grid | SpinBarrier | StdBarrier => "From one barrier of all threads to the next.",
         Streams => "From an empty kernel's end through an event to the end of one in another stream.",
         Record => "From one event of a stream to the next.",
         Host => "From the call that records an event on an idle device until the host has seen it.",
         ParkAndUnpark => "From one thread's wake-up of another until that one runs.",
         LineHandOver => "From one core's store until the other has seen it and stored.",
-        Mutex => "What a thread waits to lock, add and unlock once.",
-        AtomicAdd => "What a thread waits for its addition, with this many at the same word.",
+        Mutex => "A thread's time to lock, add and unlock once.",
+        AtomicAdd => "A thread's time for one addition, with this many threads on the same word.",
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_counted_is_told_in_cycles_as_well_and_events_have_no_threads() {
+    fn kernel_timed_primitives_have_cycles_and_events_have_no_threads() {
         let evidence = Evidence { clock_hz: Some(2e9), ..Evidence::default() };
         let points = [Point { evidence, ..point(Block, 256) }, point(Record, 0)];
         let gpu = DeviceInfo { multiprocessors: 132, ..DeviceInfo::default() };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_core_says_what_it_could_not_measure() {
+    fn single_core_findings_say_what_is_missing() {
         let one = DeviceInfo { multiprocessors: 1, ..DeviceInfo::default() };
         let found = findings(&one, &[Series::new(primitives(), [point(Mutex, 1)])]);
         assert!(found[0].says.contains("second core"));

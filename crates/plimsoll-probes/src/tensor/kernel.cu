@@ -1,16 +1,16 @@
-// tensor: matrix products by one instruction, dense and with A half zeros: mma.sync of a warp on its registers and, for
-// sm_90a, wgmma of four warps on shared memory, in chains of accumulators, by the SM's own clock.
+// tensor: matrix products by a single instruction, dense and with A half zeros: mma.sync of a warp on its registers and, for
+// sm_90a, wgmma of four warps on shared memory, in chains of accumulators, with in-kernel timing.
 //
-// What keeps it: the instructions are volatile PTX and each takes the accumulator of the one before; every accumulator is
+// What keeps it: the instructions are volatile PTX and each uses the previous one's accumulator; every accumulator is
 // stored.
 // Its loop in SASS: CHAINS · STEPS of HMMA, DMMA, IMMA or QMMA (wgmma: STEPS of HGMMA, IGMMA or QGMMA), the loop's counter
 // and branch; no local memory, no access to global memory.
 //
 // `in` holds rows of 32 bytes: 64 of A, then 128 of B by columns: 16 of 16 bits, 8 of tf32, 32 of 8 bits, 4 of f64. A
-// warp multiplies A's first rows and B's first eight columns. Every type has them in the same places, bytes counted, but
-// f64 in m16n8k16, which takes the four of each row four times. Accumulators begin at the number of their chain. Sparse
-// products are twice as deep: A's 32 bytes are what isn't zero, B's are taken twice, and a word behind B says where in its
-// row each of A's stands: four bits for two of four numbers (of tf32 one of two), the same everywhere.
+// warp multiplies A's first rows and B's first eight columns. The byte layout is the same for every type, except f64 in
+// m16n8k16, which uses the four numbers of each row four times. Accumulators start at their chain's number. Sparse
+// products are twice as deep: A's 32 bytes are its nonzeros, B's are used twice, and a word after B has the positions of
+// A's nonzeros in their row: four bits for two of four numbers (tf32: one of two), the same everywhere.
 #include "span.h"
 
 #define ROW_WORDS 8
@@ -49,7 +49,7 @@ MMA(mma_f8, float, "f", "m16n8k32.row.col.f32.e4m3.e4m3.f32")
 MMA(mma_f8e5m2, float, "f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 #endif
 
-// The same with A half zeros: B is twice as deep. An older compiler knows the instruction by its older name.
+// The same with A half zeros: B is twice as deep. Older compilers need the instruction's older name.
 #if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 5)
 #define SPARSE "sp::ordered_metadata"
 #else
@@ -116,8 +116,8 @@ struct mma_f64_k16 {
 };
 #endif
 
-// Accumulator i of chain c of this thread lies at ((first + c) · ACCUMULATORS + i) · WIDE + place in its group of WIDE
-// threads.
+// Accumulator i of chain c of this thread is stored at ((first + c) · ACCUMULATORS + i) · WIDE + its index in its group of
+// WIDE threads.
 template <int COUNT, int WIDE, typename T> __device__ __forceinline__ void store_chain(T* out, u64 chain, const T (&d)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) out[(chain * COUNT + i) * WIDE + threadIdx.x % WIDE] = d[i];

@@ -1,4 +1,4 @@
-//! Matrix products by one instruction: the warp's `mma.sync` and the warp group's `wgmma`.
+//! Matrix products by a single instruction: the warp's `mma.sync` and the warp group's `wgmma`.
 
 use crate::prelude::kernels::*;
 
@@ -6,25 +6,25 @@ use crate::prelude::kernels::*;
 pub static SOURCE: Source =
     Source::new("tensor", include_str!("kernel.cu"), kernels).with_headers(&[("wgmma.h", include_str!("wgmma.h"))]);
 
-/// Accumulators per warp that kernels of `mma` exist for.
+/// Chains of accumulators per warp for which `mma` kernels exist.
 pub const CHAINS: [u32; 3] = [1, 2, 4];
 /// 32-bit words of a row of A or of a column of B.
 pub const ROW_WORDS: u32 = 8;
-/// Rows of A in the input, which its columns of B follow.
+/// Rows of A in the input, followed by the columns of B.
 pub const A_ROWS: u32 = 64;
-/// Columns of B in the input, which a word follows: where numbers of A stand in sparse products, in four bits for four of
-/// its numbers (of tf32 for two), over and over.
+/// Columns of B in the input, followed by a word with the positions of A's nonzeros in sparse products: the same four bits
+/// repeated, each for four elements of A (for two with tf32).
 pub const B_ROWS: u32 = 128;
-/// Bytes of the input: rows, columns and the word behind them.
+/// Bytes of the input: rows, columns and the word after them.
 const INPUT_BYTES: u64 = 4 * ((A_ROWS + B_ROWS) * ROW_WORDS + 1) as u64;
-/// `mma` of one warp in an iteration of the loop, of all chains together.
+/// `mma` instructions of one warp in a loop iteration, of all chains together.
 const STEPS: u32 = 16;
-/// `wgmma` in an iteration of the loop.
+/// `wgmma` instructions in a loop iteration.
 const GROUP_STEPS: u32 = 8;
-/// The same of sparse ones: a longer loop than the one that lays out B.
+/// The same for sparse ones: a longer loop than the one that lays out B.
 const SPARSE_GROUP_STEPS: u32 = 16;
 
-/// What the numbers of A and B are.
+/// The number format of A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// IEEE 754 binary16.
@@ -59,23 +59,23 @@ impl Number {
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// As the axis names it.
+    /// Name on the instruction axis.
     pub name: &'static str,
-    /// The type as devices name their peaks and as the findings do.
-    pub of: &'static str,
+    /// The kind of arithmetic, as in the names of devices' peaks.
+    pub kind: &'static str,
     /// The struct in `kernel.cu` or `wgmma.h`.
     product: &'static str,
-    /// Of A and B.
+    /// Number format of A and B.
     pub number: Number,
     /// Rows, columns and depth.
     pub shape: [u32; 3],
-    /// Four warps work on it together.
+    /// Whether a group of four warps executes it together.
     pub group: bool,
-    /// Half of A is zeros, in places that the input names: the shape's depth counts them.
+    /// Whether half of A is zeros, at positions given in the input; the shape's depth includes them.
     pub sparse: bool,
-    /// Its mnemonics, by how they begin.
+    /// Prefixes of its SASS mnemonics.
     mnemonics: &'static [&'static str],
-    /// The compute capabilities that have it as one instruction, times ten: from the first to the last.
+    /// First and last compute capability, times ten, that have it as one instruction.
     capability: (u32, u32),
 }
 
@@ -83,34 +83,34 @@ const ANY: (u32, u32) = (80, u32::MAX);
 const HOPPER: (u32, u32) = (90, 90);
 
 const fn mma(
-    (name, of): (&'static str, &'static str),
+    (name, kind): (&'static str, &'static str),
     product: &'static str,
     number: Number,
     shape: [u32; 3],
     mnemonics: &'static [&'static str],
 ) -> Instruction {
-    Instruction { name, of, product, number, shape, group: false, sparse: false, mnemonics, capability: ANY }
+    Instruction { name, kind, product, number, shape, group: false, sparse: false, mnemonics, capability: ANY }
 }
 
 const fn wgmma(
-    (name, of): (&'static str, &'static str),
+    (name, kind): (&'static str, &'static str),
     product: &'static str,
     number: Number,
     depth: u32,
     mnemonics: &'static [&'static str],
 ) -> Instruction {
     let shape = [64, 128, depth];
-    Instruction { group: true, capability: HOPPER, ..mma((name, of), product, number, shape, mnemonics) }
+    Instruction { group: true, capability: HOPPER, ..mma((name, kind), product, number, shape, mnemonics) }
 }
 
-/// Twice as deep, with half of A zeros.
-const fn sparse(of: Instruction) -> Instruction {
-    let [rows, columns, depth] = of.shape;
-    Instruction { sparse: true, shape: [rows, columns, 2 * depth], ..of }
+/// The sparse form: twice as deep, with half of A zeros.
+const fn sparse(dense: Instruction) -> Instruction {
+    let [rows, columns, depth] = dense.shape;
+    Instruction { sparse: true, shape: [rows, columns, 2 * depth], ..dense }
 }
 
-/// All of them. Where a target has no instruction for a type (8-bit floats by `mma` on 9.0), what the compiler makes in its
-/// place isn't measured.
+/// All instructions. If a target has none for a type (8-bit floats by `mma` on 9.0), the compiler's replacement isn't
+/// measured.
 pub const INSTRUCTIONS: [Instruction; 26] = [
     mma(("mma f16", "f16 matrix"), "mma_f16", Number::F16, [16, 8, 16], &["HMMA.16816.F32"]),
     mma(("mma bf16", "bf16 matrix"), "mma_bf16", Number::Bf16, [16, 8, 16], &["HMMA.16816.F32.BF16"]),
@@ -162,12 +162,12 @@ pub const INSTRUCTIONS: [Instruction; 26] = [
 ];
 
 impl Instruction {
-    /// The instructions that a target has; those of warp groups need its architecture-specific form.
-    pub fn of(target: Target) -> impl Iterator<Item = &'static Self> {
-        let has = move |one: &&Self| {
+    /// The instructions that a target supports; warp-group instructions need its architecture-specific form.
+    pub fn supported_by(target: Target) -> impl Iterator<Item = &'static Self> {
+        let is_supported = move |one: &&Self| {
             (one.capability.0..=one.capability.1).contains(&target.capability) && (!one.group || target.specific)
         };
-        INSTRUCTIONS.iter().filter(has)
+        INSTRUCTIONS.iter().filter(is_supported)
     }
 
     /// Threads that work on one product together.
@@ -176,7 +176,7 @@ impl Instruction {
         if self.group { 128 } else { 32 }
     }
 
-    /// Whether there is a kernel of so many chains.
+    /// Whether there is a kernel with `chains` chains.
     #[must_use]
     pub fn has(&self, chains: u32) -> bool {
         if self.group { chains == 1 } else { CHAINS.contains(&chains) }
@@ -188,13 +188,13 @@ impl Instruction {
         self.shape[0] * self.shape[1] / self.threads()
     }
 
-    /// How often the 32 bytes of each row of A go into a product: more than once where it is deeper than they are.
+    /// How often each 32-byte row of A goes into a product: more than once if the product is deeper than a row.
     #[must_use]
     pub fn repeats(&self) -> u32 {
         self.shape[2] / if self.sparse { 2 } else { 1 } * self.number.bytes() / (4 * ROW_WORDS)
     }
 
-    /// Operations of one instruction, a multiply-add being two; those with zeros count, as vendors count them.
+    /// Operations of one instruction, a multiply-add being two; those with zeros are counted, as vendors do.
     #[must_use]
     pub fn operations(&self) -> u64 {
         2 * self.shape.iter().map(|&extent| u64::from(extent)).product::<u64>()
@@ -210,7 +210,7 @@ impl Instruction {
         }
     }
 
-    /// The kernel of so many chains per warp (or one per warp group), in blocks of whole warps (or groups).
+    /// The kernel with `chains` chains per warp (or one per warp group), in blocks of whole warps (or groups).
     #[must_use]
     pub fn kernel(&self, chains: u32) -> KernelDesc {
         let (product, steps) = (self.product, self.steps(chains));
@@ -233,7 +233,8 @@ impl Instruction {
             element,
             vector_bytes: element.bytes(),
             unroll: chains * self.accumulators(),
-            // Two large products of doubles don't quite fit into 128 registers; at 97 % of the published rate they don't suffer.
+            // Two chains of large f64 products don't quite fit into 128 registers; at 97 % of the published rate it doesn't
+            // matter.
             local_memory: name == "tensor_mma_f64_k16_x2",
             issues: vec![Issue { mnemonics: self.mnemonics, count: chains * steps, chains }],
             grid: Grid::Resident { blocks: 1 },
@@ -244,11 +245,11 @@ impl Instruction {
     }
 }
 
-/// Every kernel.
+/// All kernels.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
     let chains = |one: &'static Instruction| CHAINS.into_iter().filter(|&n| one.has(n)).map(|n| one.kernel(n));
-    Instruction::of(target).flat_map(chains).collect()
+    Instruction::supported_by(target).flat_map(chains).collect()
 }
 
 #[cfg(test)]
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_product_fits_its_rows_and_its_threads() {
+    fn every_product_fits_the_input_rows_and_its_threads() {
         for one in &INSTRUCTIONS {
             let [rows, columns, depth] = one.shape;
             assert!(rows <= A_ROWS && columns <= B_ROWS, "{}", one.name);
@@ -267,8 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn warp_groups_need_the_specific_target_and_types_need_their_instruction() {
-        let names = |target: Target| Instruction::of(target).map(|one| one.name).collect::<Vec<_>>();
+    fn warp_groups_need_the_specific_target_and_types_need_an_instruction() {
+        let names = |target: Target| Instruction::supported_by(target).map(|one| one.name).collect::<Vec<_>>();
         let specific = Target { capability: 90, specific: true };
         assert!(names(specific).contains(&"wgmma f8") && !names(specific).contains(&"mma f8"));
         assert!(!names(Target::plain(90)).iter().any(|name| name.starts_with("wgmma")));

@@ -1,5 +1,5 @@
-//! tensor: matrix products by one instruction: what the matrix units of one SM do per cycle, and those of the
-//! whole device per second.
+//! tensor: matrix products by a single instruction: operations per cycle of one SM's matrix units, and per second of the whole
+//! device.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -17,16 +17,16 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "tensor",
     group: "arithmetic",
-    sentence: "What the matrix units do per cycle and per second, by type and instruction.",
+    sentence: "Rates of the matrix units per cycle and per second, by type and instruction.",
     seconds: [5.0, 18.0, 45.0],
     takes_bytes: false,
     findings,
 };
 
 plimsoll_core::axes! {
-    /// An instruction, which decides how it runs.
+    /// An instruction, which determines its configuration.
     pub struct ByInstruction {
-        /// Its name.
+        /// The instruction's name.
         instruction: Name,
     }
 }
@@ -34,11 +34,11 @@ plimsoll_core::axes! {
 plimsoll_core::axes! {
     /// An instruction in a block.
     pub struct Configuration {
-        /// Its name.
+        /// The instruction's name.
         instruction: Name,
-        /// Chains of a warp.
+        /// Chains per warp.
         chains as "ilp": Count,
-        /// Warps of the block.
+        /// Warps per block.
         warps: Count,
     }
 }
@@ -55,14 +55,14 @@ pub fn multiprocessor() -> TypedSeries<Configuration> {
     spec("multiprocessor", per_cycle(), Draw::Table)
 }
 
-/// Each instruction where it went fastest, measured again.
+/// Each instruction in its fastest configuration, measured again.
 #[must_use]
 pub fn saturated() -> TypedSeries<Configuration> {
     let draw = Draw::bars("instruction", "rate");
     spec("saturated", per_cycle(), draw)
 }
 
-/// The same on all SMs by the device's time: what power lets it do.
+/// The same on all SMs, timed by events: the rate that the power limit allows.
 #[must_use]
 pub fn device() -> TypedSeries<ByInstruction> {
     let draw = Draw::bars("instruction", "rate");
@@ -73,8 +73,8 @@ fn per_cycle() -> Metric {
     metric("rate", Unit::FlopPerCycle, Quantity::OperationsPerCycle)
 }
 
-fn spec<A: Axes>(case: &str, of: Metric, draw: Draw) -> TypedSeries<A> {
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, vec![of], draw)
+fn spec<A: Axes>(case: &str, metric: Metric, draw: Draw) -> TypedSeries<A> {
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, vec![metric], draw)
 }
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -85,24 +85,25 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             Some(finding(name, Unit::Cycle, row, series.estimate(row, "cycles")?))
         })
     });
-    let saturated = case("saturated")
-        .into_iter()
-        .flat_map(|series| known_rows(series).filter_map(move |(at, row)| per_multiprocessor(info, series, &at, row)));
+    let saturated = case("saturated").into_iter().flat_map(|series| {
+        known_rows(series).filter_map(move |(at, row)| multiprocessor_finding(info, series, &at, row))
+    });
     let device = case("device").into_iter().flat_map(|series| {
-        known_rows(series)
-            .filter_map(move |(at, row): (ByInstruction, &Row)| of_device(info, series, at.instruction.as_str(), row))
+        known_rows(series).filter_map(move |(at, row): (ByInstruction, &Row)| {
+            device_finding(info, series, at.instruction.as_str(), row)
+        })
     });
     latency.chain(saturated).chain(device).collect()
 }
 
-/// The kind of arithmetic of an instruction, as peaks name it: `f16 matrix` of `wgmma f16 of registers`.
+/// An instruction's kind of arithmetic, as in the names of peaks: `f16 matrix` for `wgmma f16 of registers`.
 fn kind(instruction: &str) -> Option<String> {
-    let of = instruction.split(' ').nth(1)?;
-    // Both forms of 8-bit floats are one kind.
-    Some(format!("{} matrix", if of.starts_with("f8") { "f8" } else { of }))
+    let number = instruction.split(' ').nth(1)?;
+    // Both 8-bit float formats are one kind.
+    Some(format!("{} matrix", if number.starts_with("f8") { "f8" } else { number }))
 }
 
-fn per_multiprocessor(info: &DeviceInfo, series: &Series, at: &Configuration, row: &Row) -> Option<Finding> {
+fn multiprocessor_finding(info: &DeviceInfo, series: &Series, at: &Configuration, row: &Row) -> Option<Finding> {
     let name = at.instruction.as_str();
     let rate = series.estimate(row, "rate")?;
     let capability = info.architecture.as_deref()?.strip_prefix("sm_").and_then(|text| text.parse().ok());
@@ -114,7 +115,7 @@ fn per_multiprocessor(info: &DeviceInfo, series: &Series, at: &Configuration, ro
     Some(Finding { published, says, ..finding(format!("per cycle {name}"), unit, row, rate) })
 }
 
-fn of_device(info: &DeviceInfo, series: &Series, name: &str, row: &Row) -> Option<Finding> {
+fn device_finding(info: &DeviceInfo, series: &Series, name: &str, row: &Row) -> Option<Finding> {
     let rate = series.estimate(row, "rate")?;
     let unit = operations::unit(&Unit::FlopPerSecond, name);
     let mut found = finding(format!("rate {name}"), unit, row, rate);
@@ -133,7 +134,7 @@ mod tests {
     use plimsoll_core::sample::{Evidence, Work};
     use plimsoll_core::series::Point;
 
-    fn by(instruction: &'static str) -> ByInstruction {
+    fn by_instruction(instruction: &'static str) -> ByInstruction {
         ByInstruction { instruction: instruction.into() }
     }
 
@@ -141,7 +142,7 @@ mod tests {
         Configuration { instruction: instruction.into(), chains: Count(1), warps: Count(8) }
     }
 
-    /// So many operations in a microsecond, at 1 GHz: 1000 cycles.
+    /// `operations` in a microsecond at 1 GHz, which is 1000 cycles.
     fn point(at: impl Axes, operations: f64) -> Point {
         Point {
             evidence: Evidence { clock_hz: Some(1e9), ..Evidence::default() },
@@ -150,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn findings_stand_beside_what_the_matrix_units_can_do() {
+    fn findings_are_compared_with_published_peaks() {
         let peak = Peak { metric: "f16 matrix".into(), value: 1e12, unit: Unit::FlopPerSecond, source: "x".into() };
         let info = DeviceInfo { architecture: Some("sm_90".into()), peaks: vec![peak], ..DeviceInfo::default() };
         let name = "wgmma f16 of registers";
         let series = [
-            Series::new(latency(), [point(by(name), 10.0)]),
+            Series::new(latency(), [point(by_instruction(name), 10.0)]),
             Series::new(saturated(), [point(in_warps(name), 4e6)]),
-            Series::new(device(), [point(by(name), 0.9e6)]),
+            Series::new(device(), [point(by_instruction(name), 0.9e6)]),
         ];
         let found = findings(&info, &series);
         assert_eq!(found.len(), 3);
@@ -168,19 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_counted_in_operations() {
+    fn integer_rates_have_units_of_operations() {
         let info = DeviceInfo { architecture: Some("sm_90".into()), ..DeviceInfo::default() };
         let series = [
             Series::new(saturated(), [point(in_warps("mma i8"), 4e6)]),
-            Series::new(device(), [point(by("mma i8"), 1e6)]),
+            Series::new(device(), [point(by_instruction("mma i8"), 1e6)]),
         ];
         let units: Vec<Unit> = findings(&info, &series).into_iter().map(|found| found.unit).collect();
         assert_eq!(units, [Unit::OpPerCycle, Unit::OpPerSecond]);
     }
 
     #[test]
-    fn an_unknown_device_is_measured_all_the_same() {
-        let series = [Series::new(device(), [point(by("mma f16"), 1e6)])];
+    fn unknown_devices_have_findings_without_a_peak() {
+        let series = [Series::new(device(), [point(by_instruction("mma f16"), 1e6)])];
         assert_eq!(findings(&DeviceInfo::default(), &series)[0].says, "");
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
     }

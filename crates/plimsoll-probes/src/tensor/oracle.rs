@@ -1,5 +1,5 @@
-//! What the matrix products of `kernel.cu` work on and must leave: small whole numbers, whose sums are exact, or random
-//! ones, multiplied in plain loops in double precision.
+//! Inputs and expected outputs of the matrix products in `kernel.cu`: small integers, whose sums are exact, or random numbers,
+//! multiplied in plain loops in double precision.
 
 use super::kernels::{A_ROWS, B_ROWS, Instruction, Number, ROW_WORDS};
 use crate::lab::gemm::kernels::tamed;
@@ -8,7 +8,7 @@ use plimsoll_suite::formats::{self, Meaning};
 
 /// Bytes of a row of A, and of a column of B.
 const ROW_BYTES: u32 = 4 * ROW_WORDS;
-/// Bytes of A, B and the word of places.
+/// Bytes of A, B and the word of positions.
 pub(crate) const INPUT_BYTES: u64 = ((A_ROWS + B_ROWS) * ROW_BYTES + 4) as u64;
 /// Seed of the numbers.
 const SEED: u64 = 0x706c_696d;
@@ -16,18 +16,19 @@ const SEED: u64 = 0x706c_696d;
 /// What A and B hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// Whole numbers from −3 to 3: every sum is exact, and few bits change.
+    /// Integers from −3 to 3: every sum is exact, and few bits change.
     Whole,
-    /// Every bit of sign and fraction by chance, the exponent among four: from ⅛ to 2. Bytes are any.
+    /// Random sign and fraction bits, one of four exponents: from ⅛ to 2 in magnitude. Integers are any byte.
     Random,
 }
 
-/// Where two of four numbers of A stand (of tf32 one of two), by which of the ways that there are.
-pub(crate) fn places(of: Number, way: u32) -> (u32, [u32; 2]) {
-    // PTX ISA, 'mma.sp', 'Sparse matrix storage': the numbers' places in two bits each, in order; of tf32 two bits stand for
+/// Positions of two nonzeros among four elements of A (of one among two for tf32) in pattern `way`: as the instruction's word,
+/// and as numbers.
+pub(crate) fn places(number: Number, way: u32) -> (u32, [u32; 2]) {
+    // PTX ISA, 'mma.sp', 'Sparse matrix storage': the positions in two bits each, in order; for tf32 two such fields encode
     // one of two.
     const PAIRS: [[u32; 2]; 6] = [[0, 2], [1, 3], [0, 1], [0, 3], [1, 2], [2, 3]];
-    let (bits, pair) = if of == Number::Tf32 {
+    let (bits, pair) = if number == Number::Tf32 {
         let place = way % 2;
         ([0b0100, 0b1110][place as usize], [place, place])
     } else {
@@ -37,20 +38,20 @@ pub(crate) fn places(of: Number, way: u32) -> (u32, [u32; 2]) {
     (bits * 0x1111_1111, pair)
 }
 
-/// The bits of a number at a place of a row.
-fn bits(of: Number, data: Data, row: u32, place: u32) -> u64 {
+/// The bits of the number at index `place` of a row.
+fn bits(number: Number, data: Data, row: u32, place: u32) -> u64 {
     let chance = |seed| pattern::bits(seed, u64::from(row) << 32 | u64::from(place));
     match data {
-        Data::Whole => whole(of, (chance(SEED) % 7) as i32 - 3),
-        Data::Random => random(of, u64::from(chance(SEED)) << 32 | u64::from(chance(SEED + 1))),
+        Data::Whole => whole(number, (chance(SEED) % 7) as i32 - 3),
+        Data::Random => random(number, u64::from(chance(SEED)) << 32 | u64::from(chance(SEED + 1))),
     }
 }
 
-/// A small whole number.
-fn whole(of: Number, value: i32) -> u64 {
+/// The bits of a small integer.
+fn whole(number: Number, value: i32) -> u64 {
     // Exponent and fraction of 0, 1, 2 and 3.
     let bits = |table: [u64; 4], sign: u64| table[value.unsigned_abs() as usize] | if value < 0 { sign } else { 0 };
-    match of {
+    match number {
         Number::F16 => bits([0, 0x3c00, 0x4000, 0x4200], 0x8000),
         Number::Bf16 => bits([0, 0x3f80, 0x4000, 0x4040], 0x8000),
         Number::Tf32 => u64::from((value as f32).to_bits()),
@@ -61,9 +62,9 @@ fn whole(of: Number, value: i32) -> u64 {
     }
 }
 
-/// A number of a format; integers have none.
-fn format(of: Number) -> Option<&'static formats::Format> {
-    formats::format(match of {
+/// The floating-point format; none for integers.
+fn format(number: Number) -> Option<&'static formats::Format> {
+    formats::format(match number {
         Number::F16 => "f16",
         Number::Bf16 => "bf16",
         Number::Tf32 => "tf32",
@@ -74,79 +75,80 @@ fn format(of: Number) -> Option<&'static formats::Format> {
     })
 }
 
-/// Chance as bits of the type: a number from ⅛ to 2, or any byte.
-fn random(of: Number, chance: u64) -> u64 {
-    match format(of) {
+/// Random bits of the type: a number from ⅛ to 2 in magnitude, or any byte.
+fn random(number: Number, chance: u64) -> u64 {
+    match format(number) {
         Some(format) => tamed(format, chance >> (64 - format.storage)),
         None => chance & 0xff,
     }
 }
 
-/// What the bits stand for.
-fn value(of: Number, bits: u64) -> f64 {
-    match format(of).map(|format| format.meaning(bits)) {
+/// The value of the bits.
+fn value(number: Number, bits: u64) -> f64 {
+    match format(number).map(|format| format.meaning(bits)) {
         Some(Meaning::Number(number)) => number,
         Some(_) => f64::NAN,
         None => f64::from(bits as u8 as i8),
     }
 }
 
-/// A and B in the bytes of their type, and the word of places.
-pub(crate) fn input(of: Number, data: Data, way: u32) -> Vec<u8> {
-    let bytes = of.bytes() as usize;
-    let all = (0..A_ROWS + B_ROWS).flat_map(|row| (0..ROW_BYTES / of.bytes()).map(move |place| (row, place)));
-    let numbers = all.flat_map(|(row, place)| bits(of, data, row, place).to_le_bytes().into_iter().take(bytes));
-    numbers.chain(places(of, way).0.to_le_bytes()).collect()
+/// The bytes of A and B, and the word of positions.
+pub(crate) fn input(number: Number, data: Data, way: u32) -> Vec<u8> {
+    let bytes = number.bytes() as usize;
+    let all = (0..A_ROWS + B_ROWS).flat_map(|row| (0..ROW_BYTES / number.bytes()).map(move |place| (row, place)));
+    let numbers = all.flat_map(|(row, place)| bits(number, data, row, place).to_le_bytes().into_iter().take(bytes));
+    numbers.chain(places(number, way).0.to_le_bytes()).collect()
 }
 
-/// Every row of A times every column of B, row by row: each product's sum, and the sum of its terms' magnitudes.
-fn products(of: &Instruction, data: Data, way: u32) -> Vec<(f64, f64)> {
-    let [rows, columns, _] = of.shape;
-    let there = ROW_BYTES / of.number.bytes();
-    let (_, pair) = places(of.number, way);
-    let numbers = |row| (0..there).map(move |place| value(of.number, bits(of.number, data, row, place))).collect();
+/// Every row of A times every column of B, row-major: each product's sum, and the sum of its terms' magnitudes.
+fn products(instruction: &Instruction, data: Data, way: u32) -> Vec<(f64, f64)> {
+    let [rows, columns, _] = instruction.shape;
+    let per_row = ROW_BYTES / instruction.number.bytes();
+    let (_, pair) = places(instruction.number, way);
+    let numbers = |row| {
+        (0..per_row).map(move |place| value(instruction.number, bits(instruction.number, data, row, place))).collect()
+    };
     let (a, b): (Vec<Vec<f64>>, Vec<Vec<f64>>) =
         ((0..rows).map(numbers).collect(), (A_ROWS..A_ROWS + columns).map(numbers).collect());
-    let beside = |at: u32| match (of.sparse, of.number) {
+    let column_index = |at: u32| match (instruction.sparse, instruction.number) {
         (false, _) => at,
         (true, Number::Tf32) => 2 * at + pair[0],
         (true, _) => at / 2 * 4 + pair[at as usize % 2],
     };
-    let met: Vec<usize> = (0..there).map(|at| (beside(at) % there) as usize).collect();
+    let matching: Vec<usize> = (0..per_row).map(|at| (column_index(at) % per_row) as usize).collect();
     let product = |a: &[f64], b: &[f64]| {
-        let terms = a.iter().zip(&met).map(|(a, &at)| a * b[at]);
+        let terms = a.iter().zip(&matching).map(|(a, &at)| a * b[at]);
         terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
     };
     a.iter().flat_map(|a| b.iter().map(|b| product(a, b))).collect()
 }
 
-/// Bytes that one block leaves.
-pub(crate) fn block_bytes(of: &Instruction, chains: u32, warps: u32) -> u64 {
-    u64::from(warps * 32 * chains * of.accumulators() * if of.number == Number::F64 { 8 } else { 4 })
+/// Bytes that one block stores.
+pub(crate) fn block_bytes(instruction: &Instruction, chains: u32, warps: u32) -> u64 {
+    u64::from(warps * 32 * chains * instruction.accumulators() * if instruction.number == Number::F64 { 8 } else { 4 })
 }
 
-/// What one accumulator of a block must be after so many iterations, and how far from it rounding can bring it per unit of
-/// relative error.
+/// The expected value of one accumulator of a block, and the sum of its terms' magnitudes, which scales the tolerance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub(crate) sum: f64,
     pub(crate) size: f64,
 }
 
-/// What one block must leave after so many iterations: as `kernel.cu` lays it out, every accumulator of every thread.
+/// The expected output of one block after `iterations` iterations: every accumulator of every thread, in the layout of `kernel.cu`.
 pub(crate) fn expected(
-    of: &Instruction,
+    instruction: &Instruction,
     (data, way): (Data, u32),
     (chains, warps): (u32, u32),
     iterations: u32,
 ) -> Vec<Expected> {
-    let (columns, products) = (of.shape[1], products(of, data, way));
-    let times = f64::from(of.steps(chains) * iterations * of.repeats());
-    let threads = of.threads();
-    let mut all = Vec::with_capacity((warps * 32 * chains * of.accumulators()) as usize);
+    let (columns, products) = (instruction.shape[1], products(instruction, data, way));
+    let times = f64::from(instruction.steps(chains) * iterations * instruction.repeats());
+    let threads = instruction.threads();
+    let mut all = Vec::with_capacity((warps * 32 * chains * instruction.accumulators()) as usize);
     for _ in 0..warps * 32 / threads {
         for chain in 0..chains {
-            for accumulator in 0..of.accumulators() {
+            for accumulator in 0..instruction.accumulators() {
                 for thread in 0..threads {
                     let (row, column) = place(accumulator, thread);
                     let (sum, size) = products[(row * columns + column) as usize];
@@ -158,12 +160,12 @@ pub(crate) fn expected(
     all
 }
 
-/// The bytes of what one block must leave where every sum is exact.
-pub(crate) fn block(of: &Instruction, way: u32, chains: u32, warps: u32, iterations: u32) -> Vec<u8> {
-    let all = expected(of, (Data::Whole, way), (chains, warps), iterations);
-    let mut bytes = Vec::with_capacity(block_bytes(of, chains, warps) as usize);
+/// The expected bytes of one block, for inputs with exact sums.
+pub(crate) fn block(instruction: &Instruction, way: u32, chains: u32, warps: u32, iterations: u32) -> Vec<u8> {
+    let all = expected(instruction, (Data::Whole, way), (chains, warps), iterations);
+    let mut bytes = Vec::with_capacity(block_bytes(instruction, chains, warps) as usize);
     for one in all {
-        match of.number {
+        match instruction.number {
             Number::F64 => bytes.extend(one.sum.to_le_bytes()),
             Number::I8 => bytes.extend((one.sum as i64 as i32).to_le_bytes()),
             _ => bytes.extend((one.sum as f32).to_le_bytes()),
@@ -172,10 +174,10 @@ pub(crate) fn block(of: &Instruction, way: u32, chains: u32, warps: u32, iterati
     bytes
 }
 
-/// How far from exact sums of random numbers may be, relative to the sum of all products' magnitudes: the units keep more
-/// bits than this of each of a few hundred sums. Of integers nothing.
-fn tolerance(of: Number) -> f64 {
-    match of {
+/// Largest permitted error of sums of random numbers, relative to the sum of all products' magnitudes; 0 for integers. The units
+/// keep more bits than this in each of a few hundred additions.
+fn tolerance(number: Number) -> f64 {
+    match number {
         Number::F64 => 1e-13,
         Number::I8 => 0.0,
         // Sums are kept in some 14 bits on 9.0.
@@ -184,22 +186,22 @@ fn tolerance(of: Number) -> f64 {
     }
 }
 
-/// The largest error of what one block left on random numbers, relative to the products' magnitudes, and what is wrong with
-/// it; nothing where all is within what rounding explains.
-pub(crate) fn compare(of: &Instruction, expected: &[Expected], left: &[u8]) -> (f64, Option<String>) {
-    let bytes = if of.number == Number::F64 { 8 } else { 4 };
+/// The largest error of one block's output on random numbers, relative to the products' magnitudes, and a description of the
+/// first error beyond rounding, if any.
+pub(crate) fn compare(instruction: &Instruction, expected: &[Expected], left: &[u8]) -> (f64, Option<String>) {
+    let bytes = if instruction.number == Number::F64 { 8 } else { 4 };
     let (mut worst, mut wrong) = (0.0_f64, None);
     for (place, (one, left)) in expected.iter().zip(left.chunks_exact(bytes)).enumerate() {
         let word = |from: usize| u32::from_le_bytes(std::array::from_fn(|byte| left[from + byte]));
-        let found = match of.number {
+        let found = match instruction.number {
             Number::F64 => f64::from_bits(u64::from(word(4)) << 32 | u64::from(word(0))),
-            // Sums of integers wrap around, as those of the host do here.
+            // Integer sums wrap around, so the difference is wrapping too.
             Number::I8 => f64::from(word(0).wrapping_sub(one.sum as i64 as u32) as i32) + one.sum,
             _ => f64::from(f32::from_bits(word(0))),
         };
         let error = (found - one.sum).abs() / one.size.max(f64::MIN_POSITIVE);
-        // A NaN is no error that is small enough.
-        let fits = error <= tolerance(of.number);
+        // False for NaN.
+        let fits = error <= tolerance(instruction.number);
         if !fits && wrong.is_none() {
             wrong = Some(format!("accumulator {place}: {found:e} instead of {:e}", one.sum));
         }
@@ -223,39 +225,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_accumulator_has_a_place_of_its_own_in_the_product() {
-        for of in &INSTRUCTIONS {
-            let all = (0..of.accumulators()).flat_map(|a| (0..of.threads()).map(move |t| place(a, t)));
+    fn every_accumulator_has_a_unique_position_in_the_product() {
+        for instruction in &INSTRUCTIONS {
+            let all =
+                (0..instruction.accumulators()).flat_map(|a| (0..instruction.threads()).map(move |t| place(a, t)));
             let places: BTreeSet<(u32, u32)> = all.collect();
-            assert_eq!(places.len() as u32, of.shape[0] * of.shape[1], "{}", of.name);
-            assert!(places.iter().all(|(row, column)| *row < of.shape[0] && *column < of.shape[1]), "{}", of.name);
+            assert_eq!(places.len() as u32, instruction.shape[0] * instruction.shape[1], "{}", instruction.name);
+            assert!(
+                places.iter().all(|(row, column)| *row < instruction.shape[0] && *column < instruction.shape[1]),
+                "{}",
+                instruction.name
+            );
         }
     }
 
     #[test]
-    fn inputs_fill_their_rows_and_blocks_their_bytes() {
-        for of in &INSTRUCTIONS {
+    fn inputs_and_blocks_have_the_declared_sizes() {
+        for instruction in &INSTRUCTIONS {
             for data in [Data::Whole, Data::Random] {
-                assert_eq!(input(of.number, data, 1).len() as u64, INPUT_BYTES, "{}", of.name);
+                assert_eq!(input(instruction.number, data, 1).len() as u64, INPUT_BYTES, "{}", instruction.name);
             }
-            let warps = 2 * of.threads() / 32;
-            assert_eq!(block(of, 0, 1, warps, 3).len() as u64, block_bytes(of, 1, warps), "{}", of.name);
+            let warps = 2 * instruction.threads() / 32;
+            assert_eq!(
+                block(instruction, 0, 1, warps, 3).len() as u64,
+                block_bytes(instruction, 1, warps),
+                "{}",
+                instruction.name
+            );
         }
     }
 
     #[test]
-    fn sums_stay_exact_in_single_precision_for_as_long_as_a_launch_lasts() {
-        let long = |of: &&Instruction| matches!(of.number, Number::F16 | Number::Bf16 | Number::Tf32);
-        for of in INSTRUCTIONS.iter().filter(long) {
+    fn sums_of_a_whole_launch_are_exact_in_single_precision() {
+        let long = |instruction: &&Instruction| matches!(instruction.number, Number::F16 | Number::Bf16 | Number::Tf32);
+        for instruction in INSTRUCTIONS.iter().filter(long) {
             for way in 0..6 {
-                let most = products(of, Data::Whole, way).iter().map(|(sum, _)| sum.abs()).fold(0.0, f64::max);
-                assert!(most * 60_000.0 < f64::from(1 << 24), "{} {most}", of.name);
+                let most = products(instruction, Data::Whole, way).iter().map(|(sum, _)| sum.abs()).fold(0.0, f64::max);
+                assert!(most * 60_000.0 < f64::from(1 << 24), "{} {most}", instruction.name);
             }
         }
     }
 
     #[test]
-    fn random_numbers_are_finite_and_use_every_bit_of_the_fraction() {
+    fn random_numbers_are_finite_and_use_every_fraction_bit() {
         for number in [Number::F16, Number::Bf16, Number::Tf32, Number::F64, Number::F8, Number::F8E5m2] {
             let all: Vec<u64> = (0..4000).map(|place| bits(number, Data::Random, place % 64, place / 64)).collect();
             assert!(all.iter().all(|bits| (0.125..2.0).contains(&value(number, *bits).abs())), "{number:?}");
@@ -268,21 +280,27 @@ mod tests {
     }
 
     #[test]
-    fn sparse_rows_meet_the_columns_where_their_numbers_stand() {
-        let sparse = |number| INSTRUCTIONS.iter().find(|of| of.sparse && of.number == number).unwrap();
+    fn sparse_rows_multiply_the_columns_at_their_positions() {
+        let sparse = |number| {
+            INSTRUCTIONS.iter().find(|instruction| instruction.sparse && instruction.number == number).unwrap()
+        };
         for number in [Number::F16, Number::Tf32] {
-            let (of, there) = (sparse(number), ROW_BYTES / number.bytes());
+            let (instruction, per_row) = (sparse(number), ROW_BYTES / number.bytes());
             for way in 0..6 {
                 let pair = places(number, way).1;
-                // The row with its zeros, multiplied as any row is.
+                // The row expanded with its zeros, multiplied like a dense row.
                 let group = if number == Number::Tf32 { 2 } else { 4 };
-                let full = (0..2 * there).map(|k| {
+                let full = (0..2 * per_row).map(|k| {
                     let within = pair.iter().position(|place| *place == k % group)?;
                     Some(value(number, bits(number, Data::Whole, 5, k / group * (group / 2) + within as u32)))
                 });
-                let column = |k: u32| value(number, bits(number, Data::Whole, A_ROWS + 3, k % there));
+                let column = |k: u32| value(number, bits(number, Data::Whole, A_ROWS + 3, k % per_row));
                 let sum: f64 = full.enumerate().map(|(k, a)| a.unwrap_or(0.0) * column(k as u32)).sum();
-                assert_eq!(products(of, Data::Whole, way)[(5 * of.shape[1] + 3) as usize].0, sum, "{number:?} {way}");
+                assert_eq!(
+                    products(instruction, Data::Whole, way)[(5 * instruction.shape[1] + 3) as usize].0,
+                    sum,
+                    "{number:?} {way}"
+                );
             }
         }
         assert_eq!(places(Number::F16, 1), (0xdddd_dddd, [1, 3]));
@@ -290,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_rounding_is_told() {
-        let of = INSTRUCTIONS.iter().find(|of| of.name == "mma f16").unwrap();
-        let all = expected(of, (Data::Random, 0), (1, 1), 1);
+    fn errors_beyond_rounding_are_reported() {
+        let instruction = INSTRUCTIONS.iter().find(|instruction| instruction.name == "mma f16").unwrap();
+        let all = expected(instruction, (Data::Random, 0), (1, 1), 1);
         let exact: Vec<u8> = all.iter().flat_map(|one| (one.sum as f32).to_le_bytes()).collect();
-        let (worst, wrong) = compare(of, &all, &exact);
+        let (worst, wrong) = compare(instruction, &all, &exact);
         assert!(worst < 1e-7 && wrong.is_none(), "{worst} {wrong:?}");
         let mut off = exact;
         off[4 * 77 + 3] ^= 0x40;
-        assert!(compare(of, &all, &off).1.unwrap().starts_with("accumulator 77"));
+        assert!(compare(instruction, &all, &off).1.unwrap().starts_with("accumulator 77"));
     }
 }

@@ -1,5 +1,5 @@
-// Matrix products of a warp group (64 × 128 by 32 bytes, or 64 of which A has half) for sm_90a: B, and mostly A, in shared
-// memory. Part of `tensor.cu`.
+// Matrix products of a warp group (64 × 128 by 32 bytes, or sparse by 64 bytes, half of them in A) for sm_90a: B, and mostly
+// A, in shared memory. Part of `kernel.cu`.
 #pragma once
 
 #include "span.h"
@@ -17,7 +17,7 @@
     "%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57," \
     "%58,%59,%60,%61,%62,%63}"
 
-// `scales`: what stands after the descriptors: accumulate, signs, and for 16 bits that nothing is transposed.
+// `scales`: the operands after `p`: signs, and for 16-bit types the transpose flags, all off.
 #define WGMMA(name, accumulator, kind, instruction, scales)                                                            \
     struct name {                                                                                                      \
         typedef accumulator T;                                                                                         \
@@ -62,7 +62,7 @@ struct wgmma_f16_registers {
     }
 };
 
-// Bytes between blocks of 8 rows × 16 bytes, along a row; along the rows they are 8 rows apart (PTX ISA, 'Matrix descriptor
+// Bytes between blocks of 8 rows × 16 bytes along a row; down the columns blocks are 8 rows apart (PTX ISA, 'Matrix descriptor
 // format'; no swizzle).
 #define LEADING 128
 
@@ -71,7 +71,7 @@ __device__ __forceinline__ u64 descriptor(const void* shared, u32 row_words) {
     return (address & 0x3ffff) >> 4 | u64(LEADING >> 4) << 16 | u64(32 * row_words >> 4) << 32;
 }
 
-// Rows of `words` words, which begin as the input's rows do and go on with them again.
+// Lays out `count` rows of `words` words each, which repeat the input's rows.
 __device__ __forceinline__ void lay(u32* tile, const u32* rows, u32 count, u32 words) {
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < count * words; i += blockDim.x) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ void group_products(typename OF::T* out, const u32* i
     typename OF::T d[64];
 #pragma unroll
     for (int i = 0; i < 64; ++i) d[i] = 0;
-    // The matrix units read shared memory by another way than stores are seen.
+    // The matrix units read shared memory through the async proxy, so the stores need a proxy fence.
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     const u64 a_tile = descriptor(a_rows, ROW_WORDS), b_tile = descriptor(b_rows, OF::B_WORDS);
     const u32 places = in[PLACES_AT];

@@ -1,8 +1,8 @@
-//! topology on a GPU: atomics from every SM at lines of the last cache. What the figures mean is
-//! `crate::topology`'s; the kernels are `kernel.cu`'s.
+//! topology on a GPU: atomics from every SM at lines of the last-level cache. `crate::topology` explains the figures; the
+//! kernels are in `kernel.cu`.
 //!
-//! Lines anywhere in an array are sorted by how far they are from one SM first; the nearest and the farthest are
-//! kept, so that a group of them lies on one side of the cache.
+//! First, random lines of an array are sorted by their distance from one SM; the nearest and the farthest are kept, so that
+//! each group of lines is on one side of the cache.
 
 use plimsoll_core::stats::Rng;
 use plimsoll_gen::kernel::chain::LINE;
@@ -16,18 +16,18 @@ use crate::topology::{self, Reach};
 #[derive(Debug)]
 pub struct Runner;
 
-/// Bytes that the lines lie in: enough that every part of the cache has some, and that all fit in it.
+/// Bytes of the array with the lines: enough for lines in every part of the cache, few enough to fit in it.
 const SPREAD: u64 = 16 << 20;
 /// Lines of a group.
 const LINES: u32 = 8;
-/// Lines that are looked at for each one kept.
+/// Lines tried for each one kept.
 const CANDIDATES: u32 = 2;
-/// Atomics at each line in turn.
+/// Consecutive atomics at each line.
 const REPEATS: u32 = 2 * TIMES;
-/// Bytes of an offset, as the kernel takes them.
+/// Bytes of an offset in the kernel's list.
 const OFFSET: u64 = 8;
-/// Bytes of what a launch leaves.
-const LEFT: u64 = 32;
+/// Bytes of a launch's report.
+const REPORT: u64 = 32;
 
 impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
@@ -54,8 +54,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let cells: Vec<(u32, u32)> = cells.collect();
         let late = elapsed_share(session, begin, topology::SPEC.budget(effort));
         let sweep = Sweep { series: topology::map(), points: &cells, share: 0.9 + late, flags: Flags::NONE };
-        let at = |cell: &(u32, u32)| Reach { multiprocessor: cell.0.into(), group: cell.1.into() };
-        session.sweep(sweep, at, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
+        let to_axes = |cell: &(u32, u32)| Reach { multiprocessor: cell.0.into(), group: cell.1.into() };
+        session.sweep(sweep, to_axes, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
         Ok(())
     }
 
@@ -75,12 +75,12 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// Groups of lines.
+/// Number of groups of lines.
 fn groups(effort: Effort) -> u32 {
     if effort == Effort::Thorough { 8 } else { 4 }
 }
 
-/// Shared by all points: lines that hold 0, and where they are.
+/// Shared by all points: memory that holds 0, and the offsets of the lines.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     kernel: KernelDesc,
@@ -99,7 +99,7 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, kernel: kernels::reach(), memory, offsets, groups, seed })
     }
 
-    /// A launch of one SM at `count` lines from the one with number `first` on.
+    /// A launch on SM `wanted` over `count` lines, from line number `first` on.
     fn launch(&self, wanted: u32, (first, count): (u32, u32), place: ReportSlot) -> Result<G::Launch, Fault> {
         let lines = self.offsets.part(OFFSET * u64::from(first), OFFSET * u64::from(count))?;
         let arguments = Arguments::new().span(place.out).span(place.state).u32(place.launch as u32).u32(wanted);
@@ -107,19 +107,19 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch(&self.kernel, 1, arguments)
     }
 
-    /// Draws lines at random and keeps those nearest to the first SM and those farthest, in that order.
+    /// Chooses lines at random and keeps those nearest to and farthest from the first SM, in that order.
     fn survey(&self) -> Result<(), Fault> {
         let count = CANDIDATES * self.groups * LINES;
         let mut rng = Rng::new(self.seed);
         let mut lines: Vec<u64> = (0..count).map(|_| rng.below(SPREAD / LINE) * LINE).collect();
         self.upload(&lines)?;
-        let mut far: Vec<(u64, u64)> = Vec::with_capacity(lines.len());
+        let mut distances: Vec<(u64, u64)> = Vec::with_capacity(lines.len());
         for (place, &line) in (0..).zip(&lines) {
-            far.push((self.once(0, (place, 1))?.cycles, line));
+            distances.push((self.run_once(0, (place, 1))?.cycles, line));
         }
-        far.sort_unstable();
+        distances.sort_unstable();
         let half = lines.len() / 2 / CANDIDATES as usize;
-        let kept = far[..half].iter().chain(&far[far.len() - half..]);
+        let kept = distances[..half].iter().chain(&distances[distances.len() - half..]);
         lines = kept.map(|(_, line)| *line).collect();
         self.upload(&lines)
     }
@@ -129,13 +129,13 @@ impl<G: Gpu> Bench<G> {
         G::upload(self.kit.stream(), self.offsets.whole(), &bytes)
     }
 
-    /// What one launch leaves.
-    fn once(&self, wanted: u32, lines: (u32, u32)) -> Result<BlockReport, Fault> {
-        let out = self.kit.array(LEFT + 4)?;
+    /// Runs one launch and returns its report.
+    fn run_once(&self, wanted: u32, lines: (u32, u32)) -> Result<BlockReport, Fault> {
+        let out = self.kit.array(REPORT + 4)?;
         self.kit.checker.fill_words(out.whole(), u32::MAX)?;
-        let place = ReportSlot { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, launch: 0 };
+        let place = ReportSlot { out: out.part(0, REPORT)?, state: out.part(REPORT, 4)?, launch: 0 };
         self.kit.run(&[Action::Launch(self.launch(wanted, lines, place)?)])?;
-        let mut bytes = [0; LEFT as usize];
+        let mut bytes = [0; REPORT as usize];
         G::download(self.kit.stream(), out.whole(), &mut bytes)?;
         Ok(BlockReport::from_bytes(&bytes))
     }
@@ -148,27 +148,27 @@ impl<G: Gpu> Bench<G> {
         })?;
         let ran = check_ran_on(multiprocessor);
         Ok(load.with_check(move |last| match ran(last.reports) {
-            Check::Passed => Ok(answered(last.reports, LINES)),
+            Check::Passed => Ok(check_answers(last.reports, LINES)),
             failed => Ok(failed),
         }))
     }
 
-    /// What is wrong with one launch: where it ran, what the atomics answered, and that the lines still hold 0.
+    /// Checks where one launch ran, what the atomics returned, and that the lines still hold 0; empty if all is right.
     fn verify(&self, multiprocessor: u32, count: u32) -> Result<String, Fault> {
-        let timed = self.once(multiprocessor, (0, count))?;
-        let checks = [check_ran_on(multiprocessor)(&[timed]), answered(&[timed], count)];
+        let timed = self.run_once(multiprocessor, (0, count))?;
+        let checks = [check_ran_on(multiprocessor)(&[timed]), check_answers(&[timed], count)];
         if let Some(Check::Failed(wrong)) = checks.into_iter().find(|check| *check != Check::Passed) {
             return Ok(wrong);
         }
         let left = self.kit.checker.xor_words(self.memory.whole())?;
-        Ok(if left == 0 { String::new() } else { format!("the lines' exclusive or is {left:#x}, not 0") })
+        Ok(if left == 0 { String::new() } else { format!("the lines' XOR is {left:#x}, not 0") })
     }
 }
 
-/// Every atomic answers 0, and one more than that is added for each line.
-fn answered(last: &[BlockReport], count: u32) -> Check {
-    match last.iter().find(|told| told.count != u64::from(count)) {
+/// Checks that every atomic returned 0: the kernel adds one more than the last return value for each line.
+fn check_answers(last: &[BlockReport], count: u32) -> Check {
+    match last.iter().find(|report| report.count != u64::from(count)) {
         None => Check::Passed,
-        Some(told) => Check::Failed(format!("{} lines answered 0, not {count}", told.count)),
+        Some(report) => Check::Failed(format!("atomics returned 0 at {} lines instead of {count}", report.count)),
     }
 }

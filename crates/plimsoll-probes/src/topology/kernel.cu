@@ -1,19 +1,18 @@
-// topology: how far each SM is from lines of L2. One thread adds 0 to a line again and
-// again, each time the last answer, which is 0: atomics are done at the line's one home, where no copy in a nearer
-// partition helps.
+// topology: the distance of each SM from lines of L2. One thread repeatedly adds 0 to a line: each operand is the last
+// return value, which is 0. Atomics execute at the line's home, so a copy in a nearer partition can't answer.
 //
-// What keeps it: the sum of the answers is stored, and atomics may not be left out.
-// Its loop in SASS: 8 ATOMG of 4 bytes, each adding the register that the one before wrote; no local memory.
+// What keeps it: the sum of the return values is stored, and atomics can't be removed.
+// Its loop in SASS: 8 ATOMG of 4 bytes, each adding the register that the previous one wrote; no local memory.
 #include "clocks.h"
 
-// What was at `line` before `x` was added.
+// Adds `x` to the word at `line` and returns its previous value.
 __device__ __forceinline__ u32 added(u64 line, u32 x) {
     u32 before;
     asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(line), "r"(x) : "memory");
     return before;
 }
 
-// Adds 0 `times` times (a multiple of 8) to each of `count` lines, `base` + their offsets, after one untimed time each.
+// Adds 0 `times` times (a multiple of 8) to each of `count` lines at `base` + offset, after one untimed addition each.
 // All lines hold 0.
 __device__ __forceinline__ void reach(Timed* out, u64 base, const u64* lines, u32 count, u32 times) {
     u64 spent = 0, passed = 0;

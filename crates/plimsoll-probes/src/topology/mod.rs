@@ -1,5 +1,5 @@
-//! topology: how far each SM of a GPU is from lines of its last cache. Atomics are done at a line's one home, so
-//! they show where it is; plain loads are answered by a copy in the nearer part of the cache.
+//! topology: the distance of each SM of a GPU from lines of its last-level cache. Atomics execute at a line's home, so they
+//! show where it is; plain loads are answered by a copy in the nearer part of the cache.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -14,7 +14,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "topology",
     group: "latency",
-    sentence: "Which multiprocessors are near to which part of the last cache, and how much farther the other part is.",
+    sentence: "Which multiprocessors are near which part of the last-level cache, and how much farther the other part is.",
     seconds: [4.0, 15.0, 40.0],
     takes_bytes: false,
     findings,
@@ -23,18 +23,17 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 plimsoll_core::axes! {
     /// Atomics of one SM.
     pub struct Reach {
-        /// Its number.
+        /// The SM's number.
         multiprocessor: Count,
-        /// The number of the group of lines that they are at.
+        /// The number of the group of lines.
         group as "line group": Count,
     }
 }
 
-/// The metric that the kernel counts.
+/// The metric with the cycles counted in the kernel.
 pub const CYCLES: &str = "cycles";
 
-/// One atomic at lines of a group, by SM and group. Groups are numbered by how far they are from the first
-/// SM.
+/// One atomic at lines of a group, by SM and group. Groups are numbered by their distance from the first SM.
 #[must_use]
 pub fn map() -> TypedSeries<Reach> {
     TypedSeries::new(
@@ -46,7 +45,7 @@ pub fn map() -> TypedSeries<Reach> {
     )
 }
 
-/// Sides that differ by less aren't sides.
+/// Smallest ratio of far to near latency that counts as two sides.
 const STEP: f64 = 1.05;
 
 /// One cell of the map.
@@ -66,33 +65,33 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     };
     let cells: Vec<Cell> = known_rows(map).filter_map(cell).filter(|cell| cell.cycles > 0.0).collect();
     let Some(first) = groups(&cells).first().copied() else { return Vec::new() };
-    // Groups whose latency rises and falls over the SMs as the first one's does are on its side.
+    // Groups whose latency over the SMs correlates with the first group's are on its side.
     let (same, other): (Vec<u64>, Vec<u64>) =
         groups(&cells).into_iter().partition(|group| correlation(&cells, first, *group) >= 0.0);
     let nearer = |cell: &Cell| {
-        let of = |side: &[u64]| mean(&cells, |c| c.multiprocessor == cell.multiprocessor && side.contains(&c.group));
-        Some((of(&same)? <= of(&other)?) == same.contains(&cell.group))
+        let mean_to =
+            |side: &[u64]| mean(&cells, |c| c.multiprocessor == cell.multiprocessor && side.contains(&c.group));
+        Some((mean_to(&same)? <= mean_to(&other)?) == same.contains(&cell.group))
     };
     let (near, far): (Vec<Cell>, Vec<Cell>) = cells.iter().partition(|cell| nearer(cell) == Some(true));
-    let of = |name: &str, cells: &[Cell]| level(name, cells);
     match (middle(&near), middle(&far)) {
         (Some(a), Some(b)) if b > STEP * a && !other.is_empty() => {
-            let here = mine(&near, &same);
+            let here = count_near(&near, &same);
             let flags = cells.iter().fold(Flags::NONE, |all, cell| all.union(cell.flags));
             let exact = |value: f64| Estimate { value, interval: Interval { lo: value, hi: value } };
             let sides = Finding {
-                says: format!("The other {} are nearer to the other part of the cache.", mine(&near, &other)),
+                says: format!("The other {} are nearer to the other part of the cache.", count_near(&near, &other)),
                 ..derived("multiprocessors near the first", Unit::One, exact(here as f64), flags)
             };
             let step = step(&near, &far, flags);
-            let found = [of("atomic near in cycles", &near), of("atomic far in cycles", &far), step, Some(sides)];
+            let found = [level("atomic near in cycles", &near), level("atomic far in cycles", &far), step, Some(sides)];
             found.into_iter().flatten().collect()
         }
-        _ => of("atomic in cycles", &cells).into_iter().collect(),
+        _ => level("atomic in cycles", &cells).into_iter().collect(),
     }
 }
 
-/// The groups there are, in order.
+/// All group numbers, in order.
 fn groups(cells: &[Cell]) -> Vec<u64> {
     let mut groups: Vec<u64> = cells.iter().map(|cell| cell.group).collect();
     groups.sort_unstable();
@@ -100,8 +99,8 @@ fn groups(cells: &[Cell]) -> Vec<u64> {
     groups
 }
 
-/// How many SMs have these groups among their near ones.
-fn mine(near: &[Cell], groups: &[u64]) -> usize {
+/// Number of SMs that are near these groups.
+fn count_near(near: &[Cell], groups: &[u64]) -> usize {
     let mut own: Vec<u64> =
         near.iter().filter(|cell| groups.contains(&cell.group)).map(|cell| cell.multiprocessor).collect();
     own.sort_unstable();
@@ -114,12 +113,12 @@ fn mean(cells: &[Cell], keep: impl Fn(&Cell) -> bool) -> Option<f64> {
     (!kept.is_empty()).then(|| kept.iter().sum::<f64>() / kept.len() as f64)
 }
 
-/// Covariance of two groups over the SMs that have both: its sign is all that counts.
+/// Sum of products of deviations of two groups over the SMs that have both; only its sign is used.
 fn correlation(cells: &[Cell], a: u64, b: u64) -> f64 {
-    let of = |group: u64| cells.iter().filter(move |cell| cell.group == group);
-    let pairs: Vec<(f64, f64)> = of(a)
+    let cells_of = |group: u64| cells.iter().filter(move |cell| cell.group == group);
+    let pairs: Vec<(f64, f64)> = cells_of(a)
         .filter_map(|cell| {
-            let other = of(b).find(|other| other.multiprocessor == cell.multiprocessor)?;
+            let other = cells_of(b).find(|other| other.multiprocessor == cell.multiprocessor)?;
             Some((cell.cycles, other.cycles))
         })
         .collect();
@@ -138,7 +137,7 @@ fn middle(cells: &[Cell]) -> Option<f64> {
     (!cells.is_empty()).then(|| median_sorted(&sorted(cells)))
 }
 
-/// How much farther the other part is: the difference of the medians, and what the middle halves leave open.
+/// Extra latency of the far side: the difference of the medians, with the interval from the middle halves.
 fn step(near: &[Cell], far: &[Cell], flags: Flags) -> Option<Finding> {
     let (a, b) = (level("", near)?, level("", far)?);
     let interval = Interval { lo: b.interval.lo - a.interval.hi, hi: b.interval.hi - a.interval.lo };
@@ -146,7 +145,7 @@ fn step(near: &[Cell], far: &[Cell], flags: Flags) -> Option<Finding> {
     Some(derived("far step in cycles", Unit::Cycle, known, flags))
 }
 
-/// The median of some cells, between their middle half.
+/// The median of the cells, with their middle half as interval.
 fn level(name: &str, cells: &[Cell]) -> Option<Finding> {
     let sorted = sorted(cells);
     let quarter = sorted.len() / 4;
@@ -161,7 +160,7 @@ mod tests {
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
-    fn found(cycles: impl Fn(u64, u64) -> f64) -> Vec<Finding> {
+    fn findings_of_map(cycles: impl Fn(u64, u64) -> f64) -> Vec<Finding> {
         let point = |(multiprocessor, group): (u64, u64)| Point {
             extra: [(CYCLES.to_owned(), cycles(multiprocessor, group))].into(),
             ..Point::new(
@@ -179,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn two_parts_are_told_apart_with_the_multiprocessors_of_each() {
+    fn findings_separate_two_parts_and_count_the_sms_of_each() {
         // A third of the SMs is on the second side; distances within a side differ a little.
         let side = |multiprocessor: u64| u64::from(multiprocessor % 3 == 2);
         let cycles = |m: u64, g: u64| {
             let near = side(m) == g / 2;
             (if near { 600.0 } else { 830.0 }) + 10.0 * (m % 7) as f64 + 5.0 * g as f64
         };
-        let found = found(cycles);
+        let found = findings_of_map(cycles);
         assert!((value(&found, "atomic near in cycles") - 637.0).abs() < 10.0, "{found:?}");
         assert!((value(&found, "atomic far in cycles") - 867.0).abs() < 10.0, "{found:?}");
         assert_eq!(value(&found, "multiprocessors near the first"), 88.0);
@@ -195,14 +194,14 @@ mod tests {
 
     #[test]
     fn a_cache_of_one_part_has_one_latency() {
-        let found = found(|m, g| 600.0 + 3.0 * (m % 5) as f64 + (g % 2) as f64);
+        let found = findings_of_map(|m, g| 600.0 + 3.0 * (m % 5) as f64 + (g % 2) as f64);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!((found[0].value - 606.0).abs() < 5.0 && found[0].name == "atomic in cycles");
     }
 
     #[test]
-    fn a_kernel_that_counted_nothing_shows_nothing() {
-        assert!(found(|_, _| 0.0).is_empty());
+    fn rows_without_cycles_have_no_findings() {
+        assert!(findings_of_map(|_, _| 0.0).is_empty());
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
     }
 }

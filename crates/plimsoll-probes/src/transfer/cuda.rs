@@ -1,5 +1,4 @@
-//! transfer on a GPU: copies by the copy engines, back to back and alone. What the figures mean is
-//! `crate::transfer`'s.
+//! transfer on a GPU: copies by the copy engines, back to back and single. `crate::transfer` explains the figures.
 
 use std::cell::RefCell;
 
@@ -23,15 +22,15 @@ use crate::transfer::{self, Path};
 
 /// Smallest and largest copy, bytes.
 const SIZES: (u64, u64) = (1 << 10, 1 << 30);
-/// Copies that are timed alone: beyond the largest the latency drowns.
+/// Sizes of single copies: beyond the largest one the latency is negligible.
 const SINGLES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
 /// Sizes of copies from and to pageable memory, of those by kernels, and from write-combined memory.
 const STAGED: [u64; 3] = [1 << 10, 1 << 20, 64 << 20];
-/// From these sizes on every power of four is measured (thorough: to the end), of others every second one.
+/// In this range every power of four is measured (thorough: from its start to the largest size), elsewhere every second one.
 const FINE: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
-/// Sizes of `verify`: around words, pages and what the driver stages at once; none a multiple of the next.
+/// Sizes for `verify`: around words, pages and the driver's staging size; none is a multiple of the next.
 const AWKWARD: [u64; 13] = [1, 3, 4, 31, 32, 33, 1025, 4095, 4097, 65_537, 65_539, 1_048_573, 1_048_579];
-/// Another word than poison, so that a page of zeros, which the driver may hand out, is no right result either.
+/// Poison for host memory. It isn't zero, because the driver may hand out pages of zeros.
 const HOST_POISON: u8 = 0xa5;
 
 /// The probe.
@@ -59,14 +58,14 @@ impl Probe<Cuda> for Runner {
         let (bench, flags) = Bench::new(session.device, bytes.min(largest), session.request.seed)?;
         let flags = if bytes < largest { flags.union(shrunk) } else { flags };
         let late = elapsed_share(session, begin, transfer::SPEC.budget(effort));
-        let at = |(path, size): &Point| transfer::Copy { path: *path, size: (*size).into() };
+        let to_axes = |(path, size): &Point| transfer::Copy { path: *path, size: (*size).into() };
 
         let single = singles(bench.bytes());
         let sweep = Sweep { series: transfer::single(), points: &single, share: 0.2 + late, flags: Flags::NONE };
-        session.sweep(sweep, at, |_, (path, size)| bench.load(*path, *size, Figure::Latency))?;
+        session.sweep(sweep, to_axes, |_, (path, size)| bench.load(*path, *size, Figure::Latency))?;
         let copies = points(effort, bench.bytes());
         let sweep = Sweep { series: transfer::copies(), points: &copies, share: 0.8, flags };
-        session.sweep(sweep, at, |_, (path, size)| bench.load(*path, *size, Figure::Throughput))?;
+        session.sweep(sweep, to_axes, |_, (path, size)| bench.load(*path, *size, Figure::Throughput))?;
         Ok(())
     }
 
@@ -78,7 +77,7 @@ impl Probe<Cuda> for Runner {
             // Kernels copy whole words.
             let whole = |size: &u64| !matches!(path, Path::UpKernel | Path::DownKernel) || size.is_multiple_of(4);
             for size in AWKWARD.into_iter().chain(large).filter(whole) {
-                let verdict = bench.once(path, size)?;
+                let verdict = bench.run_once(path, size)?;
                 let wrong = if let Check::Failed(wrong) = verdict { wrong } else { String::new() };
                 report(Case { kernel: path.to_string(), on: format!("{size} bytes"), wrong });
             }
@@ -87,8 +86,8 @@ impl Probe<Cuda> for Runner {
     }
 }
 
-/// Paths and sizes, small ones first: what they leave of the time is for the large ones. Copies that are shorter than their
-/// call say the same at every size, and staged ones are slow: fewer sizes show both.
+/// Paths and sizes, small sizes first, so that the time they save goes to large ones. Copies shorter than their call take the
+/// same time at every size, and staged copies are slow, so both have fewer sizes.
 fn points(effort: Effort, largest: u64) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for i in 0..=10_u32 {
@@ -113,14 +112,14 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
     points
 }
 
-/// Those that are timed alone: few sizes, as the line through them has but two terms.
+/// Single copies. Few sizes suffice, since the line through them has only two terms.
 fn singles(largest: u64) -> Vec<Point> {
     let sizes = SINGLES.into_iter().filter(|size| *size <= largest.max(SIZES.0));
     let by_engine = |path: &Path| !matches!(*path, Path::UpCombined | Path::UpKernel | Path::DownKernel);
     sizes.flat_map(|size| Path::ALL.into_iter().filter(by_engine).map(move |path| (path, size))).collect()
 }
 
-/// Host memory of one kind. What is copied up and what comes down are apart where both are under way at once.
+/// Host memory of one kind. Pinned memory has separate buffers for the two directions, which run at the same time.
 struct Host {
     up: Rc<RefCell<HostBuffer>>,
     down: Rc<RefCell<HostBuffer>>,
@@ -139,24 +138,24 @@ impl Host {
 struct Bench {
     checker: Rc<Checker>,
     stream: Arc<Stream>,
-    /// For the way down while the first is on the way up.
+    /// For copies down while the first stream copies up.
     second: Arc<Stream>,
-    /// Random data that every copy begins with.
+    /// Random data, the source of every copy.
     origin: DeviceBuffer,
-    /// Where copies up and across end.
+    /// Destination of copies up and within the device.
     target: Rc<DeviceBuffer>,
-    /// Where what came down is brought back to be checked.
+    /// Where data copied down are uploaded again for the check.
     back: Rc<DeviceBuffer>,
     pinned: Host,
     pageable: Host,
     combined: Host,
-    /// The kernel that copies, with its description.
+    /// The unit with the copy kernel.
     unit: Unit,
     kernel: KernelDesc,
 }
 
 impl Bench {
-    /// Buffers of so many bytes, or of what the host has room for, and then a flag that says so.
+    /// Allocates buffers of `bytes`, or smaller ones with [`Flag::Shrunk`] if the host lacks room.
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<(Self, Flags), Fault> {
         let (mut bytes, mut flags) = (bytes, Flags::NONE);
         let hosts = loop {
@@ -203,7 +202,7 @@ impl Bench {
         }
     }
 
-    /// Puts data where a copy begins and poison where it ends, as far as the host's memory is concerned.
+    /// Fills the host's source buffer with data and its destination buffer with poison.
     fn fill(&self, path: Path, size: u64) -> Result<(), Fault> {
         let host = self.host(path);
         if is_up(path) {
@@ -217,7 +216,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The copies of a path: on the first stream, and on the second beside it.
+    /// The copies of a path: on the first stream, and if needed on the second.
     fn actions(&self, path: Path, size: u64) -> Result<(Action, Option<Action>), Fault> {
         let (origin, target) = (self.origin.part(0, size)?, self.target.part(0, size)?);
         let host = self.host(path);
@@ -225,8 +224,8 @@ impl Bench {
         let down = || Action::Other(StreamAction::Down(Rc::clone(&host.down), origin));
         Ok(match path {
             Path::Across => (Action::Copy(target, origin), None),
-            Path::UpKernel => (self.by_kernel(&host.up, true, size)?, None),
-            Path::DownKernel => (self.by_kernel(&host.down, false, size)?, None),
+            Path::UpKernel => (self.kernel_copy(&host.up, true, size)?, None),
+            Path::DownKernel => (self.kernel_copy(&host.down, false, size)?, None),
             Path::BothPinned => (up(), Some(down())),
             _ if is_up(path) => (up(), None),
             _ => (down(), None),
@@ -234,17 +233,17 @@ impl Bench {
     }
 
     /// A copy of whole words by a kernel from the host's memory, or to it.
-    fn by_kernel(&self, host: &Rc<RefCell<HostBuffer>>, up: bool, size: u64) -> Result<Action, Fault> {
-        let there = host.borrow().mapped()?;
+    fn kernel_copy(&self, host: &Rc<RefCell<HostBuffer>>, up: bool, size: u64) -> Result<Action, Fault> {
+        let mapped = host.borrow().mapped()?;
         let list = match up {
-            true => Arguments::new().span(self.target.part(0, size)?).span(there),
-            false => Arguments::new().span(there).span(self.origin.part(0, size)?),
+            true => Arguments::new().span(self.target.part(0, size)?).span(mapped),
+            false => Arguments::new().span(mapped).span(self.origin.part(0, size)?),
         };
         let launch = self.unit.launch(&self.kernel, size / 4, list.u64(size / 4))?;
         Ok(Action::Launch(launch))
     }
 
-    /// Did all arrive? Whole words are compared on the device: what came down goes up again first.
+    /// The check that all data arrived. Whole words are compared on the device; data copied down are uploaded again first.
     fn check(&self, path: Path, size: u64) -> Result<impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<>, Fault> {
         let whole = size / 4 * 4;
         let (origin, target) = (self.origin.part(0, whole)?, self.target.part(0, whole)?);
@@ -253,17 +252,17 @@ impl Bench {
         let keep = (Rc::clone(&self.target), Rc::clone(&self.back));
         Ok(move |stream: &Arc<Stream>| {
             let _ = &keep;
-            let same = |there| checker.check_map(Op::Copy, Element::Word, there, [origin; 3], 0.0);
+            let compare = |copied| checker.check_map(Op::Copy, Element::Word, copied, [origin; 3], 0.0);
             let arrived = if is_down(path) && whole > 0 {
                 checker.poison(back)?;
                 down.borrow_mut().copy_to(stream, back)?;
-                same(back)
+                compare(back)
             } else {
                 Ok(Check::Passed)
             };
             combine_checks([
                 arrived,
-                if is_down(path) && path != Path::BothPinned { Ok(Check::Passed) } else { same(target) },
+                if is_down(path) && path != Path::BothPinned { Ok(Check::Passed) } else { compare(target) },
             ])
         })
     }
@@ -271,11 +270,11 @@ impl Bench {
     fn load(&self, path: Path, size: u64, figure: Figure) -> Result<Load, Fault> {
         self.fill(path, size)?;
         let shape = if figure == Figure::Latency { Shape::HostLatency } else { Shape::Stream };
-        let (first, beside) = self.actions(path, size)?;
+        let (first, second) = self.actions(path, size)?;
         let work = Work { traffic: traffic(path, size), operations: 1.0, ..Work::default() };
         let mut load = Load::new(&self.stream, shape, vec![first], work)?;
-        if let Some(beside) = beside {
-            load = load.with_second_stream(&self.second, vec![beside])?;
+        if let Some(second) = second {
+            load = load.with_second_stream(&self.second, vec![second])?;
         }
         let (checker, target) = (Rc::clone(&self.checker), self.target.part(0, size)?);
         let poison = move |_: &Arc<Stream>| if ends_on_device(path) { checker.poison(target) } else { Ok(()) };
@@ -283,7 +282,7 @@ impl Bench {
     }
 
     /// One copy of any size, compared byte by byte on the host.
-    fn once(&self, path: Path, size: u64) -> Result<Check, Fault> {
+    fn run_once(&self, path: Path, size: u64) -> Result<Check, Fault> {
         use plimsoll_core::sample::Workload as _;
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         let download = |buffer: &DeviceBuffer, beyond: usize| {
@@ -323,7 +322,7 @@ fn ends_on_device(path: Path) -> bool {
     path == Path::Across || is_up(path)
 }
 
-/// What a copy reads and writes of the device's memory.
+/// Bytes of device memory that a copy reads and writes.
 fn traffic(path: Path, size: u64) -> Traffic {
     Traffic::new(
         if is_down(path) || path == Path::Across { size } else { 0 },
@@ -336,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_path_is_measured_from_the_smallest_copy_to_large_ones() {
+    fn every_path_has_the_smallest_and_large_sizes() {
         for effort in Effort::ALL {
             let points = points(effort, SIZES.1);
             for path in Path::ALL {
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_and_copies_within_the_device_count_each_byte_twice() {
+    fn two_way_and_device_copies_count_each_byte_twice() {
         let total = |path| traffic(path, 100).total();
         assert_eq!(Path::ALL.map(total), [100, 100, 200, 100, 100, 200, 100, 100, 100]);
     }

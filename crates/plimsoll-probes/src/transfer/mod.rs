@@ -1,4 +1,4 @@
-//! transfer: copies between host and device and within the device, by size: bandwidth, latency, and the line between
+//! transfer: copies between host and device and within the device, by size: bandwidth, latency, and the line fitted to both
 //! (gpu-benches, cuda-memcpy: RRZE, Erlangen).
 
 #[cfg(feature = "cuda")]
@@ -19,13 +19,13 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// From where to where a copy goes, and how, in the order in which paths are shown.
+    /// A copy's source and destination and how it is made, in display order.
     pub enum Path {
-        /// Host to device, from memory that is locked in place.
+        /// Host to device, from page-locked memory.
         UpPinned = "H2D pinned",
-        /// Device to host, to such memory.
+        /// Device to host, to page-locked memory.
         DownPinned = "D2H pinned",
-        /// Both at once, each on its own stream, counted together.
+        /// Both at once, each on a separate stream, counted together.
         BothPinned = "both pinned",
         /// Host to device, from ordinary memory.
         UpPageable = "H2D pageable",
@@ -33,17 +33,17 @@ plimsoll_core::names! {
         DownPageable = "D2H pageable",
         /// Within the device: each byte is read and written, and counted twice.
         Across = "D2D",
-        /// Host to device, from locked memory that the host writes past its caches.
+        /// Host to device, from page-locked memory that the host writes past its caches.
         UpCombined = "H2D write-combined",
-        /// Host to device by a kernel that reads locked memory of the host.
+        /// Host to device by a kernel that reads page-locked host memory.
         UpKernel = "H2D by a kernel",
-        /// Device to host by a kernel that writes there.
+        /// Device to host by a kernel that writes page-locked host memory.
         DownKernel = "D2H by a kernel",
     }
 }
 
 plimsoll_core::axes! {
-    /// A copy.
+    /// A copy of one size on one path.
     pub struct Copy {
         /// Its path.
         path: Path,
@@ -58,7 +58,7 @@ pub fn copies() -> TypedSeries<Copy> {
     spec("copies", Figure::Throughput, "bandwidth")
 }
 
-/// One copy alone, by the host's clock from the call until it has seen the end.
+/// A single copy, by the host's clock from the call until the host has seen the end.
 #[must_use]
 pub fn single() -> TypedSeries<Copy> {
     spec("single", Figure::Latency, "time")
@@ -77,18 +77,18 @@ fn spec(case: &str, figure: Figure, y: &str) -> TypedSeries<Copy> {
     .with_precision(HOST_PRECISION)
 }
 
-/// Per path the bandwidth of the largest copies, and the latency of a single one by the line through all sizes.
+/// For each path the bandwidth of the largest copy, and the latency of a single copy from the line through all sizes.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let find_case = |case: &str| series.iter().find(|series| series.spec.case == case);
     let bandwidth = |path: Path| {
-        let copies = of("copies")?;
+        let copies = find_case("copies")?;
         let (size, row) = rows(copies, path).reduce(|a, b| if b.0 > a.0 { b } else { a })?;
         let says = format!("At {}{}.", Unit::Byte.format(size), meaning(path));
         let plain = finding(path.name(), Unit::BytePerSecond, row, copies.estimate(row, "bandwidth")?);
         Some(Finding { says, ..plain })
     };
     let latency = |path: Path| {
-        let single = of("single")?;
+        let single = find_case("single")?;
         let point = |(size, row): (f64, &Row)| Some((size, single.estimate(row, "time")?));
         let points: Vec<(f64, Estimate)> = rows(single, path).filter_map(point).collect();
         let line = affine::fit(&points)?;
@@ -103,7 +103,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     Path::ALL.into_iter().flat_map(|path| bandwidth(path).into_iter().chain(latency(path))).collect()
 }
 
-/// The copies of a path, with their bytes.
+/// The rows of a path, each with its bytes.
 fn rows(series: &Series, path: Path) -> impl Iterator<Item = (f64, &Row)> {
     known_rows(series).filter(move |(at, _): &(Copy, &Row)| at.path == path).map(|(at, row)| (at.size.0 as f64, row))
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_has_the_bandwidth_of_its_largest_copy_and_the_latency_of_the_line() {
+    fn each_path_reports_its_largest_copys_bandwidth_and_the_fitted_latency() {
         let time = |bytes: u64| 9e-6 + bytes as f64 / 55e9;
         let sizes = [1_u64 << 10, 1 << 14, 1 << 18, 1 << 22];
         let copy = |bytes: u64| point(Path::UpPinned, bytes, bytes as f64 / 55.4e9);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_finds_nothing() {
+    fn empty_series_have_no_findings() {
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
         assert!(findings(&DeviceInfo::default(), &[Series::new(single(), [])]).is_empty());
     }

@@ -1,5 +1,5 @@
-//! uniformity on a GPU: each SM alone, each part of the memory alone. What the figures mean is
-//! `crate::uniformity`'s; the kernels are `kernel.cu`'s.
+//! uniformity on a GPU: each SM alone and each part of the memory alone. `crate::uniformity` explains the figures; the
+//! kernels are in `kernel.cu`.
 
 use plimsoll_gen::kernel::chain::{Chain, LINE, PAGE};
 use plimsoll_gpu::in_kernel::{LastLaunches, ReportSlot, check_ran_on};
@@ -15,18 +15,18 @@ use crate::uniformity::{self, Alone, CYCLES, LINE_CYCLES, Part};
 #[derive(Debug)]
 pub struct Runner;
 
-/// Bytes that one SM reads in a launch, from the last cache.
-const DRAWN: u64 = 4 << 20;
-/// Bytes of the chain that each SM follows in the last cache.
+/// Bytes that one SM reads in a launch, from the last-level cache.
+const READ_BYTES: u64 = 4 << 20;
+/// Bytes of the chain that each SM follows in the last-level cache.
 const CHAIN: u64 = 128 << 10;
-/// Hops of a launch in the last cache, the whole chain, and in memory.
+/// Hops of a launch in the last-level cache (the whole chain) and in memory.
 const HOPS: [u64; 2] = [CHAIN / LINE, 128];
-/// How often all together read what one will read alone, some 60 ms in all: on an H200 the first SMs that read alone
-/// were up to a third slower than the same ones later, for about as long.
+/// Warm-up launches in which all SMs read the data of the first series, about 60 ms in all: on an H200 the first SMs that read
+/// alone were up to a third slower than the same ones later, for about that time.
 const WARM_UPS: usize = 8192;
-/// Regions of the memory in a first look and otherwise, at most.
+/// Most regions of the memory, with quick effort and otherwise.
 const REGIONS: [u64; 2] = [16, 32];
-/// Pages of the memory in a first look and otherwise, at most.
+/// Most pages of the memory, with quick effort and otherwise.
 const PAGES: [u64; 2] = [64, 128];
 /// Shares of the budget: draws, distances, regions, pages.
 const SHARES: [f64; 4] = [0.2, 0.2, 0.35, 0.2];
@@ -51,59 +51,63 @@ impl<G: Gpu> Probe<G> for Runner {
         let effort = session.request.effort;
         let flush = Flush::new(session.device, session.info().last_level_cache())?;
         let (bytes, _) = fit_arrays::<G>(session.device, 1, u64::MAX / 4)?;
-        let bytes = requested_bytes(session, bytes)?.min(bytes).max(PAGE).max(DRAWN);
+        let bytes = requested_bytes(session, bytes)?.min(bytes).max(PAGE).max(READ_BYTES);
         let bench = Bench::<G>::new(session.device, bytes, session.request.seed)?;
         let most = usize::from(effort != Effort::Quick);
         let late = elapsed_share(session, begin, uniformity::SPEC.budget(effort));
 
         let all: Vec<u32> = (0..bench.kit.unit.machine().multiprocessors).collect();
-        let at = |multiprocessor: &u32| Alone { multiprocessor: (*multiprocessor).into() };
-        let warm = Action::Launch(bench.kit.checker.prepare_read(bench.memory.part(0, DRAWN)?)?);
+        let to_axes = |multiprocessor: &u32| Alone { multiprocessor: (*multiprocessor).into() };
+        let warm = Action::Launch(bench.kit.checker.prepare_read(bench.memory.part(0, READ_BYTES)?)?);
         (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
         let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0] + late, flags: Flags::NONE };
-        session.sweep(sweep, at, |_, multiprocessor| bench.draw(*multiprocessor))?;
+        session.sweep(sweep, to_axes, |_, multiprocessor| bench.draw(*multiprocessor))?;
 
-        bench.chain(0, CHAIN)?;
+        bench.build_chain(0, CHAIN)?;
         let sweep = Sweep { series: uniformity::distances(), points: &all, share: SHARES[1], flags: Flags::NONE };
-        session.sweep(sweep, at, |_, multiprocessor| bench.distance(*multiprocessor))?;
+        session.sweep(sweep, to_axes, |_, multiprocessor| bench.distance(*multiprocessor))?;
 
         let region = session.info().cold_window().min(bytes);
         let regions = places(bytes, region, REGIONS[most]);
-        let at = |offset: &u64| Part { offset: (*offset).into() };
+        let to_axes = |offset: &u64| Part { offset: (*offset).into() };
         let sweep = Sweep { series: uniformity::regions(), points: &regions, share: SHARES[2], flags: Flags::NONE };
-        session.sweep(sweep, at, |_, offset| bench.region(*offset, region))?;
+        session.sweep(sweep, to_axes, |_, offset| bench.region(*offset, region))?;
 
         let pages = places(bytes, PAGE, PAGES[most]);
         let flush = flush.actions(&bench.kit.checker)?;
         let sweep = Sweep { series: uniformity::pages(), points: &pages, share: SHARES[3], flags: Flags::NONE };
-        session.sweep(sweep, at, |_, offset| bench.page(*offset, &flush))?;
+        session.sweep(sweep, to_axes, |_, offset| bench.page(*offset, &flush))?;
         Ok(())
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::<G>::new(device, 2 * DRAWN, 1)?;
+        let bench = Bench::<G>::new(device, 2 * READ_BYTES, 1)?;
         let vectors: &[u64] = match depth {
             Depth::Small => &[1, 1025, 8 * 1024 + 1],
-            _ => &[1, 31, 32, 1023, 1025, 8 * 1024 - 1, 8 * 1024, 8 * 1024 + 1, DRAWN / 16],
+            _ => &[1, 31, 32, 1023, 1025, 8 * 1024 - 1, 8 * 1024, 8 * 1024 + 1, READ_BYTES / 16],
         };
-        let mut told = |kernel: String, on: String, check: Check| {
+        let mut add_case = |kernel: String, on: String, check: Check| {
             let wrong = check.into_wrong();
             report(Case { kernel, on, wrong });
         };
         for &n in vectors {
             let input = bench.memory.part(0, 16 * n)?;
-            told(
+            add_case(
                 kernels::region().name,
                 format!("{n} vectors"),
-                bench.once(&bench.reading(input)?, input, bench.all())?,
+                bench.check_launch(&bench.read_on_all(input)?, input, bench.words_of_all())?,
             );
             let out = bench.kit.array(64)?;
             bench.kit.checker.fill_words(out.whole(), u32::MAX)?;
             let place = ReportSlot { out: out.part(0, 32)?, state: out.part(32, 4)?, launch: 0 };
-            let launch = bench.alone(0, input, place)?;
-            told(kernels::read().name, format!("{n} vectors"), bench.once(&launch, input, bench.one())?);
+            let launch = bench.read_on_one(0, input, place)?;
+            add_case(
+                kernels::read().name,
+                format!("{n} vectors"),
+                bench.check_launch(&launch, input, bench.words_of_one())?,
+            );
         }
-        let start = bench.chain(0, CHAIN)?;
+        let start = bench.build_chain(0, CHAIN)?;
         let out = bench.kit.array(64)?;
         bench.kit.checker.fill_words(out.whole(), u32::MAX)?;
         let place = ReportSlot { out: out.part(0, 32)?, state: out.part(32, 4)?, launch: 0 };
@@ -114,12 +118,12 @@ impl<G: Gpu> Probe<G> for Runner {
         let (found, expected) = (u64::from_le_bytes(found), bench.memory.pointer() + start.offset(HOPS[0]));
         let wrong = || Check::Failed(format!("the chase ended at {found:#x}, not {expected:#x}"));
         let check = if found == expected { Check::Passed } else { wrong() };
-        told(kernels::chase().name, format!("{} hops", HOPS[0]), check);
+        add_case(kernels::chase().name, format!("{} hops", HOPS[0]), check);
         Ok(())
     }
 }
 
-/// At most so many places of `each` bytes, evenly over `bytes`, on whole pages.
+/// Offsets of at most `most` places of `each` bytes, evenly over `bytes`, at page boundaries.
 fn places(bytes: u64, each: u64, most: u64) -> Vec<u64> {
     let room = bytes.saturating_sub(each);
     let count = (bytes / each.max(1)).clamp(1, most);
@@ -133,7 +137,7 @@ struct Bench<G: Gpu> {
     /// Builds chains.
     chains: Unit<G>,
     memory: G::Buffer,
-    /// One word per warp of whatever reads.
+    /// One word per warp of the reading kernel.
     bits: Rc<G::Buffer>,
     cursor: G::Buffer,
     seed: u32,
@@ -150,23 +154,23 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, chains, memory, bits, cursor, seed: seed as u32 })
     }
 
-    /// Words that the whole device leaves.
-    fn all(&self) -> u64 {
+    /// Words that a launch on the whole device stores.
+    fn words_of_all(&self) -> u64 {
         kernels::region().geometry(1, self.kit.unit.machine()).map_or(0, |geometry| geometry.warps())
     }
 
-    /// Words that one block leaves.
-    fn one(&self) -> u64 {
+    /// Words that one block stores.
+    fn words_of_one(&self) -> u64 {
         u64::from(kernels::read().threads) / 32
     }
 
-    fn alone(&self, wanted: u32, input: Span, place: ReportSlot) -> Result<G::Launch, Fault> {
+    fn read_on_one(&self, wanted: u32, input: Span, place: ReportSlot) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().span(place.out).span(place.state).u32(place.launch as u32).u32(wanted);
         let arguments = arguments.buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::read(), 1, arguments)
     }
 
-    fn reading(&self, input: Span) -> Result<G::Launch, Fault> {
+    fn read_on_all(&self, input: Span) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::region(), 1, arguments)
     }
@@ -176,16 +180,16 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch(&kernels::chase(), 1, arguments.buffer(&self.cursor).u64(hops))
     }
 
-    /// Whether a launch that reads `input` leaves its XOR in so many words.
-    fn once(&self, launch: &G::Launch, input: Span, words: u64) -> Result<Check, Fault> {
+    /// Runs a launch that reads `input` and checks that the `words` words it stores XOR to the input's XOR.
+    fn check_launch(&self, launch: &G::Launch, input: Span, words: u64) -> Result<Check, Fault> {
         let left = self.bits.part(0, 4 * words)?;
         self.kit.checker.poison(left)?;
         self.kit.run(&[Action::Launch(launch.clone())])?;
-        folded(&self.kit.checker, left, input)
+        check_fold(&self.kit.checker, left, input)
     }
 
-    /// Builds a chain over `bytes` from `offset`, and puts the cursor on its first element.
-    fn chain(&self, offset: u64, bytes: u64) -> Result<Chain, Fault> {
+    /// Builds a chain over `bytes` from `offset`, and sets the cursor to its first element.
+    fn build_chain(&self, offset: u64, bytes: u64) -> Result<Chain, Fault> {
         let chain = Chain::lines((bytes / LINE) as u32, self.seed);
         let base = self.memory.part(offset, chain.span())?;
         let n = chain.elements();
@@ -196,59 +200,60 @@ impl<G: Gpu> Bench<G> {
         Ok(chain)
     }
 
-    /// One SM reads what the last cache holds.
+    /// One SM reads data in the last-level cache.
     fn draw(&self, multiprocessor: u32) -> Result<InKernel<G>, Fault> {
-        let input = self.memory.part(0, DRAWN)?;
-        let traffic = Traffic::new(DRAWN, 0);
-        let work = Work { traffic, operations: (DRAWN / LINE) as f64, ..Work::default() };
-        let left = self.bits.part(0, 4 * self.one())?;
+        let input = self.memory.part(0, READ_BYTES)?;
+        let traffic = Traffic::new(READ_BYTES, 0);
+        let work = Work { traffic, operations: (READ_BYTES / LINE) as f64, ..Work::default() };
+        let left = self.bits.part(0, 4 * self.words_of_one())?;
         self.kit.checker.poison(left)?;
-        let load =
-            InKernel::new_one_block(&self.kit, LINE_CYCLES, work, |place| self.alone(multiprocessor, input, place))?;
+        let load = InKernel::new_one_block(&self.kit, LINE_CYCLES, work, |place| {
+            self.read_on_one(multiprocessor, input, place)
+        })?;
         let (ran, checker) = (check_ran_on(multiprocessor), Rc::clone(&self.kit.checker));
         Ok(load.with_check(move |last| match ran(last.reports) {
-            Check::Passed => folded(&checker, left, input),
+            Check::Passed => check_fold(&checker, left, input),
             failed => Ok(failed),
         }))
     }
 
-    /// One SM follows the chain that the last cache holds.
+    /// One SM follows a chain in the last-level cache.
     fn distance(&self, multiprocessor: u32) -> Result<InKernel<G>, Fault> {
         let work = Work { operations: HOPS[0] as f64, ..Work::default() };
         let load = InKernel::new_one_block(&self.kit, CYCLES, work, |place| self.hop(multiprocessor, HOPS[0], place))?;
-        Ok(load.with_check(on(multiprocessor)))
+        Ok(load.with_check(ran_on(multiprocessor)))
     }
 
     /// All SMs read one region.
     fn region(&self, offset: u64, bytes: u64) -> Result<Load<G>, Fault> {
         let input = self.memory.part(offset, bytes)?;
         let work = Work { traffic: Traffic::new(bytes, 0), window: bytes, ..Work::default() };
-        let left = self.bits.part(0, 4 * self.all())?;
+        let left = self.bits.part(0, 4 * self.words_of_all())?;
         self.kit.checker.poison(left)?;
-        let load = self.kit.load(GRAPH, vec![self.reading(input)?], work)?;
+        let load = self.kit.load(GRAPH, vec![self.read_on_all(input)?], work)?;
         let checker = Rc::clone(&self.kit.checker);
-        Ok(load.with_check(move |_| folded(&checker, left, input)))
+        Ok(load.with_check(move |_| check_fold(&checker, left, input)))
     }
 
-    /// One SM follows a chain through a page that no cache holds.
+    /// One SM follows a chain through a page that is in no cache.
     fn page(&self, offset: u64, flush: &[Action<G>]) -> Result<InKernel<G>, Fault> {
-        self.chain(offset, PAGE)?;
+        self.build_chain(offset, PAGE)?;
         let work = Work { operations: HOPS[1] as f64, window: PAGE, ..Work::default() };
         let load = InKernel::new_one_block(&self.kit, CYCLES, work, |place| self.hop(0, HOPS[1], place))?;
         let flush = flush.to_vec();
         let load = load.with_prepare(move |stream| flush.iter().try_for_each(|action| action.enqueue(stream)));
-        Ok(load.with_check(on(0)))
+        Ok(load.with_check(ran_on(0)))
     }
 }
 
-/// Whether all launches ran where they were meant to.
-fn on<G: Gpu>(multiprocessor: u32) -> impl Fn(&LastLaunches<'_, G>) -> Result<Check, Fault> {
+/// A check that all launches ran on the requested SM.
+fn ran_on<G: Gpu>(multiprocessor: u32) -> impl Fn(&LastLaunches<'_, G>) -> Result<Check, Fault> {
     let ran = check_ran_on(multiprocessor);
     move |last| Ok(ran(last.reports))
 }
 
-/// Whether the words left fold to what the input does.
-fn folded<G: Gpu>(checker: &Checker<G>, left: Span, input: Span) -> Result<Check, Fault> {
+/// Checks that the stored words have the same XOR as the input.
+fn check_fold<G: Gpu>(checker: &Checker<G>, left: Span, input: Span) -> Result<Check, Fault> {
     Ok(Checker::<G>::compare_folds("read", checker.xor_words(left)?, checker.xor_words(input)?))
 }
 
@@ -257,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_lie_evenly_inside_on_whole_pages() {
+    fn places_are_evenly_spaced_within_bounds_and_page_aligned() {
         for (bytes, each, most) in
             [(100 << 30, 512 << 20, 16), (PAGE, PAGE, 64), (3 * PAGE + 5, PAGE, 64), (1 << 20, 1 << 20, 4)]
         {

@@ -1,12 +1,13 @@
-// uniformity: what each SM, each region and each page of the memory gives by itself. `read` is one
-// SM reading alone, `chase` its latency, `region` the whole device reading a part of the memory.
+// uniformity: the figures of each SM, each region and each page of the memory by itself. `read` is one SM reading alone,
+// `chase` its latency, `region` the whole device reading a part of the memory.
 //
 // What keeps it: one XOR per warp is stored; where the chase ended is stored.
-// Its loop in SASS: `read` and `region` 8 loads of 16 bytes; `chase` 32 loads of 8 bytes, each of the last one's result.
+// Its loop in SASS: `read` and `region` 8 loads of 16 bytes; `chase` 32 loads of 8 bytes, each from the address that the
+// previous one read.
 #include "chain.h"
 #include "clocks.h"
 
-// XOR of the vectors of 16 bytes from `first` on, `stride` apart, below n.
+// The XOR of the vectors of 16 bytes from index `first` on, `stride` apart, below n.
 template <int UNROLL> __device__ __forceinline__ u32 folded(const uint4* in, u64 first, u64 stride, u64 n) {
     u32 fold = 0;
     u64 v = first;

@@ -1,4 +1,4 @@
-//! One SM alone, and one part of the memory alone.
+//! Kernels that measure one SM alone or one part of the memory alone.
 
 use plimsoll_gen::kernel::chain;
 
@@ -8,8 +8,8 @@ use crate::prelude::kernels::*;
 pub static SOURCE: Source =
     Source::new("uniformity", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Reads leave nothing in L1.
-const PASSING: Hints = Hints { load_no_allocate: true, store_streaming: false };
+/// Reads that don't allocate in L1.
+const PAST_L1: Hints = Hints { load_no_allocate: true, store_streaming: false };
 
 /// Candidates for one block on a chosen SM, per SM.
 const CANDIDATES: u32 = 4;
@@ -27,14 +27,14 @@ pub fn read() -> KernelDesc {
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,
-        hints: PASSING,
+        hints: PAST_L1,
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
         ..KernelDesc::new(&SOURCE, name, 1024)
     }
 }
 
-/// One SM follows a chain that lies in L2.
+/// One SM follows a chain in L2.
 #[must_use]
 pub fn chase() -> KernelDesc {
     let name = "uniformity_chase".to_owned();
@@ -62,7 +62,7 @@ pub fn region() -> KernelDesc {
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,
-        hints: PASSING,
+        hints: PAST_L1,
         grid: Grid::Resident { blocks: 8 },
         looping: true,
         ..KernelDesc::new(&SOURCE, name, 256)

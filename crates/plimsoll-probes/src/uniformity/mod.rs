@@ -1,5 +1,5 @@
-//! uniformity: whether all SMs of a GPU and all parts of its memory are as good as each other: finds a slow
-//! SM or a slow part of the memory.
+//! uniformity: whether all SMs of a GPU and all parts of its memory perform alike: finds a slow SM or a slow part of the
+//! memory.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -23,7 +23,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 plimsoll_core::axes! {
     /// An SM that works alone.
     pub struct Alone {
-        /// Its number.
+        /// The SM's number.
         multiprocessor: Count,
     }
 }
@@ -31,20 +31,20 @@ plimsoll_core::axes! {
 plimsoll_core::axes! {
     /// A part of the memory.
     pub struct Part {
-        /// Bytes before it.
+        /// Offset in bytes.
         offset: Bytes,
     }
 }
 
-/// What the kernel counts of a chase.
+/// The metric with the cycles of one load of a chase.
 pub const CYCLES: &str = "cycles";
-/// What the kernel counts of reading 128 bytes.
+/// The metric with the cycles of reading 128 bytes.
 pub const LINE_CYCLES: &str = "cycles per line";
 
-/// Half-width that is asked of a page: memory's refresh moves single loads by more than that.
+/// Requested relative half-width of the interval of a page: memory refresh shifts single loads by more than the usual one.
 const PAGE_PRECISION: f64 = 0.01;
 
-/// What each SM draws alone from the last cache.
+/// Bandwidth of each SM alone from the last-level cache.
 #[must_use]
 pub fn draws() -> TypedSeries<Alone> {
     let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
@@ -52,20 +52,20 @@ pub fn draws() -> TypedSeries<Alone> {
     spec("multiprocessors", CachePolicy::Hot, metrics)
 }
 
-/// How long a load of the last cache takes from each SM.
+/// Latency of a load from the last-level cache on each SM.
 #[must_use]
 pub fn distances() -> TypedSeries<Alone> {
     spec("distances", CachePolicy::Hot, latency())
 }
 
-/// What all SMs together read from a part of the memory.
+/// Bandwidth of all SMs together from a part of the memory.
 #[must_use]
 pub fn regions() -> TypedSeries<Part> {
     let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
     spec("regions", CachePolicy::ColdRotate, vec![bandwidth])
 }
 
-/// How long a load takes from a page of the memory that no cache holds.
+/// Latency of a load from a page of the memory that is in no cache.
 #[must_use]
 pub fn pages() -> TypedSeries<Part> {
     spec("pages", CachePolicy::ColdFlush, latency()).with_precision(PAGE_PRECISION)
@@ -82,13 +82,13 @@ fn spec<A: Axes>(case: &str, cache: CachePolicy, metrics: Vec<Metric>) -> TypedS
     TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
-/// What is compared in a series.
+/// A comparison within a series.
 struct Compared<A> {
     case: &'static str,
     metric: &'static str,
-    /// What the finding is called.
+    /// Name of the finding.
     name: &'static str,
-    /// What a place is called.
+    /// Names a place.
     place: fn(&A) -> String,
     is_more_better: bool,
 }
@@ -135,11 +135,11 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     all.into_iter().flatten().flatten().collect()
 }
 
-/// The median over all places, and how far the best and the worst are apart.
+/// The median over all places, and the ratio of the largest to the smallest figure.
 fn compare<A: Axes>(series: &[Series], what: &Compared<A>) -> Option<[Finding; 2]> {
     let series = series.iter().find(|series| series.spec.case == what.case)?;
     let unit = series.metric(what.metric)?.unit.clone();
-    let figure = |(at, row)| Some((at, row, usual(series, row, what.metric)?));
+    let figure = |(at, row)| Some((at, row, estimate_by_median(series, row, what.metric)?));
     let mut rows: Vec<(A, &Row, Estimate)> = known_rows(series).filter_map(figure).collect();
     rows.retain(|row| row.2.value > 0.0);
     rows.sort_by(|a, b| a.2.value.total_cmp(&b.2.value));
@@ -171,9 +171,9 @@ fn compare<A: Axes>(series: &[Series], what: &Compared<A>) -> Option<[Finding; 2
     ])
 }
 
-/// A row's figure with the median of its rounds instead of their mean: what is measured first is slow in the first round
-/// and no worse than others in the later ones.
-fn usual(series: &Series, row: &Row, metric: &str) -> Option<Estimate> {
+/// A row's estimate with the median of its rounds instead of their mean: the places measured first are slow in the first
+/// round only.
+fn estimate_by_median(series: &Series, row: &Row, metric: &str) -> Option<Estimate> {
     let estimate = series.estimate(row, metric)?;
     let mut rounds: Vec<f64> = row.rounds_of(series.metric(metric)?).map(|(_, round)| round.value).collect();
     rounds.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! `impl Gpu`: all that is asked of a backend, in the shortest form that works.
+//! `impl Gpu`: everything a backend must provide, in the shortest form that works.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -55,7 +55,7 @@ impl Gpu for Host {
     }
 
     fn runs(device: &Device, kernel: &KernelDesc) -> Result<(), Unavailable> {
-        let missing = || Unavailable::new("kernel", format!("no function stands for {}", kernel.name), "Write one");
+        let missing = || Unavailable::new("kernel", format!("no function implements {}", kernel.name), "Write one");
         device.kernels.contains_key(&kernel.name).then_some(()).ok_or_else(missing)
     }
 
@@ -63,7 +63,7 @@ impl Gpu for Host {
         let make = |kernel: &KernelDesc| {
             Self::runs(device, kernel)?;
             let function = Function(Arc::clone(&device.kernels[&kernel.name]));
-            // SAFETY: what stands for a kernel is safe code, whatever it does.
+            // SAFETY: the function that stands for a kernel is safe code.
             Ok(unsafe { Kernel::new(function, kernel) })
         };
         kernels.iter().map(make).collect()

@@ -1,5 +1,5 @@
-//! The least that a GPU backend writes, as a stand-in: kernels are Rust functions found by name, which run when they are launched.
-//! It is an outline for a further backend, and what probes of CUDA's own are tried on without a GPU.
+//! A minimal GPU backend as a stand-in: kernels are Rust functions, looked up by name and run at launch. It is an outline for new
+//! backends, and tests probes without a GPU.
 
 mod gpu;
 
@@ -16,7 +16,7 @@ use plimsoll_gpu::{
     Arguments, Capabilities, ClusterSizes, Form, Geometry, KernelClock, Limits, Memory, Need, Span, Stamps, Unavailable,
 };
 
-/// Bytes between two regions' addresses: no array reaches the next one.
+/// Bytes between the addresses of two regions: no array reaches the next one.
 const APART: u64 = 1 << 40;
 
 /// The backend.
@@ -37,7 +37,7 @@ impl Backend for Host {
     }
 }
 
-/// What a kernel does.
+/// The function of a kernel.
 pub type Body = Arc<dyn Fn(&mut Call<'_>) + Send + Sync>;
 
 /// A device with its kernels.
@@ -48,7 +48,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// One that has these kernels alone.
+    /// A device with only these kernels.
     pub fn new(kernels: impl IntoIterator<Item = (String, Body)>) -> Self {
         let no = |what| Unavailable::new(what, "the stand-in has none", "Use another backend");
         let limits = Limits {
@@ -78,7 +78,7 @@ impl Device {
     }
 }
 
-/// A queue that does everything at once, and the device's memory.
+/// A queue that runs everything immediately, and the device's memory.
 pub struct Stream {
     regions: Mutex<BTreeMap<u64, Vec<u8>>>,
     opened: Instant,
@@ -99,12 +99,12 @@ impl Stream {
         u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The bytes of a span, which lie inside of a region that is there.
-    pub fn bytes<R>(&self, span: Span, of: impl FnOnce(&mut [u8]) -> R) -> Result<R, Fault> {
+    /// Calls `access` on the bytes of a span, which must be inside an allocated region.
+    pub fn bytes<R>(&self, span: Span, access: impl FnOnce(&mut [u8]) -> R) -> Result<R, Fault> {
         let mut regions = self.regions();
         let begin = (span.pointer() % APART) as usize;
         let region = regions.get_mut(&span.region()).and_then(|all| all.get_mut(begin..begin + span.bytes() as usize));
-        region.map(of).ok_or_else(|| Fault::Invalid("the memory was freed".to_owned()))
+        region.map(access).ok_or_else(|| Fault::Invalid("the memory was freed".to_owned()))
     }
 }
 
@@ -152,7 +152,7 @@ impl fmt::Debug for Function {
     }
 }
 
-/// A launch as it will be made again and again.
+/// A prepared launch.
 #[derive(Clone, Debug)]
 pub struct Launch {
     pub function: Function,
@@ -167,7 +167,7 @@ impl Launch {
     }
 }
 
-/// What a kernel sees of its launch.
+/// A kernel's view of its launch.
 pub struct Call<'c> {
     pub launch: &'c Launch,
     pub stream: &'c Stream,
@@ -181,9 +181,11 @@ impl Call<'_> {
 
     /// Writes words of 8 bytes to the array that is argument number `place`, from word `first` on.
     pub fn store(&self, place: usize, first: usize, words: &[u64]) {
-        let Kind::Memory(span) = self.launch.arguments.kinds()[place] else { panic!("argument {place} is no array") };
+        let Kind::Memory(span) = self.launch.arguments.kinds()[place] else {
+            panic!("argument {place} is not an array")
+        };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let copy = |all: &mut [u8]| all[8 * first..8 * first + bytes.len()].copy_from_slice(&bytes);
-        self.stream.bytes(span, copy).expect("memory of a launch is there");
+        self.stream.bytes(span, copy).expect("memory of a launch is allocated");
     }
 }

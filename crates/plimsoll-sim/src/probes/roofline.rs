@@ -23,13 +23,13 @@ fn sweep(input: &PlanInput<'_>) -> Planned {
     let window = input.request.bytes.unwrap_or(WINDOW).max(64);
     let traffic = Traffic::new(window.min(CHUNK), 0);
     let mut points = Vec::new();
-    for (of, lanes) in TYPES {
+    for (kind, lanes) in TYPES {
         for step in 0..=(11.0 * per_octave) as u32 {
             let intensity = (f64::from(step) / per_octave - 3.0).exp2();
             let operations = intensity * traffic.read as f64;
             let seconds = operations / input.machine.roofline(intensity, lanes, traffic);
             let work = Work { traffic, operations, window, ..Work::default() };
-            let at = Place { of, intensity: FlopPerByte(intensity) };
+            let at = Place { kind, intensity: FlopPerByte(intensity) };
             points.push((at, Job { allocate: window, seconds, work, extra: None }));
         }
     }

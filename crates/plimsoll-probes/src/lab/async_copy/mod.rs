@@ -16,7 +16,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "async-copy",
     group: LAB,
-    sentence: "Which way from global to shared memory, by the size of a tile: registers, asynchronous copies, bulk copies.",
+    sentence: "The fastest way from global to shared memory by tile size: registers, asynchronous copies, bulk copies.",
     seconds: [5.0, 20.0, 60.0],
     takes_bytes: false,
     findings,
@@ -156,8 +156,9 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let best_finding = |case: &str, series: &Series, tile: Bytes| {
         let ways = best_of_each(series, tile);
         let best = fastest(&ways)?;
-        let told = |way: &Best<'_>| format!("{} {:.1} B/cycle ({})", way.at.way, way.rate.value, stages(way.at.stages));
-        let says = ways.iter().map(told).collect::<Vec<_>>().join("; ");
+        let describe =
+            |way: &Best<'_>| format!("{} {:.1} B/cycle ({})", way.at.way, way.rate.value, stages(way.at.stages));
+        let says = ways.iter().map(describe).collect::<Vec<_>>().join("; ");
         let name = format!("best of tiles of {}, {}", ByteSize(tile.0), case);
         Some(Finding { says, ..finding(name, Unit::BytePerCycle, best.row, best.rate) })
     };

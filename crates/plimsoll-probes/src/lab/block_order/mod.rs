@@ -16,7 +16,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "block-order",
     group: LAB,
-    sentence: "What the order of a kernel's blocks leaves of its traffic to memory: rows, columns and groups of rows of tiles.",
+    sentence: "How the order of a kernel's blocks changes its memory traffic: rows, columns and groups of rows of tiles.",
     seconds: [4.0, 12.0, 40.0],
     takes_bytes: false,
     findings,
@@ -138,7 +138,7 @@ fn advise(orders: &Series, afresh: &Series) -> Option<Finding> {
     });
     let last = format!("{last} take {:.2} times as long as the best", most.value);
     let says = if gain.value > GAIN {
-        format!("Walk tiles in {order}: {:.2} times as fast as row by row{bytes}; {last}.", gain.value)
+        format!("Order tiles in {order}: {:.2} times as fast as row by row{bytes}; {last}.", gain.value)
     } else {
         format!(
             "Row by row will do: the best order ({order}) gains {:.1} %{bytes}; {last}.",
@@ -176,7 +176,7 @@ mod tests {
     fn advice_names_the_fastest_order_with_the_time_and_bytes_it_saves() {
         let found = advised(measured(1.5e-3, 1e-3, true));
         assert!((found.value - 1.5).abs() < 1e-6);
-        let says = "Walk tiles in groups of 16 rows: 1.50 times as fast as row by row, and memory reads 2.0 times the least \
+        let says = "Order tiles in groups of 16 rows: 1.50 times as fast as row by row, and memory reads 2.0 times the least \
                     instead of 10.0 times; diagonals take 2.00 times as long as the best.";
         assert_eq!(found.says, says);
     }

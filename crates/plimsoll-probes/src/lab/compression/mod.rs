@@ -47,7 +47,7 @@ plimsoll_core::names! {
         OneShot = "one-shot",
         /// A loop over 4000 blocks.
         Many = "4000 blocks",
-        /// A loop over two blocks per multiprocessor.
+        /// A loop over two blocks per SM.
         Two = "2 per multiprocessor",
         /// A loop over one.
         One = "1 per multiprocessor",
@@ -189,12 +189,12 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 fn advise(gains: &[Gain<'_>]) -> Option<Finding> {
     /// A smaller gain doesn't justify a special allocation.
     const WORTH: f64 = 1.03;
-    let by = |a: &&Gain<'_>, b: &&Gain<'_>| a.ratio.value.total_cmp(&b.ratio.value);
-    let best = gains.iter().max_by(by)?;
+    let by_gain = |a: &&Gain<'_>, b: &&Gain<'_>| a.ratio.value.total_cmp(&b.ratio.value);
+    let best = gains.iter().max_by(by_gain)?;
     let random = |grid: Option<Grid>| {
         let random =
             gains.iter().filter(move |gain| gain.data == Data::Random && grid.is_none_or(|grid| grid == gain.grid));
-        random.min_by(by)
+        random.min_by(by_gain)
     };
     let (in_best_grid, worst) = (random(Some(best.grid))?, random(None)?);
     let words = |gain: &Gain<'_>| describe_ratio(gain.ratio, ["faster", "as fast", "slower"]);
@@ -270,7 +270,7 @@ mod tests {
         )
     }
 
-    fn all(rate: impl Fn(&str, &str, bool) -> f64) -> Series {
+    fn series_of(rate: impl Fn(&str, &str, bool) -> f64) -> Series {
         let places = || Data::ALL.into_iter().flat_map(|data| [true, false].map(|c| Place { data, compressible: c }));
         let cases = Grid::ALL.into_iter().flat_map(|grid| places().map(move |place| Saxpy { place, grid }));
         let points = cases.map(|at| {
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn advice_names_the_grid_the_kinds_and_the_loss() {
-        let series = all(|data, grid, compressible| match (data, grid, compressible) {
+        let series = series_of(|data, grid, compressible| match (data, grid, compressible) {
             ("zeros" | "ones", "one-shot", true) => 8.1e12,
             ("random", "4000 blocks", true) => 3.11e12,
             (_, "4000 blocks", false) => 4.2e12,
@@ -301,8 +301,10 @@ mod tests {
 
     #[test]
     fn advice_is_plain_memory_if_compression_gains_nothing() {
-        let found =
-            findings(&DeviceInfo::default(), &[all(|_, _, compressible| if compressible { 4.0e12 } else { 4.2e12 })]);
+        let found = findings(
+            &DeviceInfo::default(),
+            &[series_of(|_, _, compressible| if compressible { 4.0e12 } else { 4.2e12 })],
+        );
         let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
         assert!(
             advice.says.starts_with("Allocate plain memory") && advice.says.contains("4.8 % slower"),

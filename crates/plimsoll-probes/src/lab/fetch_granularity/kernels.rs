@@ -9,7 +9,7 @@ pub static SOURCE: Source =
 
 /// Threads per block.
 pub const THREADS: u32 = 512;
-/// Blocks on each multiprocessor.
+/// Blocks on each SM.
 const BLOCKS: u32 = 2;
 /// Loads of a thread in one iteration.
 pub const UNROLL: u32 = 8;

@@ -45,7 +45,7 @@ pub struct Runner;
 
 /// The multiply-adds of [`LINKS`] that a device supports.
 fn chains<G: Gpu>(device: &G::Device) -> Vec<(Known, Form, &'static links::Instruction, f64)> {
-    let find = |name: &str| links::Instruction::of(G::target(device)).find(|one| one.name == name);
+    let find = |name: &str| links::Instruction::for_target(G::target(device)).find(|one| one.name == name);
     let known = |name| format(name).map(Known);
     LINKS.into_iter().filter_map(|(of, form, name, flop)| Some((known(of)?, form, find(name)?, flop))).collect()
 }
@@ -68,8 +68,8 @@ enum Rate {
 impl Rate {
     fn to_axes(&self) -> formats::Rate {
         let (format, form, instruction) = match self {
-            Self::Chains { format, form, spot, .. } => (format, *form, spot.of.name),
-            Self::Products { format, spot } => (format, Form::Matrix, spot.of.name),
+            Self::Chains { format, form, spot, .. } => (format, *form, spot.instruction.name),
+            Self::Products { format, spot } => (format, Form::Matrix, spot.instruction.name),
         };
         formats::Rate { format: *format, form, instruction: instruction.into() }
     }
@@ -198,7 +198,7 @@ struct Machines<G: Gpu> {
 impl<G: Gpu> Machines<G> {
     fn new(device: &G::Device) -> Result<Self, Fault> {
         let instructions = chains::<G>(device).into_iter().map(|(_, _, of, _)| of);
-        let chains = incore::Bench::of_instructions(device, instructions)?;
+        let chains = incore::Bench::with_instructions(device, instructions)?;
         Ok(Self { chains, products: tensor::Bench::new(device)? })
     }
 
@@ -218,8 +218,8 @@ impl<G: Gpu> Machines<G> {
 
     fn load(&self, rate: Rate) -> Result<Load<G>, Fault> {
         match rate {
-            Rate::Chains { spot, flop, .. } => self.chains.whole(spot, flop),
-            Rate::Products { spot, .. } => self.products.whole(spot),
+            Rate::Chains { spot, flop, .. } => self.chains.load_whole_device(spot, flop),
+            Rate::Products { spot, .. } => self.products.load_device(spot),
         }
     }
 }

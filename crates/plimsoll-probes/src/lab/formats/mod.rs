@@ -17,7 +17,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "formats",
     group: "lab",
-    sentence: "What the number formats hold, bit by bit, and how fast each is: alone, in pairs, in the matrix units.",
+    sentence: "The limits of number formats, bit by bit, and the speed of each: alone, in pairs, in the matrix units.",
     seconds: [5.0, 14.0, 40.0],
     takes_bytes: false,
     findings,
@@ -354,8 +354,8 @@ mod tests {
         ];
         let peak = Peak { metric: "bf16x2".into(), value: 133e12, unit: Unit::FlopPerSecond, source: "x".into() };
         let found = findings(&DeviceInfo { peaks: vec![peak], ..DeviceInfo::default() }, &series);
-        let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
-        let table = one("table bf16");
+        let find = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
+        let table = find("table bf16");
         assert!((table.value - 800e12).abs() < 1e6, "{table:?}");
         assert!(
             table.says.starts_with("scalar 60.0 TFLOP/s, packed 120 TFLOP/s, matrix 800 TFLOP/s;"),
@@ -363,8 +363,8 @@ mod tests {
             table.says
         );
         assert!(table.says.ends_with("largest 3.39e38, smallest normal 1.18e-38, step at 1 7.81e-3"), "{}", table.says);
-        assert!(one("rate packed bf16").says.ends_with("90.2 % of 133 TFLOP/s"), "{:?}", one("rate packed bf16"));
-        assert_eq!(one("rate matrix bf16").metric, "bf16 matrix");
+        assert!(find("rate packed bf16").says.ends_with("90.2 % of 133 TFLOP/s"), "{:?}", find("rate packed bf16"));
+        assert_eq!(find("rate matrix bf16").metric, "bf16 matrix");
     }
 
     #[test]

@@ -70,9 +70,9 @@ enum Rate {
 impl Rate {
     fn to_axes(&self) -> gemm::Instruction {
         let (numbers, form, instruction) = match self {
-            Self::Scalar(spot) => (gemm::Numbers::F64, Form::Scalar, spot.of.name),
-            Self::Matrix(numbers, spot) if spot.of.sparse => (*numbers, Form::Sparse, spot.of.name),
-            Self::Matrix(numbers, spot) => (*numbers, Form::Dense, spot.of.name),
+            Self::Scalar(spot) => (gemm::Numbers::F64, Form::Scalar, spot.instruction.name),
+            Self::Matrix(numbers, spot) if spot.instruction.sparse => (*numbers, Form::Sparse, spot.instruction.name),
+            Self::Matrix(numbers, spot) => (*numbers, Form::Dense, spot.instruction.name),
         };
         gemm::Instruction { numbers, form, instruction: instruction.into() }
     }
@@ -175,8 +175,8 @@ struct Machines {
 
 impl Machines {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let scalar = links::Instruction::of(target(device)).find(|one| one.name == "FMA f64");
-        let chains = incore::Bench::of_instructions(device, scalar)?;
+        let scalar = links::Instruction::for_target(target(device)).find(|one| one.name == "FMA f64");
+        let chains = incore::Bench::with_instructions(device, scalar)?;
         Ok(Self { chains, scalar, products: tensor::Bench::new(device)? })
     }
 
@@ -193,10 +193,10 @@ impl Machines {
 
     fn load(&self, rate: Rate) -> Result<Load, Fault> {
         match rate {
-            Rate::Scalar(spot) => self.chains.whole(spot, FLOP),
+            Rate::Scalar(spot) => self.chains.load_whole_device(spot, FLOP),
             Rate::Matrix(_, spot) => {
                 let (error, _) = self.products.error(spot)?;
-                Ok(self.products.whole(spot)?.with_extra(ERROR, error))
+                Ok(self.products.load_device(spot)?.with_extra(ERROR, error))
             }
         }
     }

@@ -320,13 +320,13 @@ mod tests {
     #[test]
     fn gains_name_case_and_control() {
         let found = findings(&hopper(), &measured());
-        let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
-        let double = one("f64 matrix over scalar");
+        let find = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
+        let double = find("f64 matrix over scalar");
         assert!((double.value - 2.0).abs() < 1e-9 && double.says == "mma f64 16x8x16 against FMA f64", "{double:?}");
-        let zeros = one("half zeros over dense f16");
+        let zeros = find("half zeros over dense f16");
         assert!((zeros.value - 1.6).abs() < 1e-9 && zeros.says == "wgmma.sp f16 against wgmma f16", "{zeros:?}");
-        assert_eq!(one("rate mma f64 16x8x16").metric, "f64 matrix");
-        assert_eq!((one("rate wgmma.sp f16").metric.as_str(), one("rate FMA f64").metric.as_str()), ("", "f64"));
+        assert_eq!(find("rate mma f64 16x8x16").metric, "f64 matrix");
+        assert_eq!((find("rate wgmma.sp f16").metric.as_str(), find("rate FMA f64").metric.as_str()), ("", "f64"));
     }
 
     #[test]

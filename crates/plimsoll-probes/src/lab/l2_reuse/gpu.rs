@@ -1,5 +1,5 @@
-//! l2-reuse on a GPU: a producer and a consumer of one tile in a stream, in a graph and in one cooperative launch, and of many tiles
-//! one after the other. `crate::lab::l2_reuse` defines the figures; `kernel.cu` has the kernels.
+//! l2-reuse on a GPU: a producer and a consumer of one tile in a stream, in a graph and in one cooperative launch, and of many
+//! tiles one after the other. `crate::lab::l2_reuse` defines the figures; `kernel.cu` has the kernels.
 
 use super::kernels::{self, word};
 use super::{Form, Tile};
@@ -52,9 +52,9 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, l2_reuse::SPEC.budget(effort));
         let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
         let points: Vec<Point> = tiles.iter().flat_map(|tile| Form::ALL.map(|form| (form, *tile))).collect();
-        let at = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
+        let to_axes = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
         let sweep = Sweep { series: l2_reuse::tiles(), points: &points, share: 1.0 + late, flags };
-        session.sweep(sweep, at, |_, (form, tile)| bench.load(*form, *tile))?;
+        session.sweep(sweep, to_axes, |_, (form, tile)| bench.load(*form, *tile))?;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l2-reuse",
     group: LAB,
-    sentence: "What does staging through the second-level cache gain, and in tiles of what size?",
+    sentence: "What does staging through the L2 gain, and in tiles of what size?",
     seconds: [4.0, 20.0, 60.0],
     takes_bytes: true,
     findings,
@@ -137,7 +137,7 @@ fn advise(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
         let gone =
             reach.gone.map_or(String::new(), |tile| format!(", and from {} on is gone", Unit::Byte.format(tile)));
         format!(
-            "Stage through the second-level cache in tiles of {} or less: {} against {} without tiles ({form}, tiles of {}); full \
+            "Stage through the L2 in tiles of {} or less: {} against {} without tiles ({form}, tiles of {}); full \
              speed ends there{gone}. At the best tile, {}.",
             Unit::Byte.format(reach.keeps.0),
             rate(reach.best.2),
@@ -147,7 +147,7 @@ fn advise(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
         )
     } else {
         format!(
-            "Don't cut into tiles for the second-level cache: at the best {} against {} without ({form}, tiles of {}).",
+            "Don't cut into tiles for the L2: at the best {} against {} without ({form}, tiles of {}).",
             rate(reach.best.2),
             rate(reach.control.2),
             Unit::Byte.format(reach.best.0)

@@ -61,8 +61,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, pic::SPEC.budget(effort));
         let points = points();
         let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0 + late, flags };
-        let at = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
-        session.sweep(sweep, at, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
+        let to_axes = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
+        session.sweep(sweep, to_axes, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -200,11 +200,11 @@ impl<G: Gpu> Bench<G> {
                 numbers.extend(bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]]))));
             }
         }
-        let one = |i: usize| {
+        let particle = |i: usize| {
             let three = |from: usize| std::array::from_fn(|k| numbers[from + k][i]);
             Particle { x: three(0), v: three(3) }
         };
-        Ok((0..places.len()).map(one).collect())
+        Ok((0..places.len()).map(particle).collect())
     }
 
     /// The expected particles at [`places`](Self::places).

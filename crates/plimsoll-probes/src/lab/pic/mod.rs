@@ -16,7 +16,7 @@ use crate::prelude::meaning::*;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "pic",
     group: "lab",
-    sentence: "Whether matrix units turn particles in a magnetic field faster than fused multiply-adds, and how exactly.",
+    sentence: "Whether matrix units rotate velocities in a magnetic field faster than fused multiply-adds, and how exactly.",
     seconds: [3.0, 12.0, 40.0],
     takes_bytes: true,
     findings,
@@ -142,7 +142,7 @@ mod tests {
         )
     }
 
-    fn found(points: Vec<Point>) -> Vec<Finding> {
+    fn find_all(points: Vec<Point>) -> Vec<Finding> {
         findings(&DeviceInfo::default(), &[Series::new(rate(), points)])
     }
 
@@ -154,7 +154,7 @@ mod tests {
             point(Way::Fused, 16, 250.0, 1.5e-6),
             point(Way::Matrix, 16, 100.0, 1e-3),
         ];
-        let found = found(points);
+        let found = find_all(points);
         assert_eq!(found.len(), 13);
         assert!(found[0].name == "fused multiply-add, 1 pushes" && (found[0].value / 80e9 - 1.0).abs() < 1e-5);
         assert!(found[0].says.contains("108 scalar"), "{}", found[0].says);
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn advice_prefers_faster_matrix_units_and_needs_both_ways() {
         let both = vec![point(Way::Fused, 16, 100.0, 1e-6), point(Way::Matrix, 16, 150.0, 1e-3)];
-        let advice = found(both.clone()).into_iter().find(advice::is_advice).unwrap();
+        let advice = find_all(both.clone()).into_iter().find(advice::is_advice).unwrap();
         assert!(advice.says.starts_with("Matrix units pay if half precision will do"), "{}", advice.says);
-        assert!(!found(both[..1].to_vec()).iter().any(advice::is_advice));
-        assert!(found(vec![]).is_empty());
+        assert!(!find_all(both[..1].to_vec()).iter().any(advice::is_advice));
+        assert!(find_all(vec![]).is_empty());
     }
 }

@@ -76,7 +76,8 @@ __device__ __forceinline__ float noise(u64 place, u32 seed) {
     return float((x ^ (x >> 16)) >> 8) * (1.0f / 16777216.0f);
 }
 
-// Initial state: places anywhere in the cell, velocities between -1 and 1, fields of each corner between -size and size along every axis.
+// Initial state: places anywhere in the cell, velocities between -1 and 1, fields of each corner between -size and size along every
+// axis.
 __device__ __forceinline__ void begin(float* at, float* corners, u64 count, u64 fields, float size, u32 seed) {
     const u64 i = u64(blockIdx.x) * 256 + threadIdx.x;
     if (i < count)

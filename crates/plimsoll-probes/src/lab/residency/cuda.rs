@@ -1,6 +1,5 @@
-//! residency on a GPU: part of the second-level cache set aside, access policy windows, and how they end. The limit is held
-//! by a guard for as long as the probe runs. What the figures mean is `crate::lab::residency`'s; the kernels
-//! are `lab/residency.cu`'s.
+//! residency on a GPU: part of the L2 set aside, access policy windows, and how lines are released. A guard restores the limit when
+//! the probe ends. `crate::lab::residency` defines the figures; `kernel.cu` has the kernels.
 
 use plimsoll_cuda::driver::{Access, AccessWindow, Attribute, Limit, LimitGuard, Stream};
 use plimsoll_cuda::launch::{Arguments, Launch};
@@ -21,19 +20,19 @@ use crate::uniformity::kernels as uniformity;
 
 mod verify;
 
-/// Bytes of data of the histogram, and of what streams by: 256 Mi integers.
+/// Bytes of the histogram's data, and of the streamed data: 256 Mi integers.
 const USUAL: u64 = 1 << 30;
-/// Bytes of bins, beside half of the cache: those of the talk whose experiment this is.
+/// Bytes of the smaller bins, as in the talk that this experiment follows; the larger ones are half of the cache.
 const BINS: u64 = 20 << 20;
-/// Largest buffer, in parts of the cache, and the steps up to it, in a hurry and otherwise.
+/// Largest buffer as a multiple of the cache, and the steps up to it (`quick` and otherwise).
 const LARGEST: f64 = 1.5;
 const STEPS: [u32; 2] = [6, 12];
-/// Ways of the sliding window: by graph node it is the same as by stream.
+/// Ways of the sliding window; by graph node would be the same as by stream.
 const SLIDING: [Way; 3] = [Way::Unpinned, Way::Stream, Way::Tuned];
-/// Share of the set-aside that a tuned ratio fills: a random share of lines would else overfill some of its sets.
+/// Share of the set-aside that a tuned ratio fills: lines are chosen at random, so a full share would overfill some sets.
 const FILLED: f64 = 2.0 / 3.0;
-/// What is read after something was pinned, in parts of the cache: more than the set-aside leaves (three eighths on an H200, a
-/// quarter on an A100), and less than the cache keeps of data that come again (six tenths on an H200).
+/// Share of the cache that is read after pinning: more than the set-aside leaves (three eighths on an H200, a quarter
+/// on an A100), and less than the cache keeps of data that are read again (six tenths on an H200).
 const AFTER: f64 = 0.5;
 /// Shares of the budget: histogram, sliding window, reset.
 const SHARES: [f64; 3] = [0.3, 0.5, 0.2];
@@ -42,7 +41,7 @@ const SHARES: [f64; 3] = [0.3, 0.5, 0.2];
 #[derive(Debug)]
 pub struct Runner;
 
-/// A way to treat a buffer of so many bytes.
+/// A way to pin, and the bytes of the buffer.
 type Point = (Way, u64);
 
 impl Probe<Cuda> for Runner {
@@ -58,12 +57,12 @@ impl Probe<Cuda> for Runner {
         ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"]
             .iter()
             .try_for_each(|call| device.context.driver().has(call))?;
-        if number(device, Attribute::MostPersistingL2)? > 0 {
+        if attribute(device, Attribute::MostPersistingL2)? > 0 {
             return Ok(());
         }
-        let why = "none of the second-level cache can be set aside on this device".to_owned();
+        let why = "no part of the L2 can be set aside on this device".to_owned();
         let hint = "Use a device of compute capability 8.0 or later, not divided into instances".to_owned();
-        Err(Fault::Unavailable { what: "residency in the second-level cache", why, hint })
+        Err(Fault::Unavailable { what: "residency in the L2", why, hint })
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
@@ -80,8 +79,9 @@ impl Probe<Cuda> for Runner {
         let (bytes, flags) = fit_arrays(session.device, 1, requested_bytes(session, USUAL)?)?;
         if bytes < 2 * largest {
             let need = 2 * largest;
-            let why =
-                format!("{bytes} bytes are too few to stream by one and a half times the cache; use {need} or more");
+            let why = format!(
+                "{bytes} bytes are too few to stream past a buffer of one and a half times the cache; use {need} or more"
+            );
             return Err(Fault::Invalid(why));
         }
         let bench = Rc::new(Bench::new(session.device, bytes, largest.max(BINS), session.request.seed)?);
@@ -89,15 +89,15 @@ impl Probe<Cuda> for Runner {
 
         let bins = [BINS.min(bytes / 4), (cache / 2).next_multiple_of(4096)];
         let points: Vec<Point> = bins.iter().flat_map(|bins| Way::ALL.map(|way| (way, *bins))).collect();
-        let at = |(way, size): &Point| OnBins { way: *way, bins: (*size).into() };
+        let to_axes = |(way, size): &Point| OnBins { way: *way, bins: (*size).into() };
         bench.kit.checker.fill(Data::Bits, Element::Word, bench.data.whole(), bench.seed)?;
         let sweep = Sweep { series: residency::histogram(), points: &points, share: SHARES[0] + late, flags };
-        session.sweep(sweep, at, |_, point| bench.histogram(*point))?;
+        session.sweep(sweep, to_axes, |_, point| bench.histogram(*point))?;
 
         let points: Vec<Point> = sizes.iter().flat_map(|size| SLIDING.map(|way| (way, *size))).collect();
         let sweep = Sweep { series: residency::sliding(), points: &points, share: SHARES[1], flags };
-        let at = |(way, size): &Point| OnWindow { way: *way, window: (*size).into() };
-        session.sweep(sweep, at, |_, point| bench.sliding(*point))?;
+        let to_axes = |(way, size): &Point| OnWindow { way: *way, window: (*size).into() };
+        session.sweep(sweep, to_axes, |_, point| bench.sliding(*point))?;
 
         let sweep = Sweep { series: residency::reset(), points: &Ending::ALL, share: SHARES[2], flags: Flags::NONE };
         let read = ((cache as f64 * AFTER) as u64).next_multiple_of(4096).min(bytes);
@@ -106,40 +106,40 @@ impl Probe<Cuda> for Runner {
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::all(&Bench::new(device, 8 << 20, 4 << 20, 1)?, depth, report)
+        verify::check_kernels(&Bench::new(device, 8 << 20, 4 << 20, 1)?, depth, report)
     }
 }
 
-fn number(device: &CudaDevice, attribute: Attribute) -> Result<u64, Fault> {
+fn attribute(device: &CudaDevice, attribute: Attribute) -> Result<u64, Fault> {
     Ok(u64::try_from(device.context.device().attribute(attribute)?).unwrap_or(0))
 }
 
-/// Buffers from a quarter of the cache to one and a half times as much.
+/// Buffers from a quarter of the cache to one and a half times its size.
 fn windows(cache: u64, steps: u32) -> Vec<u64> {
     let size = |step: u32| (cache as f64 * LARGEST * f64::from(step) / f64::from(steps)) as u64;
     (steps / 6..=steps).filter(|step| *step > 0).map(|step| size(step).next_multiple_of(4096)).collect()
 }
 
 /// The hit ratio that fills two thirds of the set-aside.
-fn tuned(aside: u64, window: u64) -> f64 {
+fn tuned_ratio(aside: u64, window: u64) -> f64 {
     (FILLED * aside as f64 / window.max(1) as f64).min(1.0)
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench {
     kit: Kit,
-    /// What reads after something was pinned.
+    /// The kernel that reads after pinning.
     reader: Unit,
-    /// One word per warp of it.
+    /// Its output: one word per warp.
     left: Rc<DeviceBuffer>,
-    /// Data of the histogram; what streams by.
+    /// Data of the histogram, or the streamed data.
     data: Rc<DeviceBuffer>,
-    /// Bins; what is updated again and again.
+    /// Bins, or the repeatedly updated buffer.
     kept: Rc<DeviceBuffer>,
     result: DeviceBuffer,
-    /// What the set-aside is and was.
-    held: LimitGuard,
-    /// Most that can be set aside, and the largest window, bytes.
+    /// The set-aside; restores the former limit.
+    limit: LimitGuard,
+    /// The largest set-aside and the largest window, bytes.
     most: [u64; 2],
     seed: u64,
 }
@@ -152,26 +152,26 @@ impl Bench {
         let array = |bytes| kit.array(bytes).map(Rc::new);
         let (left, data, kept) = (array(4 * warps)?, array(bytes)?, array(kept)?);
         let result = kit.array(8)?;
-        let held = LimitGuard::new(&device.context, Limit::PersistingL2)?;
-        let most = [number(device, Attribute::MostPersistingL2)?, number(device, Attribute::LargestWindow)?];
-        Ok(Self { kit, reader, left, data, kept, result, held, most, seed })
+        let limit = LimitGuard::new(&device.context, Limit::PersistingL2)?;
+        let most = [attribute(device, Attribute::MostPersistingL2)?, attribute(device, Attribute::LargestWindow)?];
+        Ok(Self { kit, reader, left, data, kept, result, limit, most, seed })
     }
 
-    /// Sets aside as much as can be, or nothing; no line persists from before. What is in force then, bytes.
+    /// Releases all lines, then sets aside as much as possible or nothing. Returns the bytes in force.
     fn set_aside(&self, wanted: bool) -> Result<u64, Fault> {
         self.kit.stream().context().reset_persisting()?;
-        Ok(self.held.set(if wanted { self.most[0] } else { 0 })?)
+        Ok(self.limit.set(if wanted { self.most[0] } else { 0 })?)
     }
 
-    /// A window over as much of a span as one may have.
+    /// A window over as much of a span as the device allows.
     fn window(&self, span: Span, ratio: f64, hits: Access) -> Result<AccessWindow, Fault> {
         Ok(AccessWindow::new(span.first(span.bytes().min(self.most[1]))?, ratio, hits))
     }
 
-    /// A workload of one kernel that treats `span` in one way.
+    /// A workload of one kernel with `span` pinned in one way.
     fn load(&self, launch: Launch, span: Span, way: Way, work: Work) -> Result<Load, Fault> {
         let aside = self.set_aside(way != Way::Unpinned)?;
-        let ratio = if way == Way::Tuned { tuned(aside, span.bytes()) } else { 1.0 };
+        let ratio = if way == Way::Tuned { tuned_ratio(aside, span.bytes()) } else { 1.0 };
         let window = self.window(span, ratio, Access::Persisting)?;
         let load = match way {
             Way::Unpinned => self.kit.load(GRAPH, vec![launch], work)?,
@@ -179,7 +179,7 @@ impl Bench {
                 // The attribute ends with the stream.
                 let stream = Arc::new(Stream::new(self.kit.stream().context())?);
                 stream.set_window(Some(window))?;
-                // What fills is in the other stream's order.
+                // The fills run in the other stream.
                 wait::stream(self.kit.stream())?;
                 Load::new(&stream, Shape::Stream, vec![Action::Launch(launch)], work)?
             }
@@ -202,7 +202,7 @@ impl Bench {
         let work = Work { traffic, operations: n as f64, ..Work::default() };
         let load = self.load(self.additions(bins, data)?, bins, way, work)?;
         let bench = Rc::clone(self);
-        Ok(load.with_check(move |_| bench.counted(bins, data)))
+        Ok(load.with_check(move |_| bench.check_bins(bins, data)))
     }
 
     fn updates(&self, buffer: Span, stream: Span) -> Result<Launch, Fault> {
@@ -220,10 +220,10 @@ impl Bench {
         let work = Work { traffic, ..Work::default() };
         let load = self.load(self.updates(buffer, stream)?, buffer, way, work)?;
         let bench = Rc::clone(self);
-        Ok(load.with_check(move |_| bench.updated(buffer, stream)))
+        Ok(load.with_check(move |_| bench.check_updates(buffer, stream)))
     }
 
-    /// Reads of other data, `size` bytes, after something as large as the set-aside was pinned and let go.
+    /// Reads of `size` bytes of other data, after data as large as the set-aside were pinned and released.
     fn after(self: &Rc<Self>, ending: Ending, size: u64) -> Result<LettingGo, Fault> {
         let aside = self.set_aside(ending != Ending::Never)?;
         let input = self.data.part(0, size)?;
@@ -247,12 +247,12 @@ impl Bench {
             _ => End::Launch(Box::new(normal)),
         };
         let (bench, most) = (Rc::clone(self), self.most[0]);
-        let limit = move |wanted: bool| bench.held.set(if wanted { most } else { 0 }).map(drop).map_err(Fault::from);
+        let limit = move |wanted: bool| bench.limit.set(if wanted { most } else { 0 }).map(drop).map_err(Fault::from);
         Ok(LettingGo::new(load, self.kit.stream(), pin, end, read, Box::new(limit)))
     }
 
-    /// What a kernel that checks counted.
-    fn ask(&self, kernel: &KernelDesc, arguments: Arguments) -> Result<u64, Fault> {
+    /// The count of a checking kernel.
+    fn run_check(&self, kernel: &KernelDesc, arguments: Arguments) -> Result<u64, Fault> {
         self.result.upload(self.kit.stream(), &0_u64.to_le_bytes())?;
         self.kit.run(&[Action::Launch(self.kit.unit.launch(kernel, 1, arguments)?)])?;
         let mut bytes = [0; 8];
@@ -261,24 +261,24 @@ impl Bench {
     }
 
     fn total(&self, at: Span) -> Result<u64, Fault> {
-        self.ask(&kernels::total(), Arguments::new().buffer(&self.result).span(at).u64(at.bytes() / 4))
+        self.run_check(&kernels::total(), Arguments::new().buffer(&self.result).span(at).u64(at.bytes() / 4))
     }
 
     fn others(&self, at: Span, word: u32) -> Result<u64, Fault> {
-        self.ask(&kernels::others(), Arguments::new().buffer(&self.result).span(at).u32(word).u64(at.bytes() / 4))
+        self.run_check(&kernels::others(), Arguments::new().buffer(&self.result).span(at).u32(word).u64(at.bytes() / 4))
     }
 
     fn count(&self, data: Span, bins: u32, wanted: u32) -> Result<u64, Fault> {
         let arguments = Arguments::new().buffer(&self.result).span(data).u32(bins).u32(wanted);
-        self.ask(&kernels::count(), arguments.u64(data.bytes() / 4))
+        self.run_check(&kernels::count(), arguments.u64(data.bytes() / 4))
     }
 
-    /// Do the bins hold all data of a whole number of launches, and some of them as many as are counted one by one?
-    fn counted(&self, bins: Span, data: Span) -> Result<Check, Fault> {
+    /// Whether the bins hold all data of a whole number of launches, and some bins the number that a second kernel counts.
+    fn check_bins(&self, bins: Span, data: Span) -> Result<Check, Fault> {
         let (n, count) = (data.bytes() / 16 * 4, bins.bytes() / 4);
         let total = self.total(bins)?;
         if total == 0 || total % n != 0 {
-            return Ok(Check::Failed(format!("the bins sum to {total}, which is no multiple of {n}")));
+            return Ok(Check::Failed(format!("the bins sum to {total}, which is not a multiple of {n}")));
         }
         for bin in [0, count / 2, count - 1] {
             let mut word = [0; 4];
@@ -291,8 +291,8 @@ impl Bench {
         Ok(Check::Passed)
     }
 
-    /// Was every word updated as often as the first of the stream, and those of the buffer in every pass?
-    fn updated(&self, buffer: Span, stream: Span) -> Result<Check, Fault> {
+    /// Whether every streamed word was updated as often as the first one, and every buffer word once per pass.
+    fn check_updates(&self, buffer: Span, stream: Span) -> Result<Check, Fault> {
         let mut first = [0; 4];
         stream.download(self.kit.stream(), &mut first)?;
         let (launches, passes) = (u32::from_le_bytes(first), (stream.bytes() / buffer.bytes()) as u32);
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_go_from_a_quarter_of_the_cache_to_one_and_a_half() {
+    fn windows_span_a_quarter_to_one_and_a_half_caches() {
         for steps in STEPS {
             let windows = windows(60 << 20, steps);
             assert_eq!((windows[0], windows[windows.len() - 1]), (15 << 20, 90 << 20));
@@ -321,8 +321,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tuned_ratio_fills_two_thirds_of_the_set_aside_and_is_never_more_than_one() {
-        assert!((tuned(30 << 20, 40 << 20) - 0.5).abs() < 1e-12);
-        assert_eq!(tuned(30 << 20, 1 << 20), 1.0);
+    fn tuned_ratio_fills_two_thirds_of_the_set_aside_and_is_at_most_one() {
+        assert!((tuned_ratio(30 << 20, 40 << 20) - 0.5).abs() < 1e-12);
+        assert_eq!(tuned_ratio(30 << 20, 1 << 20), 1.0);
     }
 }

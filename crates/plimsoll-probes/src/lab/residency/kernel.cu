@@ -1,11 +1,11 @@
-// residency: additions to the bins of a histogram, and a buffer that is updated again and again while another streams by:
-// what is gained where the bins, or the buffer, are kept in the second-level cache. `total`, `count` and `others` check.
+// residency: additions to a histogram's bins, and a buffer that is updated repeatedly while other data stream through the
+// cache: the gain from keeping bins or buffer in the L2. `total`, `count` and `others` check the results.
 //
-// What keeps it: additions and updates change memory; checks add up what they find.
-// Its loop in SASS: `histogram` a load of 16 bytes and four reductions an iteration; `sliding` two loads and two stores of 16 bytes.
+// What keeps it: additions and updates change memory; checks add their counts to a result.
+// Its loop in SASS: `histogram` a load of 16 bytes and four reductions; `sliding` two loads and two stores of 16 bytes.
 //
-// Datum x adds to bin x · bins / 2³². The thread that updates a vector of the buffer is the same in every pass, so no two
-// update it at once: pass p goes with vectors p · kept on of what streams by.
+// Datum x adds to bin x · bins / 2³². The same thread updates a vector of the buffer in every pass, so there are no races. Pass p
+// streams the vectors from p · kept on.
 #include "device.h"
 
 #define EACH(i, n)                                                                                                     \
@@ -60,7 +60,7 @@ extern "C" __global__ void residency_total(u64* result, const u32* at, u64 n) {
     if (threadIdx.x % WARP == 0) atomicAdd(result, sum);
 }
 
-// result += how many data belong to one bin.
+// result += number of data in one bin.
 extern "C" __global__ void residency_count(u64* result, const u32* data, u32 bins, u32 wanted, u64 n) {
     u64 sum = 0;
     EACH(i, n) sum += bin(data[i], bins) == wanted;
@@ -68,7 +68,7 @@ extern "C" __global__ void residency_count(u64* result, const u32* data, u32 bin
     if (threadIdx.x % WARP == 0) atomicAdd(result, sum);
 }
 
-// result += how many words are something else.
+// result += number of words that differ from `word`.
 extern "C" __global__ void residency_others(u64* result, const u32* at, u32 word, u64 n) {
     u64 sum = 0;
     EACH(i, n) sum += at[i] != word;

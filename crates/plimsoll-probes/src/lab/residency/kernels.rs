@@ -1,19 +1,19 @@
-//! Additions to a histogram's bins, updates of a buffer beside a stream, and what checks both.
+//! Additions to a histogram's bins, updates of a buffer while other data stream by, and kernels that check both.
 
 use plimsoll_gen::kernel::Parameter;
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("residency", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 const THREADS: u32 = 1024;
-/// Blocks on each multiprocessor.
+/// Blocks on each SM.
 const BLOCKS: u32 = 2;
 
-/// Adds to bins; elements are data.
+/// Adds data to bins; an element is a datum.
 #[must_use]
 pub fn histogram() -> KernelDesc {
     let parameters = takes!(
@@ -22,7 +22,7 @@ pub fn histogram() -> KernelDesc {
     KernelDesc { inputs: 1, ..looped("histogram", "RESIDENCY_HISTOGRAM", parameters) }
 }
 
-/// Updates a buffer in passes, each beside another part of what streams by.
+/// Updates a buffer in passes; each pass also updates another part of the streamed data.
 #[must_use]
 pub fn sliding() -> KernelDesc {
     let parameters = takes!(
@@ -38,7 +38,7 @@ pub fn total() -> KernelDesc {
     check("residency_total", takes!(result: [update 8; Times(8, &[])], at: [read 4; Times(4, &["n"])], n: U64))
 }
 
-/// How many data belong to a bin.
+/// The number of data in a bin.
 #[must_use]
 pub fn count() -> KernelDesc {
     check(
@@ -47,7 +47,7 @@ pub fn count() -> KernelDesc {
     )
 }
 
-/// How many words are something else.
+/// The number of words that differ from a value.
 #[must_use]
 pub fn others() -> KernelDesc {
     check(
@@ -75,13 +75,13 @@ fn base(name: String, parameters: &'static [Parameter], threads: u32) -> KernelD
     }
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![histogram(), sliding(), total(), count(), others()]
 }
 
-/// The bin of a datum, as `kernel.cu` has it.
+/// The bin of a datum, as in `kernel.cu`.
 #[must_use]
 pub fn bin(datum: u32, bins: u32) -> u32 {
     ((u64::from(datum) * u64::from(bins)) >> 32) as u32

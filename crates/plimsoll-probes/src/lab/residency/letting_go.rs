@@ -1,5 +1,5 @@
-//! A workload whose every sample comes after something was pinned in the second-level cache and let go: that part is the
-//! host's as well as the device's, and untimed.
+//! A workload that pins data in the L2 and releases them before every sample. This preparation runs on host and device and is not
+//! timed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use plimsoll_cuda::driver::Stream;
 use plimsoll_cuda::launch::Launch;
 use plimsoll_cuda::wait;
 
-/// Launches of a sample: few, so that what is timed still meets what was pinned.
+/// Launches of a sample: few, so that the timed kernel still meets the pinned lines.
 const MOST: u32 = 8;
 
-/// How what was pinned is let go.
+/// How pinned lines are released.
 pub(crate) enum End {
-    /// It isn't.
+    /// Not at all.
     Nothing,
     /// The limit is set to 0 and the lines are reset.
     Reset,
-    /// A kernel accesses it as ordinary data.
+    /// A kernel accesses them as ordinary data.
     Launch(Box<Launch>),
 }
 
-/// Sets the limit to the most there is, or to 0.
+/// Sets the limit to the device's maximum (`true`) or to 0.
 type SetLimit = Box<dyn Fn(bool) -> Result<(), Fault>>;
 
-/// Samples of a load, each after pinning and letting go.
+/// A load whose samples each follow pinning and release.
 pub(crate) struct LettingGo {
     load: Load,
     stream: Arc<Stream>,
     pin: Option<Launch>,
     end: End,
-    /// Brings into the cache what is timed.
+    /// Warms the cache with the data of the timed kernel.
     warm: Launch,
     limit: SetLimit,
 }
 
 impl LettingGo {
-    /// `pin` is launched first, where there is one; then it is ended; then `warm` is launched; then the load is timed.
+    /// Each sample launches `pin` if there is one, releases its lines as `end` says, launches `warm`, and times the load.
     pub(crate) fn new(
         load: Load,
         stream: &Arc<Stream>,
@@ -52,12 +52,12 @@ impl LettingGo {
         Self { load: load.limit_launches(MOST), stream: Arc::clone(stream), pin, end, warm, limit }
     }
 
-    fn before(&self) -> Result<(), Fault> {
+    fn pin_and_release(&self) -> Result<(), Fault> {
         self.stream.context().bind()?;
         self.stream.context().reset_persisting()?;
         if let Some(pin) = &self.pin {
             (self.limit)(true)?;
-            // Twice: the second finds in the cache what the first brought.
+            // Twice: the second launch hits the lines that the first brought in.
             self.stream.launch(pin)?;
             self.stream.launch(pin)?;
         }
@@ -89,7 +89,7 @@ impl Workload for LettingGo {
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         for sample in out {
-            self.before()?;
+            self.pin_and_release()?;
             self.load.sample(k, std::slice::from_mut(sample))?;
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Workload for LettingGo {
     }
 
     fn prepare_count(&mut self) -> Result<u32, Fault> {
-        self.before()?;
+        self.pin_and_release()?;
         self.load.prepare_count()
     }
 

@@ -1,5 +1,5 @@
-//! residency: whether it pays to pin data in the second-level cache: a histogram's bins, and a buffer that is updated while
-//! another streams by, with part of the cache set aside for them and without; and how the pinned lines are let go again.
+//! residency: whether pinning data in the L2 pays: a histogram's bins, and a buffer that is updated while other data stream through
+//! the cache, with part of the L2 set aside and without; and how to release pinned lines.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -10,40 +10,40 @@ mod letting_go;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "residency",
     group: LAB,
-    sentence: "Pin it in the second-level cache?",
+    sentence: "Does pinning data in the L2 pay?",
     seconds: [4.0, 20.0, 60.0],
     takes_bytes: true,
     findings,
 };
 
 plimsoll_core::names! {
-    /// How data are treated; the first way is the control.
+    /// How data are pinned; the first way is the control.
     pub enum Way {
-        /// Nothing is set aside and there is no window.
+        /// No cache set aside, and no window.
         Unpinned = "not pinned",
-        /// A window over all of it, as an attribute of the stream.
+        /// A window over all data, as an attribute of the stream.
         Stream = "pinned, by stream",
         /// The same as an attribute of the graph's nodes.
         Node = "pinned, by graph node",
-        /// A window whose hit ratio lets two thirds of the set-aside be filled.
+        /// A window with a hit ratio that fills two thirds of the set-aside.
         Tuned = "pinned, ratio tuned",
     }
 }
 
 plimsoll_core::names! {
-    /// How what was pinned is let go; the first is the control.
+    /// How pinned lines are released; the first is the control.
     pub enum Ending {
         /// Nothing was pinned before.
         Never = "never pinned",
-        /// Something was pinned, and nothing was done about it.
+        /// Data were pinned and not released.
         Left = "left pinned",
-        /// The limit was set to 0 and the lines were reset by the call for it.
+        /// The limit was set to 0 and the reset call released the lines.
         Limit = "limit 0 and reset call",
-        /// The same data were accessed through a window whose hits are normal.
+        /// The same data were accessed through a window with normal hits.
         Normal = "window of normal hits",
     }
 }
@@ -51,7 +51,7 @@ plimsoll_core::names! {
 plimsoll_core::axes! {
     /// A histogram.
     pub struct OnBins {
-        /// How its bins are treated.
+        /// How its bins are pinned.
         way: Way,
         /// Bytes of the bins.
         bins: Bytes,
@@ -59,27 +59,27 @@ plimsoll_core::axes! {
 }
 
 plimsoll_core::axes! {
-    /// A buffer beside what streams by.
+    /// A buffer that is updated while other data stream through the cache.
     pub struct OnWindow {
-        /// How it is treated.
+        /// How it is pinned.
         way: Way,
-        /// Its bytes.
+        /// Its size.
         window: Bytes,
     }
 }
 
 plimsoll_core::axes! {
-    /// Reads after something was pinned.
+    /// Reads after data were pinned.
     pub struct After {
-        /// How that was let go.
+        /// How the pinned lines were released.
         after: Ending,
     }
 }
 
-/// Bytes of the cache that were set aside: told by the workload.
+/// Bytes of the cache set aside; the workload reports them.
 pub const SET_ASIDE: &str = "set aside";
 
-fn aside() -> Metric {
+fn aside_metric() -> Metric {
     metric(SET_ASIDE, Unit::Byte, Quantity::Extra)
 }
 
@@ -89,29 +89,29 @@ pub fn histogram() -> TypedSeries<OnBins> {
     let metrics = vec![
         metric("additions", Unit::OpPerSecond, Quantity::OperationsPerSecond),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-        aside(),
+        aside_metric(),
     ];
     let draw = Draw::bars("bins", "additions").grouped_by("way");
     TypedSeries::new("histogram", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// A buffer of some size that is updated in pass after pass beside what streams by.
+/// A buffer that is updated in pass after pass while other data stream through the cache.
 #[must_use]
 pub fn sliding() -> TypedSeries<OnWindow> {
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
+    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside_metric()];
     let draw = Draw::lines("window", "bandwidth").grouped_by("way");
     TypedSeries::new("sliding window", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// Reads of other data that fit in the cache, after something was pinned and let go.
+/// Reads of other data that fit in the cache, after data were pinned and released.
 #[must_use]
 pub fn reset() -> TypedSeries<After> {
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
+    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside_metric()];
     let draw = Draw::bars("after", "bandwidth");
     TypedSeries::new("reset", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// One case over its control at the same place of the second axis.
+/// One case over its control with the same second coordinate.
 struct Gain<'s> {
     way: Way,
     at: Bytes,
@@ -132,12 +132,12 @@ fn gains<'s, A: Axes>(series: &'s Series, place: impl Fn(&A) -> (Way, Bytes), wh
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
-    let histogram =
-        of("histogram").map_or_else(Vec::new, |series| gains(series, |at: &OnBins| (at.way, at.bins), "additions"));
-    let sliding = of("sliding window")
+    let find_case = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let histogram = find_case("histogram")
+        .map_or_else(Vec::new, |series| gains(series, |at: &OnBins| (at.way, at.bins), "additions"));
+    let sliding = find_case("sliding window")
         .map_or_else(Vec::new, |series| gains(series, |at: &OnWindow| (at.way, at.window), "bandwidth"));
-    let told = |what: &'static str| {
+    let gain_finding = |what: &'static str| {
         move |gain: &Gain<'_>| {
             let name = format!("{what} of {}, {}", Unit::Byte.format(gain.at.0 as f64), gain.way);
             let says = format!("over not pinned, with {} set aside", Unit::Byte.format(gain.aside));
@@ -145,16 +145,16 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             Finding { says, flags, ..finding(name, Unit::One, gain.rows[0], gain.ratio) }
         }
     };
-    let mut found: Vec<Finding> = histogram.iter().map(told("gain, bins")).collect();
+    let mut found: Vec<Finding> = histogram.iter().map(gain_finding("gain, bins")).collect();
     for way in [Way::Stream, Way::Tuned] {
-        let of_way = || sliding.iter().filter(move |gain| gain.way == way);
-        let ends = [best(of_way()), worst(of_way())];
-        found.extend(ends.into_iter().flatten().map(told("gain, buffer")));
+        let gains_of_way = || sliding.iter().filter(move |gain| gain.way == way);
+        let ends = [best(gains_of_way()), worst(gains_of_way())];
+        found.extend(ends.into_iter().flatten().map(gain_finding("gain, buffer")));
     }
-    let after = of("reset").map_or_else(Vec::new, after);
-    let parting = parting(&after);
+    let after = find_case("reset").map_or_else(Vec::new, after);
+    let release_advice = release_advice(&after);
     found.extend(after);
-    found.extend(advised(&histogram, &sliding, &parting));
+    found.extend(advise(&histogram, &sliding, &release_advice));
     found
 }
 
@@ -172,15 +172,15 @@ where
     gains.min_by(|a, b| a.ratio.value.total_cmp(&b.ratio.value))
 }
 
-/// What each way to let go leaves of the bandwidth that there is where nothing was pinned.
+/// The bandwidth of other data after each way to release lines, over the bandwidth if nothing was pinned.
 fn after(reset: &Series) -> Vec<Finding> {
-    let of = |ending: Ending| {
+    let find_ending = |ending: Ending| {
         let (_, row) = known_rows(reset).find(|(at, _): &(After, &Row)| *at == After { after: ending })?;
         Some((row, reset.estimate(row, "bandwidth")?))
     };
-    let Some(never) = of(Ending::Never) else { return Vec::new() };
+    let Some(never) = find_ending(Ending::Never) else { return Vec::new() };
     let left = |ending: &Ending| {
-        let (row, known) = of(*ending)?;
+        let (row, known) = find_ending(*ending)?;
         let flags = row.flags.union(never.0.flags);
         let kept = ratio(known, never.1);
         let says = if flags.contains(Flag::Drift) {
@@ -198,13 +198,13 @@ fn after(reset: &Series) -> Vec<Finding> {
     Ending::ALL[1..].iter().filter_map(left).collect()
 }
 
-/// Other data that keep more than this of their bandwidth have it whole.
+/// Other data that keep more than this share of their bandwidth count as unaffected.
 const WHOLE: f64 = 0.95;
 
-/// What to do about lines that were pinned, from what [`after`] found.
-fn parting(after: &[Finding]) -> String {
-    let of = |ending: Ending| after.iter().find(|found| found.name.ends_with(ending.name()));
-    let Some(left) = of(Ending::Left) else { return "Reset afterwards.".to_owned() };
+/// How to release pinned lines, from the findings of [`after`].
+fn release_advice(after: &[Finding]) -> String {
+    let find_ending = |ending: Ending| after.iter().find(|found| found.name.ends_with(ending.name()));
+    let Some(left) = find_ending(Ending::Left) else { return "Reset afterwards.".to_owned() };
     let kept = Estimate { value: left.value, interval: left.interval };
     if left.flags.contains(Flag::Drift) {
         return "Whether lines left pinned cost other data anything can't be told: their bandwidth drifted.".to_owned();
@@ -212,18 +212,18 @@ fn parting(after: &[Finding]) -> String {
     if left.interval.hi >= WHOLE {
         return "Lines left pinned cost other data nothing that could be seen.".to_owned();
     }
-    let frees = |ending: &Ending| of(*ending).is_some_and(|found| found.interval.lo > WHOLE);
+    let frees = |ending: &Ending| find_ending(*ending).is_some_and(|found| found.interval.lo > WHOLE);
     let ways: Vec<&str> = [Ending::Limit, Ending::Normal].into_iter().filter(frees).map(Ending::name).collect();
     let slower = describe_ratio(kept, ["faster", "as fast", "slower"]);
     match ways[..] {
-        [] => format!("Other data are {slower} afterwards, and no way to let go was seen to mend it."),
+        [] => format!("Other data are {slower} afterwards, and no way to let go helped."),
         _ => format!("Let go afterwards, by {}: else other data are {slower}.", ways.join(" or ")),
     }
 }
 
-/// Pin or not, from the best and the worst that pinning does.
-fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Option<Finding> {
-    /// Less than this is not worth a setting that all other kernels feel.
+/// The advice whether to pin, from the best and the worst gain.
+fn advise(histogram: &[Gain<'_>], sliding: &[Gain<'_>], release: &str) -> Option<Finding> {
+    /// A smaller gain doesn't justify a setting that affects all other kernels.
     const WORTH: f64 = 1.03;
     let words = |gain: &Gain<'_>| describe_ratio(gain.ratio, ["faster", "as fast", "slower"]);
     let best = best(histogram.iter().chain(sliding))?;
@@ -246,7 +246,7 @@ fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Optio
     let aside = Unit::Byte.format(best.aside);
     let says = if best.ratio.interval.lo >= WORTH {
         format!(
-            "Pin what is used again and again and fits into the {aside} that can be set aside: {} runs {} so{risk}. {parting}",
+            "Pin what is used again and again and fits into the {aside} that can be set aside: {} runs {} so{risk}. {release}",
             place(best),
             words(best)
         )
@@ -281,7 +281,7 @@ mod tests {
         )
     }
 
-    fn told(rate: impl Fn(Way, f64) -> f64) -> Vec<Finding> {
+    fn find_all(rate: impl Fn(Way, f64) -> f64) -> Vec<Finding> {
         let places = |sizes: &'static [u64]| {
             Way::ALL.into_iter().flat_map(move |way| sizes.iter().map(move |mib| (way, *mib, Bytes(mib << 20))))
         };
@@ -294,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn where_pinning_gains_the_advice_says_how_much_and_what_it_costs_past_the_set_aside() {
-        let found = told(|way, size| match (way, size) {
+    fn advice_names_the_gain_of_pinning_and_the_cost_past_the_set_aside() {
+        let found = find_all(|way, size| match (way, size) {
             (Way::Unpinned, _) => 2e12,
             (_, ..30.5) => 3e12,
             (Way::Tuned, _) => 2e12,
@@ -314,14 +314,14 @@ mod tests {
         }
         let left = found.iter().find(|finding| finding.name == "other data after: left pinned").unwrap();
         assert!((left.value - 4.0 / 6.0).abs() < 1e-6 && left.says.ends_with("slower afterwards"), "{}", left.says);
-        let mended =
+        let expected =
             "Let go afterwards, by limit 0 and reset call or window of normal hits: else other data are 33 % slower.";
-        assert!(advice.says.ends_with(mended), "{}", advice.says);
+        assert!(advice.says.ends_with(expected), "{}", advice.says);
     }
 
     #[test]
-    fn where_pinning_gains_nothing_it_is_advised_against() {
-        let found = told(|way, _| if way == Way::Unpinned { 2e12 } else { 1.9e12 });
+    fn advice_is_against_pinning_if_it_gains_nothing() {
+        let found = find_all(|way, _| if way == Way::Unpinned { 2e12 } else { 1.9e12 });
         let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
         assert!(advice.says.starts_with("Don't pin") && advice.says.contains("5.0 % slower"), "{}", advice.says);
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());

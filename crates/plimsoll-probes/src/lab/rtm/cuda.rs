@@ -1,6 +1,5 @@
-//! rtm on a GPU: time steps of a wave equation in blocks of two shapes, through all planes or in slabs, while the wave fills
-//! the grid. What the figures mean is `crate::lab::rtm`'s; the kernels are `kernel.cu`'s, the fields
-//! `rtm_model`'s.
+//! rtm on a GPU: time steps of a wave equation in blocks of two shapes, through all planes or in slabs, while the wave fills the
+//! grid. `crate::lab::rtm` defines the figures; `kernel.cu` has the kernels and `model` the fields.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use plimsoll_cuda::{Cuda, CudaDevice};
 use plimsoll_gen::kernel::Machine;
 
 use super::kernels::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
-use super::model::{Lab, Model, SLAB, Walk};
+use super::model::{Lab, Model, SLAB, Traversal};
 use super::verify;
 use crate::cuda::kit::{GRAPH, elapsed_share};
 use crate::cuda::unit::Unit;
@@ -22,25 +21,25 @@ use crate::lab::rtm::{self, AtStep, Cell, Order, PRESSURE, What};
 use crate::prelude::gpu::*;
 use crate::stream::kernels::Parameters;
 
-/// Time steps that are measured: the wave is at the edge in y after some 780, in the corners after 1100.
+/// Measured time steps: the wave reaches the edge in y after some 780 and the corners after 1100.
 const STEPS: [&[u32]; 2] = [&[0, 200, 500, 1200], &[0, 100, 250, 500, 800, 1200]];
-/// The time step of the picture, and its columns at most.
+/// The time step of the picture, and its most columns.
 const PICTURE: (u32, u32) = (500, 48);
-/// The scalar of the streaming kernel, which isn't used.
+/// The scalar argument of the streaming kernel, which doesn't use it.
 const SCALAR: f32 = 1.0;
-/// What a cell of the picture takes by the record: nothing was timed, and a sample of nothing is none.
+/// Placeholder time of a picture's cell: nothing was timed, but a sample can't be zero.
 const UNTIMED: u64 = 1_000_000;
-/// Arrays of a model in either memory, and the one that steps are checked with.
+/// Arrays of the models in both memories, and the one that checks use.
 const ARRAYS: u64 = 7;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// The order in which time goes on.
+/// The order of the steps between measurements.
 const BETWEEN: Order = Order::WideSlabs;
 
-/// A time step, and what is timed at it.
+/// A time step and its case.
 type Point = (u32, What);
 
 impl Probe<Cuda> for Runner {
@@ -63,41 +62,41 @@ impl Probe<Cuda> for Runner {
         let points = points(effort, bench.compressible.is_some());
         let late = elapsed_share(session, begin, rtm::SPEC.budget(effort));
         let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
-        let at = |(step, what): &Point| AtStep { what: *what, step: (*step).into() };
-        session.sweep(sweep, at, |_, point| bench.load(*point))?;
+        let to_axes = |(step, what): &Point| AtStep { what: *what, step: (*step).into() };
+        session.sweep(sweep, to_axes, |_, point| bench.load(*point))?;
 
-        bench.plain.go_to(PICTURE.0, bench.walk(BETWEEN))?;
+        bench.plain.go_to(PICTURE.0, bench.traversal(BETWEEN))?;
         let slice = bench.plain.slice(PICTURE.1)?;
         let shown = |(z, row): (usize, &Vec<f32>)| -> Vec<Pixel> {
             row.iter().enumerate().map(|(x, pressure)| Pixel { x, z, pressure: *pressure }).collect()
         };
         let pixels: Vec<Pixel> = slice.iter().enumerate().flat_map(shown).collect();
         let sweep = Sweep { series: rtm::wavefield(), points: &pixels, share: 0.0, flags: Flags::NONE };
-        let at = |pixel: &Pixel| Cell { x: Count(pixel.x as u64), z: Count(pixel.z as u64) };
-        session.sweep(sweep, at, |_, pixel| Ok(*pixel)).map(drop)
+        let to_axes = |pixel: &Pixel| Cell { x: Count(pixel.x as u64), z: Count(pixel.z as u64) };
+        session.sweep(sweep, to_axes, |_, pixel| Ok(*pixel)).map(drop)
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::all(device, depth, report)
+        verify::check_kernels(device, depth, report)
     }
 }
 
-/// At every time step the streaming, then the walks, each in one memory beside the other.
+/// For every time step the memory limit, then all orders, each in plain and then in compressible memory.
 fn points(effort: Effort, compressible: bool) -> Vec<Point> {
     let steps = STEPS[usize::from(effort != Effort::Quick)];
     let kinds: &[bool] = if compressible { &[false, true] } else { &[false] };
     let step = |order| kinds.iter().map(move |kind| What::Step { order, compressible: *kind });
-    let walks = Order::ALL.into_iter().flat_map(step);
-    let cases: Vec<What> = std::iter::once(What::Ceiling).chain(walks).collect();
+    let orders = Order::ALL.into_iter().flat_map(step);
+    let cases: Vec<What> = std::iter::once(What::Ceiling).chain(orders).collect();
     steps.iter().flat_map(|step| cases.iter().map(move |case| (*step, *case))).collect()
 }
 
-/// What three arrays read and one written can be at best.
+/// The streaming kernel that gives the memory limit: three arrays read, one written.
 fn streaming() -> KernelDesc {
     Parameters { threads: 128, ..Parameters::new(Op::Schoenauer) }.kernel()
 }
 
-/// A plane is as many square blocks as the device holds at once, or some waves of them; planes make 512³ cells on an H200.
+/// A plane has as many square blocks as are resident at once, or some waves of them; the planes make 512³ cells on an H200.
 fn wanted(machine: Machine) -> Wanted {
     let block = Block::Square.threads();
     let at_once = (machine.threads_per_multiprocessor / block.iter().product::<u32>()).max(1);
@@ -105,7 +104,7 @@ fn wanted(machine: Machine) -> Wanted {
     Wanted { margin: MARGIN, block, resident, fewest: 416, planes: [128, 512, 768], arrays: ARRAYS }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench {
     lab: Rc<Lab>,
     stream: Unit,
@@ -124,7 +123,7 @@ impl Bench {
         Ok(Self { lab, stream, plain, compressible, scratch })
     }
 
-    fn walk(&self, order: Order) -> Walk {
+    fn traversal(&self, order: Order) -> Traversal {
         let all = self.plain.shape.cells[2];
         let (block, depth) = match order {
             Order::Usual => (Block::Square, all),
@@ -132,7 +131,7 @@ impl Bench {
             Order::Wide => (Block::Long, all),
             Order::WideSlabs => (Block::Long, SLAB),
         };
-        Walk { block, depth }
+        Traversal { block, depth }
     }
 
     fn work(&self) -> Work {
@@ -141,26 +140,26 @@ impl Bench {
         Work { traffic, operations: cells as f64, window: 4 * cells, ..Work::default() }
     }
 
-    /// The model in one of the memories.
+    /// The model in plain or compressible memory.
     fn model(&self, compressible: bool) -> &Model {
         self.compressible.as_ref().filter(|_| compressible).unwrap_or(&self.plain)
     }
 
     fn load(self: &Rc<Self>, (step, what): Point) -> Result<Load, Fault> {
         let compressible = matches!(what, What::Step { compressible: true, .. });
-        self.model(compressible).go_to(step, self.walk(BETWEEN))?;
+        self.model(compressible).go_to(step, self.traversal(BETWEEN))?;
         match what {
             What::Ceiling => self.ceiling(),
-            What::Step { order, .. } => self.stepping(self.walk(order), compressible),
+            What::Step { order, .. } => self.stepping(self.traversal(order), compressible),
         }
     }
 
-    /// Steps forth and back, so that time stands still.
-    fn stepping(self: &Rc<Self>, walk: Walk, compressible: bool) -> Result<Load, Fault> {
-        let step = self.model(compressible).launch(walk)?;
+    /// Steps forward and back, so that the time step stays the same.
+    fn stepping(self: &Rc<Self>, traversal: Traversal, compressible: bool) -> Result<Load, Fault> {
+        let step = self.model(compressible).launch(traversal)?;
         let load = self.lab.kit.load(GRAPH, vec![step.clone(), step], self.work())?;
         let own = Rc::clone(self);
-        Ok(load.with_check(move |_| own.model(compressible).check(walk, own.scratch.whole())))
+        Ok(load.with_check(move |_| own.model(compressible).check(traversal, own.scratch.whole())))
     }
 
     fn ceiling(self: &Rc<Self>) -> Result<Load, Fault> {
@@ -179,7 +178,7 @@ impl Bench {
     }
 }
 
-/// A cell of the picture: a point of which nothing is timed.
+/// A cell of the picture: an untimed point.
 #[derive(Clone, Copy, Debug)]
 struct Pixel {
     x: usize,

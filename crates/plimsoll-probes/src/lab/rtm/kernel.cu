@@ -1,27 +1,27 @@
 // rtm: one time step of the acoustic wave equation in three dimensions, 8th order in space, 2nd in time.
 //
 // What keeps it: every cell of the new field is stored.
-// Its loop in SASS: one plane of a block: the own column's cell four planes ahead, the old field and the medium (LDG), the
-// block's halo, two barriers, 24 neighbours from registers and shared memory, one STG.
+// Its loop in SASS: one plane of a block: the column's cell four planes ahead, the old field and the medium (LDG), the block's
+// halo, two barriers, 24 neighbours from registers and shared memory, one STG.
 //
-// Fields are rows of `pitch` floats, planes of `rows` rows. What lies before a row is the gap behind the row before it, what
-// lies before a plane the rows behind the plane before it, and RADIUS planes lie at either end: all of it zero, the edge of
-// the model. `courant` is (v · dt / h)². The new field takes the old one's place; stepping on with the same arguments goes
-// back in time, as the scheme is the same both ways.
+// Fields are rows of `pitch` floats, planes of `rows` rows. The gap after one row is also the gap before the next, the spare rows
+// after one plane are also those before the next, and there are RADIUS planes at both ends: all zero, the edge of the model.
+// `courant` is (v · dt / h)². The new field replaces the old one; another step with the same arguments goes back in time, since
+// the scheme is symmetric in time.
 #include "device.h"
 
 constexpr int RADIUS = 4;
 // Central differences for the second derivative, 8th order (Fornberg 1988, Mathematics of Computation 51, table 1).
 constexpr double WEIGHT[RADIUS + 1] = {-205.0 / 72, 8.0 / 5, -1.0 / 5, 8.0 / 315, -1.0 / 560};
 
-// Cells in x, y and z, and how rows and planes lie.
+// Cells in x, y and z, and the layout of rows and planes.
 struct Shape {
     u32 nx, ny, nz, pitch, rows;
     __device__ __forceinline__ u32 plane() const { return pitch * rows; }
     __device__ __forceinline__ u32 at(u32 x, u32 y, u32 z) const { return (z + RADIUS) * plane() + y * pitch + x; }
 };
 
-// The sums are in pairs and from the centre outwards, in x, y, z: the same bits in blocks of any shape.
+// Sums go in pairs from the centre outwards, in x, y, z: blocks of any shape give the same bits.
 template <int BX, int BY>
 __device__ __forceinline__ void step(float* field, const float* p, const float* courant, Shape s, u32 depth) {
     __shared__ float tile[BY + 2 * RADIUS][BX + 2 * RADIUS];
@@ -70,7 +70,7 @@ __device__ __forceinline__ void step(float* field, const float* p, const float* 
         step<bx, by>(field, p, courant, Shape{nx, ny, nz, pitch, rows}, depth);                                        \
     }
 
-// 0 to 1, different from cell to cell.
+// A pseudo-random number from 0 to 1 for a cell.
 __device__ __forceinline__ float noise(u32 cell) {
     cell = (cell ^ 61u ^ (cell >> 16)) * 9u;
     cell = (cell ^ (cell >> 4)) * 0x27d4eb2du;
@@ -94,8 +94,8 @@ __device__ __forceinline__ float noise(u32 cell) {
         }                                                                                                              \
     }
 
-// How many cells of `after` are not what a step makes of `before` and `p`, in double precision and without shared memory,
-// within 32 roundings of the largest term; and the first of them. Counts into result[0], least into result[1].
+// Counts cells of `after` that differ from a step from `before` and `p`, computed in double precision without shared memory, by
+// more than 32 roundings of the largest term: the count in result[0], the first such cell in result[1].
 #define RTM_CHECK(name)                                                                                                \
     extern "C" __global__ void __launch_bounds__(128) name(const float* after, const float* before, const float* p,    \
                                                            const float* courant, SHAPE, u64* result) {                 \

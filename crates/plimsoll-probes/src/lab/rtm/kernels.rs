@@ -6,12 +6,12 @@ use crate::lab::fields::Margin;
 use crate::lab::fields::over_rows;
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("rtm", include_str!("kernel.cu"), |_| kernels()).with_data(Data::Any);
 
 /// Cells that a difference reaches to each side.
 pub const RADIUS: u32 = 4;
-/// What lies around a field.
+/// The margin around a field.
 pub const MARGIN: Margin = Margin { radius: RADIUS, before: RADIUS, block: [128, 32] };
 
 /// Threads of a block in x and y.
@@ -19,7 +19,7 @@ pub const MARGIN: Margin = Margin { radius: RADIUS, before: RADIUS, block: [128,
 pub enum Block {
     /// 32 × 32.
     Square,
-    /// 128 × 8: whole cache lines behind each other.
+    /// 128 × 8: whole consecutive cache lines.
     Long,
 }
 
@@ -36,7 +36,7 @@ impl Block {
         }
     }
 
-    /// Blocks in x, y and z that cover a grid, each walking through `depth` planes.
+    /// Blocks in x, y and z that cover a grid, with `depth` planes each.
     #[must_use]
     pub fn grid(self, cells: [u32; 3], depth: u32) -> [u32; 3] {
         let [x, y] = self.threads();
@@ -45,13 +45,13 @@ impl Block {
 }
 
 crate::lab::fields::field_amounts!(MARGIN);
-/// Planes in which the last blocks of a step begin.
+/// Planes needed so that the last blocks of a step have a plane to start in.
 const BEGUN: Amount = {
     use Amount::{Grid, Is, Less, Of, Product, Sum};
     Sum(&[Product(&[Less(&Grid(2), &Is(1)), Of("depth")]), Is(1)])
 };
 
-/// Bytes that a step must move per cell: it reads the field now and before and the medium, and writes the field to come.
+/// Bytes read per cell and step: the current and the previous field, and the medium.
 pub const BYTES_READ: u64 = 12;
 /// Bytes written per cell.
 pub const BYTES_WRITTEN: u64 = 4;
@@ -66,7 +66,8 @@ pub fn step(block: Block) -> KernelDesc {
         parameters: takes!(
             field: [update 4; Bytes(CELLS)], p: [read 4; Bytes(CELLS)], courant: [read 4; Bytes(CELLS)],
             nx: U32, ny: U32, nz: U32 [Least(BEGUN), Most(PLANES)],
-            pitch: U32 [Least(Product(&[Grid(0), Block(0)]))], rows: U32 [Least(Product(&[Grid(1), Block(1)]))], depth: U32 [Least(Is(1))],
+            pitch: U32 [Least(Product(&[Grid(0), Block(0)]))], rows: U32 [Least(Product(&[Grid(1), Block(1)]))],
+            depth: U32 [Least(Is(1))],
         ),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
@@ -74,7 +75,7 @@ pub fn step(block: Block) -> KernelDesc {
     }
 }
 
-/// The state at the beginning: a round bump at rest, in layers.
+/// The initial state: a round bump at rest, in layers.
 #[must_use]
 pub fn begin() -> KernelDesc {
     let parameters = takes!(
@@ -85,7 +86,7 @@ pub fn begin() -> KernelDesc {
     over_rows(&SOURCE, "rtm_begin", "RTM_BEGIN(rtm_begin)", parameters)
 }
 
-/// Counts cells that a step got wrong.
+/// Counts the wrong cells of a step.
 #[must_use]
 pub fn check() -> KernelDesc {
     let parameters = takes!(
@@ -96,7 +97,7 @@ pub fn check() -> KernelDesc {
     over_rows(&SOURCE, "rtm_check", "RTM_CHECK(rtm_check)", parameters)
 }
 
-/// Every one.
+/// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
     vec![step(Block::Square), step(Block::Long), begin(), check()]

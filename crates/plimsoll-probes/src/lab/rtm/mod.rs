@@ -1,5 +1,5 @@
-//! rtm: whether the order in which a wave equation walks through its grid matters, and whether compressible memory helps it
-//! while the wave fills the grid.
+//! rtm: whether the order in which a wave equation traverses its grid matters, and whether compressible memory helps while the wave
+//! fills the grid.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -18,7 +18,7 @@ use plimsoll_suite::findings::advice;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "rtm",
     group: "lab",
@@ -29,27 +29,27 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 };
 
 plimsoll_core::names! {
-    /// Blocks and how they walk through the grid, the usual way first.
+    /// Block shapes and traversals of the grid, the usual one first.
     pub enum Order {
-        /// Square blocks that walk through all planes.
+        /// Square blocks, each through all planes.
         Usual = "32x32, full z",
         /// The same through some planes each.
         SquareSlabs = "32x32, slabs",
-        /// Wide blocks that walk through all planes.
+        /// Wide blocks, each through all planes.
         Wide = "128x8, full z",
         /// The same through some planes each.
         WideSlabs = "128x8, slabs",
     }
 }
 
-/// What is timed at a time step.
+/// A timed case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// What memory gives at the same reads and writes, in cells per second: three arrays read, one written.
+    /// The memory limit in cells per second: a kernel with the same traffic, three arrays read and one written.
     Ceiling,
     /// A time step, in plain or in compressible memory.
     Step {
-        /// How blocks walk.
+        /// Block shape and traversal.
         order: Order,
         /// Whether the memory is compressible.
         compressible: bool,
@@ -57,9 +57,9 @@ pub enum What {
 }
 
 impl What {
-    /// The name of the streaming.
+    /// The name of the memory limit.
     const CEILING: &'static str = "stream 3:1";
-    /// What a step on compressible memory has behind its order.
+    /// Suffix of a step in compressible memory.
     const COMPRESSIBLE: &'static str = ", compressible";
 }
 
@@ -91,9 +91,9 @@ impl Coordinate for What {
 }
 
 plimsoll_core::axes! {
-    /// Something at a time step.
+    /// A case at a time step.
     pub struct AtStep {
-        /// What is timed.
+        /// The case.
         what as "case": What,
         /// The time step.
         step: Count,
@@ -128,8 +128,7 @@ pub fn speed() -> TypedSeries<AtStep> {
 /// The field's name in the picture.
 pub const PRESSURE: &str = "pressure";
 
-/// The wavefield in the plane through the middle, a cell of the picture for some of the grid's. It is what was computed:
-/// nothing is timed.
+/// The wavefield in the middle plane, sampled from the grid for a picture. Nothing is timed.
 #[must_use]
 pub fn wavefield() -> TypedSeries<Cell> {
     TypedSeries::new(
@@ -151,39 +150,39 @@ struct Speeds<'s> {
 }
 
 impl<'s> Speeds<'s> {
-    fn of(series: &'s [Series]) -> Option<Self> {
+    fn from_series(series: &'s [Series]) -> Option<Self> {
         let series = series.iter().find(|series| series.spec.case == "speed")?;
         let steps = || known_rows(series).map(|(at, _): (AtStep, &Row)| at.step);
         let (first, last) = (steps().min()?, steps().max()?);
         Some(Self { series, steps: [first, last] })
     }
 
-    fn at(&self, what: What, step: Count) -> Option<Known<'s>> {
+    fn speed_of(&self, what: What, step: Count) -> Option<Known<'s>> {
         let (_, row) = known_rows(self.series).find(|(at, _): &(AtStep, &Row)| *at == AtStep { what, step })?;
         Some((row, self.series.estimate(row, "speed")?))
     }
 
     /// The fastest order at a step.
     fn fastest(&self, compressible: bool, step: Count) -> Option<(Order, Known<'s>)> {
-        let speed = |order| Some((order, self.at(What::Step { order, compressible }, step)?));
+        let speed = |order| Some((order, self.speed_of(What::Step { order, compressible }, step)?));
         let known = Order::ALL.into_iter().filter_map(speed);
         known.max_by(|a, b| a.1.1.value.total_cmp(&b.1.1.value))
     }
 }
 
-/// The speed of every case while the grid is empty and when it is full, its share of what memory streams, and the advice.
+/// The speed of every case on an empty and on a full grid, its share of the memory limit, and the advice.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let Some(speeds) = Speeds::of(series) else { return Vec::new() };
+    let Some(speeds) = Speeds::from_series(series) else { return Vec::new() };
     let mut found = Vec::new();
     for (compressible, order) in [false, true].into_iter().flat_map(|kind| Order::ALL.map(|order| (kind, order))) {
         let case = What::Step { order, compressible };
         for (step, grid) in speeds.steps.into_iter().zip(["empty", "full"]) {
-            let Some((row, speed)) = speeds.at(case, step) else { continue };
+            let Some((row, speed)) = speeds.speed_of(case, step) else { continue };
             let says = format!("At time step {}.", step.0);
             let plain = finding(format!("{case}, {grid} grid"), Unit::ElementPerSecond, row, speed);
             found.push(Finding { says, ..plain });
         }
-        let full = speeds.at(case, speeds.steps[1]).zip(speeds.at(What::Ceiling, speeds.steps[1]));
+        let full = speeds.speed_of(case, speeds.steps[1]).zip(speeds.speed_of(What::Ceiling, speeds.steps[1]));
         found.extend(full.filter(|_| !compressible).map(|((row, speed), (ceiling_row, ceiling))| {
             let share = advice::ratio(speed, ceiling);
             let flags = row.flags.union(ceiling_row.flags);
@@ -196,24 +195,24 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-/// What to do, decided by the fastest walk over the usual one on a full grid.
+/// The advice, decided by the fastest order over the usual one on a full grid.
 fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
     let [first, last] = speeds.steps;
-    let (usual_row, usual) = speeds.at(What::Step { order: Order::Usual, compressible: false }, last)?;
-    let (walk, (row, best)) = speeds.fastest(false, last)?;
+    let (usual_row, usual) = speeds.speed_of(What::Step { order: Order::Usual, compressible: false }, last)?;
+    let (order, (row, best)) = speeds.fastest(false, last)?;
     let gain = advice::ratio(best, usual);
     let faster = ["faster", "as fast", "slower"];
     let words = advice::describe_ratio(gain, faster);
     let speed = Unit::ElementPerSecond.format(best.value);
-    let of_memory = match speeds.at(What::Ceiling, last) {
+    let of_memory = match speeds.speed_of(What::Ceiling, last) {
         Some((_, ceiling)) => format!("{speed}, {:.0} % of what memory streams", 100.0 * best.value / ceiling.value),
         None => speed,
     };
     let mut rows = vec![usual_row, row];
     let locality = if words == faster[1] {
-        format!("The order of the walk hardly matters here: '{walk}' is as fast as '{}' ({of_memory})", Order::Usual)
+        format!("The order hardly matters here: '{order}' is as fast as '{}' ({of_memory})", Order::Usual)
     } else {
-        format!("Walk as '{walk}': {words} than '{}' ({of_memory})", Order::Usual)
+        format!("Use '{order}': {words} than '{}' ({of_memory})", Order::Usual)
     };
     let mut compared = |step: Count| {
         let ((_, (plain_row, plain)), (_, (other_row, other))) =
@@ -225,7 +224,7 @@ fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
         (Some(empty), Some(full)) => {
             format!("; compressible memory is {empty} at step {} and {full} at step {}.", first.0, last.0)
         }
-        _ => "; compressible memory was not to be had.".to_owned(),
+        _ => "; compressible memory was not available.".to_owned(),
     };
     Some(advice::advice(format!("{locality}{compression}"), Unit::One, gain, rows))
 }
@@ -241,7 +240,7 @@ mod tests {
         What::Step { order, compressible: false }
     }
 
-    /// A step of so many Gcells/s.
+    /// A step at `speed` Gcells/s.
     fn point(what: What, step: u64, speed: f64) -> Point {
         synthetic::point(
             AtStep { what, step: Count(step) }.to_values(),
@@ -251,7 +250,7 @@ mod tests {
         )
     }
 
-    fn found(points: Vec<Point>) -> Vec<Finding> {
+    fn find_all(points: Vec<Point>) -> Vec<Finding> {
         findings(&DeviceInfo::default(), &[Series::new(speed(), points)])
     }
 
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn gains_of_the_walk_and_of_compression_are_told_from_an_empty_to_a_full_grid() {
+    fn advice_has_gains_of_order_and_compression_on_empty_and_full_grids() {
         let order = Order::WideSlabs;
         let points = [
             curve(plain(Order::Usual), 150.0, 150.0),
@@ -268,25 +267,26 @@ mod tests {
             curve(What::Step { order, compressible: true }, 270.0, 171.0),
             curve(What::Ceiling, 240.0, 240.0),
         ];
-        let found = found(points.concat());
+        let found = find_all(points.concat());
         let value = |name: &str| found.iter().find(|finding| finding.name == name).map(|finding| finding.value);
         assert!((value("128x8, slabs, compressible, empty grid").unwrap() / 270e9 - 1.0).abs() < 1e-5);
         assert!((value("128x8, slabs, share of memory").unwrap() - 0.75).abs() < 1e-5);
-        let told = found.iter().find(|finding| advice::is_advice(finding)).unwrap();
-        assert!((told.value - 1.2).abs() < 1e-5);
-        let expected = "Walk as '128x8, slabs': 20 % faster than '32x32, full z' (180 Gelement/s, 75 % of what memory \
+        let advised = found.iter().find(|finding| advice::is_advice(finding)).unwrap();
+        assert!((advised.value - 1.2).abs() < 1e-5);
+        let expected = "Use '128x8, slabs': 20 % faster than '32x32, full z' (180 Gelement/s, 75 % of what memory \
                         streams); compressible memory is 50 % faster at step 0 and 5.0 % slower at step 900.";
-        assert_eq!(told.says, expected);
+        assert_eq!(advised.says, expected);
     }
 
     #[test]
-    fn what_makes_no_difference_and_what_was_not_measured_is_said_so() {
-        let told =
-            found([curve(plain(Order::Usual), 150.0, 150.0), curve(plain(Order::SquareSlabs), 150.5, 150.5)].concat());
-        let told = told.iter().find(|finding| advice::is_advice(finding)).unwrap();
-        assert!(told.says.starts_with("The order of the walk hardly matters here"), "{}", told.says);
-        assert!(told.says.ends_with("compressible memory was not to be had."), "{}", told.says);
-        assert!(found(vec![]).is_empty());
-        assert!(!found(curve(plain(Order::WideSlabs), 1.0, 1.0)).iter().any(advice::is_advice));
+    fn advice_says_what_makes_no_difference_or_was_not_measured() {
+        let all = find_all(
+            [curve(plain(Order::Usual), 150.0, 150.0), curve(plain(Order::SquareSlabs), 150.5, 150.5)].concat(),
+        );
+        let advised = all.iter().find(|finding| advice::is_advice(finding)).unwrap();
+        assert!(advised.says.starts_with("The order hardly matters here"), "{}", advised.says);
+        assert!(advised.says.ends_with("compressible memory was not available."), "{}", advised.says);
+        assert!(find_all(vec![]).is_empty());
+        assert!(!find_all(curve(plain(Order::WideSlabs), 1.0, 1.0)).iter().any(advice::is_advice));
     }
 }

@@ -18,24 +18,24 @@ use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::Transfer as _;
 use plimsoll_cuda::memory::{DeviceBuffer, MappedBuffer, Span};
 
-/// Planes that a block of a slab walks through: of its reads an eighth more than the slab has.
+/// Planes of a slab: a block reads an eighth more than its slab has.
 pub(crate) const SLAB: u32 = 64;
 /// Cells from the bump's middle to its edge.
 const RADIUS: f32 = 16.0;
 
-/// How blocks go through the grid.
+/// How blocks traverse the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Walk {
+pub(crate) struct Traversal {
     /// Their shape.
     pub(crate) block: Block,
     /// Planes of a block.
     pub(crate) depth: u32,
 }
 
-/// The kernels of all models, and what checks them.
+/// The kernels of all models and their checks.
 pub(crate) struct Lab {
     pub(crate) kit: Kit,
-    /// Compiled apart from what it checks.
+    /// Compiled separately from the kernels that it checks.
     checks: Unit,
     result: DeviceBuffer,
 }
@@ -57,7 +57,7 @@ impl Lab {
         Ok(Rc::new(Self { kit, checks, result }))
     }
 
-    /// Whether `after` is what a step makes of `before` and `p`, cell by cell in double precision.
+    /// Whether `after` is the result of a step from `before` and `p`, cell by cell in double precision.
     ///
     /// # Errors
     /// The driver's.
@@ -68,20 +68,20 @@ impl Lab {
 }
 
 /// The memory of a model.
-enum Held {
+enum Storage {
     Plain { _arrays: [DeviceBuffer; 3] },
     Mapped { _arrays: [MappedBuffer; 3] },
 }
 
-/// A model. Its arrays are spans of whatever memory holds them.
+/// A model. Its arrays are spans of either kind of memory.
 pub(crate) struct Model {
     lab: Rc<Lab>,
     pub(crate) shape: Shape,
-    /// The field before, the field now; they change places with every step.
+    /// The previous and the current field; every step swaps them.
     fields: Cell<[Span; 2]>,
     pub(crate) courant: Span,
     step: Cell<Option<u32>>,
-    _held: Held,
+    _storage: Storage,
 }
 
 impl Model {
@@ -93,10 +93,10 @@ impl Model {
         let array = || lab.kit.array(shape.bytes());
         let arrays = [array()?, array()?, array()?];
         let spans = arrays.each_ref().map(DeviceBuffer::whole);
-        Self::of(lab, shape, spans, Held::Plain { _arrays: arrays })
+        Self::from_spans(lab, shape, spans, Storage::Plain { _arrays: arrays })
     }
 
-    /// The same in memory that the device may keep compressed; none where the driver has or grants no such memory.
+    /// The same in compressible memory; `None` if the driver grants none.
     ///
     /// # Errors
     /// Those of [`Model::plain`].
@@ -110,18 +110,23 @@ impl Model {
         let spans = [&arrays[0], &arrays[1], &arrays[2]].map(|array| array.part(0, shape.bytes()));
         let [field, p, courant] = spans;
         let spans = [field?, p?, courant?];
-        Self::of(lab, shape, spans, Held::Mapped { _arrays: arrays }).map(Some)
+        Self::from_spans(lab, shape, spans, Storage::Mapped { _arrays: arrays }).map(Some)
     }
 
-    fn of(lab: &Rc<Lab>, shape: Shape, [field, p, courant]: [Span; 3], held: Held) -> Result<Self, Fault> {
+    fn from_spans(
+        lab: &Rc<Lab>,
+        shape: Shape,
+        [field, p, courant]: [Span; 3],
+        storage: Storage,
+    ) -> Result<Self, Fault> {
         for array in [field, p, courant] {
             lab.kit.checker.fill_words(array, 0)?;
         }
         let (lab, fields, step) = (Rc::clone(lab), Cell::new([field, p]), Cell::new(None));
-        Ok(Self { lab, shape, fields, courant, step, _held: held })
+        Ok(Self { lab, shape, fields, courant, step, _storage: storage })
     }
 
-    /// The field before and the field now.
+    /// The previous and the current field.
     pub(crate) fn fields(&self) -> [Span; 2] {
         self.fields.get()
     }
@@ -139,21 +144,21 @@ impl Model {
         Ok(())
     }
 
-    /// A launch of one step from the fields as they are. Another one of the same goes back.
+    /// A launch of one step from the current fields. Running it twice goes back.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn launch(&self, walk: Walk) -> Result<Launch, Fault> {
-        let kernel = kernels::step(walk.block);
-        let [x, y] = walk.block.threads();
-        let grid = walk.block.grid(self.shape.cells, walk.depth);
+    pub(crate) fn launch(&self, traversal: Traversal) -> Result<Launch, Fault> {
+        let kernel = kernels::step(traversal.block);
+        let [x, y] = traversal.block.threads();
+        let grid = traversal.block.grid(self.shape.cells, traversal.depth);
         let geometry = Geometry { grid, block: [x, y, 1], shared: 0 };
         let [field, p] = self.fields();
         let list = Arguments::new().span(field).span(p).span(self.courant);
         self.lab.kit.unit.function(&kernel)?.launch(
             geometry,
             Form::default(),
-            &naive::push_layout(list, &self.shape).u32(walk.depth),
+            &naive::push_layout(list, &self.shape).u32(traversal.depth),
         )
     }
 
@@ -161,42 +166,42 @@ impl Model {
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn forth(&self, walk: Walk) -> Result<(), Fault> {
-        self.lab.kit.run(&[Action::Launch(self.launch(walk)?)])?;
+    pub(crate) fn step_forward(&self, traversal: Traversal) -> Result<(), Fault> {
+        self.lab.kit.run(&[Action::Launch(self.launch(traversal)?)])?;
         let [field, p] = self.fields();
         self.fields.set([p, field]);
         self.step.set(self.step.get().map(|step| step + 1));
         Ok(())
     }
 
-    /// Goes to a time step, from the beginning where it lies behind.
+    /// Advances to a time step; restarts if it has already passed.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn go_to(&self, step: u32, walk: Walk) -> Result<(), Fault> {
+    pub(crate) fn go_to(&self, step: u32, traversal: Traversal) -> Result<(), Fault> {
         if self.step.get().is_none_or(|now| now > step) {
             self.begin()?;
         }
         while self.step.get() < Some(step) {
-            self.forth(walk)?;
+            self.step_forward(traversal)?;
         }
         Ok(())
     }
 
-    /// Makes one step, holds every cell to the naive kernel, and goes back. `before` has room for a field.
+    /// Makes one step, compares every cell with the naive kernel, and goes back. `before` has room for a field.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn check(&self, walk: Walk, before: Span) -> Result<Check, Fault> {
+    pub(crate) fn check(&self, traversal: Traversal, before: Span) -> Result<Check, Fault> {
         let [field, p] = self.fields();
-        let step = Action::Launch(self.launch(walk)?);
+        let step = Action::Launch(self.launch(traversal)?);
         self.lab.kit.run(&[Action::Copy(before, field), step.clone()])?;
         let check = self.lab.check(&self.shape, [field, before, p, self.courant])?;
         self.lab.kit.run(&[step])?;
         Ok(check)
     }
 
-    /// Every so many cells of the plane in the middle of y, by rows of z: at most `most` of them in x.
+    /// Samples the middle plane in y, by rows of z, with at most `most` cells in x.
     ///
     /// # Errors
     /// The driver's.

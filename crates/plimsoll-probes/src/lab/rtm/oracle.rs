@@ -1,39 +1,39 @@
-//! What a time step of `rtm` must leave, by plain loops in double precision.
+//! A time step of `rtm` by plain loops in double precision.
 
 use super::kernels::RADIUS;
 
 /// Central differences for the second derivative, 8th order (Fornberg 1988, Mathematics of Computation 51, table 1).
 const WEIGHT: [f64; RADIUS as usize + 1] = [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];
-/// Roundings of the largest term that a step in single precision may be off by: fifteen operations, each of half a unit, and
-/// the weights' own.
+/// Allowed error of a step in single precision, in roundings of the largest term: fifteen operations of half a unit each, plus the
+/// roundings of the weights.
 const ROUNDINGS: f64 = 32.0 / 16_777_216.0;
 
-/// A field with its past in the given medium; what lies outside is zero.
+/// A field with its past in a medium; everything outside is zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Wave {
     cells: [u32; 3],
-    /// The field before.
+    /// The previous field.
     pub(crate) field: Vec<f64>,
-    /// The field now.
+    /// The current field.
     pub(crate) p: Vec<f64>,
     /// (v · dt / h)² per cell.
     pub(crate) courant: Vec<f64>,
 }
 
 impl Wave {
-    /// Of fields without gaps, x fastest.
+    /// From fields without gaps; x varies fastest.
     pub(crate) fn new(cells: [u32; 3], fields: [&[f32]; 3]) -> Self {
         let [field, p, courant] = fields.map(|field| field.iter().map(|x| f64::from(*x)).collect());
         Self { cells, field, p, courant }
     }
 
-    fn now(&self, [x, y, z]: [i64; 3]) -> f64 {
+    fn value_at(&self, [x, y, z]: [i64; 3]) -> f64 {
         let [nx, ny, nz] = self.cells.map(i64::from);
         let inside = (0..nx).contains(&x) && (0..ny).contains(&y) && (0..nz).contains(&z);
         if inside { self.p[((z * ny + y) * nx + x) as usize] } else { 0.0 }
     }
 
-    /// One step; how far each cell may be off in single precision.
+    /// One step. Returns each cell's allowed error in single precision.
     pub(crate) fn step(&mut self) -> Vec<f64> {
         let [nx, ny, nz] = self.cells.map(i64::from);
         let mut new = Vec::with_capacity(self.p.len());
@@ -46,7 +46,7 @@ impl Wave {
                 let [low, high] = [-k, k].map(|by| {
                     let mut at = place;
                     at[axis] += by;
-                    self.now(at)
+                    self.value_at(at)
                 });
                 sum += WEIGHT[k as usize] * (low + high);
                 size += WEIGHT[k as usize].abs() * (low.abs() + high.abs());
@@ -71,9 +71,8 @@ mod tests {
         (0..cells.iter().product()).map(|_| 0.05 + 0.1 * unit(&mut rng)).collect()
     }
 
-    /// What arrives at one cell of an impulse at another after so many steps. An impulse of the source is as large as the
-    /// medium lets it be there.
-    fn heard(cells: [u32; 3], medium: &[f32], (from, to): (usize, usize), steps: u32) -> f64 {
+    /// The field at one cell some steps after an impulse at another. The impulse is scaled by the medium at its cell.
+    fn response(cells: [u32; 3], medium: &[f32], (from, to): (usize, usize), steps: u32) -> f64 {
         let zeros = vec![0.0; medium.len()];
         let mut wave = Wave::new(cells, [&zeros, &zeros, medium]);
         wave.p[from] = wave.courant[from];
@@ -85,13 +84,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
-        fn source_and_receiver_may_change_places(seed in 0_u64..1000, steps in 1_u32..24) {
+        fn source_and_receiver_are_interchangeable(seed in 0_u64..1000, steps in 1_u32..24) {
             let cells = [9, 7, 8];
             let medium = medium(cells, seed);
             let mut rng = Rng::new(seed ^ 99);
             let mut place = || (rng.next_u64() % medium.len() as u64) as usize;
             let (a, b) = (place(), place());
-            let (there, back) = (heard(cells, &medium, (a, b), steps), heard(cells, &medium, (b, a), steps));
+            let (there, back) = (response(cells, &medium, (a, b), steps), response(cells, &medium, (b, a), steps));
             prop_assert!((there - back).abs() <= 1e-12 * there.abs().max(1e-3), "{there} {back}");
         }
     }
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_back_undo_steps_forth() {
+    fn steps_back_undo_steps_forward() {
         let cells = [6, 5, 7];
         let medium = medium(cells, 3);
         let start = medium.iter().map(|x| x * 3.0).collect::<Vec<f32>>();

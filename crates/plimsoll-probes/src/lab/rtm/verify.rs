@@ -1,6 +1,6 @@
-//! The kernels of `rtm` on awkward grids: each step against plain loops in double precision, with random fields in every cell
-//! so that one left out is seen; many steps; source and receiver that change places; and whether the kernel that checks
-//! measured grids sees one wrong cell.
+//! Verifies the kernels of `rtm` on awkward grids: single steps against plain loops in double precision, with random values in
+//! every cell so that a missing one shows; many steps; exchange of source and receiver; and whether the checking kernel finds one
+//! wrong cell.
 
 use plimsoll_core::stats::Rng;
 use plimsoll_cuda::CudaDevice;
@@ -8,7 +8,7 @@ use plimsoll_cuda::memory::Span;
 use plimsoll_cuda::memory::Transfer as _;
 
 use super::kernels::{self, Block, MARGIN};
-use super::model::{Lab, Model, Walk};
+use super::model::{Lab, Model, Traversal};
 use super::oracle::Wave;
 use crate::lab::fields::Shape;
 use crate::lab::naive::is_near;
@@ -16,57 +16,54 @@ use crate::prelude::gpu::*;
 
 /// Cells in x, y, z: smaller than a block, around blocks of both shapes, and of several blocks.
 const GRIDS: [[u32; 3]; 6] = [[1, 1, 1], [5, 3, 2], [33, 31, 9], [129, 9, 12], [128, 32, 8], [160, 40, 17]];
-/// Planes of a block beside all of them.
+/// Planes per block, besides the case of all planes.
 const DEPTH: u32 = 5;
-/// The grid of many steps.
+/// The grid for many steps.
 const LONG: [u32; 3] = [40, 36, 33];
-/// How many, in a hurry and otherwise.
+/// The number of steps: `Depth::Small` and otherwise.
 const STEPS: [u32; 2] = [6, 48];
-/// After so many an impulse has reached the place where it is heard: 5, 18 and 7 cells away, at most 4 a step along one axis.
+/// Steps until an impulse reaches its receiver, 5, 18 and 7 cells away, at most 4 cells per step along an axis.
 const REACH: u32 = 12;
-/// How far many steps in single precision may be from those in double, as a share of the largest pressure.
+/// Allowed difference between many steps in single and in double precision, as a share of the largest pressure.
 const APART: f64 = 2e-5;
 
-/// Everything.
-///
-/// # Errors
-/// The device's.
-pub(crate) fn all(device: &CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+/// Checks all kernels.
+pub(crate) fn check_kernels(device: &CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let lab = Lab::new(device)?;
     let grids = if depth == Depth::Small { &GRIDS[..4] } else { &GRIDS[..] };
     for (seed, cells) in grids.iter().enumerate() {
         let bench = Bench::new(&lab, *cells, seed as u64)?;
         for block in Block::ALL {
             for depth in [cells[2], DEPTH] {
-                let wrong = bench.one_step(Walk { block, depth })?;
+                let wrong = bench.one_step(Traversal { block, depth })?;
                 report(bench.case(block, format!("{depth} planes a block"), wrong));
             }
         }
-        let (kernel, on) = (kernels::check().name, named(*cells));
+        let (kernel, on) = (kernels::check().name, format_grid(*cells));
         report(Case { kernel, on, wrong: bench.one_wrong_cell(&lab)? });
-        let (kernel, on) = (kernels::begin().name, named(*cells));
-        report(Case { kernel, on, wrong: bench.beginning()? });
+        let (kernel, on) = (kernels::begin().name, format_grid(*cells));
+        report(Case { kernel, on, wrong: bench.initial_state()? });
     }
     let bench = Bench::new(&lab, LONG, 7)?;
     let steps = STEPS[usize::from(depth != Depth::Small)];
     let mut wave = Wave::new(LONG, bench.started());
     (0..steps).for_each(|_| drop(wave.step()));
     for block in Block::ALL {
-        let walk = Walk { block, depth: LONG[2] };
-        report(bench.case(block, format!("{steps} steps"), bench.many_steps((walk, steps), &wave)?));
-        if let Some(wrong) = bench.other_memory((walk, steps))? {
+        let traversal = Traversal { block, depth: LONG[2] };
+        report(bench.case(block, format!("{steps} steps"), bench.many_steps((traversal, steps), &wave)?));
+        if let Some(wrong) = bench.other_memory((traversal, steps))? {
             report(bench.case(block, "compressible memory".to_owned(), wrong));
         }
         report(bench.case(
             block,
-            "source and receiver changed".to_owned(),
-            bench.changed_places((walk, steps.max(REACH)))?,
+            "source and receiver exchanged".to_owned(),
+            bench.exchanged_places((traversal, steps.max(REACH)))?,
         ));
     }
     Ok(())
 }
 
-fn named([x, y, z]: [u32; 3]) -> String {
+fn format_grid([x, y, z]: [u32; 3]) -> String {
     format!("{x} x {y} x {z}")
 }
 
@@ -91,7 +88,7 @@ impl Bench {
     }
 
     fn case(&self, block: Block, how: String, wrong: String) -> Case {
-        Case { kernel: kernels::step(block).name, on: format!("{}, {how}", named(self.shape.cells)), wrong }
+        Case { kernel: kernels::step(block).name, on: format!("{}, {how}", format_grid(self.shape.cells)), wrong }
     }
 
     /// Puts fields on the device.
@@ -114,10 +111,10 @@ impl Bench {
         Ok(bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
     }
 
-    /// Every cell of one step within its bound, and gaps as they were.
-    fn one_step(&self, walk: Walk) -> Result<String, Fault> {
+    /// Checks that every cell of one step is within its bound and that gaps are unchanged.
+    fn one_step(&self, traversal: Traversal) -> Result<String, Fault> {
         self.put(self.started())?;
-        self.model.forth(walk)?;
+        self.model.step_forward(traversal)?;
         let [_, now] = self.model.fields();
         let found = self.get(now)?;
         let cells = self.shape.packed(&found);
@@ -130,7 +127,7 @@ impl Bench {
         Ok(wrong.map_or(String::new(), |i| format!("cell {i} is {}, not {}", cells[i], wave.p[i])))
     }
 
-    /// Right cells pass the check, and one that is off by a little doesn't.
+    /// Checks that right cells pass the check and one slightly wrong cell fails it.
     fn one_wrong_cell(&self, lab: &Lab) -> Result<String, Fault> {
         let mut wave = Wave::new(self.shape.cells, self.started());
         wave.step();
@@ -144,19 +141,19 @@ impl Bench {
             lab.check(&self.shape, [scratch.whole(), before, p, self.model.courant])
         };
         if let Check::Failed(wrong) = judge(&after)? {
-            return Ok(format!("of a right step it says that {wrong}"));
+            return Ok(format!("the check rejects a right step: {wrong}"));
         }
         let last = after.len() - 1;
         after[last] += 1e-3;
         Ok(match judge(&after)? {
             Check::Failed(wrong) if wrong.starts_with("1 of") => String::new(),
-            Check::Failed(wrong) => format!("of one wrong cell it says that {wrong}"),
-            Check::Passed => "it doesn't see a wrong cell".to_owned(),
+            Check::Failed(wrong) => format!("the check misreports one wrong cell: {wrong}"),
+            Check::Passed => "the check misses a wrong cell".to_owned(),
         })
     }
 
-    /// The bump lies where it should, twice, in a medium that is stable and varies.
-    fn beginning(&self) -> Result<String, Fault> {
+    /// Checks that both fields start with the bump in a stable medium.
+    fn initial_state(&self) -> Result<String, Fault> {
         self.put(self.started())?;
         self.model.begin()?;
         let [before, now] = self.model.fields();
@@ -177,24 +174,24 @@ impl Bench {
         Ok(String::new())
     }
 
-    /// Many steps stay near those in double precision, which end in `wave`.
-    fn many_steps(&self, (walk, steps): (Walk, u32), wave: &Wave) -> Result<String, Fault> {
+    /// Compares many steps with those in double precision, which end in `wave`.
+    fn many_steps(&self, (traversal, steps): (Traversal, u32), wave: &Wave) -> Result<String, Fault> {
         self.put(self.started())?;
-        (0..steps).try_for_each(|_| self.model.forth(walk))?;
+        (0..steps).try_for_each(|_| self.model.step_forward(traversal))?;
         let [_, now] = self.model.fields();
         let found = self.shape.packed(&self.get(now)?);
         let largest = wave.p.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-        let apart = found.iter().zip(&wave.p).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, nan_or_more);
+        let apart = found.iter().zip(&wave.p).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, max_or_nan);
         let right = apart <= APART * largest;
         Ok(if right { String::new() } else { format!("{apart:.2e} from double precision, of {largest:.2e}") })
     }
 
-    /// The same bits in memory that may be compressed; nothing where there is none.
-    fn other_memory(&self, (walk, steps): (Walk, u32)) -> Result<Option<String>, Fault> {
+    /// Compares the bits with those in compressible memory; `None` if there is none.
+    fn other_memory(&self, (traversal, steps): (Traversal, u32)) -> Result<Option<String>, Fault> {
         let Some(model) = Model::compressible(&self.lab, self.shape)? else { return Ok(None) };
         let left = |model: &Model| {
             model.begin()?;
-            (0..steps).try_for_each(|_| model.forth(walk))?;
+            (0..steps).try_for_each(|_| model.step_forward(traversal))?;
             let [before, now] = model.fields();
             Ok::<_, Fault>(
                 [self.get(before)?, self.get(now)?]
@@ -205,28 +202,28 @@ impl Bench {
         Ok(Some(if same { String::new() } else { "the bits differ from those in plain memory".to_owned() }))
     }
 
-    /// What arrives at B of an impulse at A is what arrives at A of one at B.
-    fn changed_places(&self, (walk, steps): (Walk, u32)) -> Result<String, Fault> {
+    /// An impulse at A must arrive at B as an impulse at B arrives at A.
+    fn exchanged_places(&self, (traversal, steps): (Traversal, u32)) -> Result<String, Fault> {
         let courant = &self.start[2];
         let ends = [self.start[0].len() / 3, self.start[0].len() / 2 + 7];
-        let heard = |from: usize, to: usize| {
+        let response = |from: usize, to: usize| {
             let zeros = vec![0.0; courant.len()];
             let mut impulse = zeros.clone();
             impulse[from] = courant[from];
             self.put([&zeros, &impulse, courant])?;
-            (0..steps).try_for_each(|_| self.model.forth(walk))?;
+            (0..steps).try_for_each(|_| self.model.step_forward(traversal))?;
             let [_, now] = self.model.fields();
             let found = self.shape.packed(&self.get(now)?);
             let largest = found.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
             Ok::<_, Fault>((found[to], largest))
         };
-        let ((there, largest), (back, _)) = (heard(ends[0], ends[1])?, heard(ends[1], ends[0])?);
+        let ((there, largest), (back, _)) = (response(ends[0], ends[1])?, response(ends[1], ends[0])?);
         let right = there != 0.0 && f64::from((there - back).abs()) <= APART * f64::from(largest);
         Ok(if right { String::new() } else { format!("{there} arrives one way, {back} the other") })
     }
 }
 
-/// The larger, or what is no number.
-fn nan_or_more(most: f64, next: f64) -> f64 {
+/// The larger value, or `next` if it is NaN.
+fn max_or_nan(most: f64, next: f64) -> f64 {
     if next.is_nan() || next > most { next } else { most }
 }

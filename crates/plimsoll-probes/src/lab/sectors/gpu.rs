@@ -1,5 +1,5 @@
-//! sectors on a GPU: warps whose lanes read where a table says, through the first-level cache and past it. What the figures mean
-//! is `crate::lab::sectors`'s; the kernels are `lab/sectors.cu`'s.
+//! sectors on a GPU: warps whose lanes read at the places of a table, through the L1 and bypassing it. `crate::lab::sectors`
+//! defines the figures; `kernel.cu` has the kernels.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,35 @@ use crate::folds::{self, MANY, SOME};
 use crate::lab::sectors;
 use crate::prelude::gpu::*;
 
-/// Bytes of an iteration of a warp.
+/// Bytes that a warp advances per loop iteration.
 const ITERATION: u32 = UNROLL * LINE;
-/// Bytes that all warps go round in where the first level holds them, and where the second does: two iterations, and what a small
-/// second level has room for.
+/// Bytes that all warps cycle through, for loads from the L1 and from the L2: two iterations, and the size of a small L2.
 const ROUND: [u32; 2] = [2 * ITERATION, 4 << 20];
-/// Bytes from a warp's place to the next one's, past the first level: an odd number of iterations, so that no two warps of a device
-/// stand at the same place.
+/// Bytes between the starting points of two warps, bypassing the L1: an odd number of iterations, so that no two warps of a device
+/// start at the same place.
 const APART: u32 = 37 * ITERATION;
-/// Bytes behind the round that patterns reach to: 32 elements of 16 bytes at stride 32, and an iteration.
+/// Bytes past the round that patterns reach: 32 elements of 16 bytes at stride 32, and an iteration.
 const BEHIND: u64 = 32 * 32 * 16 + ITERATION as u64;
-/// Turns of a launch: fewer of what touches more, and enough that what stands around them is less than a twentieth of a sector for
-/// each load.
+/// Fewest and most loop iterations of a launch: fewer for patterns that touch more sectors, and enough that accesses around the
+/// loop are less than a twentieth of a sector per load.
 const ITERATIONS: (u64, u64) = (24, 192);
-/// Sectors of a launch's iterations, about.
+/// Approximate number of sectors that a launch's iterations touch.
 const TOUCHED: u64 = 1024;
-/// Turns before those that are timed.
+/// Untimed iterations before the timed ones.
 const WARM: u32 = 4;
-/// Turns of a verified launch.
+/// Untimed and timed iterations of a verified launch.
 const VERIFIED: [u32; 2] = [1, 5];
-/// Sectors that a warp touches around its loop: its table's four and the four that it leaves.
+/// Sectors that a warp touches around its loop: four of its table and four of its output.
 const AROUND: u64 = 8;
 
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
 
-/// What a warp loads.
+/// The load of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {
-    /// Past the first-level cache.
+    /// Whether it bypasses the L1.
     past: bool,
     access: u32,
     pattern: Pattern,
@@ -68,8 +67,8 @@ impl<G: Gpu> Probe<G> for Runner {
         for (case, past, share) in [(FIRST, false, 0.4 + late), (SECOND, true, 0.6)] {
             let points = loads(past, effort);
             let sweep = Sweep { series: sectors::level(case), points: &points, share, flags: Flags::NONE };
-            let at = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };
-            session.sweep(sweep, at, |_, load| bench.load(*load, [WARM, load.iterations()], SOME))?;
+            let to_axes = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };
+            session.sweep(sweep, to_axes, |_, load| bench.load(*load, [WARM, load.iterations()], SOME))?;
         }
         sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.report_mismatch(what))
     }
@@ -90,16 +89,18 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-/// Every pattern of every width; in a hurry those that differ most.
+/// Every pattern of every width; `quick` has only those that differ most.
 fn loads(past: bool, effort: Effort) -> Vec<Load> {
     let some =
         |pattern: &Pattern| effort != Effort::Quick || !matches!(pattern, Pattern::Stride(3) | Pattern::Reversed);
-    let of = |access| Pattern::all(access).into_iter().filter(some).map(move |pattern| Load { past, access, pattern });
-    ACCESSES.into_iter().flat_map(of).collect()
+    let loads_of = |access| {
+        Pattern::for_access(access).into_iter().filter(some).map(move |pattern| Load { past, access, pattern })
+    };
+    ACCESSES.into_iter().flat_map(loads_of).collect()
 }
 
 impl Load {
-    /// Sectors and lines of a warp's load.
+    /// Pieces (sectors or lines) that a warp's load touches.
     fn touches(self, piece: u32, together: usize) -> u64 {
         touched(&self.pattern.places(self.access), self.access, piece, together)
     }
@@ -116,14 +117,14 @@ impl Load {
         if self.past { APART } else { 0 }
     }
 
-    /// Where lane `lane` of warp `warp` reads in an iteration, bytes from the array's beginning.
+    /// Byte offsets in the array that lane `lane` of warp `warp` reads in an iteration.
     fn places(self, warp: u32, lane: usize, iteration: u32) -> impl Iterator<Item = u32> {
         let at = warp.wrapping_mul(self.apart()).wrapping_add(iteration * ITERATION) & (self.round() - 1);
         let first = at + self.pattern.places(self.access)[lane];
         (0..UNROLL).map(move |load| first + load * LINE)
     }
 
-    /// The exclusive or of all that a thread reads in so many iterations, each time from the beginning.
+    /// The exclusive or of everything that a thread reads in the given iterations; each phase restarts at the first.
     fn fold(self, seed: u64, thread: usize, phases: [u32; 2]) -> u32 {
         let (warp, lane) = ((thread / LANES) as u32, thread % LANES);
         let read = |at: u32| {
@@ -140,7 +141,7 @@ impl Load {
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     seed: u64,
@@ -180,12 +181,12 @@ impl<G: Gpu> Bench<G> {
         let inside = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, launch)?;
         let (left, seed) = (Rc::clone(&self.left), self.seed);
         let launched = u64::from(blocks) * warps * u64::from(UNROLL * (phases[0] + phases[1]));
-        // A warp's share of what stands around its loop; the block leaves its cycles in one sector more.
+        // Sectors of all warps around their loops, and one more per block for its cycles.
         let around = u64::from(blocks) * (warps * AROUND + 1);
         let inside = inside.with_extra(move |out| {
-            // The table is on the device as long as launches read it.
+            // Keeps the table allocated while launches read it.
             let _ = &places;
-            tell(load, out, (launched, around));
+            insert_sectors(load, out, (launched, around));
         });
         Ok(inside.with_check(move |last| {
             let found = folds::words::<G>(last.stream, left.whole())?;
@@ -194,9 +195,9 @@ impl<G: Gpu> Bench<G> {
     }
 }
 
-/// Sectors of a load, computed and, where they were counted in a launch of so many loads and so many sectors around them,
-/// counted.
-fn tell(load: Load, out: &mut BTreeMap<String, f64>, (loads, around): (u64, u64)) {
+/// Adds the computed sectors of a load and, if the launch was counted, the counted ones. `loads` and `around` are the launch's
+/// loads and the sectors around its loops.
+fn insert_sectors(load: Load, out: &mut BTreeMap<String, f64>, (loads, around): (u64, u64)) {
     for (together, name) in RULES {
         out.insert(name.to_owned(), load.touches(SECTOR, together) as f64);
     }
@@ -211,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_load_lies_inside_the_array_and_is_aligned() {
+    fn every_load_is_aligned_and_inside_the_array() {
         for load in [false, true].into_iter().flat_map(|past| loads(past, Effort::Thorough)) {
             for (warp, iteration) in [(0, 0), (1, 3), (4223, 191), (u32::MAX / 32, 7)] {
                 for at in (0..LANES).flat_map(|lane| load.places(warp, lane, iteration)) {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_the_loop_is_less_than_a_twentieth_of_a_sector_for_each_load() {
+    fn accesses_around_the_loop_add_less_than_a_twentieth_of_a_sector_per_load() {
         for load in loads(true, Effort::Thorough) {
             let loads = u64::from(UNROLL * (WARM + load.iterations()));
             assert!((AROUND + 1) as f64 / loads as f64 <= 0.05, "{load:?}: {loads} loads");
@@ -231,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_a_launch_is_told_for_each_load() {
+    fn counts_of_a_launch_are_divided_by_its_loads() {
         let load = Load { past: true, access: 4, pattern: Pattern::Offset(4) };
         let mut out = BTreeMap::from([(counted::L1_SECTORS.to_owned(), 5.0 * 1000.0 + 17.0)]);
-        tell(load, &mut out, (1000, 17));
+        insert_sectors(load, &mut out, (1000, 17));
         assert_eq!((out[COUNTED], out["sectors"], out[LINES]), (5.0, 5.0, 2.0));
         let mut uncounted = BTreeMap::new();
-        tell(load, &mut uncounted, (1000, 17));
+        insert_sectors(load, &mut uncounted, (1000, 17));
         assert!(!uncounted.contains_key(COUNTED));
     }
 }

@@ -1,15 +1,15 @@
-// sectors: what a warp's load costs by where its lanes read, from the first-level cache and from the second.
+// sectors: the cost of a warp's load by the places that its lanes read, from the L1 and from the L2.
 //
-// What keeps it: every thread stores the exclusive or of all that it loaded.
-// Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the exclusive or of what they brought, the
+// What keeps it: every thread stores the exclusive or of everything it loaded.
+// Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the exclusive or of their words, the
 // address' arithmetic and one branch; no local memory.
 //
-// Lane l reads places[l] bytes from where its warp stands. The UNROLL loads of an iteration lie a line apart, so that all have the
-// same pattern of sectors. Warp w of the grid stands w · apart bytes into the array at first and goes on by an iteration's lines,
+// Lane l reads places[l] bytes from its warp's position. The UNROLL loads of an iteration are a line apart, so that all have the
+// same pattern of sectors. Warp w of the grid starts w · apart bytes into the array and advances by UNROLL lines per iteration,
 // modulo mask + 1: with apart 0 all warps read the same few lines.
 #include "walk.h"
 
-// As a variable this would lie in the module, whose every launch then takes longer.
+// A variable would be part of the module and make every launch take longer.
 enum : u32 { LINE = 128 };
 
 template <int BYTES> struct Datum : Words<BYTES> {};
@@ -20,7 +20,7 @@ __device__ __forceinline__ u32 folded(u32 x) { return x; }
 __device__ __forceinline__ u32 folded(uint2 x) { return x.x ^ x.y; }
 __device__ __forceinline__ u32 folded(uint4 x) { return x.x ^ x.y ^ x.z ^ x.w; }
 
-// Past the first-level cache, or through it.
+// A load that bypasses the L1, or goes through it.
 template <bool PAST, typename T> __device__ __forceinline__ T loaded(const T* p) {
 #if defined(__CUDA_ARCH__)
     if constexpr (PAST) return __ldcg(p);

@@ -1,6 +1,6 @@
-//! sectors: what an access pattern costs. A warp's 32 lanes load 1 to 16 bytes each in some pattern; memory answers in sectors
-//! of 32 bytes. How many sectors a pattern touches is computed here, exactly, and held to what the device counts; the time of a
-//! load follows from it.
+//! sectors: the cost of an access pattern. A warp's 32 lanes load 1 to 16 bytes each in some pattern; memory delivers sectors of 32
+//! bytes. The number of sectors that a pattern touches is computed exactly and compared with the device's counts; it determines
+//! the time of a load.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -11,7 +11,7 @@ use plimsoll_core::stats::median_sorted;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "sectors",
     group: LAB,
@@ -23,7 +23,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 
 /// Lanes of a warp.
 pub const LANES: usize = 32;
-/// Bytes of a sector: what caches and memory exchange at least (CUDA C++ Best Practices Guide, 'Coalesced Access to Global
+/// Bytes of a sector: the least that caches and memory exchange (CUDA C++ Best Practices Guide, 'Coalesced Access to Global
 /// Memory').
 pub const SECTOR: u32 = 32;
 /// Bytes of a line.
@@ -31,41 +31,41 @@ pub const LINE: u32 = 128;
 /// Bytes that a lane loads.
 pub const ACCESSES: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Loads that the first-level cache answers.
+/// Loads served by the L1.
 pub const FIRST: &str = "first-level cache";
-/// Loads past it, that the second-level cache answers.
+/// Loads that bypass the L1, served by the L2.
 pub const SECOND: &str = "second-level cache";
 
-/// Sectors of a load where all lanes are looked up together, and where halves or quarters of a warp are one after the other:
-/// computed.
+/// Computed sectors of a load if the cache looks up all lanes together; [`HALVES`] and [`QUARTERS`] are for lookups of half or a
+/// quarter of a warp at a time.
 pub const SECTORS: &str = "sectors";
 /// See [`SECTORS`].
 pub const HALVES: &str = "sectors by halves";
 /// See [`SECTORS`].
 pub const QUARTERS: &str = "sectors by quarters";
-/// Lines of 128 bytes of a load: computed.
+/// Computed 128-byte lines of a load.
 pub const LINES: &str = "lines";
-/// Sectors of a load as the device counted them.
+/// Sectors of a load counted by the device.
 pub const COUNTED: &str = "counted sectors";
 
-/// Lanes that are looked up together, and what their sectors are called: the rules that are tried, in this order.
+/// The candidate rules in order: lanes looked up together, and the metric of their sectors.
 pub const RULES: [(usize, &str); 3] = [(32, SECTORS), (16, HALVES), (8, QUARTERS)];
 
-/// What computed and counted sectors of a load may differ by: what stands around the loop is known, and is less than this.
+/// Allowed difference of computed and counted sectors per load: accesses around the loop are known, and add less than this.
 const EXACT: f64 = 0.05;
 
-/// Where the lanes of a warp read, element by element.
+/// The elements that a warp's lanes read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Each lane so many elements after the one before; 0 is one element for all.
+    /// Elements from one lane to the next; 0 is one element for all.
     Stride(u32),
-    /// Neighbouring elements, so many bytes behind a line's beginning.
+    /// Neighbouring elements, starting this many bytes after the start of a line.
     Offset(u32),
-    /// Neighbouring elements, the last lane the first one.
+    /// Neighbouring elements in reverse order.
     Reversed,
     /// Neighbouring elements as a table of 8 rows of 4 lanes, read by columns.
     Transposed,
-    /// Neighbouring elements, lane l the one at 13 · l + 5 modulo 32.
+    /// Neighbouring elements; lane l reads element 13 · l + 5 modulo 32.
     Shuffled,
     /// Two lanes on each element.
     Pairs,
@@ -74,9 +74,9 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Those of a load of so many bytes.
+    /// The patterns for loads of `access` bytes.
     #[must_use]
-    pub fn all(access: u32) -> Vec<Self> {
+    pub fn for_access(access: u32) -> Vec<Self> {
         let mut all: Vec<Self> = [1, 2, 3, 4, 8, 16, 32, 0].map(Self::Stride).to_vec();
         let mut offsets = vec![access, 16, SECTOR, SECTOR + 16];
         offsets.dedup();
@@ -120,7 +120,7 @@ impl Pattern {
         })
     }
 
-    /// Bytes from a line's beginning to where each lane loads `access` bytes.
+    /// The offset from the start of a line at which each lane loads `access` bytes.
     #[must_use]
     pub fn places(self, access: u32) -> [u32; LANES] {
         std::array::from_fn(|lane| {
@@ -132,7 +132,7 @@ impl Pattern {
                 Self::Transposed => lane / 4 + lane % 4 * 8,
                 Self::Shuffled => (13 * lane + 5) % 32,
                 Self::Pairs => lane / 2,
-                // A multiplicative hash: any fixed places will do.
+                // A multiplicative hash; any fixed places will do.
                 Self::Scattered => (lane + 1).wrapping_mul(0x9e37_79b9) >> 16,
             };
             if self == Self::Scattered { element % (4096 / access) * access } else { element * access }
@@ -155,27 +155,27 @@ impl Coordinate for Pattern {
 plimsoll_core::axes! {
     /// A warp's load.
     pub struct Shape {
-        /// Bytes of a lane's part of it.
+        /// Bytes per lane.
         access: Bytes,
-        /// Where lanes read.
+        /// The pattern of the lanes.
         pattern: Pattern,
     }
 }
 
-/// Distinct pieces of `piece` bytes that lanes touch which load `access` bytes each, `together` lanes being looked up at once:
-/// sectors, or lines. Naive: it lists them.
+/// Distinct pieces (sectors or lines) of `piece` bytes that lanes touch, if each loads `access` bytes and `together` lanes are
+/// looked up at once. Naive: lists all pieces.
 #[must_use]
 pub fn touched(places: &[u32; LANES], access: u32, piece: u32, together: usize) -> u64 {
-    let of = |lanes: &[u32]| {
+    let count = |lanes: &[u32]| {
         let mut pieces: Vec<u32> = lanes.iter().flat_map(|at| at / piece..=(at + access - 1) / piece).collect();
         pieces.sort_unstable();
         pieces.dedup();
         pieces.len() as u64
     };
-    places.chunks(together.max(1)).map(of).sum()
+    places.chunks(together.max(1)).map(count).sum()
 }
 
-/// Cycles, time and sectors of a warp's load from one level; an operation is a warp's load.
+/// Cycles, time and sectors of a warp's load from one cache level; an operation is a warp's load.
 #[must_use]
 pub fn level(case: &str) -> TypedSeries<Shape> {
     let mut metrics = vec![
@@ -188,12 +188,12 @@ pub fn level(case: &str) -> TypedSeries<Shape> {
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
-/// One load as measured.
+/// One measured load.
 struct Load<'s> {
     access: u64,
     pattern: Pattern,
     cycles: Estimate,
-    /// By each of [`RULES`].
+    /// Computed by each of [`RULES`].
     sectors: [f64; RULES.len()],
     counted: Option<f64>,
     row: &'s Row,
@@ -219,14 +219,14 @@ fn loads<'s>(series: &'s [Series], case: &str) -> Vec<Load<'s>> {
     known_rows(series).filter_map(load).collect()
 }
 
-/// Loads of one width, whichever the level.
-fn of_width<'l, 's>(loads: &'l [Load<'s>], access: u32) -> impl Iterator<Item = &'l Load<'s>> {
+/// Loads of one width.
+fn loads_of_width<'l, 's>(loads: &'l [Load<'s>], access: u32) -> impl Iterator<Item = &'l Load<'s>> {
     loads.iter().filter(move |load| load.access == u64::from(access))
 }
 
-/// The rule that most counts follow, by its place in [`RULES`], and the loads that don't; `None` where nothing was counted.
-fn rule_of<'l, 's>(loads: &'l [Load<'s>], access: u32) -> Option<(usize, Vec<&'l Load<'s>>)> {
-    let counted: Vec<&Load<'_>> = of_width(loads, access).filter(|load| load.counted.is_some()).collect();
+/// The index in [`RULES`] of the rule that most counts follow, and the loads that don't; `None` without counts.
+fn find_rule<'l, 's>(loads: &'l [Load<'s>], access: u32) -> Option<(usize, Vec<&'l Load<'s>>)> {
+    let counted: Vec<&Load<'_>> = loads_of_width(loads, access).filter(|load| load.counted.is_some()).collect();
     let others = |rule: usize| {
         let differs = |load: &&&Load<'_>| load.counted.is_some_and(|n| (n - load.sectors[rule]).abs() > EXACT);
         counted.iter().filter(differs).copied().collect::<Vec<_>>()
@@ -237,15 +237,14 @@ fn rule_of<'l, 's>(loads: &'l [Load<'s>], access: u32) -> Option<(usize, Vec<&'l
     (0..RULES.len()).map(|rule| (rule, others(rule))).min_by_key(|(_, others)| others.len())
 }
 
-/// Patterns whose sectors were counted otherwise than any rule has them, each as a sentence; empty where all agree, or nothing
-/// was counted.
+/// One sentence for every pattern whose counted sectors match no rule; empty if all agree or nothing was counted.
 #[must_use]
 pub fn disagreements(series: &[Series]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for case in [FIRST, SECOND] {
         let loads = loads(series, case);
-        for (rule, others) in ACCESSES.iter().filter_map(|access| rule_of(&loads, *access)) {
-            told.extend(others.into_iter().map(|load| {
+        for (rule, others) in ACCESSES.iter().filter_map(|access| find_rule(&loads, *access)) {
+            messages.extend(others.into_iter().map(|load| {
                 let counted = load.counted.unwrap_or_default();
                 let (sectors, lanes) = (load.sectors[rule], RULES[rule].0);
                 let (pattern, access) = (load.pattern.name(), load.access);
@@ -255,7 +254,7 @@ pub fn disagreements(series: &[Series]) -> Vec<String> {
             }));
         }
     }
-    told
+    messages
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -265,17 +264,17 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         found.extend(ACCESSES.iter().filter_map(|access| lookup(&loads, case, *access)));
         found.extend(ACCESSES.iter().flat_map(|access| ordered_and_worst(&loads, case, *access)));
     }
-    found.extend(Model::of(series).map(|model| model.finding()));
+    found.extend(Model::fit(series).map(|model| model.finding()));
     found.extend(advise(series));
     found
 }
 
-/// How many lanes' sectors are counted together.
+/// The number of lanes that the cache looks up together.
 fn lookup(loads: &[Load<'_>], case: &str, access: u32) -> Option<Finding> {
-    let (rule, others) = rule_of(loads, access)?;
-    let all = of_width(loads, access).filter(|load| load.counted.is_some()).count();
+    let (rule, others) = find_rule(loads, access)?;
+    let all = loads_of_width(loads, access).filter(|load| load.counted.is_some()).count();
     let (lanes, known) = (RULES[rule].0, exactly(RULES[rule].0 as f64));
-    let flags = of_width(loads, access).fold(Flags::NONE, |flags, load| flags.union(load.row.flags));
+    let flags = loads_of_width(loads, access).fold(Flags::NONE, |flags, load| flags.union(load.row.flags));
     let says = match others.as_slice() {
         [] => format!("all {all} patterns count as many sectors as {lanes} lanes at a time touch"),
         [first, ..] => format!(
@@ -292,12 +291,13 @@ fn exactly(value: f64) -> Estimate {
     Estimate { value, interval: Interval { lo: value, hi: value } }
 }
 
-/// What lanes in order cost, and the pattern that costs most.
+/// The cost of lanes in order and of the most expensive pattern.
 fn ordered_and_worst(loads: &[Load<'_>], case: &str, access: u32) -> Vec<Finding> {
-    let Some(ordered) = of_width(loads, access).find(|load| load.pattern == Pattern::Stride(1)) else {
+    let Some(ordered) = loads_of_width(loads, access).find(|load| load.pattern == Pattern::Stride(1)) else {
         return Vec::new();
     };
-    let worst = of_width(loads, access).max_by(|a, b| a.cycles.value.total_cmp(&b.cycles.value)).unwrap_or(ordered);
+    let worst =
+        loads_of_width(loads, access).max_by(|a, b| a.cycles.value.total_cmp(&b.cycles.value)).unwrap_or(ordered);
     let says =
         format!("{}: {:.1} times lanes in order", worst.pattern.name(), worst.cycles.value / ordered.cycles.value);
     let named = |what: &str| format!("{what}, {access} B, {case}");
@@ -307,31 +307,31 @@ fn ordered_and_worst(loads: &[Load<'_>], case: &str, access: u32) -> Vec<Finding
     ]
 }
 
-/// Cycles of a warp's load from the second level: the larger of a floor and of so many for each sector.
+/// Cycles of a warp's load from the L2: the larger of a floor and the cycles of its sectors.
 #[derive(Clone, Debug, PartialEq)]
 struct Model {
-    /// Of the cheapest load.
+    /// Cycles of the cheapest load.
     floor: f64,
     per_sector: Estimate,
-    /// How far the model is off at worst, relatively, and where.
+    /// The largest relative error of the model, and its load.
     worst: f64,
     at: String,
     flags: Flags,
 }
 
-/// Sectors from which on a load is far from the floor.
+/// Loads of at least this many sectors are far from the floor.
 const MANY: f64 = 8.0;
 
 impl Model {
-    fn of(series: &[Series]) -> Option<Self> {
+    fn fit(series: &[Series]) -> Option<Self> {
         let loads = loads(series, SECOND);
         let floor = loads.iter().map(|load| load.cycles.value).reduce(f64::min)?;
-        // Of wide loads a rule must be known; what was counted tells it, else the loads of 4 bytes, of which none is needed.
-        let with = |load: &Load<'_>| {
-            let rule = rule_of(&loads, load.access as u32).map(|(rule, _)| rule);
+        // Wide loads take part only if counts show their rule; loads of up to 4 bytes need none.
+        let known_sectors = |load: &Load<'_>| {
+            let rule = find_rule(&loads, load.access as u32).map(|(rule, _)| rule);
             rule.or((load.access <= 4).then_some(0)).map(|rule| load.sectors[rule])
         };
-        let known: Vec<(&Load<'_>, f64)> = loads.iter().filter_map(|load| Some((load, with(load)?))).collect();
+        let known: Vec<(&Load<'_>, f64)> = loads.iter().filter_map(|load| Some((load, known_sectors(load)?))).collect();
         let many = || known.iter().filter(|(_, sectors)| *sectors >= MANY);
         let mut slopes: Vec<f64> = many().map(|(load, sectors)| load.cycles.value / sectors).collect();
         slopes.sort_by(f64::total_cmp);
@@ -361,11 +361,12 @@ impl Model {
     }
 }
 
-/// What to do on this device.
+/// The advice for this device.
 fn advise(series: &[Series]) -> Option<Finding> {
-    let (model, loads) = (Model::of(series)?, loads(series, SECOND));
-    let of = |pattern: Pattern| of_width(&loads, 4).find(|load| load.pattern == pattern);
-    let (ordered, offset, strided) = (of(Pattern::Stride(1))?, of(Pattern::Offset(4))?, of(Pattern::Stride(8))?);
+    let (model, loads) = (Model::fit(series)?, loads(series, SECOND));
+    let find_load = |pattern: Pattern| loads_of_width(&loads, 4).find(|load| load.pattern == pattern);
+    let (ordered, offset) = (find_load(Pattern::Stride(1))?, find_load(Pattern::Offset(4))?);
+    let strided = find_load(Pattern::Stride(8))?;
     let sectors = |load: &Load<'_>| load.counted.unwrap_or(load.sectors[0]).round();
     let says = format!(
         "Let a warp's lanes touch few sectors of 32 bytes: from the L2 each costs {:.2} cycles, so 4-byte loads take {:.1} cycles \
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn four_byte_loads_touch_the_sectors_of_the_talk() {
+    fn four_byte_loads_touch_the_published_number_of_sectors() {
         assert_eq!(sectors(Pattern::Stride(1), 4), 4);
         assert_eq!(sectors(Pattern::Offset(4), 4), 5);
         assert_eq!(sectors(Pattern::Stride(2), 4), 8);
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn order_alone_touches_no_more_and_one_element_is_one_sector() {
+    fn reordering_touches_no_more_sectors_and_one_element_touches_one() {
         for access in ACCESSES {
             let ordered = u64::from((32 * access).div_ceil(SECTOR));
             for pattern in [Pattern::Stride(1), Pattern::Reversed, Pattern::Transposed, Pattern::Shuffled] {
@@ -413,22 +414,22 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_differ_where_wide_loads_are_offset_or_shuffled() {
-        let by = |pattern: Pattern| RULES.map(|(lanes, _)| touched(&pattern.places(16), 16, SECTOR, lanes));
-        assert_eq!(by(Pattern::Stride(1)), [16, 16, 16]);
-        assert_eq!(by(Pattern::Offset(16)), [17, 18, 20]);
-        assert_eq!(by(Pattern::Stride(0)), [1, 2, 4]);
+    fn rules_differ_for_wide_loads_with_offsets() {
+        let count_by_rule = |pattern: Pattern| RULES.map(|(lanes, _)| touched(&pattern.places(16), 16, SECTOR, lanes));
+        assert_eq!(count_by_rule(Pattern::Stride(1)), [16, 16, 16]);
+        assert_eq!(count_by_rule(Pattern::Offset(16)), [17, 18, 20]);
+        assert_eq!(count_by_rule(Pattern::Stride(0)), [1, 2, 4]);
         assert_eq!(touched(&Pattern::Offset(8).places(8), 8, SECTOR, 16), 10);
     }
 
     #[test]
-    fn every_access_is_aligned_and_lies_inside_the_rows_of_the_largest_stride() {
+    fn every_access_is_aligned_and_within_the_largest_stride() {
         for access in ACCESSES {
-            for pattern in Pattern::all(access) {
+            for pattern in Pattern::for_access(access) {
                 assert_eq!(Pattern::from_name(&pattern.name()), Some(pattern));
             }
-            let mut names: Vec<String> = Pattern::all(access).into_iter().map(Pattern::name).collect();
-            for pattern in Pattern::all(access) {
+            let mut names: Vec<String> = Pattern::for_access(access).into_iter().map(Pattern::name).collect();
+            for pattern in Pattern::for_access(access) {
                 let places = pattern.places(access);
                 assert!(
                     places.iter().all(|at| at % access == 0 && at + access <= 32 * 32 * 16),
@@ -442,7 +443,7 @@ mod tests {
         }
     }
 
-    /// A load of 0.5 cycles for each sector and 2 at least, whose sectors a device counts as `counted` has it.
+    /// A load of 0.5 cycles per sector and at least 2, with the sector count that `counted` returns.
     fn point(access: u32, pattern: Pattern, counted: impl Fn(&[u64; 3]) -> Option<f64>) -> Point {
         let places = pattern.places(access);
         let sectors = RULES.map(|(lanes, _)| touched(&places, access, SECTOR, lanes));
@@ -455,13 +456,14 @@ mod tests {
     }
 
     fn measured(counted: impl Fn(&[u64; 3], u32) -> Option<f64>) -> [Series; 2] {
-        let points = |access| Pattern::all(access).into_iter().map(move |pattern| (access, pattern));
-        let all = || ACCESSES.into_iter().flat_map(points).map(|(access, p)| point(access, p, |n| counted(n, access)));
-        [Series::new(level(FIRST), all()), Series::new(level(SECOND), all())]
+        let points = |access| Pattern::for_access(access).into_iter().map(move |pattern| (access, pattern));
+        let points_of_all =
+            || ACCESSES.into_iter().flat_map(points).map(|(access, p)| point(access, p, |n| counted(n, access)));
+        [Series::new(level(FIRST), points_of_all()), Series::new(level(SECOND), points_of_all())]
     }
 
     #[test]
-    fn the_rule_that_all_counts_follow_is_found_and_none_disagrees() {
+    fn rule_that_all_counts_follow_is_found() {
         let series = measured(|n, access| Some(n[if access == 16 { 2 } else { 0 }] as f64 + 0.01));
         assert!(disagreements(&series).is_empty());
         let found = findings(&DeviceInfo::default(), &series);
@@ -473,20 +475,20 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_no_rule_has_is_told_with_its_pattern() {
+    fn count_without_a_rule_is_reported_with_its_pattern() {
         let series = measured(|n, access| Some(if (access, n[0]) == (4, 5) { 7.0 } else { n[0] as f64 }));
-        let told = disagreements(&series);
-        // Offsets by one element, by 16 and by 48 bytes touch five sectors; each level tells of them.
-        assert_eq!(told.len(), 6, "{told:?}");
+        let messages = disagreements(&series);
+        // Offsets by one element, by 16 and by 48 bytes touch five sectors; each level reports them.
+        assert_eq!(messages.len(), 6, "{messages:?}");
         assert!(
-            told[0].contains("4 B offset 4 B") && told[0].contains("7.00 sectors counted, 5 computed"),
+            messages[0].contains("4 B offset 4 B") && messages[0].contains("7.00 sectors counted, 5 computed"),
             "{}",
-            told[0]
+            messages[0]
         );
     }
 
     #[test]
-    fn without_counters_time_tells_what_a_sector_costs_and_what_to_do() {
+    fn model_and_advice_work_without_counters() {
         let series = measured(|_, _| None);
         assert!(disagreements(&series).is_empty());
         let found = findings(&DeviceInfo::default(), &series);

@@ -1,17 +1,16 @@
-//! tti on a GPU: time steps in a tilted medium, one block per multiprocessor, by the way in which planes come into shared
-//! memory. What the figures mean is `crate::lab::tti`'s; the kernels are `kernel.cu`'s, the fields
-//! `tti_model`'s.
+//! tti on a GPU: time steps in a tilted medium, one block per SM, by the way of copying planes into shared memory.
+//! `crate::lab::tti` defines the figures; `kernel.cu` has the kernels and `model` the fields.
 
 use plimsoll_gpu::Memory;
 
 use super::kernels::{self, BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
-use super::model::{ARRAYS, Lab, Model, tile};
+use super::model::{ARRAYS, Lab, Model, largest_tile};
 use super::{ByWay, Way, verify};
 use crate::lab::grid::{Wanted, grid};
 use crate::lab::tti;
 use crate::prelude::gpu::*;
 
-/// Steps before the first sample: the bump has begun to move.
+/// Steps before the first sample, so that the bump has begun to move.
 const FIRST: u32 = 20;
 
 /// The probe.
@@ -28,7 +27,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn check_device(&self, device: &G::Device) -> Result<(), Fault> {
-        tile::<G>(device).map(drop)
+        largest_tile::<G>(device).map(drop)
     }
 
     fn points(&self, _: &G::Device, _: &Request) -> usize {
@@ -46,11 +45,11 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::all::<G>(device, depth, report)
+        verify::check_kernels::<G>(device, depth, report)
     }
 }
 
-/// Loads as the axis calls them.
+/// The axis value of a way of loading.
 fn way(loads: Loads) -> Way {
     match loads {
         Loads::Direct => Way::Direct,
@@ -60,15 +59,15 @@ fn way(loads: Loads) -> Way {
     }
 }
 
-/// Three waves of blocks make a plane, one block per multiprocessor; 256 planes make more than 256³ cells, and 160 arrays of more
-/// than half a gibibyte in all, which no cache holds.
+/// A plane is three waves of blocks, one block per SM. 256 planes make more than 256³ cells; even with 160 planes the arrays have
+/// more than half a gibibyte in all, more than any cache.
 fn wanted(tile: Tile, multiprocessors: u32) -> Wanted {
     let block = tile.threads();
     let arrays = ARRAYS + 2;
     Wanted { margin: MARGIN, block, resident: multiprocessors, fewest: 256, planes: [160, 256, 384], arrays }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     lab: Rc<Lab<G>>,
     model: Model<G>,
@@ -77,21 +76,21 @@ struct Bench<G: Gpu> {
 
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, effort: Effort, bytes: Option<u64>) -> Result<Self, Fault> {
-        let lab = Lab::<G>::new(device, tile::<G>(device)?)?;
+        let lab = Lab::<G>::new(device, largest_tile::<G>(device)?)?;
         let wanted = wanted(lab.tile, lab.kit.unit.machine().multiprocessors);
         let shape = grid(&wanted, effort, bytes, G::free_memory(device)?)?;
         let model = Model::new(&lab, shape)?;
         let room = [lab.kit.array(shape.bytes())?, lab.kit.array(shape.bytes())?];
         model.begin()?;
-        (0..FIRST).try_for_each(|_| model.forth(Loads::Async))?;
+        (0..FIRST).try_for_each(|_| model.step_forward(Loads::Async))?;
         Ok(Self { lab, model, room })
     }
 
-    /// Steps forth and back, so that time stands still.
+    /// Steps forward and back, so that the time step stays the same.
     fn load(self: &Rc<Self>, loads: Loads) -> Result<Load<G>, Fault> {
         let cells = self.model.shape.volume();
         let traffic = Traffic::new(BYTES_READ * cells, BYTES_WRITTEN * cells);
-        // A step touches all arrays of the model, each once: no cell of any is still in a cache when the next step comes to it.
+        // A step touches every array of the model once: no cell is still cached when the next step reads it.
         let window = 4 * ARRAYS * cells;
         let work = Work { traffic, operations: cells as f64, window, ..Work::default() };
         let step = self.model.launch(loads)?;
@@ -100,7 +99,7 @@ impl<G: Gpu> Bench<G> {
         Ok(load.with_check(move |_| own.check(loads)))
     }
 
-    /// Every cell of one more step. Two without copies must leave what was there.
+    /// Checks every cell of one more step. Without copies, two steps must restore the field.
     fn check(&self, loads: Loads) -> Result<Check, Fault> {
         let room: [Span; 2] = self.room.each_ref().map(Memory::whole);
         if loads != Loads::None {

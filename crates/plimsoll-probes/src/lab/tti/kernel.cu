@@ -1,5 +1,5 @@
-// tti: one time step of a pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, with one block
-// per multiprocessor, and three ways to bring the next plane into shared memory, beside none.
+// tti: one time step of a pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, with one block per
+// SM, three ways to copy the next plane into shared memory, and a version without copies.
 //
 // What keeps it: both new fields are stored in every cell.
 // Its loop in SASS: one plane of a tile: the copies of a plane (LDG.128 and STS.128; LDGSTS.128; UBLKCP by row and a wait for
@@ -11,9 +11,9 @@
 //   vx² = vz² (1 + 2ε), vn² = vz² (1 + 2δ), vs² = vz² (ε − δ) / 0.75.
 // Second derivatives across axes are first derivatives of first ones.
 //
-// Shared memory is a ring of planes of both fields with their halo: SLOTS of them, one more than a derivative in z needs, then
-// first derivatives in y (TY rows) and in z (all but the corners). Fields have RADIUS + 1 planes of zeros before them, rows of
-// `pitch` and planes of `rows` as in rtm.cu, and RADIUS + 1 planes behind.
+// Shared memory is a ring of SLOTS planes of both fields with their halo, one more than a derivative in z needs, then first
+// derivatives in y (TY rows) and in z (all except the corners). Fields have rows of `pitch` floats and planes of `rows` rows as in
+// rtm, and RADIUS + 1 planes of zeros before and after them.
 #include "device.h"
 
 constexpr int RADIUS = 8, SLOTS = 2 * RADIUS + 2;
@@ -104,7 +104,7 @@ __device__ __forceinline__ Two advanced(const Medium& m, Two now, Two old, const
         }                                                                                                              \
     }
 
-// How many cells of the new fields are off by more than 64 roundings of all their terms, and the first of them.
+// Counts cells of the new fields that are off by more than 64 roundings of all their terms, and finds the first of them.
 #define TTI_CHECK(name)                                                                                                \
     extern "C" __global__ void __launch_bounds__(128)                                                                  \
         name(const float* p_after, const float* q_after, const float* p_before, const float* q_before, const float* p, \

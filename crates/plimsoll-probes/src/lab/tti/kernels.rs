@@ -1,4 +1,4 @@
-//! A pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, one block per multiprocessor.
+//! A pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, one block per SM.
 
 use plimsoll_gen::kernel::Data;
 
@@ -6,19 +6,19 @@ use crate::lab::fields::Margin;
 use crate::lab::fields::over_rows;
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source = Source::new("tti", include_str!("kernel.cu"), kernels)
     .with_headers(&[("tti_block.h", include_str!("tti_block.h")), ("tti_check.h", include_str!("tti_check.h"))])
     .with_data(Data::Any);
 
 /// Cells that a difference reaches to each side.
 pub const RADIUS: u32 = 8;
-/// What lies around a field: a plane more before it, since the first plane's halo begins above its first row.
+/// The margin around a field: one more plane before it, since the first plane's halo begins above its first row.
 pub const MARGIN: Margin = Margin { radius: RADIUS, before: RADIUS + 1, block: [32, 48] };
-/// Planes that shared memory holds of each field: one more than a derivative needs.
+/// Planes of each field in shared memory: one more than a derivative needs.
 const SLOTS: u32 = 2 * RADIUS + 2;
 
-/// How planes come into shared memory.
+/// How planes get into shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loads {
     /// Through registers, when they are needed.
@@ -27,8 +27,7 @@ pub enum Loads {
     Async,
     /// `cp.async.bulk` of rows, a plane ahead (compute capability 9.0).
     Bulk,
-    /// None at all: shared memory holds zeros, and a step changes the sign of the field before. What copies cost nothing
-    /// would leave.
+    /// No copies: shared memory holds zeros, and a step changes the sign of the previous field. The speed if copies were free.
     None,
 }
 
@@ -45,14 +44,14 @@ impl Loads {
         }
     }
 
-    /// Whether a target has it.
+    /// Whether a target supports it.
     #[must_use]
-    pub fn on(self, target: Target) -> bool {
+    pub fn is_supported_by(self, target: Target) -> bool {
         self != Self::Bulk || target.capability >= 90
     }
 }
 
-/// Threads of a block, each with a cell of a plane.
+/// Block sizes; each thread has one cell of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tile {
     /// 32 × 12, the 384 threads of the talk: for 227 KiB of shared memory.
@@ -93,7 +92,7 @@ impl Tile {
 
 crate::lab::fields::field_amounts!(MARGIN);
 
-/// Bytes that a step must move per cell: both fields now and before, the speed, and two words of the medium are read.
+/// Bytes read per cell and step: both current and previous fields, the speed, and two words of the medium.
 pub const BYTES_READ: u64 = 28;
 /// Bytes written per cell: both new fields.
 pub const BYTES_WRITTEN: u64 = 8;
@@ -127,7 +126,7 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
     }
 }
 
-/// The state at the beginning: a round bump at rest, and a medium whose axis tilts.
+/// The initial state: a round bump at rest, and a medium with a tilted axis.
 #[must_use]
 pub fn begin() -> KernelDesc {
     let parameters = takes!(
@@ -139,7 +138,7 @@ pub fn begin() -> KernelDesc {
     over_rows(&SOURCE, "tti_begin", "TTI_BEGIN(tti_begin)", parameters)
 }
 
-/// Counts cells that a step got wrong.
+/// Counts the wrong cells of a step.
 #[must_use]
 pub fn check() -> KernelDesc {
     let parameters = takes!(
@@ -152,10 +151,10 @@ pub fn check() -> KernelDesc {
     over_rows(&SOURCE, "tti_check", "TTI_CHECK(tti_check)", parameters)
 }
 
-/// Every one that this target has: tiles that fit into the shared memory of some device of it.
+/// All kernels that this target supports, with tiles that fit in the shared memory of any of its devices.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
-    let ways = || Loads::ALL.into_iter().filter(move |loads| loads.on(target));
+    let ways = || Loads::ALL.into_iter().filter(move |loads| loads.is_supported_by(target));
     let steps = Tile::ALL.into_iter().flat_map(|tile| ways().map(move |loads| step(loads, tile)));
     steps.chain([begin(), check()]).collect()
 }
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_fit_into_the_shared_memory_that_they_are_for() {
+    fn tiles_fit_in_their_shared_memory() {
         // CUDA C++ Programming Guide, 'Technical Specifications per Compute Capability'.
         assert!(Tile::Large.shared() <= 227 << 10 && 2 * Tile::Large.shared() > 228 << 10);
         assert!(Tile::Small.shared() <= 163 << 10 && 2 * Tile::Small.shared() > 228 << 10);
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_copies_are_for_devices_that_have_them() {
+    fn bulk_copies_need_a_supporting_device() {
         assert_eq!(kernels(Target::plain(80)).len(), 8);
         assert_eq!(kernels(Target::plain(90)).len(), 10);
     }

@@ -1,5 +1,5 @@
-//! tti: how much of the copies into shared memory a kernel can hide that has its multiprocessor to itself: loads through
-//! registers, asynchronous copies and bulk copies of the next plane of a wave in a tilted medium.
+//! tti: how well a kernel with one block per SM hides its copies into shared memory: loads through registers, asynchronous copies
+//! and bulk copies of the next plane of a wave in a tilted medium.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -16,39 +16,39 @@ use plimsoll_suite::findings::advice;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "tti",
     group: "lab",
-    sentence: "How well copies into shared memory are hidden at one block per multiprocessor.",
+    sentence: "How well copies into shared memory are hidden at one block per SM.",
     seconds: [3.0, 12.0, 40.0],
     takes_bytes: true,
     findings,
 };
 
 plimsoll_core::names! {
-    /// How planes come, in the order in which ways are shown.
+    /// How planes get into shared memory, in display order.
     pub enum Way {
-        /// Loads and stores of the threads, when a plane is needed: the control.
+        /// Loads and stores by the threads when a plane is needed: the control.
         Direct = "direct loads",
         /// `cp.async` of the next plane.
         Async = "cp.async",
         /// `cp.async.bulk` of the next plane.
         Bulk = "bulk copies",
-        /// The same work on planes of zeros that nobody brought.
+        /// The same work on planes of zeros, without copies.
         NoCopies = "no copies",
     }
 }
 
 plimsoll_core::axes! {
-    /// A time step by how planes come.
+    /// A time step by the way of copying planes.
     pub struct ByWay {
-        /// How they come.
+        /// The way of copying.
         way as "copies": Way,
     }
 }
 
-/// Cells per second by the way in which planes come.
+/// Cells per second by the way of copying planes.
 #[must_use]
 pub fn speed() -> TypedSeries<ByWay> {
     TypedSeries::new(
@@ -63,13 +63,13 @@ pub fn speed() -> TypedSeries<ByWay> {
     )
 }
 
-/// A row of a way with its speed.
+/// The row of a way and its speed.
 fn known(series: &Series, way: Way) -> Option<(&Row, Estimate)> {
     let (_, row) = known_rows(series).find(|(at, _): &(ByWay, &Row)| *at == ByWay { way })?;
     Some((row, series.estimate(row, "speed")?))
 }
 
-/// The speed of every way, its share of what the rest alone would take, and the advice.
+/// The speed of every way, its share of the speed without copies, and the advice.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(series) = series.iter().find(|series| series.spec.case == "speed") else { return Vec::new() };
     let mut found = Vec::new();
@@ -87,7 +87,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-/// Which way to take, decided by the fastest over direct loads.
+/// The advice, decided by the fastest way over direct loads.
 fn advise(series: &Series) -> Option<Finding> {
     let (control_row, control) = known(series, Way::Direct)?;
     let ahead = [Way::Async, Way::Bulk].into_iter().filter_map(|way| Some((way, known(series, way)?)));
@@ -122,7 +122,7 @@ mod tests {
     use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
-    /// A step of so many Gcells/s.
+    /// A step at `speed` Gcells/s.
     fn point(way: Way, speed: f64) -> Point {
         synthetic::point(
             ByWay { way }.to_values(),
@@ -132,33 +132,35 @@ mod tests {
         )
     }
 
-    fn found(speeds: &[(Way, f64)]) -> Vec<Finding> {
+    fn find_all(speeds: &[(Way, f64)]) -> Vec<Finding> {
         let points = speeds.iter().map(|(way, speed)| point(*way, *speed));
         findings(&DeviceInfo::default(), &[Series::new(speed(), points)])
     }
 
-    fn told(speeds: &[(Way, f64)]) -> Finding {
-        found(speeds).into_iter().find(advice::is_advice).unwrap()
+    fn find_advice(speeds: &[(Way, f64)]) -> Finding {
+        find_all(speeds).into_iter().find(advice::is_advice).unwrap()
     }
 
     #[test]
-    fn the_better_way_is_named_with_what_is_left_of_the_copies() {
-        let told = told(&[(Way::Direct, 15.0), (Way::Async, 18.0), (Way::Bulk, 17.0), (Way::NoCopies, 20.0)]);
-        assert!((told.value - 1.2).abs() < 1e-5);
+    fn advice_names_the_better_way_and_the_remaining_cost_of_copies() {
+        let advice = find_advice(&[(Way::Direct, 15.0), (Way::Async, 18.0), (Way::Bulk, 17.0), (Way::NoCopies, 20.0)]);
+        assert!((advice.value - 1.2).abs() < 1e-5);
         let expected = "Bring the next plane by cp.async: 20 % faster than direct loads (18.0 Gelement/s); 10 % of the \
                         time goes on copies with it and 25 % with direct loads.";
-        assert_eq!(told.says, expected);
-        let all = found(&[(Way::Direct, 15.0), (Way::NoCopies, 20.0)]);
+        assert_eq!(advice.says, expected);
+        let all = find_all(&[(Way::Direct, 15.0), (Way::NoCopies, 20.0)]);
         assert_eq!(all.len(), 3);
         assert!((all[1].value - 0.75).abs() < 1e-5 && all[1].name == "direct loads, share hidden");
     }
 
     #[test]
-    fn copies_that_gain_nothing_or_lose_are_not_advised() {
+    fn advice_rejects_copies_ahead_without_gain() {
         assert!(
-            told(&[(Way::Direct, 15.0), (Way::Async, 15.0)]).says.starts_with("Copies a plane ahead gain nothing here")
+            find_advice(&[(Way::Direct, 15.0), (Way::Async, 15.0)])
+                .says
+                .starts_with("Copies a plane ahead gain nothing here")
         );
-        assert!(told(&[(Way::Direct, 15.0), (Way::Async, 12.0)]).says.starts_with("Load planes directly"));
-        assert!(found(&[]).is_empty() && found(&[(Way::Direct, 15.0)]).len() == 1);
+        assert!(find_advice(&[(Way::Direct, 15.0), (Way::Async, 12.0)]).says.starts_with("Load planes directly"));
+        assert!(find_all(&[]).is_empty() && find_all(&[(Way::Direct, 15.0)]).len() == 1);
     }
 }

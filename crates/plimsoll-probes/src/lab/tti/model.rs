@@ -1,4 +1,4 @@
-//! The fields of `tti` on the device: two fields now and before, and the medium.
+//! The fields of `tti` on the device: two current and two previous fields, and the medium.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,28 +19,28 @@ use crate::lab::naive;
 /// Cells from the bump's middle to its edge.
 const RADIUS: f32 = 24.0;
 
-/// The largest tile whose block the device has the shared memory for.
+/// The largest tile that fits in a block's shared memory.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] where it has it for none.
-pub(crate) fn tile<G: Gpu>(device: &G::Device) -> Result<Tile, Fault> {
+/// [`Fault::Unavailable`] if none fits.
+pub(crate) fn largest_tile<G: Gpu>(device: &G::Device) -> Result<Tile, Fault> {
     let most = G::capabilities(device).limits.shared_per_block;
     let fits = |tile: &Tile| tile.shared() <= most;
     Tile::ALL.into_iter().find(fits).ok_or_else(|| {
         let least = Tile::Small.shared() >> 10;
         Fault::Unavailable {
             what: "shared memory",
-            why: format!("a block needs {least} KiB for eighteen planes, and may have {} here", most >> 10),
+            why: format!("a block needs {least} KiB for eighteen planes, but the device allows {}", most >> 10),
             hint: "Use a device of compute capability 8.0, 9.0 or 10.0".to_owned(),
         }
     })
 }
 
-/// The kernels, and what checks them.
+/// The kernels and their checks.
 pub(crate) struct Lab<G: Gpu> {
     pub(crate) kit: Kit<G>,
     pub(crate) tile: Tile,
-    /// Ways of loading that the target has.
+    /// Ways of loading that the target supports.
     pub(crate) ways: Vec<Loads>,
     checks: Unit<G>,
     result: G::Buffer,
@@ -53,7 +53,7 @@ impl<G: Gpu> Lab<G> {
     /// Those of [`Kit::new`]; the driver's, where a block may not have the shared memory.
     pub(crate) fn new(device: &G::Device, tile: Tile) -> Result<Rc<Self>, Fault> {
         let target = G::target(device);
-        let ways: Vec<Loads> = Loads::ALL.into_iter().filter(|loads| loads.on(target)).collect();
+        let ways: Vec<Loads> = Loads::ALL.into_iter().filter(|loads| loads.is_supported_by(target)).collect();
         let steps = ways.iter().map(|loads| kernels::step(*loads, tile));
         let all: Vec<KernelDesc> = steps.clone().chain([kernels::begin()]).collect();
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &all, TRUST)?;
@@ -65,7 +65,7 @@ impl<G: Gpu> Lab<G> {
         Ok(Rc::new(Self { kit, tile, ways, checks, result }))
     }
 
-    /// Whether `after` is what a step makes of the model whose fields before were `before`, in double precision.
+    /// Whether `after` is the result of a step of the model from the previous fields `before`, in double precision.
     ///
     /// # Errors
     /// The driver's.
@@ -84,7 +84,7 @@ pub(crate) const ARRAYS: u64 = 7;
 pub(crate) struct Model<G: Gpu> {
     lab: Rc<Lab<G>>,
     pub(crate) shape: Shape,
-    /// Both fields before, then both now; they change places with every step.
+    /// Both previous fields, then both current ones; every step swaps them.
     fields: Cell<[[Span; 2]; 2]>,
     /// Speed, anisotropy, axis.
     pub(crate) medium: [Span; 3],
@@ -100,28 +100,28 @@ impl<G: Gpu> Model<G> {
         let array = |_| lab.kit.array(shape.bytes());
         let arrays = (0..ARRAYS).map(array).collect::<Result<Vec<G::Buffer>, Fault>>()?;
         arrays.iter().try_for_each(|array| lab.kit.checker.fill_words(array.whole(), 0))?;
-        let at = |place: usize| arrays[place].whole();
-        let fields = Cell::new([[at(0), at(1)], [at(2), at(3)]]);
-        Ok(Self { lab: Rc::clone(lab), shape, fields, medium: [at(4), at(5), at(6)], _arrays: arrays })
+        let span = |place: usize| arrays[place].whole();
+        let fields = Cell::new([[span(0), span(1)], [span(2), span(3)]]);
+        Ok(Self { lab: Rc::clone(lab), shape, fields, medium: [span(4), span(5), span(6)], _arrays: arrays })
     }
 
-    /// Both fields before.
+    /// Both previous fields.
     pub(crate) fn before(&self) -> [Span; 2] {
         self.fields.get()[0]
     }
 
-    /// Both fields now.
+    /// Both current fields.
     pub(crate) fn now(&self) -> [Span; 2] {
         self.fields.get()[1]
     }
 
-    /// All arrays in the order of the kernels' parameters, and how they lie.
+    /// All arrays in the order of the kernels' parameters, and their layout.
     fn arguments(&self) -> Arguments {
         let arrays = self.before().into_iter().chain(self.now()).chain(self.medium);
         naive::push_layout(arrays.fold(Arguments::new(), Arguments::span), &self.shape)
     }
 
-    /// Puts the model at its beginning.
+    /// Sets the initial state.
     ///
     /// # Errors
     /// The driver's.
@@ -130,7 +130,7 @@ impl<G: Gpu> Model<G> {
         naive::over_rows(&self.lab.kit, function, &self.shape, self.arguments().f32(RADIUS))
     }
 
-    /// A launch of one step from the fields as they are. Another one of the same goes back.
+    /// A launch of one step from the current fields. Running it twice goes back.
     ///
     /// # Errors
     /// The driver's.
@@ -146,14 +146,14 @@ impl<G: Gpu> Model<G> {
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn forth(&self, loads: Loads) -> Result<(), Fault> {
+    pub(crate) fn step_forward(&self, loads: Loads) -> Result<(), Fault> {
         self.lab.kit.run(&[Action::Launch(self.launch(loads)?)])?;
         let [before, now] = self.fields.get();
         self.fields.set([now, before]);
         Ok(())
     }
 
-    /// Makes one step, holds every cell to the naive kernel, and goes back. `room` is for both fields before.
+    /// Makes one step, compares every cell with the naive kernel, and goes back. `room` is for both previous fields.
     ///
     /// # Errors
     /// The driver's.

@@ -1,9 +1,9 @@
-//! What a time step of `tti` must leave, by plain loops in double precision.
+//! A time step of `tti` by plain loops in double precision.
 
 use super::kernels::RADIUS;
 
-/// Roundings of all terms together that a step in single precision may be off by: chains of up to twice sixteen sums and as
-/// many products, twelve of the equations, and the weights' own.
+/// Allowed error of a step in single precision, in roundings of all terms: chains of up to twice sixteen sums and as many products,
+/// twelve operations of the equations, and the roundings of the weights.
 const ROUNDINGS: f64 = 64.0 / 16_777_216.0;
 /// vs² over vz² (ε − δ), inverted (Fletcher, Du and Fowler 2009).
 const SIGMA: f64 = 0.75;
@@ -41,7 +41,7 @@ fn weights(k: u32) -> [f64; 2] {
     [share / f64::from(k), 2.0 * share / f64::from(k * k)]
 }
 
-/// Every derivative that is not zero's weight: from −RADIUS to RADIUS.
+/// The nonzero weights of a derivative, from −RADIUS to RADIUS.
 fn line(order: usize) -> Vec<(i64, f64)> {
     let sign = |k: i64| if order == 0 && k < 0 { -1.0 } else { 1.0 };
     let reach = i64::from(RADIUS);
@@ -51,13 +51,13 @@ fn line(order: usize) -> Vec<(i64, f64)> {
         .collect()
 }
 
-/// Two fields, zero outside.
+/// Two fields; everything outside is zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Wave {
     pub(crate) cells: [u32; 3],
-    /// p and q before.
+    /// The previous p and q.
     pub(crate) before: [Vec<f64>; 2],
-    /// p and q now.
+    /// The current p and q.
     pub(crate) now: [Vec<f64>; 2],
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Wave {
 type Exact = [[(f64, f64); 3]; 3];
 
 impl Wave {
-    fn at(&self, field: usize, [x, y, z]: [i64; 3]) -> f64 {
+    fn value_at(&self, field: usize, [x, y, z]: [i64; 3]) -> f64 {
         let [nx, ny, nz] = self.cells.map(i64::from);
         let inside = (0..nx).contains(&x) && (0..ny).contains(&y) && (0..nz).contains(&z);
         if inside { self.now[field][((z * ny + y) * nx + x) as usize] } else { 0.0 }
@@ -78,7 +78,7 @@ impl Wave {
                 let mut add = |by: [(usize, i64); 2], weight: f64| {
                     let mut at = place;
                     by.iter().for_each(|(axis, steps)| at[*axis] += steps);
-                    let term = weight * self.at(field, at);
+                    let term = weight * self.value_at(field, at);
                     total = (total.0 + term, total.1 + term.abs());
                 };
                 if a == b {
@@ -93,7 +93,7 @@ impl Wave {
         })
     }
 
-    /// What a step makes of p and q, and how far each cell may be off in single precision.
+    /// p and q after a step, and each cell's allowed error in single precision.
     pub(crate) fn step(&self, medium: &[Medium]) -> ([Vec<f64>; 2], Vec<f64>) {
         let [nx, ny, nz] = self.cells.map(i64::from);
         let lines = [line(0), line(1)];
@@ -121,7 +121,7 @@ impl Wave {
         (new, off)
     }
 
-    /// The same where the axis is vertical everywhere (VTI): second derivatives alone, without H1, H2 or an axis.
+    /// The same for a vertical axis everywhere (VTI): only second derivatives, without H1, H2 or an axis.
     pub(crate) fn upright(&self, medium: &[Medium]) -> [Vec<f64>; 2] {
         let [nx, ny, nz] = self.cells.map(i64::from);
         let second = line(1);
@@ -129,8 +129,8 @@ impl Wave {
         for place in (0..nz).flat_map(|z| (0..ny).flat_map(move |y| (0..nx).map(move |x| [x, y, z]))) {
             let i = new[0].len();
             let derivative = |field: usize, axis: usize| -> f64 {
-                let at = |k: i64| std::array::from_fn(|a| place[a] + if a == axis { k } else { 0 });
-                second.iter().map(|(k, weight)| weight * self.at(field, at(*k))).sum()
+                let shifted = |k: i64| std::array::from_fn(|a| place[a] + if a == axis { k } else { 0 });
+                second.iter().map(|(k, weight)| weight * self.value_at(field, shifted(*k))).sum()
             };
             let [flat_p, flat_q] = [0, 1].map(|field| derivative(field, 0) + derivative(field, 1));
             let [up_p, up_q] = [0, 1].map(|field| derivative(field, 2));
@@ -151,7 +151,7 @@ impl Wave {
 mod tests {
     use super::*;
 
-    /// A plane wave along a direction in a medium that is the same everywhere, at its middle.
+    /// The force on the middle cell of a plane wave along a direction in a uniform medium.
     fn force(direction: [f64; 3], amplitudes: [f64; 2], medium: Medium) -> [f64; 2] {
         let cells = [17, 17, 17];
         let wave = |x: i64, y: i64, z: i64| {
@@ -161,7 +161,7 @@ mod tests {
         let places = || (0..17).flat_map(|z| (0..17).flat_map(move |y| (0..17).map(move |x| (x, y, z))));
         let field = |amplitude: f64| places().map(|(x, y, z)| amplitude * wave(x, y, z)).collect::<Vec<f64>>();
         let now = amplitudes.map(field);
-        // Only the middle sees no edge.
+        // Only the middle cell is unaffected by the edges.
         let of_middle = |wave: &Wave| {
             let middle = 8 * 17 * 17 + 8 * 17 + 8;
             let of = [0, 1].map(|field| wave.exact(field, [8, 8, 8], &[line(0), line(1)]));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn waves_along_the_axis_have_its_speed_and_waves_across_it_the_faster_one() {
+    fn waves_across_the_axis_are_faster_than_along_it() {
         // The axis (0.6, 0, 0.8), ε = 0.25, δ = 0.125.
         let medium = Medium { v: 1.0, thomsen: 0x4000 | 0x2000 << 16, axis: (0.6 * 32_768.0) as u32 };
         let [x, _, z] = medium.axis();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upright_axis_leaves_the_simpler_equations() {
+    fn upright_axis_reduces_to_the_simpler_equations() {
         let cells = [4, 3, 5];
         let mut rng = plimsoll_core::stats::Rng::new(5);
         let mut field = || (0..60).map(|_| rng.uniform() - 0.5).collect::<Vec<f64>>();
@@ -209,8 +209,9 @@ mod tests {
 
     #[test]
     fn derivatives_are_exact_for_polynomials() {
-        let of = |order: usize, power: i32| line(order).iter().map(|(k, w)| w * (*k as f64).powi(power)).sum::<f64>();
-        assert!((of(0, 1) - 1.0).abs() < 1e-12 && of(0, 3).abs() < 1e-10 && of(0, 5).abs() < 1e-8);
-        assert!((of(1, 2) - 2.0).abs() < 1e-12 && of(1, 0).abs() < 1e-12 && of(1, 4).abs() < 1e-9);
+        let derive =
+            |order: usize, power: i32| line(order).iter().map(|(k, w)| w * (*k as f64).powi(power)).sum::<f64>();
+        assert!((derive(0, 1) - 1.0).abs() < 1e-12 && derive(0, 3).abs() < 1e-10 && derive(0, 5).abs() < 1e-8);
+        assert!((derive(1, 2) - 2.0).abs() < 1e-12 && derive(1, 0).abs() < 1e-12 && derive(1, 4).abs() < 1e-9);
     }
 }

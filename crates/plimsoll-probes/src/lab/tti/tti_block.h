@@ -1,7 +1,7 @@
-// A block of tti.cu: how it loads planes, and how it goes through them. Blocks of TX × TY threads, a cell of a plane each.
+// A block of kernel.cu: how it loads and traverses planes. Blocks have TX × TY threads, one cell of a plane each.
 #pragma once
 
-// NONE leaves the ring empty: what the rest takes by itself.
+// NONE leaves the ring empty, to time everything except the copies.
 enum Loads { DIRECT, ASYNC, BULK, NONE };
 
 struct Model {
@@ -13,7 +13,7 @@ struct Model {
 
 template <Loads LOADS, int TX, int TY> struct Block {
     static constexpr int W = TX + 2 * RADIUS, H = TY + 2 * RADIUS, PLANE = W * H, THREADS = TX * TY;
-    // Of both fields: planes of the ring, derivatives in y, derivatives in z; a barrier behind them.
+    // For both fields: planes of the ring, derivatives in y, derivatives in z; then a barrier.
     static constexpr u32 IN_Y = SLOTS * 2 * PLANE, IN_Z = IN_Y + 2 * W * TY, END = IN_Z + 2 * PLANE;
 
     const Model& m;
@@ -23,7 +23,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
     static __device__ __forceinline__ u32 thread() { return threadIdx.x; }
     __device__ __forceinline__ u32 plane() const { return m.pitch * m.rows; }
     __device__ __forceinline__ const float* now(u32 field) const { return field == 0 ? m.p : m.q; }
-    // Where a field's plane is that lies `by` above the one at slot `middle`, in floats.
+    // Offset in floats of a field's plane `by` planes above the one in slot `middle`.
     static __device__ __forceinline__ u32 slot(u32 middle, int by, u32 field) {
         const u32 up = middle + u32(by < 0 ? by + SLOTS : by), wrapped = up >= SLOTS ? up - SLOTS : up;
         return (2 * wrapped + field) * PLANE;
@@ -33,7 +33,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
     static __device__ __forceinline__ u32 address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 #endif
 
-    // Asks for plane z, of slot `to`, in vectors of 16 bytes.
+    // Issues the copy of plane z into slot `slot_of_z`, in vectors of 16 bytes.
     __device__ __forceinline__ void ask(int z, u32 slot_of_z) const {
         float* const place = shared + slot(slot_of_z, 0, 0);
         const u32 first = corner + u32(z + RADIUS + 1) * plane();
@@ -63,7 +63,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
         }
     }
 
-    // Before one asks for so many planes: whose bytes the barrier waits for. One warp asks in bulk.
+    // Issues the copies of `planes` planes. For bulk copies one warp issues them and the barrier expects their bytes.
     __device__ __forceinline__ void fetch(int z, u32 slot_of_z, int planes) const {
         if constexpr (LOADS == BULK) {
 #if __CUDA_ARCH__ >= 900
@@ -81,7 +81,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
 #endif
     }
 
-    // All that was asked for has arrived, for all threads. `iteration` counts the waits.
+    // Waits until all issued copies have arrived, for all threads. `iteration` counts the waits.
     __device__ __forceinline__ void arrive(u32 iteration) const {
 #if __CUDA_ARCH__ >= 900
         if constexpr (LOADS == BULK)
@@ -105,7 +105,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
         if constexpr (K < RADIUS) return second<K + 1>(at, stride, sums);
         else return sums;
     }
-    // Of a column through the ring around slot `middle`, `at` its place in a plane of either field.
+    // The derivative along a column through the ring around slot `middle`; `at` is the column's offset in a slot.
     template <int K = 1> __device__ __forceinline__ float first_in_z(u32 middle, u32 at, float sum = 0.0f) const {
         const float sums = fused(Weight<K>::FIRST, shared[slot(middle, K, 0) + at] - shared[slot(middle, -K, 0) + at], sum);
         if constexpr (K < RADIUS) return first_in_z<K + 1>(middle, at, sums);
@@ -117,7 +117,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
         else return sums;
     }
 
-    // Leaves what derivatives across axes are made of: in y for the tile's rows, in z for its rows and columns, with halo.
+    // Stores first derivatives for those across axes: in y for the tile's rows, in z for its rows and columns, with halo.
     __device__ __forceinline__ void prepare(u32 middle) const {
         for (u32 i = thread(); i < 2 * W * TY; i += THREADS) {
             const u32 field = i / (W * TY), cell = i % (W * TY) + RADIUS * W;
@@ -146,7 +146,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
         const bool inside = blockIdx.x * TX + tx < m.nx && blockIdx.y * TY + ty < m.ny;
         u32 at = corner + (RADIUS + 1) * plane() + (ty + RADIUS) * m.pitch + tx + RADIUS;
         const int last = int(m.nz) - 1;
-        // The first planes lie from slot 0 on; where copies run beside the work, a plane more is under way.
+        // The first planes start at slot 0; asynchronous copies keep one more plane in flight.
         constexpr int AHEAD = LOADS == DIRECT ? 0 : 1;
         if constexpr (LOADS != NONE) fetch(-RADIUS, 0, 2 * RADIUS + AHEAD);
         else

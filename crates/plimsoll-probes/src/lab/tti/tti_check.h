@@ -1,4 +1,4 @@
-// What holds a step of tti.cu to plain sums in double precision, without shared memory: within 64 roundings of all their terms.
+// Compares a step of kernel.cu with plain sums in double precision without shared memory: within 64 roundings of all terms.
 #pragma once
 
 struct Table {

@@ -1,11 +1,11 @@
-//! The kernels of `tti` on awkward grids: steps with random fields in every cell and an axis that differs from cell to cell
-//! against plain loops in double precision, with an upright axis against simpler ones; the same bits by every way of loading;
-//! and whether the kernel that checks measured grids sees one wrong cell.
+//! Verifies the kernels of `tti` on awkward grids: steps with random fields and a different axis in every cell against plain loops
+//! in double precision, with an upright axis against simpler loops; the same bits by every way of loading; and whether the
+//! checking kernel finds one wrong cell.
 
 use plimsoll_core::stats::Rng;
 
 use super::kernels::{self, Loads, MARGIN, Tile};
-use super::model::{Lab, Model, tile};
+use super::model::{Lab, Model, largest_tile};
 use super::oracle::{Medium, Wave};
 use crate::lab::fields::Shape;
 use crate::lab::naive::is_near;
@@ -14,14 +14,15 @@ use crate::prelude::gpu::*;
 /// Cells in x, y, z: smaller than a tile, and of several.
 const GRIDS: [[u32; 3]; 4] = [[1, 1, 1], [5, 3, 2], [33, 13, 9], [40, 30, 24]];
 
-/// Everything.
-///
-/// # Errors
-/// The device's.
-pub(crate) fn all<G: Gpu>(device: &G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-    let largest = tile::<G>(device)?;
+/// Checks all kernels.
+pub(crate) fn check_kernels<G: Gpu>(
+    device: &G::Device,
+    depth: Depth,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
+    let largest = largest_tile::<G>(device)?;
     let grids = if depth == Depth::Small { &GRIDS[..2] } else { &GRIDS[..] };
-    // What fits in the largest tile's place fits in all after it.
+    // Tiles after the largest one that fits also fit.
     for tile in Tile::ALL.into_iter().skip_while(|tile| *tile != largest) {
         let lab = Lab::<G>::new(device, tile)?;
         for (seed, cells) in grids.iter().enumerate() {
@@ -80,13 +81,13 @@ impl<G: Gpu> Bench<G> {
             if loads == Loads::None {
                 let turned = found[0].iter().zip(&self.start[0]).chain(found[1].iter().zip(&self.start[1]));
                 let wrong = turned.filter(|(a, b)| **a != -**b).count();
-                let wrong = if wrong == 0 { String::new() } else { format!("{wrong} cells aren't turned around") };
+                let wrong = if wrong == 0 { String::new() } else { format!("{wrong} cells didn't change their sign") };
                 report(self.case(name, "", wrong));
                 continue;
             }
             let both = || found.iter().flatten().zip(right.iter().flatten()).zip(off.iter().cycle());
             let wrong = both().position(|((a, b), by)| !is_near(f64::from(*a), *b, *by));
-            let wrong = wrong.map_or(String::new(), |i| format!("cell {i} of p and q is not what it should be"));
+            let wrong = wrong.map_or(String::new(), |i| format!("cell {i} of p and q is wrong"));
             report(self.case(name.clone(), "", wrong));
             let bits: Vec<u32> = found.iter().flatten().map(|x| x.to_bits()).collect();
             let same = *first.get_or_insert_with(|| bits.clone()) == bits;
@@ -94,7 +95,7 @@ impl<G: Gpu> Bench<G> {
             report(self.case(name, ", bits", wrong));
         }
         report(self.case(kernels::check().name, "", self.one_wrong_cell(&right)?));
-        report(self.case(kernels::begin().name, "", self.beginning()?));
+        report(self.case(kernels::begin().name, "", self.initial_state()?));
         Ok(())
     }
 
@@ -119,10 +120,10 @@ impl<G: Gpu> Bench<G> {
         Ok(bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
     }
 
-    /// p and q after one step; no number where gaps were written to.
+    /// p and q after one step; NaN if gaps were written to.
     fn stepped(&self, loads: Loads) -> Result<[Vec<f32>; 2], Fault> {
         self.put_all()?;
-        self.model.forth(loads)?;
+        self.model.step_forward(loads)?;
         let [p, q] = self.model.now();
         let cells = |field: Vec<f32>| {
             let cells = self.shape.packed(&field);
@@ -132,7 +133,7 @@ impl<G: Gpu> Bench<G> {
         Ok([cells(self.get(p)?), cells(self.get(q)?)])
     }
 
-    /// Right cells pass the check, and one that is off by a little doesn't.
+    /// Checks that right cells pass the check and one slightly wrong cell fails it.
     fn one_wrong_cell(&self, right: &[Vec<f64>; 2]) -> Result<String, Fault> {
         self.put_all()?;
         let rooms = [self.lab.kit.array(self.shape.bytes())?, self.lab.kit.array(self.shape.bytes())?];
@@ -141,20 +142,20 @@ impl<G: Gpu> Bench<G> {
         self.put(spans[0], &p)?;
         self.put(spans[1], &q)?;
         if let Check::Failed(wrong) = self.lab.check(&self.model, spans, self.model.before())? {
-            return Ok(format!("of a right step it says that {wrong}"));
+            return Ok(format!("the check rejects a right step: {wrong}"));
         }
         let last = q.len() - 1;
         q[last] += 1e-2;
         self.put(spans[1], &q)?;
         Ok(match self.lab.check(&self.model, spans, self.model.before())? {
             Check::Failed(wrong) if wrong.starts_with("1 of") => String::new(),
-            Check::Failed(wrong) => format!("of one wrong cell it says that {wrong}"),
-            Check::Passed => "it doesn't see a wrong cell".to_owned(),
+            Check::Failed(wrong) => format!("the check misreports one wrong cell: {wrong}"),
+            Check::Passed => "the check misses a wrong cell".to_owned(),
         })
     }
 
-    /// The bump lies where it should, in all fields, and the axis is one.
-    fn beginning(&self) -> Result<String, Fault> {
+    /// Checks that all fields start with the bump and that the axis has at most unit length.
+    fn initial_state(&self) -> Result<String, Fault> {
         self.put_all()?;
         self.model.begin()?;
         let spans = self.model.before().into_iter().chain(self.model.now());

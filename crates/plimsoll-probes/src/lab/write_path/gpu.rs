@@ -1,5 +1,5 @@
-//! write-path on a GPU: stores of parts of sectors, chains of stores and loads, and pinned memory read again. What the figures mean
-//! is `crate::lab::write_path`'s; the kernels are `lab/write_path.cu`'s.
+//! write-path on a GPU: stores to parts of sectors, chains of stores and loads, and repeated reads of pinned memory.
+//! `crate::lab::write_path` defines the figures; `kernel.cu` has the kernels.
 
 use plimsoll_core::sample::Workload as _;
 use plimsoll_gpu::Memory;
@@ -12,15 +12,15 @@ use crate::folds::{self, MANY, SOME};
 use crate::lab::write_path;
 use crate::prelude::gpu::*;
 
-/// Bytes of a launch's sectors in memory, and in the L2.
+/// Bytes stored to by a launch, for memory and for the L2.
 const SLICES: [u64; 2] = [64 << 20, 4 << 20];
-/// Turns of a chain: untimed, and timed: with these a step that takes 300 cycles makes a launch of half a millisecond.
+/// Untimed and timed loop iterations of a chain: with steps of 300 cycles a launch takes half a millisecond.
 const ITERATIONS: [u32; 2] = [4, 400];
-/// Bytes that each multiprocessor reads again: whole iterations of its block, and no more than any first-level cache holds.
+/// Bytes that each SM reads repeatedly: whole iterations of its block, and no more than fit in any L1.
 const PIECE: u64 = 16 * UNROLL as u64 * AGAIN_THREADS as u64;
-/// Passes over them.
+/// Numbers of passes over these bytes.
 const PASSES: [u32; 3] = [1, 2, 4];
-/// Bytes of each place that is looked at after a measurement.
+/// Bytes checked at each place after a measurement.
 const LOOK: u64 = 64 << 10;
 /// Shares of the budget: stores to memory, stores to the L2, chains, passes.
 const SHARES: [f64; 4] = [0.3, 0.2, 0.15, 0.35];
@@ -29,7 +29,7 @@ const SHARES: [f64; 4] = [0.3, 0.2, 0.15, 0.35];
 #[derive(Debug)]
 pub struct Runner;
 
-/// What is read again, which way, and how often.
+/// The memory to read, and the number of passes.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     memory: write_path::Memory,
@@ -68,15 +68,15 @@ impl<G: Gpu> Probe<G> for Runner {
         let sweep = Sweep { series: write_path::chains(), points: &Step::ALL, share: SHARES[2], flags: Flags::NONE };
         session.sweep(sweep, |step| Chain { step: step_axis(*step) }, |_, step| bench.chain(*step, ITERATIONS))?;
         let both = Both::new(&bench.kit, session.device, session.request.seed)?;
-        let points = both.agains(&PASSES);
+        let points = both.points(&PASSES);
         let sweep = Sweep { series: write_path::again(), points: &points, share: SHARES[3], flags: Flags::NONE };
-        let at = |again: &Again| Passes { memory: again.memory, passes: again.passes.into() };
-        session.sweep(sweep, at, |_, again| bench.again(*again, both.seed, SOME)).map(drop)
+        let to_axes = |again: &Again| Passes { memory: again.memory, passes: again.passes.into() };
+        session.sweep(sweep, to_axes, |_, again| bench.again(*again, both.seed, SOME)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::<G>::new(device, 4 << 20)?;
-        let mut told = |kernel: String, on: String, check: Check| {
+        let mut report_case = |kernel: String, on: String, check: Check| {
             let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
             report(Case { kernel, on, wrong });
         };
@@ -88,7 +88,7 @@ impl<G: Gpu> Probe<G> for Runner {
         for part in PARTS {
             for sectors in sectors {
                 let check = bench.stored_once(part, *sectors)?;
-                told(kernels::part(part).name, format!("{sectors} sectors"), check);
+                report_case(kernels::part(part).name, format!("{sectors} sectors"), check);
             }
         }
         for step in Step::ALL {
@@ -96,25 +96,25 @@ impl<G: Gpu> Probe<G> for Runner {
                 let mut chain = bench.chain(step, iterations)?;
                 chain.sample(1, &mut [0])?;
                 let on = format!("{} steps", STEPS * (iterations[0] + iterations[1]));
-                told(kernels::chain(step).name, on, chain.check()?);
+                report_case(kernels::chain(step).name, on, chain.check()?);
             }
         }
         let both = Both::new(&bench.kit, device, 1)?;
-        for again in both.agains(&[1, 3]) {
+        for again in both.points(&[1, 3]) {
             let mut load = bench.again(again, both.seed, MANY)?;
             load.launch_once()?;
             let on = format!("{}, {} passes", again.memory, again.passes);
-            told(kernels::again(is_past(again.memory)).name, on, load.check()?);
+            report_case(kernels::again(bypasses_l1(again.memory)).name, on, load.check()?);
         }
         Ok(())
     }
 }
 
-fn is_past(memory: write_path::Memory) -> bool {
+fn bypasses_l1(memory: write_path::Memory) -> bool {
     matches!(memory, write_path::Memory::HostPast | write_path::Memory::DevicePast)
 }
 
-/// A step as the axis calls it.
+/// The axis value of a step.
 fn step_axis(step: Step) -> write_path::Step {
     match step {
         Step::LoadFirst => write_path::Step::LoadFirst,
@@ -125,7 +125,7 @@ fn step_axis(step: Step) -> write_path::Step {
     }
 }
 
-/// What word `word` of a poisoned array holds after the first `part` bytes of every sector were stored.
+/// Word `word` of a poisoned array after the first `part` bytes of every sector were stored.
 fn expected(part: u32, word: u64) -> u32 {
     let stored = word as u32;
     match part {
@@ -135,8 +135,8 @@ fn expected(part: u32, word: u64) -> u32 {
     }
 }
 
-/// Whether the words from `first` on are what stores of `part` bytes leave of poison.
-fn parts(part: u32, first: u64, found: &[u32]) -> Check {
+/// Compares the words from `first` on with the result of stores of `part` bytes over poison.
+fn check_parts(part: u32, first: u64, found: &[u32]) -> Check {
     let wrong = (first..).zip(found).find(|(word, found)| **found != expected(part, *word));
     wrong.map_or(Check::Passed, |(word, found)| {
         let right = expected(part, word);
@@ -146,7 +146,7 @@ fn parts(part: u32, first: u64, found: &[u32]) -> Check {
     })
 }
 
-/// Memory of the host, where kernels can read it, and memory of the device that hold the same.
+/// Host memory, if kernels can read it, and device memory with the same content.
 struct Both<G: Gpu> {
     host: Option<Box<dyn Memory>>,
     device: G::Buffer,
@@ -164,7 +164,7 @@ impl<G: Gpu> Both<G> {
         Ok(Self { host, device, seed })
     }
 
-    fn agains(&self, passes: &[u32]) -> Vec<Again> {
+    fn points(&self, passes: &[u32]) -> Vec<Again> {
         let host = self.host.iter().flat_map(|host| {
             [write_path::Memory::HostFirst, write_path::Memory::HostPast].map(|memory| (memory, host.whole()))
         });
@@ -176,7 +176,7 @@ impl<G: Gpu> Both<G> {
     }
 }
 
-/// What all points share.
+/// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
     array: Rc<G::Buffer>,
@@ -202,7 +202,7 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch(&kernels::part(part), sectors * kernels::lanes(part), list)
     }
 
-    /// Launches that store the first bytes of every sector, over the slices of the array in turn.
+    /// Launches that store the first bytes of every sector, rotating through the slices of the array.
     fn part(&self, part: u32, rotation: Rotation) -> Result<Load<G>, Fault> {
         let spans = rotation.spans(&self.array)?;
         let sectors = rotation.slice / u64::from(SECTOR);
@@ -218,7 +218,7 @@ impl<G: Gpu> Bench<G> {
             for slice in [0, rotation.slices - 1] {
                 for at in [0, middle.min(last), last] {
                     let found = folds::words::<G>(stream, array.part(slice * rotation.slice + at, look)?)?;
-                    if let failed @ Check::Failed(_) = parts(part, at / 4, &found) {
+                    if let failed @ Check::Failed(_) = check_parts(part, at / 4, &found) {
                         return Ok(failed);
                     }
                 }
@@ -227,16 +227,16 @@ impl<G: Gpu> Bench<G> {
         }))
     }
 
-    /// One launch over so many sectors, all of which are looked at, and what lies behind them.
+    /// One launch over `sectors` sectors; checks all of them and that nothing after them changed.
     fn stored_once(&self, part: u32, sectors: u64) -> Result<Check, Fault> {
         let bytes = sectors * u64::from(SECTOR);
         self.kit.checker.poison(self.array.part(0, bytes + 4096)?)?;
         self.kit.run(&[Action::Launch(self.stores(part, self.array.part(0, bytes)?)?)])?;
         let found = folds::words::<G>(self.kit.stream(), self.array.part(0, bytes + 4096)?)?;
         let (inside, behind) = found.split_at((bytes / 4) as usize);
-        Ok(match parts(part, 0, inside) {
+        Ok(match check_parts(part, 0, inside) {
             Check::Passed if behind.iter().any(|word| *word != POISON) => {
-                Check::Failed("something was written behind the sectors".to_owned())
+                Check::Failed("the kernel wrote past the last sector".to_owned())
             }
             check => check,
         })
@@ -255,7 +255,7 @@ impl<G: Gpu> Bench<G> {
         let (left, words) = (Rc::clone(&self.left), Rc::clone(&self.words));
         let steps = if step.stores() { STEPS * (iterations[0] + iterations[1]) } else { 0 };
         Ok(inside.with_check(move |last| {
-            // The chains' words are on the device as long as launches use them.
+            // Keeps the chains' words allocated while launches use them.
             let _ = &words;
             let found = folds::words::<G>(last.stream, left.part(0, 4 * u64::from(threads))?)?;
             let wrong = found.iter().position(|word| *word != steps);
@@ -265,14 +265,14 @@ impl<G: Gpu> Bench<G> {
         }))
     }
 
-    /// Passes over memory that holds the data of a seed.
+    /// Passes over memory with the data of a seed.
     fn again(&self, Again { memory, from, passes }: Again, seed: u64, every: usize) -> Result<Load<G>, Fault> {
         let blocks = u64::from(self.kit.unit.machine().multiprocessors);
         let bytes = PIECE * blocks * u64::from(passes);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(passes), ..Work::default() };
         let host = matches!(memory, write_path::Memory::HostFirst | write_path::Memory::HostPast);
         let list = Arguments::new().buffer(&self.left).span(from).u32((PIECE / 16) as u32).u32(passes);
-        let launch = self.kit.unit.launch(&kernels::again(is_past(memory)), 1, list)?;
+        let launch = self.kit.unit.launch(&kernels::again(bypasses_l1(memory)), 1, list)?;
         self.kit.checker.poison(self.left.whole())?;
         let load = if host {
             Load::new(self.kit.stream(), Shape::Stream, vec![Action::Launch(launch)], work)?
@@ -287,7 +287,7 @@ impl<G: Gpu> Bench<G> {
     }
 }
 
-/// The sum of what a thread reads in one pass.
+/// The sum of the words that a thread reads in one pass.
 fn sum(seed: u64, thread: usize) -> u32 {
     let (block, lane) = (thread as u64 / u64::from(AGAIN_THREADS), thread as u64 % u64::from(AGAIN_THREADS));
     let first = block * (PIECE / 4);
@@ -301,17 +301,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_each_sector_is_its_words_places_and_the_rest_is_poison() {
+    fn stored_parts_hold_word_indices_and_the_rest_is_poison() {
         let after = |part| -> Vec<u32> { (8..16).map(|word| expected(part, word)).collect() };
         assert_eq!(after(32), (8..16).collect::<Vec<u32>>());
         assert_eq!(after(8), [8, 9, POISON, POISON, POISON, POISON, POISON, POISON]);
         assert_eq!(after(1)[..2], [0xffff_ff08, POISON]);
-        assert_eq!(parts(16, 8, &after(16)), Check::Passed);
-        assert!(matches!(parts(16, 8, &after(8)), Check::Failed(what) if what.contains("word 10 is 0xffffffff")));
+        assert_eq!(check_parts(16, 8, &after(16)), Check::Passed);
+        assert!(matches!(check_parts(16, 8, &after(8)), Check::Failed(what) if what.contains("word 10 is 0xffffffff")));
     }
 
     #[test]
-    fn every_word_of_a_piece_is_one_thread_s() {
+    fn every_word_of_a_piece_is_read_by_one_thread() {
         let all = (0..AGAIN_THREADS as usize).fold(0_u32, |all, thread| all.wrapping_add(sum(3, thread)));
         let naive = (0..PIECE / 4).fold(0_u32, |all, word| all.wrapping_add(pattern::bits(3, word)));
         assert_eq!(all, naive);

@@ -1,18 +1,17 @@
-// write-path: what stores cost that leave parts of a sector as they were, what a load finds that follows its own store, and
-// whether memory of the host is kept near when it is read again.
+// write-path: the cost of stores to parts of a sector, of a load after a store to the same word, and of repeated reads of host
+// memory.
 //
-// What keeps it: stores leave in each word its place; a chain stores where it ended; every thread that reads stores the sum of
-// what it read.
-// Its loop in SASS: `part` is straight: UNROLL stores. A chain is UNROLL times one load, one store, or a store and a load of the
-// same word, each needing the one before. `again` is UNROLL loads of 16 bytes and their sum; no local memory but in
-// `chain_local`, which is about it.
+// What keeps it: stores write each word's index; a chain stores its last value; every reading thread stores the sum of its words.
+// Its loop in SASS: `part` has no loop: UNROLL stores. A chain is UNROLL times one load, or a store and a load of the same word,
+// each step depending on the one before. `again` is UNROLL loads of 16 bytes and their sum; only `chain_local` uses local memory,
+// which it measures.
 #include "walk.h"
 
-// Chains: what a step is.
+// The steps of chains.
 enum Step { LOAD_L1, LOAD_L2, STORE_LOAD_L1, STORE_LOAD_L2, STORE_LOAD_LOCAL };
 
-// Store i of the first PART bytes of every sector of 32, ACCESS bytes each. A word's value is its place in the array, a byte's
-// the last eight bits of it.
+// Store i to the first PART bytes of every 32-byte sector, ACCESS bytes each. A word's value is its index in the array, a byte's
+// value the last eight bits of that.
 template <int PART, int ACCESS> __device__ __forceinline__ void store_part(u32* out, u64 i) {
     constexpr u32 LANES = PART / ACCESS;
     const u64 word = i / LANES * 8 + (ACCESS < 4 ? 0 : i % LANES);
@@ -32,8 +31,8 @@ template <int PART, int ACCESS, int UNROLL> __device__ __forceinline__ void stor
 }
 
 #if defined(__CUDA_ARCH__)
-// A step: what was loaded of the word at `q`, which is the word at `p`, though the compiler doesn't know: it would keep what it
-// stored in a register.
+// A step: returns the word loaded at `q`. q equals p, but the compiler doesn't know this; otherwise it would keep the stored value
+// in a register.
 template <int STEP> __device__ __forceinline__ u32 step(u32* p, const u32* q, u32 x) {
     if constexpr (STEP == STORE_LOAD_LOCAL) {
         const u64 to = __cvta_generic_to_local(p), from = __cvta_generic_to_local(q);
@@ -55,7 +54,7 @@ __device__ __forceinline__ void chain(u32* out, u64* cycles, u32* words, u32 war
     u32 spilled[32];
     u32* p = words + thread;
     if constexpr (STEP == STORE_LOAD_LOCAL) p = spilled + iterations % 32;
-    // Nobody asks for half of all iterations that there are.
+    // Always p: launches have fewer than 2³¹ iterations.
     const u32* q = p + (iterations >> 31);
     *p = 0;
     u32 x = 0;
@@ -69,7 +68,7 @@ __device__ __forceinline__ void chain(u32* out, u64* cycles, u32* words, u32 war
 }
 #endif
 
-// Every block reads a piece of its own, `passes` times.
+// Every block reads its own piece `passes` times.
 template <bool PAST, int UNROLL>
 __device__ __forceinline__ void again(u32* out, const uint4* in, u32 vectors, u32 passes) {
     const uint4* piece = in + u64(blockIdx.x) * vectors;

@@ -1,44 +1,44 @@
-//! Stores of parts of sectors, loads that follow stores, and memory that is read again.
+//! Stores to parts of sectors, loads after stores, and repeated reads of memory.
 
 use crate::prelude::kernels::*;
 
-/// Where these kernels are written.
+/// The source of these kernels.
 pub static SOURCE: Source =
     Source::new("write-path", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
-/// Threads per block of what stores parts of sectors.
+/// Threads per block of kernels that store parts of sectors.
 pub const THREADS: u32 = 256;
 /// Accesses of a thread that stores or reads, and steps of a chain in one iteration.
 pub const UNROLL: u32 = 4;
 /// Steps of a chain in one iteration.
 pub const STEPS: u32 = 8;
-/// Threads per block of a chain: one word each of a line.
+/// Threads per block of a chain: one word of a line each.
 pub const CHAIN_THREADS: u32 = 32;
-/// Threads per block of what reads again, one block on each multiprocessor.
+/// Threads per block of repeated reads, one block per SM.
 pub const AGAIN_THREADS: u32 = 1024;
 /// Bytes of a sector.
 pub const SECTOR: u32 = 32;
 
-/// Bytes of every sector that are stored.
+/// Bytes stored of every sector.
 pub const PARTS: [u32; 5] = [1, 4, 8, 16, 32];
 
-/// What one step of a chain does.
+/// One step of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// A load that the first-level cache may answer.
+    /// A load that may hit the L1.
     LoadFirst,
-    /// A load past it.
+    /// A load that bypasses the L1.
     LoadSecond,
-    /// A store, and a load of the same word that the first level may answer.
+    /// A store, and a load of the same word that may hit the L1.
     StoreLoadFirst,
-    /// A store, and a load of the same word past the first level.
+    /// A store, and a load of the same word that bypasses the L1.
     StoreLoadSecond,
-    /// A store and a load of local memory, as of a register that was spilled.
+    /// A store and a load of local memory, as for a spilled register.
     StoreLoadLocal,
 }
 
 impl Step {
-    /// Every one.
+    /// All steps.
     pub const ALL: [Self; 5] =
         [Self::LoadFirst, Self::LoadSecond, Self::StoreLoadFirst, Self::StoreLoadSecond, Self::StoreLoadLocal];
 
@@ -69,7 +69,7 @@ impl Step {
     }
 }
 
-/// Stores of the first so many bytes of every sector: of words, or of one byte.
+/// Stores to the first `bytes` bytes of every sector: of words, or of one byte.
 #[must_use]
 pub fn part(bytes: u32) -> KernelDesc {
     let (name, access) = (format!("write_path_part_{bytes}"), bytes.min(4));
@@ -83,13 +83,13 @@ pub fn part(bytes: u32) -> KernelDesc {
     }
 }
 
-/// Stores for each sector of which so many bytes are stored.
+/// Stores per sector if `bytes` of it are stored.
 #[must_use]
 pub fn lanes(bytes: u32) -> u64 {
     u64::from(bytes / bytes.min(4))
 }
 
-/// A chain of steps on a word of each thread's own.
+/// A chain of steps on each thread's own word.
 #[must_use]
 pub fn chain(step: Step) -> KernelDesc {
     let (short, in_source) = step.names();
@@ -109,7 +109,7 @@ pub fn chain(step: Step) -> KernelDesc {
     }
 }
 
-/// Every block reads its own piece again and again, through the first-level cache or past it.
+/// Every block reads its own piece repeatedly, through the L1 or bypassing it.
 #[must_use]
 pub fn again(past: bool) -> KernelDesc {
     let name = format!("write_path_again_{}", if past { "l2" } else { "l1" });

@@ -1,6 +1,5 @@
-//! write-path: what partial stores cost. Stores that leave a part of every sector as it was, in memory and in the L2; a load that
-//! follows the store of its word, through the first-level cache and past it; and memory of the host, which the L2 doesn't keep,
-//! read more than once.
+//! write-path: the cost of partial stores. Stores to a part of every sector, in memory and in the L2; a load after the store of its
+//! word, through the L1 and bypassing it; and repeated reads of host memory, which the L2 doesn't keep.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -11,11 +10,11 @@ use plimsoll_core::counted;
 
 use crate::prelude::meaning::*;
 
-/// What the probe is.
+/// The probe's specification.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "write-path",
     group: LAB,
-    sentence: "What partial stores cost, what a load finds behind a store, and whether the host's memory is kept near.",
+    sentence: "The cost of partial stores and of a load after a store, and whether host memory is cached.",
     seconds: [4.0, 15.0, 45.0],
     takes_bytes: false,
     findings,
@@ -24,27 +23,27 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 /// Bytes of a sector.
 pub const SECTOR: u32 = 32;
 
-/// Stores of a part of every sector, where no cache holds them, and where the L2 does.
+/// Stores to a part of every sector, over more than the caches hold, and within the L2.
 pub const MEMORY: &str = "stores to memory";
 /// See [`MEMORY`].
 pub const L2: &str = "stores to the L2";
-/// Steps that each need the one before.
+/// Chains of dependent steps.
 pub const CHAINS: &str = "loads behind stores";
-/// Memory that each multiprocessor reads several times.
+/// Memory that each SM reads several times.
 pub const AGAIN: &str = "read again";
 
 plimsoll_core::names! {
     /// A step of a chain.
     pub enum Step {
-        /// A load from the first level.
+        /// A load from the L1.
         LoadFirst = "load from L1",
-        /// A load from the second.
+        /// A load from the L2.
         LoadSecond = "load from L2",
-        /// A store and a load of the same word, through the first level.
+        /// A store and a load of the same word, through the L1.
         BehindFirst = "store, then load",
-        /// The same past the first level.
+        /// The same, bypassing the L1.
         BehindSecond = "store, then load past L1",
-        /// The same of local memory, as of a register that was spilled.
+        /// The same in local memory, as for a spilled register.
         BehindLocal = "store, then load of local memory",
     }
 }
@@ -52,13 +51,13 @@ plimsoll_core::names! {
 plimsoll_core::names! {
     /// Whose memory is read, and which way.
     pub enum Memory {
-        /// The host's, through the first level.
+        /// The host's, through the L1.
         HostFirst = "host, through L1",
-        /// The host's, past it.
+        /// The host's, bypassing the L1.
         HostPast = "host, past L1",
-        /// The device's, through the first level.
+        /// The device's, through the L1.
         DeviceFirst = "device, through L1",
-        /// The device's, past it.
+        /// The device's, bypassing the L1.
         DevicePast = "device, past L1",
     }
 }
@@ -66,7 +65,7 @@ plimsoll_core::names! {
 plimsoll_core::axes! {
     /// Stores to every sector.
     pub struct Part {
-        /// Bytes of a sector that are stored.
+        /// Bytes stored of each sector.
         stored: Bytes,
     }
 }
@@ -74,7 +73,7 @@ plimsoll_core::axes! {
 plimsoll_core::axes! {
     /// A chain.
     pub struct Chain {
-        /// One step of it.
+        /// Its step.
         step: Step,
     }
 }
@@ -82,9 +81,9 @@ plimsoll_core::axes! {
 plimsoll_core::axes! {
     /// Memory that is read again.
     pub struct Passes {
-        /// Whose it is, and which way it is read.
+        /// Whose memory, and the way of reading it.
         memory: Memory,
-        /// How often.
+        /// The number of passes.
         passes: Count,
     }
 }
@@ -112,7 +111,7 @@ pub fn chains() -> TypedSeries<Chain> {
     bars(CHAINS, CachePolicy::Hot, metrics)
 }
 
-/// Passes over memory that fits the L2, and a multiprocessor's share of it its first level.
+/// Passes over memory that fits in the L2; each SM's share fits in its L1.
 #[must_use]
 pub fn again() -> TypedSeries<Passes> {
     let metrics = vec![
@@ -135,13 +134,13 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found: Vec<Finding> = [MEMORY, L2].into_iter().filter_map(|name| partial(case(name)?)).collect();
     found.extend(case(CHAINS).into_iter().flat_map(steps));
-    let further_of = |again| Memory::ALL.into_iter().filter_map(move |memory| further(again, memory));
-    found.extend(case(AGAIN).into_iter().flat_map(further_of));
+    let further_passes = |again| Memory::ALL.into_iter().filter_map(move |memory| further(again, memory));
+    found.extend(case(AGAIN).into_iter().flat_map(further_passes));
     found.extend(advise(&found, case(MEMORY)));
     found
 }
 
-/// The part of a sector that costs most beside a whole one, and what memory read for it, where that was counted.
+/// The most expensive part of a sector against a whole one, and the bytes that memory read for it, if counted.
 fn partial(series: &Series) -> Option<Finding> {
     let time = |row: &Row| series.estimate(row, PER_SECTOR);
     let sector = Bytes::from(SECTOR);
@@ -166,13 +165,13 @@ fn partial(series: &Series) -> Option<Finding> {
 
 /// Cycles of each step.
 fn steps(chains: &Series) -> Vec<Finding> {
-    let of = |(at, row): (Chain, &Row)| {
+    let step_finding = |(at, row): (Chain, &Row)| {
         Some(finding(at.step.name(), Unit::CyclePerOp, row, chains.estimate(row, "cycles")?))
     };
-    known_rows(chains).filter_map(of).collect()
+    known_rows(chains).filter_map(step_finding).collect()
 }
 
-/// Time of a further pass beside the first one.
+/// Time of a further pass as a share of the first one.
 fn further(again: &Series, memory: Memory) -> Option<Finding> {
     let of_memory = known_rows(again).filter(|(at, _): &(Passes, &Row)| at.memory == memory);
     let mut rows: Vec<(Count, &Row)> = of_memory.map(|(at, row)| (at.passes, row)).collect();
@@ -195,9 +194,9 @@ fn further(again: &Series, memory: Memory) -> Option<Finding> {
     Some(Finding { says, ..derived(format!("{AGAIN}: {memory}"), Unit::One, known, flags) })
 }
 
-/// What to do on this device.
+/// The advice for this device.
 fn advise(found: &[Finding], memory: Option<&Series>) -> Option<Finding> {
-    /// From here on a difference is worth a sentence.
+    /// The least ratio that matters.
     const MATTERS: f64 = 1.05;
     let value = |name: &str| found.iter().find(|finding| finding.name == name).map(|finding| finding.value);
     let name = format!("parts of sectors, {MEMORY}");
@@ -231,7 +230,7 @@ mod tests {
         Work { traffic: Traffic::new(0, 1 << 20), operations, ..Work::default() }
     }
 
-    /// Stores of whole sectors at 1 ps each and of parts at `part` times as much, for which memory reads a sector.
+    /// Stores of whole sectors at 1 ps each, and of parts at `part` times that, for which memory reads a sector.
     fn measured(case: &str, part: f64) -> Series {
         let row = |bytes: u64, seconds: f64, read: f64| {
             point(Part { stored: Bytes(bytes) }.to_values(), seconds, work(1e6), &[(counted::DRAM_READ, read * 1e6)])
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_that_costs_most_is_told_with_what_memory_read_for_it() {
+    fn finding_names_the_most_expensive_part_and_the_bytes_read() {
         let found = findings(&DeviceInfo::default(), &[measured(MEMORY, 1.8), measured(L2, 1.0)]);
         let memory = named(&found, "parts of sectors, stores to memory");
         assert!((memory.value - 1.8).abs() < 1e-6, "{memory:?}");
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_pass_is_told_beside_the_first_and_steps_in_cycles() {
+    fn findings_have_further_passes_and_steps_in_cycles() {
         let pass = |memory, passes: u64, seconds: f64| {
             point(Passes { memory, passes: Count(passes) }.to_values(), seconds, work(1.0), &[])
         };
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_what_was_not_measured() {
+    fn unmeasured_cases_have_no_findings() {
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
         let at = Passes { memory: Memory::HostPast, passes: Count(1) };
         let one = Series::new(again(), [point(at.to_values(), 1e-3, work(1.0), &[])]);

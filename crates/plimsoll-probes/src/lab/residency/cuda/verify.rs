@@ -1,4 +1,4 @@
-//! Every kernel of the probe at awkward sizes against what the host computes.
+//! Compares every kernel of the probe with the host at awkward sizes.
 
 use plimsoll_cuda::{Action, Cuda};
 
@@ -8,12 +8,12 @@ use crate::lab::residency::kernels::{self, bin};
 use crate::prelude::gpu::*;
 
 /// Checks all kernels.
-pub(crate) fn all(bench: &Bench, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+pub(crate) fn check_kernels(bench: &Bench, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let sizes: &[u64] = match depth {
         Depth::Small => &[1, 1025],
         _ => &[1, 31, 257, 1023, 1025, 65_537],
     };
-    let mut told = |kernel: KernelDesc, on: String, check: Check| {
+    let mut report_case = |kernel: KernelDesc, on: String, check: Check| {
         let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
         report(Case { kernel: kernel.name, on, wrong });
     };
@@ -21,28 +21,28 @@ pub(crate) fn all(bench: &Bench, depth: Depth, report: &mut dyn FnMut(Case)) -> 
         for bins in [1, 7, 10_007_u32] {
             let on = || format!("{n} vectors, {bins} bins");
             let expected = histogram(bench.seed, n, bins);
-            told(kernels::histogram(), on(), bench.one_histogram(n, bins, &expected)?);
+            report_case(kernels::histogram(), on(), bench.one_histogram(n, bins, &expected)?);
             let data = bench.data.part(0, 16 * n)?;
             let counted = bench.count(data, bins, bins / 2)?;
-            told(kernels::count(), on(), same(counted, expected[(bins / 2) as usize].into()));
+            report_case(kernels::count(), on(), compare(counted, expected[(bins / 2) as usize].into()));
         }
         for passes in [1, 3] {
-            told(kernels::sliding(), format!("{n} vectors, {passes} passes"), bench.one_sliding(n, passes)?);
+            report_case(kernels::sliding(), format!("{n} vectors, {passes} passes"), bench.one_sliding(n, passes)?);
         }
         let part = bench.kept.part(0, 4 * n)?;
         bench.kit.checker.fill_words(part, 3)?;
-        told(kernels::total(), format!("{n} words"), same(bench.total(part)?, 3 * n));
+        report_case(kernels::total(), format!("{n} words"), compare(bench.total(part)?, 3 * n));
         bench.kit.checker.fill_words(part.part(4 * (n - 1), 4)?, 4)?;
-        told(kernels::others(), format!("{n} words"), same(bench.others(part, 3)?, 1));
+        report_case(kernels::others(), format!("{n} words"), compare(bench.others(part, 3)?, 1));
     }
     Ok(())
 }
 
-fn same(found: u64, expected: u64) -> Check {
+fn compare(found: u64, expected: u64) -> Check {
     if found == expected { Check::Passed } else { Check::Failed(format!("{found}, not {expected}")) }
 }
 
-/// The histogram of so many vectors of random data.
+/// The histogram of n vectors of random data.
 fn histogram(seed: u64, n: u64, bins: u32) -> Vec<u32> {
     let mut counts = vec![0; bins as usize];
     (0..4 * n).for_each(|i| counts[bin(pattern::bits(seed, i), bins) as usize] += 1);
@@ -50,7 +50,7 @@ fn histogram(seed: u64, n: u64, bins: u32) -> Vec<u32> {
 }
 
 impl Bench {
-    /// One launch: are the bins the host's, and is nothing behind them changed?
+    /// One launch: compares the bins with the host's, and checks that nothing after them changed.
     fn one_histogram(&self, n: u64, bins: u32, expected: &[u32]) -> Result<Check, Fault> {
         let data = self.data.part(0, 16 * n)?;
         let (at, whole) = (self.kept.part(0, 4 * u64::from(bins))?, self.kept.part(0, 4 * u64::from(bins) + 64)?);
@@ -63,7 +63,7 @@ impl Bench {
         Ok(wrong.map_or(Check::Passed, |(i, word)| Check::Failed(format!("bin {i} is {word}, not {}", right(i)))))
     }
 
-    /// One launch over a buffer of so many vectors: every word as often as there were passes, and nothing behind it.
+    /// One launch over a buffer of n vectors: every word is updated once per pass, and nothing after the buffer changes.
     fn one_sliding(&self, n: u64, passes: u64) -> Result<Check, Fault> {
         let (buffer, stream) = (self.kept.part(0, 16 * n)?, self.data.part(0, 16 * n * passes)?);
         let wholes = [self.kept.part(0, 16 * n + 64)?, self.data.part(0, 16 * n * passes + 64)?];
