@@ -129,7 +129,7 @@ impl ObservedClock {
     }
 
     /// Converts cycles to nanoseconds, at least 1.
-    fn to_nanoseconds(&self, cycles: f64) -> Result<u64, Fault> {
+    fn to_nanoseconds(self, cycles: f64) -> Result<u64, Fault> {
         // A launch that counted nothing gets a length of 1, so that no estimate divides by 0; the check reports it.
         if cycles <= 0.0 {
             return Ok(1);

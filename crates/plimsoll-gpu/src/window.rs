@@ -138,7 +138,7 @@ impl<G: Gpu> Flush<G> {
     /// The actions to enqueue before a launch.
     ///
     /// # Errors
-    /// Those of [`Checker::read`].
+    /// Those of [`Checker::prepare_read`].
     pub fn actions(&self, checker: &Checker<G>) -> Result<Vec<Action<G>>, Fault> {
         let (dirty, clean) = (self.scratch.part(0, 2 * self.cache)?, self.scratch.part(2 * self.cache, self.cache)?);
         Ok(vec![Action::Fill(dirty, 0x5a), Action::Launch(checker.prepare_read(clean)?)])

@@ -24,10 +24,10 @@ fn choose_filters_by_every_axis_and_keeps_the_requested_order() {
 #[test]
 fn errors_list_the_available_values() {
     let message = |choices: &[&str]| names(&copy::kernels::SOURCE, choices).unwrap_err().to_string();
-    assert!(message(&["index=16"]).contains("there are 32, 64"));
-    assert!(message(&["vector=3"]).contains("there are 1, 2, 4, 8"));
-    assert!(message(&["width=4"]).contains("there are op, index, vector"));
-    assert!(message(&["op=naive", "vector=4"]).contains("together"));
+    assert!(message(&["index=16"]).contains("the values are 32, 64"));
+    assert!(message(&["vector=3"]).contains("the values are 1, 2, 4, 8"));
+    assert!(message(&["width=4"]).contains("the axes are op, index, vector"));
+    assert!(message(&["op=naive", "vector=4"]).contains("all of these"));
     for text in ["index", "index=", "index=32,", "=32"] {
         assert!(names(&copy::kernels::SOURCE, &[text]).is_err(), "{text}");
     }

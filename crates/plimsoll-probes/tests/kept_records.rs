@@ -9,8 +9,8 @@ use plimsoll_probes::lab::{
     tti, write_path,
 };
 use plimsoll_probes::{
-    atomics, cluster, copy, dispatch, footprint, gather, incore, interference, l1, l2, latency, launch, loaded_latency,
-    managed, mix, peer, roofline, stream, strides, sync, tensor, topology, transfer, uniformity,
+    atomics, cluster, constant, copy, dispatch, footprint, gather, incore, interference, l1, l2, latency, launch,
+    loaded_latency, managed, mix, peer, roofline, stream, strides, sync, tensor, topology, transfer, uniformity,
 };
 
 /// The folder of kept records.
@@ -75,6 +75,8 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("topology", _) => errors::<topology::Reach>(series),
         ("atomics", "latency") => errors::<atomics::Chain>(series),
         ("atomics", _) => errors::<atomics::Rate>(series),
+        ("constant", "latency") => errors::<constant::Chase>(series),
+        ("constant", _) => errors::<constant::Read>(series),
         ("incore", "operations" | "best") => errors::<incore::Chains>(series),
         ("incore", _) => errors::<incore::ChainsOfWarps>(series),
         ("l1", _) => errors::<l1::Piece>(series),

@@ -41,7 +41,11 @@ fn sources_have_their_required_header() {
     for source in sources() {
         let text = source.text();
         assert!(text.starts_with(&format!("// {}: ", source.name())), "{}", source.name());
-        assert!(text.contains("// What keeps it:") && text.contains("// Its loop in SASS:"), "{}", source.name());
+        assert!(
+            text.contains("// Why the compiler keeps it:") && text.contains("// Its loop in SASS:"),
+            "{}",
+            source.name()
+        );
         assert!(!text.contains("#include <"), "{} must not include a toolkit header", source.name());
         assert!(text.lines().count() <= 160, "{}", source.name());
     }

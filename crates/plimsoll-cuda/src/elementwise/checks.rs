@@ -94,7 +94,7 @@ impl Furthest {
         }
     }
 
-    fn from_another_set(&self, set: usize) -> Option<Span> {
+    fn find_other_set(&self, set: usize) -> Option<Span> {
         self.0.into_iter().flatten().find(|span| span.set != set)
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<Span>) -> Resul
     let (mut all, mut outputs) = (Furthest::default(), Furthest::default());
     for span in spans {
         let before = if span.output { &all } else { &outputs };
-        if let Some(other) = before.from_another_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
+        if let Some(other) = before.find_other_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
             let (output, other) = if span.output { (span, other) } else { (other, span) };
             let named = |span: &Span| format!("{} of set {}", name(graph, span.place), span.set);
             let (output_bytes, other_bytes) = (output.bytes, other.bytes);

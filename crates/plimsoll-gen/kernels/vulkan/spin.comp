@@ -1,7 +1,7 @@
 // spin: keeps its blocks busy for a time by the device's timer; by the cycles of the shader's clock where there is no timer; by
 // counted iterations where there is neither. The first thread of all leaves the cycles and the nanoseconds that it saw.
 //
-// What keeps it: the store that depends on the sums (never taken: they stay finite) and the two counts.
+// Why the compiler keeps it: the store that depends on the sums (never taken: they stay finite) and the two counts.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

@@ -50,15 +50,15 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let chains = chains();
         let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2 + late, flags: Flags::NONE };
-        let to_axes = |(space, number): &(Space, Number)| {
+        let coordinates = |(space, number): &(Space, Number)| {
             let memory = memory(*space);
             atomics::Chain { memory, number: number.name().into() }
         };
-        session.sweep(sweep, to_axes, |_, (space, number)| bench.chain(*space, *number))?;
+        session.sweep(sweep, coordinates, |_, (space, number)| bench.chain(*space, *number))?;
         for space in Space::ALL {
             let points = points(space);
             let sweep = Sweep { series: atomics::rate(memory(space)), points: &points, share: 0.4, flags: Flags::NONE };
-            session.sweep(sweep, Point::to_axes, |_, point| bench.rate(point))?;
+            session.sweep(sweep, Point::coordinates, |_, point| bench.rate(point))?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Point {
         if self.same { Addresses::Same } else { Addresses::Distinct }
     }
 
-    fn to_axes(&self) -> Rate {
+    fn coordinates(&self) -> Rate {
         let form = if self.wanted { "atom" } else { "red" };
         Rate { addition: format!("{form} {}", self.number.name()).into(), addresses: self.addresses() }
     }

@@ -1,7 +1,7 @@
 // atomics: latency and throughput of atomic additions in shared and in global memory, to one address and to distinct ones,
 // with the old value wanted (`atom`) or not (`red`).
 //
-// What keeps it: the sums stay in memory and are checked; `atom` stores the XOR of the old values.
+// Why the compiler keeps it: the sums stay in memory and are checked; `atom` stores the XOR of the old values.
 // Its loop in SASS: UNROLL atomics, or where the device has none of this type in shared memory, UNROLL loops of a load and
 // a compare-and-swap; in the latency kernels each address is made of the old value before it.
 //

@@ -51,13 +51,14 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let chases = chases(&sizes, effort);
         let sweep = Sweep { series: cluster::latency(), points: &chases, share: 0.5 + late, flags: Flags::NONE };
-        let to_axes = |(size, rank): &Chase| cluster::Chase { cluster: (*size).into(), rank: (*rank).into() };
-        session.sweep(sweep, to_axes, |_, chase| bench.chase(*chase))?;
+        let coordinates = |(size, rank): &Chase| cluster::Chase { cluster: (*size).into(), rank: (*rank).into() };
+        session.sweep(sweep, coordinates, |_, chase| bench.chase(*chase))?;
 
         let moves = moves(&sizes);
         let sweep = Sweep { series: cluster::bandwidth(), points: &moves, share: 0.5, flags: Flags::NONE };
-        let to_axes = |(access, size): &Move| cluster::Move { access: access_axis(*access), cluster: (*size).into() };
-        session.sweep(sweep, to_axes, |_, (access, size)| bench.moving(*access, *size, ROUNDS))?;
+        let coordinates =
+            |(access, size): &Move| cluster::Move { access: access_axis(*access), cluster: (*size).into() };
+        session.sweep(sweep, coordinates, |_, (access, size)| bench.moving(*access, *size, ROUNDS))?;
         Ok(())
     }
 

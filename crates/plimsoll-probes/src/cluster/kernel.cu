@@ -1,7 +1,7 @@
 // cluster: shared memory of other blocks of a cluster: how long a load takes, and how many bytes move per cycle.
 //
-// What keeps it: accesses are volatile assembly; loads are volatile in PTX too, or the assembler would move them out of the loop.
-// The chase stores where it ended; the other kernels store a sum of what they read or of what their partner stored.
+// Why the compiler keeps it: accesses are volatile assembly; loads are volatile in PTX too, or the assembler would move them out of
+// the loop. The chase stores where it ended; the other kernels store a sum of what they read or of what their partner stored.
 // Its loop in SASS: the chase eight loads of a word, each the next one's address (LD or LDS); `read` and `write` four
 // loads or stores of 16 bytes; `add` four reductions; `bulk` UBLKCP and a wait for its barrier.
 //

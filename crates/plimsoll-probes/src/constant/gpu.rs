@@ -38,11 +38,11 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session.device)?;
         let chains: Vec<u32> = (0..CHAINS).collect();
         let sweep = Sweep { series: super::latency(), points: &chains, share: 0.3, flags: Flags::NONE };
-        let to_axes = |chain: &u32| Chase { footprint: u64::from(kernels::lines(*chain) * LINE).into() };
-        session.sweep(sweep, to_axes, |_, chain| bench.chase(*chain, LENGTH))?;
+        let coordinates = |chain: &u32| Chase { footprint: u64::from(kernels::lines(*chain) * LINE).into() };
+        session.sweep(sweep, coordinates, |_, chain| bench.chase(*chain, LENGTH))?;
         let reads = reads(session.request.effort);
         let sweep = Sweep { series: super::loads(), points: &reads, share: 0.7, flags: Flags::NONE };
-        session.sweep(sweep, Point::to_axes, |_, point| bench.read(*point, ITERATIONS)).map(drop)
+        session.sweep(sweep, Point::coordinates, |_, point| bench.read(*point, ITERATIONS)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -81,7 +81,7 @@ struct Point {
 }
 
 impl Point {
-    fn to_axes(&self) -> Read {
+    fn coordinates(&self) -> Read {
         Read { addresses: self.addresses.into(), footprint: u64::from(self.lines * LINE).into() }
     }
 

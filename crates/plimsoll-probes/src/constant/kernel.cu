@@ -1,7 +1,7 @@
 // constant: how long a load from constant memory takes over the footprint that it follows, and how many loads a
 // SM does per cycle when the lanes of a warp read one address or several.
 //
-// What keeps it: the place where a chase ended is stored; every thread stores the sum of all that it read.
+// Why the compiler keeps it: the place where a chase ended is stored; every thread stores the sum of all that it read.
 // Its loop in SASS: 32 loads of 4 bytes from the module's constant bank, each at the place that the one before gave; or 8
 // loads of 8 bytes at immediate offsets from one place, their sums, the place's arithmetic and one branch.
 //

@@ -1,6 +1,6 @@
 // copy: one element per thread, a grid-stride loop, and the same loop over vectors, with indices of 32 and of 64 bits (NARROW).
 //
-// What keeps it: every element is stored. The grid has fewer than 2^32 threads; with 32-bit indices n + threads stays below 2^32 too.
+// Why the compiler keeps it: every element is stored. The grid has fewer than 2^32 threads; with 32-bit indices n + threads stays below 2^32 too.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

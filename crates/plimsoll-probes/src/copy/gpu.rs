@@ -256,8 +256,8 @@ fn one_multiprocessor<G: Gpu>(
     let mut points = [1, 2, 4].map(|width| (width, kernels::one_multiprocessor(width, Index::U64))).to_vec();
     points.retain(|(_, kernel)| G::runs(session.device, kernel).is_ok());
     let sweep = Sweep { series: copy::one_multiprocessor(), points: &points, share: 0.04, flags };
-    let to_axes = |(width, _): &(u32, KernelDesc)| OnOne { kernel: vector_kernel(*width) };
-    session.sweep(sweep, to_axes, |_, (_, kernel)| {
+    let coordinates = |(width, _): &(u32, KernelDesc)| OnOne { kernel: vector_kernel(*width) };
+    session.sweep(sweep, coordinates, |_, (_, kernel)| {
         let load = bench.load(kernel, Rotation::hot(size), Shape::Latency)?;
         Ok(load.with_before(flush.actions(&bench.kit.checker)?))
     })?;

@@ -1,7 +1,7 @@
 // copy: the seed's three copy kernels — one element per thread, a grid-stride loop, and the same loop over vectors — with
 // indices of 32 and of 64 bits.
 //
-// What keeps it: every element is stored.
+// Why the compiler keeps it: every element is stored.
 // Its loop in SASS: one load and one store of 4 · WIDTH bytes (two of 16 for WIDTH 8 before compute capability 10.0),
 // the index arithmetic as the compiler makes it, and one branch. The loop isn't unrolled, so that instructions per
 // iteration can be counted: sm_80 9 (32 bits) and 14 (64 bits), sm_90 7 and 13.

@@ -50,16 +50,16 @@ impl<G: Gpu> Probe<G> for Runner {
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let threads = threads::<G>(session.device);
         let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share + late, flags: Flags::NONE };
-        let to_axes = |threads: &u32| Plain { threads: (*threads).into() };
+        let coordinates = |threads: &u32| Plain { threads: (*threads).into() };
         let marks = Rc::new(marks);
-        session.sweep(sweep, to_axes, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
+        session.sweep(sweep, coordinates, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
         if programmatic.is_empty() {
             return Ok(());
         }
         let sweep =
             Sweep { series: dispatch::programmatic(), points: &programmatic, share: 1.0 - share, flags: Flags::NONE };
-        let to_axes = |(kind, threads): &(Kind, u32)| Programmatic { kind: *kind, threads: (*threads).into() };
-        session.sweep(sweep, to_axes, |_, (kind, threads)| {
+        let coordinates = |(kind, threads): &(Kind, u32)| Programmatic { kind: *kind, threads: (*threads).into() };
+        session.sweep(sweep, coordinates, |_, (kind, threads)| {
             let kernel = kernels::programmatic(*kind == Kind::Signalling, *threads);
             load(&kit, &marks, Shape::Graph { dependent: true }, &kernel)
         })?;

@@ -1,6 +1,6 @@
 // dispatch: blocks and threads that the device starts per clock.
 //
-// What keeps it: `empty` is one EXIT per thread, which no compiler may remove. `marked` also stores one word per block,
+// Why the compiler keeps it: `empty` is one EXIT per thread, which no compiler may remove. `marked` also stores one word per block,
 // to show that every block ran; it is for checking, its time counts the store.
 // `waiting` blocks of programmatic launches wait for the previous kernel; `signalling` ones first signal that the next may begin
 // (compute capability 9.0 and later; on older devices they equal `empty`).

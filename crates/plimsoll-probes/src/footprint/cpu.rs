@@ -95,8 +95,8 @@ impl Probe<Cpu> for Runner {
         let last_level = session.device.last_level_bytes();
         let flags = shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: footprint::curve(), points: &spots, share: 1.0 + late, flags };
-        let to_axes = |spot: &Spot| Spread { kernel: spot.name, footprint: spot.footprint.into() };
-        session.sweep(sweep, to_axes, |_, spot| load(&team, &data, *spot, spot.footprint <= 2 * last_level))?;
+        let coordinates = |spot: &Spot| Spread { kernel: spot.name, footprint: spot.footprint.into() };
+        session.sweep(sweep, coordinates, |_, spot| load(&team, &data, *spot, spot.footprint <= 2 * last_level))?;
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Spot {
         self.footprint() / self.blocks.max(1) * u64::from(BLOCKS) > OWN
     }
 
-    fn to_axes(&self) -> Spread {
+    fn coordinates(&self) -> Spread {
         Spread { kernel: self.kernel, footprint: self.footprint().into() }
     }
 }
@@ -101,7 +101,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, footprint::SPEC.budget(effort));
         let share = SHARES[usize::from(effort != Effort::Quick)] + late;
         let sweep = Sweep { series: footprint::curve(), points: &spots, share, flags };
-        session.sweep(sweep, Spot::to_axes, |_, spot| bench.load(spot, spot.passes(multiprocessors)))?;
+        session.sweep(sweep, Spot::coordinates, |_, spot| bench.load(spot, spot.passes(multiprocessors)))?;
         Ok(())
     }
 

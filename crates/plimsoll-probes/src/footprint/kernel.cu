@@ -1,7 +1,7 @@
 // footprint: bandwidth of read, copy and triad over private data of every block, repeated within one launch, so that data that fit
 // in a cache of the SM or of the device come from there.
 //
-// What keeps it: copy and triad store every element; read leaves one XOR per warp, that of its piece where the
+// Why the compiler keeps it: copy and triad store every element; read leaves one XOR per warp, that of its piece where the
 // passes are an odd number.
 // Its loop in SASS: UNROLL loads of 16 bytes per array (and as many stores), the places as 32-bit counters that wrap at the
 // piece's end; no local memory.

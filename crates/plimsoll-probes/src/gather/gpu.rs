@@ -64,7 +64,7 @@ impl<G: Gpu> Probe<G> for Runner {
         for ((kind, share), case) in kinds.into_iter().zip(CASES) {
             let points = points(kind, effort, bench.array.bytes());
             let sweep = Sweep { series: gather::accesses(case), points: &points, share, flags };
-            session.sweep(sweep, Point::to_axes, |_, point| bench.load(point))?;
+            session.sweep(sweep, Point::coordinates, |_, point| bench.load(point))?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Point {
         }
     }
 
-    fn to_axes(&self) -> Accesses {
+    fn coordinates(&self) -> Accesses {
         Accesses { access: self.size.into(), footprint: self.footprint.into() }
     }
 

@@ -1,6 +1,6 @@
 // gather: reads, writes and atomic additions of 4 to 128 bytes at random places.
 //
-// What keeps it: every thread stores the XOR of all that it read; writes leave in each word its place; additions
+// Why the compiler keeps it: every thread stores the XOR of all that it read; writes leave in each word its place; additions
 // change memory.
 // Its loop in SASS: UNROLL loads (stores, atomics), each preceded by its own hash and product, all loads before
 // the first exclusive or; no local memory.

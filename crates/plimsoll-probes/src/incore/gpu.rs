@@ -34,7 +34,7 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    fn to_axes(&self) -> ChainsOfWarps {
+    fn coordinates(&self) -> ChainsOfWarps {
         ChainsOfWarps { instruction: self.instruction.name.into(), ilp: self.chains.into(), warps: self.warps.into() }
     }
 }
@@ -72,7 +72,7 @@ fn fastest(series: &Series, spots: &[Spot]) -> Vec<Spot> {
     let best = |first: &Spot| {
         let is_of = |at: ChainsOfWarps| at.instruction.as_str() == first.instruction.name;
         let (row, _) = series.best("cycles", |row| ChainsOfWarps::from_values(&row.at).is_some_and(is_of))?;
-        spots.iter().copied().find(|spot| spot.to_axes().to_values() == row.at)
+        spots.iter().copied().find(|spot| spot.coordinates().to_values() == row.at)
     };
     first.filter_map(best).collect()
 }
@@ -99,12 +99,12 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session, &all, &grid)?;
         let late = elapsed_share(session, begin, incore::SPEC.budget(effort));
         let sweep = Sweep { series: incore::instructions(), points: &all, share: 0.4 + late, flags: Flags::NONE };
-        let series = session.sweep(sweep, Spot::to_axes, |_, spot| bench.load(*spot))?;
+        let series = session.sweep(sweep, Spot::coordinates, |_, spot| bench.load(*spot))?;
         let fastest = fastest(series, &all);
         let sweep = Sweep { series: incore::saturated(), points: &fastest, share: 0.2, flags: Flags::NONE };
-        session.sweep(sweep, Spot::to_axes, |_, spot| bench.load(*spot))?;
+        session.sweep(sweep, Spot::coordinates, |_, spot| bench.load(*spot))?;
         let sweep = Sweep { series: incore::grid(), points: &grid, share: 0.4, flags: Flags::NONE };
-        session.sweep(sweep, Spot::to_axes, |_, spot| bench.load(*spot))?;
+        session.sweep(sweep, Spot::coordinates, |_, spot| bench.load(*spot))?;
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 // incore: latency and throughput of single instructions: CHAINS independent chains of one instruction per thread, by the
 // SM's own clock.
 //
-// What keeps it: every link of a chain takes the one before as operand, in inline PTX that no compiler may drop or double;
-// every chain's end is stored. Constants are in registers, because the compiler doesn't know that threadIdx.y is 0.
+// Why the compiler keeps it: every link of a chain takes the one before as operand, in inline PTX that no compiler may drop or
+// double; every chain's end is stored. Constants are in registers, because the compiler doesn't know that threadIdx.y is 0.
 // Its loop in SASS: CHAINS · LINKS of the instruction that the kernel names (MUFU.RCP and the like within a division or
 // root), the loop's counter and branch; no local memory, no access to memory.
 //

@@ -63,8 +63,8 @@ impl Probe<Cuda> for Runner {
         let late = elapsed_share(session, begin, interference::SPEC.budget(session.request.effort));
         let spots = spots();
         let sweep = Sweep { series: interference::rates(), points: &spots, share: 1.0 + late, flags };
-        let to_axes = |(work, beside): &Spot| Pair { work: *work, beside: Beside(*beside) };
-        session.sweep(sweep, to_axes, |_, spot| bench.contest(*spot))?;
+        let coordinates = |(work, beside): &Spot| Pair { work: *work, beside: Beside(*beside) };
+        session.sweep(sweep, coordinates, |_, spot| bench.contest(*spot))?;
         Ok(())
     }
 

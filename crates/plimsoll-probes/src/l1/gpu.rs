@@ -52,7 +52,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let points = points::<G>(session.device, effort, bytes / pieces);
         let late = elapsed_share(session, begin, l1::SPEC.budget(effort));
         let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
-        session.sweep(sweep, Point::to_axes, |_, point| bench.load(point)).map(drop)
+        session.sweep(sweep, Point::coordinates, |_, point| bench.load(point)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -103,7 +103,7 @@ impl Kind {
 }
 
 impl Point {
-    fn to_axes(&self) -> Piece {
+    fn coordinates(&self) -> Piece {
         Piece { access: Access { kind: self.kind, bytes: self.width }, footprint: self.piece.into() }
     }
 }

@@ -1,7 +1,7 @@
 // l1: what one SM loads from and stores to its L1, and loads from and adds to its shared
 // memory, in its own footprint, by the width of an access.
 //
-// What keeps it: every thread stores the XOR of all that it loaded; stores leave in each word its place; the
+// Why the compiler keeps it: every thread stores the XOR of all that it loaded; stores leave in each word its place; the
 // counters that were added to are stored.
 // Its loop in SASS: UNROLL loads (or stores, or atomics) of BYTES with immediate offsets from one address, the XOR
 // of their words, the place's arithmetic and one branch; no local memory. Behind the loop of stores stands one fence.

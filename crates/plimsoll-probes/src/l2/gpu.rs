@@ -50,8 +50,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, l2::SPEC.budget(effort));
         let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0 + late, flags };
         let footprint = |point: &Point| bench.walk(point).bytes() * point.arrays();
-        let to_axes = |point: &Point| Spread { access: point.access, footprint: footprint(point).into() };
-        session.sweep(sweep, to_axes, |_, point| bench.load(point)).map(drop)
+        let coordinates = |point: &Point| Spread { access: point.access, footprint: footprint(point).into() };
+        session.sweep(sweep, coordinates, |_, point| bench.load(point)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

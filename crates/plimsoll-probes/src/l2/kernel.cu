@@ -1,7 +1,7 @@
 // l2: the bandwidth of L2: reads, writes and copies that bypass L1, of lines private to one SM
 // (`shift` 0) or visited by all SMs in turn (`shift` 1).
 //
-// What keeps it: every thread stores the XOR of all that it read; writes leave in each word its place; copies
+// Why the compiler keeps it: every thread stores the XOR of all that it read; writes leave in each word its place; copies
 // leave the input.
 // Its loop in SASS: UNROLL loads of 16 bytes marked STRONG.GPU (which L1 can't serve), their exclusive or, or
 // UNROLL stores of 16 bytes; the place's arithmetic and one branch; no local memory.

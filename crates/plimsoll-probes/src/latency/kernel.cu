@@ -1,7 +1,7 @@
 // latency: how long one dependent load takes. One thread follows a chain that visits every line of its footprint once, in
 // random order; each load's address is the last one's result.
 //
-// What keeps it: where the chase ended is stored, and is where the next launch begins.
+// Why the compiler keeps it: where the chase ended is stored, and is where the next launch begins.
 // Its loop in SASS: 32 loads of 8 bytes, each of the register that the one before wrote, a counter and one branch.
 #include "chain.h"
 #include "clocks.h"

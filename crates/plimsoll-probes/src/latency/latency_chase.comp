@@ -1,6 +1,6 @@
 // latency_chase: how long one dependent load takes. One thread follows a chain; each load's address is the last one's result.
 //
-// What keeps it: where the chase ended is stored, and is where the next launch begins. `warm` hops untimed, `hops` timed, both
+// Why the compiler keeps it: where the chase ended is stored, and is where the next launch begins. `warm` hops untimed, `hops` timed, both
 // multiples of HOPS, from where `cursor` says. Cycles and nanoseconds are 0 where the device has no such clock; so is the
 // multiprocessor, which Vulkan doesn't tell.
 #version 460

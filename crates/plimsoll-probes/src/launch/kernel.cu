@@ -1,7 +1,7 @@
 // launch: the cost of starting a kernel. `empty` does nothing; `scale` moves n elements, so that time against bytes has a
 // slope and an intercept; `rounds` repeats `scale` within one launch, with a grid barrier after each round.
 //
-// What keeps it: `scale` stores every element; `empty` is a kernel of one EXIT, which the compiler can't remove.
+// Why the compiler keeps it: `scale` stores every element; `empty` is a kernel of one EXIT, which the compiler can't remove.
 // Its loop in SASS: `scale` one load and one store of 16 bytes, without a loop; dependent forms begin with ACQBULK and
 // PREEXIT (compute capability 9.0 and later), the `_exit` forms with ACQBULK only.
 //

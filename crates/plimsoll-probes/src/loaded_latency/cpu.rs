@@ -96,11 +96,11 @@ impl Probe<Cpu> for Runner {
         let spots = spots(cores, session.request.effort);
         let flags = (size.shrunk || background.shrunk).then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
-        let to_axes = |&Spot { background, delay, generators, .. }: &Spot| {
+        let coordinates = |&Spot { background, delay, generators, .. }: &Spot| {
             let threads = (generators as u64).into();
             Load { background, delay: delay.into(), threads }
         };
-        session.sweep(sweep, to_axes, |_, spot| bench.load(*spot))?;
+        session.sweep(sweep, coordinates, |_, spot| bench.load(*spot))?;
         Ok(())
     }
 

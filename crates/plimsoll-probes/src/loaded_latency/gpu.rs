@@ -55,12 +55,12 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, loaded_latency::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
         let multiprocessors = bench.multiprocessors();
-        let to_axes = |spot: &Spot| {
+        let coordinates = |spot: &Spot| {
             let generators = spot.delay.map_or(0, |_| u64::from(multiprocessors - 1) * u64::from(THREADS));
             let (background, delay) = (to_axis(spot.background), spot.delay.unwrap_or(0).into());
             Load { background, delay, threads: generators.into() }
         };
-        session.sweep(sweep, to_axes, |_, spot| bench.load(*spot))?;
+        session.sweep(sweep, coordinates, |_, spot| bench.load(*spot))?;
         Ok(())
     }
 

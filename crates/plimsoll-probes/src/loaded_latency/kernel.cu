@@ -1,7 +1,7 @@
 // loaded-latency: one thread chases pointers through memory, alone on its SM, while all other SMs read, or read and write,
 // and pause after every round.
 //
-// What keeps it: the chaser stores where it ended; every word read goes into an XOR that is stored.
+// Why the compiler keeps it: the chaser stores where it ended; every word read goes into an XOR that is stored.
 // Its loop in SASS: the chaser HOPS loads of 8 bytes, each the address of the next; a background UNROLL loads
 // of 16 bytes, for COPY as many stores, one load of the stop flag, and the pause.
 //

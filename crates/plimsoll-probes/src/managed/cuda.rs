@@ -65,8 +65,8 @@ impl Probe<Cuda> for Runner {
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
         let late = elapsed_share(session, begin, managed::SPEC.budget(effort));
         let sweep = Sweep { series: managed::triad(), points: &Placement::ALL, share: 1.0 + late, flags: Flags::NONE };
-        let to_axes = |placement: &Placement| ByPlacement { placement: *placement };
-        session.sweep(sweep, to_axes, |_, placement| bench.placed(*placement))?;
+        let coordinates = |placement: &Placement| ByPlacement { placement: *placement };
+        session.sweep(sweep, coordinates, |_, placement| bench.placed(*placement))?;
         Ok(())
     }
 

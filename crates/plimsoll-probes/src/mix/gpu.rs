@@ -32,11 +32,11 @@ impl Variant {
         kernels::mix(self.reads, self.writes, self.burst)
     }
 
-    fn to_burst(&self) -> Burst {
+    fn burst_coordinates(&self) -> Burst {
         Burst { reads: self.reads.into(), writes: self.writes.into(), burst: self.burst.into() }
     }
 
-    fn to_sides(&self) -> Sides {
+    fn sides_coordinates(&self) -> Sides {
         Sides { reads: self.reads.into(), writes: self.writes.into() }
     }
 }
@@ -85,11 +85,11 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, mix::SPEC.budget(effort));
 
         let sweep = Sweep { series: mix::bursts(), points: &variants, share: 0.6 + late, flags };
-        let bursts = session.sweep(sweep, Variant::to_burst, |_, variant| bench.load(*variant))?.clone();
+        let bursts = session.sweep(sweep, Variant::burst_coordinates, |_, variant| bench.load(*variant))?.clone();
 
         let chosen: Vec<Variant> = mix::mixes().filter_map(|sides| choose(&bursts, &variants, sides)).collect();
         let sweep = Sweep { series: mix::ceilings(), points: &chosen, share: 0.3, flags };
-        session.sweep(sweep, Variant::to_sides, |_, variant| bench.load(*variant))?;
+        session.sweep(sweep, Variant::sides_coordinates, |_, variant| bench.load(*variant))?;
 
         if G::capabilities(session.device).cooperative.is_ok() {
             let cache = session.info().last_level_cache();
@@ -122,7 +122,7 @@ fn variants(effort: Effort) -> Vec<Variant> {
 /// The best burst of a mix. Its figure isn't used: the burst is measured again.
 fn choose(bursts: &Series, variants: &[Variant], (reads, writes): (u32, u32)) -> Option<Variant> {
     let of_mix = |variant: &&Variant| (variant.reads, variant.writes) == (reads, writes);
-    let is_at = |variant: &Variant, row: &Row| variant.to_burst().to_values() == row.at;
+    let is_at = |variant: &Variant, row: &Row| variant.burst_coordinates().to_values() == row.at;
     let (row, _) = bursts.best("bandwidth", |row| variants.iter().filter(of_mix).any(|variant| is_at(variant, row)))?;
     variants.iter().copied().find(|variant| is_at(variant, row))
 }

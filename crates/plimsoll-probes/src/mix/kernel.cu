@@ -2,8 +2,8 @@
 // before it writes: the cost of switching memory between reading and writing. `phased` is a copy for which the whole device
 // switches at once.
 //
-// What keeps it: each output is the XOR of all inputs' words and of the output's number; without outputs, one XOR per warp
-// is stored.
+// Why the compiler keeps it: each output is the XOR of all inputs' words and of the output's number; without outputs, one XOR per
+// warp is stored.
 // Its loop in SASS: READS · BURST loads of 16 bytes, then WRITES · BURST stores of 16 bytes; no local memory. `phased`:
 // one prefetch per line, a barrier, loads and stores of 16 bytes, a barrier.
 //

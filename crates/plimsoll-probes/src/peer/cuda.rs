@@ -82,21 +82,21 @@ impl Probe<Cuda> for Runner {
         let nodes = Nodes::new(session.device, bytes, CHAIN_BYTES.min(bytes), session.request.seed)?;
         let late = elapsed_share(session, begin, peer::SPEC.budget(session.request.effort));
         let name = |node: usize| Name::from(nodes.0[node].name.clone());
-        let to_axes = |(from, to): &Pair| peer::Pair { from: name(*from), to: name(*to) };
+        let coordinates = |(from, to): &Pair| peer::Pair { from: name(*from), to: name(*to) };
         let all = pairs(nodes.0.len());
         let sweep = Sweep { series: peer::one_way(), points: &all, share: 0.3 + late, flags };
-        session.sweep(sweep, to_axes, |_, pair| nodes.copies(*pair, false))?;
+        session.sweep(sweep, coordinates, |_, pair| nodes.copies(*pair, false))?;
         let once: Vec<Pair> = all.iter().copied().filter(|(from, to)| from < to).collect();
         let sweep = Sweep { series: peer::both_ways(), points: &once, share: 0.2, flags };
-        session.sweep(sweep, to_axes, |_, pair| nodes.copies(*pair, true))?;
+        session.sweep(sweep, coordinates, |_, pair| nodes.copies(*pair, true))?;
         // A kernel and a chase need peer access; without it, copies go through the host.
         let reached: Vec<Pair> = all.iter().copied().filter(|pair| nodes.reaches(*pair)).collect();
         let sweep = Sweep { series: peer::reads(), points: &reached, share: 0.2, flags };
-        session.sweep(sweep, to_axes, |_, pair| nodes.read(*pair))?;
+        session.sweep(sweep, coordinates, |_, pair| nodes.read(*pair))?;
         let own = (0..nodes.0.len()).map(|own| (own, own));
         let chased: Vec<Pair> = own.chain(reached).collect();
         let sweep = Sweep { series: peer::latency(), points: &chased, share: 0.3, flags };
-        session.sweep(sweep, to_axes, |_, pair| nodes.chase(*pair))?;
+        session.sweep(sweep, coordinates, |_, pair| nodes.chase(*pair))?;
         Ok(())
     }
 

@@ -86,8 +86,8 @@ impl Probe<Cpu> for Runner {
         let spots = spots();
         let flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: roofline::sweep(), points: &spots, share: 1.0 + late, flags };
-        let to_axes = |spot: &Spot| Place { kind: spot.kind, intensity: FlopPerByte(spot.intensity) };
-        session.sweep(sweep, to_axes, |_, spot| {
+        let coordinates = |spot: &Spot| Place { kind: spot.kind, intensity: FlopPerByte(spot.intensity) };
+        session.sweep(sweep, coordinates, |_, spot| {
             Ok(if spot.kind == Type::F64 { load(&team, &wide, spot.kernel) } else { load(&team, &narrow, spot.kernel) })
         })?;
         Ok(())

@@ -1,6 +1,6 @@
 // roofline: a given number of fused multiply-adds per word read, nothing written: from memory-bound to compute-bound.
 //
-// What keeps it: every word read goes into an accumulator, by a multiply-add or by XOR; the XOR of all accumulators'
+// Why the compiler keeps it: every word read goes into an accumulator, by a multiply-add or by XOR; the XOR of all accumulators'
 // bits is stored, one word per warp.
 // Its loop in SASS: VECTORS loads of 16 bytes and FMA multiply-adds for one word in PER; from 32 on an inner loop of half of
 // them, at most 64, for each accumulator, its counter and its branch. No local memory. The compiler must not know the inner

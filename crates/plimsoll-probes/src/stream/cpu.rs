@@ -37,16 +37,16 @@ struct Variant {
 }
 
 impl Variant {
-    fn to_all_cores(&self) -> OnAllCores {
+    fn all_cores_coordinates(&self) -> OnAllCores {
         OnAllCores { kernel: self.kernel.name().into(), stores: stores_axis(self.stores) }
     }
 
-    fn to_some_cores(&self) -> OnSomeCores {
+    fn some_cores_coordinates(&self) -> OnSomeCores {
         OnSomeCores { kernel: self.kernel.name().into(), threads: Threads(self.threads as u64) }
     }
 
-    fn to_best(&self) -> BestOnCores {
-        let OnAllCores { kernel, stores } = self.to_all_cores();
+    fn best_coordinates(&self) -> BestOnCores {
+        let OnAllCores { kernel, stores } = self.all_cores_coordinates();
         BestOnCores { kernel, stores, threads: Threads(self.threads as u64) }
     }
 }
@@ -82,16 +82,16 @@ impl Probe<Cpu> for Runner {
 
         let variants = every_kernel(cores);
         let sweep = Sweep { series: stream::kernels(), points: &variants, share: 0.5 + late, flags };
-        let kernels = session.sweep(sweep, Variant::to_all_cores, |_, v| bench.load(*v))?.clone();
+        let kernels = session.sweep(sweep, Variant::all_cores_coordinates, |_, v| bench.load(*v))?.clone();
 
         let variants = over_threads(cores, session.request.effort);
         let sweep = Sweep { series: stream::threads(), points: &variants, share: 0.2, flags };
-        let threads = session.sweep(sweep, Variant::to_some_cores, |_, v| bench.load(*v))?.clone();
+        let threads = session.sweep(sweep, Variant::some_cores_coordinates, |_, v| bench.load(*v))?.clone();
 
         let chosen: Vec<Variant> =
             Kernel::ALL.into_iter().filter_map(|kernel| choose(kernel, cores, &kernels, &threads)).collect();
         let sweep = Sweep { series: stream::best(), points: &chosen, share: 0.3, flags };
-        session.sweep(sweep, Variant::to_best, |_, v| bench.load(*v))?;
+        session.sweep(sweep, Variant::best_coordinates, |_, v| bench.load(*v))?;
         Ok(())
     }
 
@@ -128,7 +128,7 @@ fn thread_counts(cores: usize, effort: Effort) -> Vec<usize> {
 fn choose(kernel: Kernel, cores: usize, kernels: &Series, threads: &Series) -> Option<Variant> {
     let on_all = store_kinds(kernel, best()).iter().filter_map(|&stores| {
         let variant = Variant { kernel, stores, threads: cores };
-        let at = variant.to_all_cores().to_values();
+        let at = variant.all_cores_coordinates().to_values();
         let (_, figure) = kernels.best("bandwidth", |row| row.at == at)?;
         Some((variant, figure.value))
     });

@@ -1,7 +1,7 @@
 // stream: the bandwidth of memory for each mix of reads and writes.
 //
-// What keeps it: every result is stored. `read` stores one XOR of all words per warp, `dot` one sum per warp, so a skipped
-// element changes the result; 4 bytes for every 32 · UNROLL · BYTES read.
+// Why the compiler keeps it: every result is stored. `read` stores one XOR of all words per warp, `dot` one sum per warp, so a
+// skipped element changes the result; 4 bytes for every 32 · UNROLL · BYTES read.
 // Its loop in SASS: UNROLL loads of BYTES per input, all before the first store, UNROLL stores of BYTES, with one
 // address per array and immediate offsets; no local memory, no branch except the loop's. The one-shot form has the
 // same instructions without a loop. The bulk form has one UBLKCP per input in place of the loads, by one thread, and

@@ -1,6 +1,6 @@
 // stream: the bandwidth of memory for each mix of reads and writes, in single precision.
 //
-// What keeps it: every result is stored. `read` stores one exclusive or of all words for every 32 threads, `dot` one sum.
+// Why the compiler keeps it: every result is stored. `read` stores one exclusive or of all words for every 32 threads, `dot` one sum.
 // A tile is THREADS * UNROLL vectors in a row: consecutive threads have consecutive vectors. LOOP false: block k does tile k. LOOP true:
 // block k does tiles k, k + grid, … . The last, partial tile is done element by element; so any n will do. Arrays are aligned to vectors.
 #version 460

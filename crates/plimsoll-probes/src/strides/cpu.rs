@@ -40,7 +40,7 @@ impl Probe<Cpu> for Runner {
             let (task, work, check) = reads(&buffer, *kernel);
             Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
         };
-        session.sweep(sweep, to_stride, |_, kernel| load(kernel)).map(drop)
+        session.sweep(sweep, stride_coordinates, |_, kernel| load(kernel)).map(drop)
     }
 
     fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -84,7 +84,7 @@ fn plan(effort: Effort) -> Vec<StrideKernel> {
     ElementBytes::ALL.into_iter().flat_map(|element| kernels(element, strides)).collect()
 }
 
-fn to_stride(kernel: &StrideKernel) -> Stride {
+fn stride_coordinates(kernel: &StrideKernel) -> Stride {
     Stride { element: (kernel.element().bytes() as u64).into(), stride: (kernel.stride() as u64).into() }
 }
 

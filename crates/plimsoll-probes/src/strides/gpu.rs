@@ -61,12 +61,12 @@ impl<G: Gpu> Probe<G> for Runner {
         let load = |pattern: &Pattern| bench.load(*pattern, [pattern.iterations() / 8 + 1, pattern.iterations()], SOME);
 
         let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6 + late, flags: Flags::NONE };
-        session.sweep(sweep, Pattern::to_stride, |_, pattern| load(pattern))?;
+        session.sweep(sweep, Pattern::stride_coordinates, |_, pattern| load(pattern))?;
         let sweep = Sweep { series: strides::shared(), points: &in_shared, share: 0.35, flags: Flags::NONE };
-        session.sweep(sweep, Pattern::to_stride, |_, pattern| load(pattern))?;
+        session.sweep(sweep, Pattern::stride_coordinates, |_, pattern| load(pattern))?;
         let sweep = Sweep { series: strides::shapes(), points: &shapes, share: 0.05, flags: Flags::NONE };
-        let to_axes = |pattern: &Pattern| Shaped { shape: pattern.shape(), pitch: pattern.pitch.into() };
-        session.sweep(sweep, to_axes, |_, pattern| load(pattern)).map(drop)
+        let coordinates = |pattern: &Pattern| Shaped { shape: pattern.shape(), pitch: pattern.pitch.into() };
+        session.sweep(sweep, coordinates, |_, pattern| load(pattern)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -95,7 +95,7 @@ impl Pattern {
         self.pitch / self.element
     }
 
-    fn to_stride(&self) -> Stride {
+    fn stride_coordinates(&self) -> Stride {
         Stride { element: self.element.into(), stride: self.stride().into() }
     }
 

@@ -1,6 +1,6 @@
 // strides: the cost of a warp's address pattern in the load/store unit, on data in L1 or in shared memory.
 //
-// What keeps it: every thread stores the XOR of everything it loaded.
+// Why the compiler keeps it: every thread stores the XOR of everything it loaded.
 // Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the XOR of their words, the address
 // arithmetic and one branch; no local memory.
 //

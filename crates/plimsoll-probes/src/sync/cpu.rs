@@ -74,7 +74,7 @@ struct Spot {
 }
 
 impl Spot {
-    fn to_axes(&self) -> ByThreads {
+    fn coordinates(&self) -> ByThreads {
         ByThreads { primitive: self.primitive.to_axis(), threads: (self.threads as u64).into() }
     }
 }
@@ -94,7 +94,7 @@ impl Probe<Cpu> for Runner {
         let points = plan(cores, session.request.effort);
         let team = team(session, cores)?;
         let sweep = Sweep { series: sync::primitives(), points: &points, share: 1.0, flags: Flags::NONE };
-        session.sweep(sweep, Spot::to_axes, |_, spot| Ok(load(&team, *spot))).map(drop)
+        session.sweep(sweep, Spot::coordinates, |_, spot| Ok(load(&team, *spot))).map(drop)
     }
 
     fn verify(&self, device: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

@@ -53,7 +53,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let spots = spots::<G>(session.device, session.request.effort);
         let late = elapsed_share(session, begin, sync::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: sync::primitives(), points: &spots, share: 1.0 + late, flags: Flags::NONE };
-        session.sweep(sweep, to_axes, |_, spot| bench.load(*spot))?;
+        session.sweep(sweep, coordinates, |_, spot| bench.load(*spot))?;
         Ok(())
     }
 
@@ -95,7 +95,7 @@ fn wrong(reports: &[BlockReport], kernel: &KernelDesc, meetings: u32) -> String 
     })
 }
 
-fn to_axes(spot: &Spot) -> ByThreads {
+fn coordinates(spot: &Spot) -> ByThreads {
     let (primitive, threads) = match *spot {
         Spot::Meeting(Meeting::Warp, ..) => (Primitive::Warp, 32),
         Spot::Meeting(Meeting::Block, threads, _) => (Primitive::Block, threads),

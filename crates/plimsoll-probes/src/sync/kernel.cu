@@ -1,6 +1,6 @@
 // sync: the cost of barriers of a warp, a block, a part of a block, a cluster and the whole grid.
 //
-// What keeps it: every barrier is volatile assembly, or atomics that others wait for; each block stores its counts.
+// Why the compiler keeps it: every barrier is volatile assembly, or atomics that others wait for; each block stores its counts.
 // Its loop in SASS: UNROLL barriers, the counter and the branch; `checked` forms store, load and compare in between.
 //
 // Each block reports cycles, nanoseconds, the barriers that its first thread passed and, in checked forms, how often its

@@ -43,7 +43,7 @@ impl Spot {
         Self { instruction, chains, warps, data: Data::Whole, way: 0 }
     }
 
-    fn to_configuration(&self) -> Configuration {
+    fn configuration_coordinates(&self) -> Configuration {
         Configuration {
             instruction: self.instruction.name.into(),
             chains: self.chains.into(),
@@ -51,7 +51,7 @@ impl Spot {
         }
     }
 
-    fn to_instruction(&self) -> ByInstruction {
+    fn instruction_coordinates(&self) -> ByInstruction {
         ByInstruction { instruction: self.instruction.name.into() }
     }
 
@@ -100,7 +100,7 @@ fn spots(instruction: &'static Instruction, quick: bool) -> impl Iterator<Item =
 fn fastest(series: &Series, spots: &[Spot], alone: &[Spot]) -> Vec<Spot> {
     let best = |one: &Spot| {
         let (row, _) = series.best("rate", |row| series.text(row, "instruction") == Some(one.instruction.name))?;
-        spots.iter().copied().find(|spot| spot.to_configuration().to_values() == row.at)
+        spots.iter().copied().find(|spot| spot.configuration_coordinates().to_values() == row.at)
     };
     alone.iter().filter_map(best).collect()
 }
@@ -125,14 +125,14 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session.device)?;
         let late = elapsed_share(session, begin, tensor::SPEC.budget(effort));
         let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
-        session.sweep(sweep, Spot::to_instruction, |_, spot| bench.load(*spot, spot.instructions()))?;
+        session.sweep(sweep, Spot::instruction_coordinates, |_, spot| bench.load(*spot, spot.instructions()))?;
         let sweep = Sweep { series: tensor::multiprocessor(), points: &all, share: 0.3, flags: Flags::NONE };
-        let series = session.sweep(sweep, Spot::to_configuration, |_, spot| bench.load(*spot, spot.flop()))?;
+        let series = session.sweep(sweep, Spot::configuration_coordinates, |_, spot| bench.load(*spot, spot.flop()))?;
         let fastest = fastest(series, &all, &alone);
         let sweep = Sweep { series: tensor::saturated(), points: &fastest, share: 0.1, flags: Flags::NONE };
-        session.sweep(sweep, Spot::to_configuration, |_, spot| bench.load(*spot, spot.flop()))?;
+        session.sweep(sweep, Spot::configuration_coordinates, |_, spot| bench.load(*spot, spot.flop()))?;
         let sweep = Sweep { series: tensor::device(), points: &fastest, share: 0.5, flags: Flags::NONE };
-        session.sweep(sweep, Spot::to_instruction, |_, spot| Ok(Steady::new(bench.load_device(*spot)?)))?;
+        session.sweep(sweep, Spot::instruction_coordinates, |_, spot| Ok(Steady::new(bench.load_device(*spot)?)))?;
         Ok(())
     }
 

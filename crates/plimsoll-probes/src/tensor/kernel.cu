@@ -1,7 +1,7 @@
 // tensor: matrix products by a single instruction, dense and with A half zeros: mma.sync of a warp on its registers and, for
 // sm_90a, wgmma of four warps on shared memory, in chains of accumulators, with in-kernel timing.
 //
-// What keeps it: the instructions are volatile PTX and each uses the previous one's accumulator; every accumulator is
+// Why the compiler keeps it: the instructions are volatile PTX and each uses the previous one's accumulator; every accumulator is
 // stored.
 // Its loop in SASS: CHAINS · STEPS of HMMA, DMMA, IMMA or QMMA (wgmma: STEPS of HGMMA, IGMMA or QGMMA), the loop's counter
 // and branch; no local memory, no access to global memory.

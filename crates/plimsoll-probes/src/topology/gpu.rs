@@ -54,8 +54,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let cells: Vec<(u32, u32)> = cells.collect();
         let late = elapsed_share(session, begin, topology::SPEC.budget(effort));
         let sweep = Sweep { series: topology::map(), points: &cells, share: 0.9 + late, flags: Flags::NONE };
-        let to_axes = |cell: &(u32, u32)| Reach { multiprocessor: cell.0.into(), group: cell.1.into() };
-        session.sweep(sweep, to_axes, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
+        let coordinates = |cell: &(u32, u32)| Reach { multiprocessor: cell.0.into(), group: cell.1.into() };
+        session.sweep(sweep, coordinates, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 // topology: the distance of each SM from lines of L2. One thread repeatedly adds 0 to a line: each operand is the last
 // return value, which is 0. Atomics execute at the line's home, so a copy in a nearer partition can't answer.
 //
-// What keeps it: the sum of the return values is stored, and atomics can't be removed.
+// Why the compiler keeps it: the sum of the return values is stored, and atomics can't be removed.
 // Its loop in SASS: 8 ATOMG of 4 bytes, each adding the register that the previous one wrote; no local memory.
 #include "clocks.h"
 

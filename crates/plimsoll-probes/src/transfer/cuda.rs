@@ -58,14 +58,14 @@ impl Probe<Cuda> for Runner {
         let (bench, flags) = Bench::new(session.device, bytes.min(largest), session.request.seed)?;
         let flags = if bytes < largest { flags.union(shrunk) } else { flags };
         let late = elapsed_share(session, begin, transfer::SPEC.budget(effort));
-        let to_axes = |(path, size): &Point| transfer::Copy { path: *path, size: (*size).into() };
+        let coordinates = |(path, size): &Point| transfer::Copy { path: *path, size: (*size).into() };
 
         let single = singles(bench.bytes());
         let sweep = Sweep { series: transfer::single(), points: &single, share: 0.2 + late, flags: Flags::NONE };
-        session.sweep(sweep, to_axes, |_, (path, size)| bench.load(*path, *size, Figure::Latency))?;
+        session.sweep(sweep, coordinates, |_, (path, size)| bench.load(*path, *size, Figure::Latency))?;
         let copies = points(effort, bench.bytes());
         let sweep = Sweep { series: transfer::copies(), points: &copies, share: 0.8, flags };
-        session.sweep(sweep, to_axes, |_, (path, size)| bench.load(*path, *size, Figure::Throughput))?;
+        session.sweep(sweep, coordinates, |_, (path, size)| bench.load(*path, *size, Figure::Throughput))?;
         Ok(())
     }
 

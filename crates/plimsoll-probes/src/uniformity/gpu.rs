@@ -57,26 +57,26 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, uniformity::SPEC.budget(effort));
 
         let all: Vec<u32> = (0..bench.kit.unit.machine().multiprocessors).collect();
-        let to_axes = |multiprocessor: &u32| Alone { multiprocessor: (*multiprocessor).into() };
+        let coordinates = |multiprocessor: &u32| Alone { multiprocessor: (*multiprocessor).into() };
         let warm = Action::Launch(bench.kit.checker.prepare_read(bench.memory.part(0, READ_BYTES)?)?);
         (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
         let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0] + late, flags: Flags::NONE };
-        session.sweep(sweep, to_axes, |_, multiprocessor| bench.draw(*multiprocessor))?;
+        session.sweep(sweep, coordinates, |_, multiprocessor| bench.draw(*multiprocessor))?;
 
         bench.build_chain(0, CHAIN)?;
         let sweep = Sweep { series: uniformity::distances(), points: &all, share: SHARES[1], flags: Flags::NONE };
-        session.sweep(sweep, to_axes, |_, multiprocessor| bench.distance(*multiprocessor))?;
+        session.sweep(sweep, coordinates, |_, multiprocessor| bench.distance(*multiprocessor))?;
 
         let region = session.info().cold_window().min(bytes);
         let regions = places(bytes, region, REGIONS[most]);
-        let to_axes = |offset: &u64| Part { offset: (*offset).into() };
+        let coordinates = |offset: &u64| Part { offset: (*offset).into() };
         let sweep = Sweep { series: uniformity::regions(), points: &regions, share: SHARES[2], flags: Flags::NONE };
-        session.sweep(sweep, to_axes, |_, offset| bench.region(*offset, region))?;
+        session.sweep(sweep, coordinates, |_, offset| bench.region(*offset, region))?;
 
         let pages = places(bytes, PAGE, PAGES[most]);
         let flush = flush.actions(&bench.kit.checker)?;
         let sweep = Sweep { series: uniformity::pages(), points: &pages, share: SHARES[3], flags: Flags::NONE };
-        session.sweep(sweep, to_axes, |_, offset| bench.page(*offset, &flush))?;
+        session.sweep(sweep, coordinates, |_, offset| bench.page(*offset, &flush))?;
         Ok(())
     }
 

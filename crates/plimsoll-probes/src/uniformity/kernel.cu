@@ -1,7 +1,7 @@
 // uniformity: the figures of each SM, each region and each page of the memory by itself. `read` is one SM reading alone,
 // `chase` its latency, `region` the whole device reading a part of the memory.
 //
-// What keeps it: one XOR per warp is stored; where the chase ended is stored.
+// Why the compiler keeps it: one XOR per warp is stored; where the chase ended is stored.
 // Its loop in SASS: `read` and `region` 8 loads of 16 bytes; `chase` 32 loads of 8 bytes, each from the address that the
 // previous one read.
 #include "chain.h"

@@ -86,13 +86,13 @@ impl<G: Gpu> Probe<G> for Runner {
         let sweep =
             Sweep { series: async_copy::tiles(FROM_L2), points: &points, share: 0.6 + late, flags: Flags::NONE };
         let load = |point: &Point| bench.load(*point, point.path_in_l2(near, blocks), SOME);
-        let chosen = async_copy::chosen(session.sweep(sweep, Point::to_axes, |_, point| load(point))?);
-        let best: Vec<Point> = points.iter().copied().filter(|point| chosen.contains(&point.to_axes())).collect();
+        let chosen = async_copy::chosen(session.sweep(sweep, Point::coordinates, |_, point| load(point))?);
+        let best: Vec<Point> = points.iter().copied().filter(|point| chosen.contains(&point.coordinates())).collect();
         let sweep = Sweep { series: async_copy::tiles(AFRESH), points: &best, share: 0.2, flags: Flags::NONE };
-        session.sweep(sweep, Point::to_axes, |_, point| load(point))?;
+        session.sweep(sweep, Point::coordinates, |_, point| load(point))?;
         let sweep = Sweep { series: async_copy::tiles(FROM_MEMORY), points: &from_memory, share: 0.2, flags };
         session
-            .sweep(sweep, Point::to_axes, |_, point| bench.load(*point, point.path_in_memory(far, blocks), SOME))
+            .sweep(sweep, Point::coordinates, |_, point| bench.load(*point, point.path_in_memory(far, blocks), SOME))
             .map(drop)
     }
 
@@ -147,7 +147,7 @@ fn way_axis(way: Way) -> async_copy::Way {
 }
 
 impl Point {
-    fn to_axes(&self) -> Tiles {
+    fn coordinates(&self) -> Tiles {
         Tiles { way: way_axis(self.way), tile: self.tile.into(), stages: self.stages.into() }
     }
 

@@ -1,7 +1,7 @@
 // async-copy: ways from global to shared memory: through registers, by asynchronous copies of 4 to 16 bytes, or by bulk copies
 // of a whole tile; with one tile or several in flight.
 //
-// What keeps it: every thread stores the exclusive or of what it read of all tiles in shared memory.
+// Why the compiler keeps it: every thread stores the exclusive or of what it read of all tiles in shared memory.
 // Its loop in SASS: per tile TILE / (BYTES · THREADS) LDG and as many STS, or so many LDGSTS, or one UBLKCP by one thread; then
 // TILE / (16 · THREADS) LDS of 16 bytes, two barriers of the block and one branch; no local memory.
 //

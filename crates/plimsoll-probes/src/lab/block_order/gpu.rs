@@ -60,13 +60,13 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session.device, size, session.request.seed)?;
         let points = orders(size.rows, session.request.effort);
         let late = elapsed_share(session, begin, block_order::SPEC.budget(session.request.effort));
-        let to_axes = |grouped: &Grouped| AllTiles { order: grouped.0 };
+        let coordinates = |grouped: &Grouped| AllTiles { order: grouped.0 };
         let sweep = Sweep { series: block_order::orders(ORDERS), points: &points, share: 0.7 + late, flags };
-        let chosen = block_order::chosen(session.sweep(sweep, to_axes, |_, order| bench.load(order.1, LOOK))?);
+        let chosen = block_order::chosen(session.sweep(sweep, coordinates, |_, order| bench.load(order.1, LOOK))?);
         let wanted = |grouped: &Grouped| chosen.is_some_and(|chosen| chosen.contains(&grouped.0));
         let points: Vec<Grouped> = points.into_iter().filter(wanted).collect();
         let sweep = Sweep { series: block_order::orders(AFRESH), points: &points, share: 0.3, flags };
-        session.sweep(sweep, to_axes, |_, order| bench.load(order.1, LOOK)).map(drop)
+        session.sweep(sweep, coordinates, |_, order| bench.load(order.1, LOOK)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

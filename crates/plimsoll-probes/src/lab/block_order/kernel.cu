@@ -1,6 +1,6 @@
 // block-order: memory traffic by the order of the blocks, if blocks share the data that they read.
 //
-// What keeps it: every warp stores the exclusive or of everything it read.
+// Why the compiler keeps it: every warp stores the exclusive or of everything it read.
 // Its loop in SASS: UNROLL loads of 16 bytes from each of two panels, at immediate offsets from two addresses, the exclusive or
 // of their words and one branch; no local memory.
 //

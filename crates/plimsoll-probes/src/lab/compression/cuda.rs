@@ -69,22 +69,22 @@ impl Probe<Cuda> for Runner {
         let late = elapsed_share(session, begin, compression::SPEC.budget(effort));
 
         let points = saxpies(effort);
-        let to_axes = |&((data, compressible), grid): &(DataPlace, usize)| Saxpy {
+        let coordinates = |&((data, compressible), grid): &(DataPlace, usize)| Saxpy {
             place: Place { data: Data::ALL[data], compressible },
             grid: compression::Grid::ALL[grid],
         };
         let sweep = Sweep { series: compression::saxpy(), points: &points, share: SHARE + late, flags };
-        session.sweep(sweep, to_axes, |_, (place, grid)| bench.saxpy(*place, *grid))?;
+        session.sweep(sweep, coordinates, |_, (place, grid)| bench.saxpy(*place, *grid))?;
 
         let most = usize::from(effort != Effort::Quick);
         let points = footprints(cache, bytes, PER_OCTAVE[most]);
-        let to_axes = |&((data, compressible), size): &(DataPlace, u64)| Reads {
+        let coordinates = |&((data, compressible), size): &(DataPlace, u64)| Reads {
             place: Place { data: Data::ALL[data], compressible },
             footprint: size.into(),
         };
         let series = compression::knee();
         let sweep = Sweep { series, points: &points, share: 1.0 - SHARE, flags: Flags::NONE };
-        session.sweep(sweep, to_axes, |_, (place, size)| bench.reads(*place, *size))?;
+        session.sweep(sweep, coordinates, |_, (place, size)| bench.reads(*place, *size))?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 // compression: z = a·x + y in single precision over compressible arrays, in a loop and in one shot, and a kernel that fills the
 // arrays: only data that kernels write are compressed, when the L2 writes them back.
 //
-// What keeps it: every element is stored.
+// Why the compiler keeps it: every element is stored.
 // Its loop in SASS: `loop` two loads and one store of 16 bytes an iteration; `once` the same without a loop; `fill` one store of
 // 16 bytes.
 //

@@ -60,9 +60,9 @@ impl Probe<Cuda> for Runner {
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
         let late = elapsed_share(session, begin, fetch_granularity::SPEC.budget(session.request.effort));
         let points: Vec<(u64, u32)> = HINTS.iter().flat_map(|hint| LIMITS.map(|limit| (limit, *hint))).collect();
-        let to_axes = |(limit, bytes): &(u64, u32)| Read { limit: (*limit).into(), hint: Hint((*bytes).into()) };
+        let coordinates = |(limit, bytes): &(u64, u32)| Read { limit: (*limit).into(), hint: Hint((*bytes).into()) };
         let sweep = Sweep { series: fetch_granularity::reads(), points: &points, share: 1.0 + late, flags };
-        session.sweep(sweep, to_axes, |_, (limit, hint)| bench.load(*limit, *hint))?;
+        session.sweep(sweep, coordinates, |_, (limit, hint)| bench.load(*limit, *hint))?;
         Ok(())
     }
 

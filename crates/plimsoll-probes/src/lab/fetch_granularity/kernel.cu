@@ -1,6 +1,6 @@
 // fetch-granularity: reads of 32 bytes at random places, with a hint of how many bytes the L2 should fetch.
 //
-// What keeps it: every thread stores the exclusive or of everything it read.
+// Why the compiler keeps it: every thread stores the exclusive or of everything it read.
 // Its loop in SASS: 8 loads of 16 bytes, each preceded by its own hash and product and with the hint in the kernel's name.
 //
 // Two neighbouring threads read 32 aligned bytes. Access i of a launch reads line hash(i + seed) · lines / 2³² of 128 bytes, in

@@ -66,7 +66,7 @@ enum Rate {
 }
 
 impl Rate {
-    fn to_axes(&self) -> formats::Rate {
+    fn coordinates(&self) -> formats::Rate {
         let (format, form, instruction) = match self {
             Self::Chains { format, form, spot, .. } => (format, *form, spot.instruction.name),
             Self::Products { format, spot } => (format, Form::Matrix, spot.instruction.name),
@@ -103,7 +103,7 @@ impl<G: Gpu> Probe<G> for Runner {
             |_, (format, bits)| bench.load(format, bits),
         )?;
         let sweep = Sweep { series: formats::rates(), points: &rates, share: 0.9, flags: Flags::NONE };
-        session.sweep(sweep, Rate::to_axes, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
+        session.sweep(sweep, Rate::coordinates, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 // formats: limits of number formats, found by the device's own conversions and arithmetic: every thread searches for the limits
 // of one format, starting at 1, and stores them as bits.
 //
-// What keeps it: conversions, sums and products are volatile PTX; 1 comes from threadIdx.y, which the compiler doesn't know to be
-// 0, so that no limit is known at compile time; all limits are stored.
+// Why the compiler keeps it: conversions, sums and products are volatile PTX; 1 comes from threadIdx.y, which the compiler doesn't
+// know to be 0, so that no limit is known at compile time; all limits are stored.
 // Its loop in SASS: the search for one limit: a sum or a product of the format, in f32 with a conversion where the format
 // has no arithmetic (tf32, 8 bits), a conversion to f64 and a comparison; no local memory, no load.
 //

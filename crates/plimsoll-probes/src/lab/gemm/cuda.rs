@@ -68,7 +68,7 @@ enum Rate {
 }
 
 impl Rate {
-    fn to_axes(&self) -> gemm::Instruction {
+    fn coordinates(&self) -> gemm::Instruction {
         let (numbers, form, instruction) = match self {
             Self::Scalar(spot) => (gemm::Numbers::F64, Form::Scalar, spot.instruction.name),
             Self::Matrix(numbers, spot) if spot.instruction.sparse => (*numbers, Form::Sparse, spot.instruction.name),
@@ -123,7 +123,7 @@ impl Probe<Cuda> for Runner {
         let rates = machines.rates(session.device, effort == Effort::Quick)?;
         let late = elapsed_share(session, begin, gemm::SPEC.budget(effort));
         let sweep = Sweep { series: gemm::instructions(), points: &rates, share: 0.5 + late, flags: Flags::NONE };
-        session.sweep(sweep, Rate::to_axes, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
+        session.sweep(sweep, Rate::coordinates, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
         drop(machines);
         match library_bench(session.device) {
             Ok(bench) => {

@@ -1,7 +1,7 @@
 // gemm: turns random bits into numbers of one format, in place: sign and fraction stay, the exponent becomes one of four, so that
 // every number is from 1/8 to 2 in magnitude and sums of products neither overflow nor vanish.
 //
-// What keeps it: every word is stored.
+// Why the compiler keeps it: every word is stored.
 // Its loop in SASS: one load and one store of a word of 32 or 64 bits, and the logic between them.
 //
 // A word holds two numbers of 16 bits. `kept` are the bits of sign and fraction that stay, `bias` is the exponent of 1.

@@ -52,9 +52,9 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, l2_reuse::SPEC.budget(effort));
         let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
         let points: Vec<Point> = tiles.iter().flat_map(|tile| Form::ALL.map(|form| (form, *tile))).collect();
-        let to_axes = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
+        let coordinates = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
         let sweep = Sweep { series: l2_reuse::tiles(), points: &points, share: 1.0 + late, flags };
-        session.sweep(sweep, to_axes, |_, (form, tile)| bench.load(*form, *tile))?;
+        session.sweep(sweep, coordinates, |_, (form, tile)| bench.load(*form, *tile))?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 // l2-reuse: a producer that updates a tile and a consumer that updates it again, in separate kernels or in one, with a grid barrier
 // between them.
 //
-// What keeps it: every word is updated. `l2_reuse_wrong` checks.
+// Why the compiler keeps it: every word is updated. `l2_reuse_wrong` checks.
 // Its loop in SASS: one load and one store of 16 bytes, bypassing the L1.
 //
 // The producer adds w + 1 to word w. The consumer adds 3 w + 7, starting at the tile's end, so that no SM finds its own writes in

@@ -61,8 +61,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = elapsed_share(session, begin, pic::SPEC.budget(effort));
         let points = points();
         let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0 + late, flags };
-        let to_axes = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
-        session.sweep(sweep, to_axes, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
+        let coordinates = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
+        session.sweep(sweep, coordinates, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 // pic: a magnetic field, interpolated from the eight corners of a cell, rotates the velocities of particles (Boris): with fused
 // multiply-adds of one thread per particle, and as matrix products for blocks of 16 particles.
 //
-// What keeps it: places and velocities of all particles are stored.
+// Why the compiler keeps it: places and velocities of all particles are stored.
 // Its loop in SASS: one push of a particle: FFMA of 24 fields by 8 weights and of two cross products; or for 16 particles by a warp
 // four HMMA.16816.F32, with F2FP that rounds their inputs and SHFL that exchanges results.
 //

@@ -89,15 +89,15 @@ impl Probe<Cuda> for Runner {
 
         let bins = [BINS.min(bytes / 4), (cache / 2).next_multiple_of(4096)];
         let points: Vec<Point> = bins.iter().flat_map(|bins| Way::ALL.map(|way| (way, *bins))).collect();
-        let to_axes = |(way, size): &Point| OnBins { way: *way, bins: (*size).into() };
+        let coordinates = |(way, size): &Point| OnBins { way: *way, bins: (*size).into() };
         bench.kit.checker.fill(Data::Bits, Element::Word, bench.data.whole(), bench.seed)?;
         let sweep = Sweep { series: residency::histogram(), points: &points, share: SHARES[0] + late, flags };
-        session.sweep(sweep, to_axes, |_, point| bench.histogram(*point))?;
+        session.sweep(sweep, coordinates, |_, point| bench.histogram(*point))?;
 
         let points: Vec<Point> = sizes.iter().flat_map(|size| SLIDING.map(|way| (way, *size))).collect();
         let sweep = Sweep { series: residency::sliding(), points: &points, share: SHARES[1], flags };
-        let to_axes = |(way, size): &Point| OnWindow { way: *way, window: (*size).into() };
-        session.sweep(sweep, to_axes, |_, point| bench.sliding(*point))?;
+        let coordinates = |(way, size): &Point| OnWindow { way: *way, window: (*size).into() };
+        session.sweep(sweep, coordinates, |_, point| bench.sliding(*point))?;
 
         let sweep = Sweep { series: residency::reset(), points: &Ending::ALL, share: SHARES[2], flags: Flags::NONE };
         let read = ((cache as f64 * AFTER) as u64).next_multiple_of(4096).min(bytes);

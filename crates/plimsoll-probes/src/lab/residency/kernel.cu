@@ -1,7 +1,7 @@
 // residency: additions to a histogram's bins, and a buffer that is updated repeatedly while other data stream through the
 // cache: the gain from keeping bins or buffer in the L2. `total`, `count` and `others` check the results.
 //
-// What keeps it: additions and updates change memory; checks add their counts to a result.
+// Why the compiler keeps it: additions and updates change memory; checks add their counts to a result.
 // Its loop in SASS: `histogram` a load of 16 bytes and four reductions; `sliding` two loads and two stores of 16 bytes.
 //
 // Datum x adds to bin x · bins / 2³². The same thread updates a vector of the buffer in every pass, so there are no races. Pass p

@@ -62,8 +62,8 @@ impl Probe<Cuda> for Runner {
         let points = points(effort, bench.compressible.is_some());
         let late = elapsed_share(session, begin, rtm::SPEC.budget(effort));
         let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
-        let to_axes = |(step, what): &Point| AtStep { what: *what, step: (*step).into() };
-        session.sweep(sweep, to_axes, |_, point| bench.load(*point))?;
+        let coordinates = |(step, what): &Point| AtStep { what: *what, step: (*step).into() };
+        session.sweep(sweep, coordinates, |_, point| bench.load(*point))?;
 
         bench.plain.go_to(PICTURE.0, bench.traversal(BETWEEN))?;
         let slice = bench.plain.slice(PICTURE.1)?;
@@ -72,8 +72,8 @@ impl Probe<Cuda> for Runner {
         };
         let pixels: Vec<Pixel> = slice.iter().enumerate().flat_map(shown).collect();
         let sweep = Sweep { series: rtm::wavefield(), points: &pixels, share: 0.0, flags: Flags::NONE };
-        let to_axes = |pixel: &Pixel| Cell { x: Count(pixel.x as u64), z: Count(pixel.z as u64) };
-        session.sweep(sweep, to_axes, |_, pixel| Ok(*pixel)).map(drop)
+        let coordinates = |pixel: &Pixel| Cell { x: Count(pixel.x as u64), z: Count(pixel.z as u64) };
+        session.sweep(sweep, coordinates, |_, pixel| Ok(*pixel)).map(drop)
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

@@ -1,6 +1,6 @@
 // rtm: one time step of the acoustic wave equation in three dimensions, 8th order in space, 2nd in time.
 //
-// What keeps it: every cell of the new field is stored.
+// Why the compiler keeps it: every cell of the new field is stored.
 // Its loop in SASS: one plane of a block: the column's cell four planes ahead, the old field and the medium (LDG), the block's
 // halo, two barriers, 24 neighbours from registers and shared memory, one STG.
 //

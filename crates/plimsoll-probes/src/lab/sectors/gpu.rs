@@ -67,8 +67,8 @@ impl<G: Gpu> Probe<G> for Runner {
         for (case, past, share) in [(FIRST, false, 0.4 + late), (SECOND, true, 0.6)] {
             let points = loads(past, effort);
             let sweep = Sweep { series: sectors::level(case), points: &points, share, flags: Flags::NONE };
-            let to_axes = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };
-            session.sweep(sweep, to_axes, |_, load| bench.load(*load, [WARM, load.iterations()], SOME))?;
+            let coordinates = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };
+            session.sweep(sweep, coordinates, |_, load| bench.load(*load, [WARM, load.iterations()], SOME))?;
         }
         sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.report_mismatch(what))
     }

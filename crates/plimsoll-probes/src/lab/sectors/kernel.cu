@@ -1,6 +1,6 @@
 // sectors: the cost of a warp's load by the places that its lanes read, from the L1 and from the L2.
 //
-// What keeps it: every thread stores the exclusive or of everything it loaded.
+// Why the compiler keeps it: every thread stores the exclusive or of everything it loaded.
 // Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the exclusive or of their words, the
 // address' arithmetic and one branch; no local memory.
 //

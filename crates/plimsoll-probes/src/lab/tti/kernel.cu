@@ -1,7 +1,7 @@
 // tti: one time step of a pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, with one block per
 // SM, three ways to copy the next plane into shared memory, and a version without copies.
 //
-// What keeps it: both new fields are stored in every cell.
+// Why the compiler keeps it: both new fields are stored in every cell.
 // Its loop in SASS: one plane of a tile: the copies of a plane (LDG.128 and STS.128; LDGSTS.128; UBLKCP by row and a wait for
 // their barrier), first derivatives into shared memory, a barrier, the rest from shared memory, two STG.
 //

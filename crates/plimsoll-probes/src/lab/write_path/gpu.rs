@@ -70,8 +70,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let both = Both::new(&bench.kit, session.device, session.request.seed)?;
         let points = both.points(&PASSES);
         let sweep = Sweep { series: write_path::again(), points: &points, share: SHARES[3], flags: Flags::NONE };
-        let to_axes = |again: &Again| Passes { memory: again.memory, passes: again.passes.into() };
-        session.sweep(sweep, to_axes, |_, again| bench.again(*again, both.seed, SOME)).map(drop)
+        let coordinates = |again: &Again| Passes { memory: again.memory, passes: again.passes.into() };
+        session.sweep(sweep, coordinates, |_, again| bench.again(*again, both.seed, SOME)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

@@ -1,7 +1,8 @@
 // write-path: the cost of stores to parts of a sector, of a load after a store to the same word, and of repeated reads of host
 // memory.
 //
-// What keeps it: stores write each word's index; a chain stores its last value; every reading thread stores the sum of its words.
+// Why the compiler keeps it: stores write each word's index; a chain stores its last value; every reading thread stores the sum of
+// its words.
 // Its loop in SASS: `part` has no loop: UNROLL stores. A chain is UNROLL times one load, or a store and a load of the same word,
 // each step depending on the one before. `again` is UNROLL loads of 16 bytes and their sum; only `chain_local` uses local memory,
 // which it measures.
