@@ -1,5 +1,5 @@
 //! The CUDA backend: loads the driver at run time, compiles kernels at run time and caches them on disk, and provides memory,
-//! streams, graphs, telemetry, hardware counters and element-wise expressions. Kernel sources and geometry come from
+//! streams, graphs, telemetry, hardware counters and elementwise expressions. Kernel sources and geometry come from
 //! `plimsoll-gen`; `plimsoll-core` decides when to stop sampling.
 //!
 //! # Errors

@@ -14,7 +14,7 @@ use crate::{Gpu, Span};
 
 /// Most samples between two waits. Their events are created in advance.
 const PAIRS: usize = 32;
-/// Most launches in a graph: the bound on k in `measurement.md`.
+/// Most launches in a graph.
 const MOST: u32 = 8192;
 /// Shortest and longest run of the blocking kernel while the host queues a sample.
 const BLOCK_LENGTHS: (Duration, Duration) = (Duration::from_micros(30), Duration::from_millis(5));

@@ -11,7 +11,7 @@ use crate::{Gpu, Memory, Span};
 
 /// Arrays begin at multiples of this, and windows are multiples of it: a huge page.
 const ALIGNMENT: u64 = 2 << 20;
-/// Most launches in a graph (`measurement.md`).
+/// Most launches in a graph.
 const MOST_SLICES: u64 = 8192;
 /// Share of the free memory that a probe takes at most.
 const SHARE: f64 = 0.9;

@@ -2,7 +2,7 @@
 //! and measured figures of the machine ([`Machine`]). `plimsoll-suite` collects the machine's figures; a kernel's author
 //! describes the kernel.
 //!
-//! T = launch + latency + tail + (Σ tᵢᵖ)^(1/p), where the tᵢ run at the same time: bytes through L2, bytes through memory,
+//! T = launch + latency + tail + code of one warp + (Σ tᵢᵖ)^(1/p), where the tᵢ run at the same time: bytes through L2, bytes through memory,
 //! loads in flight, the busiest SM, block dispatch, and instruction issue per pipe. With a large p the greatest tᵢ dominates
 //! and those near it add a little; p is fitted once ([`EXPONENT`]). `docs/model.md` derives each term and shows the errors.
 

@@ -15,7 +15,7 @@ use plimsoll_core::probe::{Case, Depth};
 use crate::CudaDevice;
 use crate::elementwise::Engine;
 
-/// Checks the element-wise engine; if `functions` names any, only their accuracy.
+/// Checks the elementwise engine; if `functions` names any, only their accuracy.
 ///
 /// # Errors
 /// [`Fault::Invalid`] for an unknown function. Wrong results are reported, not returned.

@@ -15,7 +15,7 @@ const ITERATIONS: u32 = 4096;
 /// Different addresses in a warp.
 const ADDRESSES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Step between checked threads: a prime, so that all lanes and warps come up.
-const SOME: usize = 97;
+const SOME: usize = 1999;
 
 /// The probe.
 #[derive(Debug)]

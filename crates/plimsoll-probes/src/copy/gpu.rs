@@ -1,4 +1,4 @@
-//! copy on a GPU: the seed's three kernels by size, hot and cold, by grid and by index width, one SM alone,
+//! copy on a GPU: the three kernels by size, hot and cold, by grid and by index width, one SM alone,
 //! and the trace of one copy from its first call. `mod.rs` defines the figures, `kernel.cu` the kernels.
 
 use plimsoll_core::sample::CachePolicy;
@@ -14,7 +14,7 @@ use crate::prelude::gpu::*;
 const SIZES: (u64, u64) = (8 << 20, 2 << 30);
 /// Bytes per array of the copy on one SM: some 0.3 ms even with the widest accesses.
 const ONE_BYTES: u64 = 16 << 20;
-/// The seed's number of waves.
+/// The number of waves in the notes that the project grew from.
 const WAVES: u32 = 32;
 
 /// The probe.

@@ -1,5 +1,5 @@
-// copy: the seed's three copy kernels — one element per thread, a grid-stride loop, and the same loop over vectors — with
-// indices of 32 and of 64 bits.
+// copy: the three copy kernels of the notes that the project grew from — one element per thread, a grid-stride loop, and the same
+// loop over vectors — with indices of 32 and of 64 bits.
 //
 // Why the compiler keeps it: every element is stored.
 // Its loop in SASS: one load and one store of 4 · WIDTH bytes (two of 16 for WIDTH 8 before compute capability 10.0),
@@ -15,7 +15,7 @@ template <typename INDEX> __device__ __forceinline__ void naive(u32* out, const 
     if (i < n) out[i] = in[i];
 }
 
-// Pointers without __restrict__, a 32-bit product as the stride and no launch bounds, as in the source whose instructions the seed
+// Pointers without __restrict__, a 32-bit product as the stride and no launch bounds, as in the source whose instructions the notes
 // counted.
 template <typename INDEX, int WIDTH> __device__ __forceinline__ void vector(u32* out, const u32* in, INDEX n) {
     typedef typename Words<4 * WIDTH>::type Word;

@@ -1,4 +1,4 @@
-//! The seed's copy kernels. Block size and grid are chosen at launch; neither is compiled in.
+//! The copy kernels of the notes that the project grew from (`docs/answers.md`). Block size and grid are chosen at launch; neither is compiled in.
 
 use plimsoll_gen::kernel::Index;
 use plimsoll_gen::kernel::spirv::NOT_WRITTEN;
@@ -29,7 +29,7 @@ fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
 /// Elements per vector of the forms with a loop; 1 is the plain grid-stride loop.
 pub const WIDTHS: [u32; 4] = [1, 2, 4, 8];
 
-/// The seed's block size.
+/// The block size of those notes.
 const THREADS: u32 = 256;
 
 /// One element per thread.

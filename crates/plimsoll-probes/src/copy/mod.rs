@@ -276,7 +276,7 @@ fn break_point(grids: &Series, kernel: Kernel) -> Option<Finding> {
 }
 
 /// Load/store units of an SM: 32 on GA100, GA10x and GH100, 16 on AD10x (NVIDIA's architecture papers as
-/// the seed of this probe quotes them). `None` for others, rather than a guess.
+/// the notes that this probe follows quote them). `None` for others, rather than a guess.
 fn lanes(architecture: &str) -> Option<f64> {
     match architecture {
         "sm_80" | "sm_86" | "sm_90" => Some(32.0),

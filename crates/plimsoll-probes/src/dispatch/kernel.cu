@@ -4,7 +4,7 @@
 // to show that every block ran; it is for checking, its time counts the store.
 // `waiting` blocks of programmatic launches wait for the previous kernel; `signalling` ones first signal that the next may begin
 // (compute capability 9.0 and later; on older devices they equal `empty`).
-// Its loop in SASS: none. before EXIT, `empty` only sets the stack pointer; `waiting` adds ACQBULK, and `signalling` also
+// Its loop in SASS: none. Before EXIT, `empty` only sets the stack pointer; `waiting` adds ACQBULK, and `signalling` also
 // PREEXIT.
 #include "sync.h"
 

@@ -1,8 +1,8 @@
 // footprint: bandwidth of read, copy and triad over private data of every block, repeated within one launch, so that data that fit
 // in a cache of the SM or of the device come from there.
 //
-// Why the compiler keeps it: copy and triad store every element; read leaves one XOR per warp, that of its piece where the
-// passes are an odd number.
+// Why the compiler keeps it: copy and triad store every element; read stores one XOR per warp, which is that of its data
+// when the number of passes is odd.
 // Its loop in SASS: UNROLL loads of 16 bytes per array (and as many stores), the places as 32-bit counters that wrap at the
 // piece's end; no local memory.
 //

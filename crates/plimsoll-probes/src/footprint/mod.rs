@@ -27,9 +27,9 @@ plimsoll_core::names! {
     pub enum Kernel {
         /// Only reads.
         Read = "read",
-        /// One read a write.
+        /// One read per write.
         Copy = "copy",
-        /// Two reads a write.
+        /// Two reads per write.
         Triad = "triad",
     }
 }

@@ -35,8 +35,8 @@ const RESOLUTION: f64 = 1.03;
 const PER_KNEE: usize = 14;
 /// Shares of the budget, which is sized for a CPU, for the two sweeps: in a quick run and otherwise.
 const SHARES: [[f64; 2]; 2] = [[0.45, 0.25], [0.27, 0.15]];
-/// Chains up to this multiple of the last cache are followed once around before they are measured: a copy in the nearer part
-/// of a cache comes with the first visit of a lone load, and seldom with one of many.
+/// Chains up to this multiple of the last cache are followed once around before they are measured, because a lone load
+/// that visits a line for the first time leaves a copy in the nearer part of the cache, and one of many seldom does.
 const ROUND: f64 = 1.25;
 
 /// What is measured at one footprint.

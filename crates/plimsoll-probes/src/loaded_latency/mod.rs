@@ -87,11 +87,11 @@ struct Place<'r> {
     latency: Estimate,
 }
 
-/// A background with this share of the highest bandwidth counts as full. Beyond that more load only waits longer, and which of two
-/// rows has a thousandth more is chance.
+/// A background with this share of the highest bandwidth counts as full. Beyond that, more load only waits longer, and
+/// differences of a thousandth are noise.
 const FULL_SHARE: f64 = 0.99;
 
-/// The latency where a background first reaches its full bandwidth, and at half of that.
+/// The lowest latency at which a background reaches its full bandwidth, and the latency at half of that.
 fn loaded_findings(load: &Series, background: Background) -> Vec<Finding> {
     let place = |(_, row)| {
         let (bandwidth, latency) = (load.estimate(row, BACKGROUND_BANDWIDTH)?, load.estimate(row, "latency")?);

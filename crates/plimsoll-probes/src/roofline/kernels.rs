@@ -71,7 +71,8 @@ pub struct Form {
 const INTENSITIES: std::ops::RangeInclusive<i32> = -3..=8;
 /// Up to this many multiply-adds per word a kernel is memory-bound and keeps more loads in flight.
 const MEMORY_BOUND: u32 = 8;
-/// Multiply-adds per word in the innermost loop, `INNER` in `kernel.cu`.
+/// Multiply-adds per word that are written out: in the innermost loop (`INNER` in `kernel.cu`), or all of them where there is
+/// no such loop.
 fn inner(fma: u32) -> u32 {
     if fma < 32 { fma } else { (fma / 2).min(64) }
 }

@@ -71,7 +71,7 @@ pub fn lanes_and_unroll(graph: &Graph, tensors: &Tensors, tuning: &Tuning, choos
 }
 
 impl Shape {
-    /// Whether a block's tile is contiguous and aligned in every input that isn't broadcast.
+    /// Whether the form can prefetch its inputs: a block's tile is contiguous and aligned in every input that isn't broadcast.
     pub fn takes_prefetch(&self) -> bool {
         matches!(self.form, Form::Flat | Form::Peel | Form::Bulk) && !self.streams.contains(&Stream::Shifted)
     }
