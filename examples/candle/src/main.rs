@@ -43,7 +43,8 @@ impl CustomOp2 for SiluTimes {
         let dense = convert_layout(&Layout::contiguous(&shape))?;
         let stream = self.gpu.on_cudarc(&device.cuda_stream()).map_err(Error::wrap)?;
         let (x, y) = (x.as_cuda_slice::<f32>()?, y.as_cuda_slice::<f32>()?);
-        let run = self.kernel.on_stream(&here).run(laid(x, layout(lx)?), laid(y, layout(ly)?), laid(&mut out, dense));
+        let (lx, ly) = (convert_layout(lx)?, convert_layout(ly)?);
+        let run = self.kernel.on_stream(&stream).run(laid(x, lx), laid(y, ly), laid(&mut out, dense));
         run.map_err(Error::wrap)?;
         Ok((CudaStorage::wrap_cuda_slice(out, device.clone()), shape))
     }
