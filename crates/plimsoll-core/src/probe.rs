@@ -173,6 +173,64 @@ pub trait Probe<B: Backend>: Sync {
     fn verify(&self, device: &mut B::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault>;
 }
 
+/// How one backend runs a probe. A registry adds the spec: see [`Registered`].
+pub trait Run<B: Backend>: Sync {
+    /// The capabilities it needs beyond what every probe needs.
+    const NEEDS: &'static [B::Need] = &[];
+
+    /// See [`Probe::check_device`].
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] with the reason and a hint.
+    fn check_device(&self, _device: &B::Device) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// See [`Probe::points`].
+    fn points(&self, device: &B::Device, request: &Request) -> usize;
+
+    /// See [`Probe::run`].
+    fn run(&self, session: &mut Session<'_, B>) -> Result<(), Fault>;
+
+    /// See [`Probe::verify`].
+    fn verify(&self, device: &mut B::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault>;
+}
+
+/// A probe in a registry: the spec that all backends share, and one backend's runner.
+#[derive(Debug)]
+pub struct Registered<R> {
+    /// The spec.
+    pub spec: &'static ProbeSpec,
+    /// The runner.
+    pub runner: R,
+}
+
+impl<B: Backend, R: Run<B>> Probe<B> for Registered<R> {
+    fn spec(&self) -> &'static ProbeSpec {
+        self.spec
+    }
+
+    fn needs(&self) -> &'static [B::Need] {
+        R::NEEDS
+    }
+
+    fn check_device(&self, device: &B::Device) -> Result<(), Fault> {
+        self.runner.check_device(device)
+    }
+
+    fn points(&self, device: &B::Device, request: &Request) -> usize {
+        self.runner.points(device, request)
+    }
+
+    fn run(&self, session: &mut Session<'_, B>) -> Result<(), Fault> {
+        self.runner.run(session)
+    }
+
+    fn verify(&self, device: &mut B::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        self.runner.verify(device, depth, report)
+    }
+}
+
 /// How many sizes `verify` tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {

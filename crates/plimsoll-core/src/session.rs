@@ -21,7 +21,8 @@ pub struct Sweep<'p, P, S = SeriesSpec> {
     pub series: S,
     /// The points, in order.
     pub points: &'p [P],
-    /// Share of the probe's whole budget, 0…1; time that earlier sweeps left over is added.
+    /// Share of the probe's whole budget, 0…1; time that earlier sweeps left over is added. Set-up before and between sweeps, such
+    /// as compiling and filling, doesn't use up the budget.
     pub share: f64,
     /// Flags of all points in addition to the judged ones (`SHRUNK`).
     pub flags: Flags,
@@ -37,7 +38,10 @@ pub struct Session<'s, B: Backend> {
     device_index: u32,
     spec: &'static ProbeSpec,
     parts: SessionParts<'s, B::Clock>,
+    /// When measuring began, in the clock's seconds; moved on by everything that doesn't use up the budget.
     started: f64,
+    /// When the last sweep ended: the time since then was set-up.
+    swept: f64,
     budget: f64,
     promised: f64,
     measured: usize,
@@ -69,6 +73,7 @@ impl<'s, B: Backend> Session<'s, B> {
             spec,
             parts,
             started,
+            swept: started,
             budget,
             promised: 0.0,
             measured: 0,
@@ -83,6 +88,12 @@ impl<'s, B: Backend> Session<'s, B> {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         self.info
+    }
+
+    /// The time for all sweeps together, seconds.
+    #[must_use]
+    pub fn budget(&self) -> f64 {
+        self.budget
     }
 
     /// The current policy.
@@ -172,6 +183,7 @@ impl<'s, B: Backend> Session<'s, B> {
             sweep.series.metrics.extend(counted::metrics());
         }
         self.parts.sink.write(&Record::Series(sweep.series.clone()))?;
+        self.started += self.parts.sampler.clock().now() - self.swept;
         self.promised += sweep.share * self.budget;
         let rounds = self.policy().rounds.max(1);
         let mut left = sweep.points.len() * rounds as usize;
@@ -206,6 +218,7 @@ impl<'s, B: Backend> Session<'s, B> {
             }
         }
         self.parts.sampler.set_policy(policy);
+        self.swept = self.parts.sampler.clock().now();
         self.close_sweep();
         outcome.map(|()| &self.series[self.series.len() - 1])
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Session};
-use plimsoll_core::sample::{Check, Clock as _, Work};
+use plimsoll_core::sample::{Check, Work};
 use plimsoll_gen::kernel::{KernelDesc, Source};
 
 use crate::checker::Checker;
@@ -107,11 +107,6 @@ pub fn requested_bytes<B: Backend>(session: &Session<'_, B>, usual: u64) -> Resu
             .ok_or_else(|| Fault::Invalid(format!("{bytes} bytes are more than any memory holds; ask for less"))),
         None => Ok(usual),
     }
-}
-
-/// Time since `begin` as a share of the budget: what compiling and filling took, which the first sweep gets on top.
-pub fn elapsed_share<B: Backend>(session: &mut Session<'_, B>, begin: f64, budget: f64) -> f64 {
-    (session.clock().now() - begin) / budget.max(1e-9)
 }
 
 /// Combines checks: the first failure, or passed if there is none.

@@ -9,7 +9,7 @@ pub(crate) mod in_kernel {
     pub(crate) type InKernel = plimsoll_gpu::in_kernel::InKernel<plimsoll_cuda::Cuda>;
 }
 pub(crate) mod kit {
-    pub(crate) use plimsoll_gpu::kit::{GRAPH, combine_checks, elapsed_share, requested_bytes};
+    pub(crate) use plimsoll_gpu::kit::{GRAPH, combine_checks, requested_bytes};
     pub(crate) type Kit = plimsoll_gpu::kit::Kit<plimsoll_cuda::Cuda>;
 }
 pub(crate) mod steady {

@@ -33,7 +33,7 @@ pub(crate) mod kernels {
 pub(crate) mod cpu {
     pub(crate) use plimsoll_core::Fault;
     pub(crate) use plimsoll_core::flag::{Flag, Flags};
-    pub(crate) use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+    pub(crate) use plimsoll_core::probe::{Case, Depth, Request, Run, Session, Sweep};
     pub(crate) use plimsoll_core::sample::{Batch, Check, Effort, Work};
     pub(crate) use plimsoll_cpu::threads::{Task, Team};
     pub(crate) use plimsoll_cpu::workload::{Lap, TeamLoad, team};
@@ -49,8 +49,8 @@ pub(crate) mod cpu {
 pub(crate) mod gpu {
     pub(crate) use crate::TRUST;
     pub(crate) use plimsoll_core::flag::Flags;
-    pub(crate) use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-    pub(crate) use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+    pub(crate) use plimsoll_core::probe::{Case, Depth, Request, Run, Session, Sweep};
+    pub(crate) use plimsoll_core::sample::{Check, Effort, Work};
     pub(crate) use plimsoll_core::series::Series;
     pub(crate) use plimsoll_core::{Fault, Traffic};
     pub(crate) use plimsoll_gen::kernel::check::Data;
@@ -58,7 +58,7 @@ pub(crate) mod gpu {
     pub(crate) use plimsoll_gen::pattern;
     pub(crate) use plimsoll_gpu::checker::Checker;
     pub(crate) use plimsoll_gpu::in_kernel::{InKernel, LaunchCycles};
-    pub(crate) use plimsoll_gpu::kit::{GRAPH, Kit, elapsed_share, requested_bytes};
+    pub(crate) use plimsoll_gpu::kit::{GRAPH, Kit, requested_bytes};
     pub(crate) use plimsoll_gpu::load::{Action, Load, Shape};
     pub(crate) use plimsoll_gpu::window::fit_arrays;
     pub(crate) use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};

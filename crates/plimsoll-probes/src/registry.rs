@@ -66,12 +66,12 @@ macro_rules! registry {
     (@known kernels) => {};
     (@known cuda) => {};
 
-    (@runner cpu cpu $name:ident) => { Some(&$name::cpu::Runner) };
-    (@runner gpu gpu $name:ident) => { Some(&$name::gpu::Runner) };
+    (@runner cpu cpu $name:ident) => { Some(const { &plimsoll_core::probe::Registered { spec: &$name::SPEC, runner: $name::cpu::Runner } }) };
+    (@runner gpu gpu $name:ident) => { Some(const { &plimsoll_core::probe::Registered { spec: &$name::SPEC, runner: $name::gpu::Runner } }) };
     (@source kernels $name:ident) => { Some(&$name::kernels::SOURCE) };
     (@source $word:ident $name:ident) => { None };
 
-    (@runner cuda cuda $name:ident) => { Some(&$name::cuda::Runner) };
+    (@runner cuda cuda $name:ident) => { Some(const { &plimsoll_core::probe::Registered { spec: &$name::SPEC, runner: $name::cuda::Runner } }) };
     (@runner $list:ident $word:ident $name:ident) => { None };
 }
 

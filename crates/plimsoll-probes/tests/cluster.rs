@@ -5,7 +5,7 @@ mod host;
 use std::sync::Arc;
 
 use host::{Body, Call, Device, Host};
-use plimsoll_core::probe::{Case, Depth, Probe};
+use plimsoll_core::probe::{Case, Depth, Run};
 use plimsoll_probes::cluster::gpu::Runner;
 use plimsoll_probes::cluster::kernels::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
 
@@ -120,7 +120,7 @@ fn device(wrong: &str, fault: Fault) -> Device {
 
 fn verify_cases(wrong: &str, fault: Fault) -> Vec<Case> {
     let mut cases = Vec::new();
-    let verify = <Runner as Probe<Host>>::verify;
+    let verify = <Runner as Run<Host>>::verify;
     verify(&Runner, &mut device(wrong, fault), Depth::Small, &mut |case| cases.push(case)).unwrap();
     cases
 }

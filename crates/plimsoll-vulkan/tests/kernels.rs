@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
-use plimsoll_core::probe::{Bench, Depth, Probe};
+use plimsoll_core::probe::{Bench, Depth};
 use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, HOPS};
@@ -389,13 +389,10 @@ fn scale_multiplies_by_the_scalar(bench: &mut Bench<Vulkan>) -> Result<(), Fault
 }
 
 fn probes_verify_without_wrong_cases(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
-    let probes: [&dyn Probe<Vulkan>; 5] = [
-        &plimsoll_probes::stream::gpu::Runner,
-        &plimsoll_probes::copy::gpu::Runner,
-        &plimsoll_probes::latency::gpu::Runner,
-        &plimsoll_probes::launch::gpu::Runner,
-        &plimsoll_probes::dispatch::gpu::Runner,
-    ];
+    let names = ["stream", "copy", "launch", "dispatch", "latency"];
+    let probes = plimsoll_probes::gpu_probes::<Vulkan>();
+    let probes: Vec<_> = probes.into_iter().filter(|probe| names.contains(&probe.spec().name)).collect();
+    assert_eq!(probes.len(), names.len());
     for probe in probes {
         let (mut cases, mut wrong) = (0, Vec::new());
         probe.verify(bench.device(), Depth::Small, &mut |case| {

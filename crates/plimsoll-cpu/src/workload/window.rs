@@ -17,8 +17,6 @@ use crate::threads::{Task, Team};
 const CHUNK: u64 = 8 << 20;
 /// Fewest chunks of a part, so that three operands never share one.
 const FEWEST: u64 = 3;
-/// Share of a probe's time budget that preparing its data may take before the budget is extended.
-const PREPARING: f64 = 0.4;
 /// Chunks are whole pages; parts have one more page for a stencil's halo.
 const PAGE: u64 = 4096;
 /// Share of the free memory that a probe uses by default.
@@ -51,13 +49,6 @@ fn size_within(asked: Option<u64>, wanted: u64, arrays: u64, free: Option<u64>) 
     let free = free.unwrap_or(u64::MAX) as f64;
     let most = (if asked.is_some() { 0.95 * free } else { SHARE * free } / arrays as f64) as u64;
     Ok(Size { bytes: bytes.min(most), shrunk: bytes > most })
-}
-
-/// The increase of a first sweep's share after `seconds` of preparation, in a probe of `budget` seconds. If memory is slow to
-/// get (a virtual machine whose host must allocate it first), the run takes longer, so that its figures don't get worse.
-#[must_use]
-pub fn delay(seconds: f64, budget: f64) -> f64 {
-    (seconds / budget - PREPARING).max(0.0)
 }
 
 /// A member's position in the sequence of its chunks, on separate cache lines.

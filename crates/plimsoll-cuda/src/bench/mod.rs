@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{CachePolicy, Clock as _, Work};
+use plimsoll_core::sample::{CachePolicy, Work};
 use plimsoll_expr::{Graph, Problem};
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, PlanError, Table};
 use plimsoll_gpu::Need;
@@ -27,7 +27,6 @@ use crate::memory::Span;
 use crate::spin::Spinner;
 use crate::{Cuda, CudaDevice};
 use plimsoll_gpu::checker::Checker;
-use plimsoll_gpu::kit::elapsed_share;
 
 /// Most launches of a rotation.
 const MOST_WINDOWS: u64 = 8192;
@@ -107,7 +106,6 @@ impl Probe<Cuda> for Bench {
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let window = session.info().cold_window();
         let engine = match &self.table {
             Some(table) => Engine::with_table(session.device, table.clone()),
@@ -138,9 +136,7 @@ impl Probe<Cuda> for Bench {
                 continue;
             }
             refused = None;
-            let budget = SPEC.budget(session.request.effort);
-            let share = self.seconds.map_or(points.len() as f64, |seconds| seconds / budget);
-            let share = share + elapsed_share(session, begin, budget);
+            let share = self.seconds.map_or(points.len() as f64, |seconds| seconds / session.budget());
             let sweep = Sweep { series: series(cache), points: &points, share, flags: Flags::NONE };
             session.sweep(sweep, |point| point.cell.coordinates(), |_, point| bench.load(point, self.checked))?;
         }

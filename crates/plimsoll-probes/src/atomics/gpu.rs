@@ -30,26 +30,18 @@ struct Point {
     same: bool,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &atomics::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, _: &G::Device, _: &Request) -> usize {
         chains().len() + Space::ALL.map(|space| points(space).len()).iter().sum::<usize>()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let bench = Bench::<G>::new(session.device)?;
-        let late = elapsed_share(session, begin, atomics::SPEC.budget(session.request.effort));
 
         let chains = chains();
-        let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2, flags: Flags::NONE };
         let coordinates = |(space, number): &(Space, Number)| {
             let memory = memory(*space);
             atomics::Chain { memory, number: number.name().into() }

@@ -29,28 +29,20 @@ type Chase = (u32, u32);
 /// A move in clusters of so many blocks.
 type Move = (Access, u32);
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &cluster::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Clusters]
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Clusters];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         chases(&CLUSTERS, request.effort).len() + moves(&CLUSTERS).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let bench = Rc::new(Bench::<G>::new(session.device)?);
         let sizes = bench.sizes()?;
         let effort = session.request.effort;
-        let late = elapsed_share(session, begin, cluster::SPEC.budget(effort));
 
         let chases = chases(&sizes, effort);
-        let sweep = Sweep { series: cluster::latency(), points: &chases, share: 0.5 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: cluster::latency(), points: &chases, share: 0.5, flags: Flags::NONE };
         let coordinates = |(size, rank): &Chase| cluster::Chase { cluster: (*size).into(), rank: (*rank).into() };
         session.sweep(sweep, coordinates, |_, chase| bench.chase(*chase))?;
 

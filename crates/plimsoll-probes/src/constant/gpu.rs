@@ -5,7 +5,7 @@ use plimsoll_gen::kernel::chain::HOPS;
 use plimsoll_gpu::in_kernel::LastLaunches;
 
 use super::kernels::{self, CHAINS, LINE, LINES, LOAD, LOADS, THREADS};
-use super::{Chase, Read, SMALL, SPEC};
+use super::{Chase, Read, SMALL};
 use crate::prelude::gpu::*;
 
 /// Hops of a launch.
@@ -21,14 +21,8 @@ const SOME: usize = 1999;
 #[derive(Debug)]
 pub struct Runner;
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         CHAINS as usize + reads(request.effort).len()

@@ -48,14 +48,8 @@ const RULES: Rules = Rules {
     sizes: verify::awkward_sizes,
 };
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &copy::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         if request.trace {
@@ -71,9 +65,8 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
-        let points = <Self as Probe<G>>::points(self, session.device, session.request);
+        let points = <Self as Run<G>>::points(self, session.device, session.request);
         let time = affordable_bytes::<G>(session.device, 2, points, copy::SPEC.budget(effort))?;
         let least = session.info().cold_window().min(time);
         let usual = if session.request.trace { copy::SHOWN_BYTES } else { SIZES.1.min(time) };
@@ -87,11 +80,10 @@ impl<G: Gpu> Probe<G> for Runner {
         if session.request.trace {
             return trace(session, &bench, &flush, &sizes, flags);
         }
-        let late = elapsed_share(session, begin, copy::SPEC.budget(effort));
         let cold = |size| Rotation::cold(size, least).within(bench.bytes());
 
         let points = runnable::<G>(session.device, by_kernel(&sizes));
-        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.31 + late, flags };
+        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.31, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(&v.kernel, cold(v.size), GRAPH))?;
 
         let points = runnable::<G>(session.device, by_kernel(&hot(&sizes, cache::<G>(session.device))));

@@ -28,28 +28,20 @@ const RULES: Rules = Rules {
     },
 };
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &dispatch::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, device: &G::Device, _: &Request) -> usize {
         threads::<G>(device).len() + programmatic::<G>(device).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let kit = Kit::<G>::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let marks = kit.array(4 * BLOCKS)?;
-        let late = elapsed_share(session, begin, dispatch::SPEC.budget(session.request.effort));
         let programmatic = programmatic::<G>(session.device);
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let threads = threads::<G>(session.device);
-        let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share + late, flags: Flags::NONE };
+        let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share, flags: Flags::NONE };
         let coordinates = |threads: &u32| Plain { threads: (*threads).into() };
         let marks = Rc::new(marks);
         session.sweep(sweep, coordinates, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;

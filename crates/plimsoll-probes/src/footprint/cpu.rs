@@ -3,7 +3,6 @@
 
 use std::hint::black_box;
 
-use plimsoll_core::sample::Clock as _;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
 use plimsoll_cpu::workload::kernels::{self, Kernel, POISON};
 use plimsoll_cpu::workload::verdict;
@@ -59,18 +58,13 @@ struct Spot {
     footprint: u64,
 }
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &footprint::SPEC
-    }
-
+impl Run<Cpu> for Runner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let most = room(request, device.last_level_bytes());
         spots(device.cpus.len(), most.map_or(0, |size| size.bytes), request.effort).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let (cores, effort) = (session.device.cpus.len(), session.request.effort);
         let size = room(session.request, session.device.last_level_bytes())?;
         // A shorter curve for lack of memory is fine, unless the user asked for its size.
@@ -91,10 +85,9 @@ impl Probe<Cpu> for Runner {
             places: (0..cores).map(|_| Place::default()).collect(),
             sums: (0..cores * segments).map(|_| AtomicU64::new(0)).collect(),
         });
-        let late = window::delay(session.clock().now() - begin, footprint::SPEC.budget(effort));
         let last_level = session.device.last_level_bytes();
         let flags = shrunk.then_some(Flag::Shrunk).into_iter().collect();
-        let sweep = Sweep { series: footprint::curve(), points: &spots, share: 1.0 + late, flags };
+        let sweep = Sweep { series: footprint::curve(), points: &spots, share: 1.0, flags };
         let coordinates = |spot: &Spot| Spread { kernel: spot.name, footprint: spot.footprint.into() };
         session.sweep(sweep, coordinates, |_, spot| load(&team, &data, *spot, spot.footprint <= 2 * last_level))?;
         Ok(())

@@ -74,14 +74,8 @@ impl Spot {
     }
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &footprint::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let multiprocessors = G::machine(device).map_or(1, |machine| machine.multiprocessors.into());
@@ -89,7 +83,6 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = requested_bytes(session, LARGEST)?;
         // Reads need the whole in one array, copies half of it twice, triad a third three times.
@@ -98,8 +91,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let multiprocessors = u64::from(G::machine(session.device)?.multiprocessors);
         let spots = spots(multiprocessors, bytes, effort);
         let bench = Bench::<G>::new(session.device, &spots, session.request.seed)?;
-        let late = elapsed_share(session, begin, footprint::SPEC.budget(effort));
-        let share = SHARES[usize::from(effort != Effort::Quick)] + late;
+        let share = SHARES[usize::from(effort != Effort::Quick)];
         let sweep = Sweep { series: footprint::curve(), points: &spots, share, flags };
         session.sweep(sweep, Spot::coordinates, |_, spot| bench.load(spot, spot.passes(multiprocessors)))?;
         Ok(())

@@ -39,14 +39,8 @@ struct Point {
     footprint: u64,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &gather::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         let most = request.bytes.unwrap_or(default_bytes(request.effort));
@@ -54,13 +48,11 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let most = requested_bytes(session, default_bytes(effort))?;
         let (bytes, flags) = fit_arrays::<G>(session.device, 1, most)?;
         let bench = Bench::<G>::new(session.device, session.request.seed, bytes.min(most))?;
-        let late = elapsed_share(session, begin, gather::SPEC.budget(effort));
-        let kinds = [(Kind::Read, 0.5 + late), (Kind::Write, 0.3), (Kind::Add, 0.2)];
+        let kinds = [(Kind::Read, 0.5), (Kind::Write, 0.3), (Kind::Add, 0.2)];
         for ((kind, share), case) in kinds.into_iter().zip(CASES) {
             let points = points(kind, effort, bench.array.bytes());
             let sweep = Sweep { series: gather::accesses(case), points: &points, share, flags };

@@ -7,7 +7,7 @@ use plimsoll_cpu::arch::instruction::{
 };
 use plimsoll_cpu::timer::Timer;
 
-use crate::incore::{self, Chains, SPEC};
+use crate::incore::{self, Chains};
 use crate::prelude::cpu::*;
 
 /// The probe.
@@ -27,11 +27,7 @@ const QUICK_ILP: [usize; 5] = [1, 2, 4, 8, 12];
 /// Share of the budget for the sweep over chains.
 const SEARCH: f64 = 0.8;
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &SPEC
-    }
-
+impl Run<Cpu> for Runner {
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
         let kernels = plan(request.effort);
         kernels.len() + kernels.iter().filter(|kernel| kernel.ilp() == 1).count()
@@ -171,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_kernel_that_verify_tries_is_right() {
-        let cases = crate::verified::verify_on_cpu(&SPEC);
+        let cases = crate::verified::verify_on_cpu(&crate::incore::SPEC);
         assert!(cases >= 8 * 8);
     }
 

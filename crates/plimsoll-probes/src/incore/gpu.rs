@@ -77,14 +77,8 @@ fn fastest(series: &Series, spots: &[Spot]) -> Vec<Spot> {
     first.filter_map(best).collect()
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &incore::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let target = G::target(device);
@@ -92,13 +86,11 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let target = G::target(session.device);
         let (all, grid) = (instructions(target, effort), grid(target));
         let bench = Bench::<G>::new(session, &all, &grid)?;
-        let late = elapsed_share(session, begin, incore::SPEC.budget(effort));
-        let sweep = Sweep { series: incore::instructions(), points: &all, share: 0.4 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: incore::instructions(), points: &all, share: 0.4, flags: Flags::NONE };
         let series = session.sweep(sweep, Spot::coordinates, |_, spot| bench.load(*spot))?;
         let fastest = fastest(series, &all);
         let sweep = Sweep { series: incore::saturated(), points: &fastest, share: 0.2, flags: Flags::NONE };

@@ -14,7 +14,7 @@ use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
 use plimsoll_cuda::{Cuda, CudaDevice, wait};
 
 use crate::cuda::checker::Checker;
-use crate::cuda::kit::{Kit, elapsed_share, requested_bytes};
+use crate::cuda::kit::{Kit, requested_bytes};
 use crate::cuda::window::fit_arrays;
 use crate::interference::{self, Beside, Pair, Task};
 use crate::prelude::gpu::*;
@@ -46,23 +46,17 @@ pub struct Runner;
 /// The timed task, and the competing one.
 type Spot = (Task, Option<Task>);
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &interference::SPEC
-    }
-
+impl Run<Cuda> for Runner {
     fn points(&self, _: &CudaDevice, _: &Request) -> usize {
         spots().len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let wanted = requested_bytes(session, ARRAY)?;
         let (bytes, flags) = fit_arrays(session.device, 4, wanted)?;
         let bench = Bench::new(session.device, bytes.min(wanted), session.request.seed)?;
-        let late = elapsed_share(session, begin, interference::SPEC.budget(session.request.effort));
         let spots = spots();
-        let sweep = Sweep { series: interference::rates(), points: &spots, share: 1.0 + late, flags };
+        let sweep = Sweep { series: interference::rates(), points: &spots, share: 1.0, flags };
         let coordinates = |(work, beside): &Spot| Pair { work: *work, beside: Beside(*beside) };
         session.sweep(sweep, coordinates, |_, spot| bench.contest(*spot))?;
         Ok(())

@@ -30,28 +30,20 @@ struct Point {
     piece: u64,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &l1::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         points::<G>(device, request.effort, PIECES.1).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let (effort, seed) = (session.request.effort, session.request.seed);
         let pieces = u64::from(G::machine(session.device)?.multiprocessors);
         let (bytes, flags) = fit_arrays::<G>(session.device, 2, PIECES.1 * pieces)?;
         let bench = Bench::<G>::new(session.device, seed, bytes)?;
         let points = points::<G>(session.device, effort, bytes / pieces);
-        let late = elapsed_share(session, begin, l1::SPEC.budget(effort));
-        let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
+        let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0, flags };
         session.sweep(sweep, Point::coordinates, |_, point| bench.load(point)).map(drop)
     }
 

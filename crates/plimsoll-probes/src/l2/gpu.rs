@@ -26,14 +26,8 @@ struct Point {
     footprint: u64,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &l2::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         // The cache is known once the device's description is; most have some 40 MB.
@@ -41,14 +35,12 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let most = requested_bytes(session, FOOTPRINTS.1)?;
         let (bytes, flags) = fit_arrays::<G>(session.device, 2, most)?;
         let bench = Bench::<G>::new(session.device, session.request.seed, bytes)?;
         let points = points(session.info().last_level_cache(), effort, bytes.min(most));
-        let late = elapsed_share(session, begin, l2::SPEC.budget(effort));
-        let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0 + late, flags };
+        let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0, flags };
         let footprint = |point: &Point| bench.walk(point).bytes() * point.arrays();
         let coordinates = |point: &Point| Spread { access: point.access, footprint: footprint(point).into() };
         session.sweep(sweep, coordinates, |_, point| bench.load(point)).map(drop)

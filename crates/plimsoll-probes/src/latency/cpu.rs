@@ -12,7 +12,7 @@ use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
 use plimsoll_cpu::workload::chain::{Chain, Order, PAGE_BYTES};
 use plimsoll_suite::findings::levels;
 
-use super::{Chase, SPEC, TOLERANCE};
+use super::{Chase, TOLERANCE};
 use crate::prelude::cpu::*;
 
 /// The probe.
@@ -72,11 +72,7 @@ fn order_axis(order: Order) -> super::Order {
     }
 }
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &SPEC
-    }
-
+impl Run<Cpu> for Runner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let (largest, _) = largest(device, request);
         plan(device, largest, request.effort, true).len() + 3 * PER_KNEE
@@ -436,7 +432,7 @@ mod tests {
 
     #[test]
     fn every_chain_that_verify_tries_is_right() {
-        let cases = crate::verified::verify_on_cpu(&SPEC);
+        let cases = crate::verified::verify_on_cpu(&crate::latency::SPEC);
         assert!(cases >= 26);
     }
 }

@@ -9,9 +9,9 @@ use plimsoll_gpu::in_kernel::{LastLaunches, ReportSlot};
 use plimsoll_gpu::kit::combine_checks;
 use plimsoll_suite::findings::levels;
 
+use super::TOLERANCE;
 use super::device::{self, Chase, Order};
 use super::kernels::{self, Nearest};
-use super::{SPEC, TOLERANCE};
 use crate::prelude::gpu::*;
 
 /// The probe.
@@ -68,14 +68,8 @@ impl Spot {
     }
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::KernelClock]
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         plan(request.effort, request.bytes.unwrap_or(LARGEST), LARGEST_SPARSE).len() + 3 * PER_KNEE

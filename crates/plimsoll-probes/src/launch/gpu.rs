@@ -48,11 +48,7 @@ const RULES: Rules = Rules {
     sizes: verify::awkward_sizes,
 };
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &launch::SPEC
-    }
-
+impl<G: Gpu> Run<G> for Runner {
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let modes = modes::<G>(device);
         let largest = request.bytes.unwrap_or(FOOTPRINTS.1);
@@ -63,15 +59,13 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let largest = requested_bytes(session, FOOTPRINTS.1)?;
         let (bytes, flags) = fit_arrays::<G>(session.device, 2, largest / 2)?;
         let bench = Bench::new(session, bytes.min(largest / 2))?;
         let modes = modes::<G>(session.device);
-        let late = elapsed_share(session, begin, launch::SPEC.budget(effort));
 
-        let sweep = Sweep { series: launch::empty(), points: &modes, share: 0.1 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: launch::empty(), points: &modes, share: 0.1, flags: Flags::NONE };
         session.sweep(sweep, |mode| ByMode { mode: *mode }, |_, mode| bench.empty(*mode))?;
         let sweep = Sweep { series: launch::single(), points: &Clock::ALL, share: 0.05, flags: Flags::NONE };
         session.sweep(sweep, |clock| ByClock { clock: *clock }, |_, clock| bench.single(*clock))?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 
-use plimsoll_core::sample::{Clock as _, Workload};
+use plimsoll_core::sample::Workload;
 use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::arch::cycle;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
@@ -51,12 +51,8 @@ struct Spot {
     generators: usize,
 }
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &loaded_latency::SPEC
-    }
-
-    fn supports(&self, device: &CpuDevice) -> Result<(), Fault> {
+impl Run<Cpu> for Runner {
+    fn check_device(&self, device: &CpuDevice) -> Result<(), Fault> {
         if device.cpus.len() > 1 {
             return Ok(());
         }
@@ -72,7 +68,6 @@ impl Probe<Cpu> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let cores = session.device.cpus.len();
         let last_level = session.device.last_level_bytes();
         let wanted = last_level.saturating_mul(4).clamp(CHAIN.0, CHAIN.1);
@@ -92,10 +87,9 @@ impl Probe<Cpu> for Runner {
             window,
             generators: (0..cores).map(|_| Generator::default()).collect(),
         };
-        let late = window::delay(session.clock().now() - begin, loaded_latency::SPEC.budget(session.request.effort));
         let spots = spots(cores, session.request.effort);
         let flags = (size.shrunk || background.shrunk).then_some(Flag::Shrunk).into_iter().collect();
-        let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
+        let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0, flags };
         let coordinates = |&Spot { background, delay, generators, .. }: &Spot| {
             let threads = (generators as u64).into();
             Load { background, delay: delay.into(), threads }

@@ -33,27 +33,19 @@ struct Spot {
     delay: Option<u32>,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &loaded_latency::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Cooperative, Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Cooperative, Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         spots(request.effort).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let wanted = requested_bytes(session, BYTES)?.max(1 << 20);
         let (bytes, flags) = fit_arrays::<G>(session.device, 4, wanted)?;
         let bench = Rc::new(Bench::<G>::new(session.device, bytes.min(wanted), session.request.seed)?);
         let spots = spots(session.request.effort);
-        let late = elapsed_share(session, begin, loaded_latency::SPEC.budget(session.request.effort));
-        let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
+        let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0, flags };
         let multiprocessors = bench.multiprocessors();
         let coordinates = |spot: &Spot| {
             let generators = spot.delay.map_or(0, |_| u64::from(multiprocessors - 1) * u64::from(THREADS));

@@ -10,7 +10,7 @@ use plimsoll_cuda::launch::Arguments;
 use plimsoll_cuda::memory::{Advice, DeviceBuffer, ManagedBuffer, Side, Span};
 use plimsoll_cuda::{Cuda, CudaDevice, wait};
 
-use crate::cuda::kit::{Kit, elapsed_share, requested_bytes};
+use crate::cuda::kit::{Kit, requested_bytes};
 use crate::managed::{self, ByPlacement, Placement};
 use crate::prelude::gpu::*;
 use crate::stream::kernels::Parameters;
@@ -30,11 +30,7 @@ const SCALAR: f32 = 1.625;
 #[derive(Debug)]
 pub struct Runner;
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &managed::SPEC
-    }
-
+impl Run<Cuda> for Runner {
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         for call in ["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"] {
             device.context.driver().has(call)?;
@@ -57,14 +53,12 @@ impl Probe<Cuda> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let usual = if effort == Effort::Thorough { BYTES.1 } else { BYTES.0 };
         let bytes = requested_bytes(session, usual)?;
         check_fit(bytes, session.device.memory_free()?)?;
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
-        let late = elapsed_share(session, begin, managed::SPEC.budget(effort));
-        let sweep = Sweep { series: managed::triad(), points: &Placement::ALL, share: 1.0 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: managed::triad(), points: &Placement::ALL, share: 1.0, flags: Flags::NONE };
         let coordinates = |placement: &Placement| ByPlacement { placement: *placement };
         session.sweep(sweep, coordinates, |_, placement| bench.placed(*placement))?;
         Ok(())

@@ -60,21 +60,14 @@ const RULES: Rules = Rules {
     sizes: verify::awkward_sizes,
 };
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &mix::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         variants(request.effort).len() + mix::mixes().count() + PHASES.len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = requested_bytes(session, session.info().cold_window())?;
         let (bytes, flags) = fit_arrays::<G>(session.device, 2 * SIDE, wanted)?;
@@ -82,9 +75,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let mut all: Vec<KernelDesc> = variants.iter().map(|variant| variant.kernel()).collect();
         all.push(kernels::phased());
         let bench = Bench::<G>::new(session, &all, bytes.min(wanted))?;
-        let late = elapsed_share(session, begin, mix::SPEC.budget(effort));
 
-        let sweep = Sweep { series: mix::bursts(), points: &variants, share: 0.6 + late, flags };
+        let sweep = Sweep { series: mix::bursts(), points: &variants, share: 0.6, flags };
         let bursts = session.sweep(sweep, Variant::burst_coordinates, |_, variant| bench.load(*variant))?.clone();
 
         let chosen: Vec<Variant> = mix::mixes().filter_map(|sides| choose(&bursts, &variants, sides)).collect();

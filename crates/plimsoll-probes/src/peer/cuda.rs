@@ -15,7 +15,7 @@ use plimsoll_gen::kernel::chain::{Chain, LINE};
 
 use crate::cuda::checker::Checker;
 use crate::cuda::in_kernel::{BlockReport, InKernel, LaunchCycles};
-use crate::cuda::kit::{Kit, elapsed_share, requested_bytes};
+use crate::cuda::kit::{Kit, requested_bytes};
 use crate::cuda::window::fit_arrays;
 use crate::loaded_latency::kernels::{self as chasing, Background, LEAD_HOPS};
 use crate::peer::{self, LINK};
@@ -43,14 +43,8 @@ pub struct Runner;
 /// Indices of two devices: from, to.
 type Pair = (usize, usize);
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &peer::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Cooperative]
-    }
+impl Run<Cuda> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Cooperative];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         for call in ["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"] {
@@ -75,16 +69,14 @@ impl Probe<Cuda> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let wanted = requested_bytes(session, BYTES)?.max(SMALL);
         let (bytes, flags) = fit_arrays(session.device, 4, wanted)?;
         let bytes = bytes.min(wanted);
         let nodes = Nodes::new(session.device, bytes, CHAIN_BYTES.min(bytes), session.request.seed)?;
-        let late = elapsed_share(session, begin, peer::SPEC.budget(session.request.effort));
         let name = |node: usize| Name::from(nodes.0[node].name.clone());
         let coordinates = |(from, to): &Pair| peer::Pair { from: name(*from), to: name(*to) };
         let all = pairs(nodes.0.len());
-        let sweep = Sweep { series: peer::one_way(), points: &all, share: 0.3 + late, flags };
+        let sweep = Sweep { series: peer::one_way(), points: &all, share: 0.3, flags };
         session.sweep(sweep, coordinates, |_, pair| nodes.copies(*pair, false))?;
         let once: Vec<Pair> = all.iter().copied().filter(|(from, to)| from < to).collect();
         let sweep = Sweep { series: peer::both_ways(), points: &once, share: 0.2, flags };

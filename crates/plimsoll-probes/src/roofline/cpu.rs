@@ -2,7 +2,6 @@
 //! f64 and f32. `mod.rs` explains the figures.
 
 use plimsoll_core::Traffic;
-use plimsoll_core::sample::Clock as _;
 use plimsoll_core::series::FlopPerByte;
 use plimsoll_cpu::arch::intensity::{ADDEND, CHAINS, FACTOR, FORMS, Form, IntensityKernel, Real, Reduction};
 use plimsoll_cpu::arch::{available, best};
@@ -64,17 +63,12 @@ struct Spot {
     intensity: f64,
 }
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &roofline::SPEC
-    }
-
+impl Run<Cpu> for Runner {
     fn points(&self, _: &CpuDevice, _: &Request) -> usize {
         spots().len()
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let size = window::size(session.request.bytes, session.info().cold_window(), 2)?;
         let team = team(session, session.device.cpus.len())?;
         let seed = session.request.seed;
@@ -82,10 +76,9 @@ impl Probe<Cpu> for Runner {
         let bytes = size.bytes + size.bytes / 1000;
         let wide = Window::<f64>::new(&team, 1, bytes, (seed, Float::finite), &|| session.is_stopped())?;
         let narrow = Window::<f32>::new(&team, 1, bytes, (seed, Float::finite), &|| session.is_stopped())?;
-        let late = window::delay(session.clock().now() - begin, roofline::SPEC.budget(session.request.effort));
         let spots = spots();
         let flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
-        let sweep = Sweep { series: roofline::sweep(), points: &spots, share: 1.0 + late, flags };
+        let sweep = Sweep { series: roofline::sweep(), points: &spots, share: 1.0, flags };
         let coordinates = |spot: &Spot| Place { kind: spot.kind, intensity: FlopPerByte(spot.intensity) };
         session.sweep(sweep, coordinates, |_, spot| {
             Ok(if spot.kind == Type::F64 { load(&team, &wide, spot.kernel) } else { load(&team, &narrow, spot.kernel) })

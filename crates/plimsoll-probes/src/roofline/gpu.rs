@@ -48,21 +48,14 @@ fn has_energy(effort: Effort) -> bool {
     effort != Effort::Quick
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &roofline::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         forms().len() + if has_energy(request.effort) { steady().len() } else { 0 }
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = requested_bytes(session, session.info().cold_window())?;
         let iteration = Bench::<G>::iteration_bytes(session.device)?;
@@ -70,12 +63,11 @@ impl<G: Gpu> Probe<G> for Runner {
         let bytes = bytes.min(wanted.saturating_add(iteration)).max(iteration);
         let meter = G::meter(session.device);
         let bench = Rc::new(Bench::<G>::new(session.device, bytes, session.request.seed)?);
-        let late = elapsed_share(session, begin, roofline::SPEC.budget(effort));
         let with_energy = has_energy(effort) && meter.is_some();
         // Both series together take two thirds of what a CPU needs.
         let share = if with_energy { 0.32 } else { 0.66 };
         let forms = forms();
-        let sweep = Sweep { series: roofline::sweep(), points: &forms, share: share + late, flags };
+        let sweep = Sweep { series: roofline::sweep(), points: &forms, share: share, flags };
         session.sweep(sweep, to_place, |_, form| bench.load(*form, None))?;
         if with_energy {
             let steady = steady();

@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 
-use plimsoll_core::sample::Clock as _;
 use plimsoll_core::series::{Axes as _, Series, Threads};
 use plimsoll_cpu::arch::best;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
@@ -59,29 +58,23 @@ fn stores_axis(stores: Stores) -> stream::Stores {
     }
 }
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &stream::SPEC
-    }
-
+impl Run<Cpu> for Runner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let cores = device.cpus.len();
         every_kernel(cores).len() + over_threads(cores, request.effort).len() + Kernel::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let size = window::size(session.request.bytes, session.info().cold_window(), ARRAYS as u64)?;
         let flags: Flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let team = team(session, session.device.cpus.len())?;
         let data = (session.request.seed, kernels::finite as fn(u64) -> f64);
         let window = Window::new(&team, ARRAYS, size.bytes, data, &|| session.is_stopped())?;
         let bench = Bench::new(team, window)?;
-        let late = window::delay(session.clock().now() - begin, stream::SPEC.budget(session.request.effort));
         let cores = session.device.cpus.len();
 
         let variants = every_kernel(cores);
-        let sweep = Sweep { series: stream::kernels(), points: &variants, share: 0.5 + late, flags };
+        let sweep = Sweep { series: stream::kernels(), points: &variants, share: 0.5, flags };
         let kernels = session.sweep(sweep, Variant::all_cores_coordinates, |_, v| bench.load(*v))?.clone();
 
         let variants = over_threads(cores, session.request.effort);

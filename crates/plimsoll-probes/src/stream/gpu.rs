@@ -62,14 +62,8 @@ const RULES: Rules = Rules {
     sizes: verify::awkward_sizes,
 };
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &stream::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let target = G::target(device);
@@ -80,9 +74,8 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
-        let points = <Self as Probe<G>>::points(self, session.device, session.request);
+        let points = <Self as Run<G>>::points(self, session.device, session.request);
         let time = affordable_bytes::<G>(session.device, ARRAYS, points, stream::SPEC.budget(effort))?;
         let (least, slice) = (session.info().cold_window().min(time), requested_bytes(session, BEST_BYTES.min(time))?);
         let (bytes, flags) = fit_arrays::<G>(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
@@ -104,9 +97,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let wanted: Vec<KernelDesc> =
             ceilings.iter().chain(&others).chain(&resident).map(|parameters| parameters.kernel()).collect();
         let bench = Bench::new(session, &wanted, best.bytes().max(sweeps.bytes()))?;
-        let late = elapsed_share(session, begin, stream::SPEC.budget(effort));
 
-        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.46 + late, flags };
+        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.46, flags };
         let ceilings = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
         let sweep = Sweep { series: stream::configurations(), points: &others, share: 0.17, flags };
         let others = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();

@@ -7,7 +7,7 @@ use plimsoll_cpu::arch::stride::{ElementBytes, StrideKernel};
 use plimsoll_cpu::memory::{Buffer, Pages};
 
 use crate::prelude::cpu::*;
-use crate::strides::{self, SPEC, Stride};
+use crate::strides::{self, Stride};
 
 /// The probe.
 #[derive(Debug)]
@@ -22,11 +22,7 @@ const ACCESSES: usize = 1 << 18;
 /// The smallest buffer, bytes: eight accesses at the largest stride.
 const LEAST: u64 = (8 * LARGEST * 16) as u64;
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &SPEC
-    }
-
+impl Run<Cpu> for Runner {
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
         plan(request.effort).len()
     }
@@ -176,7 +172,7 @@ mod tests {
 
     #[test]
     fn every_verified_kernel_is_correct() {
-        let cases = crate::verified::verify_on_cpu(&SPEC);
+        let cases = crate::verified::verify_on_cpu(&crate::strides::SPEC);
         assert_eq!(cases, 11 * 6 * 3 * 2);
     }
 

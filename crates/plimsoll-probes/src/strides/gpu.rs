@@ -38,29 +38,21 @@ struct Pattern {
     pitch: u32,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &strides::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         strided(request.effort, false).len() + shared_patterns::<G>(device, request.effort).len() + shapes().len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Bench::<G>::new(session.device, session.request.seed)?;
         let (in_cache, in_shared, shapes) =
             (strided(effort, false), shared_patterns::<G>(session.device, effort), shapes());
-        let late = elapsed_share(session, begin, strides::SPEC.budget(effort));
         let load = |pattern: &Pattern| bench.load(*pattern, [pattern.iterations() / 8 + 1, pattern.iterations()], SOME);
 
-        let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6, flags: Flags::NONE };
         session.sweep(sweep, Pattern::stride_coordinates, |_, pattern| load(pattern))?;
         let sweep = Sweep { series: strides::shared(), points: &in_shared, share: 0.35, flags: Flags::NONE };
         session.sweep(sweep, Pattern::stride_coordinates, |_, pattern| load(pattern))?;

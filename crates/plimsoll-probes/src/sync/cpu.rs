@@ -10,7 +10,7 @@ use std::thread::Thread;
 use plimsoll_cpu::threads::Rank;
 
 use crate::prelude::cpu::*;
-use crate::sync::{self, ByThreads, SPEC};
+use crate::sync::{self, ByThreads};
 
 /// The probe.
 #[derive(Debug)]
@@ -79,11 +79,7 @@ impl Spot {
     }
 }
 
-impl Probe<Cpu> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &SPEC
-    }
-
+impl Run<Cpu> for Runner {
     /// A single core still has the uncontended points; its findings say what is missing.
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         plan(device.cpus.len(), request.effort).len()
@@ -398,7 +394,7 @@ mod tests {
 
     #[test]
     fn every_verified_primitive_keeps_count() {
-        assert!(crate::verified::verify_on_cpu(&SPEC) > 0);
+        assert!(crate::verified::verify_on_cpu(&crate::sync::SPEC) > 0);
     }
 
     #[test]

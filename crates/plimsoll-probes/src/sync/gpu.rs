@@ -34,25 +34,17 @@ enum Spot {
     Events(Primitive),
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &sync::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         spots::<G>(device, request.effort).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let bench = Bench::<G>::new(session.device)?;
         let spots = spots::<G>(session.device, session.request.effort);
-        let late = elapsed_share(session, begin, sync::SPEC.budget(session.request.effort));
-        let sweep = Sweep { series: sync::primitives(), points: &spots, share: 1.0 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: sync::primitives(), points: &spots, share: 1.0, flags: Flags::NONE };
         session.sweep(sweep, coordinates, |_, spot| bench.load(*spot))?;
         Ok(())
     }

@@ -105,26 +105,18 @@ fn fastest(series: &Series, spots: &[Spot], alone: &[Spot]) -> Vec<Spot> {
     alone.iter().filter_map(best).collect()
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &tensor::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         searched::<G>(device, request.effort).len() + 3 * dense::<G>(device).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let (alone, all) = (single_chains::<G>(session.device), searched::<G>(session.device, effort));
         let bench = Bench::<G>::new(session.device)?;
-        let late = elapsed_share(session, begin, tensor::SPEC.budget(effort));
-        let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1, flags: Flags::NONE };
         session.sweep(sweep, Spot::instruction_coordinates, |_, spot| bench.load(*spot, spot.instructions()))?;
         let sweep = Sweep { series: tensor::multiprocessor(), points: &all, share: 0.3, flags: Flags::NONE };
         let series = session.sweep(sweep, Spot::configuration_coordinates, |_, spot| bench.load(*spot, spot.flop()))?;

@@ -29,14 +29,8 @@ const OFFSET: u64 = 8;
 /// Bytes of a launch's report.
 const REPORT: u64 = 32;
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &topology::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let multiprocessors = G::machine(device).map_or(0, |machine| machine.multiprocessors);
@@ -44,7 +38,6 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Bench::<G>::new(session.device, groups(effort), session.request.seed)?;
         bench.survey()?;
@@ -52,8 +45,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let cells =
             (0..multiprocessors).flat_map(|multiprocessor| (0..bench.groups).map(move |group| (multiprocessor, group)));
         let cells: Vec<(u32, u32)> = cells.collect();
-        let late = elapsed_share(session, begin, topology::SPEC.budget(effort));
-        let sweep = Sweep { series: topology::map(), points: &cells, share: 0.9 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: topology::map(), points: &cells, share: 0.9, flags: Flags::NONE };
         let coordinates = |cell: &(u32, u32)| Reach { multiprocessor: cell.0.into(), group: cell.1.into() };
         session.sweep(sweep, coordinates, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
         Ok(())

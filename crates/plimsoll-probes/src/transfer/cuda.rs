@@ -14,7 +14,7 @@ use plimsoll_gen::kernel::Index;
 
 use crate::copy::kernels as copy;
 use crate::cuda::checker::Checker;
-use crate::cuda::kit::{combine_checks, elapsed_share, requested_bytes};
+use crate::cuda::kit::{combine_checks, requested_bytes};
 use crate::cuda::unit::Unit;
 use crate::cuda::window::fit_arrays;
 use crate::prelude::gpu::*;
@@ -40,28 +40,22 @@ pub struct Runner;
 /// A path at a size.
 type Point = (Path, u64);
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &transfer::SPEC
-    }
-
+impl Run<Cuda> for Runner {
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
         let largest = request.bytes.unwrap_or(SIZES.1);
         points(request.effort, largest).len() + singles(largest).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let largest = requested_bytes(session, SIZES.1)?.max(SIZES.0);
         let (bytes, shrunk) = fit_arrays(session.device, 3, largest)?;
         let (bench, flags) = Bench::new(session.device, bytes.min(largest), session.request.seed)?;
         let flags = if bytes < largest { flags.union(shrunk) } else { flags };
-        let late = elapsed_share(session, begin, transfer::SPEC.budget(effort));
         let coordinates = |(path, size): &Point| transfer::Copy { path: *path, size: (*size).into() };
 
         let single = singles(bench.bytes());
-        let sweep = Sweep { series: transfer::single(), points: &single, share: 0.2 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: transfer::single(), points: &single, share: 0.2, flags: Flags::NONE };
         session.sweep(sweep, coordinates, |_, (path, size)| bench.load(*path, *size, Figure::Latency))?;
         let copies = points(effort, bench.bytes());
         let sweep = Sweep { series: transfer::copies(), points: &copies, share: 0.8, flags };

@@ -31,14 +31,8 @@ const PAGES: [u64; 2] = [64, 128];
 /// Shares of the budget: draws, distances, regions, pages.
 const SHARES: [f64; 4] = [0.2, 0.2, 0.35, 0.2];
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &uniformity::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let multiprocessors = G::machine(device).map_or(1, |machine| machine.multiprocessors);
@@ -47,20 +41,18 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let flush = Flush::new(session.device, session.info().last_level_cache())?;
         let (bytes, _) = fit_arrays::<G>(session.device, 1, u64::MAX / 4)?;
         let bytes = requested_bytes(session, bytes)?.min(bytes).max(PAGE).max(READ_BYTES);
         let bench = Bench::<G>::new(session.device, bytes, session.request.seed)?;
         let most = usize::from(effort != Effort::Quick);
-        let late = elapsed_share(session, begin, uniformity::SPEC.budget(effort));
 
         let all: Vec<u32> = (0..bench.kit.unit.machine().multiprocessors).collect();
         let coordinates = |multiprocessor: &u32| Alone { multiprocessor: (*multiprocessor).into() };
         let warm = Action::Launch(bench.kit.checker.prepare_read(bench.memory.part(0, READ_BYTES)?)?);
         (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
-        let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0] + late, flags: Flags::NONE };
+        let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0], flags: Flags::NONE };
         session.sweep(sweep, coordinates, |_, multiprocessor| bench.draw(*multiprocessor))?;
 
         bench.build_chain(0, CHAIN)?;

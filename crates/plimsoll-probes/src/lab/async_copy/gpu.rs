@@ -47,15 +47,9 @@ struct Path {
     iterations: [u32; 2],
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &async_copy::SPEC
-    }
-
+impl<G: Gpu> Run<G> for Runner {
     /// `cp.async` needs compute capability 8.0, the oldest that plimsoll compiles for.
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let all = points(G::target(device), max_shared_bytes::<G>(device), request.effort);
@@ -64,7 +58,6 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let (effort, blocks) = (session.request.effort, u64::from(G::machine(session.device)?.multiprocessors.max(1)));
         let window = session.info().cold_window().div_ceil(blocks).next_multiple_of(GRAIN);
         let (bytes, flags) = fit_arrays::<G>(session.device, 1, window * blocks)?;
@@ -81,10 +74,8 @@ impl<G: Gpu> Probe<G> for Runner {
         }
         let points = points(target, max_shared_bytes::<G>(session.device), effort);
         let from_memory: Vec<Point> = points.iter().copied().filter(|point| point.is_read_from_memory()).collect();
-        let late = elapsed_share(session, begin, async_copy::SPEC.budget(effort));
 
-        let sweep =
-            Sweep { series: async_copy::tiles(FROM_L2), points: &points, share: 0.6 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: async_copy::tiles(FROM_L2), points: &points, share: 0.6, flags: Flags::NONE };
         let load = |point: &Point| bench.load(*point, point.path_in_l2(near, blocks), SOME);
         let chosen = async_copy::chosen(session.sweep(sweep, Point::coordinates, |_, point| load(point))?);
         let best: Vec<Point> = points.iter().copied().filter(|point| chosen.contains(&point.coordinates())).collect();

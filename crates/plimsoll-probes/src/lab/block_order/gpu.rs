@@ -37,14 +37,8 @@ struct Size {
     panel: u64,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &block_order::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let multiprocessors = G::machine(device).map_or(0, |machine| machine.multiprocessors);
@@ -52,16 +46,14 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let cache = Some(session.info().last_level_cache()).filter(|bytes| *bytes > 0).unwrap_or(USUAL);
         let size = Size::for_device(G::machine(session.device)?.multiprocessors, cache);
         let (bytes, flags) = fit_arrays::<G>(session.device, 2, size.matrix())?;
         let size = size.within(bytes);
         let bench = Bench::<G>::new(session.device, size, session.request.seed)?;
         let points = orders(size.rows, session.request.effort);
-        let late = elapsed_share(session, begin, block_order::SPEC.budget(session.request.effort));
         let coordinates = |grouped: &Grouped| AllTiles { order: grouped.0 };
-        let sweep = Sweep { series: block_order::orders(ORDERS), points: &points, share: 0.7 + late, flags };
+        let sweep = Sweep { series: block_order::orders(ORDERS), points: &points, share: 0.7, flags };
         let chosen = block_order::chosen(session.sweep(sweep, coordinates, |_, order| bench.load(order.1, LOOK))?);
         let wanted = |grouped: &Grouped| chosen.is_some_and(|chosen| chosen.contains(&grouped.0));
         let points: Vec<Grouped> = points.into_iter().filter(wanted).collect();

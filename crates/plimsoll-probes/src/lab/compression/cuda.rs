@@ -9,7 +9,7 @@ use plimsoll_cuda::{Cuda, CudaDevice};
 
 use super::kernels::{self, Kind, datum};
 use crate::cuda::checker::{Checker, POISON};
-use crate::cuda::kit::{GRAPH, Kit, combine_checks, elapsed_share, requested_bytes};
+use crate::cuda::kit::{GRAPH, Kit, combine_checks, requested_bytes};
 use crate::cuda::unit::Unit;
 use crate::cuda::window::fit_arrays;
 use crate::folds;
@@ -36,14 +36,8 @@ pub struct Runner;
 /// The data as an index in [`Kind::ALL`], and whether the memory is compressible.
 type DataPlace = (usize, bool);
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &compression::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
-    }
+impl Run<Cuda> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.context.driver().has("cuMemCreate")?;
@@ -61,19 +55,17 @@ impl Probe<Cuda> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let cache = session.info().last_level_cache().max(1 << 20);
         let (bytes, flags) = fit_arrays(session.device, 2 * ARRAYS, requested_bytes(session, USUAL)?)?;
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
-        let late = elapsed_share(session, begin, compression::SPEC.budget(effort));
 
         let points = saxpies(effort);
         let coordinates = |&((data, compressible), grid): &(DataPlace, usize)| Saxpy {
             place: Place { data: Data::ALL[data], compressible },
             grid: compression::Grid::ALL[grid],
         };
-        let sweep = Sweep { series: compression::saxpy(), points: &points, share: SHARE + late, flags };
+        let sweep = Sweep { series: compression::saxpy(), points: &points, share: SHARE, flags };
         session.sweep(sweep, coordinates, |_, (place, grid)| bench.saxpy(*place, *grid))?;
 
         let most = usize::from(effort != Effort::Quick);

@@ -8,7 +8,7 @@ use plimsoll_cuda::{Action, Load};
 use plimsoll_cuda::{Cuda, CudaDevice};
 
 use super::kernels::{self, HINTS, UNROLL};
-use crate::cuda::kit::{GRAPH, Kit, elapsed_share, requested_bytes};
+use crate::cuda::kit::{GRAPH, Kit, requested_bytes};
 use crate::cuda::window::fit_arrays;
 use crate::folds::{self, MANY, SOME};
 use crate::gather::kernels::{LINE, place};
@@ -30,14 +30,8 @@ const VERIFIED: u64 = 5000;
 #[derive(Debug)]
 pub struct Runner;
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &fetch_granularity::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
-    }
+impl Run<Cuda> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.context.driver().has("cuCtxSetLimit")?;
@@ -49,7 +43,6 @@ impl Probe<Cuda> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let cache = session.info().last_level_cache().max(1 << 20);
         let (bytes, flags) = fit_arrays(session.device, 1, requested_bytes(session, USUAL * cache)?)?;
         if bytes <= LEAST * cache {
@@ -58,10 +51,9 @@ impl Probe<Cuda> for Runner {
             return Err(Fault::Invalid(why));
         }
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
-        let late = elapsed_share(session, begin, fetch_granularity::SPEC.budget(session.request.effort));
         let points: Vec<(u64, u32)> = HINTS.iter().flat_map(|hint| LIMITS.map(|limit| (limit, *hint))).collect();
         let coordinates = |(limit, bytes): &(u64, u32)| Read { limit: (*limit).into(), hint: Hint((*bytes).into()) };
-        let sweep = Sweep { series: fetch_granularity::reads(), points: &points, share: 1.0 + late, flags };
+        let sweep = Sweep { series: fetch_granularity::reads(), points: &points, share: 1.0, flags };
         session.sweep(sweep, coordinates, |_, (limit, hint)| bench.load(*limit, *hint))?;
         Ok(())
     }

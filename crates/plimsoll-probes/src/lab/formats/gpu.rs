@@ -75,28 +75,21 @@ impl Rate {
     }
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &formats::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Code(&links::SOURCE), Need::Code(&products::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] =
+        &[Need::Code(&kernels::SOURCE), Need::Code(&links::SOURCE), Need::Code(&products::SOURCE), Need::Graphs];
 
     fn points(&self, device: &G::Device, _: &Request) -> usize {
         supported_formats(G::target(device)).count() + chains::<G>(device).len() + matrices::<G>(device).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let bench = Bench::<G>::new(session.device)?;
         let find = |format: &'static Format| Ok((format, bench.find_limits(format, BEFORE[0])?));
         let found = supported_formats(G::target(session.device)).map(find).collect::<Result<Vec<_>, Fault>>()?;
         let machines = Machines::<G>::new(session.device)?;
         let rates = machines.rates(session.device)?;
-        let late = elapsed_share(session, begin, formats::SPEC.budget(session.request.effort));
-        let sweep = Sweep { series: formats::limits(), points: &found, share: 0.1 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: formats::limits(), points: &found, share: 0.1, flags: Flags::NONE };
         session.sweep(
             sweep,
             |(format, bits)| Limits::new(format, *bits),

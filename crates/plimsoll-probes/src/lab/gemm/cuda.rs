@@ -10,7 +10,6 @@ use plimsoll_suite::formats::format;
 
 use super::kernels::{TAMED, kernel};
 use super::products::{self, Size};
-use crate::cuda::kit::elapsed_share;
 use crate::cuda::steady::Steady;
 use crate::incore::kernels as links;
 use crate::lab::gemm::{self, ERROR, Form, Product};
@@ -101,14 +100,8 @@ fn library_bench(device: &CudaDevice) -> Result<products::Bench, Fault> {
     products::Bench::new(device)?.with_library(&library)
 }
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &gemm::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
-    }
+impl Run<Cuda> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
         let quick = request.effort == Effort::Quick;
@@ -117,12 +110,10 @@ impl Probe<Cuda> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let machines = Machines::new(session.device)?;
         let rates = machines.rates(session.device, effort == Effort::Quick)?;
-        let late = elapsed_share(session, begin, gemm::SPEC.budget(effort));
-        let sweep = Sweep { series: gemm::instructions(), points: &rates, share: 0.5 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: gemm::instructions(), points: &rates, share: 0.5, flags: Flags::NONE };
         session.sweep(sweep, Rate::coordinates, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
         drop(machines);
         match library_bench(session.device) {

@@ -25,21 +25,14 @@ pub struct Runner;
 /// A form and a tile.
 type Point = (Form, u64);
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &l2_reuse::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::Cooperative] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::Cooperative];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         tiles(PER_OCTAVE[usize::from(request.effort != Effort::Quick)], TILES.1).len() * Form::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let cache = session.info().last_level_cache().max(1 << 20);
         let usual = (APART_SHARE * cache).max(2 * TILES.1);
@@ -49,11 +42,10 @@ impl<G: Gpu> Probe<G> for Runner {
             return Err(Fault::Invalid(why));
         }
         let bench = Rc::new(Bench::<G>::new(session.device, bytes)?);
-        let late = elapsed_share(session, begin, l2_reuse::SPEC.budget(effort));
         let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
         let points: Vec<Point> = tiles.iter().flat_map(|tile| Form::ALL.map(|form| (form, *tile))).collect();
         let coordinates = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
-        let sweep = Sweep { series: l2_reuse::tiles(), points: &points, share: 1.0 + late, flags };
+        let sweep = Sweep { series: l2_reuse::tiles(), points: &points, share: 1.0, flags };
         session.sweep(sweep, coordinates, |_, (form, tile)| bench.load(*form, *tile))?;
         Ok(())
     }

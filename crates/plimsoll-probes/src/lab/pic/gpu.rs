@@ -26,21 +26,14 @@ const SOME: u64 = 4096;
 #[derive(Debug)]
 pub struct Runner;
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &pic::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, _: &Request) -> usize {
         points().len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let asked = session.request.bytes.map(|bytes| bytes / 4);
         if asked.is_some_and(|particles| particles < SOME) {
@@ -58,9 +51,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let (bytes, flags) = fit_arrays::<G>(session.device, 2 * NUMBERS + 1, 4 * wanted)?;
         let layout = Layout { particles: wanted.min(bytes / 4), per_cell: PER_CELL };
         let bench = Rc::new(Bench::<G>::new(session.device, layout, FIELD, session.request.seed as u32)?);
-        let late = elapsed_share(session, begin, pic::SPEC.budget(effort));
         let points = points();
-        let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0 + late, flags };
+        let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0, flags };
         let coordinates = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
         session.sweep(sweep, coordinates, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
     }

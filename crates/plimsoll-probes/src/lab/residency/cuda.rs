@@ -11,7 +11,7 @@ use plimsoll_cuda::{Cuda, CudaDevice, wait};
 use super::kernels;
 use super::letting_go::{End, LettingGo};
 use crate::cuda::checker::Checker;
-use crate::cuda::kit::{GRAPH, Kit, elapsed_share, requested_bytes};
+use crate::cuda::kit::{GRAPH, Kit, requested_bytes};
 use crate::cuda::unit::Unit;
 use crate::cuda::window::fit_arrays;
 use crate::lab::residency::{self, After, Ending, OnBins, OnWindow, SET_ASIDE, Way};
@@ -44,14 +44,8 @@ pub struct Runner;
 /// A way to pin, and the bytes of the buffer.
 type Point = (Way, u64);
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &residency::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
-    }
+impl Run<Cuda> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"]
@@ -71,7 +65,6 @@ impl Probe<Cuda> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let cache = session.info().last_level_cache().max(1 << 20);
         let sizes = windows(cache, STEPS[usize::from(effort != Effort::Quick)]);
@@ -85,13 +78,12 @@ impl Probe<Cuda> for Runner {
             return Err(Fault::Invalid(why));
         }
         let bench = Rc::new(Bench::new(session.device, bytes, largest.max(BINS), session.request.seed)?);
-        let late = elapsed_share(session, begin, residency::SPEC.budget(effort));
 
         let bins = [BINS.min(bytes / 4), (cache / 2).next_multiple_of(4096)];
         let points: Vec<Point> = bins.iter().flat_map(|bins| Way::ALL.map(|way| (way, *bins))).collect();
         let coordinates = |(way, size): &Point| OnBins { way: *way, bins: (*size).into() };
         bench.kit.checker.fill(Data::Bits, Element::Word, bench.data.whole(), bench.seed)?;
-        let sweep = Sweep { series: residency::histogram(), points: &points, share: SHARES[0] + late, flags };
+        let sweep = Sweep { series: residency::histogram(), points: &points, share: SHARES[0], flags };
         session.sweep(sweep, coordinates, |_, point| bench.histogram(*point))?;
 
         let points: Vec<Point> = sizes.iter().flat_map(|size| SLIDING.map(|way| (way, *size))).collect();

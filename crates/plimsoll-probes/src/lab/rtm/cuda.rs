@@ -14,7 +14,7 @@ use plimsoll_gen::kernel::Machine;
 use super::kernels::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
 use super::model::{Lab, Model, SLAB, Traversal};
 use super::verify;
-use crate::cuda::kit::{GRAPH, elapsed_share};
+use crate::cuda::kit::GRAPH;
 use crate::cuda::unit::Unit;
 use crate::lab::grid::{Wanted, grid};
 use crate::lab::rtm::{self, AtStep, Cell, Order, PRESSURE, What};
@@ -42,26 +42,18 @@ const BETWEEN: Order = Order::WideSlabs;
 /// A time step and its case.
 type Point = (u32, What);
 
-impl Probe<Cuda> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &rtm::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
-    }
+impl Run<Cuda> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
         points(request.effort, true).len() + (PICTURE.1 * PICTURE.1) as usize
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Rc::new(Bench::new(session.device, effort, session.request.bytes)?);
         let points = points(effort, bench.compressible.is_some());
-        let late = elapsed_share(session, begin, rtm::SPEC.budget(effort));
-        let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0, flags: Flags::NONE };
         let coordinates = |(step, what): &Point| AtStep { what: *what, step: (*step).into() };
         session.sweep(sweep, coordinates, |_, point| bench.load(*point))?;
 

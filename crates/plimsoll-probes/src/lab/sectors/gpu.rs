@@ -46,25 +46,17 @@ struct Load {
     pattern: Pattern,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &sectors::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         2 * loads(false, request.effort).len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Bench::<G>::new(session.device, session.request.seed)?;
-        let late = elapsed_share(session, begin, sectors::SPEC.budget(effort));
-        for (case, past, share) in [(FIRST, false, 0.4 + late), (SECOND, true, 0.6)] {
+        for (case, past, share) in [(FIRST, false, 0.4), (SECOND, true, 0.6)] {
             let points = loads(past, effort);
             let sweep = Sweep { series: sectors::level(case), points: &points, share, flags: Flags::NONE };
             let coordinates = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };

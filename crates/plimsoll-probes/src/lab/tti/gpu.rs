@@ -17,14 +17,8 @@ const FIRST: u32 = 20;
 #[derive(Debug)]
 pub struct Runner;
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &tti::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn check_device(&self, device: &G::Device) -> Result<(), Fault> {
         largest_tile::<G>(device).map(drop)
@@ -35,12 +29,10 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Rc::new(Bench::<G>::new(session.device, effort, session.request.bytes)?);
-        let late = elapsed_share(session, begin, tti::SPEC.budget(effort));
         let points = bench.lab.ways.clone();
-        let sweep = Sweep { series: tti::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
+        let sweep = Sweep { series: tti::speed(), points: &points, share: 1.0, flags: Flags::NONE };
         session.sweep(sweep, |loads| ByWay { way: way(*loads) }, |_, loads| bench.load(*loads)).map(drop)
     }
 

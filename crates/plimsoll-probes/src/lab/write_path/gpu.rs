@@ -37,14 +37,8 @@ struct Again {
     passes: u32,
 }
 
-impl<G: Gpu> Probe<G> for Runner {
-    fn spec(&self) -> &'static ProbeSpec {
-        &write_path::SPEC
-    }
-
-    fn needs(&self) -> &'static [Need] {
-        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs] }
-    }
+impl<G: Gpu> Run<G> for Runner {
+    const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs];
 
     fn points(&self, device: &G::Device, _: &Request) -> usize {
         let ways = if G::capabilities(device).host_memory.is_ok() { 4 } else { 2 };
@@ -52,16 +46,13 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
-        let begin = session.clock().now();
         let window = session.info().cold_window().next_multiple_of(SLICES[0]);
         let (bytes, flags) = fit_arrays::<G>(session.device, 1, window)?;
         let bench = Bench::<G>::new(session.device, bytes)?;
         let memory = Rotation::cold(SLICES[0].min(bytes), window).within(bytes);
-        let late = elapsed_share(session, begin, write_path::SPEC.budget(session.request.effort));
-        for (case, rotation, share, flags) in [
-            (MEMORY, memory, SHARES[0] + late, flags),
-            (L2, Rotation::hot(SLICES[1].min(bytes)), SHARES[1], Flags::NONE),
-        ] {
+        for (case, rotation, share, flags) in
+            [(MEMORY, memory, SHARES[0], flags), (L2, Rotation::hot(SLICES[1].min(bytes)), SHARES[1], Flags::NONE)]
+        {
             let sweep = Sweep { series: write_path::stores(case), points: &PARTS, share, flags };
             session.sweep(sweep, |part| Part { stored: (*part).into() }, |_, part| bench.part(*part, rotation))?;
         }
