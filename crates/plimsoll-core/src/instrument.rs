@@ -7,7 +7,7 @@ use crate::Fault;
 use crate::device::DeviceInfo;
 use crate::probe::{Backend, Case, Depth, EXPRESSIONS, Probe, ProbeSpec, Request, Session, SessionParts};
 use crate::record::{FaultRecord, Record, Sink};
-use crate::sample::{Clock, Policy, Sampler};
+use crate::sample::{Clock, LONGEST_IDLE, Policy, Sampler};
 
 /// A probe as this device offers it.
 #[derive(Debug)]
@@ -73,6 +73,8 @@ pub struct Bench<B: Backend> {
     device: B::Device,
     info: DeviceInfo,
     sampler: Sampler<B::Clock>,
+    /// When the last probe's last point ended, in the clock's seconds; before the first, long ago.
+    busy: f64,
     probes: &'static [&'static dyn Probe<B>],
 }
 
@@ -81,7 +83,7 @@ impl<B: Backend> Bench<B> {
     #[must_use]
     pub fn new(device: B::Device, info: DeviceInfo, clock: B::Clock, probes: &'static [&'static dyn Probe<B>]) -> Self {
         let policy: Policy = Request::default().effort.policy();
-        Self { device, info, sampler: Sampler::new(clock, policy), probes }
+        Self { device, info, sampler: Sampler::new(clock, policy), busy: f64::NEG_INFINITY, probes }
     }
 
     fn find(&self, probe: &str) -> Result<&'static dyn Probe<B>, Fault> {
@@ -113,8 +115,11 @@ impl<B: Backend> Bench<B> {
         policy.trace = run.request.trace;
         self.sampler.set_policy(policy);
         let mut series = Vec::new();
-        let mut ended =
-            catch_panic(|| probe.supports(&self.device).and_then(|()| self.sampler.clock().settle(run.stop)));
+        let mut ended = catch_panic(|| {
+            probe.supports(&self.device)?;
+            let clock = self.sampler.clock();
+            if clock.now() - self.busy > LONGEST_IDLE { clock.settle(run.stop) } else { Ok(()) }
+        });
         if ended.is_ok() {
             let parts = SessionParts {
                 sampler: &mut self.sampler,
@@ -124,6 +129,7 @@ impl<B: Backend> Bench<B> {
             };
             let mut session = Session::new(&mut self.device, run.request, &self.info, run.device, spec, parts);
             ended = catch_panic(|| probe.run(&mut session));
+            self.busy = session.idle_since;
             series = session.into_series();
         }
         if let Err(changed) = self.restore(&ended) {

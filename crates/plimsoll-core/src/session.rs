@@ -45,7 +45,8 @@ pub struct Session<'s, B: Backend> {
     budget: f64,
     promised: f64,
     measured: usize,
-    idle_since: f64,
+    /// When the last point ended, or the session began: a device that was idle since then may have to settle.
+    pub(crate) idle_since: f64,
     /// Whether hardware counters are read for every point.
     counting: bool,
     series: Vec<Series>,

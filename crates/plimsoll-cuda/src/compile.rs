@@ -119,17 +119,9 @@ impl Kernels {
         if self.cache.is_err() {
             return;
         }
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(programs.len());
-        let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed)
-                        && let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let _ = self.cubin(program, false);
-                    }
-                });
+        in_parallel(programs.len(), |place| {
+            if !stop.load(Ordering::Relaxed) {
+                let _ = self.cubin(&programs[place], false);
             }
         });
     }
@@ -177,7 +169,16 @@ impl Kernels {
     /// # Errors
     /// Those of [`Kernels::load`]; [`Fault::Unavailable`] if the compiled kernels take other parameters.
     pub(crate) fn load_with(&self, program: &Program<'_>, wanted: &[Signature<'_>]) -> Result<Arc<Module>, Fault> {
-        let (image, compiled) = self.image(program, false, wanted)?;
+        self.load_image(program, wanted, self.image(program, false, wanted)?)
+    }
+
+    /// Loads a program's image, and whether it was just compiled.
+    fn load_image(
+        &self,
+        program: &Program<'_>,
+        wanted: &[Signature<'_>],
+        (image, compiled): (Image, bool),
+    ) -> Result<Arc<Module>, Fault> {
         match Module::load_checked(&self.context, image) {
             Ok(module) => Ok(module),
             // The cached cubin may be intact and still not suit this driver.
@@ -189,7 +190,7 @@ impl Kernels {
         }
     }
 
-    /// Loads the kernels of these descriptions, all of one source and compiled as one unit.
+    /// Loads the kernels of these descriptions, all of one source. Many kernels are compiled as several modules on all processors.
     ///
     /// # Errors
     /// Those of [`Kernels::load_with`].
@@ -200,23 +201,62 @@ impl Kernels {
         described: &[KernelDesc],
         _: Trust,
     ) -> Result<Vec<Kernel>, Fault> {
-        let (name, text, options) =
-            (format!("{}.cu", source.name()), unit(source, described), OPTIONS.map(str::to_owned));
-        let headers = source.headers();
-        let program = Program { name: &name, source: &text, headers: &headers, options: &options, target };
-        let bytes = |kernel: &KernelDesc| -> Vec<u64> {
-            kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect()
-        };
-        let wanted: Vec<Signature<'_>> = described.iter().map(|kernel| (kernel.name.as_str(), bytes(kernel))).collect();
-        let module = self.load_with(&program, &wanted)?;
-        let ready = |kernel: &KernelDesc| {
-            let function = module.function(&kernel.name)?;
-            function.check_parameters(&bytes(kernel))?;
-            // SAFETY: compiled from this description; the kernel keeps to it, as `Trust` promises.
-            Ok(unsafe { Kernel::new(function, kernel) })
-        };
-        described.iter().map(ready).collect()
+        let (name, options, headers) =
+            (format!("{}.cu", source.name()), OPTIONS.map(str::to_owned), source.headers());
+        let parts: Vec<&[KernelDesc]> = described.chunks(PER_MODULE).collect();
+        let texts: Vec<String> = parts.iter().map(|part| unit(source, part)).collect();
+        let program =
+            |place: usize| Program { name: &name, source: &texts[place], headers: &headers, options: &options, target };
+        let wanted: Vec<Vec<Signature<'_>>> = parts.iter().map(|part| part.iter().map(signature).collect()).collect();
+        let images = in_parallel(parts.len(), |place| self.image(&program(place), false, &wanted[place]));
+        let mut kernels = Vec::with_capacity(described.len());
+        for (place, (part, image)) in parts.iter().zip(images).enumerate() {
+            let module = self.load_image(&program(place), &wanted[place], image?)?;
+            for (kernel, (_, bytes)) in part.iter().zip(&wanted[place]) {
+                let function = module.function(&kernel.name)?;
+                function.check_parameters(bytes)?;
+                // SAFETY: compiled from this description; the kernel keeps to it, as `Trust` promises.
+                kernels.push(unsafe { Kernel::new(function, kernel) });
+            }
+        }
+        Ok(kernels)
     }
+}
+
+/// Most kernels of one module: compiling takes about as long as parsing the headers several times.
+const PER_MODULE: usize = 12;
+
+/// The results of `work` for every place below `count`, in order, on as many threads as there are processors.
+fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(count);
+    if threads <= 1 {
+        return (0..count).map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count {
+                return done;
+            }
+            done.push((place, work(place)));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<(usize, T)>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().flat_map(join).collect::<Vec<_>>()
+    });
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The name of a description's kernel, and the bytes of each of its parameters.
+fn signature(kernel: &KernelDesc) -> Signature<'_> {
+    (&kernel.name, kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect())
 }
 
 /// A kernel's name and the bytes of each of its parameters.
@@ -232,4 +272,22 @@ fn check_kernels(image: Image, wanted: &[Signature<'_>]) -> Result<Image, String
         }
     }
     Ok(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_results_are_in_order_and_each_is_made_once() {
+        for count in [0, 1, 2, 97] {
+            let made = AtomicUsize::new(0);
+            let results = in_parallel(count, |place| {
+                made.fetch_add(1, Ordering::Relaxed);
+                3 * place
+            });
+            assert_eq!(results, (0..count).map(|place| 3 * place).collect::<Vec<_>>());
+            assert_eq!(made.into_inner(), count);
+        }
+    }
 }

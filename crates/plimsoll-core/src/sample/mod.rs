@@ -41,12 +41,15 @@ pub trait Clock: Send {
         Ok(())
     }
 
-    /// Called before a point, `idle` seconds after the end of the previous one: a device that was idle for more than 100 ms
-    /// may have lowered its clock and must settle again. A device that is busy while it prepares points overrides this.
+    /// Called before a point, `idle` seconds after the end of the previous one: a device that was idle for longer than
+    /// [`LONGEST_IDLE`] may have lowered its clock and must settle again. A device that is busy while it prepares points overrides this.
     fn resume(&mut self, idle: f64, stop: &AtomicBool) -> Result<(), Fault> {
-        if idle > 0.1 { self.settle(stop) } else { Ok(()) }
+        if idle > LONGEST_IDLE { self.settle(stop) } else { Ok(()) }
     }
 }
+
+/// A device that was idle for longer, in seconds, may have lowered its clock.
+pub const LONGEST_IDLE: f64 = 0.1;
 
 /// Something that can be launched and timed.
 pub trait Workload {

@@ -10,8 +10,9 @@ use crate::prelude::gpu::*;
 
 /// Hops of a launch.
 const LENGTH: u64 = 4096;
-/// Lines that a lane reads in a timed launch.
-const ITERATIONS: u32 = 4096;
+/// Lines that all lanes of a warp together read in a timed launch: one after the other, so a launch takes about a millisecond
+/// with any number of addresses that the nearest cache holds.
+const LINES_READ: u32 = 4096;
 /// Different addresses in a warp.
 const ADDRESSES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Step between checked threads: a prime, so that all lanes and warps come up.
@@ -36,7 +37,7 @@ impl<G: Gpu> Run<G> for Runner {
         session.sweep(sweep, coordinates, |_, chain| bench.chase(*chain, LENGTH))?;
         let reads = reads(session.request.effort);
         let sweep = Sweep { series: super::loads(), points: &reads, share: 0.7, flags: Flags::NONE };
-        session.sweep(sweep, Point::coordinates, |_, point| bench.read(*point, ITERATIONS)).map(drop)
+        session.sweep(sweep, Point::coordinates, |_, point| bench.read(*point, LINES_READ / point.addresses)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
