@@ -201,8 +201,7 @@ impl Kernels {
         described: &[KernelDesc],
         _: Trust,
     ) -> Result<Vec<Kernel>, Fault> {
-        let (name, options, headers) =
-            (format!("{}.cu", source.name()), OPTIONS.map(str::to_owned), source.headers());
+        let (name, options, headers) = (format!("{}.cu", source.name()), OPTIONS.map(str::to_owned), source.headers());
         let parts: Vec<&[KernelDesc]> = described.chunks(PER_MODULE).collect();
         let texts: Vec<String> = parts.iter().map(|part| unit(source, part)).collect();
         let program =

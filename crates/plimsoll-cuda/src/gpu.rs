@@ -1,6 +1,7 @@
 //! Implements the backend traits of `plimsoll-gpu` for CUDA.
 
 use std::cell::RefCell;
+use std::ffi::CString;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +10,15 @@ use plimsoll_core::Fault;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 use plimsoll_gpu::{
-    Arguments, Capabilities, ClusterSizes, Form, Geometry, Gpu, KernelClock, Limits, Memory, Meter, Span, Stamps,
-    Trust, Unavailable,
+    Arguments, Capabilities, ClusterSizes, Form, Geometry, Gpu, KernelClock, Limits, Memory, Meter, Owner, Span,
+    Stamps, Trust, Unavailable,
 };
 
 use crate::compile::Kernels;
 use crate::cublas::{Numbers, Products};
-use crate::driver::{Attribute, Context, Event, Function, Graph, Stream};
+use crate::driver::{Attribute, Context, Event, Function, Graph, Handle, Stream};
 use crate::launch::{Kernel, Launch};
-use crate::memory::{DeviceBuffer, HostBuffer, HostKind, Transfer as _};
+use crate::memory::{BorrowedBuffer, DeviceBuffer, HostBuffer, HostKind, Transfer as _};
 use crate::spin::Spinner;
 use crate::telemetry;
 use crate::{Cuda, CudaDevice, wait};
@@ -213,6 +214,40 @@ impl Gpu for Cuda {
         let mut host = HostBuffer::new(stream.context(), HostKind::Pinned, content.len() as u64)?;
         host.content()?.copy_from_slice(content);
         Ok(Box::new(Mapped { span: host.mapped()?, _host: host }))
+    }
+
+    unsafe fn borrow_memory(
+        device: &CudaDevice,
+        pointer: u64,
+        bytes: u64,
+        owner: Owner,
+    ) -> Result<Box<dyn Memory>, Fault> {
+        // SAFETY: the caller promises it.
+        Ok(Box::new(unsafe { BorrowedBuffer::new(&device.context, pointer, bytes, owner) }))
+    }
+
+    unsafe fn borrow_stream(device: &CudaDevice, handle: u64, owner: Owner) -> Result<Arc<Stream>, Fault> {
+        let handle = usize::try_from(handle).map_err(|_| Fault::Invalid("this is no stream".to_owned()))?;
+        let handle = Handle(std::ptr::with_exposed_provenance_mut(handle));
+        Ok(Arc::new(Stream::from_foreign(&device.context, handle, owner)))
+    }
+
+    fn global(function: &Function, name: &str) -> Result<Box<dyn Memory>, Fault> {
+        let no_name = |_| Fault::Invalid(format!("{name:?} is no name of a variable: it contains a zero byte"));
+        let (pointer, bytes) = function.global(&CString::new(name).map_err(no_name)?)?;
+        let owner = Arc::clone(function.module()) as Owner;
+        // SAFETY: the driver reported where the variable is, and it lives as long as its module.
+        Ok(Box::new(unsafe { BorrowedBuffer::new(function.context(), pointer, bytes, owner) }))
+    }
+
+    fn machine_code(function: &Function) -> Result<&[u8], Unavailable> {
+        function.module().cubin().ok_or_else(|| {
+            Unavailable::new("machine code", "the module wasn't loaded from a cubin", "Load a cubin instead of PTX")
+        })
+    }
+
+    fn is_recording(stream: &Stream) -> Result<bool, Fault> {
+        Ok(stream.is_captured()?)
     }
 
     fn upload(stream: &Arc<Stream>, to: Span, from: &[u8]) -> Result<(), Fault> {

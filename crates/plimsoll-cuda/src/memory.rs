@@ -1,6 +1,7 @@
 //! Device memory, pinned host memory, and copies between them. Sizes are checked before each copy, and free memory before each
 //! allocation. Everything that may still use memory keeps it alive.
 
+mod borrowed;
 mod host;
 mod managed;
 mod mapped;
@@ -15,6 +16,7 @@ use plimsoll_core::Fault;
 
 use crate::driver::{Context, DevicePointer, DriverError, OUT_OF_MEMORY, Stream};
 
+pub use borrowed::BorrowedBuffer;
 pub use host::{Content, HostBuffer, HostKind};
 pub use managed::{Advice, ManagedBuffer, Side};
 pub use mapped::MappedBuffer;

@@ -1,5 +1,6 @@
 //! The trait that a GPU backend implements.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,9 @@ use crate::{Memory, Span, Unavailable};
 
 /// The lowest compute capability that kernels are written for.
 const OLDEST: u32 = 80;
+
+/// An object of another library. It is held as long as anything borrowed from it may be in use.
+pub type Owner = Arc<dyn Any + Send + Sync>;
 
 /// A device's own readings of energy and temperature. Reading them allocates nothing.
 pub trait Meter: fmt::Debug + Send + Sync {
@@ -164,6 +168,53 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
         let why = format!("{} kernels can't read it", Self::NAME);
         Err(Unavailable::new("memory of the host", why, "Use the CUDA backend").into())
     }
+    /// Wraps memory of another library, such as a tensor's, for launches and copies. `owner` is dropped only after all work that
+    /// uses the memory is done.
+    ///
+    /// # Safety
+    /// The device must be able to access `bytes` bytes from `pointer` as long as `owner` lives, and the other library must order
+    /// its own use of them with this device's streams.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where the backend can't use memory by its address.
+    unsafe fn borrow_memory(
+        _device: &Self::Device,
+        _pointer: u64,
+        _bytes: u64,
+        _owner: Owner,
+    ) -> Result<Box<dyn Memory>, Fault> {
+        let why = format!("{} can't use it by its address", Self::NAME);
+        Err(Unavailable::new("memory of another library", why, "Use the CUDA backend").into())
+    }
+    /// Wraps a stream of another library, given by the driver's handle. `owner` is dropped only after the result and the work that
+    /// was enqueued through it.
+    ///
+    /// # Safety
+    /// `handle` must be a stream of the device's context, which lives as long as `owner`.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where the backend has only streams of its own.
+    unsafe fn borrow_stream(_device: &Self::Device, _handle: u64, _owner: Owner) -> Result<Arc<Self::Stream>, Fault> {
+        let why = format!("{} has only its own", Self::NAME);
+        Err(Unavailable::new("a stream of another library", why, "Use the CUDA backend").into())
+    }
+    /// A variable of the module that a function belongs to: `__device__` or `__constant__` in CUDA. The result keeps the module.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where modules have no variables; the driver's where the module has none of this name.
+    fn global(_function: &Self::Function, _name: &str) -> Result<Box<dyn Memory>, Fault> {
+        let why = format!("{} modules have none", Self::NAME);
+        Err(Unavailable::new("variables of modules", why, "Use the CUDA backend").into())
+    }
+    /// The machine code of the module that a function belongs to, as an ELF file.
+    ///
+    /// # Errors
+    /// The reason where the driver keeps it to itself.
+    fn machine_code(_function: &Self::Function) -> Result<&[u8], Unavailable> {
+        let why = format!("the driver keeps it to itself under {}", Self::NAME);
+        Err(Unavailable::new("machine code", why, "Use the CUDA backend"))
+    }
+
     /// Copies host bytes to the beginning of a span, after the stream's earlier work, and waits.
     ///
     /// # Errors
@@ -189,6 +240,10 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     fn bind(_stream: &Self::Stream) -> Result<(), Fault> {
         Ok(())
     }
+    /// Whether work is recorded rather than executed now, by this library or by the one that owns a borrowed stream.
+    fn is_recording(_stream: &Self::Stream) -> Result<bool, Fault> {
+        Ok(false)
+    }
     /// Enqueues a launch.
     fn launch(stream: &Self::Stream, launch: &Self::Launch) -> Result<(), Fault>;
     /// Enqueues an action that only this backend has.
@@ -211,7 +266,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// [`Fault::Hung`] after the device's deadline; the faults of kernels that ran before.
     fn wait(stream: &Self::Stream) -> Result<(), Fault>;
 
-    /// Creates an event with a time.
+    /// Creates an event with a time: when all work that was enqueued in the stream before it has ended.
     fn event(stream: &Arc<Self::Stream>) -> Result<Self::Event, Fault>;
     /// Creates an event for ordering only.
     fn untimed_event(stream: &Arc<Self::Stream>) -> Result<Self::Event, Fault>;

@@ -25,7 +25,7 @@ pub mod verify;
 pub mod window;
 
 pub use accept::{Touched, accept};
-pub use backend::{Gpu, Meter};
+pub use backend::{Gpu, Meter, Owner};
 pub use capability::{Capabilities, ClusterSizes, KernelClock, Limits, Need, Stamps, has};
 pub use launch::{Arguments, Form, Geometry, Kernel};
 pub use span::{Memory, Span};

@@ -1,13 +1,13 @@
 //! Loaded cubins and their kernels.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 use plimsoll_gen::sass::Image;
 
 use super::Context;
 use super::error::DriverError;
-use super::types::{ATTRIBUTE_CLUSTER, Handle, LaunchAttribute, LaunchConfig};
+use super::types::{ATTRIBUTE_CLUSTER, DevicePointer, Handle, LaunchAttribute, LaunchConfig};
 use crate::launch::Geometry;
 use plimsoll_gpu::Unavailable;
 
@@ -45,6 +45,11 @@ impl Module {
         Ok(Arc::new(Self { context: Arc::clone(context), handle, image: Some(image) }))
     }
 
+    /// The cubin that it was loaded from; `None` for a file that our parser doesn't understand.
+    pub(crate) fn cubin(&self) -> Option<&[u8]> {
+        self.image.as_ref().map(Image::bytes)
+    }
+
     /// A kernel by its `extern "C"` name, loaded immediately: lazy loading would stall the first launch.
     ///
     /// # Errors
@@ -62,6 +67,27 @@ impl Module {
         let function = Function { module: Arc::clone(self), handle, sizes };
         function.registers()?;
         Ok(function)
+    }
+}
+
+impl Function {
+    /// A variable of its module: address and bytes.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_FOUND` if the module has none of this name.
+    pub(crate) fn global(&self, name: &CStr) -> Result<(DevicePointer, u64), DriverError> {
+        let context = self.context();
+        context.bind()?;
+        let (mut pointer, mut bytes) = (0, 0_usize);
+        let (module, name) = (self.module.handle, name.as_ptr());
+        // SAFETY: the module lives; the name is terminated and outlives the call; both results are written to live integers.
+        context.watch(unsafe { context.call().module_global(&raw mut pointer, &raw mut bytes, module, name) })?;
+        Ok((pointer, bytes as u64))
+    }
+
+    /// The module that it belongs to.
+    pub(crate) fn module(&self) -> &Arc<Module> {
+        &self.module
     }
 }
 

@@ -189,8 +189,7 @@ impl Stream {
     }
 
     /// A stream of another library in `context`; `owner` keeps it alive.
-    #[cfg(feature = "cudarc")]
-    pub(super) fn from_foreign(context: &Arc<Context>, handle: Handle, owner: Arc<dyn Any + Send + Sync>) -> Self {
+    pub(crate) fn from_foreign(context: &Arc<Context>, handle: Handle, owner: Arc<dyn Any + Send + Sync>) -> Self {
         Self::from_handle(context, handle, Some(Owner(owner)))
     }
 
@@ -308,6 +307,15 @@ impl Stream {
     #[must_use]
     pub fn is_recording(&self) -> bool {
         self.0.gate.is_recording()
+    }
+
+    /// As [`Stream::is_recording`], also where another library that owns the stream is recording it.
+    pub(crate) fn is_captured(&self) -> Result<bool, DriverError> {
+        match self.0.check_not_captured() {
+            Ok(()) => Ok(self.is_recording()),
+            Err(DriverError::Unavailable(_)) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Allocates memory in the stream's order.

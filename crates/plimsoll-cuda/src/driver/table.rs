@@ -178,6 +178,9 @@ table! {
     module_load ["cuModuleLoadData"] (module: *mut Handle, image: *const c_void);
     module_unload ["cuModuleUnload"] (module: Handle);
     module_function ["cuModuleGetFunction"] (function: *mut Handle, module: Handle, name: *const c_char);
+    module_global ["cuModuleGetGlobal_v2"] (
+        pointer: *mut DevicePointer, bytes: *mut usize, module: Handle, name: *const c_char
+    );
     function_attribute ["cuFuncGetAttribute"] (value: *mut c_int, attribute: c_int, function: Handle);
     function_set ["cuFuncSetAttribute"] (function: Handle, attribute: c_int, value: c_int);
     // 12.4; without it, parameter layouts are checked against the cubin only.

@@ -51,6 +51,17 @@ pub(super) enum Owner {
     Managed,
     /// By `cuMemHostAlloc`.
     Pinned,
+    /// By another library, whose object is held.
+    Borrowed(#[allow(dead_code, reason = "held, not used")] Object),
+}
+
+/// An object of another library.
+pub(super) struct Object(#[allow(dead_code, reason = "held, not used")] pub(super) plimsoll_gpu::Owner);
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("another library")
+    }
 }
 
 /// An allocation that a device can access.
@@ -177,7 +188,7 @@ impl Region {
         let own = match &self.owner {
             Owner::Device => false,
             Owner::Ordered { .. } => self.used_elsewhere.load(Ordering::Relaxed),
-            Owner::Mapped(_) | Owner::Managed | Owner::Pinned => true,
+            Owner::Mapped(_) | Owner::Managed | Owner::Pinned | Owner::Borrowed(_) => true,
         };
         if own { self.context.wait_idle() } else { Ok(()) }
     }
@@ -205,8 +216,10 @@ impl Drop for Region {
         }
         if self.wait_idle().is_err() {
             // Something may still use it, so it is leaked.
-            if let Owner::Mapped(mapping) = &mut self.owner {
-                std::mem::forget(mapping.take());
+            match &mut self.owner {
+                Owner::Mapped(mapping) => std::mem::forget(mapping.take()),
+                Owner::Borrowed(Object(owner)) => std::mem::forget(Arc::clone(owner)),
+                _ => {}
             }
             return;
         }
@@ -230,8 +243,8 @@ impl Drop for Region {
                 // SAFETY: as above.
                 self.context.destroy(|call| unsafe { call.host_free(place) });
             }
-            // Unmapped when `owner` is dropped.
-            Owner::Mapped(_) => {}
+            // Unmapped or released when `owner` is dropped.
+            Owner::Mapped(_) | Owner::Borrowed(_) => {}
         }
     }
 }

@@ -63,6 +63,21 @@ impl Fake {
         unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
     }
 
+    /// A stream that another library made, with its own recording if `recorded`. A context must be current on this thread.
+    pub fn foreign_stream(&self, recorded: bool) -> u64 {
+        let mut stream = std::ptr::null_mut::<std::ffi::c_void>();
+        // SAFETY: both symbols have these types, and the stream is written to a live variable.
+        unsafe {
+            type Create = unsafe extern "C" fn(*mut *mut std::ffi::c_void, u32) -> i32;
+            type Begin = unsafe extern "C" fn(*mut std::ffi::c_void, u32) -> i32;
+            assert_eq!(self.library.get::<Create>(b"cuStreamCreate").unwrap()(&raw mut stream, 1), 0);
+            if recorded {
+                assert_eq!(self.library.get::<Begin>(b"cuStreamBeginCapture_v2").unwrap()(stream, 2), 0);
+            }
+        }
+        stream.expose_provenance() as u64
+    }
+
     /// From now on work submitted to streams doesn't finish, until [`Fake::finish`].
     pub fn hold(&self) {
         self.call("fakecuda_hold");
