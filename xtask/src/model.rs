@@ -153,21 +153,39 @@ fn code_of(op: &str, bytes: u32) -> Code {
     (BTreeMap::from([(Pipe::Issue, 10.0 * elements), (Pipe::Mufu, elements)]), 16.0 * elements)
 }
 
+/// A plan of the sweep with its time.
+struct TimedPlan {
+    op: String,
+    dependent: bool,
+    bytes: u64,
+    shape: Shape,
+    description: Description,
+    seconds: f64,
+}
+
 /// The sweep over plans. Its programs no longer exist, so registers are estimated: those for the data in flight, plus 18.
-fn plans() -> Result<Vec<Case>> {
-    let mut cases = Vec::new();
-    let mut best: BTreeMap<(String, bool, u64), Case> = BTreeMap::new();
-    for row in rows("h200-plans.csv.gz")? {
+fn timed_plans() -> Result<Vec<TimedPlan>> {
+    let timed = |row: HashMap<String, String>| {
         let op = row.get("op").cloned().unwrap_or_default();
         let [vector, unroll, threads] = ["vector", "unroll", "block"].map(|name| number(&row, name).map(|n| n as u32));
         let (vector, unroll, threads) = (vector?, unroll?, threads?);
         let (bytes, dependent) = (number(&row, "bytes")? as u64, number(&row, "dependent")? > 0.0);
         let inputs = if op.starts_with("triad") { 2 } else { 1 };
         let shape = Shape { inputs, vector, unroll, threads, registers: 18 + inputs * vector * unroll / 4 };
-        let code = code_of(&op, vector * unroll);
         let launch = if dependent { LaunchForm::GraphDependent } else { LaunchForm::Graph };
-        let measured = number(&row, "us")? * 1e-6;
-        let described = description(&shape, bytes, launch, &code);
+        let description = description(&shape, bytes, launch, &code_of(&op, vector * unroll));
+        Ok(TimedPlan { op, dependent, bytes, shape, description, seconds: number(&row, "us")? * 1e-6 })
+    };
+    rows("h200-plans.csv.gz")?.into_iter().map(timed).collect()
+}
+
+/// The cases of the sweep over plans.
+fn plans() -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut best: BTreeMap<(String, bool, u64), Case> = BTreeMap::new();
+    for timed in timed_plans()? {
+        let TimedPlan { op, dependent, bytes, shape, description: described, seconds: measured } = timed;
+        let Shape { vector, unroll, threads, .. } = shape;
         let fastest = best.entry((op.clone(), dependent, bytes)).or_insert_with(|| {
             let set = if dependent { DEPENDENT } else { BEST };
             Case { set, description: described.clone(), measured }

@@ -9,7 +9,7 @@ use plimsoll_core::probe::{
 };
 use plimsoll_core::record::{Finding, Record, Sink};
 use plimsoll_core::sample::{CachePolicy, Check, Clock, Evidence, Figure, Work, Workload};
-use plimsoll_core::series::{Draw, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Quantity, Series, SeriesSpec, Value, axis, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Fault, FaultClass, Flag, Flags};
@@ -90,7 +90,17 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 static SPEC: ProbeSpec =
     ProbeSpec { name: "fake", group: "", sentence: "", seconds: [1.0, 1.0, 1.0], takes_bytes: true, findings };
 
-struct FakeProbe;
+/// A probe with one point, whose axis is a footprint.
+struct FakeProbe {
+    /// The coordinates of a point.
+    coordinates: fn(&u64) -> Vec<Value>,
+}
+
+/// A probe whose point has the coordinate that its axis asks for.
+static WELL_FORMED: FakeProbe = FakeProbe { coordinates: |bytes| vec![(*bytes).into()] };
+
+/// A probe whose point has one coordinate too many.
+static MISSHAPEN: FakeProbe = FakeProbe { coordinates: |bytes| vec!["read".into(), (*bytes).into()] };
 
 impl Probe<Fake> for FakeProbe {
     fn spec(&self) -> &'static ProbeSpec {
@@ -107,32 +117,7 @@ impl Probe<Fake> for FakeProbe {
         let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
         let series = SeriesSpec::new("c", Figure::Throughput, CachePolicy::Hot, axes, metrics, Draw::Table);
         let sweep = Sweep { series, points: &[1_u64 << 36], share: 1.0, flags: Flags::NONE };
-        session.sweep(sweep, |bytes| vec![(*bytes).into()], |(), _| Ok(WrongWorkload)).map(|_| ())
-    }
-    fn verify(&self, _: &mut (), _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        Ok(())
-    }
-}
-
-/// A probe whose points have one coordinate too many.
-struct Misshapen;
-
-impl Probe<Fake> for Misshapen {
-    fn spec(&self) -> &'static ProbeSpec {
-        &SPEC
-    }
-    fn supports(&self, _device: &()) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn points(&self, _device: &(), _request: &Request) -> usize {
-        1
-    }
-    fn run(&self, session: &mut Session<'_, Fake>) -> Result<(), Fault> {
-        let axes = vec![axis("footprint", Unit::Byte)];
-        let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
-        let series = SeriesSpec::new("c", Figure::Throughput, CachePolicy::Hot, axes, metrics, Draw::Table);
-        let sweep = Sweep { series, points: &[1_u64], share: 1.0, flags: Flags::NONE };
-        session.sweep(sweep, |bytes| vec!["read".into(), (*bytes).into()], |(), _| Ok(WrongWorkload)).map(|_| ())
+        session.sweep(sweep, self.coordinates, |(), _| Ok(WrongWorkload)).map(|_| ())
     }
     fn verify(&self, _: &mut (), _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         Ok(())
@@ -154,7 +139,7 @@ impl Sink for FailsOnFaults {
 }
 
 fn measure(panics: bool, request: &Request, sink: &mut dyn Sink) -> Result<Outcome, Fault> {
-    static PROBES: [&dyn Probe<Fake>; 1] = [&FakeProbe];
+    static PROBES: [&dyn Probe<Fake>; 1] = [&WELL_FORMED];
     let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), FakeClock { now: 0.0, panics }, &PROBES);
     let stop = AtomicBool::new(false);
     bench.measure("fake", &mut RunContext { request, sink, stop: &stop, device: 0, next_series: 0 })
@@ -189,7 +174,7 @@ fn a_coordinate_too_many_ends_the_probe_before_measuring() {
     let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), clock, &[]);
     let (request, stop) = (Request::default(), AtomicBool::new(false));
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
-    let outcome = bench.measure_with(&Misshapen, &mut run);
+    let outcome = bench.measure_with(&MISSHAPEN, &mut run);
     assert!(matches!(outcome, Ok(Outcome::Faulted(Fault::Panicked(_)))), "{outcome:?}");
     let [Record::Fault(fault)] = &records[..] else { panic!("{records:?}") };
     assert!(fault.what.ends_with("a point with 2 coordinates on 1 axes (series 'c')"), "{}", fault.what);

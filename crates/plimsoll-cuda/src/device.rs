@@ -119,9 +119,8 @@ impl CudaDevice {
     /// [`Fault::Unavailable`] if its compute capability differs from this one's, or it can't be opened.
     pub fn open_peer(&self, index: u32) -> Result<Self, Fault> {
         let handle = DeviceHandle::new(self.context.device().driver(), index)?;
-        let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
-        let multiprocessors = attribute(Attribute::Multiprocessors)?;
-        let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
+        let multiprocessors = count_multiprocessors(&handle)?;
+        let capability = capability(&handle)?;
         if capability != self.capability {
             let why = format!("cuda:{index} has compute capability {}.{}", capability / 10, capability % 10);
             let hint = "Let CUDA_VISIBLE_DEVICES show devices of one compute capability".to_owned();
@@ -263,8 +262,7 @@ pub(crate) fn open_uncalibrated(
 ) -> Result<(Arc<Context>, Kernels), Fault> {
     let handle = find_device(driver, index)?;
     let context = make_context(&handle, options.deadline.unwrap_or(wait::DEADLINE))?;
-    let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
-    let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
+    let capability = capability(&handle)?;
     let (compiler, target) = options.compiler(driver, capability);
     let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
     Ok((context, kernels))
@@ -318,9 +316,8 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options, probes: Pr
     }
     let stream = Arc::new(Stream::new(&context)?);
     let limits = driver::SavedLimits::new(&context)?;
-    let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
-    let multiprocessors = attribute(Attribute::Multiprocessors)?;
-    let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
+    let multiprocessors = count_multiprocessors(&handle)?;
+    let capability = capability(&handle)?;
     let (compiler, target) = options.compiler(driver, capability);
     let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
     let capabilities = crate::gpu::capabilities(&context, &kernels, capability)?;
@@ -352,6 +349,20 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options, probes: Pr
     let telemetry = telemetry.ok().map(|telemetry| Box::new(telemetry) as Box<dyn clock::Telemetry>);
     let clock = CudaClock::new(&device.stream, info.calibration.resolution, telemetry, spinner);
     Ok(Bench::new(device, info, clock, probes))
+}
+
+/// The value of an attribute that can't be negative.
+fn attribute(handle: &DeviceHandle, attribute: Attribute) -> Result<u32, DriverError> {
+    Ok(u32::try_from(handle.attribute(attribute)?).unwrap_or(0))
+}
+
+fn count_multiprocessors(handle: &DeviceHandle) -> Result<u32, DriverError> {
+    attribute(handle, Attribute::Multiprocessors)
+}
+
+/// Compute capability times ten.
+fn capability(handle: &DeviceHandle) -> Result<u32, DriverError> {
+    Ok(10 * attribute(handle, Attribute::CapabilityMajor)? + attribute(handle, Attribute::CapabilityMinor)?)
 }
 
 /// Retains the primary context, or returns why the device refuses.

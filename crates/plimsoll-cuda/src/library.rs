@@ -1,6 +1,7 @@
 //! Toolkit libraries opened at run time, and tables of their functions. They are never closed, because they keep state in the
 //! driver or other code finds them by name among the loaded libraries. The calls are in `nvrtc`, `cublas` and `cupti`.
 
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::path::Path;
@@ -37,11 +38,39 @@ impl ResidentLibrary {
     }
 }
 
+/// Turns the code that `call` returned into an error with the library's own text for it; 0 is success.
+///
+/// # Safety
+/// `describe` takes any code and returns null, or a text that ends with a zero byte and is never freed.
+pub(crate) unsafe fn check(
+    call: &str,
+    code: c_int,
+    describe: unsafe extern "C" fn(c_int) -> *const c_char,
+) -> Result<(), String> {
+    if code == 0 {
+        return Ok(());
+    }
+    // SAFETY: by this function's contract.
+    let text = unsafe { describe(code) };
+    if text.is_null() {
+        return Err(format!("{call} returned error {code}"));
+    }
+    // SAFETY: not null, and by this function's contract a text that ends with a zero byte and is never freed.
+    let text = unsafe { CStr::from_ptr(text) };
+    Err(format!("{call}: {}", text.to_string_lossy()))
+}
+
 /// Declares a struct `Calls`, the table of a library's functions, each with its symbol and its type as declared in the library's
 /// header since CUDA `needed`.
 macro_rules! calls {
     ($header:literal, $needed:literal: $($name:ident [$symbol:literal] ($($ty:ty),*) -> $result:ty;)*) => {
         struct Calls { $($name: unsafe extern "C" fn($($ty),*) -> $result,)* }
+
+        impl std::fmt::Debug for Calls {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("Calls")
+            }
+        }
 
         impl Calls {
             fn resolve(library: &$crate::library::ResidentLibrary) -> Result<Self, String> {

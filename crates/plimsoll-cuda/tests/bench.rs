@@ -16,21 +16,16 @@ use plimsoll_cuda::Options;
 use plimsoll_cuda::bench::{Bench, Point};
 use plimsoll_expr::{DType, Names, Problem, parse};
 use plimsoll_gen::elementwise::{Choose, Form};
-use plimsoll_suite::bench::{CEILING, Cell, PLAIN};
+use plimsoll_suite::bench::{CEILING, Cell};
 
 fn point(text: &str, elements: u64, choose: Choose) -> Point {
     let graph = parse(text, &Names::with_default(DType::F32)).unwrap();
     let problem = Arc::new(Problem::flat(&graph, elements, &[]).unwrap());
     let cell = Cell {
-        expression: text.to_owned(),
-        types: "f32".to_owned(),
-        shape: "flat".to_owned(),
-        launch: PLAIN,
         plan: format!("{choose:?}"),
-        bytes: 4 * elements,
         cache: CachePolicy::Hot,
-        traffic: problem.traffic(),
         ceiling: Some(1e12),
+        ..Cell::flat(text, "f32", 4 * elements, problem.traffic())
     };
     Point { cell, problem, choose }
 }

@@ -4,13 +4,11 @@
 
 mod common;
 
-use std::ffi::CString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{Bare, Fake, SourceCompiler};
-use libloading::os::unix::Library;
+use common::{Bare, Fake, FakeLibrary, SourceCompiler};
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
@@ -18,45 +16,13 @@ use plimsoll_core::{Fault, counted};
 use plimsoll_cuda::cupti::Cupti;
 use plimsoll_cuda::{Counter, Counters, Options, open_with};
 
-/// A separate copy of the fake CUPTI for one test.
-struct Profiler {
-    path: PathBuf,
-    library: Library,
+fn profiler(fake: &Fake) -> FakeLibrary {
+    FakeLibrary::cupti(fake.folder.path(), &[])
 }
 
-impl Profiler {
-    fn without(folder: &Path, missing: &[&str]) -> Self {
-        let path = folder.join("libcupti.so.13");
-        fakecuda::copy_without(&fakecuda::find_library("libfakecupti.so").unwrap(), &path, missing).unwrap();
-        // SAFETY: the fake library's initialisers do nothing.
-        let library = unsafe { Library::new(&path) }.unwrap();
-        Self { path, library }
-    }
-
-    fn new(folder: &Path) -> Self {
-        Self::without(folder, &[])
-    }
-
-    fn order(&self, orders: &str) -> &Self {
-        let orders = CString::new(orders).unwrap();
-        // SAFETY: the symbol has this type, and the text is terminated.
-        unsafe {
-            let configure =
-                self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char)>(b"fakecupti_configure").unwrap();
-            configure(orders.as_ptr());
-        }
-        self
-    }
-
-    fn number(&self, symbol: &str) -> u64 {
-        // SAFETY: all symbols passed here have this type.
-        unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
-    }
-
-    fn counters(&self, fake: &Fake) -> Result<Counters, Fault> {
-        let cupti = Cupti::find(Some(&self.path), Some(13))?;
-        Ok(Counters::open_with(&cupti, &Bare::new(fake)?.context)?)
-    }
+fn open_counters(profiler: &FakeLibrary, fake: &Fake) -> Result<Counters, Fault> {
+    let cupti = Cupti::find(Some(&profiler.path), Some(13))?;
+    Ok(Counters::open_with(&cupti, &Bare::new(fake)?.context)?)
 }
 
 const VALUES: &str =
@@ -65,10 +31,10 @@ const VALUES: &str =
 #[test]
 fn a_launch_runs_once_per_pass_and_no_object_leaks() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     for passes in [1, 3] {
         profiler.order(&format!("{VALUES};passes={passes}"));
-        let counters = profiler.counters(fake.order("")).unwrap();
+        let counters = open_counters(&profiler, fake.order("")).unwrap();
         let mut launches = 0;
         let counts = counters.measure(|| {
             launches += 1;
@@ -86,10 +52,10 @@ fn a_launch_runs_once_per_pass_and_no_object_leaks() {
 #[test]
 fn a_metric_is_found_by_its_other_name_and_a_missing_one_is_left_out() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     let orders =
         "unknown=dram__bytes_read.sum;value=dram__bytes_op_read.sum:7;unknown=lts__t_sectors_srcunit_ltcfabric.sum";
-    let counters = profiler.order(orders).counters(&fake).unwrap();
+    let counters = open_counters(profiler.order(orders), &fake).unwrap();
     let counts = counters.measure(|| Ok(())).unwrap();
     assert_eq!(counts.get(Counter::DramRead), Some(7.0));
     assert_eq!(counts.get(Counter::L2Crossed), None);
@@ -99,8 +65,8 @@ fn a_metric_is_found_by_its_other_name_and_a_missing_one_is_left_out() {
 #[test]
 fn counting_works_again_after_a_failed_launch() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
-    let counters = profiler.order("").counters(&fake).unwrap();
+    let profiler = profiler(&fake);
+    let counters = open_counters(profiler.order(""), &fake).unwrap();
     let failed = counters.measure(|| Err(Fault::Invalid("a bad launch".to_owned())));
     assert!(matches!(failed, Err(Fault::Invalid(_))), "{failed:?}");
     // The profiler is off again: the next launch is counted.
@@ -110,15 +76,15 @@ fn counting_works_again_after_a_failed_launch() {
 #[test]
 fn every_refusal_of_every_call_is_a_reason_and_no_object_leaks() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     for call in Cupti::CALLS {
         for code in [1, 7, 35, 999, 12345] {
             // A profiler that can't be stopped or disabled isn't enabled again, so it gets its own copy.
             let stays = ["cuptiRangeProfilerStop", "cuptiRangeProfilerDisable"].contains(call);
             let own = stays.then(|| tempfile::tempdir().unwrap());
-            let another = own.as_ref().map(|folder| Profiler::new(folder.path()));
+            let another = own.as_ref().map(|folder| FakeLibrary::cupti(folder.path(), &[]));
             let profiler = another.as_ref().unwrap_or(&profiler);
-            let counters = profiler.order(&format!("fail={call}:{code}")).counters(&fake);
+            let counters = open_counters(profiler.order(&format!("fail={call}:{code}")), &fake);
             let ended = counters.and_then(|counters| counters.measure(|| Ok(())));
             let may_pass = call.contains("einitialize") || call.contains("DeInitialize") || call.contains("Disable");
             match ended {
@@ -141,21 +107,22 @@ fn every_refusal_of_every_call_is_a_reason_and_no_object_leaks() {
 #[test]
 fn dropping_one_session_leaves_the_profiler_on_for_the_others() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
-    let first = profiler.order("").counters(&fake).unwrap();
+    let profiler = profiler(&fake);
+    let first = open_counters(profiler.order(""), &fake).unwrap();
     // The same library, opened again.
-    let second = profiler.counters(&fake).unwrap();
+    let second = open_counters(&profiler, &fake).unwrap();
     drop(second);
     first.measure(|| Ok(())).unwrap();
     drop(first);
-    profiler.counters(&fake).unwrap().measure(|| Ok(())).unwrap();
+    open_counters(&profiler, &fake).unwrap().measure(|| Ok(())).unwrap();
 }
 
 #[test]
 fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
-    let refused = profiler.order("after=cuptiRangeProfilerSetConfig:1").counters(&fake).unwrap().measure(|| Ok(()));
+    let profiler = profiler(&fake);
+    let refused =
+        open_counters(profiler.order("after=cuptiRangeProfilerSetConfig:1"), &fake).unwrap().measure(|| Ok(()));
     assert!(matches!(refused, Err(Fault::Unavailable { .. })), "{refused:?}");
     // The fake CUPTI disables its profiler only if its buffer is unchanged.
     assert_eq!(profiler.number("fakecupti_alive"), 0);
@@ -174,8 +141,8 @@ fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
 #[test]
 fn a_profiler_that_cant_be_disabled_keeps_its_buffers_and_isnt_enabled_again() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
-    let counters = profiler.order("fail=cuptiRangeProfilerDisable:999").counters(&fake).unwrap();
+    let profiler = profiler(&fake);
+    let counters = open_counters(profiler.order("fail=cuptiRangeProfilerDisable:999"), &fake).unwrap();
     counters.measure(|| Ok(())).unwrap();
     assert_eq!((profiler.number("fakecupti_kept"), profiler.number("fakecupti_alive")), (1, 2));
     let calls = profiler.number("fakecupti_total");
@@ -186,8 +153,8 @@ fn a_profiler_that_cant_be_disabled_keeps_its_buffers_and_isnt_enabled_again() {
 #[test]
 fn counting_works_again_after_a_launch_that_counts_or_panics() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
-    let counters = profiler.order("").counters(&fake).unwrap();
+    let profiler = profiler(&fake);
+    let counters = open_counters(profiler.order(""), &fake).unwrap();
     let mut within = None;
     let mut calls = (0, 0);
     let counted = counters.measure(|| {
@@ -208,7 +175,7 @@ fn counting_works_again_after_a_launch_that_counts_or_panics() {
 #[test]
 fn implausible_sizes_and_passes_are_refused() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     let sizes = [
         "bytes=cuptiProfilerGetCounterAvailability:1000000000000000",
         "bytes=cuptiProfilerHostGetConfigImageSize:1000000000000000",
@@ -216,7 +183,7 @@ fn implausible_sizes_and_passes_are_refused() {
         "passes=65",
     ];
     for orders in sizes {
-        let ended = profiler.order(orders).counters(&fake).and_then(|counters| counters.measure(|| Ok(())));
+        let ended = open_counters(profiler.order(orders), &fake).and_then(|counters| counters.measure(|| Ok(())));
         assert!(matches!(ended, Err(Fault::Unavailable { what: "CUPTI", .. })), "{orders}: {ended:?}");
         assert_eq!(profiler.number("fakecupti_alive"), 0, "{orders}");
     }
@@ -225,8 +192,9 @@ fn implausible_sizes_and_passes_are_refused() {
 #[test]
 fn a_missing_permission_names_the_driver_s_setting() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
-    let fault = profiler.order("fail=cuptiProfilerGetCounterAvailability:35").counters(&fake).unwrap_err().to_string();
+    let profiler = profiler(&fake);
+    let fault =
+        open_counters(profiler.order("fail=cuptiProfilerGetCounterAvailability:35"), &fake).unwrap_err().to_string();
     assert!(fault.contains("administrators") && fault.contains("NVreg_RestrictProfilingToAdminUsers=0"), "{fault}");
 }
 
@@ -234,10 +202,10 @@ fn a_missing_permission_names_the_driver_s_setting() {
 fn a_missing_an_old_and_a_too_new_library_are_refused_with_the_reason() {
     let fake = Fake::new();
     let old = tempfile::tempdir().unwrap();
-    let old = Profiler::without(old.path(), &["cuptiProfilerHostInitialize"]);
+    let old = FakeLibrary::cupti(old.path(), &["cuptiProfilerHostInitialize"]);
     let why = Cupti::find(Some(&old.path), None).unwrap_err();
     assert!(why.to_string().contains("cuptiProfilerHostInitialize") && why.to_string().contains("12.6"), "{why}");
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     let newer = Cupti::find(Some(&profiler.order("version=130001").path), Some(12)).unwrap_err();
     assert!(newer.to_string().contains("newer than the driver's CUDA 12"), "{newer}");
     assert!(Cupti::find(Some(&profiler.order("version=26").path), Some(12)).is_ok());
@@ -267,7 +235,7 @@ const LONG: &str = "kernel=500000;cache=1048576;memory=4000000000";
 #[test]
 fn every_point_has_counted_values_and_cold_points_are_flagged_if_memory_traffic_differs() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     let (outcome, records) = measured(fake.order(LONG), &profiler.order(VALUES).path);
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     let points = records.iter().filter_map(|record| match record {
@@ -295,7 +263,7 @@ fn every_point_has_counted_values_and_cold_points_are_flagged_if_memory_traffic_
 #[test]
 fn failed_counting_is_reported_once_and_costs_no_point() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     let plain = |records: &[Record]| records.iter().filter(|record| matches!(record, Record::Point(_))).count();
     let (_, counted) = measured(fake.order(LONG), &profiler.order("").path);
     let (outcome, records) = measured(fake.order(LONG), &profiler.order("fail=cuptiRangeProfilerStart:26").path);
@@ -308,7 +276,7 @@ fn failed_counting_is_reported_once_and_costs_no_point() {
 #[test]
 fn sectors_that_differ_from_the_computed_ones_are_reported_for_each_pattern() {
     let fake = Fake::new();
-    let profiler = Profiler::new(fake.folder.path());
+    let profiler = profiler(&fake);
     let orders = "value=l1tex__t_sectors.sum:1000000000";
     let (outcome, records) = counted_probe(fake.order(LONG), &profiler.order(orders).path, "sectors");
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");

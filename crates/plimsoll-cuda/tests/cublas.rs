@@ -4,51 +4,16 @@
 
 mod common;
 
-use std::ffi::CString;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{Bare, Fake, SourceCompiler};
-use libloading::os::unix::Library;
+use common::{Bare, Fake, FakeLibrary, SourceCompiler};
 use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
 use plimsoll_core::{Fault, FaultClass};
 use plimsoll_cuda::cublas::{Cublas, Numbers, Products};
 use plimsoll_cuda::memory::DeviceBuffer;
 use plimsoll_cuda::{Options, open_with};
-
-/// A separate copy of the fake cuBLAS for one test.
-struct Vendor {
-    path: PathBuf,
-    library: Library,
-}
-
-impl Vendor {
-    fn without(folder: &Path, missing: &[&str]) -> Self {
-        let path = folder.join("libcublas.so.13");
-        fakecuda::copy_without(&fakecuda::find_library("libfakecublas.so").unwrap(), &path, missing).unwrap();
-        // SAFETY: the fake library's initialisers do nothing.
-        let library = unsafe { Library::new(&path) }.unwrap();
-        Self { path, library }
-    }
-
-    fn order(&self, orders: &str) -> &Self {
-        let orders = CString::new(orders).unwrap();
-        // SAFETY: the symbol has this type, and the text is terminated.
-        unsafe {
-            let configure =
-                self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char)>(b"fakecublas_configure").unwrap();
-            configure(orders.as_ptr());
-        }
-        self
-    }
-
-    fn number(&self, symbol: &str) -> u64 {
-        // SAFETY: all symbols passed here have this type.
-        unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
-    }
-}
 
 const N: usize = 7;
 
@@ -64,7 +29,7 @@ fn bytes(numbers: &[f64]) -> Vec<u8> {
 #[test]
 fn a_product_multiplies_rows_by_columns_and_no_object_leaks() {
     let fake = Fake::new();
-    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let vendor = FakeLibrary::cublas(fake.folder.path(), &[]);
     let bare = Bare::new(fake.order("")).unwrap();
     let cublas = Cublas::find(Some(&vendor.path), Some(13)).unwrap();
     assert_eq!(cublas.version(), 130_000);
@@ -97,11 +62,11 @@ fn missing_calls_and_refusals_are_reasons_with_a_hint() {
     let fake = Fake::new();
     for missing in ["cublasGetProperty", "cublasCreate_v2", "cublasSetStream_v2", "cublasGemmEx", "cublasDestroy_v2"] {
         let folder = tempfile::tempdir().unwrap();
-        let vendor = Vendor::without(folder.path(), &[missing]);
+        let vendor = FakeLibrary::cublas(folder.path(), &[missing]);
         let reason = Cublas::find(Some(&vendor.path), None).unwrap_err();
         assert!(reason.why.contains(missing) && reason.hint.contains("pip install"), "{reason}");
     }
-    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let vendor = FakeLibrary::cublas(fake.folder.path(), &[]);
     let newer = Cublas::find(Some(&vendor.order("version=14").path), Some(13)).unwrap_err();
     assert!(newer.why.contains("belongs to CUDA 14"), "{newer}");
     let bare = Bare::new(fake.order("")).unwrap();
@@ -122,7 +87,7 @@ fn missing_calls_and_refusals_are_reasons_with_a_hint() {
 }
 
 /// Runs the probe with the fake cuBLAS and the fake driver.
-fn gemm(fake: &Fake, vendor: &Vendor) -> (Outcome, Vec<Record>) {
+fn gemm(fake: &Fake, vendor: &FakeLibrary) -> (Outcome, Vec<Record>) {
     let options =
         Options { compiler: Some(Arc::new(SourceCompiler)), cublas: Some(vendor.path.clone()), ..fake.options() };
     let driver = fake.order("kernel=500000;cache=1048576").driver().unwrap();
@@ -144,7 +109,7 @@ fn cases(records: &[Record]) -> Vec<&str> {
 #[test]
 fn the_probe_measures_every_type_of_product_and_no_object_leaks() {
     let fake = Fake::new();
-    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let vendor = FakeLibrary::cublas(fake.folder.path(), &[]);
     let (outcome, records) = gemm(&fake, vendor.order(""));
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     assert_eq!(cases(&records), ["instructions", "products"]);
@@ -157,7 +122,7 @@ fn the_probe_measures_every_type_of_product_and_no_object_leaks() {
 #[test]
 fn a_library_that_does_not_start_costs_only_its_own_series() {
     let fake = Fake::new();
-    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let vendor = FakeLibrary::cublas(fake.folder.path(), &[]);
     let (outcome, records) = gemm(&fake, vendor.order("fail=cublasCreate_v2:1"));
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     assert_eq!(cases(&records), ["instructions"]);

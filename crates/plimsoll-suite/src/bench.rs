@@ -59,6 +59,22 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// A point with flat inputs and cold data, launched plainly with the planner's plan, without a ceiling.
+    #[must_use]
+    pub fn flat(expression: impl Into<String>, types: impl Into<String>, bytes: u64, traffic: Traffic) -> Self {
+        Self {
+            expression: expression.into(),
+            types: types.into(),
+            shape: "flat".to_owned(),
+            launch: PLAIN,
+            plan: PLANNED.to_owned(),
+            bytes,
+            cache: CachePolicy::ColdRotate,
+            traffic,
+            ceiling: None,
+        }
+    }
+
     /// The coordinates in [`series`].
     #[must_use]
     pub fn coordinates(&self) -> Vec<Value> {
@@ -205,17 +221,7 @@ mod tests {
     use plimsoll_core::stats::Interval;
 
     fn cell(expression: &str, bytes: u64) -> Cell {
-        Cell {
-            expression: expression.to_owned(),
-            types: "f32".to_owned(),
-            shape: "flat".to_owned(),
-            launch: PLAIN,
-            plan: PLANNED.to_owned(),
-            bytes,
-            cache: CachePolicy::ColdRotate,
-            traffic: Traffic::new(bytes, bytes),
-            ceiling: Some(4e12),
-        }
+        Cell { ceiling: Some(4e12), ..Cell::flat(expression, "f32", bytes, Traffic::new(bytes, bytes)) }
     }
 
     fn point(cell: &Cell, bandwidth: f64) -> Point {

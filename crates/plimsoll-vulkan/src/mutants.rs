@@ -20,14 +20,14 @@ use crate::{Options, Vulkan, devices, open};
 const COMPILER: &str = "glslangValidator";
 
 /// A fault planted in a source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Mutant {
     /// Describes the fault.
     name: &'static str,
     /// The GLSL file, in its source's folder.
     source: &'static str,
     /// Old text and its replacement.
-    changes: &'static [(&'static str, &'static str)],
+    changes: Vec<(&'static str, String)>,
 }
 
 thread_local! {
@@ -44,6 +44,10 @@ struct Planted {
     kernels: BTreeSet<String>,
 }
 
+fn plant(mutant: Mutant, wanted: fn(&KernelDesc) -> bool) {
+    PLANTED.set(Some(Planted { mutant, wanted, compiled: BTreeMap::new(), kernels: BTreeSet::new() }));
+}
+
 /// Replaces a kernel's code with that of the planted mutant, if the mutant is of the same source.
 pub(crate) fn replace_code(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &'static str> {
     PLANTED.with_borrow_mut(|planted| {
@@ -55,7 +59,7 @@ pub(crate) fn replace_code(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &
         if !(planted.wanted)(kernel) {
             return Err("not selected for this test");
         }
-        let mutant = planted.mutant;
+        let mutant = &planted.mutant;
         let words = planted.compiled.entry(build.file).or_insert_with(|| mutant.compile(build).leak());
         planted.kernels.insert(kernel.name.clone());
         Ok(Spirv { words, ..found })
@@ -68,11 +72,16 @@ fn all_builds() -> impl Iterator<Item = &'static Build> {
 }
 
 impl Mutant {
-    fn compile(self, build: &Build) -> Vec<u8> {
+    fn new(name: &'static str, source: &'static str, changes: &[(&'static str, &str)]) -> Self {
+        let changes = changes.iter().map(|(old, new)| (*old, (*new).to_owned())).collect();
+        Self { name, source, changes }
+    }
+
+    fn compile(&self, build: &Build) -> Vec<u8> {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
         let headers = root.join("crates/plimsoll-gen/kernels/vulkan");
         let mut text = std::fs::read_to_string(root.join(build.folder).join(build.source)).unwrap();
-        for (old, new) in self.changes {
+        for (old, new) in &self.changes {
             assert_eq!(text.matches(old).count(), 1, "{}: {} has {old}", self.name, build.source);
             text = text.replace(old, new);
         }
@@ -127,8 +136,7 @@ fn assert_all_found(
 ) {
     let Some(mut bench) = open_device() else { return };
     for mutant in mutants {
-        let planted = Planted { mutant: *mutant, wanted, compiled: BTreeMap::new(), kernels: BTreeSet::new() };
-        PLANTED.set(Some(planted));
+        plant(mutant.clone(), wanted);
         let wrong = find_wrong_kernels(&mut bench, probe);
         let planted = PLANTED.take().unwrap();
         assert!(!planted.kernels.is_empty(), "no kernel was made from mutant {}", mutant.name);
@@ -137,34 +145,35 @@ fn assert_all_found(
         assert!(missed.is_empty(), "{} '{}' isn't found in {missed:?}", mutant.source, mutant.name);
     }
     // Without a fault, nothing is found.
-    let planted = Mutant { name: "none", changes: &[], ..mutants[0] };
-    PLANTED.set(Some(Planted { mutant: planted, wanted, compiled: BTreeMap::new(), kernels: BTreeSet::new() }));
+    plant(Mutant::new("none", mutants[0].source, &[]), wanted);
     assert_eq!(find_wrong_kernels(&mut bench, probe), BTreeSet::new());
 }
 
 const MAIN: &str = "void main() {\n";
 const NOTHING: (&str, &str) = (MAIN, "void main() {\n    if (blocks > 0) return;\n");
 
+/// The faults that a kernel over `n` elements may have in their number. `parameters` declares `n` last.
+fn wrong_lengths(source: &'static str, parameters: &'static str) -> Vec<Mutant> {
+    let renamed = parameters.replace(" n;)", " all;)");
+    let shorter = format!("{renamed}\n#define n (all - (all > 0 ? 1 : 0))");
+    let longer = format!("{renamed}\n#define n (all + 1)");
+    vec![
+        Mutant::new("does nothing", source, &[NOTHING]),
+        Mutant::new("leaves out the last element", source, &[(parameters, &shorter)]),
+        Mutant::new("takes an element too many", source, &[(parameters, &longer)]),
+    ]
+}
+
 #[test]
 fn wrong_copies_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 in_; INDEX n;)";
     const SOURCE: &str = "copy.comp";
-    let mutants = [
-        Mutant { name: "does nothing", source: SOURCE, changes: &[NOTHING] },
-        Mutant {
-            name: "leaves out the last element",
-            source: SOURCE,
-            changes: &[(PARAMETERS, "PARAMETERS(u64 out_; u64 in_; INDEX all;)\n#define n (all - (all > 0 ? 1 : 0))")],
-        },
-        Mutant {
-            name: "writes an element too many",
-            source: SOURCE,
-            changes: &[(PARAMETERS, "PARAMETERS(u64 out_; u64 in_; INDEX all;)\n#define n (all + 1)")],
-        },
-        Mutant {
-            name: "changes a bit of one element",
-            source: SOURCE,
-            changes: &[
+    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
+    mutants.extend([
+        Mutant::new(
+            "changes a bit of one element",
+            SOURCE,
+            &[
                 ("= Word(in_ + 4 * u64(first)).x;", "= Word(in_ + 4 * u64(first)).x ^ (first == 7 ? 1u : 0u);"),
                 ("= Word(in_ + last).x;", "= Word(in_ + last).x ^ (first == 0 ? 1u : 0u);"),
                 (
@@ -172,18 +181,14 @@ fn wrong_copies_are_found() {
                     "Word(out_ + place).x = Word(in_ + place).x ^ (i == 7 ? 1u : 0u);",
                 ),
             ],
-        },
-        Mutant {
-            name: "loops only once",
-            source: SOURCE,
-            changes: &[("i < vectors; i +=", "i < vectors && i == first; i +=")],
-        },
-        Mutant {
-            name: "has the wrong half of a long vector",
-            source: SOURCE,
-            changes: &[("Word4(out_ + place + 16).x = high;", "Word4(out_ + place + 16).x = low;")],
-        },
-    ];
+        ),
+        Mutant::new("loops only once", SOURCE, &[("i < vectors; i +=", "i < vectors && i == first; i +=")]),
+        Mutant::new(
+            "has the wrong half of a long vector",
+            SOURCE,
+            &[("Word4(out_ + place + 16).x = high;", "Word4(out_ + place + 16).x = low;")],
+        ),
+    ]);
     let harmless = |mutant: &Mutant, kernel: &str| match mutant.name {
         "loops only once" => kernel.starts_with("copy_naive"),
         "has the wrong half of a long vector" => !kernel.starts_with("copy_vector8"),
@@ -196,58 +201,26 @@ fn wrong_copies_are_found() {
 fn wrong_streams_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 a; u64 b; u64 c; float s; u64 n;)";
     const SOURCE: &str = "stream.comp";
-    let mutants = [
-        Mutant { name: "does nothing", source: SOURCE, changes: &[NOTHING] },
-        Mutant {
-            name: "leaves out the last element",
-            source: SOURCE,
-            changes: &[(
-                PARAMETERS,
-                "PARAMETERS(u64 out_; u64 a; u64 b; u64 c; float s; u64 all;)\n#define n (all - (all > 0 ? 1 : 0))",
-            )],
-        },
-        Mutant {
-            name: "takes an element too many",
-            source: SOURCE,
-            changes: &[(
-                PARAMETERS,
-                "PARAMETERS(u64 out_; u64 a; u64 b; u64 c; float s; u64 all;)\n#define n (all + 1)",
-            )],
-        },
-        Mutant {
-            name: "has one wrong element in the tail",
-            source: SOURCE,
-            changes: &[
+    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
+    mutants.extend([
+        Mutant::new("has one wrong element in the tail", SOURCE, &[
                 (
                     "if (OP == READ) bits ^= floatBitsToUint(x);",
                     "if (OP == READ) bits ^= floatBitsToUint(x) ^ (e == 0 ? 1u : 0u);",
                 ),
                 ("total = fma(x, y, total);", "total = fma(x, y, total) + (e == 0 ? 1.0 : 0.0);"),
                 ("= one(e, x, y, z);", "= one(e, x, y, z) + (e == 0 ? 0.25 : 0.0);"),
-            ],
-        },
-        Mutant {
-            name: "leaves out the last vector of a tile",
-            source: SOURCE,
-            changes: &[(
+            ]),
+        Mutant::new("leaves out the last vector of a tile", SOURCE, &[(
                 "        if (FOLDS) take(x[u], y[u]);",
                 "        if (u + 1 == UNROLL) continue;\n        if (FOLDS) take(x[u], y[u]);",
-            )],
-        },
-        Mutant {
-            name: "leaves only the first fold of a block",
-            source: SOURCE,
-            changes: &[("if (THREAD % TOGETHER == 0) Word(out_", "if (THREAD == 0) Word(out_")],
-        },
-        Mutant {
-            name: "writes a fold too many",
-            source: SOURCE,
-            changes: &[(
+            )]),
+        Mutant::new("leaves only the first fold of a block", SOURCE, &[("if (THREAD % TOGETHER == 0) Word(out_", "if (THREAD == 0) Word(out_")]),
+        Mutant::new("writes a fold too many", SOURCE, &[(
                 ".x = folded[THREAD];",
                 ".x = folded[THREAD];\n    if (BLOCK + 1 == blocks && THREAD == 0) Word(out_ + 4 * (u64(blocks) * THREADS / TOGETHER)).x = 0;",
-            )],
-        },
-    ];
+            )]),
+    ]);
     let harmless = |mutant: &Mutant, kernel: &str| {
         let folds = kernel.starts_with("stream_read_") || kernel.starts_with("stream_dot_");
         mutant.name.contains("fold") && !folds
@@ -261,74 +234,47 @@ fn wrong_streams_are_found() {
 fn wrong_scalings_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 in_; float s; u64 n;)";
     const SOURCE: &str = "launch_scale.comp";
-    let mutants = [
-        Mutant { name: "does nothing", source: SOURCE, changes: &[NOTHING] },
-        Mutant {
-            name: "leaves out the last element",
-            source: SOURCE,
-            changes: &[(
-                PARAMETERS,
-                "PARAMETERS(u64 out_; u64 in_; float s; u64 all;)\n#define n (all - (all > 0 ? 1 : 0))",
-            )],
-        },
-        Mutant {
-            name: "writes an element too many",
-            source: SOURCE,
-            changes: &[(PARAMETERS, "PARAMETERS(u64 out_; u64 in_; float s; u64 all;)\n#define n (all + 1)")],
-        },
-        Mutant { name: "copies", source: SOURCE, changes: &[("= s * Float4(in_", "= Float4(in_")] },
-        Mutant {
-            name: "has one wrong element",
-            source: SOURCE,
-            changes: &[(
+    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
+    mutants.extend([
+        Mutant::new("copies", SOURCE, &[("= s * Float4(in_", "= Float4(in_")]),
+        Mutant::new(
+            "has one wrong element",
+            SOURCE,
+            &[(
                 "= s * Float4(in_ + 4 * e).x;",
                 "= s * Float4(in_ + 4 * e).x + vec4(0.0, 0.0, 0.0, e == 4 ? 0.5 : 0.0);",
             )],
-        },
-    ];
+        ),
+    ]);
     assert_all_found(probe("launch"), &mutants, |_| true, |_, _| false);
 }
 
-const CHASE: &str = "latency_chase.comp";
-const CHASES: [Mutant; 4] = [
-    Mutant { name: "does nothing", source: CHASE, changes: &[("h < count; h += HOPS", "h > count; h += HOPS")] },
-    Mutant { name: "hops only before it is timed", source: CHASE, changes: &[("p = chase(p, hops);", "")] },
-    Mutant {
-        name: "makes one hop less in each iteration",
-        source: CHASE,
-        changes: &[("u < HOPS; ++u", "u < HOPS - 1; ++u")],
-    },
-    Mutant {
-        name: "makes one iteration less",
-        source: CHASE,
-        changes: &[("h < count; h +=", "h + HOPS < count; h +=")],
-    },
-];
+fn wrong_chases() -> [Mutant; 4] {
+    const CHASE: &str = "latency_chase.comp";
+    [
+        Mutant::new("does nothing", CHASE, &[("h < count; h += HOPS", "h > count; h += HOPS")]),
+        Mutant::new("hops only before it is timed", CHASE, &[("p = chase(p, hops);", "")]),
+        Mutant::new("makes one hop less in each iteration", CHASE, &[("u < HOPS; ++u", "u < HOPS - 1; ++u")]),
+        Mutant::new("makes one iteration less", CHASE, &[("h < count; h +=", "h + HOPS < count; h +=")]),
+    ]
+}
 
 #[test]
 fn wrong_chains_and_chases_are_found() {
     const BUILD: &str = "latency_build.comp";
     let builds = [
-        Mutant { name: "does nothing", source: BUILD, changes: &[NOTHING] },
-        Mutant {
-            name: "leaves out the last element",
-            source: BUILD,
-            changes: &[("EACH(i, n) Long", "EACH(i, n - 1) Long")],
-        },
-        Mutant {
-            name: "closes the chain too early",
-            source: BUILD,
-            changes: &[("= base + place(i + 1);", "= base + place(i + 2 == n ? 0 : i + 1);")],
-        },
-        Mutant {
-            name: "leaves out every second",
-            source: BUILD,
-            changes: &[("= base + place(i + 1);", "= base + place(i + 2);")],
-        },
+        Mutant::new("does nothing", BUILD, &[NOTHING]),
+        Mutant::new("leaves out the last element", BUILD, &[("EACH(i, n) Long", "EACH(i, n - 1) Long")]),
+        Mutant::new(
+            "closes the chain too early",
+            BUILD,
+            &[("= base + place(i + 1);", "= base + place(i + 2 == n ? 0 : i + 1);")],
+        ),
+        Mutant::new("leaves out every second", BUILD, &[("= base + place(i + 1);", "= base + place(i + 2);")]),
     ];
     let probe = probe("latency");
     assert_all_found(probe, &builds, |_| true, |_, _| false);
-    assert_all_found(probe, &CHASES, |_| true, |_, _| false);
+    assert_all_found(probe, &wrong_chases(), |_| true, |_, _| false);
 }
 
 /// A sink that takes the first point and ends the run.
@@ -360,11 +306,11 @@ fn measurement_fails(bench: &mut Bench<Vulkan>) -> bool {
 fn wrong_chases_are_found_while_they_are_measured() {
     let Some(mut bench) = open_device() else { return };
     assert!(!measurement_fails(&mut bench), "a correct kernel fails its check");
-    for mutant in CHASES {
-        let planted = Planted { mutant, wanted: |_| true, compiled: BTreeMap::new(), kernels: BTreeSet::new() };
-        PLANTED.set(Some(planted));
+    for mutant in wrong_chases() {
+        let name = mutant.name;
+        plant(mutant, |_| true);
         let found = measurement_fails(&mut bench);
         assert!(!PLANTED.take().unwrap().kernels.is_empty());
-        assert!(found, "a chase that {} isn't found while it is measured", mutant.name);
+        assert!(found, "a chase that {name} isn't found while it is measured");
     }
 }

@@ -70,11 +70,11 @@ pub fn measure(
     if plan.request.counters {
         record_missing_counters(instruments, sink)?;
     }
-    let ended = if plan.concurrent {
-        run_concurrently(instruments, &chosen, plan, sink, stop)
-    } else {
-        run_in_sequence(instruments, &chosen, plan, sink, stop)
-    };
+    let mut jobs = Vec::with_capacity(instruments.len());
+    for (device, (instrument, probes)) in (0..).zip(instruments.iter_mut().zip(&chosen)) {
+        jobs.push(Job { device, instrument: &mut **instrument, probes, request: &plan.request, stop });
+    }
+    let ended = if plan.concurrent { run_concurrently(jobs, sink) } else { run_in_sequence(jobs, sink) };
     let end = |sink: &mut (dyn Sink + Send), complete| sink.write(&Record::End { complete });
     match ended {
         Ok(devices) => {
@@ -143,44 +143,37 @@ struct DeviceEnd {
     complete: bool,
 }
 
-fn run_in_sequence(
-    instruments: &mut [Box<dyn Instrument>],
-    chosen: &[Vec<String>],
-    plan: &Plan,
-    sink: &mut (dyn Sink + Send),
-    stop: &AtomicBool,
-) -> Result<Vec<DeviceEnd>, Fault> {
-    let mut devices = Vec::with_capacity(instruments.len());
-    for (device, (instrument, probes)) in (0..).zip(instruments.iter_mut().zip(chosen)) {
-        let run = RunContext { request: &plan.request, sink, stop, device, next_series: device * SERIES_PER_DEVICE };
-        devices.push(run_device(&mut **instrument, probes, run)?);
-    }
-    Ok(devices)
+/// What one device has to do.
+struct Job<'a> {
+    device: u32,
+    instrument: &'a mut dyn Instrument,
+    probes: &'a [String],
+    request: &'a Request,
+    stop: &'a AtomicBool,
 }
 
-fn run_concurrently(
-    instruments: &mut [Box<dyn Instrument>],
-    chosen: &[Vec<String>],
-    plan: &Plan,
-    sink: &mut (dyn Sink + Send),
-    stop: &AtomicBool,
-) -> Result<Vec<DeviceEnd>, Fault> {
+impl Job<'_> {
+    fn run(self, sink: &mut dyn Sink) -> Result<DeviceEnd, Fault> {
+        let Self { device, instrument, probes, request, stop } = self;
+        let run = RunContext { request, sink, stop, device, next_series: device * SERIES_PER_DEVICE };
+        run_device(instrument, probes, run)
+    }
+}
+
+fn run_in_sequence(jobs: Vec<Job<'_>>, sink: &mut (dyn Sink + Send)) -> Result<Vec<DeviceEnd>, Fault> {
+    jobs.into_iter().map(|job| job.run(sink)).collect()
+}
+
+fn run_concurrently<'j>(jobs: Vec<Job<'j>>, sink: &mut (dyn Sink + Send)) -> Result<Vec<DeviceEnd>, Fault> {
     let sink = Mutex::new(sink);
     // A refused record ends the run on every device, not only on the one that wrote it.
     let refused = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..)
-            .zip(instruments.iter_mut().zip(chosen))
-            .map(|(device, (instrument, probes))| {
-                let (sink, refused) = (&sink, &refused);
-                scope.spawn(move || {
-                    let mut shared = Shared { sink, refused, informed: false };
-                    let next_series = device * SERIES_PER_DEVICE;
-                    let run = RunContext { request: &plan.request, sink: &mut shared, stop, device, next_series };
-                    run_device(&mut **instrument, probes, run)
-                })
-            })
-            .collect();
+        let spawn = |job: Job<'j>| {
+            let mut shared = Shared { sink: &sink, refused: &refused, informed: false };
+            scope.spawn(move || job.run(&mut shared))
+        };
+        let threads: Vec<_> = jobs.into_iter().map(spawn).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, Result<DeviceEnd, Fault>>| {
             thread.join().unwrap_or_else(|_| Err(Fault::Panicked("a device's thread ended in a panic".into())))
         };

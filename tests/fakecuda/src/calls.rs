@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use crate::MAGIC;
 use crate::call::*;
-use crate::memory::{allocate, copy, free, give, text};
+use crate::memory::{allocate, allocate_on_device, copy, free, give, text};
 use crate::state::{Kernel, Settings};
 
 fn find_kernel(image: &str, name: &str) -> Option<Kernel> {
@@ -103,13 +103,7 @@ calls! {
         copy(state, to as usize, from as usize, bytes, &[to as usize, from as usize])
     }
     fn cuMemAllocManaged(state, pointer: *mut u64, bytes: usize, flags: c_uint) {
-        let free = state.settings().memory.saturating_sub(state.used());
-        if bytes == 0 || bytes > free {
-            return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
-        }
-        let address = allocate(bytes)?;
-        state.memory.insert(address, bytes);
-        give(pointer, address as u64)
+        give(pointer, allocate_on_device(state, bytes)?)
     }
     fn cuMemPrefetchAsync(state, pointer: u64, bytes: usize, device: c_int, stream: Handle) {
         check_handle(state.streams.contains(&stream))?;
@@ -133,13 +127,7 @@ calls! {
         if count == 1 && attribute == 2 { give(to.cast(), kind) } else { Err(INVALID_VALUE) }
     }
     fn cuMemAlloc_v2(state, pointer: *mut u64, bytes: usize) {
-        let free = state.settings().memory.saturating_sub(state.used());
-        if bytes == 0 || bytes > free {
-            return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
-        }
-        let address = allocate(bytes)?;
-        state.memory.insert(address, bytes);
-        give(pointer, address as u64)
+        give(pointer, allocate_on_device(state, bytes)?)
     }
     fn cuMemFree_v2(state, pointer: u64) {
         let bytes = state.memory.remove(&(pointer as usize)).ok_or(INVALID_VALUE)?;
@@ -148,13 +136,7 @@ calls! {
     }
     fn cuMemAllocAsync(state, pointer: *mut u64, bytes: usize, stream: Handle) {
         check_handle(state.streams.contains(&stream))?;
-        let free = state.settings().memory.saturating_sub(state.used());
-        if bytes == 0 || bytes > free {
-            return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
-        }
-        let address = allocate(bytes)?;
-        state.memory.insert(address, bytes);
-        give(pointer, address as u64)
+        give(pointer, allocate_on_device(state, bytes)?)
     }
     fn cuMemFreeAsync(state, pointer: u64, stream: Handle) {
         check_handle(state.streams.contains(&stream))?;

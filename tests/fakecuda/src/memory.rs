@@ -37,6 +37,17 @@ pub(crate) fn allocate(bytes: usize) -> Result<usize, Code> {
     if address.is_null() { Err(OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
 }
 
+/// Allocates device memory; returns its address.
+pub(crate) fn allocate_on_device(state: &mut State, bytes: usize) -> Result<u64, Code> {
+    let free = state.settings().memory.saturating_sub(state.used());
+    if bytes == 0 || bytes > free {
+        return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
+    }
+    let address = allocate(bytes)?;
+    state.memory.insert(address, bytes);
+    Ok(address as u64)
+}
+
 pub(crate) fn free(address: usize, bytes: usize) {
     // SAFETY: allocated with the same layout, and forgotten by the caller.
     unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout(bytes)) };

@@ -1,6 +1,8 @@
 //! Unsound uses of the CUDA backend that are typed errors, or made sound at run time, tested with the fake driver.
 #![forbid(unsafe_code)]
 
+mod common;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,13 +76,7 @@ fn a_span_outside_its_memory_is_refused() {
     let (_folder, gpu) = gpu();
     let (stream, buffer) = (gpu.stream(), DeviceBuffer::new(gpu.engine().context(), 4096).unwrap());
     let whole = buffer.whole();
-    let spans = [
-        Span::new(whole.region(), whole.pointer(), 4100),
-        Span::new(whole.region(), whole.pointer() - 4, 8),
-        Span::new(whole.region(), u64::MAX - 3, 8),
-        Span::new(whole.region(), 0, 8),
-    ];
-    for span in spans {
+    for span in common::spans_outside(whole) {
         assert!(invalid(span.fill(stream, 1)).contains("outside its allocation"));
         let error = bind(&gpu, floats(span), floats(span)).map(drop).unwrap_err();
         assert!(error.to_string().contains("outside its allocation"), "{error}");

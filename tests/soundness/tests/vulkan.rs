@@ -3,6 +3,8 @@
 //! are tested.
 #![forbid(unsafe_code)]
 
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -104,13 +106,7 @@ fn refuse_a_span_outside_its_memory(index: u32) -> Result<(), Fault> {
     let (_bench, stream) = open_device(index)?;
     let live = Vulkan::allocate(&stream, 4096)?;
     let whole = live.whole();
-    let spans = [
-        Span::new(whole.region(), whole.pointer(), 4100),
-        Span::new(whole.region(), whole.pointer() - 4, 8),
-        Span::new(whole.region(), u64::MAX - 3, 8),
-        Span::new(whole.region(), 0, 8),
-    ];
-    for span in spans {
+    for span in common::spans_outside(whole) {
         assert_invalid(Vulkan::fill(&stream, span, 1), "is not inside memory");
         let mut all = vec![0; span.bytes() as usize];
         assert_invalid(Vulkan::upload(&stream, span, &all), "is not inside memory");

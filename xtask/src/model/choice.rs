@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
-use plimsoll_core::model::{Description, LaunchForm, predict};
+use plimsoll_core::model::{Description, predict};
 
-use super::{Shape, code_of, description, number, rows};
+use super::{TimedPlan, timed_plans};
 
 /// A plan of the sweep: bytes per access, accesses per operand and thread, threads per block.
 type Choice = (u32, u32, u32);
@@ -28,17 +28,9 @@ const TOLERANCE: f64 = 0.01;
 
 fn contests() -> Result<BTreeMap<(String, bool, u64), Contest>> {
     let mut contests: BTreeMap<(String, bool, u64), Contest> = BTreeMap::new();
-    for row in rows("h200-plans.csv.gz")? {
-        let op = row.get("op").cloned().unwrap_or_default();
-        let [vector, unroll, threads] = ["vector", "unroll", "block"].map(|name| number(&row, name).map(|n| n as u32));
-        let (vector, unroll, threads) = (vector?, unroll?, threads?);
-        let (bytes, dependent) = (number(&row, "bytes")? as u64, number(&row, "dependent")? > 0.0);
-        let inputs = if op.starts_with("triad") { 2 } else { 1 };
-        let shape = Shape { inputs, vector, unroll, threads, registers: 18 + inputs * vector * unroll / 4 };
-        let launch = if dependent { LaunchForm::GraphDependent } else { LaunchForm::Graph };
-        let described = description(&shape, bytes, launch, &code_of(&op, vector * unroll));
-        let seconds = number(&row, "us")? * 1e-6;
-        contests.entry((op, dependent, bytes)).or_default().0.insert((vector, unroll, threads), (described, seconds));
+    for TimedPlan { op, dependent, bytes, shape, description, seconds } in timed_plans()? {
+        let choice = (shape.vector, shape.unroll, shape.threads);
+        contests.entry((op, dependent, bytes)).or_default().0.insert(choice, (description, seconds));
     }
     Ok(contests)
 }

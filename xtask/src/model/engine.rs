@@ -6,11 +6,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use plimsoll_core::model::{Description, Kind, Machine, predict};
+use plimsoll_core::model::{Description, Machine, predict};
 use plimsoll_core::record::read_text;
 use serde_json::Value;
 
-use super::{Errors, MAX_BYTES, naive};
+use super::{Errors, MAX_BYTES, naive, regime};
 use crate::test::root;
 
 /// Printed if there are no such records yet.
@@ -64,17 +64,6 @@ fn parse_launch(value: &Value) -> Result<Option<Launch>> {
     Ok(Some(Launch { expression: word("expression"), cache: word("cache"), description, measured }))
 }
 
-/// The limiter of a prediction, as the table names it.
-fn regime(kind: Option<Kind>) -> &'static str {
-    match kind {
-        Some(Kind::L2) => "limited by L2",
-        Some(Kind::Memory) => "limited by memory",
-        Some(Kind::Pipe(_)) => "limited by instructions",
-        Some(Kind::InFlight | Kind::Busiest | Kind::Dispatch) => "limited by loads in flight, dispatch",
-        _ => "limited by launch",
-    }
-}
-
 /// The group of all launches.
 const ALL: &str = "**all**";
 
@@ -88,7 +77,7 @@ fn groups(machine: &Machine) -> Result<BTreeMap<(u8, String), Errors>> {
         let names = [
             (0, launch.expression.clone()),
             (1, launch.cache.clone()),
-            (2, regime(predicted.limiter).to_owned()),
+            (2, format!("limited by {}", regime(predicted.limiter))),
             (3, ALL.to_owned()),
         ];
         for name in names {

@@ -105,24 +105,14 @@ pub(crate) fn verdict(lines: &[Line], peers: &BTreeMap<Key, Peer>) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll::bench::{Cell, PLAIN};
+    use plimsoll::bench::Cell;
     use plimsoll::core::Traffic;
     use plimsoll::core::series::Estimate;
     use plimsoll::core::stats::Interval;
 
     fn line(expression: &str, bytes: u64, bandwidth: f64) -> Line {
         let estimate = |value| Estimate { value, interval: Interval { lo: value, hi: value } };
-        let cell = Cell {
-            expression: expression.to_owned(),
-            types: "f32".to_owned(),
-            shape: "flat".to_owned(),
-            launch: PLAIN,
-            plan: PLANNED.to_owned(),
-            bytes,
-            cache: CachePolicy::ColdRotate,
-            traffic: Traffic::new(bytes, bytes),
-            ceiling: None,
-        };
+        let cell = Cell::flat(expression, "f32", bytes, Traffic::new(bytes, bytes));
         let time = estimate(2.0 * bytes as f64 / bandwidth);
         let flags = Default::default();
         Line { cell, time, bandwidth: estimate(bandwidth), of_ceiling: None, of_peak: None, flags }

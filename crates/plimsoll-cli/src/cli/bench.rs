@@ -47,7 +47,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let peers = args.against.as_deref().map(read_peers).transpose()?;
     let mut device = open(&args.device)?;
     let info = device.info().clone();
-    if args.bytes.is_none() && args.meaning.inputs.is_empty() {
+    if args.bytes.is_none() && args.subject.meaning.inputs.is_empty() {
         retain_fitting(&mut points, &info);
     }
     let known = profile::known(&args.profile, &info);
@@ -133,7 +133,7 @@ pub(super) fn retain_fitting(points: &mut Vec<Point>, info: &DeviceInfo) {
 }
 
 fn build_request(args: &BenchArgs) -> Result<BenchRequest, Failure> {
-    let mut request = expression::parse_request(&args.expression, &args.meaning)?;
+    let mut request = expression::parse_request(&args.subject.expression, &args.subject.meaning)?;
     request.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
     let all = args.variant.iter().any(|axis| axis == "all");
     request.variants = match all {

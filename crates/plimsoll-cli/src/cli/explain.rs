@@ -22,13 +22,14 @@ const DEFAULT_BYTES: u64 = 256 << 20;
 pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let bench_request = build_request(args)?;
     let mut points = bench_request.points().map_err(|error| expression::failure(&error))?;
-    let predict_hint = || format!("without the device: `plimsoll predict '{}' --machine h200`", args.expression);
+    let predict_hint =
+        || format!("without the device: `plimsoll predict '{}' --machine h200`", args.subject.expression);
     if args.device.device == "none" {
         return Err(Failure::usage("an explanation needs a device to measure on").hint(predict_hint()));
     }
     let mut device = bench::open(&args.device).map_err(|failure| failure.hint(predict_hint()))?;
     let info = device.info().clone();
-    if args.bytes.is_none() && args.meaning.inputs.is_empty() {
+    if args.bytes.is_none() && args.subject.meaning.inputs.is_empty() {
         shrink_to_fit(&bench_request, &mut points, &info)?;
     }
     let known = profile::known(&args.profile, &info);
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
 }
 
 fn build_request(args: &ExplainArgs) -> Result<BenchRequest, Failure> {
-    let mut request = expression::parse_request(&args.expression, &args.meaning)?;
+    let mut request = expression::parse_request(&args.subject.expression, &args.subject.meaning)?;
     request.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
     request.variants = variants(&args.variant).map_err(Failure::usage)?;
     request.sizes = match &args.bytes {

@@ -23,7 +23,7 @@ use super::{bench, expression, output};
 const DEFAULT_SIZES: &str = "64KiB..2GiB";
 
 pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
-    let mut request = expression::parse_request(&args.expression, &args.meaning)?;
+    let mut request = expression::parse_request(&args.subject.expression, &args.subject.meaning)?;
     request.sizes = bench::parse_sizes(args.bytes.as_deref().unwrap_or(DEFAULT_SIZES))?;
     request.variants = variants(&args.variant).map_err(Failure::usage)?;
     let points = request.points().map_err(|error| expression::failure(&error))?;

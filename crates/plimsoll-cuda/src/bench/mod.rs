@@ -404,22 +404,11 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_expr::{DType, Names, parse};
-    use plimsoll_suite::bench::{PLAIN, PLANNED};
 
     fn point(text: &str, elements: u64, cache: CachePolicy) -> Point {
         let graph = parse(text, &Names::with_default(DType::F32)).unwrap();
         let problem = Arc::new(Problem::flat(&graph, elements, &[]).unwrap());
-        let cell = Cell {
-            expression: text.to_owned(),
-            types: "f32".to_owned(),
-            shape: "flat".to_owned(),
-            launch: PLAIN,
-            plan: PLANNED.to_owned(),
-            bytes: 4 * elements,
-            cache,
-            traffic: Traffic::default(),
-            ceiling: None,
-        };
+        let cell = Cell { cache, ..Cell::flat(text, "f32", 4 * elements, Traffic::default()) };
         Point { cell, problem, choose: Choose::default() }
     }
 

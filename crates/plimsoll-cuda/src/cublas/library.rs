@@ -1,11 +1,11 @@
 //! The table of cuBLAS calls. The library is never closed, because it keeps state in the driver.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Cublas, Numbers};
-use crate::library::{ResidentLibrary, calls};
+use crate::library::{ResidentLibrary, calls, check};
 use crate::toolkit::children;
 
 /// `cublasStatus_t`; 0 is success.
@@ -33,15 +33,10 @@ calls! {
 }
 
 /// The opened library with its calls.
+#[derive(Debug)]
 pub(super) struct Library {
     calls: Calls,
     _library: ResidentLibrary,
-}
-
-impl std::fmt::Debug for Library {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Library")
-    }
 }
 
 impl Library {
@@ -71,17 +66,8 @@ impl Library {
     }
 
     fn check(&self, call: &str, code: Code) -> Result<(), String> {
-        if code == 0 {
-            return Ok(());
-        }
-        // SAFETY: the call takes any code and returns a static text or null.
-        let text = unsafe { (self.calls.text)(code) };
-        if text.is_null() {
-            return Err(format!("{call} returned error {code}"));
-        }
-        // SAFETY: not null, and according to cublas_api.h a text that ends with a zero byte and is never freed.
-        let text = unsafe { CStr::from_ptr(text) };
-        Err(format!("{call}: {}", text.to_string_lossy()))
+        // SAFETY: according to cublas_api.h, it takes any code and returns null, or a text that ends with a zero byte and is never freed.
+        unsafe { check(call, code, self.calls.text) }
     }
 }
 

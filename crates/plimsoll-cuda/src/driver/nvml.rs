@@ -72,8 +72,8 @@ const NUMBERS: [&str; 6] = [
 
 type NumberFn = unsafe extern "C" fn(Handle, *mut c_uint) -> c_uint;
 type WideFn = unsafe extern "C" fn(Handle, *mut u64) -> c_uint;
-type ClockFn = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
-type LinkFn = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
+/// Of one part of a device: a clock, a sensor or a link.
+type PartFn = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
 type PairFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_uint;
 type EccFn = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut u64) -> c_uint;
 type ProcessesFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
@@ -84,11 +84,11 @@ type TextFn = unsafe extern "C" fn(*mut c_char, c_uint) -> c_uint;
 pub(crate) struct Nvml {
     by_uuid: unsafe extern "C" fn(*const c_char, *mut Handle) -> c_uint,
     numbers: [Option<NumberFn>; NUMBERS.len()],
-    clock: Option<ClockFn>,
-    temperature: Option<ClockFn>,
-    clock_most: Option<ClockFn>,
-    link_state: Option<LinkFn>,
-    link_version: Option<LinkFn>,
+    clock: Option<PartFn>,
+    temperature: Option<PartFn>,
+    clock_most: Option<PartFn>,
+    link_state: Option<PartFn>,
+    link_version: Option<PartFn>,
     throttle: Option<WideFn>,
     energy: Option<WideFn>,
     ecc: Option<EccFn>,
@@ -194,28 +194,29 @@ impl NvmlDevice {
         value_if_ok(unsafe { ask(self.handle, &raw mut value) }, value)
     }
 
+    /// Asks for a number of one part of the device, such as a clock, a sensor or a link.
+    fn query(&self, ask: PartFn, part: c_uint) -> Option<u32> {
+        let mut value = 0;
+        // SAFETY: as above.
+        value_if_ok(unsafe { ask(self.handle, part, &raw mut value) }, value)
+    }
+
     /// Clock of the SMs, MHz.
     pub(crate) fn multiprocessor_mhz(&self) -> Option<u32> {
         const SM: c_uint = 1;
-        let (ask, mut value) = (self.nvml.clock?, 0);
-        // SAFETY: as above.
-        value_if_ok(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+        self.query(self.nvml.clock?, SM)
     }
 
     /// Temperature of the chip, degrees Celsius.
     pub(crate) fn chip_temperature(&self) -> Option<u32> {
         const CHIP: c_uint = 0;
-        let (ask, mut value) = (self.nvml.temperature?, 0);
-        // SAFETY: as above.
-        value_if_ok(unsafe { ask(self.handle, CHIP, &raw mut value) }, value)
+        self.query(self.nvml.temperature?, CHIP)
     }
 
     /// Highest clock of the SMs, MHz.
     pub(crate) fn multiprocessor_mhz_most(&self) -> Option<u32> {
         const SM: c_uint = 1;
-        let (ask, mut value) = (self.nvml.clock_most?, 0);
-        // SAFETY: as above.
-        value_if_ok(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+        self.query(self.nvml.clock_most?, SM)
     }
 
     /// Signalling rate of all its active NVLinks together, one way, bytes per second; `None` if none is active.
@@ -225,14 +226,9 @@ impl NvmlDevice {
         /// Bytes per second of a link by `nvmlNvlinkVersion_t` (1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0), as nvidia-smi reports them.
         const SPEEDS: [f64; 8] = [0.0, 20e9, 25.781e9, 25.781e9, 25e9, 25e9, 26.562e9, 53.125e9];
         let (state, version) = (self.nvml.link_state?, self.nvml.link_version?);
-        let query = |ask: LinkFn, link: c_uint| {
-            let mut value = 0;
-            // SAFETY: as above.
-            value_if_ok(unsafe { ask(self.handle, link, &raw mut value) }, value)
-        };
         let speed = |link: c_uint| {
-            let active = query(state, link)? == 1;
-            let version = usize::try_from(query(version, link)?).ok()?;
+            let active = self.query(state, link)? == 1;
+            let version = usize::try_from(self.query(version, link)?).ok()?;
             active.then(|| SPEEDS.get(version).copied().unwrap_or(0.0))
         };
         Some((0..MOST).filter_map(speed).sum()).filter(|sum: &f64| *sum > 0.0)

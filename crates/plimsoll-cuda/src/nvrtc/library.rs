@@ -1,11 +1,11 @@
 //! The table of NVRTC calls. The library is never closed, because the compiler keeps internal state.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 
 use super::Version;
 use super::search::Candidate;
 use crate::compile::Program;
-use crate::library::{ResidentLibrary, calls};
+use crate::library::{ResidentLibrary, calls, check};
 
 /// `nvrtcResult`; 0 is success.
 type Code = c_int;
@@ -35,15 +35,10 @@ type SizeCall = unsafe extern "C" fn(Handle, *mut usize) -> Code;
 type FillCall = unsafe extern "C" fn(Handle, *mut c_char) -> Code;
 
 /// The opened library with its calls.
+#[derive(Debug)]
 pub(super) struct Library {
     calls: Calls,
     _library: ResidentLibrary,
-}
-
-impl std::fmt::Debug for Library {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Library")
-    }
 }
 
 impl Library {
@@ -129,17 +124,8 @@ impl Library {
     }
 
     fn check(&self, call: &str, code: Code) -> Result<(), String> {
-        if code == 0 {
-            return Ok(());
-        }
-        // SAFETY: the call takes any code and returns a static text or null.
-        let text = unsafe { (self.calls.error_string)(code) };
-        if text.is_null() {
-            return Err(format!("{call} returned error {code}"));
-        }
-        // SAFETY: not null, and according to nvrtc.h a text that ends with a zero byte and is never freed.
-        let text = unsafe { CStr::from_ptr(text) };
-        Err(format!("{call}: {}", text.to_string_lossy()))
+        // SAFETY: according to nvrtc.h, it takes any code and returns null, or a text that ends with a zero byte and is never freed.
+        unsafe { check(call, code, self.calls.error_string) }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::ffi::CString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,11 +24,59 @@ use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, StreamAction, Unavail
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
 
+/// A separate copy of a fake library for one test.
+pub struct FakeLibrary {
+    pub path: PathBuf,
+    raw: Library,
+    /// The library's function that sets its settings.
+    configure: &'static [u8],
+}
+
+impl FakeLibrary {
+    /// Opens the copy at `path`.
+    fn open(path: PathBuf, configure: &'static [u8]) -> Self {
+        // SAFETY: the fake library's initialisers do nothing.
+        let raw = unsafe { Library::new(&path) }.unwrap();
+        Self { path, raw, configure }
+    }
+
+    fn copy(name: &str, path: PathBuf, missing: &[&str], configure: &'static [u8]) -> Self {
+        fakecuda::copy_without(&fakecuda::find_library(name).unwrap(), &path, missing).unwrap();
+        Self::open(path, configure)
+    }
+
+    /// A CUPTI in `folder` that lacks some calls.
+    pub fn cupti(folder: &Path, missing: &[&str]) -> Self {
+        Self::copy("libfakecupti.so", folder.join("libcupti.so.13"), missing, b"fakecupti_configure")
+    }
+
+    /// A cuBLAS in `folder` that lacks some calls.
+    pub fn cublas(folder: &Path, missing: &[&str]) -> Self {
+        Self::copy("libfakecublas.so", folder.join("libcublas.so.13"), missing, b"fakecublas_configure")
+    }
+
+    /// Configures the library and resets all its state.
+    pub fn order(&self, orders: &str) -> &Self {
+        let orders = CString::new(orders).unwrap();
+        // SAFETY: the symbol has this type, and the text is terminated.
+        unsafe {
+            let configure = self.raw.get::<unsafe extern "C" fn(*const std::ffi::c_char)>(self.configure).unwrap();
+            configure(orders.as_ptr());
+        }
+        self
+    }
+
+    /// The result of one of the library's own functions without arguments.
+    pub fn number(&self, symbol: &str) -> u64 {
+        // SAFETY: all symbols passed here have this type.
+        unsafe { self.raw.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
+    }
+}
+
 /// A separate copy of the fake driver for one test.
 pub struct Fake {
     pub folder: tempfile::TempDir,
-    pub path: PathBuf,
-    library: Library,
+    library: FakeLibrary,
 }
 
 impl Fake {
@@ -36,9 +84,7 @@ impl Fake {
     pub fn without(missing: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = fakecuda::driver_without(folder.path(), missing).unwrap();
-        // SAFETY: the fake library's initialisers do nothing.
-        let library = unsafe { Library::new(&path) }.unwrap();
-        Self { folder, path, library }
+        Self { folder, library: FakeLibrary::open(path, b"fakecuda_configure") }
     }
 
     pub fn new() -> Self {
@@ -47,20 +93,13 @@ impl Fake {
 
     /// Configures the driver and resets all its state.
     pub fn order(&self, orders: &str) -> &Self {
-        let orders = CString::new(orders).unwrap();
-        // SAFETY: the symbol has this type, and the text is terminated.
-        unsafe {
-            let configure =
-                self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char)>(b"fakecuda_configure").unwrap();
-            configure(orders.as_ptr());
-        }
+        self.library.order(orders);
         self
     }
 
     /// The result of one of the fake driver's own functions without arguments.
     pub fn number(&self, symbol: &str) -> u64 {
-        // SAFETY: all symbols passed here have this type.
-        unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
+        self.library.number(symbol)
     }
 
     /// A stream that another library made, with its own recording if `recorded`. A context must be current on this thread.
@@ -90,7 +129,7 @@ impl Fake {
 
     fn call(&self, symbol: &str) {
         // SAFETY: both symbols have this type.
-        unsafe { self.library.get::<extern "C" fn()>(symbol.as_bytes()).unwrap()() }
+        unsafe { self.library.raw.get::<extern "C" fn()>(symbol.as_bytes()).unwrap()() }
     }
 
     /// How many threads have found unfinished work since [`Fake::hold`].
@@ -132,13 +171,13 @@ impl Fake {
     /// The current value of a context limit, by cuda.h's number.
     pub fn limit(&self, number: u32) -> u64 {
         // SAFETY: the symbol has this type.
-        unsafe { self.library.get::<extern "C" fn(u32) -> u64>(b"fakecuda_limit").unwrap()(number) }
+        unsafe { self.library.raw.get::<extern "C" fn(u32) -> u64>(b"fakecuda_limit").unwrap()(number) }
     }
 
     /// Sets such a limit behind the backend's back.
     pub fn set_limit(&self, number: u32, value: u64) {
         // SAFETY: the symbol has this type.
-        unsafe { self.library.get::<extern "C" fn(u32, u64)>(b"fakecuda_set_limit").unwrap()(number, value) }
+        unsafe { self.library.raw.get::<extern "C" fn(u32, u64)>(b"fakecuda_set_limit").unwrap()(number, value) }
     }
 
     /// How often a call was made.
@@ -146,13 +185,13 @@ impl Fake {
         let call = CString::new(call).unwrap();
         // SAFETY: the symbol has this type, and the text is terminated.
         unsafe {
-            let count = self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char) -> u64>(b"fakecuda_count");
+            let count = self.library.raw.get::<unsafe extern "C" fn(*const std::ffi::c_char) -> u64>(b"fakecuda_count");
             count.unwrap()(call.as_ptr())
         }
     }
 
     pub fn driver(&self) -> Result<Arc<Driver>, Fault> {
-        Ok(Driver::open(&self.path)?)
+        Ok(Driver::open(&self.library.path)?)
     }
 
     pub fn options(&self) -> Options {

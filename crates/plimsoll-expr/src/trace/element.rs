@@ -136,29 +136,26 @@ macro_rules! rows {
     };
 }
 
+macro_rules! promote {
+    ($a:ident as $a_role:ident, $b:ident as $b_role:ident => $out:ident as $role:ident) => {
+        impl Promote<$b, $a_role, $b_role> for $a {
+            type Out = $out;
+            type Role = $role;
+        }
+    };
+}
+
 macro_rules! equal_roles {
     ($a:ident $b:ident $out:ident) => {
-        impl Promote<$b, Tensor, Tensor> for $a {
-            type Out = $out;
-            type Role = Tensor;
-        }
-        impl Promote<$b, Weak, Weak> for $a {
-            type Out = $out;
-            type Role = Weak;
-        }
+        promote!($a as Tensor, $b as Tensor => $out as Tensor);
+        promote!($a as Weak, $b as Weak => $out as Weak);
     };
 }
 
 macro_rules! tensor_and_scalar {
     ($a:ident $b:ident $out:ident) => {
-        impl Promote<$b, Tensor, Weak> for $a {
-            type Out = $out;
-            type Role = Tensor;
-        }
-        impl Promote<$a, Weak, Tensor> for $b {
-            type Out = $out;
-            type Role = Tensor;
-        }
+        promote!($a as Tensor, $b as Weak => $out as Tensor);
+        promote!($b as Weak, $a as Tensor => $out as Tensor);
     };
 }
 

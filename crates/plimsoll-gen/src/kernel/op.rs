@@ -1,5 +1,7 @@
 //! Operations on streams of elements, and the formulas that their results are checked against.
 
+use plimsoll_suite::kernels::{KERNELS, Mix};
+
 use super::Output;
 
 /// An operation on each element. `s` is a scalar parameter.
@@ -28,8 +30,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Every operation.
-    pub const ALL: [Self; 10] = [
+    /// Every operation, in the order of [`KERNELS`].
+    pub const ALL: [Self; KERNELS.len()] = [
         Self::Init,
         Self::Read,
         Self::Copy,
@@ -45,29 +47,17 @@ impl Op {
     /// Its name in series.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Init => "init",
-            Self::Read => "read",
-            Self::Copy => "copy",
-            Self::Scale => "scale",
-            Self::Add => "add",
-            Self::Triad => "triad",
-            Self::Schoenauer => "schoenauer",
-            Self::Dot => "dot",
-            Self::Point3 => "3pt",
-            Self::Point5 => "5pt",
-        }
+        self.mix().name
     }
 
     /// Arrays read.
     #[must_use]
     pub fn inputs(self) -> u32 {
-        match self {
-            Self::Init => 0,
-            Self::Schoenauer => 3,
-            Self::Add | Self::Triad | Self::Dot => 2,
-            _ => 1,
-        }
+        self.mix().reads
+    }
+
+    fn mix(self) -> &'static Mix {
+        &KERNELS[self as usize]
     }
 
     /// Its output.
@@ -103,6 +93,29 @@ impl Op {
             Self::Point3 => Some("s * ((AT(-1) + AT(0)) + AT(1))"),
             Self::Point5 => Some("s * ((((AT(-2) + AT(-1)) + AT(0)) + AT(1)) + AT(2))"),
             Self::Read | Self::Dot => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_have_their_own_names_and_inputs() {
+        for (op, name, inputs) in [
+            (Op::Init, "init", 0),
+            (Op::Read, "read", 1),
+            (Op::Copy, "copy", 1),
+            (Op::Scale, "scale", 1),
+            (Op::Add, "add", 2),
+            (Op::Triad, "triad", 2),
+            (Op::Schoenauer, "schoenauer", 3),
+            (Op::Dot, "dot", 2),
+            (Op::Point3, "3pt", 1),
+            (Op::Point5, "5pt", 1),
+        ] {
+            assert_eq!((op.name(), op.inputs()), (name, inputs));
         }
     }
 }

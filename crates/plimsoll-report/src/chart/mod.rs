@@ -65,6 +65,15 @@ pub enum Plot {
     Heat(Heat),
 }
 
+/// The content of [`Plot::Lines`].
+pub(crate) struct Lines<'c> {
+    pub x: &'c Scale,
+    pub y: &'c Scale,
+    pub levels: &'c [Level],
+    pub guides: &'c [Guide],
+    pub traces: &'c [Trace],
+}
+
 /// A horizontal yardstick across a whole picture: a peak or a ceiling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {

@@ -5,21 +5,12 @@ use super::markup::{Markup, hue, number, width};
 use super::names::Name;
 use super::paths;
 use super::{HUES, RIGHT, TOP, WIDTH};
-use crate::chart::{Guide, Level, Scale, Trace};
+use crate::chart::{Lines, Scale, Trace};
 
 const HEIGHT: f64 = 270.0;
 const BOTTOM: f64 = TOP + HEIGHT;
 /// Whiskers shorter than this are hidden by the mark, pixels.
 const SEEN: f64 = 4.0;
-
-/// The data of a line picture.
-pub(super) struct Lines<'c> {
-    pub x: &'c Scale,
-    pub y: &'c Scale,
-    pub levels: &'c [Level],
-    pub guides: &'c [Guide],
-    pub traces: &'c [Trace],
-}
 
 /// Returns the picture's height.
 pub(super) fn draw_lines(out: &mut Markup, plot: &Lines<'_>) -> f64 {

@@ -14,7 +14,7 @@ mod paths;
 mod tests;
 
 use crate::Report;
-use crate::chart::{Chart, HUES, Plot, charts};
+use crate::chart::{Chart, HUES, Lines, Plot, charts};
 use markup::Markup;
 
 /// Colours as CSS variables, light and dark.
@@ -84,7 +84,7 @@ pub(crate) fn render_inline(chart: &Chart) -> String {
 fn draw(chart: &Chart, mut body: Markup, attributes: &str, extra: &str) -> String {
     let height = match &chart.plot {
         Plot::Lines { x, y, levels, guides, traces } => {
-            lines::draw_lines(&mut body, &lines::Lines { x, y, levels, guides, traces })
+            lines::draw_lines(&mut body, &Lines { x, y, levels, guides, traces })
         }
         Plot::Bars { y, categories, labels, references } => {
             bars::draw_bars(&mut body, y, categories, [labels, references])

@@ -4,19 +4,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::canvas::Canvas;
 use super::{Style, fit};
-use crate::chart::{Form, Guide, Level, Scale, Trace};
+use crate::chart::{Form, Guide, Level, Lines, Scale, Trace};
 
 const SYMBOLS: [char; 8] = ['●', '▲', '■', '◆', '○', '△', '□', '◇'];
 const ASCII_SYMBOLS: [char; 8] = ['o', 'x', '+', '*', '#', '@', '%', '&'];
-
-/// The data of a line plot.
-pub(super) struct Lines<'c> {
-    pub x: &'c Scale,
-    pub y: &'c Scale,
-    pub levels: &'c [Level],
-    pub guides: &'c [Guide],
-    pub traces: &'c [Trace],
-}
 
 /// A plot of `height` rows with its axes and the legend below.
 pub(super) fn draw_lines(plot: &Lines<'_>, height: usize, style: &Style) -> String {

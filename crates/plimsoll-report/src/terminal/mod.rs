@@ -12,7 +12,7 @@ mod table;
 mod tests;
 
 use crate::Report;
-use crate::chart::{Plot, charts};
+use crate::chart::{Lines, Plot, charts};
 use crate::text::clean;
 
 pub use comparison::comparison;
@@ -80,7 +80,7 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
             out.push_str(&format!("{} {}\n", style.bold(&chart.title), style.faint(&note)));
             out.push_str(&match &chart.plot {
                 Plot::Lines { x, y, levels, guides, traces } => {
-                    lines::draw_lines(&lines::Lines { x, y, levels, guides, traces }, HEIGHT, style)
+                    lines::draw_lines(&Lines { x, y, levels, guides, traces }, HEIGHT, style)
                 }
                 Plot::Bars { y, categories, labels, references } => {
                     bars::draw_bars(y, categories, [labels, references], style)

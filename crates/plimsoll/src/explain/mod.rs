@@ -205,16 +205,12 @@ pub fn explain(device: &mut Device, problem: &Arc<Problem>, how: &ExplainOptions
     let graph = problem.graph();
     let inputs = (0..problem.inputs().len()).map(|slot| problem.input_bytes(slot));
     let bytes = inputs.chain((0..graph.outputs().len()).map(|place| problem.output_bytes(place))).max();
+    let name = operation(graph).unwrap_or("expression");
     let cell = Cell {
-        expression: operation(graph).unwrap_or("expression").to_owned(),
-        types: types(graph),
-        shape: "flat".to_owned(),
         launch: if how.choose.dependent { DEPENDENT } else { PLAIN },
         plan: Variant(choose).to_string(),
-        bytes: bytes.unwrap_or_default(),
         cache: how.cache,
-        traffic: problem.traffic(),
-        ceiling: None,
+        ..Cell::flat(name, types(graph), bytes.unwrap_or_default(), problem.traffic())
     };
     let point = Point { cell, problem: Arc::clone(problem), variant: Variant(choose) };
     let subject = Subject::from_device(device, how.profile.as_ref(), how.table.as_ref())?;

@@ -12,17 +12,8 @@ use crate::predict::{KnownMachine, find_machine};
 fn point(text: &str, dtype: DType, bytes: u64, choose: Choose) -> Point {
     let graph = parse(text, &Names::with_default(dtype)).unwrap();
     let problem = Arc::new(Problem::flat(&graph, bytes / dtype.bytes(), &[]).unwrap());
-    let cell = Cell {
-        expression: text.to_owned(),
-        types: dtype.to_string(),
-        shape: "flat".to_owned(),
-        launch: PLAIN,
-        plan: Variant(choose).to_string(),
-        bytes,
-        cache: CachePolicy::ColdRotate,
-        traffic: problem.traffic(),
-        ceiling: None,
-    };
+    let cell =
+        Cell { plan: Variant(choose).to_string(), ..Cell::flat(text, dtype.to_string(), bytes, problem.traffic()) };
     Point { cell, problem, variant: Variant(choose) }
 }
 

@@ -213,16 +213,12 @@ impl OnDevice<'_> {
         let variant = Variant(self.choices[candidate]);
         let widest = subject.graph.inputs().iter().map(|input| input.dtype.bytes());
         let widest = widest.chain(subject.graph.outputs().iter().map(|output| output.dtype.bytes())).max();
+        let bytes = elements * widest.unwrap_or(1);
         let cell = Cell {
-            expression: subject.name.clone(),
-            types: types(&subject.graph),
-            shape: "flat".to_owned(),
             launch: contest.mode.launch(),
             plan: variant.to_string(),
-            bytes: elements * widest.unwrap_or(1),
             cache: contest.mode.cache(),
-            traffic: problem.traffic(),
-            ceiling: None,
+            ..Cell::flat(&subject.name, types(&subject.graph), bytes, problem.traffic())
         };
         Ok(Point { cell, problem: Arc::new(problem), variant })
     }

@@ -45,6 +45,16 @@ pub(crate) struct ExpressionArgs {
     pub inputs: Vec<Operand>,
 }
 
+/// An expression and what its names stand for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubjectArgs {
+    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    #[command(flatten)]
+    pub meaning: ExpressionArgs,
+}
+
 /// How an expression is named, and the caches and launches it is timed with.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct TimingArgs {
@@ -105,11 +115,8 @@ pub(crate) struct RunArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = BENCH_HELP)]
 pub(crate) struct BenchArgs {
-    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
-    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
-    pub expression: String,
     #[command(flatten)]
-    pub meaning: ExpressionArgs,
+    pub subject: SubjectArgs,
     /// Bytes of the widest tensor: a range in powers of four, or a list; default: 1MiB..2GiB as far as it fits
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
@@ -172,11 +179,8 @@ pub(crate) struct TuneArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = PREDICT_HELP)]
 pub(crate) struct PredictArgs {
-    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
-    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
-    pub expression: String,
     #[command(flatten)]
-    pub meaning: ExpressionArgs,
+    pub subject: SubjectArgs,
     /// A machine of the catalogue, such as h200, "A100 40GB", "H100 SXM", L4, A10 or V100; or a device's profile (FILE.json)
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: String,
@@ -215,11 +219,8 @@ pub(crate) struct PredictArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXPLAIN_HELP)]
 pub(crate) struct ExplainArgs {
-    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
-    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
-    pub expression: String,
     #[command(flatten)]
-    pub meaning: ExpressionArgs,
+    pub subject: SubjectArgs,
     /// Bytes of the widest tensor: a size, a range in powers of four, or a list; default: 256MiB, or less if it doesn't fit
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,

@@ -293,18 +293,12 @@ impl Kernel {
 /// only eight chains.
 macro_rules! loops {
     ($function:ident) => {
-        [
-            Some($function::<1>),
-            Some($function::<2>),
-            Some($function::<3>),
-            Some($function::<4>),
-            Some($function::<6>),
-            Some($function::<8>),
-            Some($function::<10>),
-            Some($function::<12>),
-        ]
+        loops!(@last $function, Some($function::<10>), Some($function::<12>))
     };
     ($function:ident, few) => {
+        loops!(@last $function, None, None)
+    };
+    (@last $function:ident, $ten:expr, $twelve:expr) => {
         [
             Some($function::<1>),
             Some($function::<2>),
@@ -312,8 +306,8 @@ macro_rules! loops {
             Some($function::<4>),
             Some($function::<6>),
             Some($function::<8>),
-            None,
-            None,
+            $ten,
+            $twelve,
         ]
     };
 }

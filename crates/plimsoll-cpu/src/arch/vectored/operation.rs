@@ -22,6 +22,13 @@ pub(crate) struct Operation {
     pub(super) boolean: bool,
 }
 
+impl Operation {
+    /// A loop over one operand, whose elements differ and whose results aren't booleans.
+    fn with_one_operand(function: Function, operand: u8, result: u8) -> Self {
+        Self { function, operands: [operand, 0, 0], result, uniform: 0, boolean: false }
+    }
+}
+
 /// A product and a sum in one pass; two roundings except for [`Fused::Fma`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fused {
@@ -110,7 +117,7 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
         op => function(set, op, carrier),
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, boolean: false })
+    function.map(|function| Operation::with_one_operand(function, bytes, bytes))
 }
 
 /// The functions of f32.
@@ -249,60 +256,36 @@ pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
 pub(crate) fn copy(set: Set, dtype: DType) -> Option<Operation> {
     let bytes = width(dtype);
     let function = unsigned!(bits_of(dtype), map1!(set, Same));
-    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, boolean: false })
+    function.map(|function| Operation::with_one_operand(function, bytes, bytes))
 }
 
-macro_rules! unpacked {
-    ($set:expr, $small:ident) => {
-        Some(compile_for::<Map1<e::Unpack<small::$small>>>($set))
-    };
-}
-macro_rules! packed {
-    ($set:expr, $small:ident) => {
-        Some(compile_for::<Map1<e::Pack<small::$small>>>($set))
+/// `$step` between memory and the carrier, for the types for which they differ.
+macro_rules! between_memory_and_carrier {
+    ($dtype:expr, $set:expr, $step:ident) => {
+        match $dtype {
+            DType::F16 => Some(compile_for::<Map1<e::$step<small::F16>>>($set)),
+            DType::Bf16 => Some(compile_for::<Map1<e::$step<small::Bf16>>>($set)),
+            DType::F8E4M3 => Some(compile_for::<Map1<e::$step<small::F8E4M3>>>($set)),
+            DType::F8E5M2 => Some(compile_for::<Map1<e::$step<small::F8E5M2>>>($set)),
+            // Any byte but 0 is true, and memory may only hold 0 and 1.
+            DType::Bool => Some(compile_for::<Map1<e::ToBool<u8>>>($set)),
+            _ => None,
+        }
     };
 }
 
 /// From memory to the carrier; `None` if they are the same.
 pub(crate) fn unpack(set: Set, dtype: DType) -> Option<Operation> {
-    let function = match dtype {
-        DType::F16 => unpacked!(set, F16),
-        DType::Bf16 => unpacked!(set, Bf16),
-        DType::F8E4M3 => unpacked!(set, F8E4M3),
-        DType::F8E5M2 => unpacked!(set, F8E5M2),
-        // Any byte but 0 is true.
-        DType::Bool => Some(compile_for::<Map1<e::ToBool<u8>>>(set)),
-        _ => None,
-    };
-    let result = width(dtype.carrier());
-    function.map(|function| Operation {
-        function,
-        operands: [width(dtype), 0, 0],
-        result,
-        uniform: 0,
-        boolean: dtype == DType::Bool,
-    })
+    let function = between_memory_and_carrier!(dtype, set, Unpack)?;
+    let operation = Operation::with_one_operand(function, width(dtype), width(dtype.carrier()));
+    Some(Operation { boolean: dtype == DType::Bool, ..operation })
 }
 
 /// From the carrier to memory; `None` if they are the same.
 pub(crate) fn pack(set: Set, dtype: DType) -> Option<Operation> {
-    let function = match dtype {
-        DType::F16 => packed!(set, F16),
-        DType::Bf16 => packed!(set, Bf16),
-        DType::F8E4M3 => packed!(set, F8E4M3),
-        DType::F8E5M2 => packed!(set, F8E5M2),
-        // Memory of `bool` may only hold 0 and 1.
-        DType::Bool => Some(compile_for::<Map1<e::ToBool<u8>>>(set)),
-        _ => None,
-    };
-    let operand = width(dtype.carrier());
-    function.map(|function| Operation {
-        function,
-        operands: [operand, 0, 0],
-        result: width(dtype),
-        uniform: 0,
-        boolean: dtype == DType::Bool,
-    })
+    let function = between_memory_and_carrier!(dtype, set, Pack)?;
+    let operation = Operation::with_one_operand(function, width(dtype.carrier()), width(dtype));
+    Some(Operation { boolean: dtype == DType::Bool, ..operation })
 }
 
 macro_rules! cast_to {
@@ -341,12 +324,6 @@ pub(crate) fn cast(set: Set, from: DType, to: DType) -> Option<Operation> {
         DType::F8E5M2 => numbers!(source, rounded_to!(set, F8E5M2)),
         DType::Bool => numbers!(source, truth_of!(set)),
     };
-    let result = width(to.carrier());
-    function.map(|function| Operation {
-        function,
-        operands: [width(source), 0, 0],
-        result,
-        uniform: 0,
-        boolean: to == DType::Bool,
-    })
+    let operation = Operation::with_one_operand(function?, width(source), width(to.carrier()));
+    Some(Operation { boolean: to == DType::Bool, ..operation })
 }

@@ -53,17 +53,26 @@ pub(super) struct F8E4M3;
 /// OCP 8-bit, 5 exponent bits.
 pub(super) struct F8E5M2;
 
-impl SmallFloat for F16 {
-    type Bits = u16;
-    #[inline(always)]
-    fn unpack(bits: u16) -> f32 {
-        widen::<5, 10, true>(u32::from(bits))
-    }
-    #[inline(always)]
-    fn pack(x: f32) -> u16 {
-        narrow::<5, 10, true>(x) as u16
-    }
+/// A type by its bits, its exponent's and its mantissa's width, and whether it has infinities.
+macro_rules! small_float {
+    ($name:ident: $bits:ty, $exponent:literal, $mantissa:literal, $infinite:literal) => {
+        impl SmallFloat for $name {
+            type Bits = $bits;
+            #[inline(always)]
+            fn unpack(bits: $bits) -> f32 {
+                widen::<$exponent, $mantissa, $infinite>(u32::from(bits))
+            }
+            #[inline(always)]
+            fn pack(x: f32) -> $bits {
+                narrow::<$exponent, $mantissa, $infinite>(x) as $bits
+            }
+        }
+    };
 }
+
+small_float!(F16: u16, 5, 10, true);
+small_float!(F8E4M3: u8, 4, 3, false);
+small_float!(F8E5M2: u8, 5, 2, true);
 
 impl SmallFloat for Bf16 {
     type Bits = u16;
@@ -76,30 +85,6 @@ impl SmallFloat for Bf16 {
         let bits = x.to_bits();
         let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
         (if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fc0 } else { rounded }) as u16
-    }
-}
-
-impl SmallFloat for F8E4M3 {
-    type Bits = u8;
-    #[inline(always)]
-    fn unpack(bits: u8) -> f32 {
-        widen::<4, 3, false>(u32::from(bits))
-    }
-    #[inline(always)]
-    fn pack(x: f32) -> u8 {
-        narrow::<4, 3, false>(x) as u8
-    }
-}
-
-impl SmallFloat for F8E5M2 {
-    type Bits = u8;
-    #[inline(always)]
-    fn unpack(bits: u8) -> f32 {
-        widen::<5, 2, true>(u32::from(bits))
-    }
-    #[inline(always)]
-    fn pack(x: f32) -> u8 {
-        narrow::<5, 2, true>(x) as u8
     }
 }
 

@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::arch::vector::vector;
+
 #[inline(always)]
 unsafe fn reduce_pd(a: __m256d) -> f64 {
     // SAFETY: the caller promises AVX2.
@@ -21,12 +23,12 @@ unsafe fn reduce_ps(a: __m256) -> f32 {
     }
 }
 
-super::vector!(
+vector!(
     F64x4, __m256d, f64, 4, fused: true,
     _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_add_pd, _mm256_mul_pd,
     _mm256_fmadd_pd, _mm256_xor_pd, reduce_pd
 );
-super::vector!(
+vector!(
     F32x8, __m256, f32, 8, fused: true,
     _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_stream_ps, _mm256_add_ps, _mm256_mul_ps,
     _mm256_fmadd_ps, _mm256_xor_ps, reduce_ps

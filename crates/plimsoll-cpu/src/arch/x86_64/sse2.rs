@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::arch::vector::vector;
+
 #[inline(always)]
 unsafe fn fma_pd(a: __m128d, b: __m128d, c: __m128d) -> __m128d {
     // SAFETY: SSE2 belongs to every x86-64 machine.
@@ -29,11 +31,11 @@ unsafe fn reduce_ps(a: __m128) -> f32 {
     }
 }
 
-super::vector!(
+vector!(
     F64x2, __m128d, f64, 2, fused: false,
     _mm_set1_pd, _mm_loadu_pd, _mm_storeu_pd, _mm_stream_pd, _mm_add_pd, _mm_mul_pd, fma_pd, _mm_xor_pd, reduce_pd
 );
-super::vector!(
+vector!(
     F32x4, __m128, f32, 4, fused: false,
     _mm_set1_ps, _mm_loadu_ps, _mm_storeu_ps, _mm_stream_ps, _mm_add_ps, _mm_mul_ps, fma_ps, _mm_xor_ps, reduce_ps
 );

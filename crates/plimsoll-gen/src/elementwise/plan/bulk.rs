@@ -5,7 +5,7 @@ use plimsoll_expr::Graph;
 
 use super::coordinates::{Addressing, crosses, crosses_in_length};
 use super::runs::{TileRange, stream};
-use super::shape::{Shape, most_statements};
+use super::shape::{Case, Shape, most_statements};
 use super::tensors::Tensor;
 use super::tiles::{MOST_SHARED, transposed_dimension};
 use super::tuning::{refused, widest};
@@ -82,13 +82,8 @@ fn lanes_and_iterations(tensors: &Tensors, device: &Device, tuning: &Tuning, cho
 ///
 /// # Errors
 /// If the device, the addresses or the tile's size don't allow it.
-pub fn shape(
-    graph: &Graph,
-    tensors: &Tensors,
-    device: &Device,
-    tuning: &Tuning,
-    choose: &Choose,
-) -> Result<Shape, PlanError> {
+pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
+    let Case { graph, tensors, device, tuning, choose } = case;
     let no = |why: &str| refused("form", "bulk", why);
     if device.target.capability < 90 {
         return Err(no("bulk copies need compute capability 9.0"));

@@ -40,6 +40,18 @@ fn bytes(graph: &Graph) -> (u32, u32) {
     (narrowest, inputs)
 }
 
+/// A choice with each combination of hints.
+fn with_all_hints(form: Form, vector: u32, unroll: u32, threads: u32) -> [Choose; 4] {
+    HINTS.map(|(load_no_allocate, store_streaming)| Choose {
+        form: Some(form),
+        vector: Some(vector),
+        unroll: Some(unroll),
+        threads: Some(threads),
+        hints: Some(Hints { load_no_allocate, store_streaming }),
+        ..Choose::default()
+    })
+}
+
 fn flat(graph: &Graph, device: &Device) -> Vec<Choose> {
     let (narrowest, inputs) = bytes(graph);
     let mut all = Vec::new();
@@ -51,16 +63,7 @@ fn flat(graph: &Graph, device: &Device) -> Vec<Choose> {
                 continue;
             }
             for threads in [64, 128, 256, 512] {
-                for (load_no_allocate, store_streaming) in HINTS {
-                    all.push(Choose {
-                        form: Some(Form::Flat),
-                        vector: Some(vector),
-                        unroll: Some(unroll),
-                        threads: Some(threads),
-                        hints: Some(Hints { load_no_allocate, store_streaming }),
-                        ..Choose::default()
-                    });
-                }
+                all.extend(with_all_hints(Form::Flat, vector, unroll, threads));
             }
         }
     }
@@ -82,16 +85,7 @@ fn bulk(graph: &Graph, device: &Device) -> Vec<Choose> {
                     continue;
                 }
                 before = unroll;
-                for (load_no_allocate, store_streaming) in HINTS {
-                    all.push(Choose {
-                        form: Some(Form::Bulk),
-                        vector: Some(vector),
-                        unroll: Some(unroll),
-                        threads: Some(threads),
-                        hints: Some(Hints { load_no_allocate, store_streaming }),
-                        ..Choose::default()
-                    });
-                }
+                all.extend(with_all_hints(Form::Bulk, vector, unroll, threads));
             }
         }
     }

@@ -1,12 +1,10 @@
 //! Tensors indexed by coordinates: broadcast, pitched, strided. Vectors run along the fastest dimension if the tensors allow it.
 
-use plimsoll_expr::Graph;
-
 use super::division::Divisor;
-use super::shape::{Shape, lanes_and_unroll};
+use super::shape::{Case, Shape, lanes_and_unroll};
 use super::tensors::Tensor;
 use super::tuning::refused;
-use super::{Choose, Device, PlanError, Tensors, Tuning};
+use super::{Choose, Device, PlanError, Tensors};
 use crate::elementwise::geometry::Tiles;
 use crate::elementwise::spec::{Form, Inner, Stream};
 use crate::kernel::Index;
@@ -94,14 +92,8 @@ impl Sets {
 ///
 /// # Errors
 /// If `forced` isn't possible.
-pub fn shape(
-    graph: &Graph,
-    tensors: &Tensors,
-    device: &Device,
-    tuning: &Tuning,
-    choose: &Choose,
-    forced: Option<Form>,
-) -> Result<Shape, PlanError> {
+pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
+    let Case { graph, tensors, device, tuning, choose } = case;
     let widest = device.target.widest_access();
     let tuning = &tuning.in_wide_vectors(tensors, device, choose);
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);

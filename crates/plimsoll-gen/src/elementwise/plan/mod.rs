@@ -16,7 +16,7 @@ use plimsoll_core::model::Prediction;
 use plimsoll_core::unit::Unit;
 use plimsoll_expr::{Builder, DType, ExprError, Graph, LayoutError};
 
-use self::shape::Shape;
+use self::shape::{Case, Shape};
 use self::tensors::{Tensor, Tensors};
 use self::tuning::Tuning;
 use super::geometry::{Geometry, geometry};
@@ -248,7 +248,7 @@ pub fn plan(
     let try_plan = |takes_bulk| -> Result<_, PlanError> {
         let tuning = Tuning::new(&graph, &tensors, device, table, choose, takes_bulk)?;
         let (graph, tensors) = narrowed(graph.clone(), tensors.clone(), tuning.vector);
-        let shape = Shape::new(&graph, &tensors, device, &tuning, choose);
+        let shape = Shape::new(Case { graph: &graph, tensors: &tensors, device, tuning: &tuning, choose });
         Ok((graph, tuning, shape))
     };
     let (graph, tuning, shape) = match try_plan(true)? {

@@ -1,10 +1,8 @@
 //! Contiguous tensors: from which element on vectors are aligned, and which inputs must be shifted.
 
-use plimsoll_expr::Graph;
-
-use super::shape::{Shape, lanes_and_unroll};
+use super::shape::{Case, Shape, lanes_and_unroll};
 use super::tensors::Tensor;
-use super::{Choose, Device, PlanError, Tensors, Tuning};
+use super::{PlanError, Tensors};
 use crate::elementwise::geometry::Tiles;
 use crate::elementwise::spec::{Form, Stream};
 
@@ -99,13 +97,8 @@ fn fit(tensors: &Tensors, lanes: u32, widest: u32) -> Option<Fit> {
 ///
 /// # Errors
 /// Never; the signature matches the other forms.
-pub fn shape(
-    graph: &Graph,
-    tensors: &Tensors,
-    device: &Device,
-    tuning: &Tuning,
-    choose: &Choose,
-) -> Result<Shape, PlanError> {
+pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
+    let Case { graph, tensors, device, tuning, choose } = case;
     let widest = device.target.widest_access();
     let (mut lanes, mut unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     if fit(tensors, lanes, widest).is_none_or(|fit| fit.form == Form::Phased) {

@@ -5,6 +5,16 @@ use super::{Choose, Device, PlanError, Tensors, Tuning, bulk, coordinates, runs,
 use crate::elementwise::spec::{Form, Stream};
 use plimsoll_expr::Graph;
 
+/// What a kernel's shape depends on.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    pub graph: &'a Graph,
+    pub tensors: &'a Tensors,
+    pub device: &'a Device,
+    pub tuning: &'a Tuning,
+    pub choose: &'a Choose,
+}
+
 /// A form and everything that follows from the tensors.
 #[derive(Clone, Debug)]
 pub struct Shape {
@@ -80,40 +90,31 @@ impl Shape {
     ///
     /// # Errors
     /// If a forced form isn't possible.
-    pub fn new(
-        graph: &Graph,
-        tensors: &Tensors,
-        device: &Device,
-        tuning: &Tuning,
-        choose: &Choose,
-    ) -> Result<Self, PlanError> {
+    pub fn new(case: Case<'_>) -> Result<Self, PlanError> {
+        let Case { graph, tensors, device, tuning, choose } = case;
         let coordinates = graph.least_rank() > 0 && tensors.extents.len() > 1;
         let flat = tensors.flat() && !coordinates;
         let transposed = || tiles::transpose(graph, tensors, device, choose);
         let direct = || match flat {
-            true => runs::shape(graph, tensors, device, tuning, choose),
-            false => coordinates::shape(graph, tensors, device, tuning, choose, None),
+            true => runs::shape(case),
+            false => coordinates::shape(case, None),
         };
         match choose.form {
             Some(Form::Batch) => Err(refused("form", "batch", "it is for many sets of tensors")),
-            Some(form @ (Form::Rows | Form::Strided)) => {
-                coordinates::shape(graph, tensors, device, tuning, choose, Some(form))
-            }
+            Some(form @ (Form::Rows | Form::Strided)) => coordinates::shape(case, Some(form)),
             Some(Form::Transpose) => transposed()
                 .ok_or_else(|| refused("form", "transpose", "no input is transposed relative to the outputs")),
             Some(Form::Bulk) if coordinates => Err(refused("form", "bulk", "the expression uses coordinates")),
-            Some(Form::Bulk) => bulk::shape(graph, tensors, device, tuning, choose),
+            Some(Form::Bulk) => bulk::shape(case),
             Some(form) if !flat => Err(refused("form", form.name(), "a tensor is broadcast, pitched or strided")),
             Some(form) => {
-                let shape = runs::shape(graph, tensors, device, tuning, choose)?;
+                let shape = runs::shape(case)?;
                 let why = format!("the addresses require {}", shape.form.name());
                 if shape.form == form { Ok(shape) } else { Err(refused("form", form.name(), &why)) }
             }
             None => match (!flat).then(transposed).flatten() {
                 Some(shape) => Ok(shape),
-                None if tuning.form == Form::Bulk && !coordinates => {
-                    bulk::shape(graph, tensors, device, tuning, choose)
-                }
+                None if tuning.form == Form::Bulk && !coordinates => bulk::shape(case),
                 None => direct(),
             },
         }
