@@ -109,9 +109,9 @@ impl Fake {
         unsafe {
             type Create = unsafe extern "C" fn(*mut *mut std::ffi::c_void, u32) -> i32;
             type Begin = unsafe extern "C" fn(*mut std::ffi::c_void, u32) -> i32;
-            assert_eq!(self.library.get::<Create>(b"cuStreamCreate").unwrap()(&raw mut stream, 1), 0);
+            assert_eq!(self.library.raw.get::<Create>(b"cuStreamCreate").unwrap()(&raw mut stream, 1), 0);
             if recorded {
-                assert_eq!(self.library.get::<Begin>(b"cuStreamBeginCapture_v2").unwrap()(stream, 2), 0);
+                assert_eq!(self.library.raw.get::<Begin>(b"cuStreamBeginCapture_v2").unwrap()(stream, 2), 0);
             }
         }
         stream.expose_provenance() as u64
