@@ -98,10 +98,10 @@ pub struct Machine {
     pub memory_clock_hz: f64,
     /// Streaming multiprocessors, compute units, Xe cores, or CPU cores.
     pub multiprocessors: Option<u32>,
-    /// L2 in bytes, all partitions together.
+    /// L2 in bytes, all partitions together, where it is the last cache before memory.
     pub l2_bytes: Option<u64>,
-    /// Cache between L2 and memory in bytes, all parts together; 0 where there is none.
-    pub l3_bytes: Option<u64>,
+    /// All caches that keep data from one launch to the next in bytes, where L2 isn't the last.
+    pub caches_bytes: Option<u64>,
     /// L1 data cache of one multiprocessor or core in bytes, with shared memory where they are one.
     pub l1_bytes_per_multiprocessor: Option<u64>,
     /// CUDA compute capability, major and minor.
@@ -133,11 +133,7 @@ impl Machine {
     /// are emptied between launches.
     #[must_use]
     pub fn cached_bytes(&self) -> Option<u64> {
-        let l1 = match self.class {
-            Class::Gpu => 0,
-            Class::Cpu | Class::Shared => self.l1_bytes_per_multiprocessor? * u64::from(self.multiprocessors?),
-        };
-        Some(l1 + self.l2_bytes? + self.l3_bytes?)
+        self.caches_bytes.or(self.l2_bytes)
     }
 
     /// The published peak for one kind of arithmetic, in operations per second.

@@ -23,8 +23,8 @@ const BLANK: Machine = Machine {
     bus_width_bits: 0,
     memory_clock_hz: 0.0,
     multiprocessors: None,
-    l3_bytes: None,
     l2_bytes: None,
+    caches_bytes: None,
     l1_bytes_per_multiprocessor: None,
     compute_capability: None,
     boost_clock_hz: None,
@@ -32,9 +32,6 @@ const BLANK: Machine = Machine {
     peaks: &[],
     source: "",
 };
-
-/// NVIDIA's GPUs have no cache between L2 and memory.
-const NVIDIA: Machine = Machine { l3_bytes: Some(0), ..BLANK };
 
 const GROUPS: [&[Machine]; 5] =
     [nvidia::MACHINES, blackwell::MACHINES, amd::MACHINES, client::MACHINES, servers::MACHINES];

@@ -8,19 +8,17 @@ const CDNA2: Machine = Machine {
     vendor: Vendor::Amd,
     memory: MemoryType::Hbm2e,
     memory_clock_hz: 1.6e9,
-    l3_bytes: Some(0),
     l1_bytes_per_multiprocessor: Some(16 * KIB),
     boost_clock_hz: Some(1.7e9),
     ..BLANK
 };
 
-/// Eight dies with 4 MiB of L2 each.
+/// Eight dies with 4 MiB of L2 each, then 256 MiB of Infinity Cache.
 const CDNA3: Machine = Machine {
     vendor: Vendor::Amd,
     bus_width_bits: 8192,
     multiprocessors: Some(304),
-    l2_bytes: Some(32 * MIB),
-    l3_bytes: Some(256 * MIB),
+    caches_bytes: Some(8 * 4 * MIB + 256 * MIB),
     l1_bytes_per_multiprocessor: Some(32 * KIB),
     boost_clock_hz: Some(2.1e9),
     peaks: &[

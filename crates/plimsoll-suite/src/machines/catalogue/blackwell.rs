@@ -2,7 +2,7 @@
 
 use super::super::Arithmetic::{F8Matrix, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix};
 use super::super::{Machine, MemoryType};
-use super::{KIB, MIB, NVIDIA, TERA};
+use super::{BLANK, KIB, MIB, TERA};
 
 /// Both dies together.
 const DATA_CENTER: Machine = Machine {
@@ -10,7 +10,7 @@ const DATA_CENTER: Machine = Machine {
     memory_clock_hz: 3.996e9,
     l2_bytes: Some(129_536 * KIB),
     l1_bytes_per_multiprocessor: Some(256 * KIB),
-    ..NVIDIA
+    ..BLANK
 };
 
 const RTX: Machine = Machine {
@@ -18,7 +18,7 @@ const RTX: Machine = Machine {
     memory_clock_hz: 1.75e9,
     l1_bytes_per_multiprocessor: Some(128 * KIB),
     compute_capability: Some((12, 0)),
-    ..NVIDIA
+    ..BLANK
 };
 
 const RTX_PRO_6000: Machine =

@@ -26,7 +26,6 @@ pub(super) const MACHINES: &[Machine] = &[
         memory_clock_hz: 2.375e9,
         multiprocessors: Some(20),
         l2_bytes: Some(18 * MIB),
-        l3_bytes: Some(0),
         boost_clock_hz: Some(2.67e9),
         power_w: Some(190.0),
         peaks: &[(F32, 13.67 * TERA), (I8Matrix, 233.0 * TERA)],

@@ -2,7 +2,7 @@
 
 use super::super::Arithmetic::{Bf16, F8Matrix, F16, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix};
 use super::super::{Machine, MemoryType};
-use super::{KIB, MIB, NVIDIA, TERA};
+use super::{BLANK, KIB, MIB, TERA};
 
 const VOLTA: Machine = Machine {
     memory: MemoryType::Hbm2,
@@ -13,7 +13,7 @@ const VOLTA: Machine = Machine {
     l1_bytes_per_multiprocessor: Some(128 * KIB),
     compute_capability: Some((7, 0)),
     source: "NVIDIA V100 data sheet and Volta white paper (900 GB/s)",
-    ..NVIDIA
+    ..BLANK
 };
 
 const A100: Machine = Machine {
@@ -33,7 +33,7 @@ const A100: Machine = Machine {
         (F16Matrix, 312.0 * TERA),
         (I8Matrix, 624.0 * TERA),
     ],
-    ..NVIDIA
+    ..BLANK
 };
 
 const AMPERE_86: Machine = Machine {
@@ -42,7 +42,7 @@ const AMPERE_86: Machine = Machine {
     l2_bytes: Some(6 * MIB),
     l1_bytes_per_multiprocessor: Some(128 * KIB),
     compute_capability: Some((8, 6)),
-    ..NVIDIA
+    ..BLANK
 };
 
 const ADA: Machine = Machine {
@@ -50,7 +50,7 @@ const ADA: Machine = Machine {
     bus_width_bits: 384,
     l1_bytes_per_multiprocessor: Some(128 * KIB),
     compute_capability: Some((8, 9)),
-    ..NVIDIA
+    ..BLANK
 };
 
 const HOPPER: Machine = Machine {
@@ -68,7 +68,7 @@ const HOPPER: Machine = Machine {
         (F8Matrix, 1978.9 * TERA),
         (I8Matrix, 1978.9 * TERA),
     ],
-    ..NVIDIA
+    ..BLANK
 };
 
 /// By generation.
@@ -102,7 +102,7 @@ pub(super) const MACHINES: &[Machine] = &[
         power_w: Some(70.0),
         peaks: &[(F32, 8.1 * TERA), (F16Matrix, 65.0 * TERA), (I8Matrix, 130.0 * TERA)],
         source: "NVIDIA T4 data sheet and Turing white paper (320 GB/s)",
-        ..NVIDIA
+        ..BLANK
     },
     Machine {
         name: "A100 80GB",

@@ -5,6 +5,9 @@ use super::super::Arithmetic::{F32, F64};
 use super::super::{Class, Machine, MemoryType, Vendor};
 use super::{BLANK, KIB, MIB};
 
+/// L1 data cache of a core, at most.
+const L1_AT_MOST: u64 = 48 * KIB;
+
 /// 12 channels of DDR5-4800.
 const ZEN4: Machine = Machine {
     vendor: Vendor::Amd,
@@ -76,8 +79,7 @@ const fn model(
         name,
         multiprocessors: Some(cores),
         boost_clock_hz: Some(boost_clock_hz),
-        l2_bytes: Some(cores as u64 * l2_per_core * MIB),
-        l3_bytes: Some(l3 * MIB),
+        caches_bytes: Some(cores as u64 * (L1_AT_MOST + l2_per_core * MIB) + l3 * MIB),
         ..family
     }
 }
