@@ -103,6 +103,42 @@ fn a_repeated_argument_is_rejected() {
 }
 
 #[test]
+fn predict_gives_a_bound_or_a_prediction_for_every_machine_of_the_catalogue() {
+    let place = Place::new();
+    let mut predictions = 0;
+    for machine in plimsoll::suite::machines::MACHINES {
+        let mut command = place.command("predict x+y --bytes 1GiB --estimate --format json --machine");
+        let ran = Ran::from_output(command.arg(machine.name).output().unwrap()).ends(0);
+        let answer = &serde_json::from_str::<serde_json::Value>(&ran.stdout).unwrap()[0];
+        let bound = &answer["bound"];
+        let least = bound["at_least"].as_f64().unwrap();
+        assert_eq!((bound["unit"].as_str(), bound["limit"].as_str()), (Some("s"), Some("memory bandwidth")));
+        let expected = answer["bytes_moved"].as_f64().unwrap() / machine.peak_bandwidth();
+        assert!((least / expected - 1.0).abs() < 1e-9, "{}: {least} and {expected}", machine.name);
+        assert!(bound["parts"][0]["source"].as_str().unwrap().contains(machine.source));
+        match answer["answer"].as_str() {
+            Some("prediction") => {
+                assert!(answer["seconds"].as_f64().unwrap() >= least, "{}: {answer}", machine.name);
+                predictions += 1;
+            }
+            Some("bound") => {
+                assert!(answer["seconds"].is_null(), "{}: {answer}", machine.name);
+                assert!(ran.stderr.contains("not a prediction"), "{}: {}", machine.name, ran.stderr);
+            }
+            other => panic!("{}: {other:?}", machine.name),
+        }
+    }
+    assert!(predictions >= 7, "{predictions}");
+}
+
+#[test]
+fn predict_names_similar_machines_and_lists_ambiguous_ones() {
+    let place = Place::new();
+    place.run("predict x --machine MI335X").ends(2).says("did you mean").says("MI355X").says("hint: ");
+    place.run("predict x --machine H100").ends(2).says("could be any of").says("H100 NVL");
+}
+
+#[test]
 fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
     let place = Place::new();
     let nowhere = |args: &str| {

@@ -8,7 +8,7 @@ use common::Fake;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Bench;
 use plimsoll_cuda::{Cuda, open_with};
-use plimsoll_gpu::{Gpu as _, Memory as _};
+use plimsoll_gpu::Gpu as _;
 
 fn open(fake: &Fake) -> Bench<Cuda> {
     open_with(&fake.order("").driver().unwrap(), 0, &fake.options(), &[]).unwrap()

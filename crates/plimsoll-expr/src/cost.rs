@@ -7,7 +7,7 @@ use plimsoll_core::Traffic;
 
 use crate::dtype::{Category, DType};
 use crate::function::Function;
-use crate::graph::{Graph, Kind};
+use crate::graph::{Graph, Kind, Node};
 use crate::layout::{Layout, LayoutError, Shape, Space, broadcast};
 use crate::op::{Binary, Unary};
 
@@ -95,6 +95,56 @@ impl Cost {
         let bytes = self.traffic.total();
         (bytes > 0).then(|| self.flops() as f64 / bytes as f64)
     }
+}
+
+/// Operations that no kernel can do without, for all elements of a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Least {
+    /// Sums and differences.
+    pub sums: u64,
+    /// Products.
+    pub products: u64,
+    /// Fused multiply-adds.
+    pub multiply_adds: u64,
+}
+
+/// Sums, products and multiply-adds that a launch over these inputs can't do without, in the floating-point type `carrier`.
+/// Left out is what a kernel might compute for fewer elements than there are (an input that is broadcast) or fold away (0 as an
+/// operand, ±1 as a factor), and every other operation.
+#[must_use]
+pub fn least_operations(graph: &Graph, inputs: &[Layout], elements: u64, carrier: DType) -> Least {
+    let nodes = graph.nodes();
+    let mut varies: Vec<bool> = Vec::with_capacity(nodes.len());
+    let mut least = Least::default();
+    for node in nodes {
+        let own = match node.kind {
+            Kind::Input(slot) => inputs.get(slot as usize).is_some_and(|layout| layout.distinct() >= elements),
+            Kind::Place => true,
+            _ => false,
+        };
+        let operands = node.kind.operands();
+        let all = own || operands.iter().any(|id| varies[id.index()]);
+        varies.push(all);
+        if !all || !node.dtype.is_float() || node.dtype.carrier() != carrier {
+            continue;
+        }
+        let constants = operands.iter().filter_map(|id| constant(nodes[id.index()]));
+        let (count, neutral): (_, &[f64]) = match node.kind {
+            Kind::Binary(Binary::Add | Binary::Sub, _) => (&mut least.sums, &[0.0]),
+            Kind::Binary(Binary::Mul, _) => (&mut least.products, &[0.0, 1.0, -1.0]),
+            Kind::Fma(_) => (&mut least.multiply_adds, &[0.0, 1.0, -1.0]),
+            _ => continue,
+        };
+        if !constants.into_iter().any(|operand| neutral.contains(&operand)) {
+            *count = count.saturating_add(elements);
+        }
+    }
+    least
+}
+
+fn constant(node: Node) -> Option<f64> {
+    let Kind::Constant(bits) = node.kind else { return None };
+    Some(node.dtype.decode(bits).as_f64())
 }
 
 /// Bytes that a launch over these inputs must move: every distinct element of each used input, and every element of the

@@ -1,7 +1,7 @@
 //! The cost of expressions.
 
 use plimsoll_core::Traffic;
-use plimsoll_expr::cost::{Class, traffic};
+use plimsoll_expr::cost::{Class, Least, least_operations, traffic};
 use plimsoll_expr::function::Function;
 use plimsoll_expr::op::Unary;
 use plimsoll_expr::strategy::{Expressions, graphs};
@@ -39,6 +39,24 @@ fn operations_are_counted_by_class_and_carrier() {
     assert_eq!(cost.operations, expected.into());
     assert_eq!(cost.flops(), 5);
     assert_eq!(cost.arithmetic_intensity(), Some(5.0 / 8.0));
+}
+
+#[test]
+fn least_operations_leave_out_what_a_kernel_may_save() {
+    let flat = Layout::contiguous(&[8, 16]).unwrap();
+    let least =
+        |text: &str, inputs: &[Layout], carrier| least_operations(&graph(text, DType::Bf16), inputs, 128, carrier);
+    let counted = least("d = a*b + fma(a, b, 2.5) - b", &[flat.clone(), flat.clone()], DType::F32);
+    assert_eq!(counted, Least { sums: 256, products: 128, multiply_adds: 128 });
+    let one = std::slice::from_ref(&flat);
+    assert_eq!(least("d = a*b", &[flat.clone(), flat.clone()], DType::F64), Least::default());
+    assert_eq!(least("d = min(abs(a), 2.5) + 0", one, DType::F32), Least::default());
+    assert_eq!(least("d = 1*a", one, DType::F32), Least::default());
+    assert_eq!(least("d = a + 1", one, DType::F32), Least { sums: 128, ..Least::default() });
+    // A row that is broadcast: its square may be computed once per column.
+    let row = Layout::contiguous(&[16]).unwrap();
+    let counted = least("d = a + b*b", &[flat.clone(), row], DType::F32);
+    assert_eq!(counted, Least { sums: 128, ..Least::default() });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Machines by name: published data of GPUs ([`catalogue`]), of memory types ([`memory`]) and of CPU cores ([`cpus`]). Measured
+//! Machines by name: published data of GPUs, chips and CPUs ([`catalogue`]), of memory types ([`memory`]) and of CPU cores ([`cpus`]). Measured
 //! figures are in the references and in profiles.
 
 pub mod catalogue;
@@ -9,7 +9,7 @@ pub mod rates;
 use crate::spelling;
 
 pub use catalogue::MACHINES;
-pub use memory::{MemoryType, peak_bandwidth, peak_bandwidth_from_driver};
+pub use memory::{MemoryType, bandwidth_formula, peak_bandwidth, peak_bandwidth_from_driver};
 
 /// The kind of arithmetic that a published peak is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,28 +35,78 @@ pub enum Arithmetic {
     I8Matrix,
 }
 
-/// A GPU model as its vendor publishes it. `None` means 'not published, or not known for certain'.
+impl Arithmetic {
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F64 => "f64",
+            Self::F32 => "f32",
+            Self::F16 => "packed f16",
+            Self::Bf16 => "packed bf16",
+            Self::F64Matrix => "f64 matrix",
+            Self::Tf32Matrix => "tf32 matrix",
+            Self::F16Matrix => "f16 matrix",
+            Self::F8Matrix => "f8 matrix",
+            Self::I8Matrix => "i8 matrix",
+        }
+    }
+}
+
+/// Who makes a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Vendor {
+    /// NVIDIA.
+    Nvidia,
+    /// AMD.
+    Amd,
+    /// Intel.
+    Intel,
+    /// Apple.
+    Apple,
+}
+
+/// What a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// A GPU with its own memory.
+    Gpu,
+    /// A CPU: one socket, with all its memory channels populated.
+    Cpu,
+    /// A chip whose CPU and GPU share one memory.
+    Shared,
+}
+
+/// A machine as its vendor publishes it. `None` means 'not published, or not known for certain'.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
     /// The catalogue's name.
     pub name: &'static str,
     /// Other names, including those that drivers report.
     pub aliases: &'static [&'static str],
+    /// Its maker.
+    pub vendor: Vendor,
+    /// What it is.
+    pub class: Class,
     /// Type of the device memory.
     pub memory: MemoryType,
     /// Width of the memory bus in bits.
     pub bus_width_bits: u32,
     /// Memory clock in hertz, in the convention of [`MemoryType::transfers_per_clock`].
     pub memory_clock_hz: f64,
-    /// Streaming multiprocessors, or compute units.
+    /// Streaming multiprocessors, compute units, Xe cores, or CPU cores.
     pub multiprocessors: Option<u32>,
-    /// L2 in bytes, all partitions together.
+    /// L2 in bytes, all partitions together, where it is the last cache before memory.
     pub l2_bytes: Option<u64>,
-    /// L1 data cache and shared memory of one multiprocessor in bytes.
+    /// All caches that keep data from one launch to the next in bytes, where L2 isn't the last.
+    pub caches_bytes: Option<u64>,
+    /// L1 data cache of one multiprocessor or core in bytes, with shared memory where they are one.
     pub l1_bytes_per_multiprocessor: Option<u64>,
     /// CUDA compute capability, major and minor.
     pub compute_capability: Option<(u8, u8)>,
-    /// Largest clock of the multiprocessors in hertz.
+    /// Largest clock of the multiprocessors or cores in hertz.
     pub boost_clock_hz: Option<f64>,
     /// Power limit of the board in watts.
     pub power_w: Option<f64>,
@@ -71,6 +121,19 @@ impl Machine {
     #[must_use]
     pub fn peak_bandwidth(&self) -> f64 {
         peak_bandwidth(self.memory, self.bus_width_bits, self.memory_clock_hz)
+    }
+
+    /// Theoretical memory bandwidth as a formula: `5120 bit / 8 × 2 per clock (HBM2E) × 1.512 GHz`.
+    #[must_use]
+    pub fn bandwidth_formula(&self) -> String {
+        memory::bandwidth_formula(self.memory, self.bus_width_bits, self.memory_clock_hz)
+    }
+
+    /// The most bytes that caches keep from one launch to the next; `None` where a size isn't published. The L1 caches of GPUs
+    /// are emptied between launches.
+    #[must_use]
+    pub fn cached_bytes(&self) -> Option<u64> {
+        self.caches_bytes.or(self.l2_bytes)
     }
 
     /// The published peak for one kind of arithmetic, in operations per second.
@@ -105,8 +168,21 @@ pub enum LookupError {
     },
 }
 
-/// Words of vendor and brand, which don't identify the model.
-const BRANDS: &[&str] = &["nvidia", "amd", "tesla", "geforce", "instinct", "corporation"];
+/// Words of vendor and brand, which don't identify the model, with the vendor that they name.
+const BRANDS: &[(&str, Option<Vendor>)] = &[
+    ("nvidia", Some(Vendor::Nvidia)),
+    ("tesla", Some(Vendor::Nvidia)),
+    ("geforce", Some(Vendor::Nvidia)),
+    ("amd", Some(Vendor::Amd)),
+    ("instinct", Some(Vendor::Amd)),
+    ("intel", Some(Vendor::Intel)),
+    ("apple", Some(Vendor::Apple)),
+    ("corporation", None),
+    ("graphics", None),
+    ("processor", None),
+    ("r", None),
+    ("tm", None),
+];
 const NEAREST_SHOWN: usize = 4;
 const LONGEST_NAME: usize = 60;
 
@@ -119,14 +195,20 @@ pub fn machine(name: &str) -> Result<&'static Machine, LookupError> {
     let shown: String = name.chars().take(LONGEST_NAME).collect();
     let words = words(&shown);
     let joined = words.concat();
+    let vendors = vendors(&shown);
+    let of_vendor = |machine: &&Machine| vendors.iter().all(|vendor| *vendor == machine.vendor);
     let names = |machine: &'static Machine| std::iter::once(machine.name).chain(machine.aliases.iter().copied());
-    let exact = MACHINES.iter().find(|machine| names(machine).any(|known| self::words(known).concat() == joined));
+    let exact = MACHINES
+        .iter()
+        .filter(of_vendor)
+        .find(|machine| names(machine).any(|known| self::words(known).concat() == joined));
     if let Some(machine) = exact {
         return Ok(machine);
     }
     // Fewer words than a machine's name has match every machine that has them all.
     let fitting: Vec<&'static Machine> = MACHINES
         .iter()
+        .filter(of_vendor)
         .filter(|machine| !words.is_empty() && names(machine).any(|known| has_all(known, &words)))
         .collect();
     match fitting.as_slice() {
@@ -143,9 +225,16 @@ pub fn machine(name: &str) -> Result<&'static Machine, LookupError> {
 fn words(name: &str) -> Vec<String> {
     name.to_lowercase()
         .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty() && !BRANDS.contains(word))
+        .filter(|word| !word.is_empty() && BRANDS.iter().all(|(brand, _)| brand != word))
         .map(str::to_owned)
         .collect()
+}
+
+/// The vendors that a name mentions: a Tesla M4 isn't an Apple M4.
+fn vendors(name: &str) -> Vec<Vendor> {
+    let name = name.to_lowercase();
+    let vendor = |word: &str| BRANDS.iter().find(|(brand, _)| *brand == word).and_then(|(_, vendor)| *vendor);
+    name.split(|c: char| !c.is_alphanumeric()).filter_map(vendor).collect()
 }
 
 fn has_all(known: &str, words: &[String]) -> bool {

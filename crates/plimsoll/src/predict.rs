@@ -1,5 +1,8 @@
 //! Predicts the cost of an expression on a machine that need not be present: the plan, the instructions of its kernel (from
-//! machine code if the compiler and disassembler are installed, else rough counts), and the model's terms.
+//! machine code if the compiler and disassembler are installed, else rough counts), and the model's terms. For every machine of the
+//! catalogue there is a lower bound ([`bound_problem`]).
+
+mod bound;
 
 use std::collections::HashMap;
 
@@ -19,12 +22,14 @@ use plimsoll_suite::machines::{self, LookupError};
 use plimsoll_suite::model::Chip;
 use plimsoll_suite::profile::Profile;
 
+pub use bound::{Bound, BoundPart, Limit, Operations, Work, bound_problem, find_sheet};
 pub use plimsoll_core::model;
 pub use plimsoll_gen::elementwise::{Choose, Plan};
 
-/// Resident threads per SM, in general and for compute capability 8.6 and 8.9.
+/// Resident threads per SM, in general, for compute capability 8.6, 8.9 and 12.0, and for 7.5.
 const THREADS: u32 = 2048;
 const THREADS_86: u32 = 1536;
+const THREADS_75: u32 = 1024;
 
 /// A machine from the catalogue or a profile, as the planner and the model know it.
 #[derive(Clone, Debug)]
@@ -45,7 +50,9 @@ pub enum KnownMachineError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// A machine for which no kernels can be planned.
-    #[error("{0} runs no CUDA kernels, or its number of SMs isn't published: kernels can't be planned for it")]
+    #[error(
+        "{0} runs no CUDA kernels, or its number of SMs or its clock isn't published: kernels can't be planned for it"
+    )]
     NotCuda(&'static str),
 }
 
@@ -86,7 +93,11 @@ fn chip(sheet: &'static machines::Machine) -> Result<(Device, Chip), KnownMachin
     let device = Device {
         target: Target::plain(capability),
         multiprocessors,
-        threads_per_multiprocessor: if matches!(capability, 86 | 89) { THREADS_86 } else { THREADS },
+        threads_per_multiprocessor: match capability {
+            75 => THREADS_75,
+            86 | 89 | 120 => THREADS_86,
+            _ => THREADS,
+        },
         l2_bytes: sheet.l2_bytes.unwrap_or_default(),
     };
     Ok((device, Chip { multiprocessors, clock_hz, capability }))

@@ -2,9 +2,8 @@
 //! machine, from shipped records and published figures for others.
 
 use plimsoll::core::device::DeviceInfo;
-use plimsoll::core::unit::Frequency;
 use plimsoll::prelude::DeviceSelector;
-use plimsoll::suite::machines::{self, MACHINES, Machine, MemoryType, peak_bandwidth};
+use plimsoll::suite::machines::{self, MACHINES, Machine, MemoryType, bandwidth_formula, peak_bandwidth};
 use plimsoll::suite::profile::{Profile, shipped};
 
 use super::args::{PeakArgs, ProfileArg};
@@ -26,7 +25,12 @@ pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
                 return Err(Failure::usage("the memory clock must be above 0 Hz"));
             }
             let name = format!("{memory} × {bits} bit");
-            sheet.row([name, bandwidth(memory, bits, clock.0), String::new(), formula(memory, bits, clock.0)]);
+            sheet.row([
+                name,
+                bandwidth(memory, bits, clock.0),
+                String::new(),
+                bandwidth_formula(memory, bits, clock.0),
+            ]);
         }
         (_, _, _, Some(name)) => exit = add_named(name, &args.profile, &mut sheet)?,
         _ => {
@@ -75,7 +79,7 @@ fn add_machine(machine: &Machine, sheet: &mut Sheet<4>) {
     let (memory, bits, clock) = (machine.memory, machine.bus_width_bits, machine.memory_clock_hz);
     let known = shipped::of_machine(machine.name).ok().flatten();
     let attained = attained(known.as_ref(), Some(machine.peak_bandwidth()));
-    sheet.row([machine.name.to_owned(), bandwidth(memory, bits, clock), attained, formula(memory, bits, clock)]);
+    sheet.row([machine.name.to_owned(), bandwidth(memory, bits, clock), attained, machine.bandwidth_formula()]);
 }
 
 fn add_device(info: &DeviceInfo, profile: &ProfileArg, sheet: &mut Sheet<4>) {
@@ -106,11 +110,6 @@ fn bandwidth(memory: MemoryType, bits: u32, clock_hz: f64) -> String {
     format!("{:.0} GB/s", peak_bandwidth(memory, bits, clock_hz) / 1e9)
 }
 
-fn formula(memory: MemoryType, bits: u32, clock_hz: f64) -> String {
-    let transfers = memory.transfers_per_clock();
-    format!("{bits} bit / 8 × {transfers} per clock ({memory}) × {}", Frequency(clock_hz))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +117,9 @@ mod tests {
     #[test]
     fn the_bandwidth_of_an_a100_is_printed_as_in_its_data_sheet() {
         assert_eq!(bandwidth(MemoryType::Hbm2e, 5120, 1.512e9), "1935 GB/s");
-        assert_eq!(formula(MemoryType::Hbm2e, 5120, 1.512e9), "5120 bit / 8 × 2 per clock (HBM2E) × 1.512 GHz");
+        assert_eq!(
+            bandwidth_formula(MemoryType::Hbm2e, 5120, 1.512e9),
+            "5120 bit / 8 × 2 per clock (HBM2E) × 1.512 GHz"
+        );
     }
 }

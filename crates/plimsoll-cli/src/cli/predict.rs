@@ -1,16 +1,21 @@
-//! `plimsoll predict`: prints the predicted time of an elementwise expression, term by term, on this or another machine. The
-//! model is in the library.
+//! `plimsoll predict`: prints the predicted time of an elementwise expression, term by term, on this or another machine; a lower
+//! bound where no prediction is possible. The model is in the library.
 
+mod bound;
+
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use plimsoll::bench::{PLANNED, Point, variants};
 use plimsoll::core::stats::Interval;
 use plimsoll::core::unit::{ByteSize, Unit};
-use plimsoll::predict::model::{Cache, Estimate, LaunchForm, Machine, Missing, Part, Prediction};
+use plimsoll::predict::model::{Cache, Estimate, Key, LaunchForm, Machine, Missing, Part, Prediction};
 use plimsoll::predict::{
-    Choose, KnownMachine, KnownMachineError, Outcome, Plan, Predictor, Tools, find_machine, from_profile,
+    Bound, Choose, KnownMachine, KnownMachineError, Outcome, Plan, Predictor, Tools, bound_problem, find_machine,
+    find_sheet, from_profile,
 };
 use plimsoll::sass::{Disassembler, Nvrtc};
+use plimsoll::suite::machines::Machine as DataSheet;
 use plimsoll::suite::profile::Profile;
 use plimsoll_report::json;
 use serde_json::{Value, json};
@@ -27,38 +32,95 @@ pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
     request.sizes = bench::parse_sizes(args.bytes.as_deref().unwrap_or(DEFAULT_SIZES))?;
     request.variants = variants(&args.variant).map_err(Failure::usage)?;
     let points = request.points().map_err(|error| expression::failure(&error))?;
-    let known = load_machine(&args.machine)?;
+    let subject = Subject::load(&args.machine)?;
     let cache = if args.hot { Cache::Hot } else { Cache::Cold };
-    let launch = launch_form(&known, args);
+    let launch = subject.known.as_ref().map(|known| launch_form(known, args));
     let (nvrtc, disassembler) = tools(args.estimate, args.nvrtc.as_deref(), args.nvdisasm.as_deref());
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
-    let mut predictor = Predictor::new(&known, tools);
-    let predict = |point: &Point| {
+    let mut predictor = subject.known.as_ref().map(|known| Predictor::new(known, tools));
+    let answer = |point: &Point| {
         let choose = Choose { dependent: args.dependent, cached: args.hot, ..point.variant.0 };
-        predictor.predict(&point.problem, &choose, (cache, launch))
+        let predict = predictor.as_mut().zip(launch);
+        let outcome = predict.map(|(predictor, launch)| predictor.predict(&point.problem, &choose, (cache, launch)));
+        let moved = point.problem.traffic().total();
+        let bound = bound_problem(subject.sheet, &point.problem, cache);
+        Ok(Answer { outcome: outcome.transpose().map_err(Failure::usage)?, bound, moved })
     };
-    let outcomes = points.iter().map(predict).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
-    output::print(&text(&known, &points, &outcomes, args.format)?)?;
-    notes(&known, &outcomes, launch);
-    // Without some terms the total is a lower bound; without an essential one there is no total.
-    let has_no_total = outcomes.iter().all(|outcome| outcome.prediction.total.is_none());
-    Ok(if has_no_total { Exit::Inconclusive } else { Exit::Success })
+    let answers = points.iter().map(answer).collect::<Result<Vec<_>, Failure>>()?;
+    output::print(&text(&subject, &points, &answers, args.format)?)?;
+    notes(&subject, &answers, launch);
+    let answered = answers.iter().any(|answer| answer.total().is_some() || answer.least().is_some());
+    Ok(if answered { Exit::Success } else { Exit::Inconclusive })
 }
 
-/// The device of a profile if `name` ends in `.json`, else a machine of the catalogue.
-fn load_machine(name: &str) -> Result<KnownMachine, Failure> {
-    let path = Path::new(name);
-    if path.extension().is_none_or(|ending| ending != "json") {
-        return find_machine(name).map_err(|error| unknown_machine(&error));
+/// The machine that is asked about.
+struct Subject {
+    /// Its published figures.
+    sheet: &'static DataSheet,
+    /// What predictions need, where kernels can be planned for it.
+    known: Option<KnownMachine>,
+}
+
+impl Subject {
+    /// The device of a profile if `name` ends in `.json`, else a machine of the catalogue.
+    fn load(name: &str) -> Result<Self, Failure> {
+        let path = Path::new(name);
+        let (name, known) = if path.extension().is_none_or(|ending| ending != "json") {
+            (name.to_owned(), find_machine(name))
+        } else {
+            let profile = Profile::load_any(path).map_err(Failure::usage)?;
+            let profile = profile.ok_or_else(|| Failure::file("read", path, "there is no profile, or it is empty"))?;
+            (profile.device_name.clone(), from_profile(&profile))
+        };
+        let known = match known {
+            Ok(known) => Some(known),
+            Err(KnownMachineError::NotCuda(_)) => None,
+            Err(error) => return Err(unknown_machine(&error)),
+        };
+        let sheet = find_sheet(&name).map_err(|error| unknown_machine(&error.into()))?;
+        Ok(Self { sheet, known })
     }
-    let profile = Profile::load_any(path).map_err(Failure::usage)?;
-    let profile = profile.ok_or_else(|| Failure::file("read", path, "there is no profile, or it is empty"))?;
-    from_profile(&profile).map_err(|error| unknown_machine(&error))
+}
+
+/// The answer for one point.
+struct Answer {
+    /// The prediction, where kernels can be planned.
+    outcome: Option<Outcome>,
+    /// The least time.
+    bound: Bound,
+    /// Bytes that a launch moves.
+    moved: u64,
+}
+
+impl Answer {
+    fn total(&self) -> Option<Estimate> {
+        self.outcome.as_ref()?.prediction.total
+    }
+
+    /// The least time where there is no prediction.
+    fn least(&self) -> Option<f64> {
+        if self.total().is_none() { self.bound.seconds() } else { None }
+    }
+
+    /// What the answer is.
+    fn kind(&self) -> &'static str {
+        match (self.total(), self.least()) {
+            (Some(_), _) => "prediction",
+            (None, Some(_)) => "bound",
+            (None, None) => "unknown",
+        }
+    }
+
+    /// The prediction if some of its terms that run at the same time are known.
+    fn with_terms(&self) -> Option<&Outcome> {
+        self.outcome.as_ref().filter(|outcome| outcome.prediction.parts.iter().any(|part| part.kind.overlaps()))
+    }
 }
 
 fn unknown_machine(error: &KnownMachineError) -> Failure {
-    Failure::usage(error)
-        .hint("`plimsoll peak` lists the machines: h200 was measured, for others there are published figures")
+    Failure::usage(error).hint(
+        "`plimsoll peak` lists the machines: h200 was measured; of the others figures or only peaks are published",
+    )
 }
 
 fn launch_form(known: &KnownMachine, args: &PredictArgs) -> LaunchForm {
@@ -84,70 +146,114 @@ pub(super) fn tools(
 }
 
 /// Prints notes on stderr that hold for every size.
-fn notes(known: &KnownMachine, outcomes: &[Outcome], launch: LaunchForm) {
-    say("note", &format!("launches follow each other in a {launch}"));
-    if known.machine.has_published_terms() {
-        let name = &known.machine.name;
-        say("note", &format!("the figures of the {name} are published, not measured here: intervals are wider"));
+fn notes(subject: &Subject, answers: &[Answer], launch: Option<LaunchForm>) {
+    let shows_terms = answers.iter().any(|answer| answer.total().is_some() || answer.with_terms().is_some());
+    let outcomes = || answers.iter().filter_map(|answer| answer.outcome.as_ref());
+    if let (Some(launch), Some(known), true) = (launch, &subject.known, shows_terms) {
+        say("note", &format!("launches follow each other in a {launch}"));
+        if known.machine.has_published_terms() {
+            let name = &known.machine.name;
+            say("note", &format!("the figures of the {name} are published, not measured here: intervals are wider"));
+        }
+        if outcomes().any(|outcome| outcome.estimated) {
+            say(
+                "note",
+                "instruction counts are estimates; with NVIDIA's compiler and disassembler they are read from machine code",
+            );
+        }
     }
-    if outcomes.iter().any(|outcome| outcome.estimated) {
+    let bounds: Vec<&Bound> =
+        answers.iter().filter(|answer| answer.total().is_none()).map(|answer| &answer.bound).collect();
+    bound::notes(subject.sheet, &bounds);
+    let missing = missing(outcomes());
+    let name = subject.sheet.name;
+    if subject.known.is_none() {
+        let why = "plimsoll plans kernels for CUDA GPUs whose SMs and clock are published";
+        say("note", &format!("no prediction for the {name}: {why}"));
+    } else if !bounds.is_empty() {
+        let keys: BTreeSet<Key> = missing.iter().map(|missing| missing.key).collect();
+        let listed: Vec<String> = keys.iter().map(Key::to_string).collect();
+        say("note", &format!("a prediction needs more figures of the {name}: {}", listed.join(", ")));
+    } else if !missing.is_empty() {
+        let listed: Vec<String> = missing.iter().map(|Missing { kind, key }| format!("{kind} ({key})")).collect();
+        let listed = listed.join(", ");
         say(
             "note",
-            "instruction counts are estimates; with NVIDIA's compiler and disassembler they are read from machine code",
+            &format!("left out because their figures are missing: {listed}; launches take at least the time shown"),
         );
     }
-    let missing = missing(outcomes);
-    let listed: Vec<String> = missing.iter().map(|Missing { kind, key }| format!("{kind} ({key})")).collect();
-    if listed.is_empty() {
-        return;
-    }
-    let rest = match outcomes.iter().all(|outcome| outcome.prediction.total.is_some()) {
-        true => "launches take at least the time shown",
-        false => "there is no total without them",
-    };
-    say("note", &format!("left out because their figures are missing: {}; {rest}", listed.join(", ")));
 }
 
 /// Everything missing for any size, without duplicates.
-fn missing(outcomes: &[Outcome]) -> Vec<Missing> {
-    let mut all: Vec<Missing> = outcomes.iter().flat_map(|outcome| outcome.prediction.missing.clone()).collect();
+fn missing<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Vec<Missing> {
+    let mut all: Vec<Missing> = outcomes.flat_map(|outcome| outcome.prediction.missing.clone()).collect();
     all.sort_unstable();
     all.dedup();
     all
 }
 
-fn text(known: &KnownMachine, points: &[Point], outcomes: &[Outcome], format: Format) -> Result<String, Failure> {
+fn text(subject: &Subject, points: &[Point], answers: &[Answer], format: Format) -> Result<String, Failure> {
     if format == Format::Json {
-        let all = points.iter().zip(outcomes).map(|(point, outcome)| to_json(known, point, outcome));
+        let all = points.iter().zip(answers).map(|(point, answer)| to_json(subject, point, answer));
         return Ok(json::to_text(&all.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?.into()));
     }
     let mut sheet = Sheet::new([
         ("per tensor", ALWAYS),
         ("moved", 1),
         ("time", ALWAYS),
+        ("kind", ALWAYS),
         ("from … to", 2),
         ("bandwidth", ALWAYS),
         ("limited by", ALWAYS),
     ]);
-    for (point, outcome) in points.iter().zip(outcomes) {
-        let total = outcome.prediction.total;
-        let moved = outcome.description.traffic.total();
-        let size = ByteSize(point.cell.bytes).to_string();
-        sheet.row([
-            if point.cell.plan == PLANNED { size } else { format!("{size}, {}", point.cell.plan) },
-            ByteSize(moved).to_string(),
-            total.map_or("unknown".to_owned(), |total| Unit::Second.format(total.value)),
-            total.map_or(String::new(), interval),
-            total.map_or(String::new(), |total| Unit::BytePerSecond.format(moved as f64 / total.value)),
-            outcome.prediction.limiter.map_or(String::new(), |kind| kind.to_string()),
-        ]);
+    // Predictions are marked only where they stand next to bounds.
+    let is_mixed = answers.iter().any(|answer| answer.total().is_none());
+    for (point, answer) in points.iter().zip(answers) {
+        sheet.row(row(point, answer, is_mixed));
     }
     let mut text = sheet.render(format);
-    if let ([outcome], Format::Table | Format::Markdown) = (outcomes, format) {
-        text.push('\n');
-        text.push_str(&parts(outcome).render(format));
+    if let ([answer], Format::Table | Format::Markdown) = (answers, format) {
+        if answer.least().is_some() {
+            text.push('\n');
+            text.push_str(&bound::parts(&answer.bound).render(format));
+        }
+        if let Some(outcome) = answer.with_terms() {
+            text.push('\n');
+            text.push_str(&parts(outcome).render(format));
+        }
     }
     Ok(text)
+}
+
+/// The row of one size and plan.
+fn row(point: &Point, answer: &Answer, is_mixed: bool) -> [String; 7] {
+    let size = ByteSize(point.cell.bytes).to_string();
+    let limiter = answer.outcome.as_ref().and_then(|outcome| outcome.prediction.limiter).map(|kind| kind.to_string());
+    let [time, range, bandwidth, limit] = match (answer.total(), answer.least()) {
+        (Some(total), _) => [
+            Unit::Second.format(total.value),
+            interval(total),
+            Unit::BytePerSecond.format(answer.moved as f64 / total.value),
+            limiter.unwrap_or_default(),
+        ],
+        (None, Some(least)) => [
+            bound::time(least),
+            String::new(),
+            bound::bandwidth(answer.moved, least),
+            answer.bound.limit().map_or(String::new(), |limit| limit.to_string()),
+        ],
+        (None, None) => ["unknown".to_owned(), String::new(), String::new(), String::new()],
+    };
+    let kind = if is_mixed && time != "unknown" { answer.kind() } else { "" };
+    [
+        if point.cell.plan == PLANNED { size } else { format!("{size}, {}", point.cell.plan) },
+        ByteSize(answer.moved).to_string(),
+        time,
+        kind.to_owned(),
+        range,
+        bandwidth,
+        limit,
+    ]
 }
 
 /// The terms of one launch, each added or running at the same time as others.
@@ -203,24 +309,30 @@ pub(super) fn figures(machine: &Machine) -> Value {
     figures.collect()
 }
 
-fn to_json(known: &KnownMachine, point: &Point, outcome: &Outcome) -> Result<Value, serde_json::Error> {
-    let prediction = &outcome.prediction;
-    let moved = outcome.description.traffic.total();
+fn to_json(subject: &Subject, point: &Point, answer: &Answer) -> Result<Value, serde_json::Error> {
+    let outcome = answer.outcome.as_ref();
+    let prediction = outcome.map(|outcome| &outcome.prediction);
+    let machine = subject.known.as_ref().map(|known| &known.machine);
+    let total = answer.total();
+    let none = || json!([]);
     Ok(json!({
-        "machine": known.machine.name,
-        "published": known.machine.has_published_terms(),
+        "machine": machine.map_or(subject.sheet.name, |machine| machine.name.as_str()),
+        "published": machine.is_none_or(Machine::has_published_terms),
         "bytes": point.cell.bytes,
-        "bytes_moved": moved,
-        "seconds": prediction.total.map(|total| total.value),
-        "interval": prediction.total.map(|total| total.interval),
-        "bandwidth": prediction.total.map(|total| moved as f64 / total.value),
-        "limiter": prediction.limiter.map(|kind| kind.to_string()),
-        "terms": terms(prediction),
-        "missing": missing_terms(prediction),
-        "description": serde_json::to_value(&outcome.description)?,
-        "instructions_estimated": outcome.estimated,
+        "bytes_moved": answer.moved,
+        "answer": answer.kind(),
+        "seconds": total.map(|total| total.value),
+        "interval": total.map(|total| total.interval),
+        "bandwidth": total.map(|total| answer.moved as f64 / total.value),
+        "bandwidth_unit": "B/s",
+        "limiter": prediction.and_then(|prediction| prediction.limiter).map(|kind| kind.to_string()),
+        "bound": bound::to_json(&answer.bound),
+        "terms": prediction.map(terms).unwrap_or_else(none),
+        "missing": prediction.map(missing_terms).unwrap_or_else(none),
+        "description": outcome.map(|outcome| serde_json::to_value(&outcome.description)).transpose()?,
+        "instructions_estimated": outcome.map(|outcome| outcome.estimated),
         "variant": point.cell.plan,
-        "plan": reasons(&outcome.plan),
-        "figures": figures(&known.machine),
+        "plan": outcome.map(|outcome| reasons(&outcome.plan)).unwrap_or_else(none),
+        "figures": machine.map(figures).unwrap_or_else(none),
     }))
 }

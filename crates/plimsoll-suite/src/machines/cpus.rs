@@ -212,6 +212,9 @@ const GOLDEN_COVE_CLIENT: Figures = &[GOLDEN_COVE_OWN, SINCE_SKYLAKE];
 /// The 512-bit ADD's latency depends on the port that takes it, so none is given.
 const GOLDEN_COVE_SERVER: Figures = &[GOLDEN_COVE_OWN, SINCE_SKYLAKE, INTEL_512, &[rate(Add, FLOATS, ZMM, 0.5)]];
 
+/// Redwood Cove; the manual gives multiply-adds the same figures as Golden Cove's.
+const REDWOOD_COVE: Figures = &[&[row(Fma, FLOATS, AVX, 4.0, 0.5), row(Fma, FLOATS, ZMM, 4.0, 0.5)]];
+
 const HASWELL: Figures = &[&[
     row(Add, FLOATS, AVX, 3.0, 1.0),
     row(Mul, FLOATS, AVX, 5.0, 0.5),
@@ -284,6 +287,7 @@ const NEOVERSE_V: Figures = &[&[
 const INTEL: &str = "GenuineIntel";
 const AMD: &str = "AuthenticAMD";
 const UOPS: &str = "uops.info tables; Intel 64 and IA-32 Architectures Optimization Reference Manual";
+const INTEL_GUIDE: &str = "Intel 64 and IA-32 Architectures Optimization Reference Manual";
 const UOPS_AMD: &str = "uops.info tables; AMD software optimization guide of the family";
 const ARM_GUIDE: &str = "Arm software optimization guide of the core";
 
@@ -310,6 +314,7 @@ pub static MICROARCHITECTURES: &[Microarchitecture] = &[
     core("Golden Cove (Alder Lake, Raptor Lake)", (INTEL, 6), &[151, 154, 183, 186, 191], 16, GOLDEN_COVE_CLIENT, UOPS),
     core("Golden Cove (Sapphire Rapids)", (INTEL, 6), &[143], 32, GOLDEN_COVE_SERVER, UOPS),
     core("Raptor Cove (Emerald Rapids)", (INTEL, 6), &[207], 32, GOLDEN_COVE_SERVER, UOPS),
+    core("Redwood Cove (Granite Rapids)", (INTEL, 6), &[173, 174], 32, REDWOOD_COVE, INTEL_GUIDE),
     core("Zen 2", (AMD, 0x17), &[0x31, 0x60, 0x68, 0x71], 16, ZEN2, UOPS_AMD),
     core("Zen 3", (AMD, 0x19), &[0x01, 0x08, 0x21, 0x44, 0x50], 16, ZEN3, UOPS_AMD),
     core("Zen 4", (AMD, 0x19), &[0x11, 0x61, 0x74, 0x75, 0x78, 0xa0], 16, ZEN4, UOPS_AMD),

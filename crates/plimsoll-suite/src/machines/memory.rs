@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use plimsoll_core::unit::Frequency;
+
 use crate::spelling;
 
 /// A type of memory.
@@ -128,6 +130,13 @@ impl MemoryType {
 #[must_use]
 pub fn peak_bandwidth(memory: MemoryType, bus_width_bits: u32, clock_hz: f64) -> f64 {
     f64::from(bus_width_bits) / 8.0 * f64::from(memory.transfers_per_clock()) * clock_hz
+}
+
+/// The formula of [`peak_bandwidth`] with its numbers: `5120 bit / 8 × 2 per clock (HBM2E) × 1.512 GHz`.
+#[must_use]
+pub fn bandwidth_formula(memory: MemoryType, bus_width_bits: u32, clock_hz: f64) -> String {
+    let transfers = memory.transfers_per_clock();
+    format!("{bus_width_bits} bit / 8 × {transfers} per clock ({memory}) × {}", Frequency(clock_hz))
 }
 
 /// Theoretical bandwidth in bytes per second from the clock that a CUDA driver or NVML reports, which is half the data rate for

@@ -1,6 +1,7 @@
 //! A machine's terms for the model of a launch's cost ([`plimsoll_core::model`]): from findings, and from published figures for
-//! machines that plimsoll has not measured. No term is derived from a data sheet's peak.
+//! machines that plimsoll has not measured. No term is derived from a data sheet's peak: those give a [`Bound`].
 
+mod bound;
 mod findings;
 mod published;
 
@@ -8,6 +9,8 @@ use plimsoll_core::model::{Key, Machine, Term};
 
 use crate::machines::{self, LookupError};
 use crate::profile::{Profile, shipped};
+
+pub use bound::{Bound, BoundPart, Limit, Operations, Work, bound};
 
 /// What is known about a chip besides its findings.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,14 +40,22 @@ pub fn probe_of(key: Key) -> Option<&'static str> {
     findings::probe_of(key)
 }
 
-/// A machine of the catalogue. Each term comes from the shipped profile, else from figures published for the machine, else from
-/// figures published for the most similar one; its source says which. `V100` means its PCIe board.
+/// The row of the catalogue with this name. `V100` means its PCIe board.
 ///
 /// # Errors
 /// [`LookupError`] for a name that matches no machine, or several.
-pub fn of_machine(name: &str) -> Result<Machine, LookupError> {
+pub fn sheet(name: &str) -> Result<&'static machines::Machine, LookupError> {
     let wanted = if name.trim().eq_ignore_ascii_case("V100") { "V100 PCIe" } else { name };
-    let known = machines::machine(wanted)?;
+    machines::machine(wanted)
+}
+
+/// A machine of the catalogue. Each term comes from the shipped profile, else from figures published for the machine, else from
+/// figures published for the most similar one; its source says which.
+///
+/// # Errors
+/// Those of [`sheet`].
+pub fn of_machine(name: &str) -> Result<Machine, LookupError> {
+    let known = sheet(name)?;
     let empty = || Profile::new(&shipped::model_id(known.name), known.name, "", "");
     let profile = shipped::of_machine(known.name)?.unwrap_or_else(empty);
     let mut machine = Machine::new(known.name);

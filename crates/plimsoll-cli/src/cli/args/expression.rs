@@ -20,7 +20,8 @@ that of the fastest program in the file for the same cell.";
 
 const PREDICT_HELP: &str = "Some terms are added; others run at the same time, and the longest of these counts. docs/model.md \
 explains each term and how far predictions were from measurements. Intervals follow from those of the machine's figures. If a term \
-needs a figure that nobody measured or published, the figure is named and the term left out.
+needs a figure that nobody measured or published, the figure is named and the term left out. Without the launch's own figure or a \
+bandwidth there is no prediction, only a bound (≥): bytes at the published peak bandwidth, or arithmetic at the published peak rate.
 
 Instructions are counted in the compiled kernel if NVIDIA's compiler and disassembler are found; otherwise they are estimated.";
 
@@ -181,7 +182,8 @@ pub(crate) struct TuneArgs {
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub subject: SubjectArgs,
-    /// A machine of the catalogue, such as h200, "A100 40GB", "H100 SXM", L4, A10 or V100; or a device's profile (FILE.json)
+    /// A machine of the catalogue (`plimsoll peak` lists them), such as h200, "A100 40GB" or V100, for a prediction, B200, MI355X or
+    /// "EPYC 9654" for a bound; or a device's profile (FILE.json)
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: String,
     /// Bytes of the widest tensor: a range in powers of four, or a list; default: 64KiB..2GiB
