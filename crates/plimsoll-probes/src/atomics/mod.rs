@@ -1,24 +1,16 @@
 //! atomics: latency and throughput of atomic additions on a GPU, in shared and in global memory, at one address and at distinct
 //! addresses, by type.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "atomics",
-    group: "latency",
-    sentence: "Latency and throughput of atomic additions in shared and global memory, at one address and at many.",
-    seconds: [4.0, 13.0, 45.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("atomics", "latency", [4.0, 13.0, 45.0], findings).with_sentence(
+    "Latency and throughput of atomic additions in shared and global memory, at one address and at many.",
+);
 
-plimsoll_core::names! {
+names! {
     /// The memory that is added to. Each has a series of rates.
     pub enum Memory {
         /// Shared memory: rates are per SM.
@@ -26,9 +18,7 @@ plimsoll_core::names! {
         /// Global memory: rates are of the whole device.
         Global = "global",
     }
-}
 
-plimsoll_core::names! {
     /// How many words all threads add to.
     pub enum Addresses {
         /// Every thread adds to the same word.
@@ -38,7 +28,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Additions of one thread, each waiting for the one before.
     pub struct Chain {
         /// Where the number is.
@@ -46,9 +36,7 @@ plimsoll_core::axes! {
         /// Its type.
         number as "type": Name,
     }
-}
 
-plimsoll_core::axes! {
     /// Additions of all threads.
     pub struct Rate {
         /// Form and type: `red u32`.

@@ -2,24 +2,16 @@
 //!
 //! `README.md` explains the figures; `gpu` measures them.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "cluster",
-    group: "caches",
-    sentence: "How far the shared memory of another block of the cluster is, and what moves to and from it per cycle.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("cluster", "caches", [3.0, 12.0, 36.0], findings).with_sentence(
+    "How far the shared memory of another block of the cluster is, and what moves to and from it per cycle.",
+);
 
-plimsoll_core::names! {
+names! {
     /// How a block moves data, in the order in which it is shown.
     pub enum Access {
         /// Loads of 16 bytes from the partner's shared memory.
@@ -35,7 +27,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A chase through shared memory.
     pub struct Chase {
         /// Blocks of the cluster.
@@ -43,9 +35,7 @@ plimsoll_core::axes! {
         /// The rank that owns the memory.
         rank: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A move from or to shared memory.
     pub struct Move {
         /// How data move.

@@ -1,33 +1,23 @@
 //! constant: latency and throughput of loads from a GPU's constant memory, also when the lanes of a warp read several addresses.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use plimsoll_suite::findings::levels::Plateau;
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "constant",
-    group: "caches",
-    sentence: "How long a load from constant memory takes, where its caches end, and what several addresses in a warp cost.",
-    seconds: [2.0, 6.0, 18.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("constant", "caches", [2.0, 6.0, 18.0], findings).with_sentence(
+    "How long a load from constant memory takes, where its caches end, and what several addresses in a warp cost.",
+);
 
-plimsoll_core::axes! {
+axes! {
     /// A chase through constant memory.
     pub struct Chase {
         /// Bytes of all its lines.
         footprint: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// Loads by all warps of an SM.
     pub struct Read {
         /// Different addresses that the lanes of a warp read at once.

@@ -4,24 +4,16 @@
 //!
 //! `README.md` explains the figures; `gpu` measures them.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "copy",
-    group: "bandwidth",
-    sentence: "How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.",
-    seconds: [7.0, 34.0, 120.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("copy", "bandwidth", [7.0, 34.0, 120.0], findings)
+    .with_sentence("How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// How a copy is written.
     pub enum Kernel {
         /// One element per thread.
@@ -35,9 +27,7 @@ plimsoll_core::names! {
         /// The same loop over vectors of eight elements.
         Vec8 = "vec8",
     }
-}
 
-plimsoll_core::names! {
     /// How many blocks a copy is launched with.
     pub enum Grid {
         /// As many as cover the elements.
@@ -49,9 +39,7 @@ plimsoll_core::names! {
         /// The smaller of the covering grid and one that fills the device 32 times.
         Least = "min, 32 waves",
     }
-}
 
-plimsoll_core::names! {
     /// Width of the index.
     pub enum Index {
         /// 32 bits.
@@ -61,7 +49,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A copy by its kernel.
     pub struct ByKernel {
         /// How it is written.
@@ -69,9 +57,7 @@ plimsoll_core::axes! {
         /// Bytes per array.
         size: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy by its grid.
     pub struct ByGrid {
         /// How many blocks there are.
@@ -81,9 +67,7 @@ plimsoll_core::axes! {
         /// Bytes per array.
         size: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy by the width of its index.
     pub struct ByIndex {
         /// The width.
@@ -93,9 +77,7 @@ plimsoll_core::axes! {
         /// Bytes per array.
         size: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy on one SM.
     pub struct OnOne {
         /// How it is written.

@@ -1,28 +1,18 @@
 //! footprint: bandwidth by footprint, hot, on private data per core: every cache level, memory and address translation in one
 //! curve.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cpu gpu kernels }
 
 use plimsoll_suite::findings::levels;
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "footprint",
-    group: "bandwidth",
-    sentence: "Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.",
-    seconds: [6.0, 40.0, 120.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("footprint", "bandwidth", [6.0, 40.0, 120.0], findings)
+    .with_sentence("Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// The kernels of the curve, in display order.
     pub enum Kernel {
         /// Only reads.
@@ -34,7 +24,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A kernel over private data of every core.
     pub struct Spread {
         /// The kernel.

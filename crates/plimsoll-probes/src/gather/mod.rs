@@ -1,24 +1,18 @@
 //! gather: reads, writes and atomic additions at random places, by their size and by the footprint that they are
 //! spread over: updates per second, the wasted part of each sector, and the reach of address translation.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "gather",
-    group: "bandwidth",
-    sentence: "Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.",
-    seconds: [4.0, 17.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("gather", "bandwidth", [4.0, 17.0, 60.0], findings)
+    .with_sentence(
+        "Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.",
+    )
+    .taking_bytes();
 
-plimsoll_core::axes! {
+axes! {
     /// Accesses at random places.
     pub struct Accesses {
         /// Bytes of one.

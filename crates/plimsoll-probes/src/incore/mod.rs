@@ -3,12 +3,7 @@
 //!
 //! On a GPU, whose SM chooses among many warps, also by the number of warps: an operation is then one instruction of one warp.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cpu gpu kernels }
 #[cfg(feature = "gpu")]
 mod oracle;
 
@@ -17,16 +12,10 @@ use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "incore",
-    group: "arithmetic",
-    sentence: "Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.",
-    seconds: [7.0, 60.0, 180.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("incore", "arithmetic", [7.0, 60.0, 180.0], findings)
+    .with_sentence("Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.");
 
-plimsoll_core::axes! {
+axes! {
     /// Chains of an instruction on one core.
     pub struct Chains {
         /// Operation, type and width: `FMA f64 512`.
@@ -34,9 +23,7 @@ plimsoll_core::axes! {
         /// How many chains.
         ilp: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// Chains of an instruction on one SM.
     pub struct ChainsOfWarps {
         /// Operation and type: `FMA f32`.

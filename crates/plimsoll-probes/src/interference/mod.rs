@@ -1,21 +1,15 @@
 //! interference: how much a memory-bound kernel and a copy between host and device slow each other down.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+files! { cuda }
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "interference",
-    group: "transfers",
-    sentence: "What a kernel and a copy between host and device lose when both run at once.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("interference", "transfers", [3.0, 12.0, 36.0], findings)
+    .with_sentence("What a kernel and a copy between host and device lose when both run at once.")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// What is timed.
     pub enum Task {
         /// A kernel that reads the device's memory.
@@ -66,7 +60,7 @@ impl Coordinate for Beside {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// One task, alone or alongside another.
     pub struct Pair {
         /// What is timed.

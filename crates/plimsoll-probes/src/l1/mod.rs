@@ -1,9 +1,6 @@
 //! l1: what one SM of a GPU loads per cycle from its L1 and its shared memory, and the capacity of L1.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use std::fmt;
 
@@ -12,16 +9,10 @@ use plimsoll_suite::findings::levels::Levels;
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "l1",
-    group: "caches",
-    sentence: "What one multiprocessor loads per cycle from its L1 and shared memory, and what the cache holds.",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("l1", "caches", [4.0, 20.0, 60.0], findings)
+    .with_sentence("What one multiprocessor loads per cycle from its L1 and shared memory, and what the cache holds.");
 
-plimsoll_core::names! {
+names! {
     /// Kinds of access, in the order in which they are measured.
     pub enum Kind {
         /// Loads of all threads.
@@ -65,7 +56,7 @@ impl Coordinate for Access {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// An access over a piece.
     pub struct Piece {
         /// The access.

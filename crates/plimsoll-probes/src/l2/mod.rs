@@ -1,26 +1,18 @@
 //! l2: the bandwidth of a GPU's L2, bypassing L1, by footprint: for lines private to one SM and for lines that all SMs read in
 //! turn.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use plimsoll_suite::findings::levels::Plateau;
 
 use crate::prelude::meaning::*;
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "l2",
-    group: "caches",
-    sentence: "Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.",
-    seconds: [5.0, 23.0, 75.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("l2", "caches", [5.0, 23.0, 75.0], findings)
+    .with_sentence("Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// Kinds of access and of lines, in display order.
     pub enum Access {
         /// Reads of lines that all SMs read in turn.
@@ -34,7 +26,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// An access over a footprint.
     pub struct Spread {
         /// The access.

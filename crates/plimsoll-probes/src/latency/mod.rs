@@ -3,13 +3,8 @@
 //!
 //! This module defines the figures of a CPU, [`device`] those of a GPU; `cpu` and `gpu` measure them. `README.md` explains them.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
+files! { cpu gpu kernels }
 pub mod device;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
 
 use plimsoll_core::device::CacheInfo;
 use plimsoll_core::series::Point;
@@ -51,14 +46,11 @@ plimsoll_core::axes! {
 }
 
 /// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "latency",
-    group: "latency",
-    sentence: "How long one dependent load takes from each cache level and from memory, and where each level ends.",
-    seconds: [8.0, 60.0, 180.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("latency", "latency", [8.0, 60.0, 180.0], findings)
+    .with_sentence(
+        "How long one dependent load takes from each cache level and from memory, and where each level ends.",
+    )
+    .taking_bytes();
 
 /// How much the figures of one level may differ from their median, for [`levels`].
 pub const TOLERANCE: f64 = 0.1;

@@ -3,26 +3,18 @@
 //!
 //! `README.md` explains how to read the figures; `gpu` measures them.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use plimsoll_suite::findings::affine::{self, Affine};
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "launch",
-    group: "launch",
-    sentence: "The cost of starting a kernel: in a stream, in a graph, with dependent launches, and per round of a persistent kernel.",
-    seconds: [7.0, 27.0, 100.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("launch", "launch", [7.0, 27.0, 100.0], findings)
+    .with_sentence("The cost of starting a kernel: in a stream, in a graph, with dependent launches, and per round of a persistent kernel.")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// How kernels are launched, in display order.
     pub enum Mode {
         /// One call per kernel.
@@ -43,9 +35,7 @@ plimsoll_core::names! {
         /// One kernel that does the work of many, with a grid barrier after each part.
         Persistent = "persistent",
     }
-}
 
-plimsoll_core::names! {
     /// Whose clock times a launch.
     pub enum Clock {
         /// The device's events, around the launch.
@@ -55,23 +45,19 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Launches of an empty kernel.
     pub struct ByMode {
         /// How they are launched.
         mode: Mode,
     }
-}
 
-plimsoll_core::axes! {
     /// One launch of an empty kernel.
     pub struct ByClock {
         /// Whose clock times it.
         clock: Clock,
     }
-}
 
-plimsoll_core::axes! {
     /// Launches of `scale`.
     pub struct Scale {
         /// How they are launched.

@@ -1,25 +1,15 @@
 //! loaded-latency: a pointer chase while other cores put a growing load on memory: the latency of a busy memory system.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cpu gpu kernels }
 
 use plimsoll_core::series::Cycles;
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "loaded-latency",
-    group: "latency",
-    sentence: "How the latency of memory rises with the bandwidth that other cores draw.",
-    seconds: [4.0, 18.0, 54.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("loaded-latency", "latency", [4.0, 18.0, 54.0], findings)
+    .with_sentence("How the latency of memory rises with the bandwidth that other cores draw.")
+    .taking_bytes();
 
 plimsoll_core::names! {
     /// The load of the other cores, in display order.

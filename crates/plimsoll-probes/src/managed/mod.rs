@@ -1,21 +1,17 @@
 //! managed: the cost to a kernel of unified memory, whose pages migrate to whichever of host and device touches them.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+files! { cuda }
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "managed",
-    group: "transfers",
-    sentence: "The cost to a kernel of unified-memory pages that are elsewhere, and what prefetch and advice save.",
-    seconds: [4.0, 13.0, 45.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("managed", "transfers", [4.0, 13.0, 45.0], findings)
+    .with_sentence(
+        "The cost to a kernel of unified-memory pages that are elsewhere, and what prefetch and advice save.",
+    )
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// Where the pages are, in display order.
     pub enum Placement {
         /// Ordinary device memory, for comparison.
@@ -37,7 +33,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Arrays by where their pages are.
     pub struct ByPlacement {
         /// Where the pages are.

@@ -1,24 +1,18 @@
 //! mix: bandwidth for n arrays read and m written, by how much is read before it is written: the cost of switching memory
 //! between reading and writing. `stream` gives the ceilings of four mixes; this probe gives them all.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "mix",
-    group: "bandwidth",
-    sentence: "Memory bandwidth for any mix of arrays read and written, and the cost of switching between the two.",
-    seconds: [5.0, 25.0, 90.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("mix", "bandwidth", [5.0, 25.0, 90.0], findings)
+    .with_sentence(
+        "Memory bandwidth for any mix of arrays read and written, and the cost of switching between the two.",
+    )
+    .taking_bytes();
 
-plimsoll_core::axes! {
+axes! {
     /// A mix, and how its accesses are grouped.
     pub struct Burst {
         /// Arrays that are read.
@@ -28,9 +22,7 @@ plimsoll_core::axes! {
         /// Consecutive accesses of a thread to each array.
         burst: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A mix with its best burst.
     pub struct Sides {
         /// Arrays that are read.
@@ -38,9 +30,7 @@ plimsoll_core::axes! {
         /// Arrays that are written.
         writes: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy in phases.
     pub struct Phase {
         /// Bytes that the whole device reads before writing them.

@@ -1,19 +1,13 @@
 //! peer: copies and loads between every two devices: bandwidth and latency as matrices.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+files! { cuda }
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "peer",
-    group: "transfers",
-    sentence: "How fast every two devices exchange data, and how long a load from the other one takes.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("peer", "transfers", [3.0, 12.0, 36.0], findings)
+    .with_sentence("How fast every two devices exchange data, and how long a load from the other one takes.")
+    .taking_bytes();
 
 plimsoll_core::axes! {
     /// Two devices, or a device and itself.

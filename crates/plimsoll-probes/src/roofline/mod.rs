@@ -1,28 +1,18 @@
 //! roofline: arithmetic rate over arithmetic intensity in one binary, from memory-bound to compute-bound (Williams,
 //! Waterman and Patterson, 2009).
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cpu gpu kernels }
 
 use plimsoll_core::series::{FlopPerByte, SeriesSpec};
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "roofline",
-    group: "arithmetic",
-    sentence: "The rate of arithmetic from memory-bound to compute-bound, and where the two meet.",
-    seconds: [7.0, 45.0, 135.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("roofline", "arithmetic", [7.0, 45.0, 135.0], findings)
+    .with_sentence("The rate of arithmetic from memory-bound to compute-bound, and where the two meet.")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// Number types, named as in the devices' peaks. CPUs have the first two.
     pub enum Type {
         /// Double precision.
@@ -36,7 +26,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A point on a type's curve.
     pub struct Place {
         /// The type.

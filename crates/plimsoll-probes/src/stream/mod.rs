@@ -3,13 +3,8 @@
 //!
 //! `README.md` explains how to read the figures; `cpu` and `gpu` measure them.
 
+files! { cpu gpu kernels }
 mod axes;
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
 
 use crate::prelude::meaning::*;
 
@@ -20,14 +15,9 @@ pub use axes::{
 };
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "stream",
-    group: "bandwidth",
-    sentence: "Memory bandwidth for each mix of reads and writes, on arrays far larger than any cache.",
-    seconds: [8.0, 60.0, 180.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("stream", "bandwidth", [8.0, 60.0, 180.0], findings)
+    .with_sentence("Memory bandwidth for each mix of reads and writes, on arrays far larger than any cache.")
+    .taking_bytes();
 
 /// The kernels of the series over threads: read only, 1 : 1, and 2 : 1 reads to writes.
 pub const BY_THREADS: [&str; 3] = ["read", "copy", "triad"];

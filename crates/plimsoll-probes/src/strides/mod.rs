@@ -2,12 +2,7 @@
 //! 128 and elements of 4, 8 and 16 bytes. On a GPU an access is a whole warp's (32 lanes), in L1 and in shared memory, also for
 //! blocks of threads over the rows of an array.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cpu gpu kernels }
 
 use std::fmt;
 
@@ -16,16 +11,10 @@ use plimsoll_core::series::Elements;
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "strides",
-    group: "caches",
-    sentence: "The cost of strides of 1 to 128 elements in L1, for elements of 4, 8 and 16 bytes.",
-    seconds: [4.0, 40.0, 120.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("strides", "caches", [4.0, 40.0, 120.0], findings)
+    .with_sentence("The cost of strides of 1 to 128 elements in L1, for elements of 4, 8 and 16 bytes.");
 
-plimsoll_core::axes! {
+axes! {
     /// Loads at a stride.
     pub struct Stride {
         /// Bytes of an element.
@@ -63,7 +52,7 @@ impl Coordinate for Shape {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Loads of blocks of threads over an array.
     pub struct Shaped {
         /// The block's shape.

@@ -1,25 +1,14 @@
 //! sync: the cost of synchronisation between threads: barriers, wake-ups, a cache line sent from core to core.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cpu gpu kernels }
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "sync",
-    group: "launch",
-    sentence: "The cost of barriers, wake-ups and hand-overs between threads.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("sync", "launch", [3.0, 12.0, 36.0], findings)
+    .with_sentence("The cost of barriers, wake-ups and hand-overs between threads.");
 
-plimsoll_core::names! {
+names! {
     /// The synchronisation primitive: those of a GPU, then those of a CPU.
     pub enum Primitive {
         /// All lanes of a warp.
@@ -53,7 +42,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A primitive with a number of threads.
     pub struct ByThreads {
         /// The primitive.

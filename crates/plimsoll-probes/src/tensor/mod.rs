@@ -1,10 +1,7 @@
 //! tensor: matrix products by a single instruction: operations per cycle of one SM's matrix units, and per second of the whole
 //! device.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 #[cfg(feature = "gpu")]
 pub(crate) mod oracle;
 
@@ -14,24 +11,16 @@ use plimsoll_suite::operations;
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "tensor",
-    group: "arithmetic",
-    sentence: "Rates of the matrix units per cycle and per second, by type and instruction.",
-    seconds: [5.0, 18.0, 45.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("tensor", "arithmetic", [5.0, 18.0, 45.0], findings)
+    .with_sentence("Rates of the matrix units per cycle and per second, by type and instruction.");
 
-plimsoll_core::axes! {
+axes! {
     /// An instruction, which determines its configuration.
     pub struct ByInstruction {
         /// The instruction's name.
         instruction: Name,
     }
-}
 
-plimsoll_core::axes! {
     /// An instruction in a block.
     pub struct Configuration {
         /// The instruction's name.

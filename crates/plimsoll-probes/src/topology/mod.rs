@@ -1,26 +1,18 @@
 //! topology: the distance of each SM of a GPU from lines of its last-level cache. Atomics execute at a line's home, so they
 //! show where it is; plain loads are answered by a copy in the nearer part of the cache.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use plimsoll_core::stats::median_sorted;
 
 use crate::prelude::meaning::*;
 
 /// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "topology",
-    group: "latency",
-    sentence: "Which multiprocessors are near which part of the last-level cache, and how much farther the other part is.",
-    seconds: [4.0, 15.0, 40.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("topology", "latency", [4.0, 15.0, 40.0], findings).with_sentence(
+    "Which multiprocessors are near which part of the last-level cache, and how much farther the other part is.",
+);
 
-plimsoll_core::axes! {
+axes! {
     /// Atomics of one SM.
     pub struct Reach {
         /// The SM's number.

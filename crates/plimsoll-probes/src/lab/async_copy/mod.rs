@@ -1,10 +1,7 @@
 //! async-copy: the fastest way from global to shared memory. A few threads bring in tiles of 2 to 32 KiB by loads and stores, by
 //! asynchronous copies of 4 to 16 bytes and by bulk copies, with one to four tiles in flight, from the L2 and from memory.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use std::fmt;
 
@@ -13,14 +10,9 @@ use plimsoll_core::unit::ByteSize;
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "async-copy",
-    group: LAB,
-    sentence: "The fastest way from global to shared memory by tile size: registers, asynchronous copies, bulk copies.",
-    seconds: [5.0, 20.0, 60.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("async-copy", LAB, [5.0, 20.0, 60.0], findings).with_sentence(
+    "The fastest way from global to shared memory by tile size: registers, asynchronous copies, bulk copies.",
+);
 
 /// Tiles that fit in the L2, and tiles that only memory holds.
 pub const FROM_L2: &str = "from the L2";
@@ -80,7 +72,7 @@ impl Coordinate for Way {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Tiles brought in by one way.
     pub struct Tiles {
         /// The way.

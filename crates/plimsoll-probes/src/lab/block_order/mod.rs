@@ -1,10 +1,7 @@
 //! block-order: L2 reuse between the blocks of one kernel. Every block reads one panel of each of two matrices, as a tile of a
 //! matrix product does; the order of the tiles decides how much of that comes from memory.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use std::fmt;
 
@@ -13,14 +10,9 @@ use plimsoll_core::counted;
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "block-order",
-    group: LAB,
-    sentence: "How the order of a kernel's blocks changes its memory traffic: rows, columns and groups of rows of tiles.",
-    seconds: [4.0, 12.0, 40.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("block-order", LAB, [4.0, 12.0, 40.0], findings).with_sentence(
+    "How the order of a kernel's blocks changes its memory traffic: rows, columns and groups of rows of tiles.",
+);
 
 /// The order of a kernel's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +61,7 @@ impl Coordinate for Order {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// One launch over all tiles.
     pub struct AllTiles {
         /// The order of its blocks.

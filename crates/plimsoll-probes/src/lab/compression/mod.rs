@@ -1,26 +1,18 @@
 //! compression: whether compressible memory pays. z = a·x + y on seven kinds of data in four grids, and how much of such data the
 //! L2 holds, each compared with plain memory.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cuda kernels }
 
 use std::fmt;
 
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "compression",
-    group: LAB,
-    sentence: "Does compressible memory pay?",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("compression", LAB, [4.0, 20.0, 60.0], findings)
+    .with_sentence("Does compressible memory pay?")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// The kinds of data, from the most compressible on.
     pub enum Data {
         /// Zeros.
@@ -38,9 +30,7 @@ plimsoll_core::names! {
         /// Random bits.
         Random = "random",
     }
-}
 
-plimsoll_core::names! {
     /// The grids: one vector per thread, and loops over fewer and fewer blocks.
     pub enum Grid {
         /// A vector per thread.
@@ -91,7 +81,7 @@ impl Coordinate for Place {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// z = a·x + y.
     pub struct Saxpy {
         /// What the arrays hold.
@@ -99,9 +89,7 @@ plimsoll_core::axes! {
         /// The grid of the kernel.
         grid: Grid,
     }
-}
 
-plimsoll_core::axes! {
     /// Reads of an array.
     pub struct Reads {
         /// Its data.

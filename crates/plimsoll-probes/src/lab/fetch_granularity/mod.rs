@@ -1,10 +1,7 @@
 //! fetch-granularity: how many bytes memory delivers for a read of 32: whether the context's limit and the loads' hints are
 //! honoured.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cuda kernels }
 
 use std::fmt;
 
@@ -13,14 +10,9 @@ use plimsoll_core::counted::DRAM_READ;
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "fetch-granularity",
-    group: LAB,
-    sentence: "Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?",
-    seconds: [3.0, 10.0, 30.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("fetch-granularity", LAB, [3.0, 10.0, 30.0], findings)
+    .with_sentence("Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?")
+    .taking_bytes();
 
 /// The limits that are requested, bytes.
 pub const LIMITS: [u64; 3] = [32, 64, 128];
@@ -59,7 +51,7 @@ impl Coordinate for Hint {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A read.
     pub struct Read {
         /// The requested limit.

@@ -1,10 +1,7 @@
 //! pic: whether small matrix products rotate the velocities of particles faster than fused multiply-adds do, and the error of half
 //! precision.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 #[cfg(feature = "gpu")]
 mod oracle;
 
@@ -13,16 +10,13 @@ use plimsoll_suite::findings::advice;
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "pic",
-    group: "lab",
-    sentence: "Whether matrix units rotate velocities in a magnetic field faster than fused multiply-adds, and how exactly.",
-    seconds: [3.0, 12.0, 40.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("pic", "lab", [3.0, 12.0, 40.0], findings)
+    .with_sentence(
+        "Whether matrix units rotate velocities in a magnetic field faster than fused multiply-adds, and how exactly.",
+    )
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// How particles are pushed, the control first.
     pub enum Way {
         /// One thread per particle, in single precision: the control.
@@ -32,7 +26,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Some pushes in one way.
     pub struct Push {
         /// The way.

@@ -1,26 +1,18 @@
 //! residency: whether pinning data in the L2 pays: a histogram's bins, and a buffer that is updated while other data stream through
 //! the cache, with part of the L2 set aside and without; and how to release pinned lines.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cuda kernels }
 #[cfg(feature = "cuda")]
 mod letting_go;
 
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "residency",
-    group: LAB,
-    sentence: "Does pinning data in the L2 pay?",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("residency", LAB, [4.0, 20.0, 60.0], findings)
+    .with_sentence("Does pinning data in the L2 pay?")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// How data are pinned; the first way is the control.
     pub enum Way {
         /// No cache set aside, and no window.
@@ -32,9 +24,7 @@ plimsoll_core::names! {
         /// A window with a hit ratio that fills two thirds of the set-aside.
         Tuned = "pinned, ratio tuned",
     }
-}
 
-plimsoll_core::names! {
     /// How pinned lines are released; the first is the control.
     pub enum Ending {
         /// Nothing was pinned before.
@@ -48,7 +38,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A histogram.
     pub struct OnBins {
         /// How its bins are pinned.
@@ -56,9 +46,7 @@ plimsoll_core::axes! {
         /// Bytes of the bins.
         bins: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A buffer that is updated while other data stream through the cache.
     pub struct OnWindow {
         /// How it is pinned.
@@ -66,9 +54,7 @@ plimsoll_core::axes! {
         /// Its size.
         window: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// Reads after data were pinned.
     pub struct After {
         /// How the pinned lines were released.

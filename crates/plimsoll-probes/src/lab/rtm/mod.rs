@@ -1,10 +1,7 @@
 //! rtm: whether the order in which a wave equation traverses its grid matters, and whether compressible memory helps while the wave
 //! fills the grid.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { cuda kernels }
 #[cfg(feature = "cuda")]
 mod model;
 #[cfg(feature = "cuda")]
@@ -19,16 +16,13 @@ use plimsoll_suite::findings::advice;
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "rtm",
-    group: "lab",
-    sentence: "Whether locality and compressible memory help a wave equation, from the first time step to a full grid.",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("rtm", "lab", [4.0, 20.0, 60.0], findings)
+    .with_sentence(
+        "Whether locality and compressible memory help a wave equation, from the first time step to a full grid.",
+    )
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// Block shapes and traversals of the grid, the usual one first.
     pub enum Order {
         /// Square blocks, each through all planes.
@@ -90,7 +84,7 @@ impl Coordinate for What {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A case at a time step.
     pub struct AtStep {
         /// The case.
@@ -98,9 +92,7 @@ plimsoll_core::axes! {
         /// The time step.
         step: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A cell of the picture.
     pub struct Cell {
         /// Its column.

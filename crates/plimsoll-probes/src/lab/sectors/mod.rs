@@ -2,24 +2,16 @@
 //! bytes. The number of sectors that a pattern touches is computed exactly and compared with the device's counts; it determines
 //! the time of a load.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 
 use plimsoll_core::stats::median_sorted;
 
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "sectors",
-    group: LAB,
-    sentence: "What an access pattern costs: sectors of 32 bytes that a warp's load touches, counted, computed and timed.",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: false,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("sectors", LAB, [4.0, 20.0, 60.0], findings).with_sentence(
+    "What an access pattern costs: sectors of 32 bytes that a warp's load touches, counted, computed and timed.",
+);
 
 /// Lanes of a warp.
 pub const LANES: usize = 32;
@@ -152,7 +144,7 @@ impl Coordinate for Pattern {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A warp's load.
     pub struct Shape {
         /// Bytes per lane.

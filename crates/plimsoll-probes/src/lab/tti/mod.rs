@@ -1,10 +1,7 @@
 //! tti: how well a kernel with one block per SM hides its copies into shared memory: loads through registers, asynchronous copies
 //! and bulk copies of the next plane of a wave in a tilted medium.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+files! { gpu kernels }
 #[cfg(feature = "gpu")]
 mod model;
 #[cfg(feature = "gpu")]
@@ -17,16 +14,11 @@ use plimsoll_suite::findings::advice;
 use crate::prelude::meaning::*;
 
 /// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "tti",
-    group: "lab",
-    sentence: "How well copies into shared memory are hidden at one block per SM.",
-    seconds: [3.0, 12.0, 40.0],
-    takes_bytes: true,
-    findings,
-};
+pub static SPEC: ProbeSpec = ProbeSpec::new("tti", "lab", [3.0, 12.0, 40.0], findings)
+    .with_sentence("How well copies into shared memory are hidden at one block per SM.")
+    .taking_bytes();
 
-plimsoll_core::names! {
+names! {
     /// How planes get into shared memory, in display order.
     pub enum Way {
         /// Loads and stores by the threads when a plane is needed: the control.
@@ -40,7 +32,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A time step by the way of copying planes.
     pub struct ByWay {
         /// The way of copying.
