@@ -59,7 +59,7 @@ pub(crate) mod gpu {
     pub(crate) use plimsoll_gen::pattern;
     pub(crate) use plimsoll_gpu::checker::Checker;
     pub(crate) use plimsoll_gpu::in_kernel::{InKernel, LaunchCycles};
-    pub(crate) use plimsoll_gpu::kit::{GRAPH, Kit, requested_bytes};
+    pub(crate) use plimsoll_gpu::kit::{GRAPH, Kit, requested_bytes, runnable};
     pub(crate) use plimsoll_gpu::load::{Action, Load, Shape};
     pub(crate) use plimsoll_gpu::window::fit_arrays;
     pub(crate) use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};

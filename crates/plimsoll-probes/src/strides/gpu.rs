@@ -1,8 +1,6 @@
 //! strides on a GPU: warps that read at a stride, or in rows, from L1 and from shared memory. `crate::strides` explains the
 //! figures; the kernels are in `kernel.cu`.
 
-use plimsoll_core::sample::Workload as _;
-
 use super::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
 use crate::folds::{self, MANY, SOME};
 use crate::prelude::gpu::*;
@@ -68,10 +66,8 @@ impl<G: Gpu> Run<G> for Runner {
         let all = [false, true].into_iter().flat_map(|shared| strided(effort, shared)).filter(few).chain(shapes());
         for pattern in all {
             let mut load = bench.load(pattern, VERIFIED, MANY)?;
-            load.sample(1, &mut [0])?;
-            let wrong = load.check()?.into_wrong();
             let on = format!("{} lanes a row, rows {} B apart", pattern.width, pattern.pitch);
-            report(Case { kernel: pattern.kernel().name, on, wrong });
+            report(Case::from_sample(pattern.kernel().name, on, &mut load)?);
         }
         Ok(())
     }

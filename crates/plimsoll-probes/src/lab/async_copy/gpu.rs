@@ -1,7 +1,6 @@
 //! async-copy on a GPU: one small block on each SM brings tiles into shared memory in several ways. `crate::lab::async_copy`
 //! defines the figures; `kernel.cu` has the kernels.
 
-use plimsoll_core::sample::Workload as _;
 use plimsoll_gen::Target;
 
 use super::kernels::{self, STAGES, THREADS, TILES, Way};
@@ -97,11 +96,9 @@ impl<G: Gpu> Run<G> for Runner {
             for iterations in iterations {
                 for (slice, around) in [(GRAIN, 2 * GRAIN), (2 * GRAIN, 2 * GRAIN * blocks)] {
                     let mut load = bench.load(point, Path { slice, around, iterations: *iterations }, MANY)?;
-                    load.sample(1, &mut [0])?;
-                    let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
                     let on =
                         format!("{} stages, {} + {} tiles in {around} B", point.stages, iterations[0], iterations[1]);
-                    report(Case { kernel: kernels::copy(point.way, point.tile).name, on, wrong });
+                    report(Case::from_sample(kernels::copy(point.way, point.tile).name, on, &mut load)?);
                 }
             }
         }
@@ -127,19 +124,9 @@ fn points(target: Target, shared: u32, effort: Effort) -> Vec<Point> {
     all.filter(|point| point.shared() + FIXED <= shared).collect()
 }
 
-/// The axis value of a way.
-fn way_axis(way: Way) -> async_copy::Way {
-    match way {
-        Way::Registers => async_copy::Way::Registers,
-        Way::Async(bytes) => async_copy::Way::Through(bytes),
-        Way::AsyncPast => async_copy::Way::Past,
-        Way::Bulk => async_copy::Way::Bulk,
-    }
-}
-
 impl Point {
     fn coordinates(&self) -> Tiles {
-        Tiles { way: way_axis(self.way), tile: self.tile.into(), stages: self.stages.into() }
+        Tiles { way: self.way, tile: self.tile.into(), stages: self.stages.into() }
     }
 
     fn shared(&self) -> u32 {
@@ -148,7 +135,7 @@ impl Point {
 
     /// Whether the point is also measured from memory: wide copies with one stage and with the most.
     fn is_read_from_memory(&self) -> bool {
-        let wide = matches!(self.way, Way::Registers | Way::AsyncPast | Way::Bulk);
+        let wide = matches!(self.way, Way::Registers | Way::Past | Way::Bulk);
         wide && (self.stages == 1 || self.stages == STAGES)
     }
 
@@ -241,7 +228,7 @@ mod tests {
 
     #[test]
     fn all_threads_together_read_every_word_of_a_tile_once() {
-        let point = Point { way: Way::AsyncPast, tile: 8 << 10, stages: 2 };
+        let point = Point { way: Way::Past, tile: 8 << 10, stages: 2 };
         let path = Path { slice: GRAIN, around: GRAIN, iterations: [1, 3] };
         let all = (0..THREADS as usize).fold(0, |bits, thread| bits ^ point.fold(5, thread, path));
         let naive = (0..GRAIN / 4).fold(0, |bits, word| bits ^ pattern::bits(5, word));

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::counted;
-use plimsoll_core::sample::Workload as _;
 
 use super::kernels::{self, THREADS, UNROLL};
 use super::{ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, Shape, touched};
@@ -70,12 +69,8 @@ impl<G: Gpu> Run<G> for Runner {
         let effort = if depth == Depth::Small { Effort::Quick } else { Effort::Standard };
         for load in [false, true].into_iter().flat_map(|past| loads(past, effort)) {
             let mut inside = bench.load(load, VERIFIED, MANY)?;
-            inside.sample(1, &mut [0])?;
-            let wrong = match inside.check()? {
-                Check::Passed => String::new(),
-                Check::Failed(wrong) => wrong,
-            };
-            report(Case { kernel: kernels::load(load.past, load.access).name, on: load.pattern.name(), wrong });
+            let kernel = kernels::load(load.past, load.access).name;
+            report(Case::from_sample(kernel, load.pattern.name(), &mut inside)?);
         }
         Ok(())
     }
