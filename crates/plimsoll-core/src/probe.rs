@@ -34,30 +34,6 @@ pub struct ProbeSpec {
 }
 
 impl ProbeSpec {
-    /// A probe that ignores [`Request::bytes`]. Budgets are those of [`ProbeSpec::seconds`]. The sentence is still empty:
-    /// [`ProbeSpec::with_sentence`] sets it.
-    #[must_use]
-    pub const fn new(
-        name: &'static str,
-        group: &'static str,
-        seconds: [f64; 3],
-        findings: fn(&DeviceInfo, &[Series]) -> Vec<Finding>,
-    ) -> Self {
-        Self { name, group, sentence: "", seconds, takes_bytes: false, findings }
-    }
-
-    /// Sets [`ProbeSpec::sentence`].
-    #[must_use]
-    pub const fn with_sentence(self, sentence: &'static str) -> Self {
-        Self { sentence, ..self }
-    }
-
-    /// Sets [`ProbeSpec::takes_bytes`].
-    #[must_use]
-    pub const fn taking_bytes(self) -> Self {
-        Self { takes_bytes: true, ..self }
-    }
-
     /// The time budget for an effort, seconds.
     #[must_use]
     pub fn budget(&self, effort: Effort) -> f64 {

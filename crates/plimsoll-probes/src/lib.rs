@@ -11,15 +11,13 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "gpu")]
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod folds;
 #[cfg(feature = "gpu")]
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod iterations;
 #[cfg(feature = "gpu")]
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod meter;
 
+mod metrics;
 mod prelude;
 #[cfg(all(test, feature = "cpu"))]
 mod verified;

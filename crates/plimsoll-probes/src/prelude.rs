@@ -2,9 +2,9 @@
 
 /// For `mod.rs`: a probe's spec, series, rows and findings.
 pub(crate) mod meaning {
+    pub(crate) use crate::metrics;
     pub(crate) use plimsoll_core::device::DeviceInfo;
     pub(crate) use plimsoll_core::flag::{Flag, Flags};
-    pub(crate) use plimsoll_core::probe::ProbeSpec;
     pub(crate) use plimsoll_core::record::{Finding, Published};
     pub(crate) use plimsoll_core::sample::{CachePolicy, Figure};
     pub(crate) use plimsoll_core::series::{
@@ -27,6 +27,11 @@ pub(crate) mod kernels {
     pub(crate) use plimsoll_gen::kernel::{
         AccessRule, Amount, Element, Grid, Hints, Issue, KernelDesc, Output, Source, takes,
     };
+
+    /// A kernel whose threads loop, with `blocks` blocks on each SM.
+    pub(crate) fn resident(blocks: u32, source: &'static Source, name: String, threads: u32) -> KernelDesc {
+        KernelDesc { grid: Grid::Resident { blocks }, looping: true, ..KernelDesc::new(source, name, threads) }
+    }
 }
 
 /// For `cpu.rs`: a runner on a CPU.

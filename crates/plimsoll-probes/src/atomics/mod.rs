@@ -1,14 +1,12 @@
 //! atomics: latency and throughput of atomic additions on a GPU, in shared and in global memory, at one address and at distinct
 //! addresses, by type.
 
-files! { gpu kernels }
+probe! {
+    /// Latency and throughput of atomic additions in shared and global memory, at one address and at many.
+    "atomics" in "latency", seconds: [4.0, 13.0, 45.0], files: gpu kernels
+}
 
 use crate::prelude::meaning::*;
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec::new("atomics", "latency", [4.0, 13.0, 45.0], findings).with_sentence(
-    "Latency and throughput of atomic additions in shared and global memory, at one address and at many.",
-);
 
 names! {
     /// The memory that is added to. Each has a series of rates.
@@ -49,16 +47,9 @@ axes! {
 /// One thread; each addition's address depends on the old value that the one before returned. An operation is an addition.
 #[must_use]
 pub fn latency() -> TypedSeries<Chain> {
-    TypedSeries::new(
-        "latency",
-        Figure::Latency,
-        CachePolicy::Hot,
-        vec![
-            metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-        ],
-        Draw::bars("type", "cycles").grouped_by("memory"),
-    )
+    let metrics = vec![metrics::cycles_per_operation(), metrics::latency()];
+    let draw = Draw::bars("type", "cycles").grouped_by("memory");
+    TypedSeries::new("latency", Figure::Latency, CachePolicy::Hot, metrics, draw)
 }
 
 /// Requested half-width of rates: additions to one word arrive at two or three different paces.

@@ -4,14 +4,12 @@
 //!
 //! `README.md` explains the figures; `gpu` measures them.
 
-files! { gpu kernels }
+probe! {
+    /// How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.
+    "copy" in "bandwidth", seconds: [7.0, 34.0, 120.0], files: gpu kernels, takes bytes
+}
 
 use crate::prelude::meaning::*;
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec::new("copy", "bandwidth", [7.0, 34.0, 120.0], findings)
-    .with_sentence("How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.")
-    .taking_bytes();
 
 names! {
     /// How a copy is written.
@@ -91,7 +89,7 @@ pub const BREAK_POINT: &str = "break point";
 pub const SHOWN_BYTES: u64 = 16 << 20;
 
 fn figures() -> Vec<Metric> {
-    vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), metric("time", Unit::Second, Quantity::Time)]
+    vec![metrics::bandwidth(), metrics::time()]
 }
 
 fn over_sizes<A: Axes>(case: &str, cache: CachePolicy, by: &str, metrics: Vec<Metric>) -> TypedSeries<A> {
@@ -129,7 +127,7 @@ pub fn indices() -> TypedSeries<ByIndex> {
 #[must_use]
 pub fn one_multiprocessor() -> TypedSeries<OnOne> {
     let mut metrics = figures();
-    metrics.push(metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle));
+    metrics.push(metrics::bytes_per_cycle());
     TypedSeries::new(
         "one multiprocessor",
         Figure::Latency,

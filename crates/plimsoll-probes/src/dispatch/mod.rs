@@ -1,14 +1,12 @@
 //! dispatch: how many blocks and threads a device starts per clock, a lower bound for kernels of small blocks. Also for overlapping
 //! (programmatic) launches, whose blocks wait and may signal that the next kernel may begin.
 
-files! { gpu kernels }
+probe! {
+    /// How many blocks and threads the device starts per clock, in ordinary and in programmatic launches.
+    "dispatch" in "launch", seconds: [3.0, 10.0, 30.0], files: gpu kernels
+}
 
 use crate::prelude::meaning::*;
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec::new("dispatch", "launch", [3.0, 10.0, 30.0], findings).with_sentence(
-    "How many blocks and threads the device starts per clock, in ordinary and in programmatic launches.",
-);
 
 names! {
     /// What the blocks of a programmatic launch do, in display order.

@@ -3,17 +3,17 @@
 //!
 //! On a GPU, whose SM chooses among many warps, also by the number of warps: an operation is then one instruction of one warp.
 
-files! { cpu gpu kernels }
+probe! {
+    /// Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.
+    "incore" in "arithmetic", seconds: [7.0, 60.0, 180.0], files: cpu gpu kernels
+}
+
 #[cfg(feature = "gpu")]
 mod oracle;
 
 use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture, Number, Operation, Width};
 
 use crate::prelude::meaning::*;
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec::new("incore", "arithmetic", [7.0, 60.0, 180.0], findings)
-    .with_sentence("Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.");
 
 axes! {
     /// Chains of an instruction on one core.
@@ -67,16 +67,9 @@ pub fn grid() -> TypedSeries<ChainsOfWarps> {
 }
 
 fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
-    TypedSeries::new(
-        case,
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-            metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle),
-        ],
-        draw,
-    )
+    let metrics = vec![metrics::cycles_per_operation(), metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle)];
+    let draw = draw;
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

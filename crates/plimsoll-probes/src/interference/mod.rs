@@ -1,13 +1,11 @@
 //! interference: how much a memory-bound kernel and a copy between host and device slow each other down.
 
-files! { cuda }
+probe! {
+    /// What a kernel and a copy between host and device lose when both run at once.
+    "interference" in "transfers", seconds: [3.0, 12.0, 36.0], files: cuda, takes bytes
+}
 
 use crate::prelude::meaning::*;
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec::new("interference", "transfers", [3.0, 12.0, 36.0], findings)
-    .with_sentence("What a kernel and a copy between host and device lose when both run at once.")
-    .taking_bytes();
 
 names! {
     /// What is timed.
@@ -73,14 +71,9 @@ axes! {
 /// Bandwidth of one task, alone and alongside another.
 #[must_use]
 pub fn rates() -> TypedSeries<Pair> {
-    TypedSeries::new(
-        "rates",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::bars("work", "bandwidth").grouped_by("beside"),
-    )
-    .with_precision(HOST_PRECISION)
+    let metrics = vec![metrics::bandwidth()];
+    let draw = Draw::bars("work", "bandwidth").grouped_by("beside");
+    TypedSeries::new("rates", Figure::Throughput, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
 }
 
 /// The loss of each task to each other one, as a share of its bandwidth alone.

@@ -1,16 +1,14 @@
 //! l2: the bandwidth of a GPU's L2, bypassing L1, by footprint: for lines private to one SM and for lines that all SMs read in
 //! turn.
 
-files! { gpu kernels }
+probe! {
+    /// Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.
+    "l2" in "caches", seconds: [5.0, 23.0, 75.0], files: gpu kernels, takes bytes
+}
 
 use plimsoll_suite::findings::levels::Plateau;
 
 use crate::prelude::meaning::*;
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec::new("l2", "caches", [5.0, 23.0, 75.0], findings)
-    .with_sentence("Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.")
-    .taking_bytes();
 
 names! {
     /// Kinds of access and of lines, in display order.
@@ -39,16 +37,9 @@ axes! {
 /// Bandwidth over footprint.
 #[must_use]
 pub fn curve() -> TypedSeries<Spread> {
-    TypedSeries::new(
-        "curve",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
-        ],
-        Draw::lines("footprint", "bandwidth").grouped_by("access").log_x(),
-    )
+    let metrics = vec![metrics::bandwidth(), metrics::bytes_per_cycle()];
+    let draw = Draw::lines("footprint", "bandwidth").grouped_by("access").log_x();
+    TypedSeries::new("curve", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Footprints below this share of the cache are left out of the findings.

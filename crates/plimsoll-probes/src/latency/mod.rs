@@ -3,7 +3,11 @@
 //!
 //! This module defines the figures of a CPU, [`device`] those of a GPU; `cpu` and `gpu` measure them. `README.md` explains them.
 
-files! { cpu gpu kernels }
+probe! {
+    /// How long one dependent load takes from each cache level and from memory, and where each level ends.
+    "latency" in "latency", seconds: [8.0, 60.0, 180.0], files: cpu gpu kernels, takes bytes
+}
+
 pub mod device;
 
 use plimsoll_core::device::CacheInfo;
@@ -44,13 +48,6 @@ plimsoll_core::axes! {
         footprint: Bytes,
     }
 }
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec::new("latency", "latency", [8.0, 60.0, 180.0], findings)
-    .with_sentence(
-        "How long one dependent load takes from each cache level and from memory, and where each level ends.",
-    )
-    .taking_bytes();
 
 /// How much the figures of one level may differ from their median, for [`levels`].
 pub const TOLERANCE: f64 = 0.1;

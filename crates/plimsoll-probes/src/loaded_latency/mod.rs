@@ -1,15 +1,13 @@
 //! loaded-latency: a pointer chase while other cores put a growing load on memory: the latency of a busy memory system.
 
-files! { cpu gpu kernels }
+probe! {
+    /// How the latency of memory rises with the bandwidth that other cores draw.
+    "loaded-latency" in "latency", seconds: [4.0, 18.0, 54.0], files: cpu gpu kernels, takes bytes
+}
 
 use plimsoll_core::series::Cycles;
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("loaded-latency", "latency", [4.0, 18.0, 54.0], findings)
-    .with_sentence("How the latency of memory rises with the bandwidth that other cores draw.")
-    .taking_bytes();
 
 plimsoll_core::names! {
     /// The load of the other cores, in display order.

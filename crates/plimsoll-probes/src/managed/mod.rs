@@ -1,15 +1,11 @@
 //! managed: the cost to a kernel of unified memory, whose pages migrate to whichever of host and device touches them.
 
-files! { cuda }
+probe! {
+    /// The cost to a kernel of unified-memory pages that are elsewhere, and what prefetch and advice save.
+    "managed" in "transfers", seconds: [4.0, 13.0, 45.0], files: cuda, takes bytes
+}
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("managed", "transfers", [4.0, 13.0, 45.0], findings)
-    .with_sentence(
-        "The cost to a kernel of unified-memory pages that are elsewhere, and what prefetch and advice save.",
-    )
-    .taking_bytes();
 
 names! {
     /// Where the pages are, in display order.
@@ -44,17 +40,9 @@ axes! {
 /// One triad over arrays with their pages in each placement, or one prefetch of all arrays.
 #[must_use]
 pub fn triad() -> TypedSeries<ByPlacement> {
-    TypedSeries::new(
-        "triad",
-        Figure::Latency,
-        CachePolicy::Hot,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::bars("placement", "bandwidth"),
-    )
-    .with_precision(HOST_PRECISION)
+    let metrics = vec![metrics::bandwidth(), metrics::time()];
+    let draw = Draw::bars("placement", "bandwidth");
+    TypedSeries::new("triad", Figure::Latency, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

@@ -1,16 +1,12 @@
 //! mix: bandwidth for n arrays read and m written, by how much is read before it is written: the cost of switching memory
 //! between reading and writing. `stream` gives the ceilings of four mixes; this probe gives them all.
 
-files! { gpu kernels }
+probe! {
+    /// Memory bandwidth for any mix of arrays read and written, and the cost of switching between the two.
+    "mix" in "bandwidth", seconds: [5.0, 25.0, 90.0], files: gpu kernels, takes bytes
+}
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("mix", "bandwidth", [5.0, 25.0, 90.0], findings)
-    .with_sentence(
-        "Memory bandwidth for any mix of arrays read and written, and the cost of switching between the two.",
-    )
-    .taking_bytes();
 
 axes! {
     /// A mix, and how its accesses are grouped.
@@ -49,7 +45,7 @@ pub fn mixes() -> impl Iterator<Item = (u32, u32)> {
 }
 
 fn figures() -> Vec<Metric> {
-    vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), metric("time", Unit::Second, Quantity::Time)]
+    vec![metrics::bandwidth(), metrics::time()]
 }
 
 /// Every mix by a thread's consecutive accesses to each array.

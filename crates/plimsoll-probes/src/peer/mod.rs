@@ -1,13 +1,11 @@
 //! peer: copies and loads between every two devices: bandwidth and latency as matrices.
 
-files! { cuda }
+probe! {
+    /// How fast every two devices exchange data, and how long a load from the other one takes.
+    "peer" in "transfers", seconds: [3.0, 12.0, 36.0], files: cuda, takes bytes
+}
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("peer", "transfers", [3.0, 12.0, 36.0], findings)
-    .with_sentence("How fast every two devices exchange data, and how long a load from the other one takes.")
-    .taking_bytes();
 
 plimsoll_core::axes! {
     /// Two devices, or a device and itself.

@@ -118,14 +118,7 @@ pub fn reference(real: Type) -> KernelDesc {
 }
 
 fn base(name: String) -> KernelDesc {
-    KernelDesc {
-        element: Element::Vector16,
-        inputs: 1,
-        vector_bytes: 16,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 256)
-    }
+    KernelDesc { element: Element::Vector16, inputs: 1, vector_bytes: 16, ..resident(1, &SOURCE, name, 256) }
 }
 
 /// All kernels.

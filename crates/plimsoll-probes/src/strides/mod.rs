@@ -2,17 +2,16 @@
 //! 128 and elements of 4, 8 and 16 bytes. On a GPU an access is a whole warp's (32 lanes), in L1 and in shared memory, also for
 //! blocks of threads over the rows of an array.
 
-files! { cpu gpu kernels }
+probe! {
+    /// The cost of strides of 1 to 128 elements in L1, for elements of 4, 8 and 16 bytes.
+    "strides" in "caches", seconds: [4.0, 40.0, 120.0], files: cpu gpu kernels
+}
 
 use std::fmt;
 
 use plimsoll_core::series::Elements;
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("strides", "caches", [4.0, 40.0, 120.0], findings)
-    .with_sentence("The cost of strides of 1 to 128 elements in L1, for elements of 4, 8 and 16 bytes.");
 
 axes! {
     /// Loads at a stride.
@@ -90,10 +89,7 @@ pub fn shapes() -> TypedSeries<Shaped> {
 const SHARED: &str = "shared memory";
 
 fn patterns<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
-    let metrics = vec![
-        metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-        metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
-    ];
+    let metrics = vec![metrics::cycles_per_operation(), metrics::bytes_per_cycle()];
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 

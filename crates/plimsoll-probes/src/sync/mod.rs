@@ -1,12 +1,11 @@
 //! sync: the cost of synchronisation between threads: barriers, wake-ups, a cache line sent from core to core.
 
-files! { cpu gpu kernels }
+probe! {
+    /// The cost of barriers, wake-ups and hand-overs between threads.
+    "sync" in "launch", seconds: [3.0, 12.0, 36.0], files: cpu gpu kernels
+}
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("sync", "launch", [3.0, 12.0, 36.0], findings)
-    .with_sentence("The cost of barriers, wake-ups and hand-overs between threads.");
 
 names! {
     /// The synchronisation primitive: those of a GPU, then those of a CPU.
@@ -55,16 +54,9 @@ axes! {
 /// Time of one synchronisation. Primitives without threads (events) are at 0 threads.
 #[must_use]
 pub fn primitives() -> TypedSeries<ByThreads> {
-    TypedSeries::new(
-        "primitives",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
-        ],
-        Draw::bars("primitive", "latency").grouped_by("threads"),
-    )
+    let metrics = vec![metrics::latency(), metrics::cycles()];
+    let draw = Draw::bars("primitive", "latency").grouped_by("threads");
+    TypedSeries::new("primitives", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 use Primitive::{

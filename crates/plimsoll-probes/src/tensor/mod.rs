@@ -1,7 +1,11 @@
 //! tensor: matrix products by a single instruction: operations per cycle of one SM's matrix units, and per second of the whole
 //! device.
 
-files! { gpu kernels }
+probe! {
+    /// Rates of the matrix units per cycle and per second, by type and instruction.
+    "tensor" in "arithmetic", seconds: [5.0, 18.0, 45.0], files: gpu kernels
+}
+
 #[cfg(feature = "gpu")]
 pub(crate) mod oracle;
 
@@ -9,10 +13,6 @@ use plimsoll_suite::machines::rates;
 use plimsoll_suite::operations;
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("tensor", "arithmetic", [5.0, 18.0, 45.0], findings)
-    .with_sentence("Rates of the matrix units per cycle and per second, by type and instruction.");
 
 axes! {
     /// An instruction, which determines its configuration.
@@ -35,7 +35,7 @@ axes! {
 /// Cycles of one instruction in one chain of one warp, or of one group of four.
 #[must_use]
 pub fn latency() -> TypedSeries<ByInstruction> {
-    spec("latency", metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation), Draw::Table)
+    spec("latency", metrics::cycles_per_operation(), Draw::Table)
 }
 
 /// Operations per cycle of one SM, over chains and warps.

@@ -1,16 +1,14 @@
 //! transfer: copies between host and device and within the device, by size: bandwidth, latency, and the line fitted to both
 //! (gpu-benches, cuda-memcpy: RRZE, Erlangen).
 
-files! { cuda }
+probe! {
+    /// How fast copies go between host and device, by direction, kind of host memory and size.
+    "transfer" in "transfers", seconds: [8.0, 33.0, 130.0], files: cuda, takes bytes
+}
 
 use plimsoll_suite::findings::affine;
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("transfer", "transfers", [8.0, 33.0, 130.0], findings)
-    .with_sentence("How fast copies go between host and device, by direction, kind of host memory and size.")
-    .taking_bytes();
 
 names! {
     /// A copy's source and destination and how it is made, in display order.
@@ -59,8 +57,8 @@ pub fn single() -> TypedSeries<Copy> {
 }
 
 fn spec(case: &str, figure: Figure, y: &str) -> TypedSeries<Copy> {
-    let time = metric("time", Unit::Second, Quantity::Time);
-    let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
+    let time = metrics::time();
+    let bandwidth = metrics::bandwidth();
     TypedSeries::new(
         case,
         figure,

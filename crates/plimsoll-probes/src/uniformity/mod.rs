@@ -1,16 +1,14 @@
 //! uniformity: whether all SMs of a GPU and all parts of its memory perform alike: finds a slow SM or a slow part of the
 //! memory.
 
-files! { gpu kernels }
+probe! {
+    /// Whether a multiprocessor or a part of the memory is slower than the others.
+    "uniformity" in "bandwidth", seconds: [3.0, 12.0, 40.0], files: gpu kernels, takes bytes
+}
 
 use plimsoll_core::stats::median_sorted;
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec::new("uniformity", "bandwidth", [3.0, 12.0, 40.0], findings)
-    .with_sentence("Whether a multiprocessor or a part of the memory is slower than the others.")
-    .taking_bytes();
 
 plimsoll_core::axes! {
     /// An SM that works alone.

@@ -72,9 +72,7 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
             // The innermost loop is the one that waits.
             Way::Bulk => Vec::new(),
         },
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 

@@ -1,16 +1,14 @@
 //! compression: whether compressible memory pays. z = a·x + y on seven kinds of data in four grids, and how much of such data the
 //! L2 holds, each compared with plain memory.
 
-files! { cuda kernels }
+probe! {
+    /// Does compressible memory pay?
+    "compression" in LAB, seconds: [4.0, 20.0, 60.0], files: cuda kernels, takes bytes
+}
 
 use std::fmt;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("compression", LAB, [4.0, 20.0, 60.0], findings)
-    .with_sentence("Does compressible memory pay?")
-    .taking_bytes();
 
 names! {
     /// The kinds of data, from the most compressible on.
@@ -108,7 +106,7 @@ pub fn saxpy() -> TypedSeries<Saxpy> {
         // The same arrays each time, larger than any cache. 'Cold' would compare the figure with the bus bandwidth, which is not
         // the limit for compressed data.
         CachePolicy::Hot,
-        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
+        vec![metrics::bandwidth()],
         Draw::bars("data", "bandwidth").grouped_by("grid"),
     )
 }
@@ -116,13 +114,9 @@ pub fn saxpy() -> TypedSeries<Saxpy> {
 /// Repeated reads of one array, over its size.
 #[must_use]
 pub fn knee() -> TypedSeries<Reads> {
-    TypedSeries::new(
-        "footprint",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::lines("footprint", "bandwidth").grouped_by("data").log_x(),
-    )
+    let metrics = vec![metrics::bandwidth()];
+    let draw = Draw::lines("footprint", "bandwidth").grouped_by("data").log_x();
+    TypedSeries::new("footprint", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// A row and its figure.

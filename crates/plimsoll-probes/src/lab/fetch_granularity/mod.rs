@@ -1,18 +1,16 @@
 //! fetch-granularity: how many bytes memory delivers for a read of 32: whether the context's limit and the loads' hints are
 //! honoured.
 
-files! { cuda kernels }
+probe! {
+    /// Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?
+    "fetch-granularity" in LAB, seconds: [3.0, 10.0, 30.0], files: cuda kernels, takes bytes
+}
 
 use std::fmt;
 
 use plimsoll_core::counted::DRAM_READ;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("fetch-granularity", LAB, [3.0, 10.0, 30.0], findings)
-    .with_sentence("Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?")
-    .taking_bytes();
 
 /// The limits that are requested, bytes.
 pub const LIMITS: [u64; 3] = [32, 64, 128];
@@ -66,7 +64,7 @@ axes! {
 pub fn reads() -> TypedSeries<Read> {
     let metrics = vec![
         metric("reads", Unit::OpPerSecond, Quantity::OperationsPerSecond),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metrics::bandwidth(),
         metric(IN_FORCE, Unit::Byte, Quantity::Extra),
     ];
     let draw = Draw::bars("limit", "reads").grouped_by("hint");

@@ -4,16 +4,14 @@
 //! Limits are bit patterns. 64 bits don't fit into a number of a record, so limits are coordinates in hexadecimal; metrics have
 //! their values, where they are numbers.
 
-files! { gpu kernels }
+probe! {
+    /// The limits of number formats, bit by bit, and the speed of each: alone, in pairs, in the matrix units.
+    "formats" in "lab", seconds: [5.0, 14.0, 40.0], files: gpu kernels
+}
 
 use plimsoll_suite::formats::{self, FORMATS, Format, LIMITS, Limit, Meaning};
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("formats", "lab", [5.0, 14.0, 40.0], findings).with_sentence(
-    "The limits of number formats, bit by bit, and the speed of each: alone, in pairs, in the matrix units.",
-);
 
 /// Relative half-width for the time of the kernels that find limits; that time has no meaning, so any precision will do.
 const ANY_TIME: f64 = 0.5;

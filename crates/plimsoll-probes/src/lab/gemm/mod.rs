@@ -1,7 +1,11 @@
 //! gemm: rates of matrix products on random numbers: single instructions without memory traffic (double precision against its
 //! multiply-add, products with half of A zero against dense ones), and whole products by the vendor's library.
 
-files! { cuda kernels }
+probe! {
+    /// Matrix products on random numbers: double precision, half zeros, and whole ones by cuBLAS.
+    "gemm" in "lab", seconds: [5.0, 20.0, 60.0], files: cuda kernels
+}
+
 #[cfg(feature = "cuda")]
 mod products;
 
@@ -9,10 +13,6 @@ use plimsoll_suite::machines::{Arithmetic, machine, rates};
 use plimsoll_suite::operations;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("gemm", "lab", [5.0, 20.0, 60.0], findings)
-    .with_sentence("Matrix products on random numbers: double precision, half zeros, and whole ones by cuBLAS.");
 
 names! {
     /// The operands of an instruction.

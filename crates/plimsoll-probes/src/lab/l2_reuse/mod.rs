@@ -1,14 +1,12 @@
 //! l2-reuse: the gain if a consumer finds in the L2 what a producer has just written: tiles of various sizes, updated by kernels in
 //! a stream, in a graph and in one cooperative launch, compared with the same work without tiles.
 
-files! { gpu kernels }
+probe! {
+    /// What does staging through the L2 gain, and in tiles of what size?
+    "l2-reuse" in LAB, seconds: [4.0, 20.0, 60.0], files: gpu kernels, takes bytes
+}
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("l2-reuse", LAB, [4.0, 20.0, 60.0], findings)
-    .with_sentence("What does staging through the L2 gain, and in tiles of what size?")
-    .taking_bytes();
 
 names! {
     /// How producer and consumer are launched.
@@ -43,7 +41,7 @@ axes! {
 #[must_use]
 pub fn tiles() -> TypedSeries<Tile> {
     let draw = Draw::lines("tile", "bandwidth").grouped_by("form").log_x();
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)];
+    let metrics = vec![metrics::bandwidth()];
     TypedSeries::new("tiles", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 

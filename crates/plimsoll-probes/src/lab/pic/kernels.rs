@@ -43,10 +43,8 @@ pub fn push(way: Way) -> KernelDesc {
             out: [fill 4; Times(24, &["count"])], at: [read 4; Times(24, &["count"])], corners: [read 4; PerBlock(384, &[])],
             count: U64 [Most(Product(&[Blocks, Is(CELLS as u64), Of("per_cell")]))], per_cell: U32, pushes: U32, h: F32,
         ),
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
         issues: products.into_iter().collect(),
-        ..KernelDesc::new(&SOURCE, name.to_owned(), 32 * CELLS)
+        ..resident(1, &SOURCE, name.to_owned(), 32 * CELLS)
     }
 }
 
@@ -61,9 +59,7 @@ pub fn begin() -> KernelDesc {
             count: U64 [Most(Product(&[Blocks, Threads]))], fields: U64 [Most(Product(&[Blocks, Threads]))],
             size: F32, seed: U32,
         ),
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 256)
+        ..resident(1, &SOURCE, name, 256)
     }
 }
 

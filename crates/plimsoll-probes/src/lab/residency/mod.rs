@@ -1,16 +1,15 @@
 //! residency: whether pinning data in the L2 pays: a histogram's bins, and a buffer that is updated while other data stream through
 //! the cache, with part of the L2 set aside and without; and how to release pinned lines.
 
-files! { cuda kernels }
+probe! {
+    /// Does pinning data in the L2 pay?
+    "residency" in LAB, seconds: [4.0, 20.0, 60.0], files: cuda kernels, takes bytes
+}
+
 #[cfg(feature = "cuda")]
 mod letting_go;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("residency", LAB, [4.0, 20.0, 60.0], findings)
-    .with_sentence("Does pinning data in the L2 pay?")
-    .taking_bytes();
 
 names! {
     /// How data are pinned; the first way is the control.
@@ -74,7 +73,7 @@ fn aside_metric() -> Metric {
 pub fn histogram() -> TypedSeries<OnBins> {
     let metrics = vec![
         metric("additions", Unit::OpPerSecond, Quantity::OperationsPerSecond),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metrics::bandwidth(),
         aside_metric(),
     ];
     let draw = Draw::bars("bins", "additions").grouped_by("way");
@@ -84,7 +83,7 @@ pub fn histogram() -> TypedSeries<OnBins> {
 /// A buffer that is updated in pass after pass while other data stream through the cache.
 #[must_use]
 pub fn sliding() -> TypedSeries<OnWindow> {
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside_metric()];
+    let metrics = vec![metrics::bandwidth(), aside_metric()];
     let draw = Draw::lines("window", "bandwidth").grouped_by("way");
     TypedSeries::new("sliding window", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
@@ -92,7 +91,7 @@ pub fn sliding() -> TypedSeries<OnWindow> {
 /// Reads of other data that fit in the cache, after data were pinned and released.
 #[must_use]
 pub fn reset() -> TypedSeries<After> {
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside_metric()];
+    let metrics = vec![metrics::bandwidth(), aside_metric()];
     let draw = Draw::bars("after", "bandwidth");
     TypedSeries::new("reset", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }

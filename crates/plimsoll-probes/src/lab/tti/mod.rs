@@ -1,7 +1,11 @@
 //! tti: how well a kernel with one block per SM hides its copies into shared memory: loads through registers, asynchronous copies
 //! and bulk copies of the next plane of a wave in a tilted medium.
 
-files! { gpu kernels }
+probe! {
+    /// How well copies into shared memory are hidden at one block per SM.
+    "tti" in "lab", seconds: [3.0, 12.0, 40.0], files: gpu kernels, takes bytes
+}
+
 #[cfg(feature = "gpu")]
 mod model;
 #[cfg(feature = "gpu")]
@@ -12,11 +16,6 @@ mod verify;
 use plimsoll_suite::findings::advice;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("tti", "lab", [3.0, 12.0, 40.0], findings)
-    .with_sentence("How well copies into shared memory are hidden at one block per SM.")
-    .taking_bytes();
 
 names! {
     /// How planes get into shared memory, in display order.
@@ -43,16 +42,9 @@ axes! {
 /// Cells per second by the way of copying planes.
 #[must_use]
 pub fn speed() -> TypedSeries<ByWay> {
-    TypedSeries::new(
-        "speed",
-        Figure::Throughput,
-        CachePolicy::Stream,
-        vec![
-            metric("speed", Unit::ElementPerSecond, Quantity::OperationsPerSecond),
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-        ],
-        Draw::bars("copies", "speed"),
-    )
+    let metrics = vec![metrics::speed(), metrics::bandwidth()];
+    let draw = Draw::bars("copies", "speed");
+    TypedSeries::new("speed", Figure::Throughput, CachePolicy::Stream, metrics, draw)
 }
 
 /// The row of a way and its speed.

@@ -85,9 +85,7 @@ pub fn chain(step: Step) -> KernelDesc {
         unroll: STEPS,
         issues: step.issues(),
         local_memory: step == Step::BehindLocal,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, CHAIN_THREADS)
+        ..resident(1, &SOURCE, name, CHAIN_THREADS)
     }
 }
 
@@ -104,9 +102,7 @@ pub fn again(past: bool) -> KernelDesc {
         inputs: 1,
         vector_bytes: 16,
         unroll: UNROLL,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, AGAIN_THREADS)
+        ..resident(1, &SOURCE, name, AGAIN_THREADS)
     }
 }
 

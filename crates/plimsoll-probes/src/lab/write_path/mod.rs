@@ -1,15 +1,14 @@
 //! write-path: the cost of partial stores. Stores to a part of every sector, in memory and in the L2; a load after the store of its
 //! word, through the L1 and bypassing it; and repeated reads of host memory, which the L2 doesn't keep.
 
-files! { gpu kernels }
+probe! {
+    /// The cost of partial stores and of a load after a store, and whether host memory is cached.
+    "write-path" in LAB, seconds: [4.0, 15.0, 45.0], files: gpu kernels
+}
 
 use plimsoll_core::counted;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec::new("write-path", LAB, [4.0, 15.0, 45.0], findings)
-    .with_sentence("The cost of partial stores and of a load after a store, and whether host memory is cached.");
 
 /// Bytes of a sector.
 pub const SECTOR: u32 = 32;
@@ -77,10 +76,7 @@ axes! {
 #[must_use]
 pub fn stores(case: &str) -> TypedSeries<Part> {
     let cache = if case == MEMORY { CachePolicy::ColdRotate } else { CachePolicy::Hot };
-    let metrics = vec![
-        metric(PER_SECTOR, Unit::Second, Quantity::TimePerOperation),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-    ];
+    let metrics = vec![metric(PER_SECTOR, Unit::Second, Quantity::TimePerOperation), metrics::bandwidth()];
     bars(case, cache, metrics)
 }
 
@@ -89,20 +85,14 @@ const PER_SECTOR: &str = "time per sector";
 /// Chains of loads and stores. An operation is a step.
 #[must_use]
 pub fn chains() -> TypedSeries<Chain> {
-    let metrics = vec![
-        metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-        metric("latency", Unit::Second, Quantity::TimePerOperation),
-    ];
+    let metrics = vec![metrics::cycles_per_operation(), metrics::latency()];
     bars(CHAINS, CachePolicy::Hot, metrics)
 }
 
 /// Passes over memory that fits in the L2; each SM's share fits in its L1.
 #[must_use]
 pub fn again() -> TypedSeries<Passes> {
-    let metrics = vec![
-        metric("time", Unit::Second, Quantity::Time),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-    ];
+    let metrics = vec![metrics::time(), metrics::bandwidth()];
     bars(AGAIN, CachePolicy::Hot, metrics)
 }
 
