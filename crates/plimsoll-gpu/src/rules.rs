@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Depth;
@@ -241,22 +240,17 @@ impl MappedPoint {
         (0..self.rotation.slices).map(|slice| self.on_slice(slice, launch)).collect()
     }
 
-    /// Builds a check of what the launches wrote. Where calls are timed one by one, the number of slices that they reached isn't
-    /// known, so only the first is checked.
+    /// Adds to a load of these launches a check of what they wrote. Where calls are timed one by one, the number of slices that they
+    /// reached isn't known, so only the first is checked.
     ///
     /// # Errors
     /// Those of [`Unit::touched`].
-    pub fn check<G: Gpu>(
-        &self,
-        kit: &Kit<G>,
-        shape: Shape,
-    ) -> Result<impl FnMut(&Arc<G::Stream>) -> Result<Check, Fault> + use<G>, Fault> {
-        let one_by_one = matches!(shape, Shape::Latency | Shape::HostLatency);
-        let slices = if one_by_one { 1 } else { self.rotation.slices };
+    pub fn add_check<G: Gpu>(&self, kit: &Kit<G>, load: Load<G>) -> Result<Load<G>, Fault> {
+        let slices = if load.is_latency() { 1 } else { self.rotation.slices };
         let written =
             self.on_slice(0, |with| written_bytes(&kit.unit, &self.kernel, with.n, with.pitch, &self.arguments(with)))?;
         let (point, checker) = (self.clone(), Rc::clone(&kit.checker));
-        Ok(move |_: &Arc<G::Stream>| point.check_slices(&checker, slices, written))
+        Ok(load.with_check(move |_| point.check_slices(&checker, slices, written)))
     }
 
     /// Checks the first slices. A launch wrote `written` bytes to each.
@@ -274,10 +268,9 @@ impl MappedPoint {
     /// Poisons the output and builds the point's workload.
     ///
     /// # Errors
-    /// Those of [`MappedPoint::launches`] and [`MappedPoint::check`].
+    /// Those of [`MappedPoint::launches`] and [`MappedPoint::add_check`].
     pub fn load<G: Gpu>(&self, kit: &Kit<G>, shape: Shape) -> Result<Load<G>, Fault> {
         kit.checker.poison(self.out)?;
-        let check = self.check(kit, shape)?;
-        Ok(kit.load(shape, self.launches(kit)?, self.work())?.with_check(check))
+        self.add_check(kit, kit.load(shape, self.launches(kit)?, self.work())?)
     }
 }

@@ -68,7 +68,6 @@ pub fn grid() -> TypedSeries<ChainsOfWarps> {
 
 fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
     let metrics = vec![metrics::cycles_per_operation(), metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle)];
-    let draw = draw;
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 

@@ -232,10 +232,9 @@ impl<G: Gpu> Bench<G> {
         let point = self.point(&kernel, rotation, rounds)?;
         let moved = rotation.slice * rounds;
         let work = Work { traffic: Traffic::new(moved, moved), operations: rounds as f64, ..point.work() };
-        let load = self.load(mode, point.launches(&self.kit)?, work)?;
+        let load = point.add_check(&self.kit, self.load(mode, point.launches(&self.kit)?, work)?)?;
         let (out, checker) = (point.out(), Rc::clone(&self.kit.checker));
-        let poison = move |_: &Arc<G::Stream>| checker.poison(out);
-        Ok(load.with_prepare(poison).with_check(point.check(&self.kit, Shape::Stream)?))
+        Ok(load.with_prepare(move |_| checker.poison(out)))
     }
 }
 

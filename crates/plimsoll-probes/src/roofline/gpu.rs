@@ -61,7 +61,7 @@ impl<G: Gpu> Run<G> for Runner {
         // Both series together take two thirds of what a CPU needs.
         let share = if with_energy { 0.32 } else { 0.66 };
         let forms = forms();
-        let sweep = Sweep { series: roofline::sweep(), points: &forms, share: share, flags };
+        let sweep = Sweep { series: roofline::sweep(), points: &forms, share, flags };
         session.sweep(sweep, to_place, |_, form| bench.load(*form, None))?;
         if with_energy {
             let steady = steady();
