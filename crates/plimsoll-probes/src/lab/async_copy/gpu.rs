@@ -5,7 +5,7 @@ use plimsoll_gen::Target;
 
 use super::kernels::{self, STAGES, THREADS, TILES, Way};
 use super::{AFRESH, FROM_L2, FROM_MEMORY, Tiles};
-use crate::folds::{self, MANY, SOME};
+use crate::folds::{MANY, Readers, SOME};
 use crate::lab::async_copy;
 use crate::prelude::gpu::*;
 
@@ -166,25 +166,18 @@ impl Point {
 }
 
 /// State shared by all points.
-struct Bench<G: Gpu> {
-    kit: Kit<G>,
-    seed: u64,
-    input: Rc<G::Buffer>,
-    left: Rc<G::Buffer>,
-}
+struct Bench<G: Gpu>(Readers<G>);
 
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(G::target(device)), TRUST)?;
-        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
-        let (input, left) = (kit.array(bytes)?, kit.array(4 * threads)?);
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input: Rc::new(input), left: Rc::new(left) })
+        Ok(Self(Readers::new(kit, bytes, THREADS, seed)?))
     }
 
     fn load(&self, point: Point, path: Path, every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::copy(point.way, point.tile);
-        let blocks = self.kit.unit.machine().multiprocessors;
+        let Readers { kit, input, left, .. } = &self.0;
+        let blocks = kit.unit.machine().multiprocessors;
         let bytes = u64::from(path.iterations[1]) * u64::from(point.tile);
         let work = Work {
             traffic: Traffic::new(bytes * u64::from(blocks), 0),
@@ -192,19 +185,12 @@ impl<G: Gpu> Bench<G> {
             window: if path.iterations[0] == 0 { path.around } else { 0 },
             ..Work::default()
         };
-        self.kit.checker.poison(self.left.whole())?;
-        let inside = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, |cycles| {
-            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32(path.slice as u32);
+        let launch = |cycles| {
+            let list = Arguments::new().buffer(left).span(cycles).buffer(input).u32(path.slice as u32);
             let list = list.u32(path.around as u32).u32(point.stages).u32(path.iterations[0]).u32(path.iterations[1]);
-            self.kit.unit.launch_with_shared(&kernel, 0, list, point.shared())
-        })?;
-        let (left, input, seed) = (Rc::clone(&self.left), Rc::clone(&self.input), self.seed);
-        Ok(inside.with_check(move |last| {
-            // Keeps the array allocated while launches read it.
-            let _ = &input;
-            let found = folds::words::<G>(last.stream, left.whole())?;
-            Ok(folds::check(&found, every, |thread| point.fold(seed, thread, path)))
-        }))
+            kit.unit.launch_with_shared(&kernel, 0, list, point.shared())
+        };
+        self.0.load(work, every, launch, move |seed, thread| point.fold(seed, thread, path))
     }
 }
 
