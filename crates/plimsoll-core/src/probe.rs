@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use crate::Fault;
 use crate::device::DeviceInfo;
 use crate::record::Finding;
-use crate::sample::{Clock, Effort, Sampler, Workload};
+use crate::sample::{Check, Clock, Effort, Sampler, Workload};
 use crate::series::Series;
 
 pub use crate::instrument::{Bench, Instrument, Listing, Outcome, RunContext};
@@ -252,6 +252,28 @@ pub struct Case {
     pub on: String,
     /// The difference; empty where the result was right.
     pub wrong: String,
+}
+
+impl Case {
+    /// A case whose result was checked.
+    #[must_use]
+    pub fn new(kernel: impl Into<String>, on: impl Into<String>, check: Check) -> Self {
+        Self { kernel: kernel.into(), on: on.into(), wrong: check.into_wrong() }
+    }
+
+    /// Takes one sample of a workload and checks it.
+    ///
+    /// # Errors
+    /// Those of the workload.
+    pub fn from_sample(
+        kernel: impl Into<String>,
+        on: impl Into<String>,
+        workload: &mut dyn Workload,
+    ) -> Result<Self, Fault> {
+        workload.prepare(1)?;
+        workload.sample(1, &mut [0])?;
+        Ok(Self::new(kernel, on, workload.check()?))
+    }
 }
 
 /// What a session borrows besides the device.

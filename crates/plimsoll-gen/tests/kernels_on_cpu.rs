@@ -235,7 +235,7 @@ fn particle_pushes_are_correct_by_threads_and_by_matrix_products() {
     let kernels = pic::kernels();
     let mut checks = String::new();
     // Threads use single precision; blocks use half precision for directions and weights.
-    for (way, within) in [(pic::Way::Threads, "3e-6"), (pic::Way::Blocks, "3e-3")] {
+    for (way, within) in [(pic::Way::Fused, "3e-6"), (pic::Way::Matrix, "3e-3")] {
         let name = pic::push(way).name;
         writeln!(checks, "  failed |= check(\"{name}\", {within}, {name}, pic_begin);").unwrap();
     }

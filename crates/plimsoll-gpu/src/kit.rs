@@ -109,6 +109,15 @@ pub fn requested_bytes<B: Backend>(session: &Session<'_, B>, usual: u64) -> Resu
     }
 }
 
+/// Keeps the points whose kernels this device has code for.
+pub fn runnable<G: Gpu, P>(
+    device: &G::Device,
+    points: impl IntoIterator<Item = P>,
+    kernel: impl Fn(&P) -> KernelDesc,
+) -> Vec<P> {
+    points.into_iter().filter(|point| G::runs(device, &kernel(point)).is_ok()).collect()
+}
+
 /// Combines checks: the first failure, or passed if there is none.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ pub mod in_kernel;
 pub mod kit;
 pub mod launch;
 pub mod load;
+pub mod rules;
 mod span;
 pub mod steady;
 mod trust;

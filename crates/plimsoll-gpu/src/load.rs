@@ -226,7 +226,8 @@ impl<G: Gpu> Load<G> {
         self
     }
 
-    fn is_latency(&self) -> bool {
+    /// Whether every sample is one call.
+    pub(crate) fn is_latency(&self) -> bool {
         matches!(self.shape, Shape::Latency | Shape::HostLatency)
     }
 

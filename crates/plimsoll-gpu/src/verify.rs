@@ -9,15 +9,12 @@ use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Machine, Output, Source};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Machine, Output};
 
-use crate::checker::Checker;
 use crate::kit::{Kit, combine_checks};
-use crate::launch::Arguments;
+use crate::rules::{Operands, Rules, written_bytes};
 use crate::{Gpu, Memory as _, Span, Trust};
 
-/// The scalar argument of all kernels.
-pub const SCALAR: f32 = 1.625;
 /// Seed of the inputs.
 const SEED: u64 = 0x706c_696d;
 /// Bytes after each output that must not change.
@@ -29,80 +26,36 @@ const SHARE: f64 = 0.9;
 /// A grid that makes every looping kernel loop, with uneven numbers of iterations.
 const FEW: Grid = Grid::Blocks(3);
 
-/// The operands of a kernel in one case.
-#[derive(Clone, Copy, Debug)]
-pub struct Operands<'s> {
-    /// Elements of each array.
-    pub n: u64,
-    /// Memory for results: outputs are a pitch apart, and guards follow them.
-    pub out: Span,
-    /// All memory that is read.
-    pub input: Span,
-    /// The input arrays in `input`, n elements each and a pitch apart.
-    pub inputs: &'s [Span],
-    /// Bytes from one array to the next.
-    pub pitch: u64,
-    /// A word for grid barriers.
-    pub barrier: Span,
-}
-
-impl Operands<'_> {
-    /// Input number `number`; if there are fewer inputs, some memory that the kernel doesn't read.
-    #[must_use]
-    pub fn input(&self, number: usize) -> Span {
-        self.inputs.get(number).copied().unwrap_or(self.input)
-    }
-}
-
-/// What a kernel of [`Output::Map`] writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MapOutput {
-    /// An operation on its inputs and [`SCALAR`].
-    Map(Op, Element),
-    /// A mix of all inputs for each of its outputs.
-    Mix,
-}
-
-/// How the kernels of one source are called, and what they write.
-#[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    /// Builds a kernel's arguments.
-    pub arguments: fn(&KernelDesc, &Operands<'_>) -> Arguments,
-    /// What a kernel of [`Output::Map`] writes; `None` for a kernel that isn't of the source.
-    pub map_output: fn(&KernelDesc) -> Option<MapOutput>,
-    /// Numbers of elements at which a kernel is likely to fail; [`awkward_sizes`] for most sources.
-    pub sizes: fn(&KernelDesc, Machine, Depth) -> BTreeSet<u64>,
-}
-
-/// Verifies all kernels of `source` that this device can launch. Wrong results are reported as cases, not as errors.
-pub fn check_source<G: Gpu>(
-    device: &G::Device,
-    source: &'static Source,
-    rules: Rules,
-    (depth, trust): (Depth, Trust),
-    report: &mut dyn FnMut(Case),
-) -> Result<(), Fault> {
-    let kernels: Vec<KernelDesc> =
-        source.kernels(G::target(device)).into_iter().filter(|kernel| is_launchable::<G>(kernel, device)).collect();
-    let bench = Bench::<G>::new(device, source, &kernels, rules, (depth, trust))?;
-    report(bench.kit.checker.self_test()?);
-    let mut data = None;
-    for kernel in &kernels {
-        bench.fill(kernel, &mut data)?;
-        for n in (rules.sizes)(kernel, bench.kit.unit.machine(), depth) {
-            bench.report_case(kernel, n, "", report)?;
-        }
-        if kernel.looping && kernel.output != Output::None {
-            let few = kernel.clone().with_grid(FEW);
-            for n in [kernel.elements_per_block() * 7 + 5, 65_537] {
-                bench.report_case(&few, n, ", 3 blocks", report)?;
+impl Rules {
+    /// Verifies all kernels of the source that this device can launch. Wrong results are reported as cases, not as errors.
+    pub fn verify<G: Gpu>(
+        self,
+        device: &G::Device,
+        (depth, trust): (Depth, Trust),
+        report: &mut dyn FnMut(Case),
+    ) -> Result<(), Fault> {
+        let kernels = self.source.kernels(G::target(device)).into_iter();
+        let kernels: Vec<KernelDesc> = kernels.filter(|kernel| is_launchable::<G>(kernel, device)).collect();
+        let bench = Bench::<G>::new(device, &kernels, self, (depth, trust))?;
+        report(bench.kit.checker.self_test()?);
+        let mut data = None;
+        for kernel in &kernels {
+            bench.fill(kernel, &mut data)?;
+            for n in (self.sizes)(kernel, bench.kit.unit.machine(), depth) {
+                bench.report_case(kernel, n, "", report)?;
+            }
+            if kernel.looping && kernel.output != Output::None {
+                let few = kernel.clone().with_grid(FEW);
+                for n in [kernel.elements_per_block() * 7 + 5, 65_537] {
+                    bench.report_case(&few, n, ", 3 blocks", report)?;
+                }
+            }
+            if bench.large {
+                bench.report_case(kernel, LARGE / u64::from(kernel.element.bytes()) + 1, "", report)?;
             }
         }
-        if bench.large {
-            bench.report_case(kernel, LARGE / u64::from(kernel.element.bytes()) + 1, "", report)?;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn is_launchable<G: Gpu>(kernel: &KernelDesc, device: &G::Device) -> bool {
@@ -151,12 +104,11 @@ struct Bench<G: Gpu> {
 impl<G: Gpu> Bench<G> {
     fn new(
         device: &G::Device,
-        source: &'static Source,
         kernels: &[KernelDesc],
         rules: Rules,
         (depth, trust): (Depth, Trust),
     ) -> Result<Self, Fault> {
-        let kit = Kit::<G>::new(device, source, kernels, trust)?;
+        let kit = Kit::<G>::new(device, rules.source, kernels, trust)?;
         let machine = kit.unit.machine();
         let most = |count: fn(&KernelDesc) -> u32| u64::from(kernels.iter().map(count).max().unwrap_or(0).max(1));
         let (inputs, outputs) = (most(|kernel| kernel.inputs), most(|kernel| kernel.outputs));
@@ -211,61 +163,20 @@ impl<G: Gpu> Bench<G> {
             inputs: &inputs,
             pitch,
             barrier: self.barrier.whole(),
+            count: self.rules.count,
         };
         let arguments = (self.rules.arguments)(kernel, &operands);
-        let touched = self.kit.unit.touched(kernel, n, &arguments)?;
-        let written = touched.iter().find(|array| !array.access.reads()).map_or(0, |array| array.span.bytes());
         // Several outputs of a kernel are one array, in which they are a pitch apart.
         let outputs = u64::from(kernel.outputs.max(1));
-        let left = written.saturating_sub((outputs - 1) * pitch);
-        self.kit.checker.poison(self.out.part(0, written + GUARD)?)?;
+        let left = written_bytes(&self.kit.unit, kernel, n, pitch, &arguments)?;
+        self.kit.checker.poison(self.out.part(0, (outputs - 1) * pitch + left + GUARD)?)?;
         let launch = self.kit.unit.launch(kernel, n, arguments)?;
         G::bind(self.kit.stream())?;
         G::launch(self.kit.stream(), &launch)?;
-        let result = self.check_result(kernel, n, &inputs, left, pitch);
+        G::wait(self.kit.stream())?;
+        let result = self.rules.check(&self.kit.checker, kernel, &operands, left);
         let guards = (0..outputs).map(|k| self.check_guard(k * pitch + left));
         combine_checks(std::iter::once(result).chain(guards))
-    }
-
-    fn check_result(
-        &self,
-        kernel: &KernelDesc,
-        n: u64,
-        inputs: &[Span],
-        left: u64,
-        pitch: u64,
-    ) -> Result<Check, Fault> {
-        let checker = &self.kit.checker;
-        let (out, bytes) = (self.out.part(0, left)?, n * u64::from(kernel.element.bytes()));
-        let operand = |k: usize| inputs.get(k).copied().unwrap_or(out);
-        match kernel.output {
-            Output::WarpBits => {
-                let expected =
-                    inputs.iter().try_fold(0, |bits, input| Ok::<_, Fault>(bits ^ checker.xor_words(*input)?))?;
-                Ok(Checker::<G>::compare_folds(&kernel.name, checker.xor_words(out)?, expected))
-            }
-            Output::WarpSums => {
-                let found = checker.sum_products(kernel.element, out, None)?;
-                let expected = checker.sum_products(kernel.element, operand(0), Some(operand(1)))?;
-                let wrong = || Check::Failed(format!("the sum is {found}, not {expected}"));
-                Ok(if found == expected { Check::Passed } else { wrong() })
-            }
-            Output::Map => match (self.rules.map_output)(kernel) {
-                Some(MapOutput::Map(op, element)) => {
-                    checker.check_map(op, element, out, [operand(0), operand(1), operand(2)], SCALAR.into())
-                }
-                Some(MapOutput::Mix) => {
-                    let out = self.out.whole();
-                    checker.check_mix(out, self.input.whole(), (pitch, bytes), (kernel.inputs, kernel.outputs))
-                }
-                None => {
-                    let why = format!("no rule says what {} writes: this is a bug in plimsoll", kernel.name);
-                    Err(Fault::Invalid(why))
-                }
-            },
-            Output::BlockMarks => checker.check_marks(out),
-            Output::None => G::wait(self.kit.stream()).map(|()| Check::Passed),
-        }
     }
 
     /// Checks that the guard after an output is still poison.

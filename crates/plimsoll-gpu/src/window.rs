@@ -100,20 +100,12 @@ impl Rotation {
         self.slice * self.slices
     }
 
-    /// The slices of an array that is at least [`Rotation::bytes`] long.
+    /// The slices of an array.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it is shorter.
-    pub fn spans(self, array: &impl Memory) -> Result<Vec<Span>, Fault> {
-        self.spans_from(array, 0)
-    }
-
-    /// As [`Rotation::spans`], with the first slice `begin` bytes into the array.
-    ///
-    /// # Errors
-    /// Those of [`Rotation::spans`].
-    pub fn spans_from(self, array: &impl Memory, begin: u64) -> Result<Vec<Span>, Fault> {
-        (0..self.slices).map(|slice| array.part(begin + slice * self.slice, self.slice)).collect()
+    /// [`Fault::Invalid`] where it is shorter than [`Rotation::bytes`].
+    pub fn spans(self, array: Span) -> Result<Vec<Span>, Fault> {
+        (0..self.slices).map(|slice| array.part(slice * self.slice, self.slice)).collect()
     }
 }
 

@@ -1,13 +1,9 @@
 //! Expected results of kernels that read in patterns: each block or thread leaves the XOR of all words it read, and the host
 //! recomputes it naively. The traversal order is written here a second time, independently of `walk.h`.
 
-use std::sync::Arc;
+use plimsoll_gen::kernel::Machine;
 
-use plimsoll_core::Fault;
-use plimsoll_core::sample::Check;
-use plimsoll_gen::kernel::{KernelDesc, Machine};
-use plimsoll_gen::pattern;
-use plimsoll_gpu::{Arguments, Gpu, Span};
+use crate::prelude::gpu::*;
 
 /// Threads of a warp.
 const WARP: u64 = 32;
@@ -109,6 +105,45 @@ impl Walk {
             }
         }
         visits
+    }
+}
+
+/// What kernels that read in patterns share, one block per SM: data of a seed, and a word per thread for what it read.
+pub(crate) struct Readers<G: Gpu> {
+    pub(crate) kit: Kit<G>,
+    seed: u64,
+    pub(crate) input: Rc<G::Buffer>,
+    pub(crate) left: Rc<G::Buffer>,
+}
+
+impl<G: Gpu> Readers<G> {
+    /// Allocates `bytes` bytes of input for blocks of `threads` threads.
+    pub(crate) fn new(kit: Kit<G>, bytes: u64, threads: u32, seed: u64) -> Result<Self, Fault> {
+        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(threads);
+        let (input, left) = (kit.array(bytes)?, kit.array(4 * threads)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
+        Ok(Self { kit, seed, input: Rc::new(input), left: Rc::new(left) })
+    }
+
+    /// In-kernel samples. `launch(span)` makes a launch whose blocks store their cycles in the span; `oracle(seed, thread)` is the
+    /// word that a thread must leave, compared for every `every`th.
+    pub(crate) fn load(
+        &self,
+        work: Work,
+        every: usize,
+        launch: impl Fn(Span) -> Result<G::Launch, Fault>,
+        oracle: impl Fn(u64, usize) -> u32 + 'static,
+    ) -> Result<InKernel<G>, Fault> {
+        self.kit.checker.poison(self.left.whole())?;
+        let blocks = (self.kit.unit.machine().multiprocessors, LaunchCycles::Median);
+        let load = InKernel::new_cycles_only(&self.kit, blocks, work, launch)?;
+        let (left, input, seed) = (Rc::clone(&self.left), Rc::clone(&self.input), self.seed);
+        Ok(load.with_check(move |last| {
+            // Keeps the array allocated while launches read it.
+            let _ = &input;
+            let found = words::<G>(last.stream, left.whole())?;
+            Ok(check(&found, every, |thread| oracle(seed, thread)))
+        }))
     }
 }
 

@@ -2,9 +2,9 @@
 
 /// For `mod.rs`: a probe's spec, series, rows and findings.
 pub(crate) mod meaning {
+    pub(crate) use crate::metrics;
     pub(crate) use plimsoll_core::device::DeviceInfo;
     pub(crate) use plimsoll_core::flag::{Flag, Flags};
-    pub(crate) use plimsoll_core::probe::ProbeSpec;
     pub(crate) use plimsoll_core::record::{Finding, Published};
     pub(crate) use plimsoll_core::sample::{CachePolicy, Figure};
     pub(crate) use plimsoll_core::series::{
@@ -13,6 +13,7 @@ pub(crate) mod meaning {
     };
     pub(crate) use plimsoll_core::stats::Interval;
     pub(crate) use plimsoll_core::unit::Unit;
+    pub(crate) use plimsoll_core::{axes, names};
     pub(crate) use plimsoll_suite::findings::advice::{advice, describe_ratio, ratio};
     pub(crate) use plimsoll_suite::findings::levels::levels;
     pub(crate) use plimsoll_suite::findings::{HOST_PRECISION, LAB, derived, finding, known_rows};
@@ -26,6 +27,11 @@ pub(crate) mod kernels {
     pub(crate) use plimsoll_gen::kernel::{
         AccessRule, Amount, Element, Grid, Hints, Issue, KernelDesc, Output, Source, takes,
     };
+
+    /// A kernel whose threads loop, with `blocks` blocks on each SM.
+    pub(crate) fn resident(blocks: u32, source: &'static Source, name: String, threads: u32) -> KernelDesc {
+        KernelDesc { grid: Grid::Resident { blocks }, looping: true, ..KernelDesc::new(source, name, threads) }
+    }
 }
 
 /// For `cpu.rs`: a runner on a CPU.
@@ -58,7 +64,7 @@ pub(crate) mod gpu {
     pub(crate) use plimsoll_gen::pattern;
     pub(crate) use plimsoll_gpu::checker::Checker;
     pub(crate) use plimsoll_gpu::in_kernel::{InKernel, LaunchCycles};
-    pub(crate) use plimsoll_gpu::kit::{GRAPH, Kit, requested_bytes};
+    pub(crate) use plimsoll_gpu::kit::{GRAPH, Kit, requested_bytes, runnable};
     pub(crate) use plimsoll_gpu::load::{Action, Load, Shape};
     pub(crate) use plimsoll_gpu::window::fit_arrays;
     pub(crate) use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};

@@ -15,15 +15,10 @@ use plimsoll_gpu::Gpu;
 
 use crate::lab;
 
-/// Declares the modules of probes and lists them in display order. A line is `name: words;`. Each word says which file the folder
-/// has: `cpu`, `gpu` and `cuda` stand for `cpu.rs`, `gpu.rs` and `cuda.rs`, each with a struct `Runner`; `kernels` stands for
-/// `kernels.rs` with a `SOURCE`.
-///
-/// A new word needs a line `@known`, a line `@runner` and a function that builds its list.
+/// Declares the modules of probes and lists them in display order. Each module declares itself with `probe!`.
 macro_rules! registry {
-    ($($name:ident: $($word:ident)*;)*) => {
+    ($($name:ident),* $(,)?) => {
         $(pub mod $name;)*
-        $($(registry!(@known $word);)*)*
 
         /// Every probe of this module, in display order.
         pub(crate) const SPECS: &[&plimsoll_core::probe::ProbeSpec] = &[$(&$name::SPEC),*];
@@ -31,48 +26,95 @@ macro_rules! registry {
         /// The sources of this module's kernels.
         #[cfg(feature = "kernels")]
         pub(crate) fn with_kernels() -> Vec<&'static plimsoll_gen::kernel::Source> {
-            let sources: &[Option<&'static plimsoll_gen::kernel::Source>] =
-                &[$($(registry!(@source $word $name),)*)*];
-            sources.iter().copied().flatten().collect()
+            [$($name::source()),*].into_iter().flatten().collect()
         }
 
         /// The probes of this module that a CPU runs.
         #[cfg(feature = "cpu")]
         pub(crate) fn on_cpu() -> Vec<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>> {
-            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>>] =
-                &[$($(registry!(@runner cpu $word $name),)*)*];
-            runners.iter().copied().flatten().collect()
-        }
-
-        /// The probes of this module that only CUDA runs.
-        #[cfg(feature = "cuda")]
-        pub(crate) fn on_cuda() -> Vec<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>> {
-            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>>] =
-                &[$($(registry!(@runner cuda $word $name),)*)*];
-            runners.iter().copied().flatten().collect()
+            [$($name::on_cpu()),*].into_iter().flatten().collect()
         }
 
         /// The probes of this module that any GPU runs.
         #[cfg(feature = "gpu")]
         pub(crate) fn on_gpu<G: plimsoll_gpu::Gpu>() -> Vec<&'static dyn plimsoll_core::probe::Probe<G>> {
-            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<G>>] =
-                &[$($(registry!(@runner gpu $word $name),)*)*];
-            runners.iter().copied().flatten().collect()
+            [$($name::on_gpu::<G>()),*].into_iter().flatten().collect()
+        }
+
+        /// The probes of this module that only CUDA runs.
+        #[cfg(feature = "cuda")]
+        pub(crate) fn on_cuda() -> Vec<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>> {
+            [$($name::on_cuda()),*].into_iter().flatten().collect()
         }
     };
+}
 
-    (@known cpu) => {};
-    (@known gpu) => {};
-    (@known kernels) => {};
-    (@known cuda) => {};
+/// Declares a probe: its [`ProbeSpec`] as `SPEC`, with the doc comment as the sentence, and the files of its folder. `cpu`, `gpu` and
+/// `cuda` stand for `cpu.rs`, `gpu.rs` and `cuda.rs`, each with a struct `Runner`; `kernels` stands for `kernels.rs` with a `SOURCE`.
+/// Each file needs the feature of its name. `takes bytes` sets [`ProbeSpec::takes_bytes`].
+///
+/// A new word needs a line `@file`, a line `@find` and a function that finds it.
+macro_rules! probe {
+    (@file cpu) => { #[cfg(feature = "cpu")] pub mod cpu; };
+    (@file gpu) => { #[cfg(feature = "gpu")] pub mod gpu; };
+    (@file cuda) => { #[cfg(feature = "cuda")] pub mod cuda; };
+    (@file kernels) => { #[cfg(feature = "kernels")] pub mod kernels; };
 
-    (@runner cpu cpu $name:ident) => { Some(const { &plimsoll_core::probe::Registered { spec: &$name::SPEC, runner: $name::cpu::Runner } }) };
-    (@runner gpu gpu $name:ident) => { Some(const { &plimsoll_core::probe::Registered { spec: &$name::SPEC, runner: $name::gpu::Runner } }) };
-    (@source kernels $name:ident) => { Some(&$name::kernels::SOURCE) };
-    (@source $word:ident $name:ident) => { None };
+    (@find cpu cpu) => { Some(const { &plimsoll_core::probe::Registered { spec: &SPEC, runner: cpu::Runner } }) };
+    (@find gpu gpu) => { Some(const { &plimsoll_core::probe::Registered { spec: &SPEC, runner: gpu::Runner } }) };
+    (@find cuda cuda) => { Some(const { &plimsoll_core::probe::Registered { spec: &SPEC, runner: cuda::Runner } }) };
+    (@find kernels kernels) => { Some(&kernels::SOURCE) };
+    (@find $wanted:ident $word:ident) => { None };
 
-    (@runner cuda cuda $name:ident) => { Some(const { &plimsoll_core::probe::Registered { spec: &$name::SPEC, runner: $name::cuda::Runner } }) };
-    (@runner $list:ident $word:ident $name:ident) => { None };
+    (@takes bytes) => { true };
+    (@takes) => { false };
+
+    (
+        #[doc = $sentence:literal]
+        $name:literal in $group:expr, seconds: $seconds:expr, files: $($word:ident)* $(, takes $bytes:ident)?
+    ) => {
+        #[doc = $sentence]
+        pub static SPEC: plimsoll_core::probe::ProbeSpec = plimsoll_core::probe::ProbeSpec {
+            name: $name,
+            group: $group,
+            sentence: $sentence.trim_ascii(),
+            seconds: $seconds,
+            takes_bytes: probe!(@takes $($bytes)?),
+            findings,
+        };
+
+        $(probe!(@file $word);)*
+
+        /// The source of its kernels.
+        #[cfg(feature = "kernels")]
+        pub(crate) fn source() -> Option<&'static plimsoll_gen::kernel::Source> {
+            let sources: &[Option<&'static plimsoll_gen::kernel::Source>] = &[$(probe!(@find kernels $word)),*];
+            sources.iter().copied().flatten().next()
+        }
+
+        /// Its runner on a CPU.
+        #[cfg(feature = "cpu")]
+        pub(crate) fn on_cpu() -> Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>> {
+            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>>] =
+                &[$(probe!(@find cpu $word)),*];
+            runners.iter().copied().flatten().next()
+        }
+
+        /// Its runner on any GPU.
+        #[cfg(feature = "gpu")]
+        pub(crate) fn on_gpu<G: plimsoll_gpu::Gpu>() -> Option<&'static dyn plimsoll_core::probe::Probe<G>> {
+            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<G>>] = &[$(probe!(@find gpu $word)),*];
+            runners.iter().copied().flatten().next()
+        }
+
+        /// Its runner on CUDA only.
+        #[cfg(feature = "cuda")]
+        pub(crate) fn on_cuda() -> Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>> {
+            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>>] =
+                &[$(probe!(@find cuda $word)),*];
+            runners.iter().copied().flatten().next()
+        }
+    };
 }
 
 /// Every probe, in the order in which it is listed and run.

@@ -145,7 +145,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Defines a struct of coordinates and implements [`Axes`] for it. A field has the same name on disk unless `as "name"`
+/// Defines structs of coordinates and implements [`Axes`] for them. A field has the same name on disk unless `as "name"`
 /// gives another; its type determines its unit.
 ///
 /// ```
@@ -186,12 +186,12 @@ impl fmt::Display for Name {
 /// ```
 #[macro_export]
 macro_rules! axes {
-    (
+    ($(
         $(#[$meta:meta])*
         $vis:vis struct $place:ident {
             $($(#[$field_meta:meta])* $field:ident $(as $name:literal)? : $coordinate:ty),+ $(,)?
         }
-    ) => {
+    )+) => {$(
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         $vis struct $place {
@@ -215,12 +215,12 @@ macro_rules! axes {
                 ::std::option::Option::Some(Self { $($field: $crate::series::Coordinate::from_value($field)?),+ })
             }
         }
-    };
+    )+};
     (@name $field:ident $name:literal) => { $name };
     (@name $field:ident) => { ::std::stringify!($field) };
 }
 
-/// Defines an enum for a categorical axis whose variants have names on disk, with `ALL`, `name`, `from_name`, `Display`
+/// Defines enums for categorical axes whose variants have names on disk, with `ALL`, `name`, `from_name`, `Display`
 /// and [`Coordinate`].
 ///
 /// ```
@@ -242,12 +242,12 @@ macro_rules! axes {
 /// ```
 #[macro_export]
 macro_rules! names {
-    (
+    ($(
         $(#[$meta:meta])*
         $vis:vis enum $names:ident {
             $($(#[$variant_meta:meta])* $variant:ident = $name:literal),+ $(,)?
         }
-    ) => {
+    )+) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         $vis enum $names {
@@ -294,7 +294,7 @@ macro_rules! names {
                 Self::from_name(value.text()?)
             }
         }
-    };
+    )+};
 }
 
 /// A series whose points are `A`s.

@@ -156,13 +156,7 @@ pub fn chain(space: Space, number: Number) -> KernelDesc {
 }
 
 fn base(name: String, number: Number, threads: u32) -> KernelDesc {
-    KernelDesc {
-        vector_bytes: number.bytes(),
-        unroll: UNROLL,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, threads)
-    }
+    KernelDesc { vector_bytes: number.bytes(), unroll: UNROLL, ..resident(1, &SOURCE, name, threads) }
 }
 
 /// All kernels.

@@ -1,24 +1,14 @@
 //! atomics: latency and throughput of atomic additions on a GPU, in shared and in global memory, at one address and at distinct
 //! addresses, by type.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Latency and throughput of atomic additions in shared and global memory, at one address and at many.
+    "atomics" in "latency", seconds: [4.0, 13.0, 45.0], files: gpu kernels
+}
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "atomics",
-    group: "latency",
-    sentence: "Latency and throughput of atomic additions in shared and global memory, at one address and at many.",
-    seconds: [4.0, 13.0, 45.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// The memory that is added to. Each has a series of rates.
     pub enum Memory {
         /// Shared memory: rates are per SM.
@@ -26,9 +16,7 @@ plimsoll_core::names! {
         /// Global memory: rates are of the whole device.
         Global = "global",
     }
-}
 
-plimsoll_core::names! {
     /// How many words all threads add to.
     pub enum Addresses {
         /// Every thread adds to the same word.
@@ -38,7 +26,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Additions of one thread, each waiting for the one before.
     pub struct Chain {
         /// Where the number is.
@@ -46,9 +34,7 @@ plimsoll_core::axes! {
         /// Its type.
         number as "type": Name,
     }
-}
 
-plimsoll_core::axes! {
     /// Additions of all threads.
     pub struct Rate {
         /// Form and type: `red u32`.
@@ -61,16 +47,9 @@ plimsoll_core::axes! {
 /// One thread; each addition's address depends on the old value that the one before returned. An operation is an addition.
 #[must_use]
 pub fn latency() -> TypedSeries<Chain> {
-    TypedSeries::new(
-        "latency",
-        Figure::Latency,
-        CachePolicy::Hot,
-        vec![
-            metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-        ],
-        Draw::bars("type", "cycles").grouped_by("memory"),
-    )
+    let metrics = vec![metrics::cycles_per_operation(), metrics::latency()];
+    let draw = Draw::bars("type", "cycles").grouped_by("memory");
+    TypedSeries::new("latency", Figure::Latency, CachePolicy::Hot, metrics, draw)
 }
 
 /// Requested half-width of rates: additions to one word arrive at two or three different paces.

@@ -5,8 +5,8 @@ use plimsoll_gpu::in_kernel::{BlockReport, LastLaunches};
 use plimsoll_gpu::kit::exclusive_shared_bytes;
 use plimsoll_gpu::{Form, Geometry};
 
-use super::kernels::{self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum};
-use crate::cluster::{self, TOTAL};
+use super::kernels::{self, ACCESSES, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum};
+use crate::cluster::{self, Access, TOTAL};
 use crate::prelude::gpu::*;
 
 /// Blocks of a cluster. More than 8 are not portable; they are tried.
@@ -48,30 +48,22 @@ impl<G: Gpu> Run<G> for Runner {
 
         let moves = moves(&sizes);
         let sweep = Sweep { series: cluster::bandwidth(), points: &moves, share: 0.5, flags: Flags::NONE };
-        let coordinates =
-            |(access, size): &Move| cluster::Move { access: access_axis(*access), cluster: (*size).into() };
+        let coordinates = |(access, size): &Move| cluster::Move { access: *access, cluster: (*size).into() };
         session.sweep(sweep, coordinates, |_, (access, size)| bench.moving(*access, *size, ROUNDS))?;
         Ok(())
     }
 
     fn verify(&self, device: &mut G::Device, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        use plimsoll_core::sample::Workload as _;
         let bench = Rc::new(Bench::<G>::new(device)?);
         let sizes = bench.sizes()?;
-        let mut verify_case = |kernel: KernelDesc, on: String, mut load: InKernel<G>| {
-            load.run_once()?;
-            let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
-            report(Case { kernel: kernel.name, on, wrong });
-            Ok::<_, Fault>(())
-        };
         for (size, rank) in chases(&sizes, Effort::Standard) {
             let on = format!("rank {rank} of {size}");
-            verify_case(kernels::chase(size == 1), on, bench.chase((size, rank))?)?;
+            report(Case::from_sample(kernels::chase(size == 1).name, on, &mut bench.chase((size, rank))?)?);
         }
         for (access, size) in moves(&sizes) {
             for rounds in [1, 5] {
                 let on = format!("clusters of {size}, {rounds} rounds");
-                verify_case(kernels::moving(access), on, bench.moving(access, size, rounds)?)?;
+                report(Case::from_sample(kernels::moving(access).name, on, &mut bench.moving(access, size, rounds)?)?);
             }
         }
         Ok(())
@@ -95,18 +87,7 @@ fn moves(sizes: &[u32]) -> Vec<Move> {
         let sizes = if access == Access::ReadOwn { &sizes[..1.min(sizes.len())] } else { sizes };
         sizes.iter().map(move |size| (access, *size))
     };
-    Access::ALL.into_iter().flat_map(some).collect()
-}
-
-/// An access's name on the axis.
-fn access_axis(access: Access) -> cluster::Access {
-    match access {
-        Access::Read => cluster::Access::Read,
-        Access::ReadOwn => cluster::Access::ReadOwn,
-        Access::Write => cluster::Access::Write,
-        Access::Add => cluster::Access::Add,
-        Access::Bulk => cluster::Access::Bulk,
-    }
+    ACCESSES.into_iter().flat_map(some).collect()
 }
 
 /// State shared by all points.

@@ -1,29 +1,15 @@
 //! Shared memory of other blocks of a cluster (compute capability 9.0).
 
+pub use super::Access;
 use crate::prelude::kernels::*;
 
 /// The source of these kernels.
 pub static SOURCE: Source = Source::new("cluster", include_str!("kernel.cu"), kernels);
 
-/// How a block accesses its partner's shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Access {
-    /// Loads of 16 bytes.
-    Read,
-    /// Loads from its own shared memory, for comparison.
-    ReadOwn,
-    /// Stores of 16 bytes.
-    Write,
-    /// Additions of 4 bytes without a returned result.
-    Add,
-    /// Bulk copies of 8 KiB by the copy unit, four in flight at once.
-    Bulk,
-}
+/// Every access, in the order of its kernels.
+pub const ACCESSES: [Access; 5] = [Access::Read, Access::ReadOwn, Access::Write, Access::Add, Access::Bulk];
 
 impl Access {
-    /// All variants.
-    pub const ALL: [Self; 5] = [Self::Read, Self::ReadOwn, Self::Write, Self::Add, Self::Bulk];
-
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Read => ("read", "READ"),
@@ -98,5 +84,5 @@ pub fn kernels(target: Target) -> Vec<KernelDesc> {
     if target.capability < 90 {
         return Vec::new();
     }
-    [chase(false), chase(true)].into_iter().chain(Access::ALL.map(moving)).collect()
+    [chase(false), chase(true)].into_iter().chain(ACCESSES.map(moving)).collect()
 }

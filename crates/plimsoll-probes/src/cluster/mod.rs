@@ -2,24 +2,14 @@
 //!
 //! `README.md` explains the figures; `gpu` measures them.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// How far the shared memory of another block of the cluster is, and what moves to and from it per cycle.
+    "cluster" in "caches", seconds: [3.0, 12.0, 36.0], files: gpu kernels
+}
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "cluster",
-    group: "caches",
-    sentence: "How far the shared memory of another block of the cluster is, and what moves to and from it per cycle.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// How a block moves data, in the order in which it is shown.
     pub enum Access {
         /// Loads of 16 bytes from the partner's shared memory.
@@ -35,7 +25,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A chase through shared memory.
     pub struct Chase {
         /// Blocks of the cluster.
@@ -43,9 +33,7 @@ plimsoll_core::axes! {
         /// The rank that owns the memory.
         rank: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A move from or to shared memory.
     pub struct Move {
         /// How data move.
@@ -62,31 +50,20 @@ pub const TOTAL: &str = "all multiprocessors";
 /// plain load from the block's own shared memory.
 #[must_use]
 pub fn latency() -> TypedSeries<Chase> {
-    TypedSeries::new(
-        "latency",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-        ],
-        Draw::lines("rank", "cycles").grouped_by("cluster"),
-    )
+    let metrics = vec![metrics::cycles(), metrics::latency()];
+    let draw = Draw::lines("rank", "cycles").grouped_by("cluster");
+    TypedSeries::new("latency", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Bytes per cycle that one block, alone on its SM, moves while all blocks do.
 #[must_use]
 pub fn bandwidth() -> TypedSeries<Move> {
-    TypedSeries::new(
-        "bandwidth",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("per multiprocessor", Unit::BytePerCycle, Quantity::BytesPerCycle),
-            metric(TOTAL, Unit::BytePerSecond, Quantity::Extra),
-        ],
-        Draw::bars("access", "per multiprocessor").grouped_by("cluster"),
-    )
+    let metrics = vec![
+        metric("per multiprocessor", Unit::BytePerCycle, Quantity::BytesPerCycle),
+        metric(TOTAL, Unit::BytePerSecond, Quantity::Extra),
+    ];
+    let draw = Draw::bars("access", "per multiprocessor").grouped_by("cluster");
+    TypedSeries::new("bandwidth", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Latency to the other ranks by cluster size, and bytes per cycle by access and cluster size.

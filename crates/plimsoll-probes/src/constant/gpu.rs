@@ -1,6 +1,5 @@
 //! constant on a GPU: one thread follows chains through the constant table, then all warps of every SM read lines of it.
 
-use plimsoll_core::sample::Workload as _;
 use plimsoll_gen::kernel::chain::HOPS;
 use plimsoll_gpu::in_kernel::LastLaunches;
 
@@ -42,26 +41,18 @@ impl<G: Gpu> Run<G> for Runner {
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::<G>::new(device)?;
-        let mut once = |kernel: String, on: String, mut load: InKernel<G>| {
-            load.sample(1, &mut [0])?;
-            let wrong = match load.check()? {
-                Check::Passed => String::new(),
-                Check::Failed(wrong) => wrong,
-            };
-            report(Case { kernel, on, wrong });
-            Ok::<(), Fault>(())
-        };
         let lengths: &[u64] = if depth == Depth::Small { &[HOPS] } else { &[HOPS, 2 * HOPS, 33 * HOPS] };
         for chain in 0..CHAINS {
             for hops in lengths {
                 let on = format!("{} lines, {hops} hops", kernels::lines(chain));
-                once(kernels::chase().name, on, bench.chase(chain, *hops)?)?;
+                report(Case::from_sample(kernels::chase().name, on, &mut bench.chase(chain, *hops)?)?);
             }
         }
         for addresses in ADDRESSES {
             for lines in [addresses, addresses + 1, 33.max(addresses), LINES] {
                 let on = format!("{lines} lines, {addresses} addresses");
-                once(kernels::read().name, on, bench.read(Point { addresses, lines }, 77)?)?;
+                let mut load = bench.read(Point { addresses, lines }, 77)?;
+                report(Case::from_sample(kernels::read().name, on, &mut load)?);
             }
         }
         Ok(())

@@ -81,9 +81,7 @@ pub fn read() -> KernelDesc {
         ),
         unroll: LOADS,
         vector_bytes: LOAD,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 

@@ -1,33 +1,21 @@
 //! constant: latency and throughput of loads from a GPU's constant memory, also when the lanes of a warp read several addresses.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// How long a load from constant memory takes, where its caches end, and what several addresses in a warp cost.
+    "constant" in "caches", seconds: [2.0, 6.0, 18.0], files: gpu kernels
+}
 
 use plimsoll_suite::findings::levels::Plateau;
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "constant",
-    group: "caches",
-    sentence: "How long a load from constant memory takes, where its caches end, and what several addresses in a warp cost.",
-    seconds: [2.0, 6.0, 18.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::axes! {
+axes! {
     /// A chase through constant memory.
     pub struct Chase {
         /// Bytes of all its lines.
         footprint: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// Loads by all warps of an SM.
     pub struct Read {
         /// Different addresses that the lanes of a warp read at once.
@@ -40,31 +28,18 @@ plimsoll_core::axes! {
 /// Dependent loads of one thread, by footprint.
 #[must_use]
 pub fn latency() -> TypedSeries<Chase> {
-    TypedSeries::new(
-        "latency",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-        ],
-        Draw::lines("footprint", "cycles").log_x(),
-    )
+    let metrics = vec![metrics::cycles(), metrics::latency()];
+    let draw = Draw::lines("footprint", "cycles").log_x();
+    TypedSeries::new("latency", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Loads of 8 bytes of one SM, all warps at once. An operation is a warp's load; bytes are counted once for each address.
 #[must_use]
 pub fn loads() -> TypedSeries<Read> {
-    TypedSeries::new(
-        "loads",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("loads per cycle", Unit::OpPerCycle, Quantity::OperationsPerCycle),
-            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
-        ],
-        Draw::lines("footprint", "loads per cycle").grouped_by("addresses").log_x().log_y(),
-    )
+    let metrics =
+        vec![metric("loads per cycle", Unit::OpPerCycle, Quantity::OperationsPerCycle), metrics::bytes_per_cycle()];
+    let draw = Draw::lines("footprint", "loads per cycle").grouped_by("addresses").log_x().log_y();
+    TypedSeries::new("loads", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// How much the figures of one level may differ from their median.

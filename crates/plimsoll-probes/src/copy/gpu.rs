@@ -3,7 +3,7 @@
 
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_gen::kernel::Index;
-use plimsoll_gpu::verify::{self, MapOutput, Rules};
+use plimsoll_gpu::rules::{MapOutput, Rules};
 use plimsoll_gpu::window::{Flush, Rotation, affordable_bytes};
 
 use super::kernels::{self, WIDTHS};
@@ -42,10 +42,13 @@ struct Names {
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
         let list = Arguments::new().span(with.out).span(with.input);
-        if kernel.index == Index::U32 { list.u32(with.n as u32) } else { list.u64(with.n) }
+        match kernel.index {
+            Index::U32 => list.u32(u32::try_from(with.n).unwrap_or(u32::MAX)),
+            Index::U64 => list.u64(with.n),
+        }
     },
     map_output: |_| Some(MapOutput::Map(Op::Copy, Element::Word)),
-    sizes: verify::awkward_sizes,
+    ..Rules::new(&kernels::SOURCE)
 };
 
 impl<G: Gpu> Run<G> for Runner {
@@ -82,16 +85,17 @@ impl<G: Gpu> Run<G> for Runner {
         }
         let cold = |size| Rotation::cold(size, least).within(bench.bytes());
 
-        let points = runnable::<G>(session.device, by_kernel(&sizes));
+        let points = runnable::<G, _>(session.device, by_kernel(&sizes), Variant::kernel);
         let sweep = Sweep { series: copy::cold(), points: &points, share: 0.31, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(&v.kernel, cold(v.size), GRAPH))?;
 
-        let points = runnable::<G>(session.device, by_kernel(&hot(&sizes, cache::<G>(session.device))));
+        let points =
+            runnable::<G, _>(session.device, by_kernel(&hot(&sizes, cache::<G>(session.device))), Variant::kernel);
         let sweep = Sweep { series: copy::hot(), points: &points, share: 0.25, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(&v.kernel, Rotation::hot(v.size), GRAPH))?;
 
         let few = few(&sizes);
-        let points = runnable::<G>(session.device, by_grid(&few));
+        let points = runnable::<G, _>(session.device, by_grid(&few), Variant::kernel);
         let sweep = Sweep { series: copy::grids(), points: &points, share: 0.23, flags };
         session.sweep(sweep, Variant::by_grid, |_, v| {
             let load = bench.load(&v.kernel, cold(v.size), GRAPH)?;
@@ -102,7 +106,7 @@ impl<G: Gpu> Run<G> for Runner {
             })
         })?;
 
-        let points = runnable::<G>(session.device, by_index(&few));
+        let points = runnable::<G, _>(session.device, by_index(&few), Variant::kernel);
         let sweep = Sweep { series: copy::indices(), points: &points, share: 0.17, flags };
         session.sweep(sweep, Variant::by_index, |_, v| bench.load(&v.kernel, cold(v.size), GRAPH))?;
 
@@ -110,11 +114,15 @@ impl<G: Gpu> Run<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        RULES.verify::<G>(device, (depth, TRUST), report)
     }
 }
 
 impl Variant {
+    fn kernel(&self) -> KernelDesc {
+        self.kernel.clone()
+    }
+
     fn by_kernel(&self) -> ByKernel {
         ByKernel { kernel: self.names.kernel, size: self.size.into() }
     }
@@ -126,12 +134,6 @@ impl Variant {
     fn by_index(&self) -> ByIndex {
         ByIndex { index: self.names.index, kernel: self.names.kernel, size: self.size.into() }
     }
-}
-
-/// The variants whose kernels this device has code for.
-fn runnable<G: Gpu>(device: &G::Device, mut variants: Vec<Variant>) -> Vec<Variant> {
-    variants.retain(|variant| G::runs(device, &variant.kernel).is_ok());
-    variants
 }
 
 /// Octaves up to `most`; every other one where they are large or time is short, but always the largest.
@@ -245,8 +247,8 @@ fn one_multiprocessor<G: Gpu>(
     flags: Flags,
 ) -> Result<(), Fault> {
     let size = ONE_BYTES.min(bench.bytes());
-    let mut points = [1, 2, 4].map(|width| (width, kernels::one_multiprocessor(width, Index::U64))).to_vec();
-    points.retain(|(_, kernel)| G::runs(session.device, kernel).is_ok());
+    let points = [1, 2, 4].map(|width| (width, kernels::one_multiprocessor(width, Index::U64)));
+    let points = runnable::<G, _>(session.device, points, |(_, kernel)| kernel.clone());
     let sweep = Sweep { series: copy::one_multiprocessor(), points: &points, share: 0.04, flags };
     let coordinates = |(width, _): &(u32, KernelDesc)| OnOne { kernel: vector_kernel(*width) };
     session.sweep(sweep, coordinates, |_, (_, kernel)| {
@@ -302,27 +304,8 @@ impl<G: Gpu> Bench<G> {
         self.out.bytes()
     }
 
-    /// Poisons the output and builds one point's workload. Where calls are timed one by one, the number of slices that they
-    /// reached isn't known, so only the first is checked.
     fn load(&self, kernel: &KernelDesc, rotation: Rotation, shape: Shape) -> Result<Load<G>, Fault> {
-        let n = rotation.slice / u64::from(kernel.element.bytes());
-        self.kit.checker.poison(self.out.part(0, rotation.bytes())?)?;
-        let slices: Vec<_> = rotation.spans(&self.out)?.into_iter().zip(rotation.spans(&self.input)?).collect();
-        let launch = |(out, input): &(_, _)| {
-            let arguments = Arguments::new().span(*out).span(*input);
-            let arguments = match kernel.index {
-                Index::U32 => arguments.u32(u32::try_from(n).unwrap_or(u32::MAX)),
-                Index::U64 => arguments.u64(n),
-            };
-            self.kit.unit.launch(kernel, n, arguments)
-        };
-        let launches = slices.iter().map(launch).collect::<Result<Vec<_>, Fault>>()?;
-        let work = Work { traffic: kernel.traffic(n), window: rotation.bytes(), ..Work::default() };
-        let checked = if shape == GRAPH { rotation.bytes() } else { rotation.slice };
-        let (out, input) = (self.out.part(0, checked)?, self.input.part(0, checked)?);
-        let checker = Rc::clone(&self.kit.checker);
-        let check = move || checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0);
-        Ok(self.kit.load(shape, launches, work)?.with_check(move |_| check()))
+        RULES.rotate(kernel, rotation, self.out.whole(), &[self.input.whole()])?.load(&self.kit, shape)
     }
 }
 

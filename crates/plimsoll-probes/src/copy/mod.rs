@@ -4,24 +4,14 @@
 //!
 //! `README.md` explains the figures; `gpu` measures them.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.
+    "copy" in "bandwidth", seconds: [7.0, 34.0, 120.0], files: gpu kernels, takes bytes
+}
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "copy",
-    group: "bandwidth",
-    sentence: "How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.",
-    seconds: [7.0, 34.0, 120.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// How a copy is written.
     pub enum Kernel {
         /// One element per thread.
@@ -35,9 +25,7 @@ plimsoll_core::names! {
         /// The same loop over vectors of eight elements.
         Vec8 = "vec8",
     }
-}
 
-plimsoll_core::names! {
     /// How many blocks a copy is launched with.
     pub enum Grid {
         /// As many as cover the elements.
@@ -49,9 +37,7 @@ plimsoll_core::names! {
         /// The smaller of the covering grid and one that fills the device 32 times.
         Least = "min, 32 waves",
     }
-}
 
-plimsoll_core::names! {
     /// Width of the index.
     pub enum Index {
         /// 32 bits.
@@ -61,7 +47,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A copy by its kernel.
     pub struct ByKernel {
         /// How it is written.
@@ -69,9 +55,7 @@ plimsoll_core::axes! {
         /// Bytes per array.
         size: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy by its grid.
     pub struct ByGrid {
         /// How many blocks there are.
@@ -81,9 +65,7 @@ plimsoll_core::axes! {
         /// Bytes per array.
         size: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy by the width of its index.
     pub struct ByIndex {
         /// The width.
@@ -93,9 +75,7 @@ plimsoll_core::axes! {
         /// Bytes per array.
         size: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy on one SM.
     pub struct OnOne {
         /// How it is written.
@@ -109,7 +89,7 @@ pub const BREAK_POINT: &str = "break point";
 pub const SHOWN_BYTES: u64 = 16 << 20;
 
 fn figures() -> Vec<Metric> {
-    vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), metric("time", Unit::Second, Quantity::Time)]
+    vec![metrics::bandwidth(), metrics::time()]
 }
 
 fn over_sizes<A: Axes>(case: &str, cache: CachePolicy, by: &str, metrics: Vec<Metric>) -> TypedSeries<A> {
@@ -147,7 +127,7 @@ pub fn indices() -> TypedSeries<ByIndex> {
 #[must_use]
 pub fn one_multiprocessor() -> TypedSeries<OnOne> {
     let mut metrics = figures();
-    metrics.push(metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle));
+    metrics.push(metrics::bytes_per_cycle());
     TypedSeries::new(
         "one multiprocessor",
         Figure::Latency,

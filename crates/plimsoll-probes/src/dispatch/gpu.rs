@@ -2,7 +2,7 @@
 //! `kernel.cu` the kernels.
 
 use plimsoll_gen::kernel::Output;
-use plimsoll_gpu::verify::{self, Rules};
+use plimsoll_gpu::rules::Rules;
 
 use super::kernels::{self, THREADS};
 use crate::dispatch::{self, Kind, Plain, Programmatic};
@@ -21,11 +21,11 @@ const RULES: Rules = Rules {
         let list = Arguments::new();
         if kernel.output == Output::BlockMarks { list.span(with.out) } else { list }
     },
-    map_output: |_| None,
     sizes: |kernel, _, depth| {
         let blocks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 31, 33, 1025, 65_537] };
         blocks.iter().map(|blocks| blocks * u64::from(kernel.threads)).collect()
     },
+    ..Rules::new(&kernels::SOURCE)
 };
 
 impl<G: Gpu> Run<G> for Runner {
@@ -41,7 +41,7 @@ impl<G: Gpu> Run<G> for Runner {
         let programmatic = programmatic::<G>(session.device);
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let threads = threads::<G>(session.device);
-        let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share, flags: Flags::NONE };
+        let sweep = Sweep { series: dispatch::blocks(), points: &threads, share, flags: Flags::NONE };
         let coordinates = |threads: &u32| Plain { threads: (*threads).into() };
         let marks = Rc::new(marks);
         session.sweep(sweep, coordinates, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
@@ -59,7 +59,7 @@ impl<G: Gpu> Run<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        RULES.verify::<G>(device, (depth, TRUST), report)
     }
 }
 

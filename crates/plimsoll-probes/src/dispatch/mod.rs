@@ -1,24 +1,14 @@
 //! dispatch: how many blocks and threads a device starts per clock, a lower bound for kernels of small blocks. Also for overlapping
 //! (programmatic) launches, whose blocks wait and may signal that the next kernel may begin.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// How many blocks and threads the device starts per clock, in ordinary and in programmatic launches.
+    "dispatch" in "launch", seconds: [3.0, 10.0, 30.0], files: gpu kernels
+}
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "dispatch",
-    group: "launch",
-    sentence: "How many blocks and threads the device starts per clock, in ordinary and in programmatic launches.",
-    seconds: [3.0, 10.0, 30.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// What the blocks of a programmatic launch do, in display order.
     pub enum Kind {
         /// They wait for the previous kernel, which has already ended.
@@ -28,15 +18,13 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A grid of empty blocks.
     pub struct Plain {
         /// Threads of a block.
         threads: Threads,
     }
-}
 
-plimsoll_core::axes! {
     /// A grid of blocks that a programmatic launch starts.
     pub struct Programmatic {
         /// What they do.

@@ -63,10 +63,8 @@ fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
         outputs,
         vector_bytes: 16,
         unroll,
-        grid: Grid::Resident { blocks: BLOCKS },
-        looping: true,
         output: if outputs > 0 { Output::Map } else { Output::WarpBits },
-        ..KernelDesc::new(&SOURCE, name.to_owned(), THREADS)
+        ..resident(BLOCKS, &SOURCE, name.to_owned(), THREADS)
     }
 }
 

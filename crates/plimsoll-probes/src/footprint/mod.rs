@@ -1,28 +1,16 @@
 //! footprint: bandwidth by footprint, hot, on private data per core: every cache level, memory and address translation in one
 //! curve.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.
+    "footprint" in "bandwidth", seconds: [6.0, 40.0, 120.0], files: cpu gpu kernels, takes bytes
+}
 
 use plimsoll_suite::findings::levels;
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "footprint",
-    group: "bandwidth",
-    sentence: "Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.",
-    seconds: [6.0, 40.0, 120.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// The kernels of the curve, in display order.
     pub enum Kernel {
         /// Only reads.
@@ -34,7 +22,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A kernel over private data of every core.
     pub struct Spread {
         /// The kernel.
@@ -47,17 +35,9 @@ plimsoll_core::axes! {
 /// Bandwidth over the bytes that all arrays of all cores take together.
 #[must_use]
 pub fn curve() -> TypedSeries<Spread> {
-    TypedSeries::new(
-        "curve",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::lines("footprint", "bandwidth").grouped_by("kernel").log_x().log_y(),
-    )
+    let metrics = vec![metrics::bandwidth(), metrics::bytes_per_cycle(), metrics::time()];
+    let draw = Draw::lines("footprint", "bandwidth").grouped_by("kernel").log_x().log_y();
+    TypedSeries::new("curve", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// A level: its name and the range of total footprints, bytes, that it serves.

@@ -67,9 +67,7 @@ fn base(name: String, bytes: u32) -> KernelDesc {
         parameters: takes!(at: [write VECTOR; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32, iterations: U32),
         vector_bytes: bytes,
         unroll: UNROLL,
-        grid: Grid::Resident { blocks: BLOCKS },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(BLOCKS, &SOURCE, name, THREADS)
     }
 }
 

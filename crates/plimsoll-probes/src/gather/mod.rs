@@ -1,24 +1,14 @@
 //! gather: reads, writes and atomic additions at random places, by their size and by the footprint that they are
 //! spread over: updates per second, the wasted part of each sector, and the reach of address translation.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.
+    "gather" in "bandwidth", seconds: [4.0, 17.0, 60.0], files: gpu kernels, takes bytes
+}
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "gather",
-    group: "bandwidth",
-    sentence: "Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.",
-    seconds: [4.0, 17.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::axes! {
+axes! {
     /// Accesses at random places.
     pub struct Accesses {
         /// Bytes of one.
@@ -42,17 +32,13 @@ pub fn wasted(size: u64) -> u64 {
 /// One kind of access, of [`CASES`]. An operation is an access. `whole sectors` counts what each sector wastes as well.
 #[must_use]
 pub fn accesses(case: &str) -> TypedSeries<Accesses> {
-    TypedSeries::new(
-        case,
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("updates", Unit::OpPerSecond, Quantity::OperationsPerSecond),
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("whole sectors", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
-        ],
-        Draw::lines("footprint", "updates").grouped_by("access").log_x().log_y(),
-    )
+    let metrics = vec![
+        metric("updates", Unit::OpPerSecond, Quantity::OperationsPerSecond),
+        metrics::bandwidth(),
+        metric("whole sectors", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
+    ];
+    let draw = Draw::lines("footprint", "updates").grouped_by("access").log_x().log_y();
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// From this footprint no GPU's L2 helps: ten times the largest one.

@@ -161,12 +161,10 @@ impl Instruction {
         KernelDesc {
             element: self.element,
             vector_bytes: self.element.bytes(),
-            grid: Grid::Resident { blocks: 1 },
-            looping: true,
             threads_fixed: false,
             // What is a sequence or a function in double precision keeps registers and tables there in its rare cases.
             local_memory: name.contains("_f64"),
-            ..KernelDesc::new(&SOURCE, name, 1024)
+            ..resident(1, &SOURCE, name, 1024)
         }
     }
 }

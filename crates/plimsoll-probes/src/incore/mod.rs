@@ -3,12 +3,11 @@
 //!
 //! On a GPU, whose SM chooses among many warps, also by the number of warps: an operation is then one instruction of one warp.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.
+    "incore" in "arithmetic", seconds: [7.0, 60.0, 180.0], files: cpu gpu kernels
+}
+
 #[cfg(feature = "gpu")]
 mod oracle;
 
@@ -16,17 +15,7 @@ use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "incore",
-    group: "arithmetic",
-    sentence: "Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.",
-    seconds: [7.0, 60.0, 180.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::axes! {
+axes! {
     /// Chains of an instruction on one core.
     pub struct Chains {
         /// Operation, type and width: `FMA f64 512`.
@@ -34,9 +23,7 @@ plimsoll_core::axes! {
         /// How many chains.
         ilp: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// Chains of an instruction on one SM.
     pub struct ChainsOfWarps {
         /// Operation and type: `FMA f32`.
@@ -80,16 +67,8 @@ pub fn grid() -> TypedSeries<ChainsOfWarps> {
 }
 
 fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
-    TypedSeries::new(
-        case,
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-            metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle),
-        ],
-        draw,
-    )
+    let metrics = vec![metrics::cycles_per_operation(), metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle)];
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

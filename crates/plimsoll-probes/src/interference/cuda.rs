@@ -66,10 +66,8 @@ impl Run<Cuda> for Runner {
         let bench = Bench::new(device, 16 << 20, 1)?;
         for (work, beside) in spots() {
             let mut contest = bench.contest((work, beside))?;
-            contest.prepare(1)?;
-            contest.sample(1, &mut [0])?;
-            let wrong = if let Check::Failed(wrong) = contest.check()? { wrong } else { String::new() };
-            report(Case { kernel: work.to_string(), on: format!("alongside {}", Beside(beside).name()), wrong });
+            let on = format!("alongside {}", Beside(beside).name());
+            report(Case::from_sample(work.name(), on, &mut contest)?);
         }
         Ok(())
     }

@@ -1,21 +1,13 @@
 //! interference: how much a memory-bound kernel and a copy between host and device slow each other down.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+probe! {
+    /// What a kernel and a copy between host and device lose when both run at once.
+    "interference" in "transfers", seconds: [3.0, 12.0, 36.0], files: cuda, takes bytes
+}
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "interference",
-    group: "transfers",
-    sentence: "What a kernel and a copy between host and device lose when both run at once.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// What is timed.
     pub enum Task {
         /// A kernel that reads the device's memory.
@@ -66,7 +58,7 @@ impl Coordinate for Beside {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// One task, alone or alongside another.
     pub struct Pair {
         /// What is timed.
@@ -79,14 +71,9 @@ plimsoll_core::axes! {
 /// Bandwidth of one task, alone and alongside another.
 #[must_use]
 pub fn rates() -> TypedSeries<Pair> {
-    TypedSeries::new(
-        "rates",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::bars("work", "bandwidth").grouped_by("beside"),
-    )
-    .with_precision(HOST_PRECISION)
+    let metrics = vec![metrics::bandwidth()];
+    let draw = Draw::bars("work", "bandwidth").grouped_by("beside");
+    TypedSeries::new("rates", Figure::Throughput, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
 }
 
 /// The loss of each task to each other one, as a share of its bandwidth alone.

@@ -76,9 +76,7 @@ fn kernel(what: &str, entry: &str, bytes: u32) -> KernelDesc {
         entry: format!("{entry}({name}, {bytes}, {}, {THREADS})", unroll(bytes)),
         vector_bytes: bytes,
         unroll: unroll(bytes),
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 

@@ -1,9 +1,9 @@
 //! l1: what one SM of a GPU loads per cycle from its L1 and its shared memory, and the capacity of L1.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// What one multiprocessor loads per cycle from its L1 and shared memory, and what the cache holds.
+    "l1" in "caches", seconds: [4.0, 20.0, 60.0], files: gpu kernels
+}
 
 use std::fmt;
 
@@ -11,17 +11,7 @@ use plimsoll_suite::findings::levels::Levels;
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "l1",
-    group: "caches",
-    sentence: "What one multiprocessor loads per cycle from its L1 and shared memory, and what the cache holds.",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// Kinds of access, in the order in which they are measured.
     pub enum Kind {
         /// Loads of all threads.
@@ -65,7 +55,7 @@ impl Coordinate for Access {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// An access over a piece.
     pub struct Piece {
         /// The access.
@@ -82,16 +72,9 @@ const LANES: f64 = 128.0;
 /// Bytes per cycle of one SM over its own footprint, all working at once.
 #[must_use]
 pub fn curve() -> TypedSeries<Piece> {
-    TypedSeries::new(
-        "curve",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-        ],
-        Draw::lines("footprint", "bytes per cycle").grouped_by("access").log_x(),
-    )
+    let metrics = vec![metrics::bytes_per_cycle(), metrics::bandwidth()];
+    let draw = Draw::lines("footprint", "bytes per cycle").grouped_by("access").log_x();
+    TypedSeries::new("curve", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

@@ -52,9 +52,7 @@ fn kernel(what: &str, kind: &str) -> KernelDesc {
         parameters: walk!([fill 4; PerThread(4, &[])], [read 16; PerBlock(1, &["slice"])]),
         vector_bytes: 16,
         unroll: UNROLL,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 

@@ -1,26 +1,16 @@
 //! l2: the bandwidth of a GPU's L2, bypassing L1, by footprint: for lines private to one SM and for lines that all SMs read in
 //! turn.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.
+    "l2" in "caches", seconds: [5.0, 23.0, 75.0], files: gpu kernels, takes bytes
+}
 
 use plimsoll_suite::findings::levels::Plateau;
 
 use crate::prelude::meaning::*;
 
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "l2",
-    group: "caches",
-    sentence: "Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.",
-    seconds: [5.0, 23.0, 75.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// Kinds of access and of lines, in display order.
     pub enum Access {
         /// Reads of lines that all SMs read in turn.
@@ -34,7 +24,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// An access over a footprint.
     pub struct Spread {
         /// The access.
@@ -47,16 +37,9 @@ plimsoll_core::axes! {
 /// Bandwidth over footprint.
 #[must_use]
 pub fn curve() -> TypedSeries<Spread> {
-    TypedSeries::new(
-        "curve",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
-        ],
-        Draw::lines("footprint", "bandwidth").grouped_by("access").log_x(),
-    )
+    let metrics = vec![metrics::bandwidth(), metrics::bytes_per_cycle()];
+    let draw = Draw::lines("footprint", "bandwidth").grouped_by("access").log_x();
+    TypedSeries::new("curve", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Footprints below this share of the cache are left out of the findings.

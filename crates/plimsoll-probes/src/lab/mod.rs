@@ -9,17 +9,17 @@ mod grid;
 mod naive;
 
 registry! {
-    sectors: gpu kernels;
-    fetch_granularity: cuda kernels;
-    l2_reuse: gpu kernels;
-    residency: cuda kernels;
-    compression: cuda kernels;
-    rtm: cuda kernels;
-    async_copy: gpu kernels;
-    tti: gpu kernels;
-    write_path: gpu kernels;
-    block_order: gpu kernels;
-    formats: gpu kernels;
-    gemm: cuda kernels;
-    pic: gpu kernels;
+    sectors,
+    fetch_granularity,
+    l2_reuse,
+    residency,
+    compression,
+    rtm,
+    async_copy,
+    tti,
+    write_path,
+    block_order,
+    formats,
+    gemm,
+    pic,
 }

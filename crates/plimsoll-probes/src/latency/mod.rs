@@ -3,13 +3,12 @@
 //!
 //! This module defines the figures of a CPU, [`device`] those of a GPU; `cpu` and `gpu` measure them. `README.md` explains them.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
+probe! {
+    /// How long one dependent load takes from each cache level and from memory, and where each level ends.
+    "latency" in "latency", seconds: [8.0, 60.0, 180.0], files: cpu gpu kernels, takes bytes
+}
+
 pub mod device;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
 
 use plimsoll_core::device::CacheInfo;
 use plimsoll_core::series::Point;
@@ -49,16 +48,6 @@ plimsoll_core::axes! {
         footprint: Bytes,
     }
 }
-
-/// The probe's description.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "latency",
-    group: "latency",
-    sentence: "How long one dependent load takes from each cache level and from memory, and where each level ends.",
-    seconds: [8.0, 60.0, 180.0],
-    takes_bytes: true,
-    findings,
-};
 
 /// How much the figures of one level may differ from their median, for [`levels`].
 pub const TOLERANCE: f64 = 0.1;

@@ -3,7 +3,7 @@
 
 use plimsoll_core::series::Bytes;
 use plimsoll_gen::kernel::Output;
-use plimsoll_gpu::verify::{self, MapOutput, Rules, SCALAR};
+use plimsoll_gpu::rules::{MapOutput, MappedPoint, Rules, SCALAR};
 use plimsoll_gpu::window::Rotation;
 
 use super::kernels;
@@ -31,10 +31,7 @@ const ROUNDS: (u64, u64) = (4, 256);
 #[derive(Debug)]
 pub struct Runner;
 
-/// Rounds of the kernel with barriers when it is verified.
-const VERIFIED_ROUNDS: u32 = 3;
-
-/// How the kernels are verified.
+/// How the kernels are called and verified. Only the one with barriers makes rounds: 3 when it is verified.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
         let list = Arguments::new();
@@ -42,10 +39,11 @@ const RULES: Rules = Rules {
             return list;
         }
         let list = list.span(with.out).span(with.input).f32(SCALAR).u64(with.n);
-        if kernel.cooperative { list.u32(VERIFIED_ROUNDS).span(with.barrier) } else { list }
+        if kernel.cooperative { list.u32(with.count as u32).span(with.barrier) } else { list }
     },
     map_output: |kernel| Some(MapOutput::Map(Op::Scale, kernel.element)),
-    sizes: verify::awkward_sizes,
+    count: 3,
+    ..Rules::new(&kernels::SOURCE)
 };
 
 impl<G: Gpu> Run<G> for Runner {
@@ -82,7 +80,7 @@ impl<G: Gpu> Run<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        RULES.verify::<G>(device, (depth, TRUST), report)
     }
 }
 
@@ -197,21 +195,20 @@ impl<G: Gpu> Bench<G> {
         }
     }
 
-    /// The launch of a persistent kernel: `rounds` rounds over n elements.
-    fn rounds(&self, n: u64, rounds: u64) -> Result<G::Launch, Fault> {
-        let (out, input) = (self.out.part(0, 4 * n)?, self.input.part(0, 4 * n)?);
-        let arguments =
-            Arguments::new().span(out).span(input).f32(SCALAR).u64(n).u32(rounds as u32).buffer(&self.barrier);
-        self.kit.unit.launch(&kernels::rounds(), n, arguments)
+    /// A kernel over a rotation; the one with barriers makes `rounds` rounds.
+    fn point(&self, kernel: &KernelDesc, rotation: Rotation, rounds: u64) -> Result<MappedPoint, Fault> {
+        let rules = Rules { count: rounds, ..RULES };
+        let point = rules.rotate(kernel, rotation, self.out.whole(), &[self.input.whole()])?;
+        Ok(point.with_barrier(self.barrier.whole()))
     }
 
     fn empty(&self, mode: Mode) -> Result<Load<G>, Fault> {
-        let work = |operations: u64| Work { operations: operations as f64, ..Work::default() };
-        if mode == Mode::Persistent {
-            return self.load(Mode::Stream, vec![self.rounds(0, ROUNDS.1)?], work(ROUNDS.1));
-        }
-        let kernel = kernels::empty(Self::follows_for(mode));
-        self.load(mode, vec![self.kit.unit.launch(&kernel, 0, Arguments::new())?], work(1))
+        let (kernel, rounds) = match mode {
+            Mode::Persistent => (kernels::rounds(), ROUNDS.1),
+            _ => (kernels::empty(Self::follows_for(mode)), 1),
+        };
+        let launches = self.point(&kernel, Rotation::hot(0), rounds)?.launches(&self.kit)?;
+        self.load(mode, launches, Work { operations: rounds as f64, ..Work::default() })
     }
 
     fn single(&self, clock: Clock) -> Result<Load<G>, Fault> {
@@ -228,30 +225,16 @@ impl<G: Gpu> Bench<G> {
     fn scale(&self, at: &Scale, window: u64) -> Result<Load<G>, Fault> {
         let (mode, bytes) = (at.mode, at.footprint.0);
         let rotation = Rotation::cold(bytes / 2, window).within(self.out.bytes());
-        let n = rotation.slice / 4;
-        let persistent = mode == Mode::Persistent;
-        let rounds = if persistent { (PERSISTENT_BYTES / bytes).clamp(ROUNDS.0, ROUNDS.1) } else { 1 };
-        let launch = |(out, input): (Span, Span)| {
-            if persistent {
-                return self.rounds(n, rounds);
-            }
-            let arguments = Arguments::new().span(out).span(input).f32(SCALAR).u64(n);
-            self.kit.unit.launch(&kernels::scale(Self::follows_for(mode)), n, arguments)
+        let (kernel, rounds) = match mode {
+            Mode::Persistent => (kernels::rounds(), (PERSISTENT_BYTES / bytes).clamp(ROUNDS.0, ROUNDS.1)),
+            _ => (kernels::scale(Self::follows_for(mode)), 1),
         };
-        let slices = rotation.spans(&self.out)?.into_iter().zip(rotation.spans(&self.input)?);
-        let launches = slices.map(launch).collect::<Result<Vec<_>, Fault>>()?;
-        let work = Work {
-            traffic: Traffic::new(4 * n * rounds, 4 * n * rounds),
-            operations: rounds as f64,
-            window: rotation.bytes(),
-            ..Work::default()
-        };
-        let load = self.load(mode, launches, work)?;
-        let (out, input) = (self.out.part(0, rotation.bytes())?, self.input.part(0, rotation.bytes())?);
-        let (poison, checker) = (Rc::clone(&self.kit.checker), Rc::clone(&self.kit.checker));
-        let check =
-            move |_: &Arc<G::Stream>| checker.check_map(Op::Scale, Element::F32, out, [input; 3], f64::from(SCALAR));
-        Ok(load.with_prepare(move |_| poison.poison(out)).with_check(check))
+        let point = self.point(&kernel, rotation, rounds)?;
+        let moved = rotation.slice * rounds;
+        let work = Work { traffic: Traffic::new(moved, moved), operations: rounds as f64, ..point.work() };
+        let load = point.add_check(&self.kit, self.load(mode, point.launches(&self.kit)?, work)?)?;
+        let (out, checker) = (point.out(), Rc::clone(&self.kit.checker));
+        Ok(load.with_prepare(move |_| checker.poison(out)))
     }
 }
 

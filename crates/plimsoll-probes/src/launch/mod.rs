@@ -3,26 +3,16 @@
 //!
 //! `README.md` explains how to read the figures; `gpu` measures them.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// The cost of starting a kernel: in a stream, in a graph, with dependent launches, and per round of a persistent kernel.
+    "launch" in "launch", seconds: [7.0, 27.0, 100.0], files: gpu kernels, takes bytes
+}
 
 use plimsoll_suite::findings::affine::{self, Affine};
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "launch",
-    group: "launch",
-    sentence: "The cost of starting a kernel: in a stream, in a graph, with dependent launches, and per round of a persistent kernel.",
-    seconds: [7.0, 27.0, 100.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// How kernels are launched, in display order.
     pub enum Mode {
         /// One call per kernel.
@@ -43,9 +33,7 @@ plimsoll_core::names! {
         /// One kernel that does the work of many, with a grid barrier after each part.
         Persistent = "persistent",
     }
-}
 
-plimsoll_core::names! {
     /// Whose clock times a launch.
     pub enum Clock {
         /// The device's events, around the launch.
@@ -55,23 +43,19 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Launches of an empty kernel.
     pub struct ByMode {
         /// How they are launched.
         mode: Mode,
     }
-}
 
-plimsoll_core::axes! {
     /// One launch of an empty kernel.
     pub struct ByClock {
         /// Whose clock times it.
         clock: Clock,
     }
-}
 
-plimsoll_core::axes! {
     /// Launches of `scale`.
     pub struct Scale {
         /// How they are launched.
@@ -84,27 +68,17 @@ plimsoll_core::axes! {
 /// An empty kernel launched back to back, by mode. `persistent` is a grid barrier.
 #[must_use]
 pub fn empty() -> TypedSeries<ByMode> {
-    TypedSeries::new(
-        "empty",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric("time", Unit::Second, Quantity::TimePerOperation)],
-        Draw::bars("mode", "time"),
-    )
-    .with_precision(HOST_PRECISION)
+    let metrics = vec![metric("time", Unit::Second, Quantity::TimePerOperation)];
+    let draw = Draw::bars("mode", "time");
+    TypedSeries::new("empty", Figure::Throughput, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
 }
 
 /// One launch of that kernel alone, on an idle device.
 #[must_use]
 pub fn single() -> TypedSeries<ByClock> {
-    TypedSeries::new(
-        "single",
-        Figure::Latency,
-        CachePolicy::Hot,
-        vec![metric("time", Unit::Second, Quantity::Time)],
-        Draw::bars("clock", "time"),
-    )
-    .with_precision(HOST_PRECISION)
+    let metrics = vec![metrics::time()];
+    let draw = Draw::bars("clock", "time");
+    TypedSeries::new("single", Figure::Latency, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
 }
 
 /// `scale` back to back on the same arrays, by mode and by the bytes it reads and writes together.
@@ -114,17 +88,9 @@ pub fn scale() -> TypedSeries<Scale> {
 }
 
 fn over_footprints(case: &str, cache: CachePolicy) -> TypedSeries<Scale> {
-    TypedSeries::new(
-        case,
-        Figure::Throughput,
-        cache,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("time", Unit::Second, Quantity::TimePerOperation),
-        ],
-        Draw::lines("footprint", "bandwidth").grouped_by("mode").log_x().log_y(),
-    )
-    .with_precision(HOST_PRECISION)
+    let metrics = vec![metrics::bandwidth(), metric("time", Unit::Second, Quantity::TimePerOperation)];
+    let draw = Draw::lines("footprint", "bandwidth").grouped_by("mode").log_x().log_y();
+    TypedSeries::new(case, Figure::Throughput, cache, metrics, draw).with_precision(HOST_PRECISION)
 }
 
 /// `scale` back to back over data evicted from all caches, by mode and by the bytes that one launch reads and writes together.

@@ -1,25 +1,13 @@
 //! loaded-latency: a pointer chase while other cores put a growing load on memory: the latency of a busy memory system.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// How the latency of memory rises with the bandwidth that other cores draw.
+    "loaded-latency" in "latency", seconds: [4.0, 18.0, 54.0], files: cpu gpu kernels, takes bytes
+}
 
 use plimsoll_core::series::Cycles;
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "loaded-latency",
-    group: "latency",
-    sentence: "How the latency of memory rises with the bandwidth that other cores draw.",
-    seconds: [4.0, 18.0, 54.0],
-    takes_bytes: true,
-    findings,
-};
 
 plimsoll_core::names! {
     /// The load of the other cores, in display order.

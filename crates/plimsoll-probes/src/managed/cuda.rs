@@ -71,8 +71,7 @@ impl Run<Cuda> for Runner {
             for _ in 0..2 {
                 placed.sample(1, &mut [0])?;
             }
-            let wrong = if let Check::Failed(wrong) = placed.check()? { wrong } else { String::new() };
-            report(Case { kernel: placement.to_string(), on: "3 arrays of 1 MiB".to_owned(), wrong });
+            report(Case::new(placement.to_string(), "3 arrays of 1 MiB", placed.check()?));
         }
         Ok(())
     }

@@ -1,21 +1,13 @@
 //! managed: the cost to a kernel of unified memory, whose pages migrate to whichever of host and device touches them.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+probe! {
+    /// The cost to a kernel of unified-memory pages that are elsewhere, and what prefetch and advice save.
+    "managed" in "transfers", seconds: [4.0, 13.0, 45.0], files: cuda, takes bytes
+}
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "managed",
-    group: "transfers",
-    sentence: "The cost to a kernel of unified-memory pages that are elsewhere, and what prefetch and advice save.",
-    seconds: [4.0, 13.0, 45.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// Where the pages are, in display order.
     pub enum Placement {
         /// Ordinary device memory, for comparison.
@@ -37,7 +29,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Arrays by where their pages are.
     pub struct ByPlacement {
         /// Where the pages are.
@@ -48,17 +40,9 @@ plimsoll_core::axes! {
 /// One triad over arrays with their pages in each placement, or one prefetch of all arrays.
 #[must_use]
 pub fn triad() -> TypedSeries<ByPlacement> {
-    TypedSeries::new(
-        "triad",
-        Figure::Latency,
-        CachePolicy::Hot,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::bars("placement", "bandwidth"),
-    )
-    .with_precision(HOST_PRECISION)
+    let metrics = vec![metrics::bandwidth(), metrics::time()];
+    let draw = Draw::bars("placement", "bandwidth");
+    TypedSeries::new("triad", Figure::Latency, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

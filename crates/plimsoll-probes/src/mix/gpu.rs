@@ -2,7 +2,7 @@
 //! `crate::mix` explains the figures; the kernels are in `kernel.cu`.
 
 use plimsoll_core::series::{Axes as _, Row};
-use plimsoll_gpu::verify::{self, MapOutput, Rules};
+use plimsoll_gpu::rules::{MapOutput, Rules};
 
 use super::kernels;
 use crate::mix::{self, Burst, Phase, Sides};
@@ -41,15 +41,13 @@ impl Variant {
     }
 }
 
-/// Vectors per phase of the phased copy in verification: not a power of two.
-const CHUNK: u64 = 1000;
-
-/// How the kernels are verified.
+/// How the kernels are called and verified. Only the phased copy takes a number of vectors per phase; when it is verified, one that
+/// isn't a power of two.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
         let list = Arguments::new().span(with.out).span(with.input);
         if kernel.cooperative {
-            list.u64(CHUNK).u64(with.n).span(with.barrier)
+            list.u64(with.count).u64(with.n).span(with.barrier)
         } else {
             list.u64(with.pitch / 16).u64(with.n)
         }
@@ -57,7 +55,8 @@ const RULES: Rules = Rules {
     map_output: |kernel| {
         Some(if kernel.cooperative { MapOutput::Map(Op::Copy, Element::Word) } else { MapOutput::Mix })
     },
-    sizes: verify::awkward_sizes,
+    count: 1000,
+    ..Rules::new(&kernels::SOURCE)
 };
 
 impl<G: Gpu> Run<G> for Runner {
@@ -93,7 +92,7 @@ impl<G: Gpu> Run<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        RULES.verify::<G>(device, (depth, TRUST), report)
     }
 }
 
@@ -139,41 +138,17 @@ impl<G: Gpu> Bench<G> {
     }
 
     fn load(&self, variant: Variant) -> Result<Load<G>, Fault> {
-        let (kernel, n) = (variant.kernel(), self.bytes / VECTOR);
-        let arrays = |count: u32| u64::from(count) * self.bytes;
-        let (out, input) = (self.out.whole(), self.input.whole());
-        self.kit.checker.poison(out.first(arrays(variant.writes.max(1)))?)?;
-        let arguments = Arguments::new().span(out).span(input).u64(n).u64(n);
-        let launch = self.kit.unit.launch(&kernel, n, arguments)?;
-        let folded = out.first(4 * kernel.geometry(n, self.kit.unit.machine())?.warps())?;
-        let work = Work { traffic: kernel.traffic(n), window: self.bytes, ..Work::default() };
-        let (checker, bytes) = (Rc::clone(&self.kit.checker), self.bytes);
-        let read = input.first(arrays(variant.reads))?;
-        let check = move || -> Result<Check, Fault> {
-            if variant.writes == 0 {
-                return Ok(Checker::<G>::compare_folds("mix", checker.xor_words(folded)?, checker.xor_words(read)?));
-            }
-            checker.check_mix(out, input, (bytes, bytes), (variant.reads, variant.writes))
-        };
-        Ok(self.kit.load(GRAPH, vec![launch], work)?.with_check(move |_| check()))
+        RULES.repeat(&variant.kernel(), self.bytes, self.out.whole(), self.input.whole())?.load(&self.kit, GRAPH)
     }
 
     /// The copy in phases of `chunk` bytes: launched cooperatively, which graphs can't hold.
     fn phased(&self, chunk: u64) -> Result<Load<G>, Fault> {
-        let (kernel, n) = (kernels::phased(), self.bytes / VECTOR);
+        let kernel = kernels::phased();
         let resident =
             G::blocks_per_multiprocessor(self.kit.unit.function(&kernel)?.function(), kernel.threads, 0)?.max(1);
         let kernel = kernel.with_grid(Grid::Resident { blocks: resident });
-        let (out, input) = (self.out.whole().first(self.bytes)?, self.input.whole().first(self.bytes)?);
-        self.kit.checker.poison(out)?;
-        let arguments = Arguments::new().span(out).span(input).u64(chunk / VECTOR).u64(n).buffer(&self.barrier);
-        let launch = self.kit.unit.launch(&kernel, n, arguments)?;
-        let work = Work { traffic: kernel.traffic(n), window: self.bytes, ..Work::default() };
-        let checker = Rc::clone(&self.kit.checker);
-        let check = move || {
-            // `check.cu` checks it as a copy of words.
-            checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0)
-        };
-        Ok(self.kit.load(Shape::Stream, vec![launch], work)?.with_check(move |_| check()))
+        let rules = Rules { count: chunk / VECTOR, ..RULES };
+        let point = rules.repeat(&kernel, self.bytes, self.out.whole(), self.input.whole())?;
+        point.with_barrier(self.barrier.whole()).load(&self.kit, Shape::Stream)
     }
 }

@@ -63,12 +63,10 @@ pub fn phased() -> KernelDesc {
         outputs: 1,
         vector_bytes: 16,
         unroll: 4,
-        grid: Grid::Resident { blocks: 2 },
-        looping: true,
         output: Output::Map,
         cooperative: true,
         does: "phased",
-        ..KernelDesc::new(&SOURCE, name, 512)
+        ..resident(2, &SOURCE, name, 512)
     }
 }
 

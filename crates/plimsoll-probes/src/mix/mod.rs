@@ -1,24 +1,14 @@
 //! mix: bandwidth for n arrays read and m written, by how much is read before it is written: the cost of switching memory
 //! between reading and writing. `stream` gives the ceilings of four mixes; this probe gives them all.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Memory bandwidth for any mix of arrays read and written, and the cost of switching between the two.
+    "mix" in "bandwidth", seconds: [5.0, 25.0, 90.0], files: gpu kernels, takes bytes
+}
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "mix",
-    group: "bandwidth",
-    sentence: "Memory bandwidth for any mix of arrays read and written, and the cost of switching between the two.",
-    seconds: [5.0, 25.0, 90.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::axes! {
+axes! {
     /// A mix, and how its accesses are grouped.
     pub struct Burst {
         /// Arrays that are read.
@@ -28,9 +18,7 @@ plimsoll_core::axes! {
         /// Consecutive accesses of a thread to each array.
         burst: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A mix with its best burst.
     pub struct Sides {
         /// Arrays that are read.
@@ -38,9 +26,7 @@ plimsoll_core::axes! {
         /// Arrays that are written.
         writes: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A copy in phases.
     pub struct Phase {
         /// Bytes that the whole device reads before writing them.
@@ -59,7 +45,7 @@ pub fn mixes() -> impl Iterator<Item = (u32, u32)> {
 }
 
 fn figures() -> Vec<Metric> {
-    vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), metric("time", Unit::Second, Quantity::Time)]
+    vec![metrics::bandwidth(), metrics::time()]
 }
 
 /// Every mix by a thread's consecutive accesses to each array.

@@ -1,19 +1,11 @@
 //! peer: copies and loads between every two devices: bandwidth and latency as matrices.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+probe! {
+    /// How fast every two devices exchange data, and how long a load from the other one takes.
+    "peer" in "transfers", seconds: [3.0, 12.0, 36.0], files: cuda, takes bytes
+}
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "peer",
-    group: "transfers",
-    sentence: "How fast every two devices exchange data, and how long a load from the other one takes.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: true,
-    findings,
-};
 
 plimsoll_core::axes! {
     /// Two devices, or a device and itself.

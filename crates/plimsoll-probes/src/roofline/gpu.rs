@@ -5,7 +5,7 @@
 use plimsoll_core::series::FlopPerByte;
 use plimsoll_gpu::Meter;
 
-use super::kernels::{self, Form, Real};
+use super::kernels::{self, Form};
 use crate::meter::Metered;
 use crate::prelude::gpu::*;
 use crate::roofline::{Place, Type};
@@ -23,24 +23,18 @@ const THREADS: u64 = 256;
 pub struct Runner;
 
 fn forms() -> Vec<Form> {
-    Real::ALL.into_iter().flat_map(Form::all_of_type).collect()
+    Type::ALL.into_iter().flat_map(Form::all_of_type).collect()
 }
 
 /// Forms for the energy series: along the f32 curve, and at the compute-bound end of the other types.
 fn steady() -> Vec<Form> {
-    let singles = Form::all_of_type(Real::F32).step_by(4);
-    let ends = Real::ALL.into_iter().filter_map(|real| Form::all_of_type(real).last());
+    let singles = Form::all_of_type(Type::F32).step_by(4);
+    let ends = Type::ALL.into_iter().filter_map(|real| Form::all_of_type(real).last());
     singles.chain(ends).collect()
 }
 
 fn to_place(form: &Form) -> Place {
-    let kind = match form.real {
-        Real::F64 => Type::F64,
-        Real::F32 => Type::F32,
-        Real::F16x2 => Type::F16x2,
-        Real::Bf16x2 => Type::Bf16x2,
-    };
-    Place { kind, intensity: FlopPerByte(form.arithmetic_intensity()) }
+    Place { kind: form.real, intensity: FlopPerByte(form.arithmetic_intensity()) }
 }
 
 /// Energy needs long steady loads, which don't fit into a quick run.
@@ -67,7 +61,7 @@ impl<G: Gpu> Run<G> for Runner {
         // Both series together take two thirds of what a CPU needs.
         let share = if with_energy { 0.32 } else { 0.66 };
         let forms = forms();
-        let sweep = Sweep { series: roofline::sweep(), points: &forms, share: share, flags };
+        let sweep = Sweep { series: roofline::sweep(), points: &forms, share, flags };
         session.sweep(sweep, to_place, |_, form| bench.load(*form, None))?;
         if with_energy {
             let steady = steady();
@@ -87,17 +81,13 @@ impl<G: Gpu> Run<G> for Runner {
         let bench = Bench::<G>::new(device, most * Bench::<G>::iteration_bytes(device)?, 1)?;
         for form in forms() {
             for &iterations in iterations {
-                let wrong = bench.wrong(form, iterations)?;
-                report(Case { kernel: form.kernel().name, on: format!("{iterations} iterations"), wrong });
+                let check = bench.compare_once(form, iterations)?;
+                report(Case::new(form.kernel().name, format!("{iterations} iterations"), check));
             }
         }
-        for real in Real::ALL {
-            let wrong = bench.check_reference(real)?;
-            report(Case {
-                kernel: kernels::reference(real).name,
-                on: "the first warp, 2 iterations".to_owned(),
-                wrong,
-            });
+        for real in Type::ALL {
+            let (kernel, on) = (kernels::reference(real).name, "the first warp, 2 iterations");
+            report(Case::new(kernel, on, bench.check_reference(real)?));
         }
         Ok(())
     }
@@ -179,20 +169,16 @@ impl<G: Gpu> Bench<G> {
         self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
-    /// Compares one launch with the reference; empty if it is right.
-    fn wrong(&self, form: Form, iterations: u32) -> Result<String, Fault> {
+    /// Compares one launch with the reference.
+    fn compare_once(&self, form: Form, iterations: u32) -> Result<Check, Fault> {
         let kernel = self.kernel(form)?;
         self.kit.checker.poison(self.out.part(0, self.threads(&kernel)? / 8)?)?;
         self.kit.run(&[Action::Launch(self.launch(&kernel, iterations)?)])?;
-        Ok(match self.compare(form, &kernel, iterations)? {
-            Check::Passed => String::new(),
-            Check::Failed(wrong) => wrong,
-        })
+        self.compare(form, &kernel, iterations)
     }
 
-    /// Compares the reference's first warp with sums computed on the host, for the types that the host has (f64 and f32);
-    /// empty if it is right.
-    fn check_reference(&self, real: Real) -> Result<String, Fault> {
+    /// Compares the reference's first warp with sums computed on the host, for the types that the host has (f64 and f32).
+    fn check_reference(&self, real: Type) -> Result<Check, Fault> {
         const ITERATIONS: u32 = 2;
         let form = Form { real, fma: 3, per: 1 };
         let kernel = kernels::reference(real).with_grid(Grid::Blocks(1));
@@ -214,9 +200,9 @@ impl<G: Gpu> Bench<G> {
                 let iterations: Vec<&[u32]> =
                     (0..u64::from(ITERATIONS)).map(|iteration| vector(iteration, v, thread)).collect();
                 expected ^= match real {
-                    Real::F32 => (0..4)
+                    Type::F32 => (0..4)
                         .fold(0, |bits, s| bits ^ single(iterations.iter().map(|iteration| iteration[s]), form.fma)),
-                    Real::F64 => {
+                    Type::F64 => {
                         let double_at = |iteration: &[u32], s: usize| {
                             f64::from_bits(u64::from(iteration[2 * s + 1]) << 32 | u64::from(iteration[2 * s]))
                         };
@@ -225,13 +211,13 @@ impl<G: Gpu> Bench<G> {
                         })
                     }
                     // `incore` checks chains of pairs; everything except the instruction is shared with the other types.
-                    Real::F16x2 | Real::Bf16x2 => 0,
+                    Type::F16x2 | Type::Bf16x2 => 0,
                 };
             }
         }
-        let known = matches!(real, Real::F32 | Real::F64);
-        let (found, wrong) = (u32::from_le_bytes(found), "the XOR of the first warp is");
-        Ok(if !known || found == expected { String::new() } else { format!("{wrong} {found:#x}, not {expected:#x}") })
+        let (found, known) = (u32::from_le_bytes(found), matches!(real, Type::F32 | Type::F64));
+        let wrong = format!("the XOR of the first warp is {found:#x}, not {expected:#x}");
+        Ok(if !known || found == expected { Check::Passed } else { Check::Failed(wrong) })
     }
 }
 

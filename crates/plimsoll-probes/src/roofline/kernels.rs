@@ -1,38 +1,12 @@
 //! Kernels with a given number of multiply-adds per word read.
 
+pub use super::Type;
 use crate::prelude::kernels::*;
 
 /// The source of these kernels.
 pub static SOURCE: Source = Source::new("roofline", include_str!("kernel.cu"), |_| kernels());
 
-/// A type that the kernels compute in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Real {
-    /// Double precision.
-    F64,
-    /// Single precision.
-    F32,
-    /// Two of binary16 in a word.
-    F16x2,
-    /// Two of bfloat16 in a word.
-    Bf16x2,
-}
-
-impl Real {
-    /// All types.
-    pub const ALL: [Self; 4] = [Self::F64, Self::F32, Self::F16x2, Self::Bf16x2];
-
-    /// Name on the type axis.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F64 => "f64",
-            Self::F32 => "f32",
-            Self::F16x2 => "f16x2",
-            Self::Bf16x2 => "bf16x2",
-        }
-    }
-
+impl Type {
     /// Bytes of a word: a number, or two.
     #[must_use]
     pub fn bytes(self) -> u32 {
@@ -60,7 +34,7 @@ impl Real {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// The type.
-    pub real: Real,
+    pub real: Type,
     /// Multiply-adds for each word that has any.
     pub fma: u32,
     /// One word in `per` goes through multiply-adds; above 1 only where `fma` is 1.
@@ -79,7 +53,7 @@ fn inner(fma: u32) -> u32 {
 
 impl Form {
     /// The forms of a type from 1/8 to 256 FLOP per byte, each twice the one before.
-    pub fn all_of_type(real: Real) -> impl Iterator<Item = Self> {
+    pub fn all_of_type(real: Type) -> impl Iterator<Item = Self> {
         INTENSITIES.map(move |power| {
             let fma = f64::from(power).exp2() * f64::from(real.bytes()) / f64::from(real.operations());
             let form = if fma >= 1.0 { (fma as u32, 1) } else { (1, fma.recip() as u32) };
@@ -96,7 +70,7 @@ impl Form {
     /// Vectors of 16 bytes that a thread holds at once.
     #[must_use]
     pub fn vectors(self) -> u32 {
-        if self.fma <= MEMORY_BOUND || self.real == Real::F64 { 4 } else { 2 }
+        if self.fma <= MEMORY_BOUND || self.real == Type::F64 { 4 } else { 2 }
     }
 
     /// Words that a thread holds at once, each with its accumulator.
@@ -131,7 +105,7 @@ impl Form {
 
 /// The reference for the check: does the same, one accumulator after the other.
 #[must_use]
-pub fn reference(real: Real) -> KernelDesc {
+pub fn reference(real: Type) -> KernelDesc {
     let name = format!("roofline_{}_reference", real.name());
     KernelDesc {
         entry: format!("ROOFLINE_REFERENCE({name}, {})", real.code().0),
@@ -144,20 +118,13 @@ pub fn reference(real: Real) -> KernelDesc {
 }
 
 fn base(name: String) -> KernelDesc {
-    KernelDesc {
-        element: Element::Vector16,
-        inputs: 1,
-        vector_bytes: 16,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 256)
-    }
+    KernelDesc { element: Element::Vector16, inputs: 1, vector_bytes: 16, ..resident(1, &SOURCE, name, 256) }
 }
 
 /// All kernels.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
-    Real::ALL.into_iter().flat_map(|real| Form::all_of_type(real).map(Form::kernel).chain([reference(real)])).collect()
+    Type::ALL.into_iter().flat_map(|real| Form::all_of_type(real).map(Form::kernel).chain([reference(real)])).collect()
 }
 
 #[cfg(test)]
@@ -166,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_type_covers_an_eighth_to_256_in_steps_of_two() {
-        for real in Real::ALL {
+        for real in Type::ALL {
             let found: Vec<f64> = Form::all_of_type(real).map(Form::arithmetic_intensity).collect();
             let expected: Vec<f64> = INTENSITIES.map(|power| f64::from(power).exp2()).collect();
             assert_eq!(found, expected, "{}", real.name());
@@ -175,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_form_holds_whole_groups_of_words_and_whole_inner_loops() {
-        for form in Real::ALL.into_iter().flat_map(Form::all_of_type) {
+        for form in Type::ALL.into_iter().flat_map(Form::all_of_type) {
             assert_eq!(form.words() % form.per, 0, "{form:?}");
             assert_eq!(form.fma % inner(form.fma), 0, "{form:?}");
         }

@@ -1,28 +1,16 @@
 //! roofline: arithmetic rate over arithmetic intensity in one binary, from memory-bound to compute-bound (Williams,
 //! Waterman and Patterson, 2009).
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// The rate of arithmetic from memory-bound to compute-bound, and where the two meet.
+    "roofline" in "arithmetic", seconds: [7.0, 45.0, 135.0], files: cpu gpu kernels, takes bytes
+}
 
 use plimsoll_core::series::{FlopPerByte, SeriesSpec};
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "roofline",
-    group: "arithmetic",
-    sentence: "The rate of arithmetic from memory-bound to compute-bound, and where the two meet.",
-    seconds: [7.0, 45.0, 135.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// Number types, named as in the devices' peaks. CPUs have the first two.
     pub enum Type {
         /// Double precision.
@@ -36,7 +24,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A point on a type's curve.
     pub struct Place {
         /// The type.
@@ -49,17 +37,10 @@ plimsoll_core::axes! {
 /// FLOP/s against FLOP per byte from memory, on all cores.
 #[must_use]
 pub fn sweep() -> TypedSeries<Place> {
-    TypedSeries::new(
-        "sweep",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![
-            metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond),
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::lines("intensity", "rate").grouped_by("type").log_x().log_y(),
-    )
+    let metrics =
+        vec![metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond), metrics::bandwidth(), metrics::time()];
+    let draw = Draw::lines("intensity", "rate").grouped_by("type").log_x().log_y();
+    TypedSeries::new("sweep", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
 }
 
 /// Power of steady loads along the curve, from the device's energy counter.

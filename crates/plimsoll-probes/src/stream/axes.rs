@@ -10,9 +10,7 @@ plimsoll_core::names! {
         /// Past the caches.
         NonTemporal = "non-temporal",
     }
-}
 
-plimsoll_core::names! {
     /// How a GPU kernel covers its arrays.
     pub enum Form {
         /// As many blocks as are resident, each in a loop.
@@ -30,9 +28,7 @@ plimsoll_core::axes! {
         /// The kind of stores.
         stores: Stores,
     }
-}
 
-plimsoll_core::axes! {
     /// A kernel on some cores, with ordinary stores.
     pub struct OnSomeCores {
         /// One of [`KERNELS`](super::KERNELS).
@@ -40,9 +36,7 @@ plimsoll_core::axes! {
         /// Active cores, with one thread each.
         threads: Threads,
     }
-}
 
-plimsoll_core::axes! {
     /// A kernel's fastest configuration on a CPU.
     pub struct BestOnCores {
         /// One of [`KERNELS`](super::KERNELS).
@@ -52,9 +46,7 @@ plimsoll_core::axes! {
         /// Active cores, with one thread each.
         threads: Threads,
     }
-}
 
-plimsoll_core::axes! {
     /// A kernel with a number of threads per SM.
     pub struct Occupancy {
         /// One of [`KERNELS`](super::KERNELS).
@@ -64,9 +56,7 @@ plimsoll_core::axes! {
         /// Threads per SM.
         threads: Threads,
     }
-}
 
-plimsoll_core::axes! {
     /// A kernel with its configuration on a GPU.
     pub struct Configuration {
         /// One of [`KERNELS`](super::KERNELS).
@@ -80,9 +70,7 @@ plimsoll_core::axes! {
         /// Threads of a block.
         block: Threads,
     }
-}
 
-plimsoll_core::axes! {
     /// A kernel with its output moved within the array.
     pub struct Placement {
         /// One of [`KERNELS`](super::KERNELS).
@@ -90,9 +78,7 @@ plimsoll_core::axes! {
         /// Offset of the output in bytes.
         moved as "output moved": Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A kernel's fastest configuration on a GPU.
     pub struct BestConfiguration {
         /// One of [`KERNELS`](super::KERNELS).

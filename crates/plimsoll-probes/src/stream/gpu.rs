@@ -7,8 +7,7 @@ use plimsoll_core::series::{Axes as _, Row, Threads};
 use plimsoll_core::unit::Unit;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Output;
-use plimsoll_gpu::kit::combine_checks;
-use plimsoll_gpu::verify::{self, MapOutput, Rules, SCALAR};
+use plimsoll_gpu::rules::{MapOutput, Rules, SCALAR};
 use plimsoll_gpu::window::{Rotation, affordable_bytes};
 
 use super::kernels::{self, CEILINGS, Parameters};
@@ -59,7 +58,7 @@ const RULES: Rules = Rules {
         list.u64(with.n)
     },
     map_output: |kernel| Some(MapOutput::Map(kernels::operation(kernel)?, kernel.element)),
-    sizes: verify::awkward_sizes,
+    ..Rules::new(&kernels::SOURCE)
 };
 
 impl<G: Gpu> Run<G> for Runner {
@@ -84,7 +83,8 @@ impl<G: Gpu> Run<G> for Runner {
 
         let target = G::target(session.device);
         let device = &*session.device;
-        let runnable_of = |op: Op| runnable::<G>(device, configurations(op, target, effort));
+        let runnable = |all: Vec<Parameters>| runnable::<G, _>(device, all, |parameters| parameters.kernel());
+        let runnable_of = |op: Op| runnable(configurations(op, target, effort));
         let ceilings: Vec<Parameters> = CEILINGS.into_iter().flat_map(runnable_of).collect();
         let others: Vec<Parameters> =
             Op::ALL.into_iter().filter(|op| !CEILINGS.contains(op)).flat_map(runnable_of).collect();
@@ -93,7 +93,7 @@ impl<G: Gpu> Run<G> for Runner {
             .flat_map(|looping| BY_OCCUPANCY.map(|op| (op, looping)))
             .flat_map(|(op, looping)| [32, 64, 128, 256].map(|threads| kernels::occupancy(op, looping, threads)))
             .collect();
-        let resident = runnable::<G>(device, resident);
+        let resident = runnable(resident);
         let wanted: Vec<KernelDesc> =
             ceilings.iter().chain(&others).chain(&resident).map(|parameters| parameters.kernel()).collect();
         let bench = Bench::new(session, &wanted, best.bytes().max(sweeps.bytes()))?;
@@ -124,14 +124,8 @@ impl<G: Gpu> Run<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::check_source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+        RULES.verify::<G>(device, (depth, TRUST), report)
     }
-}
-
-/// Keeps the configurations whose kernels run on this device.
-fn runnable<G: Gpu>(device: &G::Device, mut configurations: Vec<Parameters>) -> Vec<Parameters> {
-    configurations.retain(|parameters| G::runs(device, &parameters.kernel()).is_ok());
-    configurations
 }
 
 /// The configurations to try, in order of bytes in flight, so that the curve is drawn from left to right.
@@ -264,9 +258,9 @@ impl<G: Gpu> Bench<G> {
         Ok(Self { kit, out, inputs, data: Cell::new(None), seed: session.request.seed })
     }
 
-    /// Fills the inputs with data on which `op` can be checked.
-    fn prepare(&self, op: Op) -> Result<(), Fault> {
-        let data = if op == Op::Dot { Data::Small } else { Data::Unit };
+    /// Fills the inputs with data on which the kernel can be checked.
+    fn fill(&self, kernel: &KernelDesc) -> Result<(), Fault> {
+        let data = if kernel.output == Output::WarpSums { Data::Small } else { Data::Unit };
         if self.data.replace(Some(data)) != Some(data) {
             for (place, input) in (0..).zip(&self.inputs) {
                 self.kit.checker.fill(data, Element::F32, input.whole(), self.seed.wrapping_add(place))?;
@@ -281,7 +275,7 @@ impl<G: Gpu> Bench<G> {
 
     fn placed(&self, Placed { parameters: p, moved }: Placed, rotation: Rotation) -> Result<Load<G>, Fault> {
         let kernel = p.kernel();
-        let load = self.load(&kernel, p.op, rotation, (0, moved))?;
+        let load = self.load(&kernel, rotation, (0, moved))?;
         match G::blocks_per_multiprocessor(self.kit.unit.function(&kernel)?.function(), p.threads, 0) {
             Ok(resident) => {
                 let in_flight = f64::from(resident * p.threads * kernel.bytes_in_flight());
@@ -331,59 +325,14 @@ impl<G: Gpu> Bench<G> {
             kernel = kernel.with_grid(Grid::Resident { blocks });
         }
         let in_flight = f64::from(blocks * parameters.threads * kernel.bytes_in_flight());
-        Ok(self.load(&kernel, parameters.op, rotation, (shared, 0))?.with_extra(stream::IN_FLIGHT, in_flight))
+        Ok(self.load(&kernel, rotation, (shared, 0))?.with_extra(stream::IN_FLIGHT, in_flight))
     }
 
-    /// Poisons the output and builds one point's workload, with `shared` bytes per block and the output moved by `moved`.
-    fn load(
-        &self,
-        kernel: &KernelDesc,
-        op: Op,
-        rotation: Rotation,
-        (shared, moved): (u32, u64),
-    ) -> Result<Load<G>, Fault> {
-        self.prepare(op)?;
-        let n = rotation.slice / u64::from(kernel.element.bytes());
-        let out = rotation.spans_from(&self.out, moved)?;
-        let [a, b, c] = [0, 1, 2].map(|place: usize| rotation.spans(&self.inputs[place]));
-        let (a, b, c) = (a?, b?, c?);
-        self.kit.checker.poison(self.out.part(moved, rotation.bytes())?)?;
-        let mut launches = Vec::with_capacity(out.len());
-        let mut slices = Vec::with_capacity(out.len());
-        for (((out, a), b), c) in out.into_iter().zip(a).zip(b).zip(c) {
-            let arguments = Arguments::new().span(out).span(a).span(b).span(c).f32(SCALAR).u64(n);
-            launches.push(self.kit.unit.launch_with_shared(kernel, n, arguments, shared)?);
-            slices.push((out, [a, b, c]));
-        }
-        let warps = kernel.geometry(n, self.kit.unit.machine())?.warps();
-        let work = Work { traffic: kernel.traffic(n), window: rotation.bytes(), ..Work::default() };
-        let (checker, output) = (Rc::clone(&self.kit.checker), kernel.output);
-        let load = self.kit.load(GRAPH, launches, work)?;
-        Ok(load.with_check(move |_| {
-            combine_checks(slices.iter().map(|slice| check_slice(&checker, op, output, *slice, warps)))
-        }))
-    }
-}
-
-/// Checks one slice of the output.
-fn check_slice<G: Gpu>(
-    checker: &Checker<G>,
-    op: Op,
-    output: Output,
-    (out, inputs): (Span, [Span; 3]),
-    warps: u64,
-) -> Result<Check, Fault> {
-    let folded = out.first(4 * warps);
-    match output {
-        Output::WarpBits => {
-            Ok(Checker::<G>::compare_folds(op.name(), checker.xor_words(folded?)?, checker.xor_words(inputs[0])?))
-        }
-        Output::WarpSums => {
-            let found = checker.sum_products(Element::F32, folded?, None)?;
-            let expected = checker.sum_products(Element::F32, inputs[0], Some(inputs[1]))?;
-            let wrong = format!("{}: the sum is {found}, not {expected}", op.name());
-            Ok(if found == expected { Check::Passed } else { Check::Failed(wrong) })
-        }
-        _ => checker.check_map(op, Element::F32, out, inputs, f64::from(SCALAR)),
+    /// One point's workload, with `shared` bytes per block and the output moved by `moved`.
+    fn load(&self, kernel: &KernelDesc, rotation: Rotation, (shared, moved): (u32, u64)) -> Result<Load<G>, Fault> {
+        self.fill(kernel)?;
+        let inputs = self.inputs.each_ref().map(|input| input.whole());
+        let point = RULES.rotate(kernel, rotation, self.out.part(moved, rotation.bytes())?, &inputs)?;
+        point.with_shared(shared).load(&self.kit, GRAPH)
     }
 }

@@ -3,13 +3,12 @@
 //!
 //! `README.md` explains how to read the figures; `cpu` and `gpu` measure them.
 
+probe! {
+    /// Memory bandwidth for each mix of reads and writes, on arrays far larger than any cache.
+    "stream" in "bandwidth", seconds: [8.0, 60.0, 180.0], files: cpu gpu kernels, takes bytes
+}
+
 mod axes;
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
 
 use crate::prelude::meaning::*;
 
@@ -19,72 +18,38 @@ pub use axes::{
     BestConfiguration, BestOnCores, Configuration, Form, Occupancy, OnAllCores, OnSomeCores, Placement, Stores,
 };
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "stream",
-    group: "bandwidth",
-    sentence: "Memory bandwidth for each mix of reads and writes, on arrays far larger than any cache.",
-    seconds: [8.0, 60.0, 180.0],
-    takes_bytes: true,
-    findings,
-};
-
 /// The kernels of the series over threads: read only, 1 : 1, and 2 : 1 reads to writes.
 pub const BY_THREADS: [&str; 3] = ["read", "copy", "triad"];
 
 /// Every kernel with both kinds of store, cold, on all cores.
 #[must_use]
 pub fn kernels() -> TypedSeries<OnAllCores> {
-    TypedSeries::new(
-        "kernels",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("bandwidth with write-allocate", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::bars("kernel", "bandwidth").grouped_by("stores"),
-    )
+    let metrics = vec![metrics::bandwidth(), metrics::bandwidth_with_allocate(), metrics::time()];
+    let draw = Draw::bars("kernel", "bandwidth").grouped_by("stores");
+    TypedSeries::new("kernels", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
 }
 
 /// Bandwidth against the number of active cores.
 #[must_use]
 pub fn threads() -> TypedSeries<OnSomeCores> {
-    TypedSeries::new(
-        "threads",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::lines("threads", "bandwidth").grouped_by("kernel"),
-    )
+    let metrics = vec![metrics::bandwidth()];
+    let draw = Draw::lines("threads", "bandwidth").grouped_by("kernel");
+    TypedSeries::new("threads", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
 }
 
 /// The best configuration of each kernel, measured again: the quoted figures.
 #[must_use]
 pub fn best() -> TypedSeries<BestOnCores> {
-    TypedSeries::new(
-        "best",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("bandwidth with write-allocate", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::Table,
-    )
+    let metrics = vec![metrics::bandwidth(), metrics::bandwidth_with_allocate(), metrics::time()];
+    let draw = Draw::Table;
+    TypedSeries::new("best", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
 }
 
 /// Name of the metric of bytes requested from memory at once by one SM.
 pub const IN_FLIGHT: &str = "bytes in flight";
 
 fn figures_in_flight() -> Vec<Metric> {
-    vec![
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-        metric("time", Unit::Second, Quantity::Time),
-        metric(IN_FLIGHT, Unit::Byte, Quantity::Extra),
-    ]
+    vec![metrics::bandwidth(), metrics::time(), metric(IN_FLIGHT, Unit::Byte, Quantity::Extra)]
 }
 
 /// A GPU's bandwidth against threads per SM, from one warp to all that fit; unused shared memory limits occupancy.
@@ -122,32 +87,18 @@ fn over_configurations(case: &str, draw: Draw) -> TypedSeries<Configuration> {
 /// banks hold the two streams makes a difference of some tenths of a per cent, and programs can't choose it.
 #[must_use]
 pub fn placements() -> TypedSeries<Placement> {
-    TypedSeries::new(
-        "placements",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::bars("output moved", "bandwidth").grouped_by("kernel"),
-    )
+    let metrics = vec![metrics::bandwidth(), metrics::time()];
+    let draw = Draw::bars("output moved", "bandwidth").grouped_by("kernel");
+    TypedSeries::new("placements", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
 }
 
 /// A GPU's best configuration of each kernel, measured again on larger arrays: the quoted figures. The same case as
 /// [`best`], with the configuration axis of a GPU.
 #[must_use]
 pub fn best_configuration() -> TypedSeries<BestConfiguration> {
-    TypedSeries::new(
-        "best",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric("time", Unit::Second, Quantity::Time),
-        ],
-        Draw::Table,
-    )
+    let metrics = vec![metrics::bandwidth(), metrics::time()];
+    let draw = Draw::Table;
+    TypedSeries::new("best", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
 }
 
 fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {

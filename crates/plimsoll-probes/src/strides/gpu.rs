@@ -1,10 +1,8 @@
 //! strides on a GPU: warps that read at a stride, or in rows, from L1 and from shared memory. `crate::strides` explains the
 //! figures; the kernels are in `kernel.cu`.
 
-use plimsoll_core::sample::Workload as _;
-
 use super::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
-use crate::folds::{self, MANY, SOME};
+use crate::folds::{MANY, Readers, SOME};
 use crate::prelude::gpu::*;
 use crate::strides::{self, Shape, Shaped, Stride};
 
@@ -68,10 +66,8 @@ impl<G: Gpu> Run<G> for Runner {
         let all = [false, true].into_iter().flat_map(|shared| strided(effort, shared)).filter(few).chain(shapes());
         for pattern in all {
             let mut load = bench.load(pattern, VERIFIED, MANY)?;
-            load.sample(1, &mut [0])?;
-            let wrong = load.check()?.into_wrong();
             let on = format!("{} lanes a row, rows {} B apart", pattern.width, pattern.pitch);
-            report(Case { kernel: pattern.kernel().name, on, wrong });
+            report(Case::from_sample(pattern.kernel().name, on, &mut load)?);
         }
         Ok(())
     }
@@ -156,12 +152,7 @@ fn shapes() -> Vec<Pattern> {
 }
 
 /// Shared by all points.
-struct Bench<G: Gpu> {
-    kit: Kit<G>,
-    seed: u64,
-    input: G::Buffer,
-    left: Rc<G::Buffer>,
-}
+struct Bench<G: Gpu>(Readers<G>);
 
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, seed: u64) -> Result<Self, Fault> {
@@ -169,10 +160,7 @@ impl<G: Gpu> Bench<G> {
         for element in ELEMENTS {
             G::prefer_cache(kit.unit.function(&kernels::cache(element))?.function())?;
         }
-        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
-        let (input, left) = (kit.array(BYTES)?, kit.array(4 * threads)?);
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input, left: Rc::new(left) })
+        Ok(Self(Readers::new(kit, BYTES, THREADS, seed)?))
     }
 
     fn load(&self, pattern: Pattern, phases: [u32; 2], every: usize) -> Result<InKernel<G>, Fault> {
@@ -182,20 +170,13 @@ impl<G: Gpu> Bench<G> {
         let accesses = u64::from(THREADS / 32 * UNROLL * phases[1]);
         let traffic = Traffic::new(accesses * 32 * u64::from(pattern.element), 0);
         let work = Work { traffic, operations: accesses as f64, ..Work::default() };
-        self.kit.checker.poison(self.left.whole())?;
+        let Readers { kit, input, left, .. } = &self.0;
         let launch = |cycles| {
-            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32((bytes / 4) as u32);
+            let list = Arguments::new().buffer(left).span(cycles).buffer(input).u32((bytes / 4) as u32);
             let list = list.u32(pattern.width).u32(pattern.pitch).u32(SPAN).u32(phases[0]).u32(phases[1]);
-            self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
+            kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
-        let blocks = self.kit.unit.machine().multiprocessors;
-        let load = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, launch)?;
-        let (left, seed) = (Rc::clone(&self.left), self.seed);
-        Ok(load.with_check(move |last| {
-            let found = folds::words::<G>(last.stream, left.whole())?;
-            let of_lane: Vec<u32> = (0..32).map(|lane| pattern.fold(seed, lane, phases)).collect();
-            Ok(folds::check(&found, every, |thread| of_lane[thread % 32]))
-        }))
+        self.0.load(work, every, launch, move |seed, thread| pattern.fold(seed, thread as u32 % 32, phases))
     }
 }
 

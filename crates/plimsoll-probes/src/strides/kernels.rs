@@ -56,9 +56,7 @@ fn kernel(space: &str, entry: &str, bytes: u32) -> KernelDesc {
         },
         vector_bytes: bytes,
         unroll: UNROLL,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 

@@ -2,12 +2,10 @@
 //! 128 and elements of 4, 8 and 16 bytes. On a GPU an access is a whole warp's (32 lanes), in L1 and in shared memory, also for
 //! blocks of threads over the rows of an array.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// The cost of strides of 1 to 128 elements in L1, for elements of 4, 8 and 16 bytes.
+    "strides" in "caches", seconds: [4.0, 40.0, 120.0], files: cpu gpu kernels
+}
 
 use std::fmt;
 
@@ -15,17 +13,7 @@ use plimsoll_core::series::Elements;
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "strides",
-    group: "caches",
-    sentence: "The cost of strides of 1 to 128 elements in L1, for elements of 4, 8 and 16 bytes.",
-    seconds: [4.0, 40.0, 120.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::axes! {
+axes! {
     /// Loads at a stride.
     pub struct Stride {
         /// Bytes of an element.
@@ -63,7 +51,7 @@ impl Coordinate for Shape {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Loads of blocks of threads over an array.
     pub struct Shaped {
         /// The block's shape.
@@ -101,10 +89,7 @@ pub fn shapes() -> TypedSeries<Shaped> {
 const SHARED: &str = "shared memory";
 
 fn patterns<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
-    let metrics = vec![
-        metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-        metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
-    ];
+    let metrics = vec![metrics::cycles_per_operation(), metrics::bytes_per_cycle()];
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 

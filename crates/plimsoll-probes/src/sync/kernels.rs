@@ -71,10 +71,8 @@ pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
                 count: U32 [Most(Is(MOST_MEETINGS))], barrier: [update 4; Times(4, &[])],
             )
         },
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
         cooperative: meeting == Meeting::Grid,
-        ..KernelDesc::new(&SOURCE, name, threads)
+        ..resident(1, &SOURCE, name, threads)
     }
 }
 

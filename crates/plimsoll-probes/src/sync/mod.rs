@@ -1,25 +1,13 @@
 //! sync: the cost of synchronisation between threads: barriers, wake-ups, a cache line sent from core to core.
 
-#[cfg(feature = "cpu")]
-pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// The cost of barriers, wake-ups and hand-overs between threads.
+    "sync" in "launch", seconds: [3.0, 12.0, 36.0], files: cpu gpu kernels
+}
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "sync",
-    group: "launch",
-    sentence: "The cost of barriers, wake-ups and hand-overs between threads.",
-    seconds: [3.0, 12.0, 36.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// The synchronisation primitive: those of a GPU, then those of a CPU.
     pub enum Primitive {
         /// All lanes of a warp.
@@ -53,7 +41,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A primitive with a number of threads.
     pub struct ByThreads {
         /// The primitive.
@@ -66,16 +54,9 @@ plimsoll_core::axes! {
 /// Time of one synchronisation. Primitives without threads (events) are at 0 threads.
 #[must_use]
 pub fn primitives() -> TypedSeries<ByThreads> {
-    TypedSeries::new(
-        "primitives",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
-        ],
-        Draw::bars("primitive", "latency").grouped_by("threads"),
-    )
+    let metrics = vec![metrics::latency(), metrics::cycles()];
+    let draw = Draw::bars("primitive", "latency").grouped_by("threads");
+    TypedSeries::new("primitives", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 use Primitive::{

@@ -299,9 +299,6 @@ impl<G: Gpu> Bench<G> {
 
     /// Describes the error after `iterations` iterations; empty if there is none.
     fn wrong(&self, spot: Spot, iterations: u32) -> Result<String, Fault> {
-        Ok(match self.run_and_compare(spot, iterations)? {
-            Check::Passed => String::new(),
-            Check::Failed(wrong) => wrong,
-        })
+        Ok(self.run_and_compare(spot, iterations)?.into_wrong())
     }
 }

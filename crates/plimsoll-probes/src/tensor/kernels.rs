@@ -237,10 +237,8 @@ impl Instruction {
             // matter.
             local_memory: name == "tensor_mma_f64_k16_x2",
             issues: vec![Issue { mnemonics: self.mnemonics, count: chains * steps, chains }],
-            grid: Grid::Resident { blocks: 1 },
-            looping: true,
             threads_fixed: false,
-            ..KernelDesc::new(&SOURCE, name, threads)
+            ..resident(1, &SOURCE, name, threads)
         }
     }
 }

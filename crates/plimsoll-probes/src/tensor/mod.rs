@@ -1,10 +1,11 @@
 //! tensor: matrix products by a single instruction: operations per cycle of one SM's matrix units, and per second of the whole
 //! device.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Rates of the matrix units per cycle and per second, by type and instruction.
+    "tensor" in "arithmetic", seconds: [5.0, 18.0, 45.0], files: gpu kernels
+}
+
 #[cfg(feature = "gpu")]
 pub(crate) mod oracle;
 
@@ -13,25 +14,13 @@ use plimsoll_suite::operations;
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "tensor",
-    group: "arithmetic",
-    sentence: "Rates of the matrix units per cycle and per second, by type and instruction.",
-    seconds: [5.0, 18.0, 45.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::axes! {
+axes! {
     /// An instruction, which determines its configuration.
     pub struct ByInstruction {
         /// The instruction's name.
         instruction: Name,
     }
-}
 
-plimsoll_core::axes! {
     /// An instruction in a block.
     pub struct Configuration {
         /// The instruction's name.
@@ -46,7 +35,7 @@ plimsoll_core::axes! {
 /// Cycles of one instruction in one chain of one warp, or of one group of four.
 #[must_use]
 pub fn latency() -> TypedSeries<ByInstruction> {
-    spec("latency", metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation), Draw::Table)
+    spec("latency", metrics::cycles_per_operation(), Draw::Table)
 }
 
 /// Operations per cycle of one SM, over chains and warps.

@@ -20,9 +20,7 @@ pub fn reach() -> KernelDesc {
             out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], iteration: U32, wanted: U32,
             base: [update 4; Unstated], lines: [read 8; Times(8, &["count"])], count: U32, times: U32 [Multiple(Is(8))],
         ),
-        grid: Grid::Resident { blocks: CANDIDATES },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 32)
+        ..resident(CANDIDATES, &SOURCE, name, 32)
     }
 }
 

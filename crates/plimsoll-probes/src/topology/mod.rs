@@ -1,26 +1,16 @@
 //! topology: the distance of each SM of a GPU from lines of its last-level cache. Atomics execute at a line's home, so they
 //! show where it is; plain loads are answered by a copy in the nearer part of the cache.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Which multiprocessors are near which part of the last-level cache, and how much farther the other part is.
+    "topology" in "latency", seconds: [4.0, 15.0, 40.0], files: gpu kernels
+}
 
 use plimsoll_core::stats::median_sorted;
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "topology",
-    group: "latency",
-    sentence: "Which multiprocessors are near which part of the last-level cache, and how much farther the other part is.",
-    seconds: [4.0, 15.0, 40.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::axes! {
+axes! {
     /// Atomics of one SM.
     pub struct Reach {
         /// The SM's number.
@@ -36,13 +26,9 @@ pub const CYCLES: &str = "cycles";
 /// One atomic at lines of a group, by SM and group. Groups are numbered by their distance from the first SM.
 #[must_use]
 pub fn map() -> TypedSeries<Reach> {
-    TypedSeries::new(
-        "map",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
-        Draw::heat("multiprocessor", "line group", CYCLES),
-    )
+    let metrics = vec![metrics::latency(), metric(CYCLES, Unit::Cycle, Quantity::Extra)];
+    let draw = Draw::heat("multiprocessor", "line group", CYCLES);
+    TypedSeries::new("map", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Smallest ratio of far to near latency that counts as two sides.

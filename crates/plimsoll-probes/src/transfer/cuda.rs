@@ -71,9 +71,7 @@ impl Run<Cuda> for Runner {
             // Kernels copy whole words.
             let whole = |size: &u64| !matches!(path, Path::UpKernel | Path::DownKernel) || size.is_multiple_of(4);
             for size in AWKWARD.into_iter().chain(large).filter(whole) {
-                let verdict = bench.run_once(path, size)?;
-                let wrong = if let Check::Failed(wrong) = verdict { wrong } else { String::new() };
-                report(Case { kernel: path.to_string(), on: format!("{size} bytes"), wrong });
+                report(Case::new(path.to_string(), format!("{size} bytes"), bench.run_once(path, size)?));
             }
         }
         Ok(())

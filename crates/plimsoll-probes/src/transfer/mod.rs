@@ -1,24 +1,16 @@
 //! transfer: copies between host and device and within the device, by size: bandwidth, latency, and the line fitted to both
 //! (gpu-benches, cuda-memcpy: RRZE, Erlangen).
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+probe! {
+    /// How fast copies go between host and device, by direction, kind of host memory and size.
+    "transfer" in "transfers", seconds: [8.0, 33.0, 130.0], files: cuda, takes bytes
+}
 
 use plimsoll_suite::findings::affine;
 
 use crate::prelude::meaning::*;
 
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "transfer",
-    group: "transfers",
-    sentence: "How fast copies go between host and device, by direction, kind of host memory and size.",
-    seconds: [8.0, 33.0, 130.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// A copy's source and destination and how it is made, in display order.
     pub enum Path {
         /// Host to device, from page-locked memory.
@@ -42,7 +34,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A copy of one size on one path.
     pub struct Copy {
         /// Its path.
@@ -65,8 +57,8 @@ pub fn single() -> TypedSeries<Copy> {
 }
 
 fn spec(case: &str, figure: Figure, y: &str) -> TypedSeries<Copy> {
-    let time = metric("time", Unit::Second, Quantity::Time);
-    let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
+    let time = metrics::time();
+    let bandwidth = metrics::bandwidth();
     TypedSeries::new(
         case,
         figure,

@@ -1,24 +1,14 @@
 //! uniformity: whether all SMs of a GPU and all parts of its memory perform alike: finds a slow SM or a slow part of the
 //! memory.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Whether a multiprocessor or a part of the memory is slower than the others.
+    "uniformity" in "bandwidth", seconds: [3.0, 12.0, 40.0], files: gpu kernels, takes bytes
+}
 
 use plimsoll_core::stats::median_sorted;
 
 use crate::prelude::meaning::*;
-
-/// The description of the probe.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "uniformity",
-    group: "bandwidth",
-    sentence: "Whether a multiprocessor or a part of the memory is slower than the others.",
-    seconds: [3.0, 12.0, 40.0],
-    takes_bytes: true,
-    findings,
-};
 
 plimsoll_core::axes! {
     /// An SM that works alone.

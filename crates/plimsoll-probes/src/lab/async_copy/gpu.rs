@@ -1,12 +1,11 @@
 //! async-copy on a GPU: one small block on each SM brings tiles into shared memory in several ways. `crate::lab::async_copy`
 //! defines the figures; `kernel.cu` has the kernels.
 
-use plimsoll_core::sample::Workload as _;
 use plimsoll_gen::Target;
 
 use super::kernels::{self, STAGES, THREADS, TILES, Way};
 use super::{AFRESH, FROM_L2, FROM_MEMORY, Tiles};
-use crate::folds::{self, MANY, SOME};
+use crate::folds::{MANY, Readers, SOME};
 use crate::lab::async_copy;
 use crate::prelude::gpu::*;
 
@@ -97,11 +96,9 @@ impl<G: Gpu> Run<G> for Runner {
             for iterations in iterations {
                 for (slice, around) in [(GRAIN, 2 * GRAIN), (2 * GRAIN, 2 * GRAIN * blocks)] {
                     let mut load = bench.load(point, Path { slice, around, iterations: *iterations }, MANY)?;
-                    load.sample(1, &mut [0])?;
-                    let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
                     let on =
                         format!("{} stages, {} + {} tiles in {around} B", point.stages, iterations[0], iterations[1]);
-                    report(Case { kernel: kernels::copy(point.way, point.tile).name, on, wrong });
+                    report(Case::from_sample(kernels::copy(point.way, point.tile).name, on, &mut load)?);
                 }
             }
         }
@@ -127,19 +124,9 @@ fn points(target: Target, shared: u32, effort: Effort) -> Vec<Point> {
     all.filter(|point| point.shared() + FIXED <= shared).collect()
 }
 
-/// The axis value of a way.
-fn way_axis(way: Way) -> async_copy::Way {
-    match way {
-        Way::Registers => async_copy::Way::Registers,
-        Way::Async(bytes) => async_copy::Way::Through(bytes),
-        Way::AsyncPast => async_copy::Way::Past,
-        Way::Bulk => async_copy::Way::Bulk,
-    }
-}
-
 impl Point {
     fn coordinates(&self) -> Tiles {
-        Tiles { way: way_axis(self.way), tile: self.tile.into(), stages: self.stages.into() }
+        Tiles { way: self.way, tile: self.tile.into(), stages: self.stages.into() }
     }
 
     fn shared(&self) -> u32 {
@@ -148,7 +135,7 @@ impl Point {
 
     /// Whether the point is also measured from memory: wide copies with one stage and with the most.
     fn is_read_from_memory(&self) -> bool {
-        let wide = matches!(self.way, Way::Registers | Way::AsyncPast | Way::Bulk);
+        let wide = matches!(self.way, Way::Registers | Way::Past | Way::Bulk);
         wide && (self.stages == 1 || self.stages == STAGES)
     }
 
@@ -179,25 +166,18 @@ impl Point {
 }
 
 /// State shared by all points.
-struct Bench<G: Gpu> {
-    kit: Kit<G>,
-    seed: u64,
-    input: Rc<G::Buffer>,
-    left: Rc<G::Buffer>,
-}
+struct Bench<G: Gpu>(Readers<G>);
 
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(G::target(device)), TRUST)?;
-        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
-        let (input, left) = (kit.array(bytes)?, kit.array(4 * threads)?);
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input: Rc::new(input), left: Rc::new(left) })
+        Ok(Self(Readers::new(kit, bytes, THREADS, seed)?))
     }
 
     fn load(&self, point: Point, path: Path, every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = kernels::copy(point.way, point.tile);
-        let blocks = self.kit.unit.machine().multiprocessors;
+        let Readers { kit, input, left, .. } = &self.0;
+        let blocks = kit.unit.machine().multiprocessors;
         let bytes = u64::from(path.iterations[1]) * u64::from(point.tile);
         let work = Work {
             traffic: Traffic::new(bytes * u64::from(blocks), 0),
@@ -205,19 +185,12 @@ impl<G: Gpu> Bench<G> {
             window: if path.iterations[0] == 0 { path.around } else { 0 },
             ..Work::default()
         };
-        self.kit.checker.poison(self.left.whole())?;
-        let inside = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, |cycles| {
-            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32(path.slice as u32);
+        let launch = |cycles| {
+            let list = Arguments::new().buffer(left).span(cycles).buffer(input).u32(path.slice as u32);
             let list = list.u32(path.around as u32).u32(point.stages).u32(path.iterations[0]).u32(path.iterations[1]);
-            self.kit.unit.launch_with_shared(&kernel, 0, list, point.shared())
-        })?;
-        let (left, input, seed) = (Rc::clone(&self.left), Rc::clone(&self.input), self.seed);
-        Ok(inside.with_check(move |last| {
-            // Keeps the array allocated while launches read it.
-            let _ = &input;
-            let found = folds::words::<G>(last.stream, left.whole())?;
-            Ok(folds::check(&found, every, |thread| point.fold(seed, thread, path)))
-        }))
+            kit.unit.launch_with_shared(&kernel, 0, list, point.shared())
+        };
+        self.0.load(work, every, launch, move |seed, thread| point.fold(seed, thread, path))
     }
 }
 
@@ -241,7 +214,7 @@ mod tests {
 
     #[test]
     fn all_threads_together_read_every_word_of_a_tile_once() {
-        let point = Point { way: Way::AsyncPast, tile: 8 << 10, stages: 2 };
+        let point = Point { way: Way::Past, tile: 8 << 10, stages: 2 };
         let path = Path { slice: GRAIN, around: GRAIN, iterations: [1, 3] };
         let all = (0..THREADS as usize).fold(0, |bits, thread| bits ^ point.fold(5, thread, path));
         let naive = (0..GRAIN / 4).fold(0, |bits, word| bits ^ pattern::bits(5, word));

@@ -1,5 +1,6 @@
 //! Kernels that bring tiles from global to shared memory: through registers, by asynchronous copies, by bulk copies.
 
+pub use super::Way;
 use crate::prelude::kernels::*;
 
 /// The source of these kernels.
@@ -12,23 +13,10 @@ pub const TILES: [u32; 5] = [2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
 /// Most tiles that fit in the buffer at once.
 pub const STAGES: u32 = 4;
 
-/// How a tile gets into shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Way {
-    /// Loads of 16 bytes into registers, and stores from there.
-    Registers,
-    /// Asynchronous copies of 4, 8 or 16 bytes through the L1.
-    Async(u32),
-    /// Asynchronous copies of 16 bytes that bypass the L1.
-    AsyncPast,
-    /// One bulk copy by one thread (compute capability 9.0).
-    Bulk,
-}
-
 impl Way {
     /// All ways.
     pub const ALL: [Self; 6] =
-        [Self::Registers, Self::Async(4), Self::Async(8), Self::Async(16), Self::AsyncPast, Self::Bulk];
+        [Self::Registers, Self::Through(4), Self::Through(8), Self::Through(16), Self::Past, Self::Bulk];
 
     /// Whether a target supports it.
     #[must_use]
@@ -46,8 +34,8 @@ impl Way {
     fn names(self) -> (String, &'static str, u32) {
         match self {
             Self::Registers => ("registers".to_owned(), "REGISTERS", 16),
-            Self::Async(bytes) => (format!("l1_{bytes}"), "ASYNC_L1", bytes),
-            Self::AsyncPast => ("past_16".to_owned(), "ASYNC_PAST", 16),
+            Self::Through(bytes) => (format!("l1_{bytes}"), "ASYNC_L1", bytes),
+            Self::Past => ("past_16".to_owned(), "ASYNC_PAST", 16),
             Self::Bulk => ("bulk".to_owned(), "BULK", 16),
         }
     }
@@ -80,13 +68,11 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
         },
         issues: match way {
             Way::Registers => vec![each(&["LDG"]), each(&["STS"])],
-            Way::Async(_) | Way::AsyncPast => vec![each(&["LDGSTS"])],
+            Way::Through(_) | Way::Past => vec![each(&["LDGSTS"])],
             // The innermost loop is the one that waits.
             Way::Bulk => Vec::new(),
         },
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 

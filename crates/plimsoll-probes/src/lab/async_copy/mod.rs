@@ -1,26 +1,16 @@
 //! async-copy: the fastest way from global to shared memory. A few threads bring in tiles of 2 to 32 KiB by loads and stores, by
 //! asynchronous copies of 4 to 16 bytes and by bulk copies, with one to four tiles in flight, from the L2 and from memory.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// The fastest way from global to shared memory by tile size: registers, asynchronous copies, bulk copies.
+    "async-copy" in LAB, seconds: [5.0, 20.0, 60.0], files: gpu kernels
+}
 
 use std::fmt;
 
 use plimsoll_core::unit::ByteSize;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "async-copy",
-    group: LAB,
-    sentence: "The fastest way from global to shared memory by tile size: registers, asynchronous copies, bulk copies.",
-    seconds: [5.0, 20.0, 60.0],
-    takes_bytes: false,
-    findings,
-};
 
 /// Tiles that fit in the L2, and tiles that only memory holds.
 pub const FROM_L2: &str = "from the L2";
@@ -80,7 +70,7 @@ impl Coordinate for Way {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Tiles brought in by one way.
     pub struct Tiles {
         /// The way.
@@ -97,10 +87,8 @@ plimsoll_core::axes! {
 #[must_use]
 pub fn tiles(case: &str) -> TypedSeries<Tiles> {
     let cache = if case == FROM_MEMORY { CachePolicy::Stream } else { CachePolicy::Hot };
-    let metrics = vec![
-        metric("bytes per cycle", Unit::BytePerCycle, Quantity::OperationsPerCycle),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-    ];
+    let metrics =
+        vec![metric("bytes per cycle", Unit::BytePerCycle, Quantity::OperationsPerCycle), metrics::bandwidth()];
     let (x, y) = ("tile".to_owned(), "bytes per cycle".to_owned());
     let draw = Draw::Lines { x, y, by: Some("way".into()), log_x: true, log_y: false };
     TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)

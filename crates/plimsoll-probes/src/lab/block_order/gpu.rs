@@ -71,10 +71,9 @@ impl<G: Gpu> Run<G> for Runner {
             for (order, group) in orders(rows, Effort::Thorough) {
                 let mut load = bench.load(group, usize::MAX)?;
                 load.launch_once()?;
-                let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
                 let on =
                     format!("{rows} × {columns} tiles, panels of {} B, {order}", iterations * u64::from(ITERATION));
-                report(Case { kernel: kernels::product(1).name, on, wrong });
+                report(Case::new(kernels::product(1).name, on, load.check()?));
             }
         }
         Ok(())

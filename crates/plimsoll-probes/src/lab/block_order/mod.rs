@@ -1,26 +1,16 @@
 //! block-order: L2 reuse between the blocks of one kernel. Every block reads one panel of each of two matrices, as a tile of a
 //! matrix product does; the order of the tiles decides how much of that comes from memory.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// How the order of a kernel's blocks changes its memory traffic: rows, columns and groups of rows of tiles.
+    "block-order" in LAB, seconds: [4.0, 12.0, 40.0], files: gpu kernels
+}
 
 use std::fmt;
 
 use plimsoll_core::counted;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "block-order",
-    group: LAB,
-    sentence: "How the order of a kernel's blocks changes its memory traffic: rows, columns and groups of rows of tiles.",
-    seconds: [4.0, 12.0, 40.0],
-    takes_bytes: false,
-    findings,
-};
 
 /// The order of a kernel's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +59,7 @@ impl Coordinate for Order {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// One launch over all tiles.
     pub struct AllTiles {
         /// The order of its blocks.
@@ -88,11 +78,7 @@ pub const LEAST: &str = "least from memory";
 /// Time of one launch over all tiles, by order: `case` is [`ORDERS`] or [`AFRESH`]. Bytes are those that blocks read.
 #[must_use]
 pub fn orders(case: &str) -> TypedSeries<AllTiles> {
-    let metrics = vec![
-        metric("time", Unit::Second, Quantity::Time),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-        metric(LEAST, Unit::Byte, Quantity::Extra),
-    ];
+    let metrics = vec![metrics::time(), metrics::bandwidth(), metric(LEAST, Unit::Byte, Quantity::Extra)];
     let draw = Draw::bars("order", "time");
     TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }

@@ -86,23 +86,16 @@ impl Run<Cuda> for Runner {
             Depth::Small => &[0, 1, 1025],
             _ => &[0, 1, 31, 33, 1023, 1024, 1025, 65_537, (4 << 20) / 16 - 256],
         };
-        let mut report_case = |kernel: KernelDesc, on: String, check: Check| {
-            let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
-            report(Case { kernel: kernel.name, on, wrong });
-        };
         for compressible in [true, false] {
             let memory = if compressible { "compressible" } else { "plain" };
             for &n in sizes {
                 for kind in Kind::ALL {
-                    report_case(
-                        kernels::fill(),
-                        format!("{n} vectors, {kind:?}, {memory}"),
-                        bench.filled(compressible, kind, n)?,
-                    );
+                    let on = format!("{n} vectors, {kind:?}, {memory}");
+                    report(Case::new(kernels::fill().name, on, bench.filled(compressible, kind, n)?));
                 }
                 for kernel in [kernels::looped().with_grid(Grid::Blocks(3)), kernels::once()] {
                     let check = bench.computed(compressible, &kernel, n)?;
-                    report_case(kernel, format!("{n} vectors, {memory}"), check);
+                    report(Case::new(kernel.name, format!("{n} vectors, {memory}"), check));
                 }
             }
         }

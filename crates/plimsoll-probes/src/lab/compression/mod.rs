@@ -1,26 +1,16 @@
 //! compression: whether compressible memory pays. z = a·x + y on seven kinds of data in four grids, and how much of such data the
 //! L2 holds, each compared with plain memory.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Does compressible memory pay?
+    "compression" in LAB, seconds: [4.0, 20.0, 60.0], files: cuda kernels, takes bytes
+}
 
 use std::fmt;
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "compression",
-    group: LAB,
-    sentence: "Does compressible memory pay?",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// The kinds of data, from the most compressible on.
     pub enum Data {
         /// Zeros.
@@ -38,9 +28,7 @@ plimsoll_core::names! {
         /// Random bits.
         Random = "random",
     }
-}
 
-plimsoll_core::names! {
     /// The grids: one vector per thread, and loops over fewer and fewer blocks.
     pub enum Grid {
         /// A vector per thread.
@@ -91,7 +79,7 @@ impl Coordinate for Place {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// z = a·x + y.
     pub struct Saxpy {
         /// What the arrays hold.
@@ -99,9 +87,7 @@ plimsoll_core::axes! {
         /// The grid of the kernel.
         grid: Grid,
     }
-}
 
-plimsoll_core::axes! {
     /// Reads of an array.
     pub struct Reads {
         /// Its data.
@@ -120,7 +106,7 @@ pub fn saxpy() -> TypedSeries<Saxpy> {
         // The same arrays each time, larger than any cache. 'Cold' would compare the figure with the bus bandwidth, which is not
         // the limit for compressed data.
         CachePolicy::Hot,
-        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
+        vec![metrics::bandwidth()],
         Draw::bars("data", "bandwidth").grouped_by("grid"),
     )
 }
@@ -128,13 +114,9 @@ pub fn saxpy() -> TypedSeries<Saxpy> {
 /// Repeated reads of one array, over its size.
 #[must_use]
 pub fn knee() -> TypedSeries<Reads> {
-    TypedSeries::new(
-        "footprint",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
-        Draw::lines("footprint", "bandwidth").grouped_by("data").log_x(),
-    )
+    let metrics = vec![metrics::bandwidth()];
+    let draw = Draw::lines("footprint", "bandwidth").grouped_by("data").log_x();
+    TypedSeries::new("footprint", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// A row and its figure.

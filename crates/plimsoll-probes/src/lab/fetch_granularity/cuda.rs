@@ -64,11 +64,8 @@ impl Run<Cuda> for Runner {
             for iterations in [1, 3] {
                 bench.kit.checker.poison(bench.left.whole())?;
                 bench.kit.run(&[Action::Launch(bench.launch(bytes, iterations)?)])?;
-                let wrong = match bench.check(iterations, MANY)? {
-                    Check::Passed => String::new(),
-                    Check::Failed(wrong) => wrong,
-                };
-                report(Case { kernel: kernels::read(bytes).name, on: format!("{iterations} iterations"), wrong });
+                let (on, check) = (format!("{iterations} iterations"), bench.check(iterations, MANY)?);
+                report(Case::new(kernels::read(bytes).name, on, check));
             }
         }
         Ok(())

@@ -29,9 +29,7 @@ pub fn read(hint: u32) -> KernelDesc {
         inputs: 1,
         vector_bytes: 16,
         unroll: UNROLL,
-        grid: Grid::Resident { blocks: BLOCKS },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(BLOCKS, &SOURCE, name, THREADS)
     }
 }
 

@@ -1,26 +1,16 @@
 //! fetch-granularity: how many bytes memory delivers for a read of 32: whether the context's limit and the loads' hints are
 //! honoured.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?
+    "fetch-granularity" in LAB, seconds: [3.0, 10.0, 30.0], files: cuda kernels, takes bytes
+}
 
 use std::fmt;
 
 use plimsoll_core::counted::DRAM_READ;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "fetch-granularity",
-    group: LAB,
-    sentence: "Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?",
-    seconds: [3.0, 10.0, 30.0],
-    takes_bytes: true,
-    findings,
-};
 
 /// The limits that are requested, bytes.
 pub const LIMITS: [u64; 3] = [32, 64, 128];
@@ -59,7 +49,7 @@ impl Coordinate for Hint {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A read.
     pub struct Read {
         /// The requested limit.
@@ -74,7 +64,7 @@ plimsoll_core::axes! {
 pub fn reads() -> TypedSeries<Read> {
     let metrics = vec![
         metric("reads", Unit::OpPerSecond, Quantity::OperationsPerSecond),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metrics::bandwidth(),
         metric(IN_FORCE, Unit::Byte, Quantity::Extra),
     ];
     let draw = Draw::bars("limit", "reads").grouped_by("hint");

@@ -4,29 +4,19 @@
 //! Limits are bit patterns. 64 bits don't fit into a number of a record, so limits are coordinates in hexadecimal; metrics have
 //! their values, where they are numbers.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// The limits of number formats, bit by bit, and the speed of each: alone, in pairs, in the matrix units.
+    "formats" in "lab", seconds: [5.0, 14.0, 40.0], files: gpu kernels
+}
 
 use plimsoll_suite::formats::{self, FORMATS, Format, LIMITS, Limit, Meaning};
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "formats",
-    group: "lab",
-    sentence: "The limits of number formats, bit by bit, and the speed of each: alone, in pairs, in the matrix units.",
-    seconds: [5.0, 14.0, 40.0],
-    takes_bytes: false,
-    findings,
-};
-
 /// Relative half-width for the time of the kernels that find limits; that time has no meaning, so any precision will do.
 const ANY_TIME: f64 = 0.5;
 
-plimsoll_core::names! {
+names! {
     /// How many numbers an instruction processes.
     pub enum Form {
         /// One per thread.
@@ -60,7 +50,7 @@ impl Coordinate for Known {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A format and its limits, each as hexadecimal bits.
     pub struct Limits {
         /// The format.
@@ -97,7 +87,7 @@ impl Limits {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// An instruction of a format.
     pub struct Rate {
         /// The format.

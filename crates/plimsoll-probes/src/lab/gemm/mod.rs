@@ -1,10 +1,11 @@
 //! gemm: rates of matrix products on random numbers: single instructions without memory traffic (double precision against its
 //! multiply-add, products with half of A zero against dense ones), and whole products by the vendor's library.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Matrix products on random numbers: double precision, half zeros, and whole ones by cuBLAS.
+    "gemm" in "lab", seconds: [5.0, 20.0, 60.0], files: cuda kernels
+}
+
 #[cfg(feature = "cuda")]
 mod products;
 
@@ -13,17 +14,7 @@ use plimsoll_suite::operations;
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "gemm",
-    group: "lab",
-    sentence: "Matrix products on random numbers: double precision, half zeros, and whole ones by cuBLAS.",
-    seconds: [5.0, 20.0, 60.0],
-    takes_bytes: false,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// The operands of an instruction.
     pub enum Form {
         /// One number per thread.
@@ -33,9 +24,7 @@ plimsoll_core::names! {
         /// Matrices with two zeros in every four numbers of A (in tf32 one in two).
         Sparse = "half zeros",
     }
-}
 
-plimsoll_core::names! {
     /// The numbers that are multiplied.
     pub enum Numbers {
         /// Double precision.
@@ -53,7 +42,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// An instruction.
     pub struct Instruction {
         /// The type of its numbers.
@@ -63,9 +52,7 @@ plimsoll_core::axes! {
         /// Its name.
         instruction: Name,
     }
-}
 
-plimsoll_core::axes! {
     /// A product of square matrices.
     pub struct Product {
         /// The type of their numbers.

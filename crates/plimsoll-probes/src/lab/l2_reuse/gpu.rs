@@ -56,10 +56,7 @@ impl<G: Gpu> Run<G> for Runner {
             Depth::Small => &[1, 1025],
             _ => &[1, 31, 511, 513, 1025, 65_537],
         };
-        let mut report_case = |kernel: KernelDesc, on: String, check: Check| {
-            let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
-            report(Case { kernel: kernel.name, on, wrong });
-        };
+        let mut report_case = |kernel: KernelDesc, on: String, check| report(Case::new(kernel.name, on, check));
         for &n in sizes {
             let tile = bench.array.part(0, 16 * n)?;
             let on = format!("{n} vectors");

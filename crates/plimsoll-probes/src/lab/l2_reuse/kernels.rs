@@ -60,9 +60,7 @@ fn base(name: &str) -> KernelDesc {
         inputs: 1,
         outputs: 1,
         vector_bytes: 16,
-        grid: Grid::Resident { blocks: BLOCKS },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name.to_owned(), THREADS)
+        ..resident(BLOCKS, &SOURCE, name.to_owned(), THREADS)
     }
 }
 

@@ -1,24 +1,14 @@
 //! l2-reuse: the gain if a consumer finds in the L2 what a producer has just written: tiles of various sizes, updated by kernels in
 //! a stream, in a graph and in one cooperative launch, compared with the same work without tiles.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// What does staging through the L2 gain, and in tiles of what size?
+    "l2-reuse" in LAB, seconds: [4.0, 20.0, 60.0], files: gpu kernels, takes bytes
+}
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "l2-reuse",
-    group: LAB,
-    sentence: "What does staging through the L2 gain, and in tiles of what size?",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// How producer and consumer are launched.
     pub enum Form {
         /// Producer and consumer of the same tile in turn, in a stream.
@@ -37,7 +27,7 @@ impl Form {
     const TILED: [Self; 3] = [Self::Stream, Self::Graph, Self::Cooperative];
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A tile in one form.
     pub struct Tile {
         /// The form of its update.
@@ -51,7 +41,7 @@ plimsoll_core::axes! {
 #[must_use]
 pub fn tiles() -> TypedSeries<Tile> {
     let draw = Draw::lines("tile", "bandwidth").grouped_by("form").log_x();
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)];
+    let metrics = vec![metrics::bandwidth()];
     TypedSeries::new("tiles", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 

@@ -53,7 +53,7 @@ impl<G: Gpu> Run<G> for Runner {
         let bench = Rc::new(Bench::<G>::new(session.device, layout, FIELD, session.request.seed as u32)?);
         let points = points();
         let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0, flags };
-        let coordinates = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
+        let coordinates = |(way, pushes): &(Way, u32)| Push { way: *way, pushes: (*pushes).into() };
         session.sweep(sweep, coordinates, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
     }
 
@@ -76,14 +76,6 @@ impl<G: Gpu> Run<G> for Runner {
             }
         }
         Ok(())
-    }
-}
-
-/// The axis value of a way.
-fn way_axis(way: Way) -> pic::Way {
-    match way {
-        Way::Threads => pic::Way::Fused,
-        Way::Blocks => pic::Way::Matrix,
     }
 }
 

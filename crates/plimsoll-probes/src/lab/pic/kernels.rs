@@ -1,5 +1,6 @@
 //! Particles whose velocities a magnetic field rotates, by threads and by blocks of matrix products.
 
+pub use super::Way;
 use crate::prelude::kernels::*;
 
 /// The source of these kernels.
@@ -13,19 +14,7 @@ pub const CELLS: u32 = 4;
 /// Numbers of a particle: its place in the cell and its velocity.
 pub const NUMBERS: u64 = 6;
 
-/// How a particle is pushed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Way {
-    /// By a thread, with fused multiply-adds in single precision.
-    Threads,
-    /// In blocks of 16 by a warp, with matrix products in half precision.
-    Blocks,
-}
-
 impl Way {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Threads, Self::Blocks];
-
     /// Floating-point operations of a push for one particle, on the scalar and on the matrix units, counted in the source: a fused
     /// multiply-add is two, a quotient one.
     #[must_use]
@@ -33,10 +22,10 @@ impl Way {
         const MOVE: f64 = 12.0;
         match self {
             // 15 for the weights, 24 multiply-adds to gather, two cross products added, t² and the quotient.
-            Self::Threads => [MOVE + 15.0 + 2.0 * 24.0 + 2.0 * 15.0 + 7.0, 0.0],
+            Self::Fused => [MOVE + 15.0 + 2.0 * 24.0 + 2.0 * 15.0 + 7.0, 0.0],
             // Four threads do the same work for a particle: two weights, twice a weighted direction and a sum, t² and the quotient.
             // Four products of 16 × 8 by 16 serve 16 particles.
-            Self::Blocks => [4.0 * (MOVE + 6.0 + 2.0 * (9.0 + 7.0) + 8.0), 4.0 * (2 * 16 * 8 * 16) as f64 / 16.0],
+            Self::Matrix => [4.0 * (MOVE + 6.0 + 2.0 * (9.0 + 7.0) + 8.0), 4.0 * (2 * 16 * 8 * 16) as f64 / 16.0],
         }
     }
 }
@@ -45,8 +34,8 @@ impl Way {
 #[must_use]
 pub fn push(way: Way) -> KernelDesc {
     let (name, in_source, products) = match way {
-        Way::Threads => ("pic_threads", "by_threads", None),
-        Way::Blocks => ("pic_blocks", "by_blocks", Some(Issue { mnemonics: &["HMMA.16816.F32"], count: 4, chains: 1 })),
+        Way::Fused => ("pic_threads", "by_threads", None),
+        Way::Matrix => ("pic_blocks", "by_blocks", Some(Issue { mnemonics: &["HMMA.16816.F32"], count: 4, chains: 1 })),
     };
     KernelDesc {
         entry: format!("PIC_PUSH({name}, {in_source})"),
@@ -54,10 +43,8 @@ pub fn push(way: Way) -> KernelDesc {
             out: [fill 4; Times(24, &["count"])], at: [read 4; Times(24, &["count"])], corners: [read 4; PerBlock(384, &[])],
             count: U64 [Most(Product(&[Blocks, Is(CELLS as u64), Of("per_cell")]))], per_cell: U32, pushes: U32, h: F32,
         ),
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
         issues: products.into_iter().collect(),
-        ..KernelDesc::new(&SOURCE, name.to_owned(), 32 * CELLS)
+        ..resident(1, &SOURCE, name.to_owned(), 32 * CELLS)
     }
 }
 
@@ -72,9 +59,7 @@ pub fn begin() -> KernelDesc {
             count: U64 [Most(Product(&[Blocks, Threads]))], fields: U64 [Most(Product(&[Blocks, Threads]))],
             size: F32, seed: U32,
         ),
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 256)
+        ..resident(1, &SOURCE, name, 256)
     }
 }
 

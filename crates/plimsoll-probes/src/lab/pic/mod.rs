@@ -1,10 +1,11 @@
 //! pic: whether small matrix products rotate the velocities of particles faster than fused multiply-adds do, and the error of half
 //! precision.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Whether matrix units rotate velocities in a magnetic field faster than fused multiply-adds, and how exactly.
+    "pic" in "lab", seconds: [3.0, 12.0, 40.0], files: gpu kernels, takes bytes
+}
+
 #[cfg(feature = "gpu")]
 mod oracle;
 
@@ -12,17 +13,7 @@ use plimsoll_suite::findings::advice;
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "pic",
-    group: "lab",
-    sentence: "Whether matrix units rotate velocities in a magnetic field faster than fused multiply-adds, and how exactly.",
-    seconds: [3.0, 12.0, 40.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// How particles are pushed, the control first.
     pub enum Way {
         /// One thread per particle, in single precision: the control.
@@ -32,7 +23,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Some pushes in one way.
     pub struct Push {
         /// The way.
@@ -54,20 +45,16 @@ pub const MATRIX_OPERATIONS: &str = "matrix operations";
 /// Pushes per second by way and by pushes per read and write of a particle.
 #[must_use]
 pub fn rate() -> TypedSeries<Push> {
-    TypedSeries::new(
-        "pushes",
-        Figure::Throughput,
-        CachePolicy::Stream,
-        vec![
-            metric("rate", Unit::OpPerSecond, Quantity::OperationsPerSecond),
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-            metric(SPEED, Unit::One, Quantity::Extra),
-            metric(ANGLE, Unit::One, Quantity::Extra),
-            metric(SCALAR_OPERATIONS, Unit::One, Quantity::Extra),
-            metric(MATRIX_OPERATIONS, Unit::One, Quantity::Extra),
-        ],
-        Draw::bars("pushes", "rate").grouped_by("way"),
-    )
+    let metrics = vec![
+        metric("rate", Unit::OpPerSecond, Quantity::OperationsPerSecond),
+        metrics::bandwidth(),
+        metric(SPEED, Unit::One, Quantity::Extra),
+        metric(ANGLE, Unit::One, Quantity::Extra),
+        metric(SCALAR_OPERATIONS, Unit::One, Quantity::Extra),
+        metric(MATRIX_OPERATIONS, Unit::One, Quantity::Extra),
+    ];
+    let draw = Draw::bars("pushes", "rate").grouped_by("way");
+    TypedSeries::new("pushes", Figure::Throughput, CachePolicy::Stream, metrics, draw)
 }
 
 /// The row of a way and number of pushes.

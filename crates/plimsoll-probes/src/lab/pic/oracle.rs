@@ -34,8 +34,8 @@ impl Particle {
 /// two products of eight terms each.
 pub(crate) fn tolerance(way: Way, pushes: u32) -> f64 {
     let (rounding, each) = match way {
-        Way::Threads => (1.0 / 16_777_216.0, 16.0),
-        Way::Blocks => (1.0 / 2048.0, 4.0),
+        Way::Fused => (1.0 / 16_777_216.0, 16.0),
+        Way::Matrix => (1.0 / 2048.0, 4.0),
     };
     f64::from(pushes) * each * rounding
 }

@@ -66,13 +66,7 @@ fn check(name: &str, parameters: &'static [Parameter]) -> KernelDesc {
 }
 
 fn base(name: String, parameters: &'static [Parameter], threads: u32) -> KernelDesc {
-    KernelDesc {
-        parameters,
-        element: Element::Word,
-        grid: Grid::Resident { blocks: BLOCKS },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, threads)
-    }
+    KernelDesc { parameters, element: Element::Word, ..resident(BLOCKS, &SOURCE, name, threads) }
 }
 
 /// All kernels.

@@ -1,26 +1,17 @@
 //! residency: whether pinning data in the L2 pays: a histogram's bins, and a buffer that is updated while other data stream through
 //! the cache, with part of the L2 set aside and without; and how to release pinned lines.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Does pinning data in the L2 pay?
+    "residency" in LAB, seconds: [4.0, 20.0, 60.0], files: cuda kernels, takes bytes
+}
+
 #[cfg(feature = "cuda")]
 mod letting_go;
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "residency",
-    group: LAB,
-    sentence: "Does pinning data in the L2 pay?",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// How data are pinned; the first way is the control.
     pub enum Way {
         /// No cache set aside, and no window.
@@ -32,9 +23,7 @@ plimsoll_core::names! {
         /// A window with a hit ratio that fills two thirds of the set-aside.
         Tuned = "pinned, ratio tuned",
     }
-}
 
-plimsoll_core::names! {
     /// How pinned lines are released; the first is the control.
     pub enum Ending {
         /// Nothing was pinned before.
@@ -48,7 +37,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A histogram.
     pub struct OnBins {
         /// How its bins are pinned.
@@ -56,9 +45,7 @@ plimsoll_core::axes! {
         /// Bytes of the bins.
         bins: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A buffer that is updated while other data stream through the cache.
     pub struct OnWindow {
         /// How it is pinned.
@@ -66,9 +53,7 @@ plimsoll_core::axes! {
         /// Its size.
         window: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// Reads after data were pinned.
     pub struct After {
         /// How the pinned lines were released.
@@ -88,7 +73,7 @@ fn aside_metric() -> Metric {
 pub fn histogram() -> TypedSeries<OnBins> {
     let metrics = vec![
         metric("additions", Unit::OpPerSecond, Quantity::OperationsPerSecond),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metrics::bandwidth(),
         aside_metric(),
     ];
     let draw = Draw::bars("bins", "additions").grouped_by("way");
@@ -98,7 +83,7 @@ pub fn histogram() -> TypedSeries<OnBins> {
 /// A buffer that is updated in pass after pass while other data stream through the cache.
 #[must_use]
 pub fn sliding() -> TypedSeries<OnWindow> {
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside_metric()];
+    let metrics = vec![metrics::bandwidth(), aside_metric()];
     let draw = Draw::lines("window", "bandwidth").grouped_by("way");
     TypedSeries::new("sliding window", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
@@ -106,7 +91,7 @@ pub fn sliding() -> TypedSeries<OnWindow> {
 /// Reads of other data that fit in the cache, after data were pinned and released.
 #[must_use]
 pub fn reset() -> TypedSeries<After> {
-    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside_metric()];
+    let metrics = vec![metrics::bandwidth(), aside_metric()];
     let draw = Draw::bars("after", "bandwidth");
     TypedSeries::new("reset", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }

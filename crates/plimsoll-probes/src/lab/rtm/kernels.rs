@@ -69,9 +69,7 @@ pub fn step(block: Block) -> KernelDesc {
             pitch: U32 [Least(Product(&[Grid(0), Block(0)]))], rows: U32 [Least(Product(&[Grid(1), Block(1)]))],
             depth: U32 [Least(Is(1))],
         ),
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, x * y)
+        ..resident(1, &SOURCE, name, x * y)
     }
 }
 

@@ -1,10 +1,11 @@
 //! rtm: whether the order in which a wave equation traverses its grid matters, and whether compressible memory helps while the wave
 //! fills the grid.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// Whether locality and compressible memory help a wave equation, from the first time step to a full grid.
+    "rtm" in "lab", seconds: [4.0, 20.0, 60.0], files: cuda kernels, takes bytes
+}
+
 #[cfg(feature = "cuda")]
 mod model;
 #[cfg(feature = "cuda")]
@@ -18,17 +19,7 @@ use plimsoll_suite::findings::advice;
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "rtm",
-    group: "lab",
-    sentence: "Whether locality and compressible memory help a wave equation, from the first time step to a full grid.",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// Block shapes and traversals of the grid, the usual one first.
     pub enum Order {
         /// Square blocks, each through all planes.
@@ -90,7 +81,7 @@ impl Coordinate for What {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A case at a time step.
     pub struct AtStep {
         /// The case.
@@ -98,9 +89,7 @@ plimsoll_core::axes! {
         /// The time step.
         step: Count,
     }
-}
 
-plimsoll_core::axes! {
     /// A cell of the picture.
     pub struct Cell {
         /// Its column.
@@ -113,16 +102,9 @@ plimsoll_core::axes! {
 /// Cells per second by case and time step.
 #[must_use]
 pub fn speed() -> TypedSeries<AtStep> {
-    TypedSeries::new(
-        "speed",
-        Figure::Throughput,
-        CachePolicy::Stream,
-        vec![
-            metric("speed", Unit::ElementPerSecond, Quantity::OperationsPerSecond),
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-        ],
-        Draw::lines("step", "speed").grouped_by("case"),
-    )
+    let metrics = vec![metrics::speed(), metrics::bandwidth()];
+    let draw = Draw::lines("step", "speed").grouped_by("case");
+    TypedSeries::new("speed", Figure::Throughput, CachePolicy::Stream, metrics, draw)
 }
 
 /// The field's name in the picture.
@@ -131,13 +113,9 @@ pub const PRESSURE: &str = "pressure";
 /// The wavefield in the middle plane, sampled from the grid for a picture. Nothing is timed.
 #[must_use]
 pub fn wavefield() -> TypedSeries<Cell> {
-    TypedSeries::new(
-        "wavefield",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric(PRESSURE, Unit::One, Quantity::Extra)],
-        Draw::heat("x", "z", PRESSURE),
-    )
+    let metrics = vec![metric(PRESSURE, Unit::One, Quantity::Extra)];
+    let draw = Draw::heat("x", "z", PRESSURE);
+    TypedSeries::new("wavefield", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// A row of a case with its speed.

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::counted;
-use plimsoll_core::sample::Workload as _;
 
 use super::kernels::{self, THREADS, UNROLL};
 use super::{ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, Shape, touched};
-use crate::folds::{self, MANY, SOME};
+use crate::folds::{MANY, Readers, SOME};
 use crate::lab::sectors;
 use crate::prelude::gpu::*;
 
@@ -70,12 +69,8 @@ impl<G: Gpu> Run<G> for Runner {
         let effort = if depth == Depth::Small { Effort::Quick } else { Effort::Standard };
         for load in [false, true].into_iter().flat_map(|past| loads(past, effort)) {
             let mut inside = bench.load(load, VERIFIED, MANY)?;
-            inside.sample(1, &mut [0])?;
-            let wrong = match inside.check()? {
-                Check::Passed => String::new(),
-                Check::Failed(wrong) => wrong,
-            };
-            report(Case { kernel: kernels::load(load.past, load.access).name, on: load.pattern.name(), wrong });
+            let kernel = kernels::load(load.past, load.access).name;
+            report(Case::from_sample(kernel, load.pattern.name(), &mut inside)?);
         }
         Ok(())
     }
@@ -134,12 +129,7 @@ impl Load {
 }
 
 /// State shared by all points.
-struct Bench<G: Gpu> {
-    kit: Kit<G>,
-    seed: u64,
-    input: G::Buffer,
-    left: Rc<G::Buffer>,
-}
+struct Bench<G: Gpu>(Readers<G>);
 
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, seed: u64) -> Result<Self, Fault> {
@@ -147,42 +137,34 @@ impl<G: Gpu> Bench<G> {
         for access in ACCESSES {
             G::prefer_cache(kit.unit.function(&kernels::load(false, access))?.function())?;
         }
-        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
-        let (input, left) = (kit.array(u64::from(ROUND[1]) + BEHIND)?, kit.array(4 * threads)?);
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input, left: Rc::new(left) })
+        Ok(Self(Readers::new(kit, u64::from(ROUND[1]) + BEHIND, THREADS, seed)?))
     }
 
     fn load(&self, load: Load, phases: [u32; 2], every: usize) -> Result<InKernel<G>, Fault> {
+        let Readers { kit, input, left, .. } = &self.0;
         let kernel = kernels::load(load.past, load.access);
         let warps = u64::from(THREADS / 32);
         let loads = warps * u64::from(UNROLL) * u64::from(phases[1]);
         let bytes = loads * LANES as u64 * u64::from(load.access);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: loads as f64, ..Work::default() };
-        self.kit.checker.poison(self.left.whole())?;
-        let places = self.kit.array(4 * LANES as u64)?;
+        let places = kit.array(4 * LANES as u64)?;
         let table = load.pattern.places(load.access);
         let table: Vec<u8> = table.iter().flat_map(|at| at.to_le_bytes()).collect();
-        G::upload(self.kit.stream(), places.whole(), &table)?;
+        G::upload(kit.stream(), places.whole(), &table)?;
         let launch = |cycles| {
-            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).buffer(&places);
+            let list = Arguments::new().buffer(left).span(cycles).buffer(input).buffer(&places);
             let list = list.u32(load.apart()).u32(load.round() - 1).u32(phases[0]).u32(phases[1]);
-            self.kit.unit.launch(&kernel, 0, list)
+            kit.unit.launch(&kernel, 0, list)
         };
-        let blocks = self.kit.unit.machine().multiprocessors;
-        let inside = InKernel::new_cycles_only(&self.kit, (blocks, LaunchCycles::Median), work, launch)?;
-        let (left, seed) = (Rc::clone(&self.left), self.seed);
+        let inside = self.0.load(work, every, launch, move |seed, thread| load.fold(seed, thread, phases))?;
+        let blocks = kit.unit.machine().multiprocessors;
         let launched = u64::from(blocks) * warps * u64::from(UNROLL * (phases[0] + phases[1]));
         // Sectors of all warps around their loops, and one more per block for its cycles.
         let around = u64::from(blocks) * (warps * AROUND + 1);
-        let inside = inside.with_extra(move |out| {
+        Ok(inside.with_extra(move |out| {
             // Keeps the table allocated while launches read it.
             let _ = &places;
             insert_sectors(load, out, (launched, around));
-        });
-        Ok(inside.with_check(move |last| {
-            let found = folds::words::<G>(last.stream, left.whole())?;
-            Ok(folds::check(&found, every, |thread| load.fold(seed, thread, phases)))
         }))
     }
 }

@@ -30,9 +30,7 @@ pub fn load(past: bool, bytes: u32) -> KernelDesc {
         issues: if bytes > 1 { Vec::new() } else { vec![Issue { mnemonics: &["LDG.E.U8"], count: UNROLL, chains: 1 }] },
         vector_bytes: bytes,
         unroll: UNROLL,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 

@@ -2,24 +2,14 @@
 //! bytes. The number of sectors that a pattern touches is computed exactly and compared with the device's counts; it determines
 //! the time of a load.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// What an access pattern costs: sectors of 32 bytes that a warp's load touches, counted, computed and timed.
+    "sectors" in LAB, seconds: [4.0, 20.0, 60.0], files: gpu kernels
+}
 
 use plimsoll_core::stats::median_sorted;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "sectors",
-    group: LAB,
-    sentence: "What an access pattern costs: sectors of 32 bytes that a warp's load touches, counted, computed and timed.",
-    seconds: [4.0, 20.0, 60.0],
-    takes_bytes: false,
-    findings,
-};
 
 /// Lanes of a warp.
 pub const LANES: usize = 32;
@@ -152,7 +142,7 @@ impl Coordinate for Pattern {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A warp's load.
     pub struct Shape {
         /// Bytes per lane.
@@ -178,10 +168,7 @@ pub fn touched(places: &[u32; LANES], access: u32, piece: u32, together: usize) 
 /// Cycles, time and sectors of a warp's load from one cache level; an operation is a warp's load.
 #[must_use]
 pub fn level(case: &str) -> TypedSeries<Shape> {
-    let mut metrics = vec![
-        metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-        metric("time", Unit::Second, Quantity::TimePerOperation),
-    ];
+    let mut metrics = vec![metrics::cycles_per_operation(), metric("time", Unit::Second, Quantity::TimePerOperation)];
     let computed = [SECTORS, HALVES, QUARTERS, LINES, COUNTED];
     metrics.extend(computed.map(|name| metric(name, Unit::One, Quantity::Extra)));
     let draw = Draw::heat("access", "pattern", "cycles");

@@ -120,9 +120,7 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
             Tile::Large => step!(32, 12),
             Tile::Small => step!(16, 16),
         },
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, x * y)
+        ..resident(1, &SOURCE, name, x * y)
     }
 }
 

@@ -1,10 +1,11 @@
 //! tti: how well a kernel with one block per SM hides its copies into shared memory: loads through registers, asynchronous copies
 //! and bulk copies of the next plane of a wave in a tilted medium.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// How well copies into shared memory are hidden at one block per SM.
+    "tti" in "lab", seconds: [3.0, 12.0, 40.0], files: gpu kernels, takes bytes
+}
+
 #[cfg(feature = "gpu")]
 mod model;
 #[cfg(feature = "gpu")]
@@ -16,17 +17,7 @@ use plimsoll_suite::findings::advice;
 
 use crate::prelude::meaning::*;
 
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "tti",
-    group: "lab",
-    sentence: "How well copies into shared memory are hidden at one block per SM.",
-    seconds: [3.0, 12.0, 40.0],
-    takes_bytes: true,
-    findings,
-};
-
-plimsoll_core::names! {
+names! {
     /// How planes get into shared memory, in display order.
     pub enum Way {
         /// Loads and stores by the threads when a plane is needed: the control.
@@ -40,7 +31,7 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// A time step by the way of copying planes.
     pub struct ByWay {
         /// The way of copying.
@@ -51,16 +42,9 @@ plimsoll_core::axes! {
 /// Cells per second by the way of copying planes.
 #[must_use]
 pub fn speed() -> TypedSeries<ByWay> {
-    TypedSeries::new(
-        "speed",
-        Figure::Throughput,
-        CachePolicy::Stream,
-        vec![
-            metric("speed", Unit::ElementPerSecond, Quantity::OperationsPerSecond),
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-        ],
-        Draw::bars("copies", "speed"),
-    )
+    let metrics = vec![metrics::speed(), metrics::bandwidth()];
+    let draw = Draw::bars("copies", "speed");
+    TypedSeries::new("speed", Figure::Throughput, CachePolicy::Stream, metrics, draw)
 }
 
 /// The row of a way and its speed.

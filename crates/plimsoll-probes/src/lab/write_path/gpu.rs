@@ -6,8 +6,8 @@ use plimsoll_gpu::Memory;
 use plimsoll_gpu::checker::POISON;
 use plimsoll_gpu::window::Rotation;
 
-use super::kernels::{self, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL};
-use super::{Chain, L2, MEMORY, Part, Passes};
+use super::kernels::{self, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, UNROLL};
+use super::{Chain, L2, MEMORY, Part, Passes, Step};
 use crate::folds::{self, MANY, SOME};
 use crate::lab::write_path;
 use crate::prelude::gpu::*;
@@ -57,7 +57,7 @@ impl<G: Gpu> Run<G> for Runner {
             session.sweep(sweep, |part| Part { stored: (*part).into() }, |_, part| bench.part(*part, rotation))?;
         }
         let sweep = Sweep { series: write_path::chains(), points: &Step::ALL, share: SHARES[2], flags: Flags::NONE };
-        session.sweep(sweep, |step| Chain { step: step_axis(*step) }, |_, step| bench.chain(*step, ITERATIONS))?;
+        session.sweep(sweep, |step| Chain { step: *step }, |_, step| bench.chain(*step, ITERATIONS))?;
         let both = Both::new(&bench.kit, session.device, session.request.seed)?;
         let points = both.points(&PASSES);
         let sweep = Sweep { series: write_path::again(), points: &points, share: SHARES[3], flags: Flags::NONE };
@@ -67,10 +67,6 @@ impl<G: Gpu> Run<G> for Runner {
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::<G>::new(device, 4 << 20)?;
-        let mut report_case = |kernel: String, on: String, check: Check| {
-            let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
-            report(Case { kernel, on, wrong });
-        };
         let sectors: &[u64] = if depth == Depth::Small {
             &[1, 33, 1025]
         } else {
@@ -79,15 +75,13 @@ impl<G: Gpu> Run<G> for Runner {
         for part in PARTS {
             for sectors in sectors {
                 let check = bench.stored_once(part, *sectors)?;
-                report_case(kernels::part(part).name, format!("{sectors} sectors"), check);
+                report(Case::new(kernels::part(part).name, format!("{sectors} sectors"), check));
             }
         }
         for step in Step::ALL {
             for iterations in [[0, 1], [3, 5]] {
-                let mut chain = bench.chain(step, iterations)?;
-                chain.sample(1, &mut [0])?;
                 let on = format!("{} steps", STEPS * (iterations[0] + iterations[1]));
-                report_case(kernels::chain(step).name, on, chain.check()?);
+                report(Case::from_sample(kernels::chain(step).name, on, &mut bench.chain(step, iterations)?)?);
             }
         }
         let both = Both::new(&bench.kit, device, 1)?;
@@ -95,7 +89,7 @@ impl<G: Gpu> Run<G> for Runner {
             let mut load = bench.again(again, both.seed, MANY)?;
             load.launch_once()?;
             let on = format!("{}, {} passes", again.memory, again.passes);
-            report_case(kernels::again(bypasses_l1(again.memory)).name, on, load.check()?);
+            report(Case::new(kernels::again(bypasses_l1(again.memory)).name, on, load.check()?));
         }
         Ok(())
     }
@@ -103,17 +97,6 @@ impl<G: Gpu> Run<G> for Runner {
 
 fn bypasses_l1(memory: write_path::Memory) -> bool {
     matches!(memory, write_path::Memory::HostPast | write_path::Memory::DevicePast)
-}
-
-/// The axis value of a step.
-fn step_axis(step: Step) -> write_path::Step {
-    match step {
-        Step::LoadFirst => write_path::Step::LoadFirst,
-        Step::LoadSecond => write_path::Step::LoadSecond,
-        Step::StoreLoadFirst => write_path::Step::BehindFirst,
-        Step::StoreLoadSecond => write_path::Step::BehindSecond,
-        Step::StoreLoadLocal => write_path::Step::BehindLocal,
-    }
 }
 
 /// Word `word` of a poisoned array after the first `part` bytes of every sector were stored.
@@ -195,7 +178,7 @@ impl<G: Gpu> Bench<G> {
 
     /// Launches that store the first bytes of every sector, rotating through the slices of the array.
     fn part(&self, part: u32, rotation: Rotation) -> Result<Load<G>, Fault> {
-        let spans = rotation.spans(&self.array)?;
+        let spans = rotation.spans(self.array.whole())?;
         let sectors = rotation.slice / u64::from(SECTOR);
         let traffic = Traffic::new(0, sectors * u64::from(part));
         let window = if rotation.slices > 1 { rotation.bytes() } else { 0 };

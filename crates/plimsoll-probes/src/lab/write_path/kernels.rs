@@ -1,5 +1,6 @@
 //! Stores to parts of sectors, loads after stores, and repeated reads of memory.
 
+pub use super::Step;
 use crate::prelude::kernels::*;
 
 /// The source of these kernels.
@@ -22,33 +23,14 @@ pub const SECTOR: u32 = 32;
 /// Bytes stored of every sector.
 pub const PARTS: [u32; 5] = [1, 4, 8, 16, 32];
 
-/// One step of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Step {
-    /// A load that may hit the L1.
-    LoadFirst,
-    /// A load that bypasses the L1.
-    LoadSecond,
-    /// A store, and a load of the same word that may hit the L1.
-    StoreLoadFirst,
-    /// A store, and a load of the same word that bypasses the L1.
-    StoreLoadSecond,
-    /// A store and a load of local memory, as for a spilled register.
-    StoreLoadLocal,
-}
-
 impl Step {
-    /// All steps.
-    pub const ALL: [Self; 5] =
-        [Self::LoadFirst, Self::LoadSecond, Self::StoreLoadFirst, Self::StoreLoadSecond, Self::StoreLoadLocal];
-
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::LoadFirst => ("l1", "LOAD_L1"),
             Self::LoadSecond => ("l2", "LOAD_L2"),
-            Self::StoreLoadFirst => ("store_l1", "STORE_LOAD_L1"),
-            Self::StoreLoadSecond => ("store_l2", "STORE_LOAD_L2"),
-            Self::StoreLoadLocal => ("local", "STORE_LOAD_LOCAL"),
+            Self::BehindFirst => ("store_l1", "STORE_LOAD_L1"),
+            Self::BehindSecond => ("store_l2", "STORE_LOAD_L2"),
+            Self::BehindLocal => ("local", "STORE_LOAD_LOCAL"),
         }
     }
 
@@ -57,8 +39,8 @@ impl Step {
         let each = |mnemonics| Issue { mnemonics, count: STEPS, chains: 1 };
         match self {
             Self::LoadFirst | Self::LoadSecond => vec![each(&["LDG"])],
-            Self::StoreLoadFirst | Self::StoreLoadSecond => vec![each(&["STG"]), each(&["LDG"])],
-            Self::StoreLoadLocal => vec![each(&["STL"]), each(&["LDL"])],
+            Self::BehindFirst | Self::BehindSecond => vec![each(&["STG"]), each(&["LDG"])],
+            Self::BehindLocal => vec![each(&["STL"]), each(&["LDL"])],
         }
     }
 
@@ -102,10 +84,8 @@ pub fn chain(step: Step) -> KernelDesc {
         ),
         unroll: STEPS,
         issues: step.issues(),
-        local_memory: step == Step::StoreLoadLocal,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, CHAIN_THREADS)
+        local_memory: step == Step::BehindLocal,
+        ..resident(1, &SOURCE, name, CHAIN_THREADS)
     }
 }
 
@@ -122,9 +102,7 @@ pub fn again(past: bool) -> KernelDesc {
         inputs: 1,
         vector_bytes: 16,
         unroll: UNROLL,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, AGAIN_THREADS)
+        ..resident(1, &SOURCE, name, AGAIN_THREADS)
     }
 }
 

@@ -1,24 +1,14 @@
 //! write-path: the cost of partial stores. Stores to a part of every sector, in memory and in the L2; a load after the store of its
 //! word, through the L1 and bypassing it; and repeated reads of host memory, which the L2 doesn't keep.
 
-#[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(feature = "kernels")]
-pub mod kernels;
+probe! {
+    /// The cost of partial stores and of a load after a store, and whether host memory is cached.
+    "write-path" in LAB, seconds: [4.0, 15.0, 45.0], files: gpu kernels
+}
 
 use plimsoll_core::counted;
 
 use crate::prelude::meaning::*;
-
-/// The probe's specification.
-pub static SPEC: ProbeSpec = ProbeSpec {
-    name: "write-path",
-    group: LAB,
-    sentence: "The cost of partial stores and of a load after a store, and whether host memory is cached.",
-    seconds: [4.0, 15.0, 45.0],
-    takes_bytes: false,
-    findings,
-};
 
 /// Bytes of a sector.
 pub const SECTOR: u32 = 32;
@@ -32,7 +22,7 @@ pub const CHAINS: &str = "loads behind stores";
 /// Memory that each SM reads several times.
 pub const AGAIN: &str = "read again";
 
-plimsoll_core::names! {
+names! {
     /// A step of a chain.
     pub enum Step {
         /// A load from the L1.
@@ -46,9 +36,7 @@ plimsoll_core::names! {
         /// The same in local memory, as for a spilled register.
         BehindLocal = "store, then load of local memory",
     }
-}
 
-plimsoll_core::names! {
     /// Whose memory is read, and which way.
     pub enum Memory {
         /// The host's, through the L1.
@@ -62,23 +50,19 @@ plimsoll_core::names! {
     }
 }
 
-plimsoll_core::axes! {
+axes! {
     /// Stores to every sector.
     pub struct Part {
         /// Bytes stored of each sector.
         stored: Bytes,
     }
-}
 
-plimsoll_core::axes! {
     /// A chain.
     pub struct Chain {
         /// Its step.
         step: Step,
     }
-}
 
-plimsoll_core::axes! {
     /// Memory that is read again.
     pub struct Passes {
         /// Whose memory, and the way of reading it.
@@ -92,10 +76,7 @@ plimsoll_core::axes! {
 #[must_use]
 pub fn stores(case: &str) -> TypedSeries<Part> {
     let cache = if case == MEMORY { CachePolicy::ColdRotate } else { CachePolicy::Hot };
-    let metrics = vec![
-        metric(PER_SECTOR, Unit::Second, Quantity::TimePerOperation),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-    ];
+    let metrics = vec![metric(PER_SECTOR, Unit::Second, Quantity::TimePerOperation), metrics::bandwidth()];
     bars(case, cache, metrics)
 }
 
@@ -104,20 +85,14 @@ const PER_SECTOR: &str = "time per sector";
 /// Chains of loads and stores. An operation is a step.
 #[must_use]
 pub fn chains() -> TypedSeries<Chain> {
-    let metrics = vec![
-        metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
-        metric("latency", Unit::Second, Quantity::TimePerOperation),
-    ];
+    let metrics = vec![metrics::cycles_per_operation(), metrics::latency()];
     bars(CHAINS, CachePolicy::Hot, metrics)
 }
 
 /// Passes over memory that fits in the L2; each SM's share fits in its L1.
 #[must_use]
 pub fn again() -> TypedSeries<Passes> {
-    let metrics = vec![
-        metric("time", Unit::Second, Quantity::Time),
-        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
-    ];
+    let metrics = vec![metrics::time(), metrics::bandwidth()];
     bars(AGAIN, CachePolicy::Hot, metrics)
 }
 

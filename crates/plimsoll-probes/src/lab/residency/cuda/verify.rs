@@ -14,8 +14,7 @@ pub(crate) fn check_kernels(bench: &Bench, depth: Depth, report: &mut dyn FnMut(
         _ => &[1, 31, 257, 1023, 1025, 65_537],
     };
     let mut report_case = |kernel: KernelDesc, on: String, check: Check| {
-        let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
-        report(Case { kernel: kernel.name, on, wrong });
+        report(Case::new(kernel.name, on, check));
     };
     for &n in sizes {
         for bins in [1, 7, 10_007_u32] {
