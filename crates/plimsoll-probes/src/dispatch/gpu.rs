@@ -41,7 +41,7 @@ impl<G: Gpu> Run<G> for Runner {
         let programmatic = programmatic::<G>(session.device);
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let threads = threads::<G>(session.device);
-        let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share, flags: Flags::NONE };
+        let sweep = Sweep { series: dispatch::blocks(), points: &threads, share, flags: Flags::NONE };
         let coordinates = |threads: &u32| Plain { threads: (*threads).into() };
         let marks = Rc::new(marks);
         session.sweep(sweep, coordinates, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
