@@ -20,6 +20,10 @@ mod iterations;
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod meter;
 
+#[cfg(any(feature = "cpu", feature = "gpu"))]
+#[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "only runners in gpu.rs use all of it"))]
+mod sizes;
+
 mod prelude;
 #[cfg(all(test, feature = "cpu"))]
 mod verified;
