@@ -8,6 +8,9 @@
 //! its docs list only what it adds.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "gpu")]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
+mod chains;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "gpu")]
