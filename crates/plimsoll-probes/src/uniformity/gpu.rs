@@ -151,6 +151,7 @@ impl<G: Gpu> Bench<G> {
         u64::from(kernels::read().threads) / 32
     }
 
+    /// Where a launch that isn't timed reports, with a new ticket.
     fn place(&self) -> Result<ReportSlot, Fault> {
         self.kit.checker.fill_words(self.untimed.whole(), u32::MAX)?;
         Ok(ReportSlot { out: self.untimed.part(0, 32)?, state: self.untimed.part(32, 4)?, launch: 0 })
@@ -185,6 +186,7 @@ impl<G: Gpu> Bench<G> {
         self.chains.build(Chain::lines((bytes / LINE) as u32, self.seed), self.memory.part(offset, bytes)?)
     }
 
+    /// A trap for the chases of one SM. Its ticket is new before each.
     fn trap(&self, chain: BuiltChain, multiprocessor: u32) -> Result<Trap<G>, Fault> {
         let place = self.place()?;
         let chase = Action::Launch(self.hop(multiprocessor, chain::HOPS, place)?);
