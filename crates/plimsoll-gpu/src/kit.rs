@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::{KernelDesc, Source};
 use crate::checker::Checker;
 use crate::load::{Action, Load, Shape};
 use crate::unit::Unit;
-use crate::{Gpu, Trust};
+use crate::{Gpu, Span, Trust};
 
 /// Every slice of an array is a multiple of this many bytes, so that vectors are aligned in it and pages are whole.
 const GRAIN: u64 = 4096;
@@ -71,6 +71,19 @@ impl<G: Gpu> Kit<G> {
     pub fn run(&self, actions: &[Action<G>]) -> Result<(), Fault> {
         G::bind(&self.stream)?;
         actions.iter().try_for_each(|action| action.enqueue(&self.stream))
+    }
+
+    /// Enqueues one launch, untimed.
+    pub fn run_once(&self, launch: &G::Launch) -> Result<(), Fault> {
+        G::bind(&self.stream)?;
+        G::launch(&self.stream, launch)
+    }
+
+    /// Reads memory after everything that was enqueued before.
+    pub fn download(&self, from: Span) -> Result<Vec<u8>, Fault> {
+        let mut bytes = vec![0; usize::try_from(from.bytes()).unwrap_or(usize::MAX)];
+        G::download(&self.stream, from, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// Runs the blocking kernel for `length`, so that work queued meanwhile starts without waiting for the host. Does nothing where

@@ -5,7 +5,7 @@ pub(crate) mod checker {
     pub(crate) type Checker = plimsoll_gpu::checker::Checker<plimsoll_cuda::Cuda>;
 }
 pub(crate) mod in_kernel {
-    pub(crate) use plimsoll_gpu::in_kernel::{BlockReport, LaunchCycles};
+    pub(crate) use plimsoll_gpu::in_kernel::LaunchCycles;
     pub(crate) type InKernel = plimsoll_gpu::in_kernel::InKernel<plimsoll_cuda::Cuda>;
 }
 pub(crate) mod kit {

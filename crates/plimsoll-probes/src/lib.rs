@@ -8,6 +8,9 @@
 //! its docs list only what it adds.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "gpu")]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
+mod chains;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "gpu")]
@@ -19,6 +22,9 @@ mod meter;
 
 mod metrics;
 mod prelude;
+#[cfg(any(feature = "cpu", feature = "gpu"))]
+#[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "only runners in gpu.rs use all of it"))]
+mod sizes;
 #[cfg(all(test, feature = "cpu"))]
 mod verified;
 #[macro_use]

@@ -4,6 +4,7 @@
 use super::kernels::{self, BLOCKS, THREADS};
 use crate::footprint::{self, Kernel, Spread};
 use crate::prelude::gpu::*;
+use crate::sizes;
 
 /// The probe.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ const OWN: u64 = 320 << 10;
 const ALONE: u64 = 512 << 20;
 /// The scalar of triad.
 const SCALAR: f32 = 1.625;
+/// More rounds than any memory holds.
+const MOST_ROUNDS: u64 = 1 << 31;
 /// Shares of the budget, which is sized for a CPU: in a quick run and otherwise.
 const SHARES: [f64; 2] = [0.65, 0.5];
 
@@ -110,7 +113,7 @@ impl<G: Gpu> Run<G> for Runner {
         for spot in &spots {
             for passes in [1, 3, 5] {
                 let arrays = bench.arrays(spot)?;
-                bench.kit.run(&[Action::Launch(bench.launch(spot, passes, arrays)?)])?;
+                bench.kit.run_once(&bench.launch(spot, passes, arrays)?)?;
                 let wrong = check(&bench.kit.checker, spot, arrays)?.into_wrong();
                 let on = format!("{} rounds, {passes} passes, {blocks} blocks", spot.rounds);
                 report(Case { kernel: spot.desc().name, on, wrong });
@@ -128,19 +131,12 @@ fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
         _ => 2 + u32::from(kernel == Kernel::Read),
     };
     let by_kernel = |kernel| {
-        let one = Spot { kernel, rounds: 1, blocks };
-        let step = per_octave(kernel);
-        let rounds = move |i: u32| (f64::from(i) / f64::from(step)).exp2().round() as u32;
-        let footprint = |rounds: u32| one.footprint().saturating_mul(rounds.into());
-        let is_wanted =
-            |i: &u32| effort == Effort::Thorough || i.is_multiple_of(step) || footprint(rounds(*i)) <= ALONE;
-        let mut sizes: Vec<u32> = (0..=31 * step)
-            .filter(is_wanted)
-            .map(rounds)
-            .take_while(|&rounds| rounds == 1 || footprint(rounds) <= largest)
-            .collect();
-        sizes.dedup();
-        sizes.into_iter().map(move |rounds| Spot { kernel, rounds, blocks })
+        let spot = move |rounds: u64| Spot { kernel, rounds: rounds as u32, blocks };
+        let is_wanted = move |rounds: &u64| {
+            effort == Effort::Thorough || rounds.is_power_of_two() || spot(*rounds).footprint() <= ALONE
+        };
+        let all = sizes::per_octave(1, MOST_ROUNDS, per_octave(kernel), 1).into_iter().filter(is_wanted);
+        all.map(spot).take_while(move |spot| spot.rounds == 1 || spot.footprint() <= largest)
     };
     Kernel::ALL.into_iter().flat_map(by_kernel).collect()
 }

@@ -7,6 +7,7 @@ use super::kernels::{self, ADDED, LINE, SIZES, THREADS, UNROLL, place};
 use crate::folds::{self, MANY, SOME};
 use crate::gather::{self, Accesses, CASES, wasted};
 use crate::prelude::gpu::*;
+use crate::sizes;
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (16 << 20, 64 << 30);
@@ -120,8 +121,7 @@ fn points(kind: Kind, effort: Effort, most: u64) -> Vec<Point> {
 }
 
 fn footprints(step: u32, most: u64) -> Vec<u64> {
-    let mut all: Vec<u64> =
-        (0..).map(|i| FOOTPRINTS.0 << (step * i)).take_while(|footprint| *footprint <= most).collect();
+    let mut all: Vec<u64> = sizes::octaves(FOOTPRINTS.0, most, step).collect();
     let last = most / u64::from(LINE) * u64::from(LINE);
     if all.last() != Some(&last) {
         all.push(last.max(u64::from(LINE)));

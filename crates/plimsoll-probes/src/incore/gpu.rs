@@ -229,7 +229,7 @@ impl<G: Gpu> Bench<G> {
         let bytes = self.bytes(spot);
         let links = spot.instruction.links(spot.chains) * iterations;
         let arguments = Arguments::new().buffer(&self.expected).u32(spot.chains).u32(links);
-        self.kit.run(&[Action::Launch(self.launch(spot.instruction.reference(), spot, arguments)?)])?;
+        self.kit.run_once(&self.launch(spot.instruction.reference(), spot, arguments)?)?;
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
         self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
@@ -239,7 +239,7 @@ impl<G: Gpu> Bench<G> {
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
         let arguments = Arguments::new().buffer(&self.out).buffer(&self.cycles).u32(iterations);
         let launch = self.launch(spot.instruction.kernel(spot.chains), spot, arguments)?;
-        self.kit.run(&[Action::Launch(launch)])?;
+        self.kit.run_once(&launch)?;
         Ok(self.compare(spot, iterations)?.into_wrong())
     }
 
@@ -247,9 +247,8 @@ impl<G: Gpu> Bench<G> {
     fn check_link(&self, instruction: &'static Instruction) -> Result<String, Fault> {
         let spot = Spot { instruction, chains: 1, warps: 1 };
         let arguments = Arguments::new().buffer(&self.expected).u32(1).u32(1);
-        self.kit.run(&[Action::Launch(self.launch(instruction.reference(), spot, arguments)?)])?;
-        let mut bytes = vec![0; (WARP * instruction.element.bytes()) as usize];
-        G::download(self.kit.stream(), self.expected.whole(), &mut bytes)?;
+        self.kit.run_once(&self.launch(instruction.reference(), spot, arguments)?)?;
+        let bytes = self.kit.download(self.expected.part(0, (WARP * instruction.element.bytes()).into())?)?;
         let ends = bytes.chunks_exact(instruction.element.bytes() as usize).map(|end| {
             let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| end[at + byte]));
             match instruction.element {

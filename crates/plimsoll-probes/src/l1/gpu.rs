@@ -5,6 +5,7 @@ use super::kernels::{self, THREADS, WIDTHS};
 use crate::folds::{self, MANY, SOME, Walk};
 use crate::l1::{self, Access, Kind, Piece};
 use crate::prelude::gpu::*;
+use crate::sizes;
 
 /// Smallest and largest piece, bytes.
 const PIECES: (u64, u64) = (4 << 10, 384 << 10);
@@ -122,21 +123,15 @@ fn points<G: Gpu>(device: &G::Device, effort: Effort, most: u64) -> Vec<Point> {
 
 /// Octaves of pieces; every other one where time is short.
 fn octaves(effort: Effort, most: u64) -> Vec<u64> {
-    let step = if effort == Effort::Quick { 2 } else { 1 };
-    (0..).map(|octave| PIECES.0 << (step * octave)).take_while(|piece| *piece <= most).collect()
+    sizes::octaves(PIECES.0, most, if effort == Effort::Quick { 2 } else { 1 }).collect()
 }
 
 /// Octaves, and closely spaced pieces from half to 1.7 times the memory that L1 and shared memory have together, in whole chunks.
 fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
     let factor = if effort == Effort::Quick { 1.05 } else { 1.03 };
-    let chunk = folds::chunk(&kernels::load(16));
-    let mut pieces: Vec<u64> = (0..).map(|octave| PIECES.0 << octave).take_while(|piece| *piece <= most).collect();
-    let mut piece = 0.5 * together as f64;
-    while piece < 1.7 * together as f64 {
-        pieces.push((piece / chunk as f64).round() as u64 * chunk);
-        piece *= factor;
-    }
-    pieces.retain(|piece| *piece <= most);
+    let (together, chunk) = (together as f64, folds::chunk(&kernels::load(16)));
+    let close = sizes::growing(0.5 * together, 1.7 * together, |_| factor, chunk).filter(|piece| *piece <= most);
+    let mut pieces: Vec<u64> = sizes::octaves(PIECES.0, most, 1).chain(close).collect();
     pieces.sort_unstable();
     pieces.dedup();
     pieces

@@ -176,9 +176,7 @@ impl<G: Gpu> Bench<G> {
         let walk = self.walk(point);
         let iterations = VERIFIED.max(walk.pass());
         self.poison(&walk)?;
-        let launch = self.launch(point, &walk, iterations)?;
-        G::bind(self.kit.stream())?;
-        G::launch(self.kit.stream(), &launch)?;
+        self.kit.run_once(&self.launch(point, &walk, iterations)?)?;
         G::wait(self.kit.stream())?;
         self.check(point, walk, iterations, MANY)?()
     }

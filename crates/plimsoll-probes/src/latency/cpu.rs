@@ -10,10 +10,11 @@ use plimsoll_core::series::Series;
 use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
 use plimsoll_cpu::workload::chain::{Chain, Order, PAGE_BYTES};
-use plimsoll_suite::findings::levels;
 
-use super::{Chase, TOLERANCE};
+use super::Chase;
+use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
 use crate::prelude::cpu::*;
+use crate::sizes;
 
 /// The probe.
 #[derive(Debug)]
@@ -37,8 +38,6 @@ const WARM_UP: Duration = Duration::from_millis(25);
 const CHECKED_LINES: u64 = 1 << 16;
 /// Around knees, points are added until neighbours are within this ratio.
 const RESOLUTION: f64 = 1.035;
-/// Points added at each knee, at most.
-const PER_KNEE: usize = 14;
 /// Share of the budget for the coarse sweep.
 const COARSE: f64 = 0.75;
 
@@ -75,7 +74,7 @@ fn order_axis(order: Order) -> super::Order {
 impl Run<Cpu> for Runner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let (largest, _) = largest(device, request);
-        plan(device, largest, request.effort, true).len() + 3 * PER_KNEE
+        plan(device, largest, request.effort, true).len() + FINE_POINTS
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
@@ -94,18 +93,12 @@ impl Run<Cpu> for Runner {
         let points = plan(session.device, largest, session.request.effort, huge);
         let pages = if huge { Pages::Huge } else { Pages::Small };
         let team = team(session, 1)?;
-        let load = |buffers: &mut Buffers, spot: &Spot| {
+        let load = |spot: &Spot| {
             let (task, work, check) = buffers.chase(spot)?;
             Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
         };
         let sweep = Sweep { series: super::chase(), points: &points, share: COARSE, flags };
-        let series = session.sweep(sweep, |spot| spot.into(), |_, spot| load(&mut buffers, spot))?;
-        let points = knees(series, pages, line);
-        if points.is_empty() {
-            return Ok(());
-        }
-        let sweep = Sweep { series: super::knees(), points: &points, share: 1.0 - COARSE, flags };
-        session.sweep(sweep, |spot| spot.into(), |_, spot| load(&mut buffers, spot)).map(drop)
+        sweep_twice(session, sweep, (super::knees(), 1.0 - COARSE), |series| knees(series, pages, line), load)
     }
 
     fn verify(&self, device: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -220,29 +213,20 @@ fn footprints(least: u64, largest: u64, density: impl Fn(f64) -> u32, grain: u64
     if largest < least {
         return Vec::new();
     }
-    let mut footprints = vec![largest / grain * grain];
-    let mut bytes = least as f64;
-    while bytes < largest as f64 {
-        footprints.push(round(bytes, grain));
-        bytes *= f64::from(density(bytes)).recip().exp2();
-    }
+    let factor = |bytes: f64| f64::from(density(bytes)).recip().exp2();
+    let mut footprints: Vec<u64> = sizes::growing(least as f64, largest as f64, factor, grain).collect();
+    footprints.push(largest / grain * grain);
     footprints.retain(|&bytes| (1..=largest).contains(&bytes));
     footprints.sort_unstable();
     footprints.dedup();
     footprints
 }
 
-fn round(bytes: f64, grain: u64) -> u64 {
-    ((bytes / grain as f64).round() as u64).max(1) * grain
-}
-
 /// What the refinement measures: between the neighbours of every knee of the page-random curve.
 fn knees(series: &Series, pages: Pages, line: usize) -> Vec<Spot> {
     let curve = super::curve(std::slice::from_ref(series), pages_axis(pages), super::Order::PageRandom);
-    let found = levels::levels(&curve, TOLERANCE);
-    let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
-    let to_spot = |bytes: f64| Spot { pages, order: Order::PageRandom, bytes: round(bytes, line as u64) };
-    more.into_iter().map(to_spot).collect()
+    let spots = between_neighbours(&curve, RESOLUTION, line as u64);
+    spots.map(|bytes| Spot { pages, order: Order::PageRandom, bytes }).collect()
 }
 
 /// What a launch runs, what it does, and the check of it.

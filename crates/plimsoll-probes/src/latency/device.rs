@@ -5,14 +5,13 @@
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::record::Finding;
-use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
+use plimsoll_suite::findings::derived;
 use plimsoll_suite::findings::levels::{Plateau, knee_between, levels};
-use plimsoll_suite::findings::{derived, known_rows};
 
-use super::TOLERANCE;
+use super::{METRICS, TOLERANCE, TRANSLATION_SHOWS};
 
 plimsoll_core::names! {
     /// In which order the lines are chased.
@@ -55,14 +54,7 @@ pub fn knees() -> TypedSeries<Chase> {
 }
 
 fn spec(case: &str) -> TypedSeries<Chase> {
-    TypedSeries::new(
-        case,
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
-        Draw::lines("footprint", CYCLES).grouped_by("order").log_x().log_y(),
-    )
-    .with_precision(PRECISION)
+    super::chases(case, Quantity::Extra, Draw::lines("footprint", CYCLES).grouped_by("order")).with_precision(PRECISION)
 }
 
 /// Cycles per hop over footprint in bytes, in one order, over all of `series` that have them.
@@ -72,12 +64,7 @@ pub fn curve(series: &[Series], order: Order) -> Vec<(f64, f64)> {
 }
 
 fn rows<'s>(series: &'s [Series], order: Order, metric: &'s str) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
-    let rows_of = move |series: &'s Series| {
-        let figure =
-            move |(at, row): (Chase, &'s Row)| Some((at.footprint.0 as f64, row, series.estimate(row, metric)?));
-        known_rows(series).filter(move |(at, _): &(Chase, &Row)| at.order == order).filter_map(figure)
-    };
-    series.iter().flat_map(rows_of)
+    super::rows_by(series, metric, move |at: &Chase| (at.order == order).then_some(at.footprint))
 }
 
 /// Shares of the last cache between which its far part shows: well above the half that the near part holds, and below the point
@@ -87,8 +74,6 @@ const FAR: [f64; 2] = [0.65, 0.87];
 const FAR_STEP: f64 = 1.12;
 /// The last cache's levels end by this multiple of its size, and memory begins at the other.
 const BEYOND: [f64; 2] = [1.1, 1.5];
-/// One line a page costs something from where it is this much slower than over few pages.
-const TRANSLATION_SHOWS: f64 = 1.15;
 
 /// Caches by their place.
 const CACHES: [&str; 4] = ["L1", "L2", "L3", "L4"];
@@ -183,7 +168,7 @@ fn figures(series: &[Series], level: &Level) -> Vec<Finding> {
             rows(series, Order::PageRandom, metric).filter(|row| (level.from..=level.to).contains(&row.0)).collect();
         super::level(&format!("latency {}{suffix}", level.name), unit, &on)
     };
-    [("latency", Unit::Second, ""), (CYCLES, Unit::Cycle, " in cycles")].into_iter().filter_map(figure).collect()
+    METRICS.into_iter().filter_map(figure).collect()
 }
 
 /// Where each level but memory ends: between its latency and the next one's.

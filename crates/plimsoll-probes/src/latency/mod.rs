@@ -9,6 +9,8 @@ probe! {
 }
 
 pub mod device;
+#[cfg(any(feature = "cpu", feature = "gpu"))]
+mod knees;
 
 use plimsoll_core::device::CacheInfo;
 use plimsoll_core::series::Point;
@@ -51,7 +53,7 @@ plimsoll_core::axes! {
 
 /// How much the figures of one level may differ from their median, for [`levels`].
 pub const TOLERANCE: f64 = 0.1;
-/// Small pages cost something from where they are this much slower than huge ones.
+/// Small pages, or one line a page, cost something from where they are this much slower than huge pages, or few.
 const TRANSLATION_SHOWS: f64 = 1.15;
 
 /// One hop over the footprint, by page size and order.
@@ -67,15 +69,17 @@ pub fn knees() -> TypedSeries<Chase> {
 }
 
 fn spec(case: &str) -> TypedSeries<Chase> {
+    chases(case, Quantity::CyclesPerOperation, Draw::lines("footprint", "latency").grouped_by("pages"))
+}
+
+/// A series of chases, whose cycles come from the clock or from the kernel.
+fn chases<A: Axes>(case: &str, cycles: Quantity, draw: Draw) -> TypedSeries<A> {
     TypedSeries::new(
         case,
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
-        ],
-        Draw::lines("footprint", "latency").grouped_by("pages").log_x().log_y(),
+        vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric("cycles", Unit::Cycle, cycles)],
+        draw.log_x().log_y(),
     )
 }
 
@@ -105,11 +109,19 @@ fn rows<'s>(
     order: Order,
     metric: &'s str,
 ) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
+    rows_by(series, metric, move |at: &Chase| (at.pages == pages && at.order == order).then_some(at.footprint))
+}
+
+/// The footprint in bytes, row and figure of all rows for which `footprint` returns one.
+fn rows_by<'s, A: Axes>(
+    series: &'s [Series],
+    metric: &'s str,
+    footprint: impl Fn(&A) -> Option<Bytes> + Copy,
+) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
     let rows_of = move |series: &'s Series| {
-        let is_wanted = move |(at, _): &(Chase, &Row)| at.pages == pages && at.order == order;
         let figure =
-            move |(at, row): (Chase, &'s Row)| Some((at.footprint.0 as f64, row, series.estimate(row, metric)?));
-        known_rows(series).filter(is_wanted).filter_map(figure)
+            move |(at, row): (A, &'s Row)| Some((footprint(&at)?.0 as f64, row, series.estimate(row, metric)?));
+        known_rows(series).filter_map(figure)
     };
     series.iter().flat_map(rows_of)
 }

@@ -8,13 +8,14 @@ use plimsoll_gpu::in_kernel::{BlockReport, LastLaunches, ReportSlot};
 use plimsoll_gpu::kit::{combine_checks, exclusive_shared_bytes};
 
 use super::kernels::{self, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
+use crate::chains::BuiltChain;
 use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, Load};
 use crate::prelude::gpu::*;
 
 /// Bytes of the chain, and of each array of the background.
 const BYTES: u64 = 1 << 30;
 /// Timed hops of a launch: some tenths of a millisecond.
-const HOPS: u64 = 512;
+pub(crate) const HOPS: u64 = 512;
 /// Cycles of the pause after every round. At full speed one round of all warps takes about 4,000.
 const DELAYS: [u32; 11] = [65_536, 32_768, 16_384, 12_288, 8_192, 6_144, 4_096, 3_072, 2_048, 1_024, 0];
 /// Bytes of one round of a warp, read.
@@ -65,8 +66,9 @@ impl<G: Gpu> Run<G> for Runner {
             let on = format!("{ROUNDS} rounds during {HOPS} hops");
             report(Case { kernel, on, wrong: bench.verify(background)?.into_wrong() });
         }
-        let on = format!("{} lines", bench.chain.elements());
-        report(Case { kernel: kernels::chain().name, on, wrong: bench.verify_chain()?.into_wrong() });
+        let on = format!("{} lines", bench.course.lines.bytes() / LINE);
+        let wrong = bench.course.chain.check_links::<G>(bench.kit.stream())?.into_wrong();
+        report(Case { kernel: kernels::chain().name, on, wrong });
         Ok(())
     }
 }
@@ -85,11 +87,45 @@ fn spots(effort: Effort) -> Vec<Spot> {
     Background::ALL.into_iter().flat_map(|background| delays().map(move |delay| Spot { background, delay })).collect()
 }
 
+/// A chain in its own memory, with more elements than a launch makes hops, so that the end of a chase shows every lost hop. Each
+/// launch begins where the one before ended.
+pub(crate) struct Course<G: Gpu> {
+    /// Its memory.
+    pub(crate) lines: G::Buffer,
+    /// The chain.
+    pub(crate) chain: BuiltChain,
+}
+
+impl<G: Gpu> Course<G> {
+    /// Builds a chain over so many bytes.
+    pub(crate) fn new(kit: &Kit<G>, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let (lines, chain) =
+            (kit.array(bytes)?, Chain::lines(u32::try_from(bytes / LINE).unwrap_or(u32::MAX), seed as u32));
+        let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
+        kit.run_once(&kit.unit.launch(&kernels::chain(), chain.elements(), arguments)?)?;
+        let chain = BuiltChain::new(chain, lines.whole())?;
+        Ok(Self { lines, chain })
+    }
+
+    /// Where launch number `launch` begins.
+    pub(crate) fn begin(&self, launch: u64) -> Result<Span, Fault> {
+        self.chain.line(launch * (LEAD_HOPS + HOPS))
+    }
+
+    /// Checks that the chaser, which is the first block, made all its hops and ended where launch number `next` begins.
+    pub(crate) fn check(&self, reports: &[BlockReport], next: u64) -> Check {
+        let chaser = reports.first().copied().unwrap_or_default();
+        if chaser.count != HOPS {
+            return Check::Failed(format!("the chaser made {} hops, not {HOPS}", chaser.count));
+        }
+        self.chain.check_end(chaser.found, next * (LEAD_HOPS + HOPS))
+    }
+}
+
 /// Shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
-    lines: G::Buffer,
-    chain: Chain,
+    course: Course<G>,
     to: G::Buffer,
     from: G::Buffer,
     /// Launches so far: the chaser continues from point to point, so that it never revisits recent lines.
@@ -103,27 +139,19 @@ impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let bytes = 1 << bytes.max(16 * kernels::VECTORS_PER_ROUND).ilog2();
-        let (lines, to, from) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(bytes)?);
+        let (course, to, from) = (Course::new(&kit, bytes, seed)?, kit.array(bytes)?, kit.array(bytes)?);
         kit.checker.fill(Data::Bits, Element::Word, from.whole(), seed)?;
         kit.checker.poison(to.whole())?;
-        let chain = Chain::lines(u32::try_from(bytes / LINE).unwrap_or(u32::MAX), seed as u32);
-        let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
-        kit.run(&[Action::Launch(kit.unit.launch(&kernels::chain(), chain.elements(), arguments)?)])?;
-        Ok(Self { kit, lines, chain, to, from, launches: Cell::new(0), shared: exclusive_shared_bytes::<G>(device, 0) })
+        Ok(Self { kit, course, to, from, launches: Cell::new(0), shared: exclusive_shared_bytes::<G>(device, 0) })
     }
 
     fn multiprocessors(&self) -> u32 {
         self.kit.unit.machine().multiprocessors
     }
 
-    /// Where the chaser is after `launches` launches.
-    fn place(&self, launches: u64) -> Result<Span, Fault> {
-        self.lines.part(self.chain.offset(launches * (LEAD_HOPS + HOPS)), LINE)
-    }
-
     fn launch(&self, spot: Spot, limit: u32, place: ReportSlot) -> Result<G::Launch, Fault> {
         let number = self.launches.replace(self.launches.get() + 1);
-        let arguments = Arguments::new().span(place.out).span(self.place(number)?).u64(HOPS);
+        let arguments = Arguments::new().span(place.out).span(self.course.begin(number)?).u64(HOPS);
         let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
         let arguments = arguments.u32(spot.delay.unwrap_or(0)).u32(limit).span(place.state);
         let kernel = kernels::chase(spot.background);
@@ -153,18 +181,10 @@ impl<G: Gpu> Bench<G> {
 
     /// Checks that the chaser ended where the chain leads and that every other block did some work.
     fn check(&self, reports: &[BlockReport]) -> Result<Check, Fault> {
-        let end = self.place(self.launches.get())?.pointer();
-        let chaser = reports.first().copied().unwrap_or_default();
-        if (chaser.count, chaser.found) != (HOPS, end) {
-            let (hops, off) = (chaser.count, chaser.found.wrapping_sub(self.lines.pointer()));
-            let expected = end - self.lines.pointer();
-            let why = format!("the chase of {hops} hops ended at byte {off} instead of {expected}");
-            return Ok(Check::Failed(why));
-        }
-        Ok(match reports.iter().skip(1).position(|report| report.count == 0) {
-            Some(idle) => Check::Failed(format!("block {} did nothing", idle + 1)),
-            None => Check::Passed,
-        })
+        let chase = self.course.check(reports, self.launches.get());
+        let idle = reports.iter().skip(1).position(|report| report.count == 0);
+        let idle = idle.map_or(Check::Passed, |idle| Check::Failed(format!("block {} did nothing", idle + 1)));
+        combine_checks([Ok(chase), Ok(idle)])
     }
 
     /// Runs a few rounds of the background and compares its XOR and its copy with the array's.
@@ -187,20 +207,6 @@ impl<G: Gpu> Bench<G> {
             Background::Read => Check::Passed,
         };
         combine_checks([self.check(&reports), Ok(read), Ok(copied)])
-    }
-
-    /// Checks that every line leads to the next one.
-    fn verify_chain(&self) -> Result<Check, Fault> {
-        let mut bytes = vec![0; usize::try_from(self.lines.bytes()).unwrap_or(0)];
-        G::download(self.kit.stream(), self.lines.whole(), &mut bytes)?;
-        let word = |at: u64| {
-            let at = usize::try_from(at).unwrap_or(usize::MAX);
-            bytes.get(at..at + 8).map(|word| u64::from_le_bytes(std::array::from_fn(|byte| word[byte])))
-        };
-        let base = self.lines.pointer();
-        let leads = |i: &u64| word(self.chain.offset(*i)) == Some(base + self.chain.offset(i + 1));
-        let wrong = (0..self.chain.elements()).find(|i| !leads(i));
-        Ok(wrong.map_or(Check::Passed, |i| Check::Failed(format!("element {i} of the chain leads elsewhere"))))
     }
 }
 

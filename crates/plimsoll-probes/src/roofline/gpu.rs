@@ -158,7 +158,7 @@ impl<G: Gpu> Bench<G> {
         let reference = kernels::reference(form.real).with_grid(kernel.grid);
         let arguments = Arguments::new().buffer(&self.expected).buffer(&self.input).u32(iterations);
         let arguments = arguments.u32(form.fma).u32(form.per).u32(form.vectors());
-        self.kit.run(&[Action::Launch(self.kit.unit.launch(&reference, 0, arguments)?)])
+        self.kit.run_once(&self.kit.unit.launch(&reference, 0, arguments)?)
     }
 
     /// Compares the kernel's output with the reference's.
@@ -173,7 +173,7 @@ impl<G: Gpu> Bench<G> {
     fn compare_once(&self, form: Form, iterations: u32) -> Result<Check, Fault> {
         let kernel = self.kernel(form)?;
         self.kit.checker.poison(self.out.part(0, self.threads(&kernel)? / 8)?)?;
-        self.kit.run(&[Action::Launch(self.launch(&kernel, iterations)?)])?;
+        self.kit.run_once(&self.launch(&kernel, iterations)?)?;
         self.compare(form, &kernel, iterations)
     }
 
@@ -184,9 +184,8 @@ impl<G: Gpu> Bench<G> {
         let kernel = kernels::reference(real).with_grid(Grid::Blocks(1));
         self.reference(form, &kernel, ITERATIONS)?;
         let vectors = u64::from(form.vectors());
-        let mut input = vec![0; (u64::from(ITERATIONS) * vectors * THREADS * VECTOR) as usize];
+        let input = self.kit.download(self.input.part(0, u64::from(ITERATIONS) * vectors * THREADS * VECTOR)?)?;
         let mut found = [0; 4];
-        G::download(self.kit.stream(), self.input.whole(), &mut input)?;
         G::download(self.kit.stream(), self.expected.whole(), &mut found)?;
         let words: Vec<u32> = input.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         // The words of vector `v` of a thread in an iteration.

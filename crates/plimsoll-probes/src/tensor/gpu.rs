@@ -265,8 +265,7 @@ impl<G: Gpu> Bench<G> {
     /// One iteration's largest error relative to the products' magnitudes, and a description of any error beyond rounding.
     pub(crate) fn error(&self, spot: Spot) -> Result<(f64, Option<String>), Fault> {
         self.run(spot, 1)?;
-        let mut left = vec![0; self.bytes(spot) as usize];
-        G::download(self.kit.stream(), self.out.part(0, self.bytes(spot))?, &mut left)?;
+        let left = self.kit.download(self.out.part(0, self.bytes(spot))?)?;
         let expected = oracle::expected(spot.instruction, (spot.data, spot.way), (spot.chains, spot.warps), 1);
         let block = oracle::block_bytes(spot.instruction, spot.chains, spot.warps) as usize;
         let mut worst = 0.0_f64;
@@ -284,7 +283,7 @@ impl<G: Gpu> Bench<G> {
     fn run(&self, spot: Spot, iterations: u32) -> Result<(), Fault> {
         self.begin(spot)?;
         let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(iterations))?;
-        self.kit.run(&[Action::Launch(launch)])
+        self.kit.run_once(&launch)
     }
 
     /// Runs one launch of `iterations` iterations and checks its output.

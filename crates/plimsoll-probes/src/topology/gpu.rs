@@ -126,10 +126,8 @@ impl<G: Gpu> Bench<G> {
         let out = self.kit.array(REPORT + 4)?;
         self.kit.checker.fill_words(out.whole(), u32::MAX)?;
         let place = ReportSlot { out: out.part(0, REPORT)?, state: out.part(REPORT, 4)?, launch: 0 };
-        self.kit.run(&[Action::Launch(self.launch(wanted, lines, place)?)])?;
-        let mut bytes = [0; REPORT as usize];
-        G::download(self.kit.stream(), out.whole(), &mut bytes)?;
-        Ok(BlockReport::from_bytes(&bytes))
+        self.kit.run_once(&self.launch(wanted, lines, place)?)?;
+        Ok(BlockReport::from_bytes(&self.kit.download(out.part(0, REPORT)?)?))
     }
 
     fn load(&self, multiprocessor: u32, group: u32) -> Result<InKernel<G>, Fault> {

@@ -1,13 +1,13 @@
 //! uniformity on a GPU: each SM alone and each part of the memory alone. `crate::uniformity` explains the figures; the
 //! kernels are in `kernel.cu`.
 
-use plimsoll_gen::kernel::chain::{Chain, LINE, PAGE};
-use plimsoll_gpu::in_kernel::{LastLaunches, ReportSlot, check_ran_on};
-use plimsoll_gpu::unit::Unit;
+use plimsoll_gen::kernel::chain::{self, Chain, LINE, PAGE};
+use plimsoll_gpu::in_kernel::{ReportSlot, check_ran_on};
+use plimsoll_gpu::kit::combine_checks;
 use plimsoll_gpu::window::Flush;
 
 use super::kernels;
-use crate::latency::kernels as latency;
+use crate::chains::{BuiltChain, Chains, Trap};
 use crate::prelude::gpu::*;
 use crate::uniformity::{self, Alone, CYCLES, LINE_CYCLES, Part};
 
@@ -55,9 +55,9 @@ impl<G: Gpu> Run<G> for Runner {
         let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0], flags: Flags::NONE };
         session.sweep(sweep, coordinates, |_, multiprocessor| bench.draw(*multiprocessor))?;
 
-        bench.build_chain(0, CHAIN)?;
+        let chain = bench.build_chain(0, CHAIN)?;
         let sweep = Sweep { series: uniformity::distances(), points: &all, share: SHARES[1], flags: Flags::NONE };
-        session.sweep(sweep, coordinates, |_, multiprocessor| bench.distance(*multiprocessor))?;
+        session.sweep(sweep, coordinates, |_, multiprocessor| bench.distance(chain, *multiprocessor))?;
 
         let region = session.info().cold_window().min(bytes);
         let regions = places(bytes, region, REGIONS[most]);
@@ -89,9 +89,7 @@ impl<G: Gpu> Run<G> for Runner {
                 format!("{n} vectors"),
                 bench.check_launch(&bench.read_on_all(input)?, input, bench.words_of_all())?,
             );
-            let out = bench.kit.array(64)?;
-            bench.kit.checker.fill_words(out.whole(), u32::MAX)?;
-            let place = ReportSlot { out: out.part(0, 32)?, state: out.part(32, 4)?, launch: 0 };
+            let place = bench.place()?;
             let launch = bench.read_on_one(0, input, place)?;
             add_case(
                 kernels::read().name,
@@ -99,17 +97,15 @@ impl<G: Gpu> Run<G> for Runner {
                 bench.check_launch(&launch, input, bench.words_of_one())?,
             );
         }
-        let start = bench.build_chain(0, CHAIN)?;
-        let out = bench.kit.array(64)?;
-        bench.kit.checker.fill_words(out.whole(), u32::MAX)?;
-        let place = ReportSlot { out: out.part(0, 32)?, state: out.part(32, 4)?, launch: 0 };
-        let last = bench.kit.unit.machine().multiprocessors - 1;
-        bench.kit.run(&[Action::Launch(bench.hop(last, HOPS[0], place)?)])?;
-        let mut found = [0; 8];
-        G::download(bench.kit.stream(), bench.cursor.whole(), &mut found)?;
-        let (found, expected) = (u64::from_le_bytes(found), bench.memory.pointer() + start.offset(HOPS[0]));
-        let wrong = || Check::Failed(format!("the chase ended at {found:#x}, not {expected:#x}"));
-        let check = if found == expected { Check::Passed } else { wrong() };
+        let (chain, last) = (bench.build_chain(0, CHAIN)?, bench.kit.unit.machine().multiprocessors - 1);
+        let check = match chain.check_links::<G>(bench.kit.stream())? {
+            Check::Passed => {
+                bench.kit.run_once(&bench.hop(last, HOPS[0], bench.place()?)?)?;
+                bench.trap(chain, last)?.check(bench.chains.read_cursor()?, HOPS[0])?
+            }
+            // A chase of a broken chain could read anywhere.
+            broken => broken,
+        };
         add_case(kernels::chase().name, format!("{} hops", HOPS[0]), check);
         Ok(())
     }
@@ -126,24 +122,23 @@ fn places(bytes: u64, each: u64, most: u64) -> Vec<u64> {
 /// Shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
-    /// Builds chains.
-    chains: Unit<G>,
+    chains: Chains<G>,
     memory: G::Buffer,
     /// One word per warp of the reading kernel.
     bits: Rc<G::Buffer>,
-    cursor: G::Buffer,
+    /// The report and the ticket of a launch that isn't timed.
+    untimed: G::Buffer,
     seed: u32,
 }
 
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
-        let chains = Unit::new(device, &latency::SOURCE, &[latency::build()], TRUST)?;
         let warps = kernels::region().geometry(1, kit.unit.machine())?.warps();
         let (memory, bits) = (kit.array(bytes)?, Rc::new(kit.array(4 * warps.max(32))?));
-        let cursor = kit.array(8)?;
+        let (chains, untimed) = (Chains::new(device)?, kit.array(64)?);
         kit.checker.fill(Data::Bits, Element::Word, memory.whole(), seed)?;
-        Ok(Self { kit, chains, memory, bits, cursor, seed: seed as u32 })
+        Ok(Self { kit, chains, memory, bits, untimed, seed: seed as u32 })
     }
 
     /// Words that a launch on the whole device stores.
@@ -154,6 +149,12 @@ impl<G: Gpu> Bench<G> {
     /// Words that one block stores.
     fn words_of_one(&self) -> u64 {
         u64::from(kernels::read().threads) / 32
+    }
+
+    /// Where a launch that isn't timed reports, with a new ticket.
+    fn place(&self) -> Result<ReportSlot, Fault> {
+        self.kit.checker.fill_words(self.untimed.whole(), u32::MAX)?;
+        Ok(ReportSlot { out: self.untimed.part(0, 32)?, state: self.untimed.part(32, 4)?, launch: 0 })
     }
 
     fn read_on_one(&self, wanted: u32, input: Span, place: ReportSlot) -> Result<G::Launch, Fault> {
@@ -169,27 +170,27 @@ impl<G: Gpu> Bench<G> {
 
     fn hop(&self, wanted: u32, hops: u64, place: ReportSlot) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().span(place.out).span(place.state).u32(place.launch as u32).u32(wanted);
-        self.kit.unit.launch(&kernels::chase(), 1, arguments.buffer(&self.cursor).u64(hops))
+        self.kit.unit.launch(&kernels::chase(), 1, arguments.buffer(&self.chains.cursor).u64(hops))
     }
 
     /// Runs a launch that reads `input` and checks that the `words` words it stores XOR to the input's XOR.
     fn check_launch(&self, launch: &G::Launch, input: Span, words: u64) -> Result<Check, Fault> {
         let left = self.bits.part(0, 4 * words)?;
         self.kit.checker.poison(left)?;
-        self.kit.run(&[Action::Launch(launch.clone())])?;
+        self.kit.run_once(launch)?;
         check_fold(&self.kit.checker, left, input)
     }
 
-    /// Builds a chain over `bytes` from `offset`, and sets the cursor to its first element.
-    fn build_chain(&self, offset: u64, bytes: u64) -> Result<Chain, Fault> {
-        let chain = Chain::lines((bytes / LINE) as u32, self.seed);
-        let base = self.memory.part(offset, chain.span())?;
-        let n = chain.elements();
-        let arguments = Arguments::new().span(base).u32(chain.pages).u32(chain.visits).u32(chain.pitch);
-        let launch = self.chains.launch(&latency::build(), n, arguments.u32(chain.seed).u64(n))?;
-        self.kit.run(&[Action::Launch(launch)])?;
-        G::upload(self.kit.stream(), self.cursor.whole(), &(base.pointer() + chain.offset(0)).to_le_bytes())?;
-        Ok(chain)
+    /// Builds a chain over `bytes` from `offset`.
+    fn build_chain(&self, offset: u64, bytes: u64) -> Result<BuiltChain, Fault> {
+        self.chains.build(Chain::lines((bytes / LINE) as u32, self.seed), self.memory.part(offset, bytes)?)
+    }
+
+    /// A trap for the chases of one SM. Its ticket is new before each.
+    fn trap(&self, chain: BuiltChain, multiprocessor: u32) -> Result<Trap<G>, Fault> {
+        let place = self.place()?;
+        let chase = Action::Launch(self.hop(multiprocessor, chain::HOPS, place)?);
+        Ok(self.chains.trap(chain, vec![Action::Fill(place.state, 0xff), chase]))
     }
 
     /// One SM reads data in the last-level cache.
@@ -209,11 +210,19 @@ impl<G: Gpu> Bench<G> {
         }))
     }
 
-    /// One SM follows a chain in the last-level cache.
-    fn distance(&self, multiprocessor: u32) -> Result<InKernel<G>, Fault> {
-        let work = Work { operations: HOPS[0] as f64, ..Work::default() };
-        let load = InKernel::new_one_block(&self.kit, CYCLES, work, |place| self.hop(multiprocessor, HOPS[0], place))?;
-        Ok(load.with_check(ran_on(multiprocessor)))
+    /// One SM follows a chain from the cursor on, so many hops a launch.
+    fn follow(&self, chain: BuiltChain, multiprocessor: u32, hops: u64, window: u64) -> Result<InKernel<G>, Fault> {
+        let work = Work { operations: hops as f64, window, ..Work::default() };
+        let load = InKernel::new_one_block(&self.kit, CYCLES, work, |place| self.hop(multiprocessor, hops, place))?;
+        let (ran, trap) = (check_ran_on(multiprocessor), self.trap(chain, multiprocessor)?);
+        Ok(load.with_check(move |last| {
+            combine_checks([Ok(ran(last.reports)), trap.check_last(last, last.launches * hops)])
+        }))
+    }
+
+    /// One SM follows a chain in the last-level cache: all of it in every launch, so each begins at the first element.
+    fn distance(&self, chain: BuiltChain, multiprocessor: u32) -> Result<InKernel<G>, Fault> {
+        self.follow(chain, multiprocessor, HOPS[0], 0)
     }
 
     /// All SMs read one region.
@@ -229,19 +238,10 @@ impl<G: Gpu> Bench<G> {
 
     /// One SM follows a chain through a page that is in no cache.
     fn page(&self, offset: u64, flush: &[Action<G>]) -> Result<InKernel<G>, Fault> {
-        self.build_chain(offset, PAGE)?;
-        let work = Work { operations: HOPS[1] as f64, window: PAGE, ..Work::default() };
-        let load = InKernel::new_one_block(&self.kit, CYCLES, work, |place| self.hop(0, HOPS[1], place))?;
+        let load = self.follow(self.build_chain(offset, PAGE)?, 0, HOPS[1], PAGE)?;
         let flush = flush.to_vec();
-        let load = load.with_prepare(move |stream| flush.iter().try_for_each(|action| action.enqueue(stream)));
-        Ok(load.with_check(ran_on(0)))
+        Ok(load.with_prepare(move |stream| flush.iter().try_for_each(|action| action.enqueue(stream))))
     }
-}
-
-/// A check that all launches ran on the requested SM.
-fn ran_on<G: Gpu>(multiprocessor: u32) -> impl Fn(&LastLaunches<'_, G>) -> Result<Check, Fault> {
-    let ran = check_ran_on(multiprocessor);
-    move |last| Ok(ran(last.reports))
 }
 
 /// Checks that the stored words have the same XOR as the input.

@@ -17,7 +17,7 @@ use plimsoll_gpu::{
 };
 
 /// Bytes between the addresses of two regions: no array reaches the next one.
-const APART: u64 = 1 << 40;
+pub const APART: u64 = 1 << 40;
 
 /// The backend.
 pub struct Host;
