@@ -91,12 +91,13 @@ impl Effort {
     /// The policy of this effort.
     #[must_use]
     pub const fn policy(self) -> Policy {
-        let (half_width, rounds, sample_seconds) = match self {
-            Self::Quick | Self::Unknown => (0.02, 1, 1e-3),
-            Self::Standard => (0.0025, 3, 2e-3),
-            Self::Thorough => (0.0025, 5, 2e-3),
+        // Every point has at least 30 samples over all rounds.
+        let (half_width, rounds, sample_seconds, min_samples) = match self {
+            Self::Quick | Self::Unknown => (0.02, 1, 1e-3, 30),
+            Self::Standard => (0.0025, 3, 2e-3, 20),
+            Self::Thorough => (0.0025, 5, 2e-3, 30),
         };
-        Policy { min_samples: 30, half_width, rounds, sample_seconds, trace: false }
+        Policy { min_samples, half_width, rounds, sample_seconds, trace: false }
     }
 }
 
@@ -111,7 +112,7 @@ impl FromStr for Effort {
 /// How the engine batches and when it stops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
-    /// Fewest samples of a point.
+    /// Fewest samples of a point in a round.
     pub min_samples: usize,
     /// Relative half-width that the 95 % interval of the median must reach.
     pub half_width: f64,
