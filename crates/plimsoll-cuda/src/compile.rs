@@ -222,7 +222,7 @@ impl Kernels {
     }
 }
 
-/// Most kernels of one module: compiling takes about as long as parsing the headers several times.
+/// Most kernels of one module. Each module parses the headers again, which takes about as long as compiling two kernels.
 const PER_MODULE: usize = 12;
 
 /// The results of `work` for every place below `count`, in order, on as many threads as there are processors.

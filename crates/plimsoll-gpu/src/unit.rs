@@ -1,4 +1,4 @@
-//! A probe's kernels: the needed entry points of one source, compiled as one unit, and launches made from them according to their
+//! A probe's kernels: the needed entry points of one source, compiled together, and launches made from them according to their
 //! descriptions. `plimsoll-gen` defines the kernels; each probe chooses the arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ pub struct Unit<G: Gpu> {
 }
 
 impl<G: Gpu> Unit<G> {
-    /// Compiles these kernels of `source` as one unit, or takes them from the cache, and loads them. A kernel without code for this
+    /// Compiles these kernels of `source` together, or takes them from the cache, and loads them. A kernel without code for this
     /// device is an error only when it is launched.
     ///
     /// # Errors

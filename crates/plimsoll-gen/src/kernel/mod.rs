@@ -1,7 +1,7 @@
 //! Descriptions of kernels: the source, the bytes moved, the bytes in flight, and the grid.
 //!
-//! One file per probe builds the descriptions. [`unit()`] joins a source with the entry points wanted from it, so that a
-//! probe compiles as one unit. `plimsoll-cuda` compiles, launches and times kernels; `plimsoll-probes` interprets the
+//! One file per probe builds the descriptions. [`unit()`] joins a source with the entry points wanted from it.
+//! `plimsoll-cuda` compiles, launches and times kernels; `plimsoll-probes` interprets the
 //! results.
 
 mod amount;

@@ -32,7 +32,7 @@ pub enum Data {
 /// Returns a kernel's code for a Vulkan device, or the reason that there is none.
 pub type ToSpirv = fn(&KernelDesc, Features) -> Result<Spirv, &'static str>;
 
-/// A file of kernels, compiled as one unit. Two sources are equal if their names are.
+/// A file of kernels. Two sources are equal if their names are.
 #[derive(Clone, Copy)]
 pub struct Source {
     name: &'static str,
@@ -97,7 +97,7 @@ impl Source {
         HEADERS.iter().chain(self.headers).copied().collect()
     }
 
-    /// Every kernel that its probe may use on this target; they are compiled as one unit and checked without a GPU.
+    /// Every kernel that its probe may use on this target; they are compiled together and checked without a GPU.
     #[must_use]
     pub fn kernels(&self, target: Target) -> Vec<KernelDesc> {
         (self.kernels)(target)
