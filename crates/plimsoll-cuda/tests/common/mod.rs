@@ -20,7 +20,7 @@ use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::{
     Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, Side, StreamBuffer, Transfer as _,
 };
-use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with};
+use plimsoll_cuda::{Action, Cuda, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
 
@@ -355,6 +355,7 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     drop(ordered);
     settings(&bare, &a)?;
     bare.scale.clusters_at_once(Geometry::linear(8, 256), 2)?;
+    drop(<Cuda as plimsoll_gpu::Gpu>::global(&bare.scale, "variable")?);
     let mut loads = vec![
         Load::graph(stream, vec![bare.launch(&a)?, bare.launch(&b)?], false, Work::default())?
             .with_blocker(&bare.spinner),
