@@ -4,8 +4,9 @@ mod host;
 
 use std::sync::Arc;
 
-use host::{Body, Call, Device, Host};
+use host::{Body, Call, Device, Function, Host};
 use plimsoll_core::probe::{Case, Depth, Run};
+use plimsoll_gpu::{Gpu as _, Owner};
 use plimsoll_probes::cluster::gpu::Runner;
 use plimsoll_probes::cluster::kernels::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
 
@@ -154,4 +155,32 @@ fn each_wrong_kernel_is_detected() {
             assert!(found && !others, "{kernel} with {fault:?}");
         }
     }
+}
+
+/// What the GPU trait answers for a backend that writes only what it must.
+#[test]
+#[allow(unsafe_code, reason = "borrowing memory and streams of other libraries is unsafe")]
+fn parts_that_a_backend_leaves_out_are_unavailable_with_a_reason_and_a_way_out() {
+    let device = Device::new([]);
+    let body: Body = Arc::new(|_: &mut Call<'_>| {});
+    let function = Function(body);
+    let owner = || Arc::new(()) as Owner;
+    // SAFETY: the stand-in never uses the addresses.
+    let borrowed = unsafe {
+        [Host::borrow_memory(&device, 4096, 64, owner()).err(), Host::borrow_stream(&device, 1, owner()).err()]
+    };
+    let others = [
+        Host::global(&function, "x").err(),
+        Host::machine_code(&function).err().map(plimsoll_core::Fault::from),
+        Host::new_stream(&device).err(),
+        Host::host_memory(Host::stream(&device), &[0]).err(),
+    ];
+    for (place, fault) in borrowed.into_iter().chain(others).enumerate() {
+        let Some(plimsoll_core::Fault::Unavailable { what, why, hint }) = fault else {
+            panic!("part {place}: {fault:?}")
+        };
+        assert!(!what.is_empty() && !hint.is_empty(), "part {place}");
+        assert!(why.contains("host"), "part {place} names no backend: {why}");
+    }
+    assert!(!Host::is_recording(Host::stream(&device)).unwrap());
 }
