@@ -8,8 +8,8 @@ pub(crate) mod meaning {
     pub(crate) use plimsoll_core::record::{Finding, Published};
     pub(crate) use plimsoll_core::sample::{CachePolicy, Figure};
     pub(crate) use plimsoll_core::series::{
-        Axes, Bytes, Coordinate, Count, Draw, Estimate, Metric, Name, Quantity, Row, Series, Threads, TypedSeries,
-        Value, metric,
+        Axes, Bytes, Coordinate, Count, Draw, Estimate, Label, Metric, Name, Quantity, Row, Series, Threads,
+        TypedSeries, Value, metric,
     };
     pub(crate) use plimsoll_core::stats::Interval;
     pub(crate) use plimsoll_core::unit::Unit;

@@ -2,7 +2,7 @@
 //! compile. [`axes!`](crate::axes) defines such a struct, [`names!`](crate::names) an enum for a categorical axis.
 
 use std::borrow::Cow;
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Display};
 use std::marker::PhantomData;
 
 use super::{Axis, Draw, Metric, Row, Series, SeriesSpec, Value};
@@ -22,6 +22,25 @@ pub trait Coordinate: Sized {
 
     /// Reads the value from a record; `None` where it doesn't fit this type.
     fn from_value(value: &Value) -> Option<Self>;
+}
+
+/// A category whose name is put together from parts, where [`names!`](crate::names) can't list them all, such as `load 16 B`. As a
+/// coordinate, its value is the text that it displays.
+pub trait Label: Display + Sized {
+    /// Reads the displayed text; `None` where it names no such category.
+    fn from_label(label: &str) -> Option<Self>;
+}
+
+impl<L: Label> Coordinate for L {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_label(value.text()?)
+    }
 }
 
 /// The coordinates of a point. Implemented by [`axes!`](crate::axes).

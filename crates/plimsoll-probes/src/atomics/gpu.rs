@@ -21,15 +21,6 @@ const WIDEST: u64 = 8;
 #[derive(Debug)]
 pub struct Runner;
 
-/// Additions of all threads.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    space: Space,
-    number: Number,
-    wanted: bool,
-    same: bool,
-}
-
 impl<G: Gpu> Run<G> for Runner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
@@ -87,6 +78,15 @@ fn points(space: Space) -> Vec<Point> {
     let forms = [(false, false), (false, true), (true, false), (true, true)];
     let by_number = |number| forms.map(|(wanted, same)| Point { space, number, wanted, same });
     Number::ALL.into_iter().flat_map(by_number).collect()
+}
+
+/// Additions of all threads.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    space: Space,
+    number: Number,
+    wanted: bool,
+    same: bool,
 }
 
 impl Point {

@@ -10,13 +10,14 @@ pub static SOURCE: Source = Source::new("cluster", include_str!("kernel.cu"), ke
 pub const ACCESSES: [Access; 5] = [Access::Read, Access::ReadOwn, Access::Write, Access::Add, Access::Bulk];
 
 impl Access {
-    fn names(self) -> (&'static str, &'static str) {
+    /// Its name in kernel names, and in capitals in the source.
+    fn short(self) -> &'static str {
         match self {
-            Self::Read => ("read", "READ"),
-            Self::ReadOwn => ("read_own", "READ_OWN"),
-            Self::Write => ("write", "WRITE"),
-            Self::Add => ("add", "ADD"),
-            Self::Bulk => ("bulk", "BULK"),
+            Self::Read => "read",
+            Self::ReadOwn => "read_own",
+            Self::Write => "write",
+            Self::Add => "add",
+            Self::Bulk => "bulk",
         }
     }
 
@@ -65,9 +66,9 @@ pub fn chase(own: bool) -> KernelDesc {
 /// Every block moves data with its partner.
 #[must_use]
 pub fn moving(access: Access) -> KernelDesc {
-    let (short, in_source) = access.names();
+    let short = access.short();
     let name = format!("cluster_{short}");
-    let entry = format!("CLUSTER_MOVE({name}, {in_source})");
+    let entry = format!("CLUSTER_MOVE({name}, {})", short.to_ascii_uppercase());
     let parameters = takes!(
         out: [fill 8; PerBlock(32, &[])], distance: U32 [Most(Less(&Cluster, &Is(1)))], rounds: U32,
     );

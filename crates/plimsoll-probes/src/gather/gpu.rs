@@ -32,14 +32,6 @@ enum Kind {
     Add,
 }
 
-/// Accesses of a size over a footprint.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    kind: Kind,
-    size: u32,
-    footprint: u64,
-}
-
 impl<G: Gpu> Run<G> for Runner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
@@ -72,6 +64,14 @@ impl<G: Gpu> Run<G> for Runner {
         }
         Ok(())
     }
+}
+
+/// Accesses of a size over a footprint.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    kind: Kind,
+    size: u32,
+    footprint: u64,
 }
 
 impl Point {

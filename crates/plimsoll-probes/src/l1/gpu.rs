@@ -22,15 +22,6 @@ const VERIFIED: [u64; 2] = [1, 3];
 #[derive(Debug)]
 pub struct Runner;
 
-/// An access over a piece.
-#[derive(Clone, Debug)]
-struct Point {
-    kind: Kind,
-    width: u32,
-    /// Bytes of the piece.
-    piece: u64,
-}
-
 impl<G: Gpu> Run<G> for Runner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
@@ -93,6 +84,15 @@ impl Kind {
     fn reads(self) -> bool {
         matches!(self, Self::Load | Self::LoadAlone | Self::Shared)
     }
+}
+
+/// An access over a piece.
+#[derive(Clone, Debug)]
+struct Point {
+    kind: Kind,
+    width: u32,
+    /// Bytes of the piece.
+    piece: u64,
 }
 
 impl Point {

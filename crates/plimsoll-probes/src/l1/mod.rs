@@ -42,15 +42,9 @@ impl fmt::Display for Access {
     }
 }
 
-impl Coordinate for Access {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        Value::Text(self.to_string())
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        let (kind, bytes) = value.text()?.strip_suffix(" B")?.rsplit_once(' ')?;
+impl Label for Access {
+    fn from_label(label: &str) -> Option<Self> {
+        let (kind, bytes) = label.strip_suffix(" B")?.rsplit_once(' ')?;
         Some(Self { kind: Kind::from_name(kind)?, bytes: bytes.parse().ok()? })
     }
 }

@@ -47,8 +47,8 @@ pub fn load() -> TypedSeries<Load> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
+            metrics::latency(),
+            metrics::cycles(),
             metric(BACKGROUND_BANDWIDTH, Unit::BytePerSecond, Quantity::Extra),
         ],
         Draw::lines(BACKGROUND_BANDWIDTH, "latency").grouped_by("background"),

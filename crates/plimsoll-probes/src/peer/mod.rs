@@ -44,7 +44,7 @@ fn bandwidth(case: &str) -> TypedSeries<Pair> {
         Figure::Throughput,
         CachePolicy::Hot,
         vec![
-            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metrics::bandwidth(),
             metric(LINK, Unit::BytePerSecond, Quantity::Extra),
         ],
         Draw::heat("to", "from", "bandwidth"),
@@ -59,10 +59,7 @@ pub fn latency() -> TypedSeries<Pair> {
         "latency",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![
-            metric("latency", Unit::Second, Quantity::TimePerOperation),
-            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
-        ],
+        vec![metrics::latency(), metrics::cycles()],
         Draw::heat("to", "from", "latency"),
     )
 }

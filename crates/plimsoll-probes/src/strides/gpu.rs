@@ -25,17 +25,6 @@ const VERIFIED: [u32; 2] = [1, 5];
 #[derive(Debug)]
 pub struct Runner;
 
-/// The addresses that a warp reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pattern {
-    shared: bool,
-    element: u32,
-    /// Lanes in a row.
-    width: u32,
-    /// Bytes between rows.
-    pitch: u32,
-}
-
 impl<G: Gpu> Run<G> for Runner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
@@ -71,6 +60,17 @@ impl<G: Gpu> Run<G> for Runner {
         }
         Ok(())
     }
+}
+
+/// The addresses that a warp reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pattern {
+    shared: bool,
+    element: u32,
+    /// Lanes in a row.
+    width: u32,
+    /// Bytes between rows.
+    pitch: u32,
 }
 
 impl Pattern {

@@ -38,15 +38,9 @@ impl fmt::Display for Shape {
     }
 }
 
-impl Coordinate for Shape {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        Value::Text(self.to_string())
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        let (columns, rows) = value.text()?.split_once(" × ")?;
+impl Label for Shape {
+    fn from_label(label: &str) -> Option<Self> {
+        let (columns, rows) = label.split_once(" × ")?;
         Some(Self { columns: columns.parse().ok()?, rows: rows.parse().ok()? })
     }
 }

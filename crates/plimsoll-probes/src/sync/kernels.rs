@@ -27,14 +27,14 @@ impl Meeting {
     /// All values.
     pub const ALL: [Self; 5] = [Self::Warp, Self::Block, Self::Half, Self::Cluster, Self::Grid];
 
-    /// Its name in kernel names and in the source.
-    fn names(self) -> (&'static str, &'static str) {
+    /// Its name in kernel names, and in capitals in the source.
+    fn short(self) -> &'static str {
         match self {
-            Self::Warp => ("warp", "WARP_MEETING"),
-            Self::Block => ("block", "BLOCK_MEETING"),
-            Self::Half => ("half", "HALF_MEETING"),
-            Self::Cluster => ("cluster", "CLUSTER_MEETING"),
-            Self::Grid => ("grid", "GRID_MEETING"),
+            Self::Warp => "warp",
+            Self::Block => "block",
+            Self::Half => "half",
+            Self::Cluster => "cluster",
+            Self::Grid => "grid",
         }
     }
 
@@ -56,10 +56,10 @@ pub const ROUND_STEP: u32 = 8;
 /// Consecutive barriers and their time; `checked` also verifies that every thread took part.
 #[must_use]
 pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
-    let (short, in_source) = meeting.names();
+    let short = meeting.short();
     let name = format!("sync_{short}_b{threads}{}", if checked { "_checked" } else { "" });
     KernelDesc {
-        entry: format!("SYNC_ROUNDS({name}, {in_source}, {threads}, {checked})"),
+        entry: format!("SYNC_ROUNDS({name}, {}_MEETING, {threads}, {checked})", short.to_ascii_uppercase()),
         parameters: if checked {
             takes!(
                 out: [update 8; PerBlock(32, &[])], marks: [update 4; PerThread(4, &[])],

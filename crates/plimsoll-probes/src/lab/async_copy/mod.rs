@@ -50,15 +50,9 @@ impl fmt::Display for Way {
     }
 }
 
-impl Coordinate for Way {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        self.to_string().as_str().into()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Some(match value.text()? {
+impl Label for Way {
+    fn from_label(label: &str) -> Option<Self> {
+        Some(match label {
             Self::REGISTERS => Self::Registers,
             Self::PAST => Self::Past,
             Self::BULK => Self::Bulk,

@@ -29,14 +29,6 @@ pub struct Runner;
 /// An order, and the rows of a group: 0 means diagonals.
 type Grouped = (Order, u32);
 
-/// Number of panels of each matrix, and their size in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Size {
-    rows: u32,
-    columns: u32,
-    panel: u64,
-}
-
 impl<G: Gpu> Run<G> for Runner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
@@ -86,6 +78,14 @@ fn orders(rows: u32, effort: Effort) -> Vec<Grouped> {
     let some = GROUPS.into_iter().filter(|group| effort != Effort::Quick || matches!(group, 4 | 12 | 32));
     orders.extend(some.map(|group| (Order::Groups(group), group)));
     orders
+}
+
+/// Number of panels of each matrix, and their size in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    rows: u32,
+    columns: u32,
+    panel: u64,
 }
 
 impl Size {

@@ -42,15 +42,9 @@ impl fmt::Display for Order {
     }
 }
 
-impl Coordinate for Order {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        self.to_string().as_str().into()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Some(match value.text()? {
+impl Label for Order {
+    fn from_label(label: &str) -> Option<Self> {
+        Some(match label {
             Self::ROWS => Self::Rows,
             Self::COLUMNS => Self::Columns,
             Self::DIAGONALS => Self::Diagonals,

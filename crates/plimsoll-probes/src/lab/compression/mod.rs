@@ -65,17 +65,10 @@ impl fmt::Display for Place {
     }
 }
 
-impl Coordinate for Place {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        self.to_string().as_str().into()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        let name = value.text()?;
-        let plain = name.strip_suffix(Self::PLAIN);
-        Some(Self { data: Data::from_name(plain.unwrap_or(name))?, compressible: plain.is_none() })
+impl Label for Place {
+    fn from_label(label: &str) -> Option<Self> {
+        let plain = label.strip_suffix(Self::PLAIN);
+        Some(Self { data: Data::from_name(plain.unwrap_or(label))?, compressible: plain.is_none() })
     }
 }
 

@@ -34,15 +34,9 @@ impl fmt::Display for Hint {
     }
 }
 
-impl Coordinate for Hint {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        self.to_string().as_str().into()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        match value.text()? {
+impl Label for Hint {
+    fn from_label(label: &str) -> Option<Self> {
+        match label {
             Self::NO_HINT => Some(Self::PLAIN),
             name => Some(Self(name.strip_suffix(" B")?.parse().ok()?)),
         }

@@ -64,20 +64,13 @@ impl fmt::Display for What {
     }
 }
 
-impl Coordinate for What {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        self.to_string().as_str().into()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        let name = value.text()?;
-        if name == Self::CEILING {
+impl Label for What {
+    fn from_label(label: &str) -> Option<Self> {
+        if label == Self::CEILING {
             return Some(Self::Ceiling);
         }
-        let order = name.strip_suffix(Self::COMPRESSIBLE);
-        Some(Self::Step { order: Order::from_name(order.unwrap_or(name))?, compressible: order.is_some() })
+        let order = label.strip_suffix(Self::COMPRESSIBLE);
+        Some(Self::Step { order: Order::from_name(order.unwrap_or(label))?, compressible: order.is_some() })
     }
 }
 

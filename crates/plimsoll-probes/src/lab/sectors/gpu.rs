@@ -36,15 +36,6 @@ const AROUND: u64 = 8;
 #[derive(Debug)]
 pub struct Runner;
 
-/// The load of a warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Load {
-    /// Whether it bypasses the L1.
-    past: bool,
-    access: u32,
-    pattern: Pattern,
-}
-
 impl<G: Gpu> Run<G> for Runner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
@@ -84,6 +75,15 @@ fn loads(past: bool, effort: Effort) -> Vec<Load> {
         Pattern::for_access(access).into_iter().filter(some).map(move |pattern| Load { past, access, pattern })
     };
     ACCESSES.into_iter().flat_map(loads_of).collect()
+}
+
+/// The load of a warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Load {
+    /// Whether it bypasses the L1.
+    past: bool,
+    access: u32,
+    pattern: Pattern,
 }
 
 impl Load {

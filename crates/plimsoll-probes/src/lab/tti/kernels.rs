@@ -35,12 +35,13 @@ impl Loads {
     /// Every way.
     pub const ALL: [Self; 4] = [Self::Direct, Self::Async, Self::Bulk, Self::None];
 
-    fn names(self) -> (&'static str, &'static str) {
+    /// Its name in kernel names, and in capitals in the source.
+    fn short(self) -> &'static str {
         match self {
-            Self::Direct => ("direct", "DIRECT"),
-            Self::Async => ("async", "ASYNC"),
-            Self::Bulk => ("bulk", "BULK"),
-            Self::None => ("none", "NONE"),
+            Self::Direct => "direct",
+            Self::Async => "async",
+            Self::Bulk => "bulk",
+            Self::None => "none",
         }
     }
 
@@ -101,7 +102,7 @@ pub const BYTES_WRITTEN: u64 = 8;
 #[must_use]
 pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
     let [x, y] = tile.threads();
-    let (short, in_source) = loads.names();
+    let short = loads.short();
     let name = format!("tti_{short}_{x}x{y}");
     macro_rules! step {
         ($x:literal, $y:literal) => {
@@ -115,7 +116,7 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
         };
     }
     KernelDesc {
-        entry: format!("TTI_STEP({name}, {in_source}, {x}, {y})"),
+        entry: format!("TTI_STEP({name}, {}, {x}, {y})", short.to_ascii_uppercase()),
         parameters: match tile {
             Tile::Large => step!(32, 12),
             Tile::Small => step!(16, 16),
