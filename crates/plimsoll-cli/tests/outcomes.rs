@@ -81,7 +81,8 @@ fn wrong_usage_exits_with_2_and_a_hint() {
     let place = Place::new();
     place.run("measure steram --device sim").ends(2).says("did you mean stream?");
     place.run("measure --group bandwith --device sim").ends(2).says("did you mean bandwidth?");
-    place.run("measure --device gpu").ends(2).says("use cpu, cuda:N, vulkan:N or all").says("devices here: cpu");
+    place.run("measure --device cuda:x").ends(2).says("use cpu, gpu, cuda:N").says("devices here:\n").says("  cpu (");
+    place.run("measure --device H300").ends(2).says("no device is called 'H300'").says("  cpu (");
     place.run("measure --device sim:nonsense=1").ends(2);
     place.run("measure --device sim:noise=nan").ends(2);
     place.run("measure --bytes 0 --device sim").ends(2).says("nothing can be measured on 0 bytes");
