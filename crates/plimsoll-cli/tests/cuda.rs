@@ -10,6 +10,7 @@ fn run_with(place: &Place, settings: &str, args: &str) -> Ran {
     let library = fakecuda::driver_without(&place.path("."), &[]).unwrap();
     let mut command = place.command(args);
     command.env("PLIMSOLL_LIBCUDA", library).env("FAKECUDA", settings).env("PLIMSOLL_LIBNVML", "/nonexistent");
+    command.env("VK_DRIVER_FILES", "/nonexistent");
     Ran::from_output(command.output().unwrap())
 }
 
@@ -61,4 +62,55 @@ fn doctor_and_devices_report_what_the_gpu_lacks_and_still_succeed() {
     assert!(ran.stdout.contains("Imaginary GPU"), "{}", ran.stdout);
     let ran = run_with(&place, "mode=2", "devices").ends(0);
     assert!(ran.stdout.contains("prohibits"), "{}", ran.stdout);
+}
+
+#[test]
+fn devices_are_found_by_number_list_name_and_uuid() {
+    let place = Place::new();
+    for (device, expected) in [
+        ("0", "cuda:0"),
+        ("1", "cuda:1"),
+        ("cuda", "cuda:0"),
+        ("cuda:1,0", "cuda:1, cuda:0"),
+        ("gpu", "cuda:0, cuda:1"),
+        ("GPU-0101", "cuda:1"),
+        ("01010101", "cuda:1"),
+    ] {
+        let list = run_with(&place, "devices=2", &format!("list --format csv --device {device}")).ends(0).stdout;
+        let stream = list.lines().find(|line| line.starts_with("stream,")).unwrap();
+        let named: Vec<&str> = expected.split(", ").collect();
+        assert!(named.iter().all(|name| stream.contains(name)), "{device}: {stream}");
+        assert_eq!(stream.matches("cuda:").count(), named.len(), "{device}: {stream}");
+    }
+    let ran = run_with(&place, "devices=1", "list --format csv --device imaginary").ends(0);
+    assert!(ran.stdout.contains("cuda:0"), "{}", ran.stdout);
+    run_with(&place, "devices=1", "peak Imaginary").ends(0);
+    run_with(&place, "devices=1", "peak L4").ends(0);
+}
+
+#[test]
+fn ambiguous_and_unknown_devices_are_listed() {
+    let place = Place::new();
+    let ran = run_with(&place, "devices=2", "list --device Imaginary").ends(2).says("could be any of 2 devices");
+    ran.says("  cuda:0 (Imaginary GPU, GPU-00000000-").says("  cuda:1 (").says("hint: ");
+    run_with(&place, "devices=2", "peak Imaginary").ends(2).says("could be any of 2 devices");
+    run_with(&place, "devices=2", "list --device H300").ends(2).says("no device is called 'H300'").says("  cuda:1 (");
+    run_with(&place, "devices=2", "list --device 2").ends(3).says("there is no GPU 2").says("cuda:1 (");
+    run_with(&place, "devices=2", "list --device cuda:0,7").ends(3).says("no cuda:7");
+    run_with(&place, "devices=2", "bench x --device gpu").ends(2).says("one device at a time");
+    run_with(&place, "devices=0", "list --device gpu").ends(3).says("GPU: there is none").says("cpu (");
+    // One of several that can't be opened costs a warning, like with `all`.
+    let settings = "devices=2 fail=cuDevicePrimaryCtxRetain:46@2";
+    run_with(&place, settings, "list --device gpu").ends(3).says("warning: cuda:1 is left out");
+    run_with(&place, settings, "list --device cuda:0,1").ends(3).says("error: ");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_name_that_is_not_utf8_is_wrong_usage() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let mut command = place.command("list --device");
+    command.arg(std::ffi::OsStr::from_bytes(b"H\xff200"));
+    Ran::from_output(command.output().unwrap()).ends(2).says("UTF-8");
 }

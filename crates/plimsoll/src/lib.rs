@@ -41,6 +41,8 @@
 
 #[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
 pub mod bench;
+#[cfg(feature = "probes")]
+mod candidate;
 #[cfg(feature = "cuda")]
 mod cuda;
 pub mod elementwise;
@@ -62,6 +64,8 @@ mod select;
 #[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
 pub mod tune;
 
+#[cfg(feature = "probes")]
+pub use candidate::{Candidate, SelectError, candidates};
 #[cfg(feature = "cuda")]
 pub use cuda::cuda_devices;
 #[cfg(all(feature = "cuda", feature = "probes"))]

@@ -83,7 +83,8 @@ pub(crate) enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeviceArg {
-    /// cpu, cuda:N, vulkan:N or all; default: the first CUDA device, else the CPU
+    /// 0 (the GPU of that number), gpu (every GPU), cuda (the first CUDA device), cuda:N, cuda:0,2, vulkan:N, cpu, all, or a
+    /// device's name or UUID or a part of it (H200, GPU-0803); default: the first CUDA device, else the CPU
     #[arg(long, value_name = "DEVICE", default_value = "default", hide_default_value = true)]
     pub device: String,
     /// Compile GPU kernels without reading or writing the cache
@@ -237,7 +238,7 @@ pub(crate) struct SassArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PeakArgs {
-    /// A device (cpu) or a machine of the catalogue ("A100 80GB"); default: all of both
+    /// A device, named as for `--device`, or a machine of the catalogue ("A100 80GB"); default: all of both
     #[arg(value_name = "DEVICE|NAME", conflicts_with_all = ["memory", "bus_width", "clock"])]
     pub name: Option<String>,
     /// Type of memory, such as HBM2E

@@ -14,7 +14,7 @@ use plimsoll::core::file::{self, Accept};
 use plimsoll::core::record::{Progress, Record, Run, Sink};
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
 use plimsoll::explain::Subject;
-use plimsoll::prelude::{DeviceSelector, Fault, OpenError, Plan, Request};
+use plimsoll::prelude::{Fault, Plan, Request};
 use plimsoll::suite::bench::SPEC;
 use plimsoll_report::terminal::{Column, Table, format_margin};
 use plimsoll_report::{faults, json, markdown};
@@ -26,7 +26,7 @@ use super::measure::{decide_exit, unwritten_record, without_folders};
 use super::predicted::Predicted;
 use super::progress::Bar;
 use super::tee::Tee;
-use super::{all_inputs, expression, output, profile, runs as disk, signals};
+use super::{all_inputs, devices, expression, output, profile, runs as disk, signals};
 
 /// The default range of sizes in bytes; those that don't fit are left out.
 const DEFAULT_SIZES: (u64, u64) = (1 << 20, 2 << 30);
@@ -180,12 +180,9 @@ fn read_peers(path: &Path) -> Result<BTreeMap<Key, Peer>, Failure> {
 /// Opens the one device that expressions run on. Fails with exit code 2 if `arg` names no device, 3 if the device isn't
 /// available.
 pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
-    let selector: DeviceSelector = arg.device.parse().map_err(Failure::usage)?;
+    let selector = devices::find(&arg.device)?;
     let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), ..CudaOptions::default() };
-    Device::open(&selector, &cuda).map_err(|error| match error {
-        OpenError::Device(fault) => Failure::from(fault),
-        scenario => Failure::usage(scenario),
-    })
+    Device::open(&selector, &cuda).map_err(devices::explain)
 }
 
 fn build_plan(request: Request) -> Plan {

@@ -9,12 +9,14 @@ use plimsoll::core::device::{DeviceInfo, Peak};
 use plimsoll::core::unit::Unit;
 use plimsoll::prelude::{DeviceSelector, OpenError};
 use plimsoll::suite::profile::Profile;
-use plimsoll::{CudaOptions, Opened};
+use plimsoll::{Candidate, CudaOptions, Opened, ParseSelectorError, SelectError};
 
 use super::args::{DeviceArg, DevicesArgs, Format};
 use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 use super::{output, profile, vulkan};
+
+const HOW_TO_NAME: &str = "a device is cpu, gpu (every GPU), a GPU's number, cuda:N, vulkan:N, all, or a name or UUID";
 
 /// Opens the devices that `arg` selects. Where it selects all, those that can't be opened cost a warning: see [`exit_for`].
 pub(crate) fn open_selected(arg: &DeviceArg) -> Result<Opened, Failure> {
@@ -27,33 +29,68 @@ pub(crate) fn open_with_deadline(arg: &DeviceArg, deadline: Option<Duration>) ->
     open_with(&arg.device, &cuda)
 }
 
-/// Opens the devices that `selector` names, with default options. Fails with exit code 2 and the list of devices if it names
-/// none, and with 3 and the reason if the device isn't available.
-pub(crate) fn open(selector: &str) -> Result<Opened, Failure> {
-    open_with(selector, &CudaOptions::default())
+/// Opens the devices that `selector` means, with default options. Fails as [`find`] does, and with exit code 3 and the reason if the
+/// device isn't available.
+pub(crate) fn open(selector: &DeviceSelector) -> Result<Opened, Failure> {
+    open_found(selector, &CudaOptions::default())
 }
 
 fn open_with(selector: &str, cuda: &CudaOptions) -> Result<Opened, Failure> {
-    let selector: DeviceSelector = selector.parse().map_err(|error| Failure::usage(error).hint(list_devices()))?;
-    let opened = plimsoll::open_with(&selector, cuda).map_err(|error| match error {
-        OpenError::Device(fault) => Failure::from(fault),
-        scenario => Failure::usage(scenario).hint("`plimsoll measure --help` shows a scenario"),
-    })?;
+    open_found(&find(selector)?, cuda)
+}
+
+fn open_found(selector: &DeviceSelector, cuda: &CudaOptions) -> Result<Opened, Failure> {
+    let opened = plimsoll::open_with(selector, cuda).map_err(explain)?;
     opened.missing.iter().for_each(|(name, fault)| say("warning", &format!("{name} is left out: {fault}")));
     Ok(opened)
+}
+
+/// The devices that the user means. Fails with exit code 2 and the list of devices if a name means none or several, and with 3 if
+/// there is no GPU of a number.
+pub(crate) fn find(text: &str) -> Result<DeviceSelector, Failure> {
+    let selector: DeviceSelector = text
+        .parse()
+        .map_err(|error: ParseSelectorError| list_devices(&format!("{error}\ndevices here:"), &candidates()))?;
+    if selector.needs_candidates() { selector.resolve(&candidates()).map_err(explain) } else { Ok(selector) }
+}
+
+/// The device with this name or UUID, where there is one. Fails with exit code 2 if it could be several.
+pub(crate) fn find_named(name: &str) -> Result<Option<DeviceSelector>, Failure> {
+    match DeviceSelector::Named(name.to_owned()).resolve(&candidates()) {
+        Ok(selector) => Ok(Some(selector)),
+        Err(OpenError::Select(SelectError::Unknown { .. })) => Ok(None),
+        Err(other) => Err(explain(other)),
+    }
+}
+
+/// The devices of this machine, not opened. Vulkan's are listed in another process, which may crash.
+fn candidates() -> Vec<Candidate> {
+    plimsoll::candidates(vulkan::candidates())
+}
+
+/// Why devices can't be found or opened.
+pub(crate) fn explain(error: OpenError) -> Failure {
+    match error {
+        OpenError::Device(fault) => Failure::from(fault),
+        OpenError::Select(SelectError::Unknown { given, here }) => {
+            list_devices(&format!("no device is called '{given}'; devices here:"), &here).hint(HOW_TO_NAME)
+        }
+        OpenError::Select(SelectError::Ambiguous { given, matches }) => {
+            let several = format!("'{given}' could be any of {} devices:", matches.len());
+            list_devices(&several, &matches).hint("give a number, or more of the name or UUID")
+        }
+        scenario => Failure::usage(scenario).hint("`plimsoll measure --help` shows a scenario"),
+    }
+}
+
+/// Wrong usage that concerns these devices, one per line.
+fn list_devices(error: &str, devices: &[Candidate]) -> Failure {
+    Failure::usage(devices.iter().fold(error.to_owned(), |list, device| format!("{list}\n{device}")))
 }
 
 /// The exit code of a verb that ended with `exit`, except that success becomes [`Exit::Unavailable`] if devices are `missing`.
 pub(crate) fn exit_for(missing: &[(String, Fault)], exit: Exit) -> Exit {
     if exit == Exit::Success && !missing.is_empty() { Exit::Unavailable } else { exit }
-}
-
-/// The devices of this machine in one line.
-fn list_devices() -> String {
-    let devices = plimsoll::survey().devices;
-    let infos = devices.iter().map(|device| device.info());
-    let names: Vec<String> = infos.map(|info| format!("{} ({})", info.selector, info.name)).collect();
-    format!("devices here: {}", names.join(", "))
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {

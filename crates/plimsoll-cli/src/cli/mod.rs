@@ -36,6 +36,7 @@ mod vulkan;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use args::{Args, Verb};
 use exit::{Exit, Failure, say};
@@ -88,8 +89,15 @@ fn summarize_panic(panic: &std::panic::PanicHookInfo<'_>) -> String {
     format!("{message}{}", location.unwrap_or_default())
 }
 
-/// Help and version go to stdout and are a success; anything else is wrong usage.
+/// Help and version go to stdout and are a success, and so is the help that `plimsoll` alone prints. Anything else is wrong
+/// usage.
 fn print_usage(answer: &clap::Error) -> ExitCode {
+    if answer.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        && let Err(help) = Args::try_parse_from(["plimsoll", "--help"])
+    {
+        let _ = help.print();
+        return Exit::Success.into();
+    }
     // A closed pipe is no error: the reader has seen enough.
     let _ = answer.print();
     if answer.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() }

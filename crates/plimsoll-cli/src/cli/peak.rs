@@ -1,6 +1,8 @@
 //! `plimsoll peak`: the theoretical bandwidth of memory with its formula, and the measured bandwidth: from the profile for this
 //! machine, from shipped records and published figures for others.
 
+use std::fmt::Display;
+
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::prelude::DeviceSelector;
 use plimsoll::suite::machines::{self, MACHINES, Machine, MemoryType, bandwidth_formula, peak_bandwidth};
@@ -44,27 +46,50 @@ pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
 
 /// Adds the devices that `name` selects, or else the machine of the catalogue with this name.
 fn add_named(name: &str, profile: &ProfileArg, sheet: &mut Sheet<4>) -> Result<Exit, Failure> {
-    if name.parse::<DeviceSelector>().is_ok() {
-        let opened = devices::open(name)?;
-        opened.devices.iter().for_each(|device| add_device(device.info(), profile, sheet));
-        return Ok(devices::exit_for(&opened.missing, Exit::Success));
+    match find(name, machines::machine)? {
+        Subject::Machine(machine) => {
+            add_machine(machine, sheet);
+            Ok(Exit::Success)
+        }
+        Subject::Devices(selector) => {
+            let opened = devices::open(&selector)?;
+            opened.devices.iter().for_each(|device| add_device(device.info(), profile, sheet));
+            Ok(devices::exit_for(&opened.missing, Exit::Success))
+        }
     }
-    let machine = machines::machine(name).map_err(|error| Failure::usage(error).hint(HOW_TO_NAME))?;
-    add_machine(machine, sheet);
-    Ok(Exit::Success)
+}
+
+/// What a name stands for: devices, or what the catalogue has of a machine.
+enum Subject<T> {
+    Devices(DeviceSelector),
+    Machine(T),
+}
+
+/// Finds what a name stands for: a selector such as `cpu`, else what `look_up` knows of a machine, else a device by its name or
+/// UUID.
+fn find<T, E: Display>(name: &str, look_up: impl FnOnce(&str) -> Result<T, E>) -> Result<Subject<T>, Failure> {
+    let selector = name.parse::<DeviceSelector>();
+    if selector.is_ok_and(|selector| !matches!(selector, DeviceSelector::Named(_))) {
+        return devices::find(name).map(Subject::Devices);
+    }
+    look_up(name).map(Subject::Machine).or_else(|error| {
+        let found = devices::find_named(name)?;
+        found.map(Subject::Devices).ok_or_else(|| Failure::usage(error).hint(HOW_TO_NAME))
+    })
 }
 
 /// Prints every finding about a device or a machine.
 fn print_findings(name: &str, args: &PeakArgs) -> Result<Exit, Failure> {
     let (mut known, mut exit) = (vec![], Exit::Success);
-    if name.parse::<DeviceSelector>().is_ok() {
-        let opened = devices::open(name)?;
-        for device in &opened.devices {
-            known.extend(profile::known(&args.profile, device.info()).map(|(_, profile)| profile));
+    match find(name, shipped::of_machine)? {
+        Subject::Machine(profile) => known.extend(profile),
+        Subject::Devices(selector) => {
+            let opened = devices::open(&selector)?;
+            for device in &opened.devices {
+                known.extend(profile::known(&args.profile, device.info()).map(|(_, profile)| profile));
+            }
+            exit = devices::exit_for(&opened.missing, exit);
         }
-        exit = devices::exit_for(&opened.missing, exit);
-    } else {
-        known.extend(shipped::of_machine(name).map_err(|error| Failure::usage(error).hint(HOW_TO_NAME))?);
     }
     if known.is_empty() {
         let error = format!("there are no measured figures for {name}");

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll::VulkanAdapter;
 use plimsoll::core::Fault;
+use plimsoll::{Candidate, VulkanAdapter};
 
 use super::args::Format;
 use super::exit::{Exit, Failure};
@@ -49,6 +49,7 @@ fn to_json(adapter: &VulkanAdapter) -> serde_json::Value {
         "device": format!("vulkan:{}", adapter.index),
         "name": adapter.name,
         "kind": adapter.kind.to_string(),
+        "is_gpu": Candidate::from(adapter).is_gpu,
         "driver": adapter.driver,
         "uuid": adapter.uuid,
         "why_not": why,
@@ -64,6 +65,21 @@ pub(crate) fn sheet(found: &[serde_json::Value]) -> Sheet<5> {
         sheet.row(["device", "name", "kind", "driver", "why_not"].map(text));
     }
     sheet
+}
+
+/// The devices as `--device` can name them; none if they can't be listed.
+pub(crate) fn candidates() -> Vec<Candidate> {
+    let candidate = |device: &serde_json::Value| {
+        let text = |key: &str| device[key].as_str().unwrap_or_default();
+        Some(Candidate {
+            selector: text("device").parse().ok()?,
+            name: text("name").to_owned(),
+            id: text("uuid").to_owned(),
+            driver: text("driver").to_owned(),
+            is_gpu: device["is_gpu"].as_bool().unwrap_or(false),
+        })
+    };
+    list().unwrap_or_default().iter().filter_map(candidate).collect()
 }
 
 /// Lists the devices in another process, which may crash or hang.

@@ -24,6 +24,7 @@ use plimsoll_gen::elementwise::Device as PlanningDevice;
 use plimsoll_sim::{ElementwiseBench, Sim};
 use plimsoll_suite::bench::SPEC;
 
+use crate::open::resolve_here;
 use crate::run::{Plan, ProbeEnd, Summary, build_device_header};
 use crate::select::DeviceSelector;
 use crate::{OpenError, cuda_devices};
@@ -51,9 +52,13 @@ impl Device {
     /// Opens one device; by default the first CUDA device, or else the CPU.
     ///
     /// # Errors
-    /// As for [`crate::open()`]; [`Fault::Invalid`] for [`DeviceSelector::All`], as expressions are timed on one device at a time.
+    /// As for [`crate::open()`]; [`Fault::Invalid`] for several devices, as expressions are timed on one device at a time.
     pub fn open(selector: &DeviceSelector, options: &CudaOptions) -> Result<Self, OpenError> {
         let cuda = |number| Ok(Self::Cuda(plimsoll_cuda::open(number, options, plimsoll_probes::cuda_probes())?));
+        let resolved = resolve_here(selector)?;
+        let Some(selector) = resolved.single() else {
+            return Err(Fault::Invalid("expressions are timed on one device at a time: name it".to_owned()).into());
+        };
         match selector {
             DeviceSelector::Default if cuda_devices().is_ok() => cuda(0),
             DeviceSelector::Default | DeviceSelector::Cpu => {
@@ -72,9 +77,7 @@ impl Device {
                 let (what, why) = ("expressions", "the Vulkan backend doesn't run them yet".to_owned());
                 Err(Fault::Unavailable { what, why, hint: "Use cpu or cuda:N".to_owned() }.into())
             }
-            DeviceSelector::All => {
-                Err(Fault::Invalid("expressions are timed on one device at a time: name it".to_owned()).into())
-            }
+            other => Err(Fault::Invalid(format!("expressions can't be timed on {other}")).into()),
         }
     }
 
