@@ -34,6 +34,44 @@ fn the_command_alone_prints_its_help_and_succeeds() {
 }
 
 #[test]
+fn progress_is_a_line_per_probe_where_stderr_is_no_terminal() {
+    let place = Place::new();
+    let ran = place.run("measure stream latency --device sim --out run").ends(0);
+    let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("measured: ")).collect();
+    assert_eq!(lines.len(), 2, "{}", ran.stderr);
+    let run = place.record("run");
+    for (line, probe) in lines.iter().zip(["stream", "latency"]) {
+        let count = run.series.iter().filter(|series| series.spec.probe == probe);
+        let points: usize = count.flat_map(|series| &series.rows).map(|row| row.points.len()).sum();
+        assert!(line.starts_with(&format!("measured: {probe}, {points} points, ")) && line.ends_with(" s"), "{line}");
+    }
+    place
+        .run("measure sync latency --device sim:panic=sync --out failed")
+        .ends(3)
+        .says(" points, ")
+        .says("ended early");
+    // A reader of stderr that goes away doesn't end the run.
+    let mut child = place.command("measure sync --device sim --out deaf").stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn quiet_keeps_results_warnings_and_errors_and_no_plots_keeps_the_table() {
+    let place = Place::new();
+    let ran = place.run("measure stream sync --device sim --out run --quiet").ends(0);
+    assert!(ran.stderr.is_empty() && ran.stdout.contains("stream"), "{}", ran.stderr);
+    assert!(place.path("run/report.html").exists());
+    place.run("measure sync --device sim --out run --quiet").ends(2).says("error: ").says("hint: ");
+    place.run("measure sync --bytes 1MiB --device sim --out sized --quiet").ends(0).says("warning: --bytes");
+    let plain = place.run("measure stream --device sim --out plain --no-plots").ends(0).stdout;
+    let plotted = place.run("report plain").ends(0).stdout;
+    let is_drawn = |text: &str| text.chars().any(|c| ('\u{2800}'..='\u{28ff}').contains(&c) || c == '█');
+    assert!(is_drawn(&plotted) && !is_drawn(&plain), "{plain}");
+    assert!(plain.lines().count() > 5 && plain.lines().all(|line| plotted.contains(line)), "{plain}");
+}
+
+#[test]
 fn nothing_is_overwritten_and_simultaneous_runs_get_separate_folders() {
     let place = Place::new();
     place.run("measure sync --device sim --out run").ends(0);

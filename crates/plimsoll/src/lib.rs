@@ -86,7 +86,7 @@ pub use plimsoll_suite as suite;
 #[cfg(feature = "vulkan")]
 pub use plimsoll_vulkan::Adapter as VulkanAdapter;
 #[cfg(feature = "probes")]
-pub use run::{Plan, ProbeEnd, Summary, measure};
+pub use run::{EndedProbe, Plan, ProbeEnd, Summary, measure, measure_observed};
 #[cfg(feature = "probes")]
 pub use select::{DeviceSelector, ParseSelectorError};
 

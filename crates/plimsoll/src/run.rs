@@ -1,8 +1,10 @@
 //! Performs a run: writes the header, runs every probe on every device, and writes the end. Each device runs its probes in order;
 //! devices run one after the other, or each on a separate thread.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::{Instrument, Listing, Outcome, Request, RunContext};
@@ -37,6 +39,21 @@ pub struct ProbeEnd {
     pub outcome: Outcome,
 }
 
+/// A probe that has just ended on a device, for [`measure_observed`].
+#[derive(Clone, Copy, Debug)]
+pub struct EndedProbe<'a> {
+    /// The device's selector.
+    pub device: &'a str,
+    /// The probe.
+    pub probe: &'a str,
+    /// How it ended.
+    pub outcome: &'a Outcome,
+    /// The points it measured, over all rounds.
+    pub points: usize,
+    /// How long it took, seconds.
+    pub seconds: f64,
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub struct Summary {
@@ -62,6 +79,21 @@ pub fn measure(
     sink: &mut (dyn Sink + Send),
     stop: &AtomicBool,
 ) -> Result<Summary, Fault> {
+    measure_observed(instruments, plan, sink, stop, &|_| {})
+}
+
+/// Like [`measure`], and calls `observe` after each probe, between measurements: on the thread of the probe's device, so with
+/// [`Plan::concurrent`] on several threads.
+///
+/// # Errors
+/// As for [`measure`].
+pub fn measure_observed(
+    instruments: &mut [Box<dyn Instrument>],
+    plan: &Plan,
+    sink: &mut (dyn Sink + Send),
+    stop: &AtomicBool,
+    observe: &(dyn Fn(&EndedProbe<'_>) + Sync),
+) -> Result<Summary, Fault> {
     let chosen = choose(instruments, plan)?;
     sink.write(&Record::Run(build_header(instruments, plan)))?;
     for (place, (name, why)) in (instruments.len() as u32..).zip(&plan.missing) {
@@ -72,7 +104,7 @@ pub fn measure(
     }
     let mut jobs = Vec::with_capacity(instruments.len());
     for (device, (instrument, probes)) in (0..).zip(instruments.iter_mut().zip(&chosen)) {
-        jobs.push(Job { device, instrument: &mut **instrument, probes, request: &plan.request, stop });
+        jobs.push(Job { device, instrument: &mut **instrument, probes, request: &plan.request, stop, observe });
     }
     let ended = if plan.concurrent { run_concurrently(jobs, sink) } else { run_in_sequence(jobs, sink) };
     let end = |sink: &mut (dyn Sink + Send), complete| sink.write(&Record::End { complete });
@@ -150,13 +182,37 @@ struct Job<'a> {
     probes: &'a [String],
     request: &'a Request,
     stop: &'a AtomicBool,
+    observe: &'a (dyn Fn(&EndedProbe<'_>) + Sync),
 }
 
 impl Job<'_> {
     fn run(self, sink: &mut dyn Sink) -> Result<DeviceEnd, Fault> {
-        let Self { device, instrument, probes, request, stop } = self;
-        let run = RunContext { request, sink, stop, device, next_series: device * SERIES_PER_DEVICE };
-        run_device(instrument, probes, run)
+        let Self { device, instrument, probes, request, stop, observe } = self;
+        let points = Cell::new(0);
+        let mut sink = Counting { sink, points: &points };
+        let run = RunContext { request, sink: &mut sink, stop, device, next_series: device * SERIES_PER_DEVICE };
+        let selector = instrument.info().selector.clone();
+        run_device(instrument, probes, run, &|probe, outcome, began| {
+            let (points, seconds) = (points.take(), began.elapsed().as_secs_f64());
+            observe(&EndedProbe { device: &selector, probe, outcome, points, seconds });
+        })
+    }
+}
+
+/// A sink that counts points.
+struct Counting<'s> {
+    sink: &'s mut dyn Sink,
+    points: &'s Cell<usize>,
+}
+
+impl Sink for Counting<'_> {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        self.points.set(self.points.get() + usize::from(matches!(record, Record::Point(_))));
+        self.sink.write(record)
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.sink.progress(progress);
     }
 }
 
@@ -212,7 +268,12 @@ impl Sink for Shared<'_, '_> {
 }
 
 /// Runs the probes of one device until all are done, the user stops the run, or the device is lost.
-fn run_device(instrument: &mut dyn Instrument, probes: &[String], mut run: RunContext<'_>) -> Result<DeviceEnd, Fault> {
+fn run_device(
+    instrument: &mut dyn Instrument,
+    probes: &[String],
+    mut run: RunContext<'_>,
+    observe: &dyn Fn(&str, &Outcome, Instant),
+) -> Result<DeviceEnd, Fault> {
     let mut ends: Vec<ProbeEnd> = Vec::with_capacity(probes.len());
     let mut lost_to: Option<(String, FaultClass)> = None;
     for probe in probes {
@@ -224,7 +285,9 @@ fn run_device(instrument: &mut dyn Instrument, probes: &[String], mut run: RunCo
             run.sink.write(&Record::Fault(FaultRecord::new(run.device, probe, *class, what)))?;
             continue;
         }
+        let began = Instant::now();
         let outcome = instrument.measure(probe, &mut run)?;
+        observe(probe, &outcome, began);
         if let Outcome::Faulted(fault) = &outcome
             && fault.ends_the_device()
         {

@@ -36,6 +36,8 @@ advice for this device, and take minutes; `--group lab` runs them.
 Findings are kept in the device's profile, for `plimsoll peak`, `bench`, `explain` and `predict`. A figure with a flag that casts \
 doubt on it never replaces one without. Runs with --bytes, --trace or --concurrent add nothing to the profile.
 
+Progress goes to stderr: a bar on a terminal, else a line per probe as it ends, with its points over all rounds and its seconds.
+
 The first Ctrl-C, SIGTERM or SIGHUP ends the run and keeps what was measured; the second exits at once.
 
 For trying the tool and for scripts there is a simulated device: `--device sim`, or with a scenario such as \
@@ -153,6 +155,12 @@ pub(crate) struct MeasureArgs {
     /// Write no HTML report
     #[arg(long)]
     pub no_report: bool,
+    /// Leave the plots out of the printed table
+    #[arg(long)]
+    pub no_plots: bool,
+    /// Print only results, warnings and errors: no progress, notes and names of files
+    #[arg(long)]
+    pub quiet: bool,
     #[command(flatten)]
     pub profile: ProfileArg,
     /// Leave the profile unchanged

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll::core::Fault;
 use plimsoll::core::record::ReadError;
@@ -79,9 +80,22 @@ impl Failure {
     }
 }
 
-/// Prints one line to stderr. Errors are ignored: there is nowhere to report them.
+/// Whether `--quiet` was given.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+/// The lines that `--quiet` leaves to be printed.
+const LOUD: [&str; 4] = ["error", "hint", "warning", "internal error"];
+
+/// From now on, prints only errors, their hints and warnings to stderr.
+pub(crate) fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Prints one line to stderr, unless `--quiet` silences its kind. Errors are ignored: there is nowhere to report them.
 pub(crate) fn say(kind: &str, text: &str) {
     use std::io::Write;
+    if IS_QUIET.load(Ordering::Relaxed) && !LOUD.contains(&kind) {
+        return;
+    }
     let _ = writeln!(std::io::stderr().lock(), "{kind}: {}", clean(text));
 }
 

@@ -2,20 +2,24 @@
 
 use std::path::Path;
 
-use plimsoll::Opened;
+use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::record::Run;
 use plimsoll::prelude::{Fault, Instrument, Outcome, Plan, Request, Summary};
+use plimsoll::{EndedProbe, Opened};
 use plimsoll_report::faults;
 
 use super::args::{Format, MeasureArgs, ReportFormat};
-use super::exit::{Exit, Failure, say};
+use super::exit::{Exit, Failure, be_quiet, say};
 use super::list::DefaultProbes;
 use super::outputs::{Existing, Outputs};
-use super::progress::Bar;
+use super::progress::{Bar, print_end};
 use super::tee::Tee;
 use super::{devices, list, output, present, profile, runs as disk, signals};
 
 pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
+    if args.quiet {
+        be_quiet();
+    }
     let request = Request {
         effort: args.effort,
         bytes: args.bytes.map(|size| size.0),
@@ -32,25 +36,21 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
     };
-    if args.counters && args.trace {
-        say("note", "--counters has no effect with --trace: counting would come between the launches");
-    } else if args.counters {
-        let reasons =
-            instruments.iter().filter_map(|instrument| instrument.counters().err().map(|why| (instrument, why)));
-        reasons.for_each(|(instrument, why)| say("note", &format!("{}: {why}", instrument.info().selector)));
-    }
-    let without_size: Vec<&str> = specs.iter().filter(|spec| !spec.takes_bytes).map(|spec| spec.name).collect();
-    if args.bytes.is_some() && !without_size.is_empty() {
-        let names = without_size.join(", ");
-        say("warning", &format!("--bytes has no effect on {names}: what they measure has no size to choose"));
-    }
+    warn_of_ignored(args, &instruments, &specs);
     let infos: Vec<_> = instruments.iter().map(|instrument| instrument.info()).collect();
     let profiles = profile::choose_place(&args.profile, !args.no_profile, &infos)?;
     let stop = signals::install()?;
     let (folder, writer) = disk::create(args.out.as_deref(), &folder_name(&instruments))?;
     let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));
-    let mut tee = Tee::new(writer, Bar::new(budgets.collect()));
-    let ended = plimsoll::measure(&mut instruments, &plan, &mut tee, stop);
+    let bar = Bar::new(budgets.collect()).quiet_if(args.quiet);
+    let (prints_ends, several) = (bar.is_hidden() && !args.quiet, instruments.len() > 1);
+    let observe = |end: &EndedProbe<'_>| {
+        if prints_ends {
+            print_end(end, several);
+        }
+    };
+    let mut tee = Tee::new(writer, bar);
+    let ended = plimsoll::measure_observed(&mut instruments, &plan, &mut tee, stop, &observe);
     tee.finish();
     let exit = devices::exit_for(&missing, decide_exit(&ended, &tee));
     if let Err(fault) = ended
@@ -68,6 +68,22 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     match tee.refused() {
         Some(why) => Err(unwritten_record(&folder.join(disk::RECORD), why, &tee)),
         None => Ok(exit),
+    }
+}
+
+/// Says which options have no effect, and why.
+fn warn_of_ignored(args: &MeasureArgs, instruments: &[Box<dyn Instrument>], specs: &[&ProbeSpec]) {
+    if args.counters && args.trace {
+        say("note", "--counters has no effect with --trace: counting would come between the launches");
+    } else if args.counters {
+        let reasons =
+            instruments.iter().filter_map(|instrument| instrument.counters().err().map(|why| (instrument, why)));
+        reasons.for_each(|(instrument, why)| say("note", &format!("{}: {why}", instrument.info().selector)));
+    }
+    let without_size: Vec<&str> = specs.iter().filter(|spec| !spec.takes_bytes).map(|spec| spec.name).collect();
+    if args.bytes.is_some() && !without_size.is_empty() {
+        let names = without_size.join(", ");
+        say("warning", &format!("--bytes has no effect on {names}: what they measure has no size to choose"));
     }
 }
 
@@ -96,15 +112,20 @@ fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Resu
         faults(run).iter().for_each(|fault| say("note", fault));
     }
     let runs = std::slice::from_ref(run);
+    let style = output::style();
+    let text = match args.format {
+        Format::Table if args.no_plots => present::without_plots(runs, &style),
+        format => present::text(runs, format.into(), &style),
+    };
     // The report is written even if stdout can't be.
-    let printed = output::print(&present::text(runs, args.format.into(), &output::style()));
+    let printed = output::print(&text);
     if !is_recorded {
         return printed;
     }
     say("record", &folder.join(disk::RECORD).display().to_string());
     if !args.no_report {
         let path = folder.join(disk::REPORT);
-        let page = present::text(runs, ReportFormat::Html, &output::style());
+        let page = present::text(runs, ReportFormat::Html, &style);
         Outputs::new([], Existing::Kept).write(&path, page.as_bytes())?;
         say("report", &path.display().to_string());
     }

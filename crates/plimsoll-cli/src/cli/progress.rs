@@ -1,10 +1,14 @@
-//! The progress bar, on stderr if that is a terminal. It is drawn between points and without a separate thread, so it never
-//! runs during a measurement.
+//! Progress on stderr: a bar if that is a terminal, else a line per probe as it ends. It is shown between points and without a
+//! separate thread, so it never runs during a measurement.
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plimsoll::EndedProbe;
 use plimsoll::core::record::Progress;
+use plimsoll::prelude::Outcome;
+
+use super::exit::say;
 
 /// Steps of the bar per second.
 const STEPS: f64 = 10.0;
@@ -30,6 +34,19 @@ impl Bar {
         Self { bar, budgets }
     }
 
+    /// The same without showing anything, if `--quiet` was given.
+    pub fn quiet_if(self, is_quiet: bool) -> Self {
+        if is_quiet {
+            self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        self
+    }
+
+    /// Whether no bar is drawn.
+    pub fn is_hidden(&self) -> bool {
+        self.bar.is_hidden()
+    }
+
     /// Shows the progress after a point.
     pub fn show(&self, progress: &Progress<'_>) {
         let place = self.budgets.iter().position(|(name, _)| name == progress.probe);
@@ -38,7 +55,7 @@ impl Bar {
         let own = rest.first().map_or(0.0, |(_, seconds)| *seconds);
         self.bar.set_position(((sum(before) + own * progress.spent) * STEPS) as u64);
         let left = sum(rest) - own + progress.seconds_left;
-        let points = if progress.points == 1 { "1 point".to_owned() } else { format!("{} points", progress.points) };
+        let points = count_points(progress.points);
         self.bar.set_message(format!("{}: {points}, at most {} left", progress.probe, format_seconds(left)));
     }
 
@@ -46,6 +63,24 @@ impl Bar {
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Prints a line about a probe that has ended: `measured: stream, 34 points, 8.1 s`. The device is named if there are several.
+pub(crate) fn print_end(end: &EndedProbe<'_>, with_device: bool) {
+    say("measured", &describe_end(end, with_device));
+}
+
+fn describe_end(end: &EndedProbe<'_>, with_device: bool) -> String {
+    let device = if with_device { format!("{} ", end.device) } else { String::new() };
+    let outcome = match end.outcome {
+        Outcome::Complete => String::new(),
+        Outcome::Faulted(fault) => format!(", ended early: {fault}"),
+    };
+    format!("{device}{}, {}, {:.1} s{outcome}", end.probe, count_points(end.points), end.seconds)
+}
+
+fn count_points(points: usize) -> String {
+    if points == 1 { "1 point".to_owned() } else { format!("{points} points") }
 }
 
 /// `1 min 5 s`.
@@ -60,6 +95,15 @@ fn format_seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probe_that_ended_is_described_with_points_seconds_and_its_fault() {
+        let fault = Outcome::Faulted(plimsoll::core::Fault::Panicked("boom".to_owned()));
+        let end = EndedProbe { device: "cpu", probe: "sync", outcome: &Outcome::Complete, points: 1, seconds: 1.26 };
+        assert_eq!(describe_end(&end, false), "sync, 1 point, 1.3 s");
+        let failed = describe_end(&EndedProbe { outcome: &fault, points: 0, ..end }, true);
+        assert!(failed.starts_with("cpu sync, 0 points, 1.3 s, ended early: ") && failed.contains("boom"), "{failed}");
+    }
 
     #[test]
     fn time_left_is_formatted_in_minutes_and_seconds_even_if_invalid() {
