@@ -46,11 +46,7 @@ pub fn load() -> TypedSeries<Load> {
         "load",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![
-            metrics::latency(),
-            metrics::cycles(),
-            metric(BACKGROUND_BANDWIDTH, Unit::BytePerSecond, Quantity::Extra),
-        ],
+        vec![metrics::latency(), metrics::cycles(), metric(BACKGROUND_BANDWIDTH, Unit::BytePerSecond, Quantity::Extra)],
         Draw::lines(BACKGROUND_BANDWIDTH, "latency").grouped_by("background"),
     )
     .with_precision(PRECISION)

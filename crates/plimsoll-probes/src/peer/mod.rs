@@ -43,10 +43,7 @@ fn bandwidth(case: &str) -> TypedSeries<Pair> {
         case,
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![
-            metrics::bandwidth(),
-            metric(LINK, Unit::BytePerSecond, Quantity::Extra),
-        ],
+        vec![metrics::bandwidth(), metric(LINK, Unit::BytePerSecond, Quantity::Extra)],
         Draw::heat("to", "from", "bandwidth"),
     )
     .with_precision(HOST_PRECISION)
