@@ -197,11 +197,21 @@ fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
         command
             .env("PLIMSOLL_NVRTC", "/nowhere")
             .env("PLIMSOLL_NVDISASM", "/nowhere")
-            .env("PLIMSOLL_CUPTI", "/nowhere");
+            .env("PLIMSOLL_CUPTI", "/nowhere")
+            .env("PLIMSOLL_CUBLAS", "/nowhere")
+            .env("VK_DRIVER_FILES", "/nowhere");
         Ran::from_output(command.env("PLIMSOLL_LIBNVML", "/nowhere").output().unwrap())
     };
     let ran = nowhere("doctor").ends(0);
-    for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI"] {
+    let json: serde_json::Value = serde_json::from_str(&nowhere("doctor --format json").ends(0).stdout).unwrap();
+    for part in json["parts"].as_array().unwrap() {
+        let is_present = part["present"].as_bool().unwrap();
+        assert_eq!((is_present, is_present), (part["why_not"].is_null(), part["hint"].is_null()), "{part}");
+        assert!(!part["adds"].as_str().unwrap().is_empty(), "{part}");
+    }
+    assert_eq!(json["capabilities"][0]["name"], "cpu");
+    assert_eq!(nowhere("doctor --format csv").ends(0).stdout.lines().count(), 9);
+    for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI", "cuBLAS"] {
         assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(tool)).count(), 1, "{tool}: {}", ran.stdout);
         nowhere(&format!("doctor --require {tool}")).ends(3).says(&format!("{tool} is required")).says("hint: ");
     }
