@@ -57,6 +57,10 @@ fn doctor_and_devices_report_what_the_gpu_lacks_and_still_succeed() {
     let ran = run_with(&place, "", "doctor").ends(0);
     assert!(ran.stdout.contains("cuda") && ran.stdout.contains("NVML"), "{}", ran.stdout);
     run_with(&place, "", "doctor --require cuda").ends(0);
+    let ran = run_with(&place, "version=12040", "doctor --format csv --require cuda").ends(0);
+    let driver = ran.stdout.lines().find(|line| line.starts_with("CUDA driver,")).unwrap();
+    assert!(driver.starts_with("CUDA driver,yes,CUDA 12.4,/"), "{driver}");
+    run_with(&place, "", "doctor --require NVML").ends(3).says("NVML is required");
     run_with(&place, "devices=0", "doctor --require cuda").ends(3);
     let ran = run_with(&place, "", "devices").ends(0);
     assert!(ran.stdout.contains("Imaginary GPU"), "{}", ran.stdout);

@@ -190,6 +190,22 @@ fn predict_names_similar_machines_and_lists_ambiguous_ones() {
 }
 
 #[test]
+fn json_of_list_and_peak_has_numbers_with_their_units() {
+    let place = Place::new();
+    let json = |args: &str| -> serde_json::Value { serde_json::from_str(&place.run(args).ends(0).stdout).unwrap() };
+    for row in json("list --device sim --format json").as_array().unwrap() {
+        assert!(row["points"].is_u64() && row["quick s"].is_number(), "{row}");
+    }
+    for row in json("peak --format json").as_array().unwrap() {
+        assert!(row["bandwidth"].is_number() || row["bandwidth"].is_null(), "{row}");
+        assert_eq!(row["unit"], "B/s");
+        assert_eq!(row["measured"].is_number(), row["finding"].is_string(), "{row}");
+    }
+    let a100 = &json("peak --memory HBM2E --bus-width 5120 --clock 1.512GHz --format json")[0];
+    assert!((a100["bandwidth"].as_f64().unwrap() - 1935.36e9).abs() < 1e6, "{a100}");
+}
+
+#[test]
 fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
     let place = Place::new();
     let nowhere = |args: &str| {
@@ -197,11 +213,21 @@ fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
         command
             .env("PLIMSOLL_NVRTC", "/nowhere")
             .env("PLIMSOLL_NVDISASM", "/nowhere")
-            .env("PLIMSOLL_CUPTI", "/nowhere");
+            .env("PLIMSOLL_CUPTI", "/nowhere")
+            .env("PLIMSOLL_CUBLAS", "/nowhere")
+            .env("VK_DRIVER_FILES", "/nowhere");
         Ran::from_output(command.env("PLIMSOLL_LIBNVML", "/nowhere").output().unwrap())
     };
     let ran = nowhere("doctor").ends(0);
-    for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI"] {
+    let json: serde_json::Value = serde_json::from_str(&nowhere("doctor --format json").ends(0).stdout).unwrap();
+    for part in json["parts"].as_array().unwrap() {
+        let is_present = part["present"].as_bool().unwrap();
+        assert_eq!((is_present, is_present), (part["why_not"].is_null(), part["hint"].is_null()), "{part}");
+        assert!(!part["adds"].as_str().unwrap().is_empty(), "{part}");
+    }
+    assert_eq!(json["capabilities"][0]["name"], "cpu");
+    assert_eq!(nowhere("doctor --format csv").ends(0).stdout.lines().count(), 9);
+    for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI", "cuBLAS"] {
         assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(tool)).count(), 1, "{tool}: {}", ran.stdout);
         nowhere(&format!("doctor --require {tool}")).ends(3).says(&format!("{tool} is required")).says("hint: ");
     }

@@ -35,7 +35,7 @@ pub fn cuda_devices() -> Result<u32, Fault> {
 
 /// Why no driver can be loaded, judged only by files; `None` if the library exists, as the driver then gives the reason.
 fn explain_missing_driver(root: &Path, library_path: Option<&OsStr>) -> Option<Fault> {
-    if find_library(root, library_path) {
+    if find_library(LIBRARY, root, library_path).is_some() {
         return None;
     }
     let has_device = root.join("dev/nvidiactl").exists() || root.join("dev/dxg").exists();
@@ -55,18 +55,20 @@ fn explain_missing_driver(root: &Path, library_path: Option<&OsStr>) -> Option<F
     Some(Fault::Unavailable { what: "CUDA", why, hint })
 }
 
-fn find_library(root: &Path, library_path: Option<&OsStr>) -> bool {
+/// Where the loader finds a library: `Some` with its path, which is unknown if only the loader's cache names it.
+pub(crate) fn find_library(name: &str, root: &Path, library_path: Option<&OsStr>) -> Option<Option<PathBuf>> {
     let listed = library_path.map(std::env::split_paths).into_iter().flatten();
     // An empty entry would mean the current folder, which is never searched.
     let listed = listed.filter(|folder| folder.is_absolute());
-    let mut folders = listed.chain(FOLDERS.iter().map(|folder| root.join(folder)));
-    folders.any(|folder: PathBuf| folder.join(LIBRARY).exists()) || is_in_loader_cache(root)
+    let folders = listed.chain(FOLDERS.iter().map(|folder| root.join(folder)));
+    let found = folders.map(|folder| folder.join(name)).find(|path| path.exists());
+    found.map(Some).or_else(|| is_in_loader_cache(name, root).then_some(None))
 }
 
-/// Whether the loader's cache, which has library names as plain bytes, names the driver.
-fn is_in_loader_cache(root: &Path) -> bool {
+/// Whether the loader's cache, which has library names as plain bytes, names this one.
+fn is_in_loader_cache(name: &str, root: &Path) -> bool {
     let cache = std::fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
-    cache.windows(LIBRARY.len()).any(|window| window == LIBRARY.as_bytes())
+    cache.windows(name.len()).any(|window| window == name.as_bytes())
 }
 
 /// ` (kernel module 580.65)` from the kernel module's version file; empty if there is none.

@@ -53,6 +53,8 @@ mod host;
 #[cfg(feature = "probes")]
 mod open;
 #[cfg(feature = "cuda")]
+mod parts;
+#[cfg(feature = "cuda")]
 pub mod predict;
 pub mod prelude;
 #[cfg(feature = "probes")]
@@ -74,6 +76,8 @@ pub use open::open_with;
 pub use open::vulkan_devices;
 #[cfg(feature = "probes")]
 pub use open::{OpenError, Opened, open, survey};
+#[cfg(feature = "cuda")]
+pub use parts::{Part, parts};
 pub use plimsoll_core as core;
 #[cfg(feature = "cuda")]
 pub use plimsoll_cuda::{Options as CudaOptions, counters, tools as cuda_tools};

@@ -303,9 +303,12 @@ pub(crate) struct CompareArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// Exit with 3 if this is missing: cpu, cuda, or the name of a capability
+    /// Exit with 3 if this is missing: cpu, cuda, or the name of a capability or part
     #[arg(long, value_name = "WHAT")]
     pub require: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,6 @@
 //! `plimsoll compare`: prints `plimsoll-suite`'s comparison of two runs, with an exit code for scripts.
 
+use plimsoll::core::unit::Unit;
 use plimsoll::suite::verdict::{Across, Comparison, compare};
 use plimsoll_report::terminal;
 use serde_json::json;
@@ -72,6 +73,7 @@ fn as_json(comparison: &Comparison) -> String {
                 "figure": row.subject.describe(), "metric": row.metric, "unit": row.unit, "base": row.base,
                 "new": row.new, "ratio": row.ratio, "interval": [row.interval.lo, row.interval.hi], "p": row.p,
                 "verdict": row.verdict.name(), "explained_by": row.explained_by(), "clocks": row.clocks,
+                "clocks_unit": row.clocks.map(|_| Unit::Hertz.to_string()),
             })
         })
         .collect();
@@ -88,7 +90,6 @@ fn as_json(comparison: &Comparison) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll::core::unit::Unit;
     use plimsoll::suite::verdict::{Cause, Compared, Counts, Incomparable, Subject, Verdict};
 
     use super::*;
@@ -130,6 +131,8 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&as_json(&ambiguous())).unwrap();
         assert_eq!(json["rows"][0]["explained_by"], why);
         assert_eq!(json["rows"][0]["clocks"], json!([3.02e9, 3.19e9]));
+        assert_eq!(json["rows"][0]["clocks_unit"], "Hz");
+        assert!(["base", "new", "ratio", "p"].iter().all(|key| json["rows"][0][key].is_number()), "{json}");
         assert_eq!(json["notes"][0], "Box: A is compared with B");
         let csv = as_sheet(&ambiguous()).render(Format::Csv);
         let lines: Vec<&str> = csv.lines().collect();

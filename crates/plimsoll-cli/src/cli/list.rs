@@ -31,7 +31,8 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
         ("points", 1),
         (seconds, 2),
         ("what it shows", ALWAYS),
-    ]);
+    ])
+    .with_numbers(&["points", seconds]);
     for spec in probes::ALL {
         let mut selectors = Vec::new();
         let mut points = 0;

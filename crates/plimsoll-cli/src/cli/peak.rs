@@ -4,11 +4,12 @@
 use std::fmt::Display;
 
 use plimsoll::core::device::DeviceInfo;
+use plimsoll::core::unit::Unit;
 use plimsoll::prelude::DeviceSelector;
-use plimsoll::suite::machines::{self, MACHINES, Machine, MemoryType, bandwidth_formula, peak_bandwidth};
-use plimsoll::suite::profile::{Profile, shipped};
+use plimsoll::suite::machines::{self, MACHINES, Machine, bandwidth_formula, peak_bandwidth};
+use plimsoll::suite::profile::{Profile, StoredFinding, shipped};
 
-use super::args::{PeakArgs, ProfileArg};
+use super::args::{Format, PeakArgs, ProfileArg};
 use super::exit::{Exit, Failure};
 use super::sheet::{ALWAYS, Sheet};
 use super::{devices, output, profile};
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
     if let (true, Some(name)) = (args.measured, &args.name) {
         return print_findings(name, args);
     }
-    let mut sheet = Sheet::new([("machine", ALWAYS), ("bandwidth", ALWAYS), ("measured", ALWAYS), ("how", 1)]);
+    let mut rows = Vec::new();
     let mut exit = Exit::Success;
     match (args.memory, args.bus_width, args.clock, &args.name) {
         (Some(memory), Some(bits), Some(clock), _) => {
@@ -27,33 +28,34 @@ pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
                 return Err(Failure::usage("the memory clock must be above 0 Hz"));
             }
             let name = format!("{memory} × {bits} bit");
-            sheet.row([
-                name,
-                bandwidth(memory, bits, clock.0),
-                String::new(),
-                bandwidth_formula(memory, bits, clock.0),
-            ]);
+            let how = bandwidth_formula(memory, bits, clock.0);
+            let peak = peak_bandwidth(memory, bits, clock.0);
+            rows.push(Row { name, peak: Some(peak), shown: gigabytes(peak), known: None, how });
         }
-        (_, _, _, Some(name)) => exit = add_named(name, &args.profile, &mut sheet)?,
+        (_, _, _, Some(name)) => exit = add_named(name, &args.profile, &mut rows)?,
         _ => {
-            plimsoll::survey().devices.iter().for_each(|device| add_device(device.info(), &args.profile, &mut sheet));
-            MACHINES.iter().for_each(|machine| add_machine(machine, &mut sheet));
+            plimsoll::survey().devices.iter().for_each(|device| add_device(device.info(), &args.profile, &mut rows));
+            MACHINES.iter().for_each(|machine| add_machine(machine, &mut rows));
         }
     }
-    output::print(&sheet.render(args.format))?;
+    let text = match args.format {
+        Format::Json => plimsoll_report::json::to_text(&rows.iter().map(Row::to_json).collect::<Vec<_>>().into()),
+        format => as_sheet(&rows).render(format),
+    };
+    output::print(&text)?;
     Ok(exit)
 }
 
 /// Adds the devices that `name` selects, or else the machine of the catalogue with this name.
-fn add_named(name: &str, profile: &ProfileArg, sheet: &mut Sheet<4>) -> Result<Exit, Failure> {
+fn add_named(name: &str, profile: &ProfileArg, rows: &mut Vec<Row>) -> Result<Exit, Failure> {
     match find(name, machines::machine)? {
         Subject::Machine(machine) => {
-            add_machine(machine, sheet);
+            add_machine(machine, rows);
             Ok(Exit::Success)
         }
         Subject::Devices(selector) => {
             let opened = devices::open(&selector)?;
-            opened.devices.iter().for_each(|device| add_device(device.info(), profile, sheet));
+            opened.devices.iter().for_each(|device| add_device(device.info(), profile, rows));
             Ok(devices::exit_for(&opened.missing, Exit::Success))
         }
     }
@@ -100,48 +102,92 @@ fn print_findings(name: &str, args: &PeakArgs) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn add_machine(machine: &Machine, sheet: &mut Sheet<4>) {
-    let (memory, bits, clock) = (machine.memory, machine.bus_width_bits, machine.memory_clock_hz);
-    let known = shipped::of_machine(machine.name).ok().flatten();
-    let attained = attained(known.as_ref(), Some(machine.peak_bandwidth()));
-    sheet.row([machine.name.to_owned(), bandwidth(memory, bits, clock), attained, machine.bandwidth_formula()]);
+/// The bandwidth of a machine or a memory.
+struct Row {
+    name: String,
+    /// In theory, bytes per second.
+    peak: Option<f64>,
+    /// The same as the table shows it.
+    shown: String,
+    known: Option<Profile>,
+    how: String,
 }
 
-fn add_device(info: &DeviceInfo, profile: &ProfileArg, sheet: &mut Sheet<4>) {
-    let name = format!("{}: {}", info.selector, info.name);
-    let known = profile::known(profile, info).map(|(_, profile)| profile);
-    let peak = info.peak("bandwidth");
-    let attained = attained(known.as_ref(), peak.map(|peak| peak.value));
-    match peak {
-        Some(peak) => sheet.row([name, peak.unit.format(peak.value), attained, peak.source.clone()]),
-        None => {
-            let why = "this device doesn't report its memory clock: give --memory, --bus-width and --clock";
-            sheet.row([name, "unknown".to_owned(), attained, why.to_owned()]);
-        }
+impl Row {
+    /// The best bandwidth that `stream` measured.
+    fn best(&self) -> Option<&StoredFinding> {
+        self.known.as_ref().and_then(Profile::best_bandwidth)
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        let best = self.best();
+        let measured = best.map(|best| best.finding.value);
+        serde_json::json!({
+            "machine": self.name,
+            "bandwidth": self.peak,
+            "measured": measured,
+            "unit": Unit::BytePerSecond.to_string(),
+            "share": measured.zip(self.peak).map(|(measured, peak)| measured / peak),
+            "finding": best.map(|best| &best.finding.name),
+            "published": best.map(StoredFinding::is_published),
+            "how": self.how,
+        })
+    }
+
+    /// The best bandwidth and its share of the theoretical one; empty if unknown.
+    fn attained(&self) -> String {
+        let Some(best) = self.best() else { return String::new() };
+        let value = best.finding.value;
+        let share = self.peak.map(|peak| format!(", {:.1} % of that", 100.0 * value / peak)).unwrap_or_default();
+        let published = if best.is_published() { ", published" } else { "" };
+        format!("{}{share} ({}{published})", gigabytes(value), best.finding.name)
     }
 }
 
-/// The best bandwidth that `stream` measured and its share of the theoretical one; empty if unknown.
-fn attained(known: Option<&Profile>, peak: Option<f64>) -> String {
-    let Some(best) = known.and_then(Profile::best_bandwidth) else { return String::new() };
-    let value = best.finding.value;
-    let share = peak.map(|peak| format!(", {:.1} % of that", 100.0 * value / peak)).unwrap_or_default();
-    let published = if best.is_published() { ", published" } else { "" };
-    format!("{:.0} GB/s{share} ({}{published})", value / 1e9, best.finding.name)
+fn as_sheet(rows: &[Row]) -> Sheet<4> {
+    let mut sheet = Sheet::new([("machine", ALWAYS), ("bandwidth", ALWAYS), ("measured", ALWAYS), ("how", 1)]);
+    for row in rows {
+        sheet.row([row.name.clone(), row.shown.clone(), row.attained(), row.how.clone()]);
+    }
+    sheet
+}
+
+fn add_machine(machine: &Machine, rows: &mut Vec<Row>) {
+    rows.push(Row {
+        name: machine.name.to_owned(),
+        peak: Some(machine.peak_bandwidth()),
+        shown: gigabytes(machine.peak_bandwidth()),
+        known: shipped::of_machine(machine.name).ok().flatten(),
+        how: machine.bandwidth_formula(),
+    });
+}
+
+fn add_device(info: &DeviceInfo, profile: &ProfileArg, rows: &mut Vec<Row>) {
+    let peak = info.peak("bandwidth");
+    let why = "this device doesn't report its memory clock: give --memory, --bus-width and --clock";
+    rows.push(Row {
+        name: format!("{}: {}", info.selector, info.name),
+        peak: peak.map(|peak| peak.value),
+        shown: peak.map_or_else(|| "unknown".to_owned(), |peak| peak.unit.format(peak.value)),
+        known: profile::known(profile, info).map(|(_, profile)| profile),
+        how: peak.map_or_else(|| why.to_owned(), |peak| peak.source.clone()),
+    });
 }
 
 /// In GB/s as in data sheets: whole numbers, so that similar models differ.
-fn bandwidth(memory: MemoryType, bits: u32, clock_hz: f64) -> String {
-    format!("{:.0} GB/s", peak_bandwidth(memory, bits, clock_hz) / 1e9)
+fn gigabytes(bytes_per_second: f64) -> String {
+    format!("{:.0} GB/s", bytes_per_second / 1e9)
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll::suite::machines::MemoryType;
+
     use super::*;
 
     #[test]
     fn the_bandwidth_of_an_a100_is_printed_as_in_its_data_sheet() {
-        assert_eq!(bandwidth(MemoryType::Hbm2e, 5120, 1.512e9), "1935 GB/s");
+        assert_eq!(gigabytes(peak_bandwidth(MemoryType::Hbm2e, 5120, 1.512e9)), "1935 GB/s");
         assert_eq!(
             bandwidth_formula(MemoryType::Hbm2e, 5120, 1.512e9),
             "5120 bit / 8 × 2 per clock (HBM2E) × 1.512 GHz"

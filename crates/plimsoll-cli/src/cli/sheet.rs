@@ -18,12 +18,20 @@ const NARROW: usize = 72;
 pub(crate) struct Sheet<const N: usize> {
     columns: [(&'static str, u8); N],
     rows: Vec<[String; N]>,
+    /// Headings of the columns that are numbers in JSON.
+    numbers: Vec<&'static str>,
 }
 
 impl<const N: usize> Sheet<N> {
     /// An empty sheet; each column has a heading and a priority ([`ALWAYS`] or less).
     pub fn new(columns: [(&'static str, u8); N]) -> Self {
-        Self { columns, rows: vec![] }
+        Self { columns, rows: vec![], numbers: vec![] }
+    }
+
+    /// Makes the columns with these headings numbers in JSON, or null where a cell holds none.
+    pub fn with_numbers(mut self, headings: &[&'static str]) -> Self {
+        self.numbers = headings.to_vec();
+        self
     }
 
     pub fn row(&mut self, cells: [String; N]) {
@@ -65,7 +73,11 @@ impl<const N: usize> Sheet<N> {
     }
 
     fn object(&self, row: &[String; N]) -> Value {
+        let value = |heading: &str, cell: &String| match self.numbers.contains(&heading) {
+            true => serde_json::from_str::<serde_json::Number>(cell).map_or(Value::Null, Value::Number),
+            false => cell.clone().into(),
+        };
         let cells = self.columns.iter().zip(row);
-        cells.map(|((heading, _), cell)| ((*heading).to_owned(), cell.clone().into())).collect::<Map<_, _>>().into()
+        cells.map(|((heading, _), cell)| ((*heading).to_owned(), value(heading, cell))).collect::<Map<_, _>>().into()
     }
 }
