@@ -124,6 +124,68 @@ impl Probe<Fake> for FakeProbe {
     }
 }
 
+/// Launches whose length never settles.
+struct RestlessWorkload(u64);
+
+impl Workload for RestlessWorkload {
+    fn work(&self) -> Work {
+        Work::default()
+    }
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        for ticks in out {
+            self.0 += 1;
+            *ticks = 1_000_000 * u64::from(k) * (1 + self.0 % 7);
+        }
+        Ok(())
+    }
+    fn check(&mut self) -> Result<Check, Fault> {
+        Ok(Check::Passed)
+    }
+}
+
+/// A probe of two sweeps, before each of which set-up takes several times the budget.
+struct SlowSetup;
+
+impl Probe<Fake> for SlowSetup {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+    fn points(&self, _device: &(), _request: &Request) -> usize {
+        2
+    }
+    fn run(&self, session: &mut Session<'_, Fake>) -> Result<(), Fault> {
+        for case in ["first", "second"] {
+            for _ in 0..5000 {
+                session.clock().now();
+            }
+            let axes = vec![axis("footprint", Unit::Byte)];
+            let series = SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, vec![], Draw::Table);
+            let sweep = Sweep { series, points: &[64_u64], share: 0.5, flags: Flags::NONE };
+            session.sweep(sweep, |bytes| vec![(*bytes).into()], |(), _| Ok(RestlessWorkload(0)))?;
+        }
+        Ok(())
+    }
+    fn verify(&self, _: &mut (), _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+#[test]
+fn set_up_before_and_between_sweeps_does_not_use_up_the_budget() {
+    static PROBES: [&dyn Probe<Fake>; 1] = [&SlowSetup];
+    let clock = FakeClock { now: 0.0, panics: false };
+    let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), clock, &PROBES);
+    let (stop, mut sink) = (AtomicBool::new(false), Vec::<Record>::new());
+    let request = Request::default();
+    let context = &mut RunContext { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
+    assert!(matches!(bench.measure("fake", context), Ok(Outcome::Complete)));
+    let samples = |record: &Record| if let Record::Point(point) = record { Some(point.samples.len()) } else { None };
+    let samples: Vec<usize> = sink.iter().filter_map(samples).collect();
+    assert_eq!(samples.len(), 2);
+    // A point that comes after its deadline takes three.
+    assert!(samples.iter().all(|samples| *samples > 30), "{samples:?}");
+}
+
 /// Fails on fault records and keeps all others.
 #[derive(Default)]
 struct FailsOnFaults(Vec<Record>);
