@@ -143,7 +143,7 @@ impl Workload for RestlessWorkload {
     }
 }
 
-/// A probe of two sweeps, before each of which set-up takes several times the budget.
+/// A probe with two sweeps. Set-up before each of them takes several times the budget.
 struct SlowSetup;
 
 impl Probe<Fake> for SlowSetup {

@@ -38,7 +38,7 @@ impl ResidentLibrary {
     }
 }
 
-/// Turns the code that `call` returned into an error with the library's own text for it; 0 is success.
+/// Turns the code that `call` returned into an error with the library's message; 0 is success.
 ///
 /// # Safety
 /// `describe` takes any code and returns null, or a text that ends with a zero byte and is never freed.

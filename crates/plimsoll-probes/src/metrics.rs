@@ -33,7 +33,7 @@ pub(crate) fn cycles() -> Metric {
     metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation)
 }
 
-/// The same, for operations of which several are under way at once.
+/// The same, for operations that overlap.
 pub(crate) fn cycles_per_operation() -> Metric {
     metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation)
 }

@@ -28,7 +28,7 @@ pub enum DeviceSelector {
     AllGpus,
     /// A device by its name or UUID, or by a part of them that no other device has.
     Named(String),
-    /// Several devices, all of which must open.
+    /// Several devices. All must open.
     Several(Vec<DeviceSelector>),
     /// Several devices. Those that can't be opened are left out.
     Available(Vec<DeviceSelector>),

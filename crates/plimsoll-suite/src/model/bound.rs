@@ -1,4 +1,4 @@
-//! The least time of a launch on a machine of which only the data sheet is known: its bytes at the peak bandwidth, or its
+//! The least time of a launch on a machine that is known only by its data sheet: its bytes at the peak bandwidth, or its
 //! arithmetic at the peak rate, whichever takes longer. A bound, not a prediction.
 
 use std::fmt;

@@ -62,7 +62,7 @@ pub(super) fn notes(machine: &Machine, bounds: &[&Bound]) {
     }
 }
 
-/// The bound as JSON: numbers, each with its unit beside it. `null` where no peak is known for anything that the launch does.
+/// The bound as JSON: numbers, each followed by its unit. `null` if no peak is known for anything that the launch does.
 pub(super) fn to_json(bound: &Bound) -> Value {
     let part = |part: &BoundPart| {
         let (work, rate) = part.limit.units();
