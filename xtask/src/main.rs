@@ -8,6 +8,7 @@ mod fuzz;
 mod hip;
 mod licences;
 mod model;
+mod expected;
 mod profiles;
 mod python;
 mod sass;

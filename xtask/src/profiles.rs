@@ -1,4 +1,4 @@
-//! Writes the machine profiles that are shipped with the tool, from this repository's records. This module chooses the runs; the
+//! Writes the machine profiles and the expectations that are shipped with the tool, from this repository's records. This module chooses the runs; the
 //! profile chooses the figures. Findings are derived from the series again, because older versions derived them differently.
 
 use std::path::{Path, PathBuf};
@@ -10,12 +10,13 @@ use plimsoll_core::sample::Effort;
 use plimsoll_core::series::Series;
 use plimsoll_suite::profile::{Profile, shipped};
 
+use crate::expected;
 use crate::test::root;
 
 /// For each model, the folder of `records/` with its runs (`DATE/NAME/run.jsonl.gz`) and its name in the catalogue.
 const MODELS: [(&str, &str); 1] = [("h200", "H200")];
 
-/// `cargo xtask profiles`: writes the profiles; with `--check` only fails if one is out of date.
+/// `cargo xtask profiles`: writes the profiles and the expectations; with `--check` only fails if one is out of date.
 pub fn command(arguments: &[String]) -> Result<()> {
     let check = match arguments {
         [] => false,
@@ -23,14 +24,15 @@ pub fn command(arguments: &[String]) -> Result<()> {
         _ => bail!("usage: cargo xtask profiles [--check]"),
     };
     for (folder, name) in MODELS {
-        let text = build_profile(folder, name)?;
-        let path = root().join(format!("crates/plimsoll-suite/profiles/{folder}.json"));
-        if !check {
-            std::fs::write(&path, &text).with_context(|| format!("can't write {}", path.display()))?;
-        } else if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
-            bail!("{} is out of date with records/{folder}: run `cargo xtask profiles`", path.display());
+        for (kind, text) in [("profiles", build_profile(folder, name)?), ("expected", expected::build(folder, name)?)] {
+            let path = root().join(format!("crates/plimsoll-suite/{kind}/{folder}.json"));
+            if !check {
+                std::fs::write(&path, &text).with_context(|| format!("can't write {}", path.display()))?;
+            } else if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+                bail!("{} is out of date with records/{folder}: run `cargo xtask profiles`", path.display());
+            }
+            eprintln!("{name}: {}", path.display());
         }
-        eprintln!("{name}: {}", path.display());
     }
     Ok(())
 }
@@ -72,7 +74,7 @@ fn build_profile(folder: &str, name: &str) -> Result<String> {
 }
 
 /// The findings that today's probes derive from a run's series.
-fn derive_findings(run: &Run) -> Vec<Finding> {
+pub(crate) fn derive_findings(run: &Run) -> Vec<Finding> {
     let mut found = Vec::new();
     for (device, info) in (0..).zip(&run.header.devices) {
         for spec in probes::ALL {
@@ -100,7 +102,7 @@ fn merge_run(profile: &mut Profile, source: &str, run: &Run) -> Result<()> {
 }
 
 /// The records `DATE/NAME/run.jsonl`, compressed or not, below a folder.
-fn records_in(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn records_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let children = |folder: &Path| -> Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))?;
         Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())

@@ -6,6 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::health::Health;
 use crate::unit::Unit;
 
 /// One device as records describe it.
@@ -46,6 +47,9 @@ pub struct DeviceInfo {
     /// Figures of the timer and an empty launch, measured before the run.
     #[serde(default)]
     pub calibration: Calibration,
+    /// What the system reports about its health.
+    #[serde(default, skip_serializing_if = "Health::is_empty")]
+    pub health: Health,
     /// Anything else worth keeping (power limit, ECC mode, governor), by name.
     #[serde(default)]
     pub notes: BTreeMap<String, String>,

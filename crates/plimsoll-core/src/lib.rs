@@ -11,6 +11,8 @@ pub mod device;
 pub mod fault;
 pub mod file;
 pub mod flag;
+pub mod headline;
+pub mod health;
 mod instrument;
 pub mod model;
 pub mod probe;

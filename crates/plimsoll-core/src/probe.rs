@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::Fault;
 use crate::device::DeviceInfo;
+use crate::headline::Headline;
 use crate::record::Finding;
 use crate::sample::{Check, Clock, Effort, Sampler, Workload};
 use crate::series::Series;
@@ -29,6 +30,8 @@ pub struct ProbeSpec {
     pub seconds: [f64; 3],
     /// Whether it uses [`Request::bytes`]. If not, a user who requests a size gets a warning.
     pub takes_bytes: bool,
+    /// Those of its findings that summarize a device, in display order.
+    pub headlines: &'static [Headline],
     /// Derives the findings from its series; a pure function.
     pub findings: fn(&DeviceInfo, &[Series]) -> Vec<Finding>,
 }

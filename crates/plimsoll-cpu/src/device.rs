@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
+use plimsoll_core::health::Health;
 use plimsoll_core::probe::{Backend, Bench, Case, Depth, Probe};
 
 use plimsoll_core::unit::Unit;
@@ -14,6 +15,7 @@ use plimsoll_suite::machines::cpus::{Microarchitecture, Number, microarchitectur
 
 use crate::arch::Isa;
 use crate::clock::CpuClock;
+use crate::power::is_on_battery;
 use crate::threads::{Task, Team};
 use crate::timer::{Timer, core_hz};
 use crate::topology::{Topology, Transparent};
@@ -105,6 +107,11 @@ fn info(device: &CpuDevice) -> Result<DeviceInfo, Fault> {
         peaks: core.map_or_else(Vec::new, |core| peaks(core, device.cpus.len(), calibration.clock_hz)),
         capabilities: capabilities(device),
         calibration,
+        health: Health {
+            on_battery: is_on_battery(),
+            virtual_machine: Some(model.hypervisor),
+            ..Health::default()
+        },
         notes: notes(device),
     })
 }

@@ -9,6 +9,7 @@ pub mod arch;
 mod clock;
 mod device;
 pub mod elementwise;
+mod power;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod steal;

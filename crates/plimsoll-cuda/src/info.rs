@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
+use plimsoll_core::health::Health;
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::machines::{machine, peak_bandwidth_from_driver, rates};
 use plimsoll_suite::operations;
@@ -44,6 +45,7 @@ pub(crate) fn info(opened: &Opened<'_>, calibration: Calibration) -> Result<Devi
         peaks: bandwidth(handle, &name, instance)?.into_iter().chain(arithmetic(opened)?).collect(),
         capabilities: capabilities(opened),
         calibration,
+        health: health(opened),
         notes: notes(opened)?,
         name,
     })
@@ -110,6 +112,16 @@ fn capabilities(opened: &Opened<'_>) -> Vec<Capability> {
         capability("cooperative launch", &device.capabilities.cooperative),
         capability("CUPTI", &counters),
     ]
+}
+
+fn health(opened: &Opened<'_>) -> Health {
+    match opened.telemetry {
+        Ok(telemetry) => telemetry.health(),
+        Err(why) => Health {
+            hidden: [("link, power limit and memory errors".to_owned(), why.to_string())].into(),
+            ..Health::default()
+        },
+    }
 }
 
 fn notes(opened: &Opened<'_>) -> Result<BTreeMap<String, String>, Fault> {

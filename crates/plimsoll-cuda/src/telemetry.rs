@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use plimsoll_core::health::{Health, Link};
 use plimsoll_core::sample::{Evidence, Throttle};
 
 use crate::driver::nvml::{MOST_PROCESSES, Number, Nvml, NvmlDevice, Utilization};
@@ -81,7 +82,7 @@ impl Telemetry {
         let device = find(uuid)?;
         let strangers = Processes::list(&device);
         let ours = Processes { numbers: [0; MOST_PROCESSES], count: 0 };
-        let ecc = device.ecc_errors().unwrap_or(0);
+        let ecc = count_errors(&device).unwrap_or(0);
         Ok(Self { device, strangers, ours, last: Instant::now(), last_stamp: stamp(), ecc })
     }
 
@@ -106,7 +107,7 @@ impl Telemetry {
         }
         self.last = Instant::now();
         let device = self.device;
-        let ecc = device.ecc_errors().unwrap_or(self.ecc);
+        let ecc = count_errors(&device).unwrap_or(self.ecc);
         let evidence = Evidence {
             clock_hz: device.multiprocessor_mhz().map(|mhz| f64::from(mhz) * 1e6),
             throttle: device.throttle().map(throttle).unwrap_or_default(),
@@ -143,6 +144,38 @@ impl Telemetry {
         width.zip(most).is_some_and(|(width, most)| width < most)
     }
 
+    /// The device's health. A fact that the driver doesn't report is named in [`Health::hidden`].
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let device = &self.device;
+        let number = |number: Number| device.number(number);
+        let watts = |number: Number| device.number(number).map(|milliwatts| f64::from(milliwatts) / 1e3);
+        let link = |generation, lanes| Some(Link { generation: number(generation)?, lanes: number(lanes)? });
+        let errors = device.ecc_errors();
+        let mut health = Health {
+            link: link(Number::PcieGeneration, Number::PcieWidth),
+            link_most: link(Number::PcieGenerationMost, Number::PcieWidthMost),
+            power_limit: watts(Number::PowerLimit),
+            power_limit_default: watts(Number::PowerLimitDefault),
+            clock_most: device.multiprocessor_mhz_most().map(|mhz| f64::from(mhz) * 1e6),
+            temperature: device.chip_temperature().map(f64::from),
+            corrected_errors: errors.map(|[corrected, _]| corrected),
+            uncorrected_errors: errors.map(|[_, uncorrected]| uncorrected),
+            remapped_rows: device.remapped_rows(),
+            other_processes: u32::try_from(self.strangers.count).ok(),
+            ..Health::default()
+        };
+        let facts = [
+            ("link", health.link.is_none()),
+            ("power limit", health.power_limit.is_none()),
+            ("memory errors", errors.is_none()),
+            ("remapped rows", health.remapped_rows.is_none()),
+        ];
+        let hidden = facts.into_iter().filter(|(_, is_hidden)| *is_hidden);
+        health.hidden = hidden.map(|(name, _)| (name.to_owned(), "the driver doesn't report it".to_owned())).collect();
+        health
+    }
+
     /// Notes for a record's header, by name.
     #[must_use]
     pub fn notes(&self) -> Vec<(&'static str, String)> {
@@ -164,6 +197,11 @@ impl Telemetry {
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
+}
+
+/// Memory errors since the driver was loaded, corrected and not.
+fn count_errors(device: &NvmlDevice) -> Option<u64> {
+    device.ecc_errors().map(|counts| counts.iter().sum())
 }
 
 /// Microseconds since the epoch, as in NVML's time stamps.

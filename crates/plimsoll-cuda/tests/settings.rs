@@ -80,6 +80,7 @@ static SPEC: ProbeSpec = ProbeSpec {
     sentence: "Leaves a limit changed.",
     seconds: [1.0; 3],
     takes_bytes: true,
+    headlines: &[],
     findings: nothing,
 };
 

@@ -5,6 +5,8 @@ pub(crate) mod meaning {
     pub(crate) use crate::metrics;
     pub(crate) use plimsoll_core::device::DeviceInfo;
     pub(crate) use plimsoll_core::flag::{Flag, Flags};
+    pub(crate) use plimsoll_core::headline::Better::{Less, More};
+    pub(crate) use plimsoll_core::headline::Headline;
     pub(crate) use plimsoll_core::record::{Finding, Published};
     pub(crate) use plimsoll_core::sample::{CachePolicy, Figure};
     pub(crate) use plimsoll_core::series::{

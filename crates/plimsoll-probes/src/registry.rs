@@ -51,7 +51,7 @@ macro_rules! registry {
 
 /// Declares a probe: its [`ProbeSpec`] as `SPEC`, with the doc comment as the sentence, and the files of its folder. `cpu`, `gpu` and
 /// `cuda` stand for `cpu.rs`, `gpu.rs` and `cuda.rs`, each with a struct `Runner`; `kernels` stands for `kernels.rs` with a `SOURCE`.
-/// Each file needs the feature of its name. `takes bytes` sets [`ProbeSpec::takes_bytes`].
+/// Each file needs the feature of its name. `takes bytes` sets [`ProbeSpec::takes_bytes`], `headlines` is [`ProbeSpec::headlines`].
 ///
 /// A new word needs a line `@file`, a line `@find` and a function that finds it.
 macro_rules! probe {
@@ -72,6 +72,7 @@ macro_rules! probe {
     (
         #[doc = $sentence:literal]
         $name:literal in $group:expr, seconds: $seconds:expr, files: $($word:ident)* $(, takes $bytes:ident)?
+        $(, headlines: [$($headline:expr),* $(,)?])?
     ) => {
         #[doc = $sentence]
         pub static SPEC: plimsoll_core::probe::ProbeSpec = plimsoll_core::probe::ProbeSpec {
@@ -80,6 +81,7 @@ macro_rules! probe {
             sentence: $sentence.trim_ascii(),
             seconds: $seconds,
             takes_bytes: probe!(@takes $($bytes)?),
+            headlines: &[$($($headline),*)?],
             findings,
         };
 

@@ -3,6 +3,7 @@
 
 use plimsoll_core::Traffic;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
+use plimsoll_core::health::Health;
 use plimsoll_core::unit::Unit;
 
 use crate::scenario::Scenario;
@@ -159,6 +160,7 @@ pub(crate) fn info(scenario: &Scenario, free: u64) -> DeviceInfo {
             empty_launch: scenario.launch,
             clock_hz: Some(CLOCK_HZ),
         },
+        health: Health::default(),
         notes: [("simulated".to_owned(), "nothing real was measured".to_owned())].into(),
     }
 }

@@ -21,6 +21,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     sentence: "How fast an elementwise expression runs, by size, compared with what memory can do.",
     seconds: [0.35, 1.0, 3.0],
     takes_bytes: true,
+    headlines: &[],
     findings,
 };
 

@@ -3,8 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+// pub mod check;
+pub mod expected;
 pub mod findings;
 pub mod formats;
+pub mod headlines;
 pub mod kernels;
 pub mod machines;
 pub mod model;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::record::Run;
 use plimsoll_core::series::{Quantity, Value};
-use plimsoll_core::stats::{Interval, holm};
+use plimsoll_core::stats::{Interval, holm, student_t_quantile, student_t_upper};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 
@@ -252,8 +252,8 @@ fn judge(pair: &pairing::Pair) -> Judged {
     let margin = MARGIN.ln_1p();
     // How far both readings lie above or below the margin; at most one is positive.
     let (above, below) = (readings.0 - margin, -readings.1 - margin);
-    let p = (2.0 * spread::upper_tail(above.max(below) / error, freedom)).min(1.0);
-    let half_width = spread::t_quantile(1.0 - ALPHA / 2.0, freedom) * error;
+    let p = (2.0 * student_t_upper(above.max(below) / error, freedom)).min(1.0);
+    let half_width = student_t_quantile(1.0 - ALPHA / 2.0, freedom) * error;
     let changed_clocks = pair.clocks.filter(|_| shift.is_some());
     Judged { log_ratio, readings, half_width, p, worse: (above > below) != pair.more_is_better, changed_clocks }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::{Calibration, Capability, DeviceInfo};
+use plimsoll_core::health::Health;
 use plimsoll_core::unit::Unit;
 use plimsoll_gpu::calibrate::Replay;
 use plimsoll_gpu::{Unavailable, capability};
@@ -63,6 +64,7 @@ pub(crate) fn device_info(opened: &Opened<'_>, calibration: Calibration) -> Devi
         peaks: Vec::new(),
         capabilities: capabilities(opened.device),
         calibration,
+        health: Health::default(),
         notes: notes(opened),
     }
 }

@@ -8,6 +8,30 @@ pub fn student_t_cdf(t: f64, df: f64) -> f64 {
     if t < 0.0 { 0.5 * both_tails } else { 1.0 - 0.5 * both_tails }
 }
 
+/// Probability that Student's T exceeds `t`; 0 for an infinite `t`.
+#[must_use]
+pub fn student_t_upper(t: f64, df: f64) -> f64 {
+    if t == f64::INFINITY { 0.0 } else { student_t_cdf(-t, df) }
+}
+
+/// The t that Student's T exceeds with probability 1 − `p`, for 0.5 ≤ `p` < 1, by bisection.
+#[must_use]
+pub fn student_t_quantile(p: f64, df: f64) -> f64 {
+    let (mut lo, mut hi) = (0.0, 1.0);
+    while student_t_upper(hi, df) > 1.0 - p && hi < 1e9 {
+        hi *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = f64::midpoint(lo, hi);
+        if student_t_upper(middle, df) > 1.0 - p {
+            lo = middle;
+        } else {
+            hi = middle;
+        }
+    }
+    hi
+}
+
 /// I_x(a, b), by the continued fraction DLMF 8.17.22, evaluated by Lentz's method in the form of Thompson & Barnett (1986).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {

@@ -19,7 +19,7 @@ mod coverage;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use distribution::student_t_cdf;
+pub use distribution::{student_t_cdf, student_t_quantile, student_t_upper};
 pub use interval::{CORRELATED_ABOVE, Interval, MedianInterval, estimate, lag1, median_interval};
 pub use modes::Modes;
 pub use multiple::holm;

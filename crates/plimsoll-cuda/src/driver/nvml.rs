@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use libloading::os::unix::Library;
+use plimsoll_core::health::RemappedRows;
 
 use super::table::resolve;
 use super::types::Handle;
@@ -58,15 +59,17 @@ pub(crate) enum Number {
     PcieWidth,
     PcieWidthMost,
     PowerLimit,
+    PowerLimitDefault,
     Power,
 }
 
-const NUMBERS: [&str; 6] = [
+const NUMBERS: [&str; 7] = [
     "nvmlDeviceGetCurrPcieLinkGeneration",
     "nvmlDeviceGetMaxPcieLinkGeneration",
     "nvmlDeviceGetCurrPcieLinkWidth",
     "nvmlDeviceGetMaxPcieLinkWidth",
     "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetPowerManagementDefaultLimit",
     "nvmlDeviceGetPowerUsage",
 ];
 
@@ -76,6 +79,8 @@ type WideFn = unsafe extern "C" fn(Handle, *mut u64) -> c_uint;
 type PartFn = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
 type PairFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_uint;
 type EccFn = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut u64) -> c_uint;
+/// Rows replaced because of corrected errors and of others, whether more are pending, and whether a replacement failed.
+type RemappedFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint, *mut c_uint, *mut c_uint) -> c_uint;
 type ProcessesFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
 type UtilizationFn = unsafe extern "C" fn(Handle, *mut Utilization, *mut c_uint, u64) -> c_uint;
 type TextFn = unsafe extern "C" fn(*mut c_char, c_uint) -> c_uint;
@@ -92,6 +97,7 @@ pub(crate) struct Nvml {
     throttle: Option<WideFn>,
     energy: Option<WideFn>,
     ecc: Option<EccFn>,
+    remapped: Option<RemappedFn>,
     mig: Option<PairFn>,
     processes: Option<ProcessesFn>,
     utilization: Option<UtilizationFn>,
@@ -142,6 +148,7 @@ impl Nvml {
                 throttle: resolve(&library, "NVML", &["nvmlDeviceGetCurrentClocksThrottleReasons"]).ok(),
                 energy: resolve(&library, "NVML", &["nvmlDeviceGetTotalEnergyConsumption"]).ok(),
                 ecc: resolve(&library, "NVML", &["nvmlDeviceGetTotalEccErrors"]).ok(),
+                remapped: resolve(&library, "NVML", &["nvmlDeviceGetRemappedRows"]).ok(),
                 mig: resolve(&library, "NVML", &["nvmlDeviceGetMigMode"]).ok(),
                 processes: resolve(&library, "NVML", &["nvmlDeviceGetComputeRunningProcesses_v3"]).ok(),
                 utilization: resolve(&library, "NVML", &["nvmlDeviceGetProcessUtilization"]).ok(),
@@ -248,8 +255,8 @@ impl NvmlDevice {
         value_if_ok(unsafe { ask(self.handle, &raw mut value) }, value)
     }
 
-    /// Memory errors since the driver was loaded, corrected and not.
-    pub(crate) fn ecc_errors(&self) -> Option<u64> {
+    /// Memory errors since the driver was loaded: corrected ones, and others.
+    pub(crate) fn ecc_errors(&self) -> Option<[u64; 2]> {
         const SINCE_LOAD: c_uint = 0;
         let ask = self.nvml.ecc?;
         let count = |kind: c_uint| {
@@ -257,7 +264,18 @@ impl NvmlDevice {
             // SAFETY: as above.
             value_if_ok(unsafe { ask(self.handle, kind, SINCE_LOAD, &raw mut value) }, value)
         };
-        Some(count(0)? + count(1)?)
+        Some([count(0)?, count(1)?])
+    }
+
+    /// The rows of memory that were replaced.
+    pub(crate) fn remapped_rows(&self) -> Option<RemappedRows> {
+        let ask = self.nvml.remapped?;
+        let [mut corrected, mut uncorrected, mut pending, mut failed] = [0; 4];
+        // SAFETY: as above.
+        let code = unsafe {
+            ask(self.handle, &raw mut corrected, &raw mut uncorrected, &raw mut pending, &raw mut failed)
+        };
+        value_if_ok(code, RemappedRows { corrected, uncorrected, pending: pending != 0, failed: failed != 0 })
     }
 
     /// Whether MIG mode is on.

@@ -3,7 +3,10 @@
 
 probe! {
     /// Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.
-    "footprint" in "bandwidth", seconds: [6.0, 40.0, 120.0], files: cpu gpu kernels, takes bytes
+    "footprint" in "bandwidth", seconds: [6.0, 40.0, 120.0], files: cpu gpu kernels, takes bytes, headlines: [
+        Headline::gate("l2-bandwidth", "L2 read", More, &["read L2"], 0.01).shown_only(),
+        Headline::gate("l3-bandwidth", "L3 read", More, &["read L3"], 0.02).shown_only(),
+    ]
 }
 
 use plimsoll_suite::findings::levels;

@@ -3,7 +3,9 @@
 
 probe! {
     /// Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.
-    "gather" in "bandwidth", seconds: [4.0, 17.0, 60.0], files: gpu kernels, takes bytes
+    "gather" in "bandwidth", seconds: [4.0, 17.0, 60.0], files: gpu kernels, takes bytes, headlines: [
+        Headline::gate("gather", "random reads of 32 B", More, &["reads of 32 B, memory"], 0.01).shown_only(),
+    ]
 }
 
 use crate::prelude::meaning::*;

@@ -3,7 +3,9 @@
 
 probe! {
     /// Bandwidth of L2, for lines of one multiprocessor and lines that all share, over footprint.
-    "l2" in "caches", seconds: [5.0, 23.0, 75.0], files: gpu kernels, takes bytes
+    "l2" in "caches", seconds: [5.0, 23.0, 75.0], files: gpu kernels, takes bytes, headlines: [
+        Headline::gate("l2-read", "L2 read", More, &["read, unique L2"], 0.003),
+    ]
 }
 
 use plimsoll_suite::findings::levels::Plateau;

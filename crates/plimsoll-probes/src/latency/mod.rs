@@ -5,7 +5,12 @@
 
 probe! {
     /// How long one dependent load takes from each cache level and from memory, and where each level ends.
-    "latency" in "latency", seconds: [8.0, 60.0, 180.0], files: cpu gpu kernels, takes bytes
+    "latency" in "latency", seconds: [8.0, 60.0, 180.0], files: cpu gpu kernels, takes bytes, headlines: [
+        Headline::gate("latency-memory", "latency of memory", Less, &["latency memory"], 0.005),
+        Headline::gate("latency-l1", "latency of L1", Less, &["latency L1"], 0.005).shown_only(),
+        Headline::gate("latency-l2", "latency of L2", Less, &["latency L2 near", "latency L2"], 0.005).shown_only(),
+        Headline::gate("latency-l3", "latency of L3", Less, &["latency L3"], 0.02).shown_only(),
+    ]
 }
 
 pub mod device;

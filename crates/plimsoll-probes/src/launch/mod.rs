@@ -5,7 +5,11 @@
 
 probe! {
     /// The cost of starting a kernel: in a stream, in a graph, with dependent launches, and per round of a persistent kernel.
-    "launch" in "launch", seconds: [7.0, 27.0, 100.0], files: gpu kernels, takes bytes
+    "launch" in "launch", seconds: [7.0, 27.0, 100.0], files: gpu kernels, takes bytes, headlines: [
+        Headline::gate("launch", "launch, in a graph", Less, &["launch, graph"], 0.02),
+        Headline::gate("grid-barrier", "barrier of all blocks", Less, &["grid barrier"], 0.02).shown_only(),
+        Headline::gate("launch-host", "launch, seen by the host", Less, &["single launch, host"], 0.05).shown_only(),
+    ]
 }
 
 use plimsoll_suite::findings::affine::{self, Affine};

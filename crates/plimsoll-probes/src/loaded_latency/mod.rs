@@ -2,7 +2,9 @@
 
 probe! {
     /// How the latency of memory rises with the bandwidth that other cores draw.
-    "loaded-latency" in "latency", seconds: [4.0, 18.0, 54.0], files: cpu gpu kernels, takes bytes
+    "loaded-latency" in "latency", seconds: [4.0, 18.0, 54.0], files: cpu gpu kernels, takes bytes, headlines: [
+        Headline::gate("latency-full-read", "latency under full read", Less, &["latency full read"], 0.02).shown_only(),
+    ]
 }
 
 use plimsoll_core::series::Cycles;

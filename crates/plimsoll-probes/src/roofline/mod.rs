@@ -3,7 +3,10 @@
 
 probe! {
     /// The rate of arithmetic from memory-bound to compute-bound, and where the two meet.
-    "roofline" in "arithmetic", seconds: [7.0, 45.0, 135.0], files: cpu gpu kernels, takes bytes
+    "roofline" in "arithmetic", seconds: [7.0, 45.0, 135.0], files: cpu gpu kernels, takes bytes, headlines: [
+        Headline::gate("fma-f32", "FMA f32", More, &["peak f32"], 0.005),
+        Headline::gate("fma-f64", "FMA f64", More, &["peak f64"], 0.005),
+    ]
 }
 
 use plimsoll_core::series::{FlopPerByte, SeriesSpec};

@@ -5,7 +5,12 @@
 
 probe! {
     /// Memory bandwidth for each mix of reads and writes, on arrays far larger than any cache.
-    "stream" in "bandwidth", seconds: [8.0, 60.0, 180.0], files: cpu gpu kernels, takes bytes
+    "stream" in "bandwidth", seconds: [8.0, 60.0, 180.0], files: cpu gpu kernels, takes bytes, headlines: [
+        Headline::gate("memory-write", "memory write", More, &["init"], 0.003),
+        Headline::gate("memory-read", "memory read", More, &["read"], 0.003),
+        Headline::gate("memory-copy", "memory copy", More, &["copy"], 0.003),
+        Headline::gate("memory-triad", "memory triad", More, &["triad"], 0.003).shown_only(),
+    ]
 }
 
 mod axes;

@@ -2,7 +2,9 @@
 
 probe! {
     /// The cost of barriers, wake-ups and hand-overs between threads.
-    "sync" in "launch", seconds: [3.0, 12.0, 36.0], files: cpu gpu kernels
+    "sync" in "launch", seconds: [3.0, 12.0, 36.0], files: cpu gpu kernels, headlines: [
+        Headline::gate("line-hand-over", "line from core to core", Less, &["line hand-over"], 0.05).shown_only(),
+    ]
 }
 
 use crate::prelude::meaning::*;

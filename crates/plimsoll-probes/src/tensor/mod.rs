@@ -3,7 +3,10 @@
 
 probe! {
     /// Rates of the matrix units per cycle and per second, by type and instruction.
-    "tensor" in "arithmetic", seconds: [5.0, 18.0, 45.0], files: gpu kernels
+    "tensor" in "arithmetic", seconds: [5.0, 18.0, 45.0], files: gpu kernels, headlines: [
+        Headline::gate("tensor-bf16", "tensor bf16", More, &["rate wgmma bf16", "rate mma bf16"], 0.01),
+        Headline::gate("tensor-f8", "tensor f8", More, &["rate wgmma f8"], 0.01).shown_only(),
+    ]
 }
 
 #[cfg(feature = "gpu")]

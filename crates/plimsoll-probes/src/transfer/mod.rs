@@ -3,7 +3,11 @@
 
 probe! {
     /// How fast copies go between host and device, by direction, kind of host memory and size.
-    "transfer" in "transfers", seconds: [8.0, 33.0, 130.0], files: cuda, takes bytes
+    "transfer" in "transfers", seconds: [8.0, 33.0, 130.0], files: cuda, takes bytes, headlines: [
+        Headline::gate("host-to-device", "host to device", More, &["H2D pinned"], 0.003),
+        Headline::gate("device-to-host", "device to host", More, &["D2H pinned"], 0.003),
+        Headline::gate("both-ways", "both directions", More, &["both pinned"], 0.01).shown_only(),
+    ]
 }
 
 use plimsoll_suite::findings::affine;

@@ -2,7 +2,7 @@
 //! (a launch and its kernel, a transfer). Used by the findings of `launch` and `transfer`.
 
 use plimsoll_core::series::Estimate;
-use plimsoll_core::stats::{Interval, student_t_cdf};
+use plimsoll_core::stats::{Interval, student_t_quantile};
 
 /// A fitted line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +47,7 @@ pub fn fit(points: &[(f64, Estimate)]) -> Option<Affine> {
     let own: f64 =
         points.iter().map(|(_, t)| (t.interval.hi - t.interval.lo) / (2.0 * NORMAL * t.value)).map(|d| d * d).sum();
     let variance = deviations.max(own / n);
-    let scale = t_quantile(n - 2.0) * variance.sqrt();
+    let scale = student_t_quantile(0.975, n - 2.0) * variance.sqrt();
     let (da, dslope) = (scale * (sxx / determinant).sqrt(), scale * (s / determinant).sqrt());
     let rate = (slope > dslope).then(|| Estimate {
         value: most / slope,
@@ -59,16 +59,6 @@ pub fn fit(points: &[(f64, Estimate)]) -> Option<Affine> {
 
 fn is_finite(known: &Estimate) -> bool {
     [known.value, known.interval.lo, known.interval.hi].iter().all(|number| number.is_finite())
-}
-
-/// The 97.5 % quantile of Student's distribution, by bisection.
-fn t_quantile(freedom: f64) -> f64 {
-    let (mut lo, mut hi) = (NORMAL, 13.0);
-    for _ in 0..60 {
-        let middle = 0.5 * (lo + hi);
-        if student_t_cdf(middle, freedom) < 0.975 { lo = middle } else { hi = middle }
-    }
-    0.5 * (lo + hi)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! round, the spread within it plus an assumed spread between runs.
 
 use plimsoll_core::series::{Metric, Quantity, Row};
-use plimsoll_core::stats::student_t_cdf;
 
 /// Half-width of a normal 95 % interval, in standard deviations.
 const Z95: f64 = 1.96;
@@ -67,29 +66,4 @@ pub(super) fn difference_error(a: &FigureEstimate, b: &FigureEstimate) -> (f64, 
         return (f64::MIN_POSITIVE, a.freedom.min(b.freedom));
     }
     (variance.sqrt(), variance.powi(2) / shares)
-}
-
-/// Probability that Student's t exceeds `t`.
-pub(super) fn upper_tail(t: f64, freedom: f64) -> f64 {
-    if t == f64::INFINITY {
-        return 0.0;
-    }
-    student_t_cdf(-t, freedom)
-}
-
-/// The t that is exceeded with probability 1 − `p`, for 0.5 ≤ `p` < 1, by bisection.
-pub(super) fn t_quantile(p: f64, freedom: f64) -> f64 {
-    let (mut lo, mut hi) = (0.0, 1.0);
-    while upper_tail(hi, freedom) > 1.0 - p && hi < 1e9 {
-        hi *= 2.0;
-    }
-    for _ in 0..40 {
-        let middle = f64::midpoint(lo, hi);
-        if upper_tail(middle, freedom) > 1.0 - p {
-            lo = middle;
-        } else {
-            hi = middle;
-        }
-    }
-    hi
 }

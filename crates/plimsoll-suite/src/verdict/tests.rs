@@ -205,7 +205,7 @@ fn rows_of_one_run_are_listed_and_an_empty_comparison_is_inconclusive() {
 #[test]
 fn student_quantiles_agree_with_published_tables() {
     for (freedom, want) in [(2.0, 4.303), (4.0, 2.776), (30.0, 2.042), (1e6, 1.960)] {
-        let got = spread::t_quantile(0.975, freedom);
+        let got = student_t_quantile(0.975, freedom);
         assert!((got - want).abs() < 2e-3, "{freedom}: {got}");
     }
 }
