@@ -39,7 +39,8 @@ pub(crate) fn build(folder: &str, name: &str) -> Result<String> {
     }
     let all: std::collections::BTreeSet<&String> = cards.values().flat_map(BTreeMap::keys).collect();
     let headlines = probes::ALL.iter().flat_map(|probe| probe.headlines);
-    let figures = headlines.filter_map(|headline| build_figure(headline, cards.get(headline.id)?, units[headline.id].clone()));
+    let figures =
+        headlines.filter_map(|headline| build_figure(headline, cards.get(headline.id)?, units[headline.id].clone()));
     let model = Model { machine: name.to_owned(), cards: all.len() as u32, figures: figures.collect() };
     Ok(format!("{}\n", serde_json::to_string_pretty(&model)?))
 }

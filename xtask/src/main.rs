@@ -2,13 +2,13 @@
 
 mod bodies;
 mod differential;
+mod expected;
 mod fmt;
 mod forms;
 mod fuzz;
 mod hip;
 mod licences;
 mod model;
-mod expected;
 mod profiles;
 mod python;
 mod sass;

@@ -107,11 +107,7 @@ fn info(device: &CpuDevice) -> Result<DeviceInfo, Fault> {
         peaks: core.map_or_else(Vec::new, |core| peaks(core, device.cpus.len(), calibration.clock_hz)),
         capabilities: capabilities(device),
         calibration,
-        health: Health {
-            on_battery: is_on_battery(),
-            virtual_machine: Some(model.hypervisor),
-            ..Health::default()
-        },
+        health: Health { on_battery: is_on_battery(), virtual_machine: Some(model.hypervisor), ..Health::default() },
         notes: notes(device),
     })
 }

@@ -9,9 +9,9 @@ pub mod arch;
 mod clock;
 mod device;
 pub mod elementwise;
-mod power;
 #[allow(unsafe_code)]
 pub mod memory;
+mod power;
 pub mod steal;
 #[allow(unsafe_code)]
 pub mod threads;

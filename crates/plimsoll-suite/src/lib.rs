@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-// pub mod check;
+pub mod check;
 pub mod expected;
 pub mod findings;
 pub mod formats;

@@ -272,9 +272,8 @@ impl NvmlDevice {
         let ask = self.nvml.remapped?;
         let [mut corrected, mut uncorrected, mut pending, mut failed] = [0; 4];
         // SAFETY: as above.
-        let code = unsafe {
-            ask(self.handle, &raw mut corrected, &raw mut uncorrected, &raw mut pending, &raw mut failed)
-        };
+        let code =
+            unsafe { ask(self.handle, &raw mut corrected, &raw mut uncorrected, &raw mut pending, &raw mut failed) };
         value_if_ok(code, RemappedRows { corrected, uncorrected, pending: pending != 0, failed: failed != 0 })
     }
 

@@ -10,6 +10,8 @@ pub type Card = Vec<f64>;
 pub const COVERAGE: f64 = 0.99;
 /// Relative standard deviation from card to card that is assumed while fewer than [`FEWEST`] cards were measured.
 pub const ASSUMED_SPREAD: f64 = 0.02;
+/// Least relative half-width of the interval: figures repeat within it on an idle machine.
+pub const NARROWEST: f64 = crate::verdict::MARGIN;
 /// The number of cards from which on their own spread is used.
 pub const FEWEST: usize = 4;
 /// A gap between cards separates two groups where it is this many times the largest other gap and the spread from run to run.
@@ -36,7 +38,8 @@ pub struct Derived {
 /// to run. `None` without cards.
 ///
 /// The interval is that of the logarithms, mean ± t·s·√(1 + 1/n) with Student's t for n cards (Whitmore, 'Prediction limits for a
-/// univariate normal observation', The American Statistician 40, 1986), and at least three spreads from run to run wide on each side.
+/// univariate normal observation', The American Statistician 40, 1986), and on each side at least three spreads from run
+/// to run and [`NARROWEST`] wide.
 #[must_use]
 pub fn derive(cards: &[Card], spread: f64) -> Option<Derived> {
     let mut logs: Vec<f64> = cards.iter().map(|runs| median(runs).ln()).collect();
@@ -55,7 +58,7 @@ pub fn derive(cards: &[Card], spread: f64) -> Option<Derived> {
     } else {
         (variance.sqrt(), student_t_quantile(0.5 + COVERAGE / 2.0, n - 1.0))
     };
-    let half = (t * s * (1.0 + 1.0 / n).sqrt()).max(3.0 * least);
+    let half = (t * s * (1.0 + 1.0 / n).sqrt()).max(3.0 * least).max(NARROWEST);
     Some(Derived {
         typical: median(&logs.iter().map(|log| log.exp()).collect::<Vec<_>>()),
         interval: Interval { lo: (mean - half).exp(), hi: (mean + half).exp() },
