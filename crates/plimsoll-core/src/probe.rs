@@ -60,6 +60,8 @@ pub struct Request {
     pub seed: u64,
     /// Record from the first call on, one launch per sample.
     pub trace: bool,
+    /// Time budget of a probe instead of its own, seconds.
+    pub seconds: Option<f64>,
     /// Read hardware counters as well, where possible: one more untimed launch or rotation per point.
     pub counters: bool,
 }

@@ -64,7 +64,7 @@ impl<'s, B: Backend> Session<'s, B> {
         parts: SessionParts<'s, B::Clock>,
     ) -> Self {
         let started = parts.sampler.clock().now();
-        let budget = spec.budget(request.effort);
+        let budget = request.seconds.unwrap_or_else(|| spec.budget(request.effort));
         let counting = request.counters && !request.trace && B::counters(device).is_ok();
         Self {
             device,

@@ -218,6 +218,14 @@ impl Unit {
         }
     }
 
+    /// Formats a range in one scale: `4.47 … 4.77 TB/s`.
+    #[must_use]
+    pub fn format_range(&self, lo: f64, hi: f64) -> String {
+        let (factor, label) = self.scale_for(lo.abs().max(hi.abs()));
+        let [lo, hi] = [lo, hi].map(|end| number::significant(end / factor, self.digits(), self.keeps_whole_numbers()));
+        join(&format!("{lo} … {hi}"), &self.plural(&label, &hi))
+    }
+
     /// One scale for a whole axis or table column whose largest magnitude is `max`: the factor to **divide** values by, and
     /// the label of the quotient (`(1e12, "TB/s")`; the label of [`Unit::One`] is empty).
     #[must_use]

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::{Instrument, Listing, Outcome, Request, RunContext};
@@ -20,6 +20,9 @@ pub struct Plan {
     pub probes: Vec<String>,
     /// The request for every probe.
     pub request: Request,
+    /// Time for all probes of one device. Each probe gets its share of what is left; a probe that finds less than a tenth of its own
+    /// budget isn't tried and leaves a fault record.
+    pub limit: Option<Duration>,
     /// Runs all devices at once instead of one after the other.
     pub concurrent: bool,
     /// Requested devices that can't be opened, by name with the reason, for the record.
@@ -104,7 +107,8 @@ pub fn measure_observed(
     }
     let mut jobs = Vec::with_capacity(instruments.len());
     for (device, (instrument, probes)) in (0..).zip(instruments.iter_mut().zip(&chosen)) {
-        jobs.push(Job { device, instrument: &mut **instrument, probes, request: &plan.request, stop, observe });
+        let limit = plan.limit;
+        jobs.push(Job { device, instrument: &mut **instrument, probes, request: &plan.request, limit, stop, observe });
     }
     let ended = if plan.concurrent { run_concurrently(jobs, sink) } else { run_in_sequence(jobs, sink) };
     let end = |sink: &mut (dyn Sink + Send), complete| sink.write(&Record::End { complete });
@@ -181,18 +185,20 @@ struct Job<'a> {
     instrument: &'a mut dyn Instrument,
     probes: &'a [String],
     request: &'a Request,
+    limit: Option<Duration>,
     stop: &'a AtomicBool,
     observe: &'a (dyn Fn(&EndedProbe<'_>) + Sync),
 }
 
 impl Job<'_> {
     fn run(self, sink: &mut dyn Sink) -> Result<DeviceEnd, Fault> {
-        let Self { device, instrument, probes, request, stop, observe } = self;
+        let Self { device, instrument, probes, request, limit, stop, observe } = self;
         let points = Cell::new(0);
         let mut sink = Counting { sink, points: &points };
         let run = RunContext { request, sink: &mut sink, stop, device, next_series: device * SERIES_PER_DEVICE };
         let selector = instrument.info().selector.clone();
-        run_device(instrument, probes, run, &|probe, outcome, began| {
+        let mut time = limit.map(|limit| Time::new(limit, instrument, probes, request));
+        run_device(instrument, probes, run, time.as_mut(), &|probe, outcome, began| {
             let (points, seconds) = (points.take(), began.elapsed().as_secs_f64());
             observe(&EndedProbe { device: &selector, probe, outcome, points, seconds });
         })
@@ -267,15 +273,48 @@ impl Sink for Shared<'_, '_> {
     }
 }
 
+/// Shares out a limited time among the probes of a device.
+struct Time {
+    end: Instant,
+    /// The probes that are still to come, with their own budgets in seconds.
+    budgets: Vec<(String, f64)>,
+}
+
+/// Share of its own budget below which a probe isn't tried.
+const LEAST_SHARE: f64 = 0.1;
+
+impl Time {
+    fn new(limit: Duration, instrument: &dyn Instrument, probes: &[String], request: &Request) -> Self {
+        let budget = |name: &String| {
+            let listings = instrument.probes(request);
+            let spec = listings.iter().find(|listing| listing.spec.name == name && listing.supported.is_ok())?;
+            Some((name.clone(), spec.spec.budget(request.effort)))
+        };
+        Self { end: Instant::now() + limit, budgets: probes.iter().filter_map(budget).collect() }
+    }
+
+    /// The seconds for the next probe: at most its own budget, and its share of the time left. `None` where that is too little.
+    fn share(&mut self, probe: &str) -> Option<f64> {
+        let left = self.end.saturating_duration_since(Instant::now()).as_secs_f64();
+        let sum: f64 = self.budgets.iter().map(|(_, seconds)| seconds).sum();
+        let Some(place) = self.budgets.iter().position(|(name, _)| name == probe) else { return Some(left) };
+        let (_, own) = self.budgets.remove(place);
+        let seconds = own.min(left * own / sum);
+        (seconds >= LEAST_SHARE * own).then_some(seconds)
+    }
+}
+
 /// Runs the probes of one device until all are done, the user stops the run, or the device is lost.
 fn run_device(
     instrument: &mut dyn Instrument,
     probes: &[String],
-    mut run: RunContext<'_>,
+    run: RunContext<'_>,
+    mut time: Option<&mut Time>,
     observe: &dyn Fn(&str, &Outcome, Instant),
 ) -> Result<DeviceEnd, Fault> {
     let mut ends: Vec<ProbeEnd> = Vec::with_capacity(probes.len());
     let mut lost_to: Option<(String, FaultClass)> = None;
+    let mut next_series = run.next_series;
     for probe in probes {
         if run.stop.load(Ordering::Relaxed) {
             return Ok(DeviceEnd { ends, complete: false });
@@ -286,7 +325,18 @@ fn run_device(
             continue;
         }
         let began = Instant::now();
-        let outcome = instrument.measure(probe, &mut run)?;
+        let request = match time.as_mut().map(|time| time.share(probe)) {
+            Some(None) => {
+                let what = "not tried: the time was up".to_owned();
+                run.sink.write(&Record::Fault(FaultRecord::new(run.device, probe, FaultClass::Unavailable, what)))?;
+                continue;
+            }
+            Some(Some(seconds)) => Request { seconds: Some(seconds), ..run.request.clone() },
+            None => run.request.clone(),
+        };
+        let mut context = RunContext { request: &request, sink: &mut *run.sink, next_series, ..run };
+        let outcome = instrument.measure(probe, &mut context)?;
+        next_series = context.next_series;
         observe(probe, &outcome, began);
         if let Outcome::Faulted(fault) = &outcome
             && fault.ends_the_device()

@@ -43,6 +43,10 @@ The first Ctrl-C, SIGTERM or SIGHUP ends the run and keeps what was measured; th
 For trying the tool and for scripts there is a simulated device: `--device sim`, or with a scenario such as \
 `--device sim:seed=7,noise=0.01,lost-after=40`. It measures nothing real, and its output says so.";
 
+const CHECK_HELP: &str = "The figures that summarize a device are measured and compared with what they should be: with cards of the same model that were measured with plimsoll, else with published figures, else with a rule for its kind. The table names what is known; where nothing is, there is no verdict on the figure.
+
+The verdict is `healthy`, `slow` (a figure is worse than expected), `broken` (a result was wrong, or memory errors could not be corrected), `unknown` (something disturbed the measurement) or `not judged` (nothing is known about the model). The exit code is 0 for healthy and not judged, 1 for slow and broken, 4 for unknown.";
+
 const SASS_HELP: &str = "Counts are per iteration of the hot loop and per thread, or per thread if a kernel has no \
 loop. For a single kernel, instructions are also listed by class; JSON lists them for every kernel.
 
@@ -51,6 +55,8 @@ installs both. --cubin needs only the disassembler.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Say on one screen whether a device is what it should be, in at most a minute
+    Check(CheckArgs),
     /// List the devices with their peaks and capabilities, each 'yes' or the reason why not
     Devices(DevicesArgs),
     /// List the probes with their group, devices, points, seconds and purpose
@@ -116,6 +122,34 @@ pub(crate) struct ListArgs {
     /// Effort for which points and seconds are shown: quick, standard or thorough
     #[arg(long, default_value = "quick", value_parser = parse_effort)]
     pub effort: Effort,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = CHECK_HELP)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// Time for the probes of one device, such as 45s or 1min; default: 52s for a GPU, 36s for a CPU
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub budget: Option<f64>,
+    /// Judge this run, which `measure` or `check` recorded, instead of measuring
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["budget", "device", "out", "no_record"])]
+    pub run: Option<PathBuf>,
+    /// Also show the figures that are not part of the verdict
+    #[arg(long)]
+    pub all: bool,
+    /// Folder for the record; default: plimsoll-runs/UTC-DEVICE. Nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Keep no record
+    #[arg(long, conflicts_with = "out")]
+    pub no_record: bool,
+    /// Print only the verdict, warnings and errors: no progress, notes and names of files
+    #[arg(long)]
+    pub quiet: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -372,6 +406,19 @@ fn parse_effort(text: &str) -> Result<Effort, String> {
     text.parse()
 }
 
+/// Seconds of `45s`, `45` or `1.5min`.
+fn parse_time(text: &str) -> Result<f64, String> {
+    const RANGE: std::ops::RangeInclusive<f64> = 5.0..=3600.0;
+    let (number, factor) = match text.strip_suffix("min") {
+        Some(minutes) => (minutes, 60.0),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let seconds =
+        number.trim().parse::<f64>().map_err(|_| "a time is a number with s or min, such as 45s".to_owned())?;
+    let seconds = seconds * factor;
+    if RANGE.contains(&seconds) { Ok(seconds) } else { Err("a budget is from 5s to 60min".to_owned()) }
+}
+
 fn parse_nonzero_size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {
         Ok(ByteSize(0)) => Err("nothing can be measured on 0 bytes".to_owned()),
@@ -392,10 +439,19 @@ mod tests {
     }
 
     #[test]
+    fn times_have_a_unit_and_a_range() {
+        assert_eq!([parse_time("45s"), parse_time("45"), parse_time("1.5 min")], [Ok(45.0), Ok(45.0), Ok(90.0)]);
+        for wrong in ["", "s", "45h", "nan", "inf", "1s", "2h", "-5s"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn top_level_subcommands_are_exactly_these() {
         let command = Args::command();
         let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         let expected = [
+            "check",
             "devices",
             "list",
             "measure",

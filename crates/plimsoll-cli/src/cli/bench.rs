@@ -106,7 +106,7 @@ pub(super) fn time_points(
     let (folder, writer) = disk::create(out, &selector)?;
     let total = points.len() * request.effort.policy().rounds as usize;
     let seconds = SPEC.budget(request.effort) * points.len() as f64;
-    let tee = Tee::new(writer, Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
+    let tee = Tee::new(Some(writer), Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
     let mut tee = Paced { tee, total, seconds, begin: Instant::now() };
     let ended = measure(device, points, table, &build_plan(request), &mut tee, stop);
     let mut tee = tee.tee;

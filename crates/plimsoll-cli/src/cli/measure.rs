@@ -2,19 +2,18 @@
 
 use std::path::Path;
 
+use plimsoll::Opened;
 use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::record::Run;
 use plimsoll::prelude::{Fault, Instrument, Outcome, Plan, Request, Summary};
-use plimsoll::{EndedProbe, Opened};
 use plimsoll_report::faults;
 
 use super::args::{Format, MeasureArgs, ReportFormat};
 use super::exit::{Exit, Failure, be_quiet, say};
 use super::list::DefaultProbes;
 use super::outputs::{Existing, Outputs};
-use super::progress::{Bar, print_end};
 use super::tee::Tee;
-use super::{devices, list, output, present, profile, runs as disk, signals};
+use super::{devices, list, measuring, output, present, profile, runs as disk, signals};
 
 pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     if args.quiet {
@@ -25,6 +24,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         bytes: args.bytes.map(|size| size.0),
         seed: args.seed,
         trace: args.trace,
+        seconds: None,
         counters: args.counters,
     };
     let Opened { devices: mut instruments, missing } = devices::open_selected(&args.device)?;
@@ -34,39 +34,27 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         request,
         concurrent: args.concurrent,
         missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
+        limit: None,
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
     };
     warn_of_ignored(args, &instruments, &specs);
     let infos: Vec<_> = instruments.iter().map(|instrument| instrument.info()).collect();
     let profiles = profile::choose_place(&args.profile, !args.no_profile, &infos)?;
     let stop = signals::install()?;
-    let (folder, writer) = disk::create(args.out.as_deref(), &folder_name(&instruments))?;
-    let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));
-    let bar = Bar::new(budgets.collect()).quiet_if(args.quiet);
-    let (prints_ends, several) = (bar.is_hidden() && !args.quiet, instruments.len() > 1);
-    let observe = |end: &EndedProbe<'_>| {
-        if prints_ends {
-            print_end(end, several);
-        }
-    };
-    let mut tee = Tee::new(writer, bar);
-    let ended = plimsoll::measure_observed(&mut instruments, &plan, &mut tee, stop, &observe);
-    tee.finish();
-    let exit = devices::exit_for(&missing, decide_exit(&ended, &tee));
-    if let Err(fault) = ended
-        && tee.refused().is_none()
-    {
-        return Err(fault.into());
-    }
-    if let Some(run) = Run::from_records(tee.records().to_vec()) {
-        let shown = show(args, &folder, &run, tee.refused().is_none());
+    let place = disk::create(args.out.as_deref(), &disk::device_part(&instruments))?;
+    let folder = place.0.clone();
+    let mut measured = measuring::measure(&mut instruments, &plan, &specs, Some(place), args.quiet, stop);
+    let exit = devices::exit_for(&missing, decide_exit(&measured.ended, &measured.tee));
+    measured.take_fault()?;
+    if let Some(run) = measured.run() {
+        let shown = show(args, &folder, &run, measured.tee.refused().is_none());
         if let Some(place) = profiles {
             profile::store_findings(&place, &run, &disk::name(&folder));
         }
         shown?;
     }
-    match tee.refused() {
-        Some(why) => Err(unwritten_record(&folder.join(disk::RECORD), why, &tee)),
+    match measured.tee.refused() {
+        Some(why) => Err(unwritten_record(&folder.join(disk::RECORD), why, &measured.tee)),
         None => Ok(exit),
     }
 }
@@ -95,14 +83,6 @@ pub(crate) fn without_folders(word: &str) -> String {
     };
     let last = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     format!("{option}{last}")
-}
-
-/// The device's part of a folder name: `cpu`, `cuda0`, `sim` or `all`; only letters and digits of a selector are used.
-fn folder_name(instruments: &[Box<dyn Instrument>]) -> String {
-    match instruments {
-        [one] => one.info().selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect(),
-        _ => "all".to_owned(),
-    }
 }
 
 /// Prints the table to stdout, writes the report, and prints faults and file locations to stderr.

@@ -5,6 +5,7 @@ mod against;
 mod all_inputs;
 mod args;
 mod bench;
+mod check;
 mod compare;
 mod completions;
 mod devices;
@@ -14,6 +15,7 @@ mod explain;
 mod expression;
 mod list;
 mod measure;
+mod measuring;
 mod output;
 mod outputs;
 mod peak;
@@ -62,6 +64,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(verb: &Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Devices(args) => devices::run(args),
+        Verb::Check(args) => check::run(args),
         Verb::List(args) => list::run(args),
         Verb::Measure(args) => measure::run(args),
         Verb::Bench(args) => bench::run(args),

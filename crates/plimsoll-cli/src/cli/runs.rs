@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use plimsoll::core::record::FILE as RECORD;
 use plimsoll::core::record::{ReadError, Run, Writer, path_in, read_file};
+use plimsoll::prelude::Instrument;
 
 use super::exit::{Failure, say};
 
@@ -40,6 +41,14 @@ pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Write
         Ok(writer) => Ok((folder, writer)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(already_used(&folder, RECORD)),
         Err(error) => Err(unwritable("write", &path, &error)),
+    }
+}
+
+/// The device's part of a folder name: `cpu`, `cuda0`, `sim` or `all`; only letters and digits of a selector are used.
+pub(crate) fn device_part(instruments: &[Box<dyn Instrument>]) -> String {
+    match instruments {
+        [one] => one.info().selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect(),
+        _ => "all".to_owned(),
     }
 }
 

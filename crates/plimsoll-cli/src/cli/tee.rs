@@ -11,7 +11,7 @@ use super::progress::Bar;
 
 /// The sink of `measure`.
 pub(crate) struct Tee {
-    writer: Writer,
+    writer: Option<Writer>,
     bar: Bar,
     records: Vec<Record>,
     points_written: usize,
@@ -19,7 +19,8 @@ pub(crate) struct Tee {
 }
 
 impl Tee {
-    pub fn new(writer: Writer, bar: Bar) -> Self {
+    /// Without a writer, nothing is kept on disk.
+    pub fn new(writer: Option<Writer>, bar: Bar) -> Self {
         Self { writer, bar, records: vec![], points_written: 0, refused: None }
     }
 
@@ -62,7 +63,8 @@ impl Sink for Tee {
         if self.refused.is_some() {
             return Ok(());
         }
-        match self.writer.write(record) {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        match writer.write(record) {
             Ok(()) => {
                 self.points_written += usize::from(matches!(record, Record::Point(_)));
                 Ok(())

@@ -70,7 +70,7 @@ impl<G: Gpu> Run<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let effort = session.request.effort;
         let points = <Self as Run<G>>::points(self, session.device, session.request);
-        let time = affordable_bytes::<G>(session.device, 2, points, copy::SPEC.budget(effort))?;
+        let time = affordable_bytes::<G>(session.device, 2, points, session.budget())?;
         let least = session.info().cold_window().min(time);
         let usual = if session.request.trace { copy::SHOWN_BYTES } else { SIZES.1.min(time) };
         let most = requested_bytes(session, usual)?;

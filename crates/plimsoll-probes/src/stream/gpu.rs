@@ -75,7 +75,7 @@ impl<G: Gpu> Run<G> for Runner {
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let effort = session.request.effort;
         let points = <Self as Run<G>>::points(self, session.device, session.request);
-        let time = affordable_bytes::<G>(session.device, ARRAYS, points, stream::SPEC.budget(effort))?;
+        let time = affordable_bytes::<G>(session.device, ARRAYS, points, session.budget())?;
         let (least, slice) = (session.info().cold_window().min(time), requested_bytes(session, BEST_BYTES.min(time))?);
         let (bytes, flags) = fit_arrays::<G>(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
         let best = Rotation::cold(slice.min(bytes), least).within(bytes);

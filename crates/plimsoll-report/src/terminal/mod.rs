@@ -3,6 +3,7 @@
 
 mod bars;
 mod canvas;
+mod check;
 mod comparison;
 mod lines;
 mod summary;
@@ -15,6 +16,7 @@ use crate::Report;
 use crate::chart::{Lines, Plot, charts};
 use crate::text::clean;
 
+pub use check::check;
 pub use comparison::comparison;
 pub(crate) use summary::format_yardstick;
 pub use summary::{format_margin, notes, summary};

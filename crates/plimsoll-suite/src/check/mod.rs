@@ -164,6 +164,12 @@ pub struct Check {
     pub sentence: String,
 }
 
+/// Whether `check` runs a probe: it declares a figure of the verdict, or it looks for wrong results.
+#[must_use]
+pub fn is_checked(probe: &ProbeSpec) -> bool {
+    probe.name == notes::PATTERN.0 || probe.headlines.iter().any(|headline| headline.role == Role::Gate)
+}
+
 /// Flags by which something other than the device lowered a figure.
 const DISTURBED: [Flag; 4] = [Flag::Cotenant, Flag::Steal, Flag::CpuQuota, Flag::Preempted];
 

@@ -109,7 +109,7 @@ fn memory_errors(run: &Run, device: u32, health: &Health) -> Option<Note> {
 }
 
 /// Probe and finding that count the bytes of memory that were read back.
-const PATTERN: (&str, &str) = ("pattern", "bytes checked");
+pub(super) const PATTERN: (&str, &str) = ("pattern", "bytes checked");
 
 fn wrong_results(run: &Run, device: u32) -> Note {
     let own = |fault: &&plimsoll_core::record::FaultRecord| fault.device == device && fault.class == FaultClass::Verify;
