@@ -57,6 +57,7 @@ registry! {
     interference,
     managed,
     peer,
+    pattern,
     roofline,
     tensor,
 }

@@ -68,8 +68,7 @@ fn offered(specs: &[&'static ProbeSpec], instruments: &[Box<dyn Instrument>]) ->
 }
 
 fn default_seconds(instruments: &[Box<dyn Instrument>]) -> f64 {
-    let is_cpu = |instrument: &Box<dyn Instrument>| instrument.info().backend == "cpu";
-    SECONDS[usize::from(instruments.iter().all(is_cpu))]
+    SECONDS[usize::from(instruments.iter().all(|instrument| instrument.info().backend == "cpu"))]
 }
 
 /// The folder of the record. Without --out, a place that can't be written costs a warning, not the check.
