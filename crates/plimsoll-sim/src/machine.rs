@@ -3,7 +3,7 @@
 
 use plimsoll_core::Traffic;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
-use plimsoll_core::health::Health;
+use plimsoll_core::health::{Health, Link};
 use plimsoll_core::unit::Unit;
 
 use crate::scenario::Scenario;
@@ -19,6 +19,8 @@ pub const LINE: u32 = 64;
 pub const CACHES: [u64; 3] = [48 << 10, 2 << 20, 96 << 20];
 /// Theoretical bandwidth of memory, B/s: 8 channels × 64 bit × 3.2 GT/s.
 pub const PEAK_BANDWIDTH: f64 = 8.0 * 8.0 * 3.2e9;
+/// Default power limit, watts.
+const POWER: f64 = 500.0;
 /// FLOP per cycle and core in f64: 2 FMA of 8 lanes.
 pub const FLOP_PER_CYCLE: f64 = 32.0;
 
@@ -135,7 +137,7 @@ pub(crate) fn info(scenario: &Scenario, free: u64) -> DeviceInfo {
         |metric: &str, value, unit, source: &str| Peak { metric: metric.into(), value, unit, source: source.into() };
     DeviceInfo {
         selector: "sim".into(),
-        id: format!("sim-{}", scenario.seed),
+        id: scenario.uuid.clone().unwrap_or_else(|| format!("sim-{}", scenario.seed)),
         name: "Simulated device".into(),
         backend: "sim".into(),
         architecture: Some("made up".into()),
@@ -160,8 +162,24 @@ pub(crate) fn info(scenario: &Scenario, free: u64) -> DeviceInfo {
             empty_launch: scenario.launch,
             clock_hz: Some(CLOCK_HZ),
         },
-        health: Health::default(),
+        health: health(scenario),
         notes: [("simulated".to_owned(), "nothing real was measured".to_owned())].into(),
+    }
+}
+
+/// What the made-up system reports.
+fn health(scenario: &Scenario) -> Health {
+    let link = |lanes| Some(Link { generation: 5, lanes });
+    Health {
+        link: link(if scenario.link_degraded { 8 } else { 16 }),
+        link_most: link(16),
+        power_limit: Some(POWER * scenario.power_limit),
+        power_limit_default: Some(POWER),
+        clock_most: Some(CLOCK_HZ),
+        uncorrected_errors: Some(scenario.uncorrected),
+        corrected_errors: Some(scenario.ecc),
+        other_processes: Some(u32::from(scenario.cotenant > 0.0)),
+        ..Health::default()
     }
 }
 

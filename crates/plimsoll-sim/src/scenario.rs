@@ -45,8 +45,16 @@ pub struct Scenario {
     pub preempt: f64,
     /// `ecc=N`: corrected memory errors per slice of samples.
     pub ecc: u64,
-    /// `link-degraded`: the link runs narrower than it can.
+    /// `link-degraded`: the link runs half as wide as it can, and copies to and from the host take twice as long.
     pub link_degraded: bool,
+    /// `power-limit=SHARE`: the power limit is lowered to this share of its default, and arithmetic to the same share of its rate.
+    pub power_limit: f64,
+    /// `uncorrected=N`: memory errors that could not be corrected, before the run.
+    pub uncorrected: u64,
+    /// `slow=PROBE:PERCENT`, several with `+`: launches of these probes are slower by so much (`slow=stream:5%+launch:20%`).
+    pub slow: Vec<(&'static str, f64)>,
+    /// `uuid=TEXT`: the device's identity, instead of one that depends on the seed.
+    pub uuid: Option<String>,
     /// `smt`: measuring threads share cores.
     pub smt: bool,
     /// `above-peak`: memory bandwidth is 50 % higher than possible.
@@ -100,6 +108,10 @@ impl Default for Scenario {
             preempt: 0.0,
             ecc: 0,
             link_degraded: false,
+            power_limit: 1.0,
+            uncorrected: 0,
+            slow: Vec::new(),
+            uuid: None,
             smt: false,
             above_peak: false,
             oom_above: None,
@@ -133,6 +145,10 @@ const KEYS: &[&str] = &[
     "preempt",
     "ecc",
     "link-degraded",
+    "power-limit",
+    "uncorrected",
+    "slow",
+    "uuid",
     "smt",
     "above-peak",
     "oom-above",
@@ -218,6 +234,10 @@ impl Scenario {
             "preempt" => self.preempt = setting.parse_number(0.0, 1.0)?,
             "ecc" => self.ecc = setting.parse_count()?.min(1 << 32),
             "link-degraded" => self.link_degraded = setting.parse_switch()?,
+            "power-limit" => self.power_limit = setting.parse_number(0.01, 1.0)?,
+            "uncorrected" => self.uncorrected = setting.parse_count()?,
+            "slow" => self.slow = setting.parse_slow()?,
+            "uuid" => self.uuid = Some(setting.parse_identity()?),
             "smt" => self.smt = setting.parse_switch()?,
             "above-peak" => self.above_peak = setting.parse_switch()?,
             "oom-above" => self.oom_above = Some(setting.parse_bytes()?),
@@ -278,6 +298,28 @@ impl Setting<'_> {
         }
     }
 
+    /// `PROBE:PERCENT%`, several joined by `+`.
+    fn parse_slow(&self) -> Result<Vec<(&'static str, f64)>, ScenarioError> {
+        let parse = |item: &str| {
+            let (probe, share) = item.split_once(':')?;
+            let name = plimsoll_probes::find(probe)?.name;
+            let percent = share.trim().trim_end_matches('%').parse::<f64>().ok()?;
+            (0.0..=99.0).contains(&percent).then_some((name, percent / 100.0))
+        };
+        let all: Option<Vec<_>> = self.value.split('+').map(|item| parse(item.trim())).collect();
+        all.ok_or_else(|| self.bad_value("give a probe and how much slower it is, 0 to 99 %: stream:5%"))
+    }
+
+    /// Letters, digits and hyphens.
+    fn parse_identity(&self) -> Result<String, ScenarioError> {
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if (1..=64).contains(&self.value.len()) && self.value.chars().all(is_valid) {
+            Ok(self.value.to_owned())
+        } else {
+            Err(self.bad_value("give 1 to 64 letters, digits and hyphens"))
+        }
+    }
+
     fn parse_brake(&self) -> Result<Brake, ScenarioError> {
         match self.value {
             "power" => Ok(Brake::Power),
@@ -312,13 +354,15 @@ mod tests {
     fn every_key_is_parsed() {
         let text = "seed=7,noise=0.01,tick=0.5us,launch=2us,memory=8GiB,throttle-after=2s,throttle=power,clock-low=0.9,\
                     drift=0.02,bimodal=0.1,correlated=0.8,outliers=0.03,steal=0.02,cotenant=0.1,quota=0.1,preempt=0.2,\
-                    ecc=1,link-degraded,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
+                    ecc=1,link-degraded,power-limit=0.6,uncorrected=2,slow=stream:5%+launch:20,uuid=GPU-1,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
                     wrong=stream,without=sync,real-time=1";
         let scenario: Scenario = text.parse().unwrap();
         assert_eq!(text.split(',').count(), KEYS.len());
         assert_eq!((scenario.seed, scenario.memory, scenario.oom_above), (7, 8 << 30, Some(1 << 30)));
         assert!((scenario.tick - 0.5e-6).abs() < 1e-12 && scenario.real_time && scenario.link_degraded);
         assert_eq!((scenario.panic, scenario.wrong, scenario.without), (Some("latency"), Some("stream"), Some("sync")));
+        assert_eq!((scenario.slow, scenario.uuid.as_deref()), (vec![("stream", 0.05), ("launch", 0.2)], Some("GPU-1")));
+        assert_eq!((scenario.power_limit, scenario.uncorrected), (0.6, 2));
         let Scenario { brake, lost_after, hang_after, .. } = scenario;
         assert_eq!((brake, lost_after, hang_after), (Brake::Power, Some(40), Some(41)));
     }
@@ -355,6 +399,12 @@ mod tests {
             "clock-low=0",
             "drift=inf",
             "lost-after=-1",
+            "slow=stream",
+            "slow=none:5%",
+            "slow=stream:100%",
+            "uuid=",
+            "uuid=a/b",
+            "power-limit=0",
         ] {
             assert!(matches!(text.parse::<Scenario>(), Err(ScenarioError::BadValue { .. })), "{text}");
         }

@@ -154,7 +154,7 @@ impl Clock for SimClock {
             clock_hz: Some(CLOCK_HZ * world.speed(scenario)),
             wall,
             throttle: Throttle {
-                power: throttled && scenario.brake == Brake::Power,
+                power: scenario.power_limit < 1.0 || (throttled && scenario.brake == Brake::Power),
                 thermal: throttled && scenario.brake == Brake::Thermal,
                 hardware: throttled && scenario.brake == Brake::Hardware,
             },

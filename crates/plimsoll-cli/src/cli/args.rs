@@ -189,6 +189,9 @@ pub(crate) struct MeasureArgs {
     /// Write no HTML report
     #[arg(long)]
     pub no_report: bool,
+    /// Print every finding and plot, not only the verdict and the headlines
+    #[arg(long)]
+    pub all: bool,
     /// Leave the plots out of the printed table
     #[arg(long)]
     pub no_plots: bool,
@@ -313,6 +316,9 @@ pub(crate) struct ReportArgs {
     /// Format of the report; default: by the file's ending, else a table
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
+    /// Print every finding and plot in the table, not only the verdict and the headlines
+    #[arg(long)]
+    pub all: bool,
     /// Replace existing files, but never the runs that are read
     #[arg(long, requires = "output")]
     pub force: bool,

@@ -6,12 +6,13 @@ use plimsoll::Opened;
 use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::record::Run;
 use plimsoll::prelude::{Fault, Instrument, Outcome, Plan, Request, Summary};
-use plimsoll_report::faults;
+use plimsoll_report::{Report, faults};
 
 use super::args::{Format, MeasureArgs, ReportFormat};
 use super::exit::{Exit, Failure, be_quiet, say};
 use super::list::DefaultProbes;
 use super::outputs::{Existing, Outputs};
+use super::present::Detail;
 use super::tee::Tee;
 use super::{devices, list, measuring, output, present, profile, runs as disk, signals};
 
@@ -93,10 +94,8 @@ fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Resu
     }
     let runs = std::slice::from_ref(run);
     let style = output::style();
-    let text = match args.format {
-        Format::Table if args.no_plots => present::without_plots(runs, &style),
-        format => present::text(runs, format.into(), &style),
-    };
+    let detail = Detail { all: args.all, plots: !args.no_plots };
+    let text = present::text(runs, args.format.into(), detail, &style);
     // The report is written even if stdout can't be.
     let printed = output::print(&text);
     if !is_recorded {
@@ -105,9 +104,14 @@ fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Resu
     say("record", &folder.join(disk::RECORD).display().to_string());
     if !args.no_report {
         let path = folder.join(disk::REPORT);
-        let page = present::text(runs, ReportFormat::Html, &style);
+        let page = present::text(runs, ReportFormat::Html, detail, &style);
         Outputs::new([], Existing::Kept).write(&path, page.as_bytes())?;
         say("report", &path.display().to_string());
+    }
+    if args.format == Format::Table && present::is_brief(&Report::new(runs), detail) {
+        let count = run.findings.len();
+        let all = format!("`plimsoll report {} --all` shows all {count} findings with plots", folder.display());
+        say("next", &all);
     }
     printed
 }

@@ -10,6 +10,7 @@ use plimsoll_report::{Report, svg};
 use super::args::{ReportArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
 use super::outputs::{Existing, Outputs};
+use super::present::Detail;
 use super::{output, present, runs};
 
 pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -20,13 +21,14 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         outputs.check(path)?;
     }
     let runs = args.runs.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
+    let detail = Detail { all: args.all, plots: true };
     match (&args.output, format) {
         (Some(folder), ReportFormat::Svg) => write_pictures(folder, &runs, &outputs)?,
         (Some(path), _) => {
-            outputs.write(path, present::text(&runs, format, &Style::PLAIN).as_bytes())?;
+            outputs.write(path, present::text(&runs, format, detail, &Style::PLAIN).as_bytes())?;
             say("report", &path.display().to_string());
         }
-        (None, _) => output::print(&present::text(&runs, format, &output::style()))?,
+        (None, _) => output::print(&present::text(&runs, format, detail, &output::style()))?,
     }
     Ok(Exit::Success)
 }

@@ -2,6 +2,7 @@
 //! checks whether there is a terminal and whether `NO_COLOR` is set.
 
 mod bars;
+mod brief;
 mod canvas;
 mod check;
 mod comparison;
@@ -16,6 +17,7 @@ use crate::Report;
 use crate::chart::{Lines, Plot, charts};
 use crate::text::clean;
 
+pub use brief::brief;
 pub use check::check;
 pub use comparison::comparison;
 pub(crate) use summary::format_yardstick;

@@ -9,6 +9,7 @@ mod latency;
 mod launch;
 mod loaded_latency;
 mod mix;
+mod pattern;
 mod roofline;
 mod stream;
 mod strides;
@@ -25,6 +26,7 @@ use plimsoll_core::series::{Series, SeriesSpec, SweptSeries, Value};
 use crate::Sim;
 use crate::device::{Job, SimDevice};
 use crate::machine::Machine;
+use crate::scenario::Scenario;
 
 /// Every simulated probe, in the order of [`plimsoll_probes::ALL`].
 pub static PROBES: &[&dyn Probe<Sim>] = &[
@@ -40,11 +42,14 @@ pub static PROBES: &[&dyn Probe<Sim>] = &[
     &strides::PROBE,
     &sync::PROBE,
     &transfer::PROBE,
+    &pattern::PROBE,
     &roofline::PROBE,
 ];
 
 /// Index of the point at which `panic=PROBE` panics.
 const PANIC_AT: usize = 2;
+/// Probes of arithmetic, which a power limit slows down.
+const ARITHMETIC: [&str; 2] = ["incore", "roofline"];
 /// Duration of a launch where the probe can choose it, seconds: long enough that launch overhead doesn't matter.
 const LAUNCH_SECONDS: f64 = 100e-6;
 
@@ -101,6 +106,14 @@ impl Planned {
     }
 }
 
+/// How much longer a probe's launches take than on an undisturbed machine.
+fn slowdown(scenario: &Scenario, probe: &str) -> f64 {
+    let slow = scenario.slow.iter().find(|(name, _)| *name == probe).map_or(0.0, |(_, share)| *share);
+    let link = if probe == transfer::PROBE.spec.name && scenario.link_degraded { 2.0 } else { 1.0 };
+    let power = if ARITHMETIC.contains(&probe) { scenario.power_limit } else { 1.0 };
+    link / power / (1.0 - slow)
+}
+
 impl Probe<Sim> for Simulated {
     fn spec(&self) -> &'static ProbeSpec {
         self.spec
@@ -137,6 +150,7 @@ impl Probe<Sim> for Simulated {
                 |(at, _)| at.clone(),
                 |device, (_, job)| {
                     let scenario = device.scenario();
+                    let job = &Job { seconds: job.seconds * slowdown(scenario, self.spec.name), ..*job };
                     points_started += 1;
                     assert!(
                         scenario.panic != Some(self.spec.name) || points_started <= PANIC_AT,

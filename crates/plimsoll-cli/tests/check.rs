@@ -1,0 +1,94 @@
+//! The verdict of `plimsoll check` on the simulated device and on kept records.
+
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::path::Path;
+
+use serde_json::Value;
+use support::Place;
+
+fn check(place: &Place, scenario: &str, code: i32) -> Value {
+    let device = if scenario.is_empty() { "sim".to_owned() } else { format!("sim:{scenario}") };
+    let ran = place.run(&format!("check --device {device} --no-record --quiet --format json")).ends(code);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+fn row<'v>(verdict: &'v Value, id: &str) -> &'v Value {
+    let rows = verdict["devices"][0]["figures"].as_array().unwrap();
+    rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("{verdict}"))
+}
+
+#[test]
+fn each_handicap_gets_the_right_verdict_and_cause() {
+    let place = Place::new();
+    for (scenario, verdict, code, words) in [
+        ("", "healthy", 0, "healthy: "),
+        ("seed=7", "healthy", 0, "healthy: "),
+        ("link-degraded", "slow", 1, "the link runs PCIe 5.0 x8 instead of PCIe 5.0 x16"),
+        ("power-limit=0.6", "slow", 1, "power limit of 300 W, lowered from 500 W"),
+        ("slow=stream:5%", "slow", 1, "no cause is visible"),
+        ("throttle-after=0s,throttle=thermal", "slow", 1, "too hot"),
+        ("wrong=pattern", "broken", 1, "wrong results: pattern: "),
+        ("uncorrected=1", "broken", 1, "memory errors: 1 uncorrectable"),
+        ("cotenant=0.5", "unknown", 4, "another process used the device"),
+        ("steal=0.3", "unknown", 4, "the hypervisor took processor time away"),
+    ] {
+        let found = check(&place, scenario, code);
+        let sentence = found["devices"][0]["sentence"].as_str().unwrap();
+        assert_eq!(found["verdict"], verdict, "{scenario}: {sentence}");
+        assert!(sentence.contains(words), "{scenario}: {sentence}");
+    }
+    // Corrected errors are a note: the figures are still right.
+    let corrected = check(&place, "ecc=3", 0);
+    let notes = corrected["devices"][0]["notes"].as_array().unwrap();
+    let errors = notes.iter().find(|note| note["name"] == "memory errors").unwrap();
+    assert_eq!((&errors["state"], &corrected["verdict"]), (&Value::from("note"), &Value::from("healthy")));
+}
+
+#[test]
+fn json_has_numbers_with_units() {
+    let found = check(&Place::new(), "", 0);
+    let read = row(&found, "memory-read");
+    assert!(read["value"].is_f64() && read["unit"] == "B/s" && read["of_peak"].is_f64(), "{read}");
+    assert!(read["expected"]["interval"][0].is_f64() && read["expected"]["origin"] == "rule", "{read}");
+    assert_eq!(found["exit"], 0);
+}
+
+#[test]
+fn a_kept_record_of_an_h200_is_judged_without_a_gpu() {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/h200/2026-11-22-suite/suite-2");
+    let place = Place::new();
+    let ran = place.run(&format!("check --run {}", run.display())).ends(0);
+    assert!(ran.stdout.lines().count() <= 20, "{}", ran.stdout);
+    assert!(ran.stdout.contains("healthy: 11 of 11 figures are where an NVIDIA H200 should be"), "{}", ran.stdout);
+    assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80), "{}", ran.stdout);
+    let narrow = place.command(&format!("check --run {}", run.display())).env("COLUMNS", "40").output().unwrap();
+    let narrow = String::from_utf8(narrow.stdout).unwrap();
+    assert!(narrow.lines().all(|line| line.chars().count() <= 40) && narrow.contains("expected: "), "{narrow}");
+}
+
+#[test]
+fn the_summary_of_a_whole_run_fits_on_a_screen_and_the_rest_is_one_option_away() {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/h200/2026-11-22-suite/suite-2");
+    let place = Place::new();
+    let short = place.run(&format!("report {}", run.display())).ends(0).stdout;
+    let all = place.run(&format!("report {} --all", run.display())).ends(0).stdout;
+    assert!(short.lines().count() <= 60, "{short}");
+    assert!(short.contains("healthy: ") && short.contains("random reads of 32 B"), "{short}");
+    assert!(all.lines().count() > 400, "{}", all.lines().count());
+}
+
+#[test]
+fn wrong_usage_is_answered_and_a_read_only_folder_costs_only_the_record() {
+    let place = Place::new();
+    place.run("check --budget 1s --device sim").ends(2).says("a budget is from 5s to 60min");
+    place.run("check --run missing").ends(2);
+    place.run("check --run missing --budget 9s").ends(2).says("cannot be used with");
+    let ran = place.run("check --device sim --out kept").ends(0).says("record: ");
+    assert!(place.path("kept/run.jsonl").exists() && ran.stdout.contains("wrong results"), "{}", ran.stdout);
+    place.run("check --device sim --out kept").ends(2).says("already holds a run");
+    // A file where the folder of runs would be.
+    place.write("plimsoll-runs", "");
+    place.run("check --device sim").ends(0).says("no record is kept");
+}
