@@ -22,10 +22,6 @@ const PASS: usize = 256 << 10;
 /// Elements of six lines: footprints are multiples of it, so that one, two and three arrays all consist of whole lines.
 const GRAIN: usize = 6 * 8;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// One core's data at one footprint, all arrays together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
@@ -58,7 +54,7 @@ struct Spot {
     footprint: u64,
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let most = room(request, device.last_level_bytes());
         spots(device.cpus.len(), most.map_or(0, |size| size.bytes), request.effort).len()

@@ -18,11 +18,7 @@ const WARP: u32 = 32;
 /// Iterations of a verified launch: untimed and timed.
 const VERIFIED: [u64; 2] = [1, 3];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -15,10 +15,6 @@ const MOVED: u64 = 2 << 30;
 /// Iterations of a verified launch.
 const VERIFIED: u64 = 5;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A pattern over a footprint.
 #[derive(Clone, Copy, Debug)]
 struct Point {
@@ -26,7 +22,7 @@ struct Point {
     footprint: u64,
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

@@ -13,10 +13,6 @@ use crate::chains::{BuiltChain, Chains, Trap};
 use crate::prelude::gpu::*;
 use crate::sizes;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
 /// The largest of whole lines by default, bytes.
@@ -65,7 +61,7 @@ impl Spot {
     }
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

@@ -37,10 +37,6 @@ const BACKGROUNDS: [(Background, Kernel, Stores); 3] = [
     (Background::NonTemporalWrite, Kernel::Init, Stores::NonTemporal),
 ];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A point: the background load, its pause and the number of generators.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spot {
@@ -51,7 +47,7 @@ struct Spot {
     generators: usize,
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn check_device(&self, device: &CpuDevice) -> Result<(), Fault> {
         if device.cpus.len() > 1 {
             return Ok(());

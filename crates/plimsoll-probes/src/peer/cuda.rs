@@ -34,14 +34,10 @@ const APART: u64 = 600;
 /// Most copies in a sample.
 const MOST: u32 = 16;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// Indices of two devices: from, to.
 type Pair = (usize, usize);
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Cooperative];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {

@@ -23,10 +23,6 @@ const SOURCE: usize = 1;
 /// Up to this many cores, the series over threads has every core count, except with quick effort.
 const EVERY_COUNT: usize = 16;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A kernel with its stores and number of threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Variant {
@@ -58,7 +54,7 @@ fn stores_axis(stores: Stores) -> stream::Stores {
     }
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let cores = device.cpus.len();
         every_kernel(cores).len() + over_threads(cores, request.effort).len() + Kernel::ALL.len()
