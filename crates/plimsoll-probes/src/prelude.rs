@@ -13,7 +13,7 @@ pub(crate) mod meaning {
     };
     pub(crate) use plimsoll_core::stats::Interval;
     pub(crate) use plimsoll_core::unit::Unit;
-    pub(crate) use plimsoll_core::{axes, names};
+    pub(crate) use plimsoll_core::{axes, labels, names};
     pub(crate) use plimsoll_suite::findings::advice::{advice, describe_ratio, ratio};
     pub(crate) use plimsoll_suite::findings::levels::levels;
     pub(crate) use plimsoll_suite::findings::{HOST_PRECISION, LAB, derived, finding, known_rows};

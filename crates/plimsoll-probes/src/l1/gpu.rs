@@ -136,10 +136,7 @@ fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
 /// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
-    seed: u64,
-    input: G::Buffer,
-    out: G::Buffer,
-    left: Rc<G::Buffer>,
+    arrays: folds::Arrays<G>,
 }
 
 impl<G: Gpu> Bench<G> {
@@ -151,9 +148,8 @@ impl<G: Gpu> Bench<G> {
             G::prefer_cache(kit.unit.function(&kernels::store(width))?.function())?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
-        let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+        let arrays = folds::Arrays::new(&kit, bytes, threads, seed)?;
+        Ok(Self { kit, arrays })
     }
 
     /// A workload of one point: the first pass untimed, then many.
@@ -180,14 +176,14 @@ impl<G: Gpu> Bench<G> {
         let moved = walk.iteration() * phases[1];
         let traffic = if point.kind.reads() { Traffic::new(moved, 0) } else { Traffic::new(0, moved) };
         let shared = if point.kind.in_shared() { walk.slice as u32 } else { 0 };
-        self.kit.checker.poison(self.left.whole())?;
-        self.kit.checker.poison(all_pieces(&self.out)?)?;
+        self.kit.checker.poison(self.arrays.left.whole())?;
+        self.kit.checker.poison(all_pieces(&self.arrays.out)?)?;
         let launch = |cycles| {
             let list = Arguments::new();
             let list = match point.kind {
-                Kind::Load | Kind::LoadAlone | Kind::Shared => list.buffer(&self.left).span(cycles).buffer(&self.input),
-                Kind::Store => list.buffer(&self.out).span(cycles),
-                Kind::SharedAtomic => list.buffer(&self.out).span(cycles).u32(1),
+                Kind::Load | Kind::LoadAlone | Kind::Shared => list.buffer(&self.arrays.left).span(cycles).buffer(&self.arrays.input),
+                Kind::Store => list.buffer(&self.arrays.out).span(cycles),
+                Kind::SharedAtomic => list.buffer(&self.arrays.out).span(cycles).u32(1),
             };
             let list = walk.arguments(list, false).u32(phases[0] as u32).u32(phases[1] as u32);
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
@@ -196,8 +192,8 @@ impl<G: Gpu> Bench<G> {
         let load =
             InKernel::new_cycles_only(&self.kit, (blocks, reduction), Work { traffic, ..Work::default() }, launch)?;
         let threads = u64::from(blocks) * u64::from(kernel.threads);
-        let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
-        let (kind, out) = (point.kind, all_pieces(&self.out)?);
+        let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.arrays.left), self.arrays.seed);
+        let (kind, out) = (point.kind, all_pieces(&self.arrays.out)?);
         let check_counters = self.build_counter_check(point, &walk, phases);
         Ok(load.with_check(move |last| match kind {
             Kind::Load | Kind::LoadAlone | Kind::Shared => {
@@ -218,7 +214,7 @@ impl<G: Gpu> Bench<G> {
     ) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
         let words = (folds::chunk(&point.kind.kernel(point.width)) / 4) as usize;
         let visits = if point.kind == Kind::SharedAtomic { walk.visits(&phases) } else { Vec::new() };
-        let part = |block: u64| self.out.part(block * walk.slice, walk.slice);
+        let part = |block: u64| self.arrays.out.part(block * walk.slice, walk.slice);
         let parts = [part(0), part(walk.bytes() / walk.slice - 1)];
         move |stream| {
             for part in &parts {

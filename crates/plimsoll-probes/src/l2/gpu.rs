@@ -119,10 +119,7 @@ fn shift(pieces: u32) -> u64 {
 /// State shared by all points.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
-    seed: u64,
-    input: G::Buffer,
-    out: G::Buffer,
-    left: Rc<G::Buffer>,
+    arrays: folds::Arrays<G>,
 }
 
 impl<G: Gpu> Bench<G> {
@@ -131,10 +128,8 @@ impl<G: Gpu> Bench<G> {
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         // Pieces are whole chunks, at least one each.
         let bytes = bytes.max(blocks * folds::chunk(&kernels::read()));
-        let (input, out) = (kit.array(bytes)?, kit.array(bytes)?);
-        let left = kit.array(4 * blocks * u64::from(THREADS))?;
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+        let arrays = folds::Arrays::new(&kit, bytes, blocks * u64::from(THREADS), seed)?;
+        Ok(Self { kit, arrays })
     }
 
     fn walk(&self, point: &Point) -> Walk {
@@ -145,8 +140,8 @@ impl<G: Gpu> Bench<G> {
     }
 
     fn launch(&self, point: &Point, walk: &Walk, iterations: u64) -> Result<G::Launch, Fault> {
-        let left = if matches!(point.access, Access::Write | Access::Copy) { &self.out } else { &*self.left };
-        let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.input), true);
+        let left = if matches!(point.access, Access::Write | Access::Copy) { &self.arrays.out } else { &*self.arrays.left };
+        let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.arrays.input), true);
         self.kit.unit.launch(&kernel(point.access), 0, list.u32(iterations as u32))
     }
 
@@ -178,8 +173,8 @@ impl<G: Gpu> Bench<G> {
     }
 
     fn poison(&self, walk: &Walk) -> Result<(), Fault> {
-        self.kit.checker.poison(self.left.whole())?;
-        self.kit.checker.poison(self.out.part(0, walk.bytes())?)
+        self.kit.checker.poison(self.arrays.left.whole())?;
+        self.kit.checker.poison(self.arrays.out.part(0, walk.bytes())?)
     }
 
     fn check(
@@ -189,9 +184,9 @@ impl<G: Gpu> Bench<G> {
         iterations: u64,
         every: usize,
     ) -> Result<impl Fn() -> Result<Check, Fault> + use<G>, Fault> {
-        let (checker, left, stream) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.kit.stream().clone());
-        let (out, input) = (self.out.part(0, walk.bytes())?, self.input.part(0, walk.bytes())?);
-        let (access, seed) = (point.access, self.seed);
+        let (checker, left, stream) = (Rc::clone(&self.kit.checker), Rc::clone(&self.arrays.left), self.kit.stream().clone());
+        let (out, input) = (self.arrays.out.part(0, walk.bytes())?, self.arrays.input.part(0, walk.bytes())?);
+        let (access, seed) = (point.access, self.arrays.seed);
         Ok(move || match access {
             Access::Write => checker.check_marks(out),
             Access::Copy => checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0),

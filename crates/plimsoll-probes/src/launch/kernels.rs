@@ -35,46 +35,39 @@ impl Follows {
     /// All values.
     pub const ALL: [Self; 3] = [Self::After, Self::AtExit, Self::Early];
 
-    /// The kernel's name, and its macro arguments: name, whether it waits, and whether it signals.
-    fn name_and_arguments(self, name: &str) -> (String, String) {
+    /// The kernel of this kind: `entry` takes its name, whether it waits, whether it signals, and its threads.
+    fn kernel(self, entry: &str, name: &str, threads: u32) -> KernelDesc {
         let (suffix, waits, signals) = match self {
             Self::After => ("", false, false),
             Self::AtExit => ("_exit", true, false),
             Self::Early => ("_dependent", true, true),
         };
         let name = format!("{name}{suffix}");
-        let arguments = format!("{name}, {waits}, {signals}");
-        (name, arguments)
+        KernelDesc {
+            entry: format!("{entry}({name}, {waits}, {signals}, {threads})"),
+            dependent: waits,
+            ..KernelDesc::new(&SOURCE, name, threads)
+        }
     }
 }
 
 /// A kernel of one block that does nothing.
 #[must_use]
 pub fn empty(follows: Follows) -> KernelDesc {
-    let (name, arguments) = follows.name_and_arguments("launch_empty");
-    let entry = format!("LAUNCH_EMPTY({arguments}, 32)");
-    let dependent = follows != Follows::After;
     KernelDesc {
-        entry,
         grid: Grid::Blocks(1),
         looping: true,
-        dependent,
         access_rule: AccessRule::DoesNothing,
-        ..KernelDesc::new(&SOURCE, name, 32)
+        ..follows.kernel("LAUNCH_EMPTY", "launch_empty", 32)
     }
 }
 
 /// out = s · in.
 #[must_use]
 pub fn scale(follows: Follows) -> KernelDesc {
-    let (name, arguments) = follows.name_and_arguments("launch_scale");
-    let entry = format!("LAUNCH_SCALE({arguments}, {THREADS})");
-    let dependent = follows != Follows::After;
     KernelDesc {
-        entry,
-        dependent,
         parameters: takes!(out: [fill 16; Elements("n")], in: [read 16; Elements("n")], s: F32, n: U64 [Most(Covered)]),
-        ..moving(name)
+        ..moving(follows.kernel("LAUNCH_SCALE", "launch_scale", THREADS))
     }
 }
 
@@ -91,18 +84,19 @@ pub fn rounds() -> KernelDesc {
         grid: Grid::Resident { blocks: 4 },
         looping: true,
         cooperative: true,
-        ..moving(name)
+        ..moving(KernelDesc::new(&SOURCE, name, THREADS))
     }
 }
 
-fn moving(name: String) -> KernelDesc {
+/// The kernel as one that maps numbers.
+fn moving(kernel: KernelDesc) -> KernelDesc {
     KernelDesc {
         element: Element::F32,
         inputs: 1,
         outputs: 1,
         vector_bytes: 16,
         output: Output::Map,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..kernel
     }
 }
 

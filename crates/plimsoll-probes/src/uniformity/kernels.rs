@@ -28,9 +28,7 @@ pub fn read() -> KernelDesc {
         vector_bytes: 16,
         unroll: 8,
         hints: PAST_L1,
-        grid: Grid::Resident { blocks: CANDIDATES },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 1024)
+        ..resident(CANDIDATES, &SOURCE, name, 1024)
     }
 }
 
@@ -45,10 +43,8 @@ pub fn chase() -> KernelDesc {
             cursor: [update 8; Times(8, &[])], hops: U64 [Multiple(Is(chain::HOPS))],
         ),
         vector_bytes: 8,
-        grid: Grid::Resident { blocks: CANDIDATES },
         access_rule: AccessRule::Chain,
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 32)
+        ..resident(CANDIDATES, &SOURCE, name, 32)
     }
 }
 
@@ -63,9 +59,7 @@ pub fn region() -> KernelDesc {
         vector_bytes: 16,
         unroll: 8,
         hints: PAST_L1,
-        grid: Grid::Resident { blocks: 8 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 256)
+        ..resident(8, &SOURCE, name, 256)
     }
 }
 
