@@ -152,24 +152,29 @@ fn assert_all_found(
 const MAIN: &str = "void main() {\n";
 const NOTHING: (&str, &str) = (MAIN, "void main() {\n    if (blocks > 0) return;\n");
 
-/// The faults that a kernel over `n` elements may have in their number. `parameters` declares `n` last.
-fn wrong_lengths(source: &'static str, parameters: &'static str) -> Vec<Mutant> {
+/// The faults that a kernel over `n` elements may have in their number, and `others`. `parameters` declares `n` last.
+fn with_wrong_lengths<const N: usize>(
+    source: &'static str,
+    parameters: &'static str,
+    others: [Mutant; N],
+) -> Vec<Mutant> {
     let renamed = parameters.replace(" n;)", " all;)");
     let shorter = format!("{renamed}\n#define n (all - (all > 0 ? 1 : 0))");
     let longer = format!("{renamed}\n#define n (all + 1)");
-    vec![
+    let mut mutants = vec![
         Mutant::new("does nothing", source, &[NOTHING]),
         Mutant::new("leaves out the last element", source, &[(parameters, &shorter)]),
         Mutant::new("takes an element too many", source, &[(parameters, &longer)]),
-    ]
+    ];
+    mutants.extend(others);
+    mutants
 }
 
 #[test]
 fn wrong_copies_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 in_; INDEX n;)";
     const SOURCE: &str = "copy.comp";
-    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
-    mutants.extend([
+    let mutants = with_wrong_lengths(SOURCE, PARAMETERS, [
         Mutant::new(
             "changes a bit of one element",
             SOURCE,
@@ -201,8 +206,7 @@ fn wrong_copies_are_found() {
 fn wrong_streams_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 a; u64 b; u64 c; float s; u64 n;)";
     const SOURCE: &str = "stream.comp";
-    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
-    mutants.extend([
+    let mutants = with_wrong_lengths(SOURCE, PARAMETERS, [
         Mutant::new("has one wrong element in the tail", SOURCE, &[
                 (
                     "if (OP == READ) bits ^= floatBitsToUint(x);",
@@ -234,8 +238,7 @@ fn wrong_streams_are_found() {
 fn wrong_scalings_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 in_; float s; u64 n;)";
     const SOURCE: &str = "launch_scale.comp";
-    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
-    mutants.extend([
+    let mutants = with_wrong_lengths(SOURCE, PARAMETERS, [
         Mutant::new("copies", SOURCE, &[("= s * Float4(in_", "= Float4(in_")]),
         Mutant::new(
             "has one wrong element",

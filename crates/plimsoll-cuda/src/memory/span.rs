@@ -44,14 +44,7 @@ pub trait Transfer: Copy {
 
 impl Transfer for Span {
     fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
-        let to = self.first(from.len() as u64)?;
-        if from.is_empty() {
-            return Ok(());
-        }
-        let entered = enter_waitable(stream)?;
-        let _held = keep(to, stream, &entered)?;
-        let context = stream.context();
-        context.bind()?;
+        transfer(self, from.len(), stream, |to, context| {
         let copy = |offset: usize, from: &[u8]| {
             // SAFETY: `to` has room for `from` at `offset`, and the region holds its memory until the wait below. The host memory
             // is pageable, so the driver has read it when the call returns.
@@ -69,18 +62,12 @@ impl Transfer for Span {
                 copy(place * STAGE, &staged)?;
             }
         }
-        wait::stream(stream)
+        Ok(())
+        })
     }
 
     fn download(self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
-        let from = self.first(to.len() as u64)?;
-        if to.is_empty() {
-            return Ok(());
-        }
-        let entered = enter_waitable(stream)?;
-        let _held = keep(from, stream, &entered)?;
-        let context = stream.context();
-        context.bind()?;
+        transfer(self, to.len(), stream, |from, context| {
         // A copy into pageable memory returns only when it is done, so first wait, with a deadline, for the stream's earlier work.
         wait::stream(stream)?;
         let copy = |offset: usize, to: &mut [u8]| {
@@ -106,7 +93,8 @@ impl Transfer for Span {
                 chunk.copy_from_slice(stage);
             }
         }
-        wait::stream(stream)
+        Ok(())
+        })
     }
 
     fn fill(self, stream: &Stream, value: u8) -> Result<(), Fault> {
@@ -159,6 +147,24 @@ fn keep(span: Span, stream: &Stream, entered: &Entered<'_>) -> Result<Arc<Region
 
 pub(super) fn size(span: Span) -> usize {
     usize::try_from(span.bytes()).unwrap_or(usize::MAX)
+}
+
+/// Copies the first `bytes` of a span from or to the host while its memory is held, and waits for the stream.
+fn transfer(
+    span: Span,
+    bytes: usize,
+    stream: &Stream,
+    copy: impl FnOnce(Span, &Context) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let span = span.first(bytes as u64)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let entered = enter_waitable(stream)?;
+    let _held = keep(span, stream, &entered)?;
+    stream.context().bind()?;
+    copy(span, stream.context())?;
+    wait::stream(stream)
 }
 
 /// Enters a stream that can be waited for: one that isn't recording.

@@ -278,6 +278,13 @@ pub struct Bare {
 }
 
 impl Bare {
+    /// A fake driver with these orders, and what runs on it.
+    pub fn with_orders(orders: &str) -> (Fake, Self) {
+        let fake = Fake::new();
+        let bare = Self::new(fake.order(orders)).unwrap();
+        (fake, bare)
+    }
+
     pub fn new(fake: &Fake) -> Result<Self, Fault> {
         Self::with_deadline(fake, Duration::from_millis(30))
     }

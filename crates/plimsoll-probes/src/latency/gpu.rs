@@ -6,7 +6,8 @@
 use plimsoll_core::flag::Flag;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 
-use super::device::{self, Chase, Order};
+use super::Order;
+use super::device::{self, Chase};
 use super::kernels::{self, Nearest};
 use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
 use crate::chains::{BuiltChain, Chains, Trap};

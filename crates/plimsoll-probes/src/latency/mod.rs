@@ -36,6 +36,8 @@ plimsoll_core::names! {
         PageRandom = "page-random",
         /// All lines of a page in random order before the next page, and the pages in a random cycle.
         PageLocal = "page-local",
+        /// One line in each page; only on a GPU.
+        Sparse = "line a page",
     }
 }
 

@@ -86,14 +86,23 @@ macro_rules! map1 {
         Some(compile_for::<Map1<e::$name<$t>>>($set))
     };
 }
-macro_rules! map2 {
-    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
+/// A loop that is compiled for each of these values of `$uniform`.
+macro_rules! by_uniform {
+    ($loop:ident, $operation:ty, $set:expr, $uniform:expr, [$($value:literal)*]) => {
         match $uniform {
-            0 => Some(compile_for::<Map2<e::$name<$t>, 0>>($set)),
-            1 => Some(compile_for::<Map2<e::$name<$t>, 1>>($set)),
-            2 => Some(compile_for::<Map2<e::$name<$t>, 2>>($set)),
+            $($value => Some(compile_for::<$loop<$operation, $value>>($set)),)*
             _ => None,
         }
+    };
+}
+macro_rules! map2 {
+    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
+        by_uniform!(Map2, e::$name<$t>, $set, $uniform, [0 1 2])
+    };
+}
+macro_rules! map3 {
+    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
+        by_uniform!(Map3, e::$name<$t>, $set, $uniform, [0 1 2 3 4 5 6])
     };
 }
 
@@ -122,32 +131,17 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
 
 /// The functions of f32.
 fn function(set: Set, op: Unary, carrier: DType) -> Option<Function> {
-    match op {
-        Unary::Exp => single!(carrier, map1!(set, Exp)),
-        Unary::Exp2 => single!(carrier, map1!(set, Exp2)),
-        Unary::Expm1 => single!(carrier, map1!(set, Expm1)),
-        Unary::Log => single!(carrier, map1!(set, Log)),
-        Unary::Log2 => single!(carrier, map1!(set, Log2)),
-        Unary::Log10 => single!(carrier, map1!(set, Log10)),
-        Unary::Log1p => single!(carrier, map1!(set, Log1p)),
-        Unary::Sin => single!(carrier, map1!(set, Sin)),
-        Unary::Cos => single!(carrier, map1!(set, Cos)),
-        Unary::Tanh => single!(carrier, map1!(set, Tanh)),
-        Unary::Sinh => single!(carrier, map1!(set, Sinh)),
-        Unary::Cosh => single!(carrier, map1!(set, Cosh)),
-        Unary::Asinh => single!(carrier, map1!(set, Asinh)),
-        Unary::Acosh => single!(carrier, map1!(set, Acosh)),
-        Unary::Atanh => single!(carrier, map1!(set, Atanh)),
-        Unary::Atan => single!(carrier, map1!(set, Atan)),
-        Unary::Erf => single!(carrier, map1!(set, Erf)),
-        Unary::Erfc => single!(carrier, map1!(set, Erfc)),
-        Unary::Sigmoid => single!(carrier, map1!(set, Sigmoid)),
-        Unary::Silu => single!(carrier, map1!(set, Silu)),
-        Unary::Gelu => single!(carrier, map1!(set, Gelu)),
-        Unary::GeluTanh => single!(carrier, map1!(set, GeluTanh)),
-        Unary::Softplus => single!(carrier, map1!(set, Softplus)),
-        Unary::Mish => single!(carrier, map1!(set, Mish)),
-        _ => None,
+    macro_rules! functions {
+        ($($name:ident)*) => {
+            match op {
+                $(Unary::$name => single!(carrier, map1!(set, $name)),)*
+                _ => None,
+            }
+        };
+    }
+    functions! {
+        Exp Exp2 Expm1 Log Log2 Log10 Log1p Sin Cos Tanh Sinh Cosh Asinh Acosh Atanh Atan Erf Erfc Sigmoid Silu Gelu GeluTanh
+        Softplus Mish
     }
 }
 
@@ -196,21 +190,6 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
     function.map(|function| {
         (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, boolean: true }, exchanged)
     })
-}
-
-macro_rules! map3 {
-    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
-        match $uniform {
-            0 => Some(compile_for::<Map3<e::$name<$t>, 0>>($set)),
-            1 => Some(compile_for::<Map3<e::$name<$t>, 1>>($set)),
-            2 => Some(compile_for::<Map3<e::$name<$t>, 2>>($set)),
-            3 => Some(compile_for::<Map3<e::$name<$t>, 3>>($set)),
-            4 => Some(compile_for::<Map3<e::$name<$t>, 4>>($set)),
-            5 => Some(compile_for::<Map3<e::$name<$t>, 5>>($set)),
-            6 => Some(compile_for::<Map3<e::$name<$t>, 6>>($set)),
-            _ => None,
-        }
-    };
 }
 
 /// Three floats in one pass.
