@@ -389,6 +389,18 @@ pub struct TypedSeries<A> {
 }
 
 impl<A: Axes> TypedSeries<A> {
+    /// A series of throughputs on data that stay in the caches as far as they fit.
+    #[must_use]
+    pub fn hot(case: &str, metrics: Vec<Metric>, draw: Draw) -> Self {
+        Self::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    }
+
+    /// A series of throughputs on data that rotate through memory.
+    #[must_use]
+    pub fn cold(case: &str, metrics: Vec<Metric>, draw: Draw) -> Self {
+        Self::new(case, Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    }
+
     /// A series as a probe defines it; the axes are those of `A`.
     #[must_use]
     pub fn new(case: &str, figure: Figure, cache: CachePolicy, metrics: Vec<Metric>, draw: Draw) -> Self {

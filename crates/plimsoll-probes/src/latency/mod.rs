@@ -76,10 +76,8 @@ fn spec(case: &str) -> TypedSeries<Chase> {
 
 /// A series of chases, whose cycles come from the clock or from the kernel.
 fn chases<A: Axes>(case: &str, cycles: Quantity, draw: Draw) -> TypedSeries<A> {
-    TypedSeries::new(
+    TypedSeries::hot(
         case,
-        Figure::Throughput,
-        CachePolicy::Hot,
         vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric("cycles", Unit::Cycle, cycles)],
         draw.log_x().log_y(),
     )

@@ -43,9 +43,8 @@ pub const LEAST: &str = "least from memory";
 /// Time of one launch over all tiles, by order: `case` is [`ORDERS`] or [`AFRESH`]. Bytes are those that blocks read.
 #[must_use]
 pub fn orders(case: &str) -> TypedSeries<AllTiles> {
-    let metrics = vec![metrics::time(), metrics::bandwidth(), metric(LEAST, Unit::Byte, Quantity::Extra)];
     let draw = Draw::bars("order", "time");
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot(case, vec![metrics::time(), metrics::bandwidth(), metric(LEAST, Unit::Byte, Quantity::Extra)], draw)
 }
 
 /// Bytes that memory delivered over the least possible, if they were counted.
