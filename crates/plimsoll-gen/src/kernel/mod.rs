@@ -19,7 +19,7 @@ use plimsoll_core::{Fault, Traffic};
 
 pub use amount::{Amount, Bound, Setting};
 pub use grid::{Geometry, Grid, Machine};
-pub use op::Op;
+pub use op::{Op, formula};
 pub use parameter::{Access, Align, Array, Extent, Kind, Number, Parameter, takes};
 pub use source::{Data, HEADERS, Source, ToSpirv};
 
