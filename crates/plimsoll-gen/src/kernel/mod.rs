@@ -203,9 +203,9 @@ pub struct KernelDesc {
 impl KernelDesc {
     /// A kernel that moves nothing: the default values for the probes' descriptions.
     #[must_use]
-    pub fn new(source: &'static Source, name: String, threads: u32) -> Self {
+    pub fn new(source: &'static Source, name: impl Into<String>, threads: u32) -> Self {
         Self {
-            name,
+            name: name.into(),
             source,
             entry: String::new(),
             parameters: &[],

@@ -74,9 +74,8 @@ pub fn scale(follows: Follows) -> KernelDesc {
 /// `scale` many times in one launch, with a grid barrier after each; with n = 0 only the barriers remain.
 #[must_use]
 pub fn rounds() -> KernelDesc {
-    let name = "launch_rounds".to_owned();
     KernelDesc {
-        entry: format!("LAUNCH_ROUNDS({name}, {THREADS})"),
+        entry: format!("LAUNCH_ROUNDS(launch_rounds, {THREADS})"),
         parameters: takes!(
             out: [fill 16; Elements("n")], in: [read 16; Elements("n")], s: F32, n: U64, rounds: U32 [Least(Is(1))],
             barrier: [update 4; Times(4, &[])],
@@ -84,7 +83,7 @@ pub fn rounds() -> KernelDesc {
         grid: Grid::Resident { blocks: 4 },
         looping: true,
         cooperative: true,
-        ..moving(KernelDesc::new(&SOURCE, name, THREADS))
+        ..moving(KernelDesc::new(&SOURCE, "launch_rounds", THREADS))
     }
 }
 

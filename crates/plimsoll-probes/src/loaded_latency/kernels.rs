@@ -53,7 +53,7 @@ pub fn chase(background: Background) -> KernelDesc {
         vector_bytes: 16,
         unroll: 8,
         cooperative: true,
-        ..resident(1, &SOURCE, name.to_owned(), THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 
@@ -64,7 +64,7 @@ pub fn chain() -> KernelDesc {
         parameters: takes!(base: [write 8; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32),
         grid: Grid::Waves { waves: 1 },
         looping: true,
-        ..KernelDesc::new(&SOURCE, "loaded_chain".to_owned(), 256)
+        ..KernelDesc::new(&SOURCE, "loaded_chain", 256)
     }
 }
 
