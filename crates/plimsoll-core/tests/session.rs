@@ -25,10 +25,6 @@ impl Backend for Fake {
     type Clock = SteppingClock;
     type Need = Infallible;
     const NAME: &'static str = "fake";
-
-    fn has(_: &(), need: Infallible) -> Result<(), Fault> {
-        match need {}
-    }
 }
 
 /// Launches of one millisecond whose result is wrong.

@@ -49,14 +49,6 @@ impl Backend for Cuda {
     type Need = Need;
     const NAME: &'static str = "cuda";
 
-    fn check_ready(device: &CudaDevice) -> Result<(), Fault> {
-        Ok(device.capabilities.kernels.clone()?)
-    }
-
-    fn has(device: &CudaDevice, need: Need) -> Result<(), Fault> {
-        Ok(plimsoll_gpu::has::<Self>(device, need)?)
-    }
-
     fn counters(device: &CudaDevice) -> Result<(), Fault> {
         Ok(device.counters().map(drop)?)
     }

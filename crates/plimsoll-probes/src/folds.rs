@@ -24,8 +24,10 @@ pub(crate) struct Walk {
     unroll: u64,
 }
 
-/// The arrays of such kernels.
-pub(crate) struct Arrays<G: Gpu> {
+/// Such kernels and their arrays.
+pub(crate) struct Bench<G: Gpu> {
+    /// The kernels.
+    pub(crate) kit: Kit<G>,
     /// The input's seed.
     pub(crate) seed: u64,
     /// Random words.
@@ -36,12 +38,12 @@ pub(crate) struct Arrays<G: Gpu> {
     pub(crate) left: Rc<G::Buffer>,
 }
 
-impl<G: Gpu> Arrays<G> {
+impl<G: Gpu> Bench<G> {
     /// Arrays of so many bytes for so many threads.
-    pub(crate) fn new(kit: &Kit<G>, bytes: u64, threads: u64, seed: u64) -> Result<Self, Fault> {
+    pub(crate) fn new(kit: Kit<G>, bytes: u64, threads: u64, seed: u64) -> Result<Self, Fault> {
         let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { seed, input, out, left: Rc::new(left) })
+        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
     }
 }
 
