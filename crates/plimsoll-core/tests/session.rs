@@ -176,7 +176,8 @@ impl Sink for FailsOnFaults {
 
 fn measure(panics: bool, request: &Request, sink: &mut dyn Sink) -> Result<Outcome, Fault> {
     static PROBES: [&dyn Probe<Fake>; 1] = [&WELL_FORMED];
-    let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), SteppingClock { panics, ..SteppingClock::default() }, &PROBES);
+    let mut bench =
+        Bench::<Fake>::new((), DeviceInfo::default(), SteppingClock { panics, ..SteppingClock::default() }, &PROBES);
     let stop = AtomicBool::new(false);
     bench.measure("fake", &mut RunContext { request, sink, stop: &stop, device: 0, next_series: 0 })
 }

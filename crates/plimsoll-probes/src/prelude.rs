@@ -29,12 +29,7 @@ pub(crate) mod kernels {
     };
 
     /// A kernel whose threads loop, with `blocks` blocks on each SM.
-    pub(crate) fn resident(
-        blocks: u32,
-        source: &'static Source,
-        name: impl Into<String>,
-        threads: u32,
-    ) -> KernelDesc {
+    pub(crate) fn resident(blocks: u32, source: &'static Source, name: impl Into<String>, threads: u32) -> KernelDesc {
         KernelDesc { grid: Grid::Resident { blocks }, looping: true, ..KernelDesc::new(source, name, threads) }
     }
 }

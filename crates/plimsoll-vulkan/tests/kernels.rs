@@ -9,10 +9,10 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Bench, Depth};
 use plimsoll_core::sample::Check;
-use plimsoll_gen::kernel::{Op, formula};
 use plimsoll_gen::kernel::chain::{Chain, HOPS};
 use plimsoll_gen::kernel::check::{Data, fill};
 use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Output, Source};
+use plimsoll_gen::kernel::{Op, formula};
 use plimsoll_probes::latency::kernels::{self as latency, Nearest};
 
 use plimsoll_gen::pattern;

@@ -12,10 +12,7 @@ fn team(size: usize) -> Team {
 }
 
 /// A task whose members share `shared` with the test.
-fn task_with<T: Send + Sync + 'static>(
-    shared: &Arc<T>,
-    run: impl Fn(&T, Rank<'_>) + Send + Sync + 'static,
-) -> Task {
+fn task_with<T: Send + Sync + 'static>(shared: &Arc<T>, run: impl Fn(&T, Rank<'_>) + Send + Sync + 'static) -> Task {
     let shared = Arc::clone(shared);
     Task::new(move |rank: Rank<'_>| run(&shared, rank))
 }

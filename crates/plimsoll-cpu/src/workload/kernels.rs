@@ -107,11 +107,7 @@ fn sum_differs(got: f64, expected: f64) -> Option<String> {
 /// The kinds of store that make a difference for `op` on `isa`.
 #[must_use]
 pub fn store_kinds(op: Op, isa: Isa) -> &'static [Stores] {
-    if writes(op) && isa.has_nontemporal() {
-        &[Stores::Ordinary, Stores::NonTemporal]
-    } else {
-        &[Stores::Ordinary]
-    }
+    if writes(op) && isa.has_nontemporal() { &[Stores::Ordinary, Stores::NonTemporal] } else { &[Stores::Ordinary] }
 }
 
 /// Guard elements on both sides of a target.

@@ -45,55 +45,60 @@ pub trait Transfer: Copy {
 impl Transfer for Span {
     fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
         transfer(self, from.len(), stream, |to, context| {
-        let copy = |offset: usize, from: &[u8]| {
-            // SAFETY: `to` has room for `from` at `offset`, and the region holds its memory until the wait below. The host memory
-            // is pageable, so the driver has read it when the call returns.
-            let answer = unsafe {
-                context.call().copy_up(to.pointer() + offset as u64, from.as_ptr().cast(), from.len(), stream.handle())
+            let copy = |offset: usize, from: &[u8]| {
+                // SAFETY: `to` has room for `from` at `offset`, and the region holds its memory until the wait below. The host memory
+                // is pageable, so the driver has read it when the call returns.
+                let answer = unsafe {
+                    context.call().copy_up(
+                        to.pointer() + offset as u64,
+                        from.as_ptr().cast(),
+                        from.len(),
+                        stream.handle(),
+                    )
+                };
+                Ok::<(), Fault>(context.watch(answer)?)
             };
-            Ok::<(), Fault>(context.watch(answer)?)
-        };
-        if is_pageable(context, from)? {
-            copy(0, from)?;
-        } else {
-            for (place, chunk) in from.chunks(STAGE).enumerate() {
-                // A copy that no device can access.
-                let staged = chunk.to_vec();
-                copy(place * STAGE, &staged)?;
+            if is_pageable(context, from)? {
+                copy(0, from)?;
+            } else {
+                for (place, chunk) in from.chunks(STAGE).enumerate() {
+                    // A copy that no device can access.
+                    let staged = chunk.to_vec();
+                    copy(place * STAGE, &staged)?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
         })
     }
 
     fn download(self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
         transfer(self, to.len(), stream, |from, context| {
-        // A copy into pageable memory returns only when it is done, so first wait, with a deadline, for the stream's earlier work.
-        wait::stream(stream)?;
-        let copy = |offset: usize, to: &mut [u8]| {
-            // SAFETY: `from` has as many bytes as `to` from `offset` on, and the region holds its memory. `to` is exclusively ours
-            // and pageable, so the driver has written it when the call returns.
-            let answer = unsafe {
-                context.call().copy_down(
-                    to.as_mut_ptr().cast(),
-                    from.pointer() + offset as u64,
-                    to.len(),
-                    stream.handle(),
-                )
+            // A copy into pageable memory returns only when it is done, so first wait, with a deadline, for the stream's earlier work.
+            wait::stream(stream)?;
+            let copy = |offset: usize, to: &mut [u8]| {
+                // SAFETY: `from` has as many bytes as `to` from `offset` on, and the region holds its memory. `to` is exclusively ours
+                // and pageable, so the driver has written it when the call returns.
+                let answer = unsafe {
+                    context.call().copy_down(
+                        to.as_mut_ptr().cast(),
+                        from.pointer() + offset as u64,
+                        to.len(),
+                        stream.handle(),
+                    )
+                };
+                Ok::<(), Fault>(context.watch(answer)?)
             };
-            Ok::<(), Fault>(context.watch(answer)?)
-        };
-        if is_pageable(context, to)? {
-            copy(0, to)?;
-        } else {
-            let mut stage = vec![0; to.len().min(STAGE)];
-            for (place, chunk) in to.chunks_mut(STAGE).enumerate() {
-                let stage = &mut stage[..chunk.len()];
-                copy(place * STAGE, stage)?;
-                chunk.copy_from_slice(stage);
+            if is_pageable(context, to)? {
+                copy(0, to)?;
+            } else {
+                let mut stage = vec![0; to.len().min(STAGE)];
+                for (place, chunk) in to.chunks_mut(STAGE).enumerate() {
+                    let stage = &mut stage[..chunk.len()];
+                    copy(place * STAGE, stage)?;
+                    chunk.copy_from_slice(stage);
+                }
             }
-        }
-        Ok(())
+            Ok(())
         })
     }
 

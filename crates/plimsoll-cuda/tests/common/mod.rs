@@ -258,8 +258,7 @@ unsafe impl Compiler for SourceCompiler {
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        probe_image(program)
-            .ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))
+        probe_image(program).ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))
     }
 }
 

@@ -5,9 +5,9 @@ use std::hint::black_box;
 
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
 use plimsoll_cpu::workload::kernels::{self, POISON};
-use plimsoll_suite::kernels::Op;
 use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Place, Window};
+use plimsoll_suite::kernels::Op;
 
 use crate::footprint::{self, Spread};
 use crate::prelude::cpu::*;

@@ -177,7 +177,9 @@ impl<G: Gpu> Bench<G> {
         let launch = |cycles| {
             let list = Arguments::new();
             let list = match point.kind {
-                Kind::Load | Kind::LoadAlone | Kind::Shared => list.buffer(&self.0.left).span(cycles).buffer(&self.0.input),
+                Kind::Load | Kind::LoadAlone | Kind::Shared => {
+                    list.buffer(&self.0.left).span(cycles).buffer(&self.0.input)
+                }
                 Kind::Store => list.buffer(&self.0.out).span(cycles),
                 Kind::SharedAtomic => list.buffer(&self.0.out).span(cycles).u32(1),
             };

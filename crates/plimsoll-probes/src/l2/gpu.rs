@@ -180,7 +180,8 @@ impl<G: Gpu> Bench<G> {
         iterations: u64,
         every: usize,
     ) -> Result<impl Fn() -> Result<Check, Fault> + use<G>, Fault> {
-        let (checker, left, stream) = (Rc::clone(&self.0.kit.checker), Rc::clone(&self.0.left), self.0.kit.stream().clone());
+        let (checker, left, stream) =
+            (Rc::clone(&self.0.kit.checker), Rc::clone(&self.0.left), self.0.kit.stream().clone());
         let (out, input) = (self.0.out.part(0, walk.bytes())?, self.0.input.part(0, walk.bytes())?);
         let (access, seed) = (point.access, self.0.seed);
         Ok(move || match access {

@@ -89,14 +89,7 @@ pub fn rounds() -> KernelDesc {
 
 /// The kernel as one that maps numbers.
 fn moving(kernel: KernelDesc) -> KernelDesc {
-    KernelDesc {
-        element: Element::F32,
-        inputs: 1,
-        outputs: 1,
-        vector_bytes: 16,
-        output: Output::Map,
-        ..kernel
-    }
+    KernelDesc { element: Element::F32, inputs: 1, outputs: 1, vector_bytes: 16, output: Output::Map, ..kernel }
 }
 
 /// All kernels.

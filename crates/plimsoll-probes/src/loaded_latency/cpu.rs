@@ -12,9 +12,9 @@ use plimsoll_cpu::memory::{Buffer, Pages};
 use plimsoll_cpu::threads::Rank;
 use plimsoll_cpu::workload::chain::{Chain, Order};
 use plimsoll_cpu::workload::kernels::{self, POISON};
-use plimsoll_suite::kernels::Op;
 use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Place, Window};
+use plimsoll_suite::kernels::Op;
 
 use crate::loaded_latency::{self, Background, Load};
 use crate::prelude::cpu::*;
@@ -273,7 +273,8 @@ fn generate(window: &Window<f64>, generator: &Generator, spot: Spot, rank: Rank<
     let mut moved = 0;
     while !rank.is_stopping() {
         let block = generator.place.next() % blocks;
-        let sum = on_block(window, rank.index, block, |a, b| kernels::run(spot.kernel, kernels, spot.stores, a, [b; 3]));
+        let sum =
+            on_block(window, rank.index, block, |a, b| kernels::run(spot.kernel, kernels, spot.stores, a, [b; 3]));
         generator.sum.store(sum.to_bits(), Ordering::Relaxed);
         moved += 1;
         std::hint::black_box(cycle::chain(spot.delay / cycle::ADDS_PER_ITERATION));

@@ -50,11 +50,7 @@ fn bandwidth(case: &str) -> TypedSeries<Pair> {
 /// A load by the first device from the other's memory, by a pointer chase of one thread; from its own memory on the diagonal.
 #[must_use]
 pub fn latency() -> TypedSeries<Pair> {
-    TypedSeries::hot(
-        "latency",
-        vec![metrics::latency(), metrics::cycles()],
-        Draw::heat("to", "from", "latency"),
-    )
+    TypedSeries::hot("latency", vec![metrics::latency(), metrics::cycles()], Draw::heat("to", "from", "latency"))
 }
 
 /// Slowest and fastest pair of each matrix; one finding if there is only one pair.

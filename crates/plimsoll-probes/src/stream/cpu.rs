@@ -7,9 +7,9 @@ use plimsoll_core::series::{Axes as _, Series, Threads};
 use plimsoll_cpu::arch::best;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
 use plimsoll_cpu::workload::kernels::{self, POISON, store_kinds};
-use plimsoll_suite::kernels::Op;
 use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Chunk, Window};
+use plimsoll_suite::kernels::Op;
 
 use crate::prelude::cpu::*;
 use crate::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
@@ -228,12 +228,7 @@ impl Bench {
 }
 
 /// Calls `run` with the target's and the operands' elements of one chunk; the first operand includes the kernel's halo.
-fn on_chunk<R>(
-    window: &Window<f64>,
-    kernel: Op,
-    chunk: Chunk,
-    run: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
-) -> R {
+fn on_chunk<R>(window: &Window<f64>, kernel: Op, chunk: Chunk, run: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R) -> R {
     let mut target = window.part(TARGET, chunk.part);
     let source = window.part(SOURCE, chunk.part);
     let [mut b, c, d] = [0, 1, 2].map(|thirds| window.range(window.ahead(chunk, thirds)));

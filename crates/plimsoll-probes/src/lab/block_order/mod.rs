@@ -44,7 +44,11 @@ pub const LEAST: &str = "least from memory";
 #[must_use]
 pub fn orders(case: &str) -> TypedSeries<AllTiles> {
     let draw = Draw::bars("order", "time");
-    TypedSeries::hot(case, vec![metrics::time(), metrics::bandwidth(), metric(LEAST, Unit::Byte, Quantity::Extra)], draw)
+    TypedSeries::hot(
+        case,
+        vec![metrics::time(), metrics::bandwidth(), metric(LEAST, Unit::Byte, Quantity::Extra)],
+        draw,
+    )
 }
 
 /// Bytes that memory delivered over the least possible, if they were counted.
