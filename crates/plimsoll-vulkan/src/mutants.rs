@@ -152,52 +152,43 @@ fn assert_all_found(
 const MAIN: &str = "void main() {\n";
 const NOTHING: (&str, &str) = (MAIN, "void main() {\n    if (blocks > 0) return;\n");
 
-/// The faults that a kernel over `n` elements may have in their number, and `others`. `parameters` declares `n` last.
-fn with_wrong_lengths<const N: usize>(
-    source: &'static str,
-    parameters: &'static str,
-    others: [Mutant; N],
-) -> Vec<Mutant> {
+/// The faults that a kernel over `n` elements may have in their number. `parameters` declares `n` last.
+fn wrong_lengths(source: &'static str, parameters: &'static str) -> Vec<Mutant> {
     let renamed = parameters.replace(" n;)", " all;)");
     let shorter = format!("{renamed}\n#define n (all - (all > 0 ? 1 : 0))");
     let longer = format!("{renamed}\n#define n (all + 1)");
-    let mut mutants = vec![
+    vec![
         Mutant::new("does nothing", source, &[NOTHING]),
         Mutant::new("leaves out the last element", source, &[(parameters, &shorter)]),
         Mutant::new("takes an element too many", source, &[(parameters, &longer)]),
-    ];
-    mutants.extend(others);
-    mutants
+    ]
 }
 
 #[test]
 fn wrong_copies_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 in_; INDEX n;)";
     const SOURCE: &str = "copy.comp";
-    let mutants = with_wrong_lengths(
-        SOURCE,
-        PARAMETERS,
-        [
-            Mutant::new(
-                "changes a bit of one element",
-                SOURCE,
-                &[
-                    ("= Word(in_ + 4 * u64(first)).x;", "= Word(in_ + 4 * u64(first)).x ^ (first == 7 ? 1u : 0u);"),
-                    ("= Word(in_ + last).x;", "= Word(in_ + last).x ^ (first == 0 ? 1u : 0u);"),
-                    (
-                        "Word(out_ + place).x = Word(in_ + place).x;",
-                        "Word(out_ + place).x = Word(in_ + place).x ^ (i == 7 ? 1u : 0u);",
-                    ),
-                ],
-            ),
-            Mutant::new("loops only once", SOURCE, &[("i < vectors; i +=", "i < vectors && i == first; i +=")]),
-            Mutant::new(
-                "has the wrong half of a long vector",
-                SOURCE,
-                &[("Word4(out_ + place + 16).x = high;", "Word4(out_ + place + 16).x = low;")],
-            ),
-        ],
-    );
+    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
+    mutants.extend([
+        Mutant::new(
+            "changes a bit of one element",
+            SOURCE,
+            &[
+                ("= Word(in_ + 4 * u64(first)).x;", "= Word(in_ + 4 * u64(first)).x ^ (first == 7 ? 1u : 0u);"),
+                ("= Word(in_ + last).x;", "= Word(in_ + last).x ^ (first == 0 ? 1u : 0u);"),
+                (
+                    "Word(out_ + place).x = Word(in_ + place).x;",
+                    "Word(out_ + place).x = Word(in_ + place).x ^ (i == 7 ? 1u : 0u);",
+                ),
+            ],
+        ),
+        Mutant::new("loops only once", SOURCE, &[("i < vectors; i +=", "i < vectors && i == first; i +=")]),
+        Mutant::new(
+            "has the wrong half of a long vector",
+            SOURCE,
+            &[("Word4(out_ + place + 16).x = high;", "Word4(out_ + place + 16).x = low;")],
+        ),
+    ]);
     let harmless = |mutant: &Mutant, kernel: &str| match mutant.name {
         "loops only once" => kernel.starts_with("copy_naive"),
         "has the wrong half of a long vector" => !kernel.starts_with("copy_vector8"),
@@ -210,45 +201,26 @@ fn wrong_copies_are_found() {
 fn wrong_streams_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 a; u64 b; u64 c; float s; u64 n;)";
     const SOURCE: &str = "stream.comp";
-    let mutants = with_wrong_lengths(
-        SOURCE,
-        PARAMETERS,
-        [
-            Mutant::new(
-                "has one wrong element in the tail",
-                SOURCE,
-                &[
-                    (
-                        "if (OP == READ) bits ^= floatBitsToUint(x);",
-                        "if (OP == READ) bits ^= floatBitsToUint(x) ^ (e == 0 ? 1u : 0u);",
-                    ),
-                    ("total = fma(x, y, total);", "total = fma(x, y, total) + (e == 0 ? 1.0 : 0.0);"),
-                    ("= one(e, x, y, z);", "= one(e, x, y, z) + (e == 0 ? 0.25 : 0.0);"),
-                ],
-            ),
-            Mutant::new(
-                "leaves out the last vector of a tile",
-                SOURCE,
-                &[(
-                    "        if (FOLDS) take(x[u], y[u]);",
-                    "        if (u + 1 == UNROLL) continue;\n        if (FOLDS) take(x[u], y[u]);",
-                )],
-            ),
-            Mutant::new(
-                "leaves only the first fold of a block",
-                SOURCE,
-                &[("if (THREAD % TOGETHER == 0) Word(out_", "if (THREAD == 0) Word(out_")],
-            ),
-            Mutant::new(
-                "writes a fold too many",
-                SOURCE,
-                &[(
-                    ".x = folded[THREAD];",
-                    ".x = folded[THREAD];\n    if (BLOCK + 1 == blocks && THREAD == 0) Word(out_ + 4 * (u64(blocks) * THREADS / TOGETHER)).x = 0;",
-                )],
-            ),
-        ],
-    );
+    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
+    mutants.extend([
+        Mutant::new("has one wrong element in the tail", SOURCE, &[
+                (
+                    "if (OP == READ) bits ^= floatBitsToUint(x);",
+                    "if (OP == READ) bits ^= floatBitsToUint(x) ^ (e == 0 ? 1u : 0u);",
+                ),
+                ("total = fma(x, y, total);", "total = fma(x, y, total) + (e == 0 ? 1.0 : 0.0);"),
+                ("= one(e, x, y, z);", "= one(e, x, y, z) + (e == 0 ? 0.25 : 0.0);"),
+            ]),
+        Mutant::new("leaves out the last vector of a tile", SOURCE, &[(
+                "        if (FOLDS) take(x[u], y[u]);",
+                "        if (u + 1 == UNROLL) continue;\n        if (FOLDS) take(x[u], y[u]);",
+            )]),
+        Mutant::new("leaves only the first fold of a block", SOURCE, &[("if (THREAD % TOGETHER == 0) Word(out_", "if (THREAD == 0) Word(out_")]),
+        Mutant::new("writes a fold too many", SOURCE, &[(
+                ".x = folded[THREAD];",
+                ".x = folded[THREAD];\n    if (BLOCK + 1 == blocks && THREAD == 0) Word(out_ + 4 * (u64(blocks) * THREADS / TOGETHER)).x = 0;",
+            )]),
+    ]);
     let harmless = |mutant: &Mutant, kernel: &str| {
         let folds = kernel.starts_with("stream_read_") || kernel.starts_with("stream_dot_");
         mutant.name.contains("fold") && !folds
@@ -262,21 +234,18 @@ fn wrong_streams_are_found() {
 fn wrong_scalings_are_found() {
     const PARAMETERS: &str = "PARAMETERS(u64 out_; u64 in_; float s; u64 n;)";
     const SOURCE: &str = "launch_scale.comp";
-    let mutants = with_wrong_lengths(
-        SOURCE,
-        PARAMETERS,
-        [
-            Mutant::new("copies", SOURCE, &[("= s * Float4(in_", "= Float4(in_")]),
-            Mutant::new(
-                "has one wrong element",
-                SOURCE,
-                &[(
-                    "= s * Float4(in_ + 4 * e).x;",
-                    "= s * Float4(in_ + 4 * e).x + vec4(0.0, 0.0, 0.0, e == 4 ? 0.5 : 0.0);",
-                )],
-            ),
-        ],
-    );
+    let mut mutants = wrong_lengths(SOURCE, PARAMETERS);
+    mutants.extend([
+        Mutant::new("copies", SOURCE, &[("= s * Float4(in_", "= Float4(in_")]),
+        Mutant::new(
+            "has one wrong element",
+            SOURCE,
+            &[(
+                "= s * Float4(in_ + 4 * e).x;",
+                "= s * Float4(in_ + 4 * e).x + vec4(0.0, 0.0, 0.0, e == 4 ? 0.5 : 0.0);",
+            )],
+        ),
+    ]);
     assert_all_found(probe("launch"), &mutants, |_| true, |_, _| false);
 }
 

@@ -29,7 +29,8 @@ macro_rules! lendable {
 }
 
 lendable! {
-    [f64 f32] |x| Value::Float(x.into());
+    [f64] Value::Float;
+    [f32] |x| Value::Float(x.into());
     [f16 bf16 F8E4M3 F8E5M2] |x| Value::Float(x.to_f64());
     [i8 i16 i32 i64 u8 u16 u32 u64] |x| Value::Int(x.into());
     [bool] Value::Bool;
