@@ -183,9 +183,13 @@ impl CudaDevice {
 
 /// Whether chains of kernels can be launched as one graph.
 pub(crate) fn check_graphs(driver: &Driver) -> Result<(), Unavailable> {
-    ["cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch"]
-        .iter()
-        .try_for_each(|call| driver.has(call))
+    driver.has_all(&[
+        "cuGraphCreate",
+        "cuGraphAddKernelNode",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphUpload",
+        "cuGraphLaunch",
+    ])
 }
 
 /// Options for opening a device.
@@ -273,7 +277,7 @@ pub(crate) fn dependent_launch(driver: &Driver, capability: u32) -> Result<(), U
         let why = format!("the device has compute capability {}.{}", capability / 10, capability % 10);
         return Err(Unavailable::new("dependent launch", why, "Use a device of compute capability 9.0 or later"));
     }
-    driver.has("cuLaunchKernelEx").and_then(|()| driver.has("cuGraphAddDependencies_v2"))
+    driver.has_all(&["cuLaunchKernelEx", "cuGraphAddDependencies_v2"])
 }
 
 fn find_device(driver: &Arc<Driver>, index: u32) -> Result<DeviceHandle, Fault> {

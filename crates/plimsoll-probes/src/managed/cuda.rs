@@ -28,9 +28,7 @@ const SCALAR: f32 = 1.625;
 
 impl Run<Cuda> for super::CudaRunner {
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
-        for call in ["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"] {
-            device.context.driver().has(call)?;
-        }
+        device.context.driver().has_all(&["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"])?;
         let handle = device.context.device();
         let both = [Attribute::ManagedMemory, Attribute::ConcurrentManaged];
         for attribute in both {

@@ -44,9 +44,9 @@ impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
-        ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"]
-            .iter()
-            .try_for_each(|call| device.context.driver().has(call))?;
+        let calls =
+            ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"];
+        device.context.driver().has_all(&calls)?;
         if attribute(device, Attribute::MostPersistingL2)? > 0 {
             return Ok(());
         }
