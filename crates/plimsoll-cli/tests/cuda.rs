@@ -64,6 +64,8 @@ fn doctor_and_devices_report_what_the_gpu_lacks_and_still_succeed() {
     run_with(&place, "devices=0", "doctor --require cuda").ends(3);
     let ran = run_with(&place, "", "devices").ends(0);
     assert!(ran.stdout.contains("Imaginary GPU"), "{}", ran.stdout);
+    let json = run_with(&place, "version=11080", "devices --format json").ends(0).stdout;
+    assert!(json.contains("\"why_not\"") && json.contains("\"hint\"") && !json.contains("mend"), "{json}");
     let ran = run_with(&place, "mode=2", "devices").ends(0);
     assert!(ran.stdout.contains("prohibits"), "{}", ran.stdout);
 }

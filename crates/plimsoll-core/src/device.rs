@@ -111,7 +111,7 @@ pub struct Capability {
     #[serde(default)]
     pub why_not: String,
     /// How to make it available; empty where it is.
-    #[serde(default, rename = "mend")]
+    #[serde(default, alias = "mend")]
     pub hint: String,
 }
 

@@ -5,6 +5,7 @@
 //! or pictures.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
 use crate::Fault;
@@ -66,22 +67,13 @@ pub struct Request {
     pub counters: bool,
 }
 
-/// A family of devices that probes are written for.
-pub trait Backend: 'static {
-    /// An opened device.
-    type Device: Send;
-    /// Its clock.
-    type Clock: Clock;
-    /// A capability that some probes need and a device may lack.
-    type Need: Copy + 'static;
-    /// The backend's name in records.
-    const NAME: &'static str;
-
+/// A capability that some probes need and a device of a backend may lack.
+pub trait Requirement<B: Backend>: Copy + 'static {
     /// Whether a device has what every probe needs.
     ///
     /// # Errors
     /// [`Fault::Unavailable`] with the reason and a hint.
-    fn check_ready(_device: &Self::Device) -> Result<(), Fault> {
+    fn check_ready(_device: &B::Device) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -89,7 +81,34 @@ pub trait Backend: 'static {
     ///
     /// # Errors
     /// [`Fault::Unavailable`] with the reason and a hint.
-    fn has(device: &Self::Device, need: Self::Need) -> Result<(), Fault>;
+    fn check(self, device: &B::Device) -> Result<(), Fault>;
+}
+
+/// For backends whose devices have everything.
+impl<B: Backend> Requirement<B> for Infallible {
+    fn check(self, _: &B::Device) -> Result<(), Fault> {
+        match self {}
+    }
+}
+
+/// A family of devices that probes are written for.
+pub trait Backend: Sized + 'static {
+    /// An opened device.
+    type Device: Send;
+    /// Its clock.
+    type Clock: Clock;
+    /// The capabilities that some probes need and a device may lack.
+    type Need: Requirement<Self>;
+    /// The backend's name in records.
+    const NAME: &'static str;
+
+    /// Whether a device has this capability.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] with the reason and a hint.
+    fn has(device: &Self::Device, need: Self::Need) -> Result<(), Fault> {
+        need.check(device)
+    }
 
     /// Whether hardware counters can be read on this device.
     ///
@@ -163,7 +182,7 @@ pub trait Probe<B: Backend>: Sync {
     /// # Errors
     /// [`Fault::Unavailable`] with the reason and a hint.
     fn supports(&self, device: &B::Device) -> Result<(), Fault> {
-        B::check_ready(device)?;
+        B::Need::check_ready(device)?;
         self.needs().iter().try_for_each(|need| B::has(device, *need))?;
         self.check_device(device)
     }

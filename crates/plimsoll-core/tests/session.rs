@@ -1,5 +1,7 @@
 //! What a session writes and keeps when a kernel is wrong, the sink fails, or the backend itself fails.
 
+mod support;
+
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
@@ -8,49 +10,21 @@ use plimsoll_core::probe::{
     Backend, Bench, Case, Depth, Instrument, Outcome, Probe, ProbeSpec, Request, RunContext, Session, Sweep,
 };
 use plimsoll_core::record::{Finding, Record, Sink};
-use plimsoll_core::sample::{CachePolicy, Check, Clock, Evidence, Figure, Work, Workload};
+use plimsoll_core::sample::{CachePolicy, Check, Clock, Figure, Work, Workload};
 use plimsoll_core::series::{Draw, Quantity, Series, SeriesSpec, Value, axis, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Fault, FaultClass, Flag, Flags};
+use support::SteppingClock;
 
 /// A backend without a device.
 struct Fake;
 
-struct FakeClock {
-    now: f64,
-    panics: bool,
-}
-
 impl Backend for Fake {
     type Device = ();
-    type Clock = FakeClock;
+    type Clock = SteppingClock;
     type Need = Infallible;
     const NAME: &'static str = "fake";
-
-    fn has(_: &(), need: Infallible) -> Result<(), Fault> {
-        match need {}
-    }
-}
-
-impl Clock for FakeClock {
-    fn now(&mut self) -> f64 {
-        self.now += 1e-3;
-        self.now
-    }
-    fn tick(&self) -> f64 {
-        1e-9
-    }
-    fn resolution(&self) -> f64 {
-        1e-9
-    }
-    fn observe(&mut self) -> Evidence {
-        Evidence::default()
-    }
-    fn settle(&mut self, _: &AtomicBool) -> Result<(), Fault> {
-        assert!(!self.panics, "simulated panic of the clock");
-        Ok(())
-    }
 }
 
 /// Launches of one millisecond whose result is wrong.
@@ -180,7 +154,7 @@ impl Probe<Fake> for SlowSetup {
 #[test]
 fn set_up_before_and_between_sweeps_does_not_use_up_the_budget() {
     static PROBES: [&dyn Probe<Fake>; 1] = [&SlowSetup];
-    let clock = FakeClock { now: 0.0, panics: false };
+    let clock = SteppingClock::default();
     let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), clock, &PROBES);
     let (stop, mut sink) = (AtomicBool::new(false), Vec::<Record>::new());
     let request = Request::default();
@@ -209,7 +183,8 @@ impl Sink for FailsOnFaults {
 
 fn measure(panics: bool, request: &Request, sink: &mut dyn Sink) -> Result<Outcome, Fault> {
     static PROBES: [&dyn Probe<Fake>; 1] = [&WELL_FORMED];
-    let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), FakeClock { now: 0.0, panics }, &PROBES);
+    let mut bench =
+        Bench::<Fake>::new((), DeviceInfo::default(), SteppingClock { panics, ..SteppingClock::default() }, &PROBES);
     let stop = AtomicBool::new(false);
     bench.measure("fake", &mut RunContext { request, sink, stop: &stop, device: 0, next_series: 0 })
 }
@@ -239,7 +214,7 @@ fn a_wrong_result_leaves_a_fault_with_its_series_and_point() {
 #[test]
 fn a_coordinate_too_many_ends_the_probe_before_measuring() {
     let mut records: Vec<Record> = vec![];
-    let clock = FakeClock { now: 0.0, panics: false };
+    let clock = SteppingClock::default();
     let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), clock, &[]);
     let (request, stop) = (Request::default(), AtomicBool::new(false));
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };

@@ -33,10 +33,6 @@ impl Backend for Cpu {
     type Need = Infallible;
     const NAME: &'static str = "cpu";
 
-    fn has(_: &CpuDevice, need: Infallible) -> Result<(), Fault> {
-        match need {}
-    }
-
     fn verify_expressions(
         device: &mut CpuDevice,
         functions: &[&str],

@@ -49,14 +49,6 @@ impl Backend for Cuda {
     type Need = Need;
     const NAME: &'static str = "cuda";
 
-    fn check_ready(device: &CudaDevice) -> Result<(), Fault> {
-        Ok(device.capabilities.kernels.clone()?)
-    }
-
-    fn has(device: &CudaDevice, need: Need) -> Result<(), Fault> {
-        Ok(plimsoll_gpu::has::<Self>(device, need)?)
-    }
-
     fn counters(device: &CudaDevice) -> Result<(), Fault> {
         Ok(device.counters().map(drop)?)
     }
@@ -127,28 +119,35 @@ impl CudaDevice {
             return Err(Fault::Unavailable { what: "a second device of the same kind", why, hint });
         }
         let context = make_context(&handle, self.context.deadline())?;
+        let kernels = self.kernels.for_context(&context);
+        let libraries = (self.cupti.clone(), self.cublas.clone());
+        Self::without_calibration(context, kernels, (multiprocessors, capability), libraries)
+    }
+
+    /// A device that was just opened, before its calibration.
+    fn without_calibration(
+        context: Arc<Context>,
+        kernels: Kernels,
+        (multiprocessors, capability): (u32, u32),
+        (cupti, cublas): (Result<Arc<Cupti>, Unavailable>, Option<PathBuf>),
+    ) -> Result<Self, Fault> {
         let stream = Arc::new(Stream::new(&context)?);
         let limits = driver::SavedLimits::new(&context)?;
-        let kernels = self.kernels.for_context(&context);
         let capabilities = crate::gpu::capabilities(&context, &kernels, capability)?;
-        let spinner = Err(Unavailable::new(
-            "calibration kernels",
-            "the device was opened as a peer",
-            "Open the device separately",
-        ));
+        let why = "the device was opened as a peer";
         Ok(Self {
             context,
             stream,
             kernels,
-            spinner,
+            spinner: Err(Unavailable::new("calibration kernels", why, "Open the device separately")),
             multiprocessors,
             capability,
             capabilities,
             clock_hz: None,
             limits,
+            cupti,
+            cublas,
             counters: OnceCell::new(),
-            cupti: self.cupti.clone(),
-            cublas: self.cublas.clone(),
         })
     }
 
@@ -184,9 +183,13 @@ impl CudaDevice {
 
 /// Whether chains of kernels can be launched as one graph.
 pub(crate) fn check_graphs(driver: &Driver) -> Result<(), Unavailable> {
-    ["cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch"]
-        .iter()
-        .try_for_each(|call| driver.has(call))
+    driver.has_all(&[
+        "cuGraphCreate",
+        "cuGraphAddKernelNode",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphUpload",
+        "cuGraphLaunch",
+    ])
 }
 
 /// Options for opening a device.
@@ -274,7 +277,7 @@ pub(crate) fn dependent_launch(driver: &Driver, capability: u32) -> Result<(), U
         let why = format!("the device has compute capability {}.{}", capability / 10, capability % 10);
         return Err(Unavailable::new("dependent launch", why, "Use a device of compute capability 9.0 or later"));
     }
-    driver.has("cuLaunchKernelEx").and_then(|()| driver.has("cuGraphAddDependencies_v2"))
+    driver.has_all(&["cuLaunchKernelEx", "cuGraphAddDependencies_v2"])
 }
 
 fn find_device(driver: &Arc<Driver>, index: u32) -> Result<DeviceHandle, Fault> {
@@ -314,35 +317,26 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options, probes: Pr
     if let Ok(telemetry) = &mut telemetry {
         telemetry.context_was_made();
     }
-    let stream = Arc::new(Stream::new(&context)?);
-    let limits = driver::SavedLimits::new(&context)?;
-    let multiprocessors = count_multiprocessors(&handle)?;
-    let capability = capability(&handle)?;
+    let (multiprocessors, capability) = (count_multiprocessors(&handle)?, capability(&handle)?);
     let (compiler, target) = options.compiler(driver, capability);
     let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
-    let capabilities = crate::gpu::capabilities(&context, &kernels, capability)?;
-    let (spinner, empty) = match calibration_kernels(&context, &kernels, multiprocessors)? {
-        Ok((spinner, empty)) => (Ok(spinner), Some(empty)),
-        Err(reason) => (Err(reason), None),
+    let libraries = (counters::find(options.cupti.as_deref(), driver), options.cublas.clone());
+    let mut device = CudaDevice::without_calibration(context, kernels, (multiprocessors, capability), libraries)?;
+    let empty = match calibration_kernels(&device.context, &device.kernels, multiprocessors)? {
+        Ok((spinner, empty)) => {
+            device.spinner = Ok(spinner);
+            Some(empty)
+        }
+        Err(reason) => {
+            device.spinner = Err(reason);
+            None
+        }
     };
     let (calibration, replay) = {
-        let kernels = spinner.as_deref().ok().zip(empty.as_ref());
-        calibrate::<Cuda>(&stream, kernels)?
+        let kernels = device.spinner.as_deref().ok().zip(empty.as_ref());
+        calibrate::<Cuda>(&device.stream, kernels)?
     };
-    let device = CudaDevice {
-        context,
-        stream,
-        kernels,
-        spinner,
-        multiprocessors,
-        capability,
-        capabilities,
-        clock_hz: calibration.clock_hz,
-        limits,
-        cupti: counters::find(options.cupti.as_deref(), driver),
-        cublas: options.cublas.clone(),
-        counters: OnceCell::new(),
-    };
+    device.clock_hz = calibration.clock_hz;
     let opened = Opened { index, handle: &handle, device: &device, telemetry: &telemetry, replay };
     let info = info(&opened, calibration)?;
     let spinner = device.spinner.as_ref().ok().cloned();

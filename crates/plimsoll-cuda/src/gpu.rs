@@ -67,9 +67,8 @@ pub(crate) fn capabilities(context: &Context, kernels: &Kernels, capability: u32
         }
         Err(error) => Err(Unavailable::new("cooperative launch", error.to_string(), "Update the NVIDIA driver")),
     };
-    let clusters = ["cuLaunchKernelEx", "cuOccupancyMaxActiveClusters"]
-        .iter()
-        .try_for_each(|call| driver.has(call))
+    let clusters = driver
+        .has_all(&["cuLaunchKernelEx", "cuOccupancyMaxActiveClusters"])
         .and_then(|()| since("clusters of blocks", 90));
     let dependent_graphs =
         crate::device::check_graphs(driver).and_then(|()| crate::device::dependent_launch(driver, capability));

@@ -16,8 +16,11 @@ use plimsoll_core::{Fault, counted};
 use plimsoll_cuda::cupti::Cupti;
 use plimsoll_cuda::{Counter, Counters, Options, open_with};
 
-fn profiler(fake: &Fake) -> FakeLibrary {
-    FakeLibrary::cupti(fake.folder.path(), &[])
+/// A fake driver and a CUPTI in its folder.
+fn with_profiler() -> (Fake, FakeLibrary) {
+    let fake = Fake::new();
+    let profiler = FakeLibrary::cupti(fake.folder.path(), &[]);
+    (fake, profiler)
 }
 
 fn open_counters(profiler: &FakeLibrary, fake: &Fake) -> Result<Counters, Fault> {
@@ -25,13 +28,19 @@ fn open_counters(profiler: &FakeLibrary, fake: &Fake) -> Result<Counters, Fault>
     Ok(Counters::open_with(&cupti, &Bare::new(fake)?.context)?)
 }
 
+/// Counts a launch; no object stays when the counters are closed.
+fn count_and_close(counters: Counters, profiler: &FakeLibrary) {
+    counters.measure(|| Ok(())).unwrap();
+    drop(counters);
+    assert_eq!(profiler.number("fakecupti_alive"), 0);
+}
+
 const VALUES: &str =
     "value=dram__bytes_read.sum:4096;value=l1tex__t_sectors.sum:200;value=l1tex__t_sectors_lookup_hit.sum:50";
 
 #[test]
 fn a_launch_runs_once_per_pass_and_no_object_leaks() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     for passes in [1, 3] {
         profiler.order(&format!("{VALUES};passes={passes}"));
         let counters = open_counters(&profiler, fake.order("")).unwrap();
@@ -43,16 +52,13 @@ fn a_launch_runs_once_per_pass_and_no_object_leaks() {
         let counts = counts.unwrap();
         assert_eq!((launches, counters.passes()), (passes, passes));
         assert_eq!((counts.get(Counter::DramRead), counts.l1_hit_rate()), (Some(4096.0), Some(0.25)));
-        counters.measure(|| Ok(())).unwrap();
-        drop(counters);
-        assert_eq!(profiler.number("fakecupti_alive"), 0);
+        count_and_close(counters, &profiler);
     }
 }
 
 #[test]
 fn a_metric_is_found_by_its_other_name_and_a_missing_one_is_left_out() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let orders =
         "unknown=dram__bytes_read.sum;value=dram__bytes_op_read.sum:7;unknown=lts__t_sectors_srcunit_ltcfabric.sum";
     let counters = open_counters(profiler.order(orders), &fake).unwrap();
@@ -64,8 +70,7 @@ fn a_metric_is_found_by_its_other_name_and_a_missing_one_is_left_out() {
 
 #[test]
 fn counting_works_again_after_a_failed_launch() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let counters = open_counters(profiler.order(""), &fake).unwrap();
     let failed = counters.measure(|| Err(Fault::Invalid("a bad launch".to_owned())));
     assert!(matches!(failed, Err(Fault::Invalid(_))), "{failed:?}");
@@ -75,8 +80,7 @@ fn counting_works_again_after_a_failed_launch() {
 
 #[test]
 fn every_refusal_of_every_call_is_a_reason_and_no_object_leaks() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     for call in Cupti::CALLS {
         for code in [1, 7, 35, 999, 12345] {
             // A profiler that can't be stopped or disabled isn't enabled again, so it gets its own copy.
@@ -106,8 +110,7 @@ fn every_refusal_of_every_call_is_a_reason_and_no_object_leaks() {
 
 #[test]
 fn dropping_one_session_leaves_the_profiler_on_for_the_others() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let first = open_counters(profiler.order(""), &fake).unwrap();
     // The same library, opened again.
     let second = open_counters(&profiler, &fake).unwrap();
@@ -119,8 +122,7 @@ fn dropping_one_session_leaves_the_profiler_on_for_the_others() {
 
 #[test]
 fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let refused =
         open_counters(profiler.order("after=cuptiRangeProfilerSetConfig:1"), &fake).unwrap().measure(|| Ok(()));
     assert!(matches!(refused, Err(Fault::Unavailable { .. })), "{refused:?}");
@@ -140,8 +142,7 @@ fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
 
 #[test]
 fn a_profiler_that_cant_be_disabled_keeps_its_buffers_and_isnt_enabled_again() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let counters = open_counters(profiler.order("fail=cuptiRangeProfilerDisable:999"), &fake).unwrap();
     counters.measure(|| Ok(())).unwrap();
     assert_eq!((profiler.number("fakecupti_kept"), profiler.number("fakecupti_alive")), (1, 2));
@@ -152,8 +153,7 @@ fn a_profiler_that_cant_be_disabled_keeps_its_buffers_and_isnt_enabled_again() {
 
 #[test]
 fn counting_works_again_after_a_launch_that_counts_or_panics() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let counters = open_counters(profiler.order(""), &fake).unwrap();
     let mut within = None;
     let mut calls = (0, 0);
@@ -167,15 +167,12 @@ fn counting_works_again_after_a_launch_that_counts_or_panics() {
     assert_eq!(calls.0, calls.1, "CUPTI doesn't survive a second configuration of one profiler");
     let panics = || counters.measure(|| panic!("the launch panics"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-    counters.measure(|| Ok(())).unwrap();
-    drop(counters);
-    assert_eq!(profiler.number("fakecupti_alive"), 0);
+    count_and_close(counters, &profiler);
 }
 
 #[test]
 fn implausible_sizes_and_passes_are_refused() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let sizes = [
         "bytes=cuptiProfilerGetCounterAvailability:1000000000000000",
         "bytes=cuptiProfilerHostGetConfigImageSize:1000000000000000",
@@ -191,8 +188,7 @@ fn implausible_sizes_and_passes_are_refused() {
 
 #[test]
 fn a_missing_permission_names_the_driver_s_setting() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let fault =
         open_counters(profiler.order("fail=cuptiProfilerGetCounterAvailability:35"), &fake).unwrap_err().to_string();
     assert!(fault.contains("administrators") && fault.contains("NVreg_RestrictProfilingToAdminUsers=0"), "{fault}");
@@ -200,12 +196,11 @@ fn a_missing_permission_names_the_driver_s_setting() {
 
 #[test]
 fn a_missing_an_old_and_a_too_new_library_are_refused_with_the_reason() {
-    let fake = Fake::new();
     let old = tempfile::tempdir().unwrap();
     let old = FakeLibrary::cupti(old.path(), &["cuptiProfilerHostInitialize"]);
     let why = Cupti::find(Some(&old.path), None).unwrap_err();
     assert!(why.to_string().contains("cuptiProfilerHostInitialize") && why.to_string().contains("12.6"), "{why}");
-    let profiler = profiler(&fake);
+    let (_fake, profiler) = with_profiler();
     let newer = Cupti::find(Some(&profiler.order("version=130001").path), Some(12)).unwrap_err();
     assert!(newer.to_string().contains("newer than the driver's CUDA 12"), "{newer}");
     assert!(Cupti::find(Some(&profiler.order("version=26").path), Some(12)).is_ok());
@@ -234,8 +229,7 @@ const LONG: &str = "kernel=500000;cache=1048576;memory=4000000000";
 
 #[test]
 fn every_point_has_counted_values_and_cold_points_are_flagged_if_memory_traffic_differs() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let (outcome, records) = measured(fake.order(LONG), &profiler.order(VALUES).path);
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     let points = records.iter().filter_map(|record| match record {
@@ -262,8 +256,7 @@ fn every_point_has_counted_values_and_cold_points_are_flagged_if_memory_traffic_
 
 #[test]
 fn failed_counting_is_reported_once_and_costs_no_point() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let plain = |records: &[Record]| records.iter().filter(|record| matches!(record, Record::Point(_))).count();
     let (_, counted) = measured(fake.order(LONG), &profiler.order("").path);
     let (outcome, records) = measured(fake.order(LONG), &profiler.order("fail=cuptiRangeProfilerStart:26").path);
@@ -275,8 +268,7 @@ fn failed_counting_is_reported_once_and_costs_no_point() {
 
 #[test]
 fn sectors_that_differ_from_the_computed_ones_are_reported_for_each_pattern() {
-    let fake = Fake::new();
-    let profiler = profiler(&fake);
+    let (fake, profiler) = with_profiler();
     let orders = "value=l1tex__t_sectors.sum:1000000000";
     let (outcome, records) = counted_probe(fake.order(LONG), &profiler.order(orders).path, "sectors");
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");

@@ -86,8 +86,11 @@ fn missing_calls_and_refusals_are_reasons_with_a_hint() {
     assert!(refused.why.contains("cublasGetProperty returned error 1"), "{refused}");
 }
 
-/// Runs the probe with the fake cuBLAS and the fake driver.
-fn gemm(fake: &Fake, vendor: &FakeLibrary) -> (Outcome, Vec<Record>) {
+/// Runs the probe with a fake cuBLAS that has these orders and a fake driver, to its end.
+fn gemm(orders: &str) -> (Fake, FakeLibrary, Vec<Record>) {
+    let fake = Fake::new();
+    let vendor = FakeLibrary::cublas(fake.folder.path(), &[]);
+    vendor.order(orders);
     let options =
         Options { compiler: Some(Arc::new(SourceCompiler)), cublas: Some(vendor.path.clone()), ..fake.options() };
     let driver = fake.order("kernel=500000;cache=1048576").driver().unwrap();
@@ -95,7 +98,9 @@ fn gemm(fake: &Fake, vendor: &FakeLibrary) -> (Outcome, Vec<Record>) {
     let (request, stop, mut records) = (Request { seed: 7, ..Request::default() }, AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
     let outcome = bench.measure("gemm", &mut run).unwrap();
-    (outcome, records)
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    drop(bench);
+    (fake, vendor, records)
 }
 
 fn cases(records: &[Record]) -> Vec<&str> {
@@ -108,10 +113,7 @@ fn cases(records: &[Record]) -> Vec<&str> {
 
 #[test]
 fn the_probe_measures_every_type_of_product_and_no_object_leaks() {
-    let fake = Fake::new();
-    let vendor = FakeLibrary::cublas(fake.folder.path(), &[]);
-    let (outcome, records) = gemm(&fake, vendor.order(""));
-    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    let (fake, vendor, records) = gemm("");
     assert_eq!(cases(&records), ["instructions", "products"]);
     let is_product = |record: &&Record| matches!(record, Record::Point(point) if point.at.len() == 2);
     assert_eq!(records.iter().filter(is_product).count(), Numbers::ALL.len());
@@ -121,10 +123,7 @@ fn the_probe_measures_every_type_of_product_and_no_object_leaks() {
 
 #[test]
 fn a_library_that_does_not_start_costs_only_its_own_series() {
-    let fake = Fake::new();
-    let vendor = FakeLibrary::cublas(fake.folder.path(), &[]);
-    let (outcome, records) = gemm(&fake, vendor.order("fail=cublasCreate_v2:1"));
-    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    let (fake, vendor, records) = gemm("fail=cublasCreate_v2:1");
     assert_eq!(cases(&records), ["instructions"]);
     let is_refusal = |record: &&Record| match record {
         Record::Fault(fault) => fault.class == FaultClass::Unavailable && fault.what.contains("cublasCreate"),

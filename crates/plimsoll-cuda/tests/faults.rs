@@ -123,8 +123,7 @@ fn a_driver_of_11_8_measures_without_dependent_launch_and_says_so() {
 
 #[test]
 fn a_hanging_kernel_ends_at_the_deadline_and_is_not_waited_for_again() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let (_fake, bare) = Bare::with_orders("hang-after=0");
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
     let mut load = Load::graph(&bare.stream, vec![bare.launch(&buffer).unwrap()], false, Work::default()).unwrap();
     let fault = load.sample(1, &mut [0]).unwrap_err();
@@ -161,8 +160,7 @@ fn a_hang_in_one_context_gives_up_the_device_for_all() {
 
 #[test]
 fn an_allocation_beyond_the_free_memory_is_refused_with_both_numbers() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("memory=1000000")).unwrap();
+    let (_fake, bare) = Bare::with_orders("memory=1000000");
     let refused = DeviceBuffer::new(&bare.context, 2_000_000).unwrap_err();
     assert!(matches!(refused, Fault::OutOfMemory { asked: 2_000_000, free: 999_984 }), "{refused}");
     assert!(matches!(DeviceBuffer::new(&bare.context, u64::MAX), Err(Fault::OutOfMemory { .. })));
@@ -171,8 +169,7 @@ fn an_allocation_beyond_the_free_memory_is_refused_with_both_numbers() {
 
 #[test]
 fn copies_and_launches_that_do_not_fit_never_reach_the_driver() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("")).unwrap();
+    let (_fake, bare) = Bare::with_orders("");
     let buffer = DeviceBuffer::new(&bare.context, 64).unwrap();
     assert!(matches!(buffer.upload(&bare.stream, &[0; 65]), Err(Fault::Invalid(_))));
     assert!(matches!(buffer.part(60, 5), Err(Fault::Invalid(_))));

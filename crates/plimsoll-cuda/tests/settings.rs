@@ -24,8 +24,7 @@ const LIMITS: [Limit; 2] = [Limit::PersistingL2, Limit::FetchGranularity];
 
 #[test]
 fn a_limit_is_restored_after_success_error_and_panic() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("")).unwrap();
+    let (fake, bare) = Bare::with_orders("");
     for (limit, number) in LIMITS.into_iter().zip(NUMBERS) {
         let was = fake.limit(number);
         let change = || {
@@ -62,8 +61,7 @@ fn a_device_without_persisting_l2_opens_and_reports_the_unsupported_limit() {
 
 #[test]
 fn mapped_memory_reports_missing_compression_and_refuses_too_many_bytes() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("compression=0")).unwrap();
+    let (_fake, bare) = Bare::with_orders("compression=0");
     assert!(!MappedBuffer::new(&bare.stream, 1, true).unwrap().is_compressible());
     let refused = MappedBuffer::new(&bare.stream, 2 << 30, true).unwrap_err();
     assert!(matches!(refused, Fault::OutOfMemory { .. }), "{refused}");

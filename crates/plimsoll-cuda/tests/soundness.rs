@@ -34,10 +34,16 @@ unsafe impl<F: Fn(u64, &Program<'_>) -> Vec<u8> + Send + Sync> Compiler for Scri
     }
 }
 
+/// A fake driver with these orders, what runs on it, and a second stream.
+fn with_two_streams(orders: &str) -> (Fake, Bare, Stream) {
+    let (fake, bare) = Bare::with_orders(orders);
+    let other = Stream::new(&bare.context).unwrap();
+    (fake, bare, other)
+}
+
 #[test]
 fn a_truncated_image_never_reaches_the_driver_and_is_compiled_again() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("")).unwrap();
+    let (fake, bare) = Bare::with_orders("");
     let whole = fakecuda::image("scale(8,8,4)");
     for cut in [0, 3, 63, 64, whole.len() / 2, whole.len() - 1] {
         let before = fake.count("cuModuleLoadData");
@@ -84,8 +90,7 @@ fn a_kernel_whose_parameters_differ_from_its_plan_is_refused_and_compiled_again(
 
 #[test]
 fn memory_is_freed_after_the_last_launch_and_graph_that_use_it() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("")).unwrap();
+    let (fake, bare) = Bare::with_orders("");
     let freed = || fake.count("cuMemFree_v2");
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
     let launch = bare.launch(&buffer).unwrap();
@@ -104,8 +109,7 @@ fn memory_is_freed_after_the_last_launch_and_graph_that_use_it() {
 
 #[test]
 fn a_graph_keeps_the_memory_of_recorded_fills_and_copies() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("")).unwrap();
+    let (fake, bare) = Bare::with_orders("");
     let buffers = [(); 3].map(|()| StreamBuffer::new(&bare.stream, 4096).unwrap());
     bare.stream.begin_recording().unwrap();
     buffers[0].whole().fill(&bare.stream, 1).unwrap();
@@ -119,8 +123,7 @@ fn a_graph_keeps_the_memory_of_recorded_fills_and_copies() {
 
 #[test]
 fn no_copy_of_a_borrowed_slice_stays_pending_on_a_hanging_device() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let (fake, bare) = Bare::with_orders("hang-after=0");
     let pending = || fake.number("fakecuda_pending");
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
     let mut host = HostBuffer::new(&bare.context, HostKind::Pinned, 4096).unwrap();
@@ -137,8 +140,7 @@ fn no_copy_of_a_borrowed_slice_stays_pending_on_a_hanging_device() {
 
 #[test]
 fn a_hanging_copy_keeps_its_pinned_buffer() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let (fake, bare) = Bare::with_orders("hang-after=0");
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
     let mut host = HostBuffer::new(&bare.context, HostKind::Pinned, 4096).unwrap();
     bare.stream.launch(&bare.launch(&buffer).unwrap()).unwrap();
@@ -151,9 +153,7 @@ fn a_hanging_copy_keeps_its_pinned_buffer() {
 
 #[test]
 fn the_host_waits_for_all_streams_before_it_touches_unified_memory() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("")).unwrap();
-    let other = Stream::new(&bare.context).unwrap();
+    let (fake, bare, other) = with_two_streams("");
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
     let mut managed = ManagedBuffer::new(&bare.context, 4096).unwrap();
     let launch = bare.launch(&buffer).unwrap();
@@ -165,9 +165,7 @@ fn the_host_waits_for_all_streams_before_it_touches_unified_memory() {
 
 #[test]
 fn mapped_memory_is_not_unmapped_while_a_stream_hangs() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
-    let other = Stream::new(&bare.context).unwrap();
+    let (fake, bare, other) = with_two_streams("hang-after=0");
     let mapped = MappedBuffer::new(&bare.stream, 4096, false).unwrap();
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
     other.launch(&bare.launch(&buffer).unwrap()).unwrap();
@@ -177,9 +175,7 @@ fn mapped_memory_is_not_unmapped_while_a_stream_hangs() {
 
 #[test]
 fn memory_of_a_stream_used_on_another_is_freed_after_both() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("")).unwrap();
-    let other = Stream::new(&bare.context).unwrap();
+    let (fake, bare, other) = with_two_streams("");
     let memory = StreamBuffer::new(&bare.stream, 4096).unwrap();
     let queries = || fake.count("cuStreamQuery");
     memory.whole().fill(&bare.stream, 1).unwrap();
@@ -198,8 +194,7 @@ fn memory_of_a_stream_used_on_another_is_freed_after_both() {
 
 #[test]
 fn a_module_is_not_unloaded_while_a_stream_hangs() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let (fake, bare) = Bare::with_orders("hang-after=0");
     let Bare { context, stream, scale, spinner } = bare;
     let buffer = DeviceBuffer::new(&context, 4096).unwrap();
     let arguments = plimsoll_cuda::launch::Arguments::new().buffer(&buffer).u64(1).f32(1.0);

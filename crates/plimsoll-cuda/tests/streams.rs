@@ -95,8 +95,7 @@ fn if_one_stream_of_a_call_cant_wait_the_others_still_do() {
 
 #[test]
 fn a_graph_is_refused_on_streams_of_another_device() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("devices=2")).unwrap();
+    let (fake, bare) = Bare::with_orders("devices=2");
     let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
     let graph = Graph::chain(&bare.context, &[bare.launch(&buffer).unwrap()], 2, false).unwrap();
     let second = Context::new(DeviceHandle::new(bare.context.device().driver(), 1).unwrap(), LONG).unwrap();
@@ -111,8 +110,7 @@ fn a_graph_is_refused_on_streams_of_another_device() {
 
 #[test]
 fn kernels_are_refused_on_streams_of_another_device_or_another_copy_of_the_driver() {
-    let fake = Fake::new();
-    let bare = Bare::new(fake.order("devices=2")).unwrap();
+    let (fake, bare) = Bare::with_orders("devices=2");
     let launch = bare.launch(&DeviceBuffer::new(&bare.context, 4096).unwrap()).unwrap();
     let another = DeviceHandle::new(bare.context.device().driver(), 1).unwrap();
     let reopened = DeviceHandle::new(&fake.driver().unwrap(), 0).unwrap();

@@ -3,6 +3,13 @@
 //! no side effects: `plimsoll-cuda` compiles and runs the kernels.
 #![forbid(unsafe_code)]
 
+/// Headers in folders of `kernels`, by the names that texts include them by.
+macro_rules! headers {
+    ($($folder:literal: $($name:literal),+);+) => {
+        [$($(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $folder, $name)))),+),+]
+    };
+}
+
 pub mod describe;
 pub mod elementwise;
 pub mod kernel;

@@ -51,6 +51,12 @@ fn run(source: &Source, kernels: &[KernelDesc], checks: &str) -> String {
     printed
 }
 
+/// Runs `check` on each of these kernels, with its name, what `describe` says of it, and the kernel.
+fn check_each(source: &Source, kernels: &[KernelDesc], describe: impl Fn(&KernelDesc) -> String) {
+    let check = |kernel: &KernelDesc| format!("  failed |= check(\"{0}\", {1}, {0});\n", kernel.name, describe(kernel));
+    run(source, kernels, &kernels.iter().map(check).collect::<String>());
+}
+
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn stream_kernels_are_correct_on_awkward_sizes() {
@@ -79,39 +85,28 @@ fn stream_kernels_are_correct_on_awkward_sizes() {
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn copy_kernels_are_correct_on_awkward_sizes() {
-    let mut checks = String::new();
     let kernels = copy::kernels();
-    for kernel in &kernels {
-        let name = &kernel.name;
-        writeln!(checks, "  failed |= check(\"{name}\", {}, {}, {name});", kernel.lanes(), kernel.looping).unwrap();
-    }
     assert!(kernels.iter().any(|kernel| kernel.index == Index::U32));
-    run(&plimsoll_probes::copy::kernels::SOURCE, &kernels, &checks);
+    check_each(&plimsoll_probes::copy::kernels::SOURCE, &kernels, |kernel| {
+        format!("{}, {}", kernel.lanes(), kernel.looping)
+    });
 }
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn mixes_are_correct_on_awkward_sizes() {
-    let mut checks = String::new();
     let kernels = [(1, 1, 2), (4, 3, 1), (0, 4, 4), (3, 0, 2), (2, 1, 3)].map(|(r, w, burst)| mix::mix(r, w, burst));
-    for kernel in &kernels {
-        let (name, reads, writes) = (&kernel.name, kernel.inputs, kernel.outputs);
-        let (tile, threads) = (kernel.elements_per_block(), kernel.threads);
-        writeln!(checks, "  failed |= check(\"{name}\", {reads}, {writes}, {tile}, {threads}, {name});").unwrap();
-    }
-    run(&plimsoll_probes::mix::kernels::SOURCE, &kernels, &checks);
+    check_each(&plimsoll_probes::mix::kernels::SOURCE, &kernels, |kernel| {
+        format!("{}, {}, {}, {}", kernel.inputs, kernel.outputs, kernel.elements_per_block(), kernel.threads)
+    });
 }
 
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn footprint_kernels_process_every_piece() {
-    let mut checks = String::new();
-    let kernels = footprint::kernels();
-    for kernel in &kernels {
-        let (name, inputs, outputs, threads) = (&kernel.name, kernel.inputs, kernel.outputs, kernel.threads);
-        writeln!(checks, "  failed |= check(\"{name}\", {inputs}, {outputs}, {threads}, {name});").unwrap();
-    }
-    run(&plimsoll_probes::footprint::kernels::SOURCE, &kernels, &checks);
+    check_each(&plimsoll_probes::footprint::kernels::SOURCE, &footprint::kernels(), |kernel| {
+        format!("{}, {}, {}", kernel.inputs, kernel.outputs, kernel.threads)
+    });
 }
 
 #[test]
@@ -126,8 +121,7 @@ fn tiles_are_read_once_in_every_order() {
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn limiting_exponents_keeps_sign_and_fraction() {
-    let mut checks = String::new();
-    let kernels = gemm::kernels();
+    let (mut checks, kernels) = (String::new(), gemm::kernels());
     for (kernel, name) in kernels.iter().zip(gemm::TAMED) {
         let format = formats::format(name).unwrap();
         let (numbers, scale) = (gemm::numbers(format), 1_u64 << (format.fraction + format.unused));

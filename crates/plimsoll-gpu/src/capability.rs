@@ -1,5 +1,7 @@
 //! What a GPU can do beyond plain launches: each capability is a value, or the reason why it is missing.
 
+use plimsoll_core::Fault;
+use plimsoll_core::probe::Requirement;
 use plimsoll_gen::kernel::Source;
 
 use crate::{Gpu, Unavailable};
@@ -92,11 +94,17 @@ pub struct Capabilities {
     pub host_memory: Result<(), Unavailable>,
 }
 
-/// Checks that a device has a capability.
-///
-/// # Errors
-/// The reason if it has not.
-pub fn has<G: Gpu>(device: &G::Device, need: Need) -> Result<(), Unavailable> {
+impl<G: Gpu> Requirement<G> for Need {
+    fn check_ready(device: &G::Device) -> Result<(), Fault> {
+        Ok(G::capabilities(device).kernels.clone()?)
+    }
+
+    fn check(self, device: &G::Device) -> Result<(), Fault> {
+        Ok(find::<G>(device, self)?)
+    }
+}
+
+fn find<G: Gpu>(device: &G::Device, need: Need) -> Result<(), Unavailable> {
     let known = G::capabilities(device);
     match need {
         Need::KernelClock => known.kernel_clock.clone().map(drop),

@@ -1,10 +1,8 @@
 //! A load that warms up until it runs at a constant pace. Under a heavy load, a device at its power limit needs 0.1 s and more to
 //! settle on a clock. It gets there in steps, and starts from the clock of the load before.
 
-use std::collections::BTreeMap;
-
-use plimsoll_core::Fault;
-use plimsoll_core::sample::{Batch, Check, Work, Workload};
+use plimsoll_core::sample::Workload;
+use plimsoll_core::{Fault, forward_workload};
 
 use crate::Gpu;
 use crate::load::Load;
@@ -63,13 +61,7 @@ fn windows_agree(seen: &[f64]) -> bool {
 }
 
 impl<G: Gpu> Workload for Steady<G> {
-    fn work(&self) -> Work {
-        self.load.work()
-    }
-
-    fn batch(&self) -> Batch {
-        self.load.batch()
-    }
+    forward_workload!(load: work, batch, sample, check, unjudged, extra, prepare_count, launch_once);
 
     fn prepare(&mut self, k: u32) -> Result<(), Fault> {
         self.load.prepare(k)?;
@@ -77,30 +69,6 @@ impl<G: Gpu> Workload for Steady<G> {
             self.settle(k)?;
         }
         Ok(())
-    }
-
-    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
-        self.load.sample(k, out)
-    }
-
-    fn check(&mut self) -> Result<Check, Fault> {
-        self.load.check()
-    }
-
-    fn unjudged(&self) -> [u64; 2] {
-        self.load.unjudged()
-    }
-
-    fn prepare_count(&mut self) -> Result<u32, Fault> {
-        self.load.prepare_count()
-    }
-
-    fn launch_once(&mut self) -> Result<(), Fault> {
-        self.load.launch_once()
-    }
-
-    fn extra(&self, out: &mut BTreeMap<String, f64>) {
-        self.load.extra(out);
     }
 }
 

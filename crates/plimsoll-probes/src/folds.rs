@@ -24,6 +24,29 @@ pub(crate) struct Walk {
     unroll: u64,
 }
 
+/// Such kernels and their arrays.
+pub(crate) struct Bench<G: Gpu> {
+    /// The kernels.
+    pub(crate) kit: Kit<G>,
+    /// The input's seed.
+    pub(crate) seed: u64,
+    /// Random words.
+    pub(crate) input: G::Buffer,
+    /// As large as the input.
+    pub(crate) out: G::Buffer,
+    /// One word of each thread.
+    pub(crate) left: Rc<G::Buffer>,
+}
+
+impl<G: Gpu> Bench<G> {
+    /// Arrays of so many bytes for so many threads.
+    pub(crate) fn new(kit: Kit<G>, bytes: u64, threads: u64, seed: u64) -> Result<Self, Fault> {
+        let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
+        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+    }
+}
+
 /// Bytes that a warp reads in one iteration.
 pub(crate) fn chunk(kernel: &KernelDesc) -> u64 {
     WARP * u64::from(kernel.vector_bytes) * u64::from(kernel.unroll)

@@ -9,7 +9,6 @@
 #![deny(unsafe_code)]
 
 #[cfg(feature = "gpu")]
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod chains;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -23,7 +22,6 @@ mod meter;
 mod metrics;
 mod prelude;
 #[cfg(any(feature = "cpu", feature = "gpu"))]
-#[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "only runners in gpu.rs use all of it"))]
 mod sizes;
 #[cfg(all(test, feature = "cpu"))]
 mod verified;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use plimsoll_core::Fault;
-use plimsoll_core::sample::{Batch, Check, Work, Workload};
+use plimsoll_core::sample::{Batch, Check, Workload};
+use plimsoll_core::{Fault, forward_workload};
 use plimsoll_gpu::load::Load;
 use plimsoll_gpu::{Gpu, Memory as _, Meter};
 
@@ -99,9 +99,7 @@ impl<G: Gpu> Metered<G> {
 }
 
 impl<G: Gpu> Workload for Metered<G> {
-    fn work(&self) -> Work {
-        self.load.work()
-    }
+    forward_workload!(load: work, unjudged, prepare_count, launch_once);
 
     fn batch(&self) -> Batch {
         if self.steady.is_some() { Batch { cycle: 1, max: 1 } } else { self.load.batch() }
@@ -128,18 +126,6 @@ impl<G: Gpu> Workload for Metered<G> {
         let hertz = cycles / nanoseconds * 1e9;
         self.hertz = Some(hertz).filter(|hertz| hertz.is_finite() && (1e8..1e10).contains(hertz));
         self.load.check()
-    }
-
-    fn unjudged(&self) -> [u64; 2] {
-        self.load.unjudged()
-    }
-
-    fn prepare_count(&mut self) -> Result<u32, Fault> {
-        self.load.prepare_count()
-    }
-
-    fn launch_once(&mut self) -> Result<(), Fault> {
-        self.load.launch_once()
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {

@@ -15,7 +15,7 @@ pub(crate) mod meaning {
     };
     pub(crate) use plimsoll_core::stats::Interval;
     pub(crate) use plimsoll_core::unit::Unit;
-    pub(crate) use plimsoll_core::{axes, names};
+    pub(crate) use plimsoll_core::{axes, labels, names};
     pub(crate) use plimsoll_suite::findings::advice::{advice, describe_ratio, ratio};
     pub(crate) use plimsoll_suite::findings::levels::levels;
     pub(crate) use plimsoll_suite::findings::{HOST_PRECISION, LAB, derived, finding, known_rows};
@@ -31,7 +31,7 @@ pub(crate) mod kernels {
     };
 
     /// A kernel whose threads loop, with `blocks` blocks on each SM.
-    pub(crate) fn resident(blocks: u32, source: &'static Source, name: String, threads: u32) -> KernelDesc {
+    pub(crate) fn resident(blocks: u32, source: &'static Source, name: impl Into<String>, threads: u32) -> KernelDesc {
         KernelDesc { grid: Grid::Resident { blocks }, looping: true, ..KernelDesc::new(source, name, threads) }
     }
 }

@@ -50,21 +50,36 @@ macro_rules! registry {
 }
 
 /// Declares a probe: its [`ProbeSpec`] as `SPEC`, with the doc comment as the sentence, and the files of its folder. `cpu`, `gpu` and
-/// `cuda` stand for `cpu.rs`, `gpu.rs` and `cuda.rs`, each with a struct `Runner`; `kernels` stands for `kernels.rs` with a `SOURCE`.
-/// Each file needs the feature of its name. `takes bytes` sets [`ProbeSpec::takes_bytes`], `headlines` is [`ProbeSpec::headlines`].
+/// `cuda` stand for `cpu.rs`, `gpu.rs` and `cuda.rs`: they implement `Run` for `CpuRunner`, `GpuRunner` and `CudaRunner`, which this
+/// macro declares. `kernels` stands for `kernels.rs` with a `SOURCE`. Each file needs the feature of its name. `takes bytes` sets
+/// [`ProbeSpec::takes_bytes`], `headlines` is [`ProbeSpec::headlines`].
 ///
 /// A new word needs a line `@file`, a line `@find` and a function that finds it.
 macro_rules! probe {
-    (@file cpu) => { #[cfg(feature = "cpu")] pub mod cpu; };
-    (@file gpu) => { #[cfg(feature = "gpu")] pub mod gpu; };
-    (@file cuda) => { #[cfg(feature = "cuda")] pub mod cuda; };
+    (@file cpu) => { probe!(@runner "cpu" cpu CpuRunner "Runs it on a CPU."); };
+    (@file gpu) => { probe!(@runner "gpu" gpu GpuRunner "Runs it on any GPU."); };
+    (@file cuda) => { probe!(@runner "cuda" cuda CudaRunner "Runs it on CUDA only."); };
     (@file kernels) => { #[cfg(feature = "kernels")] pub mod kernels; };
 
-    (@find cpu cpu) => { Some(const { &plimsoll_core::probe::Registered { spec: &SPEC, runner: cpu::Runner } }) };
-    (@find gpu gpu) => { Some(const { &plimsoll_core::probe::Registered { spec: &SPEC, runner: gpu::Runner } }) };
-    (@find cuda cuda) => { Some(const { &plimsoll_core::probe::Registered { spec: &SPEC, runner: cuda::Runner } }) };
+    (@runner $feature:literal $module:ident $runner:ident $does:literal) => {
+        #[cfg(feature = $feature)]
+        pub mod $module;
+
+        #[doc = $does]
+        #[cfg(feature = $feature)]
+        #[derive(Debug)]
+        pub struct $runner;
+    };
+
+    (@find cpu cpu) => { probe!(@registered CpuRunner) };
+    (@find gpu gpu) => { probe!(@registered GpuRunner) };
+    (@find cuda cuda) => { probe!(@registered CudaRunner) };
     (@find kernels kernels) => { Some(&kernels::SOURCE) };
     (@find $wanted:ident $word:ident) => { None };
+
+    (@registered $runner:ident) => {
+        Some(const { &plimsoll_core::probe::Registered { spec: &SPEC, runner: $runner } })
+    };
 
     (@takes bytes) => { true };
     (@takes) => { false };
@@ -90,33 +105,33 @@ macro_rules! probe {
         /// The source of its kernels.
         #[cfg(feature = "kernels")]
         pub(crate) fn source() -> Option<&'static plimsoll_gen::kernel::Source> {
-            let sources: &[Option<&'static plimsoll_gen::kernel::Source>] = &[$(probe!(@find kernels $word)),*];
-            sources.iter().copied().flatten().next()
+            crate::registry::first(&[$(probe!(@find kernels $word)),*])
         }
 
         /// Its runner on a CPU.
         #[cfg(feature = "cpu")]
         pub(crate) fn on_cpu() -> Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>> {
-            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>>] =
-                &[$(probe!(@find cpu $word)),*];
-            runners.iter().copied().flatten().next()
+            crate::registry::first(&[$(probe!(@find cpu $word)),*])
         }
 
         /// Its runner on any GPU.
         #[cfg(feature = "gpu")]
         pub(crate) fn on_gpu<G: plimsoll_gpu::Gpu>() -> Option<&'static dyn plimsoll_core::probe::Probe<G>> {
-            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<G>>] = &[$(probe!(@find gpu $word)),*];
-            runners.iter().copied().flatten().next()
+            crate::registry::first(&[$(probe!(@find gpu $word)),*])
         }
 
         /// Its runner on CUDA only.
         #[cfg(feature = "cuda")]
         pub(crate) fn on_cuda() -> Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>> {
-            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>>] =
-                &[$(probe!(@find cuda $word)),*];
-            runners.iter().copied().flatten().next()
+            crate::registry::first(&[$(probe!(@find cuda $word)),*])
         }
     };
+}
+
+/// The first that a file of the probe has.
+#[cfg(any(feature = "cpu", feature = "kernels"))]
+pub(crate) fn first<T: ?Sized>(of_files: &[Option<&'static T>]) -> Option<&'static T> {
+    of_files.iter().copied().flatten().next()
 }
 
 /// Every probe, in the order in which it is listed and run.

@@ -6,11 +6,13 @@ pub(crate) fn whole(bytes: f64, grain: u64) -> u64 {
 }
 
 /// `least` and every `every`th octave above it, up to `most`.
+#[cfg(feature = "gpu")]
 pub(crate) fn octaves(least: u64, most: u64, every: u32) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(least), move |size| size.checked_mul(1 << every)).take_while(move |size| *size <= most)
 }
 
 /// From `least` to `most` inclusive, so many per octave, in whole grains.
+#[cfg(feature = "gpu")]
 pub(crate) fn per_octave(least: u64, most: u64, count: u32, grain: u64) -> Vec<u64> {
     let size = |step: u32| whole(least as f64 * (f64::from(step) / f64::from(count)).exp2(), grain);
     let mut sizes: Vec<u64> = (0..64 * count).map(size).take_while(|size| *size <= most).collect();
@@ -28,6 +30,7 @@ pub(crate) fn growing(from: f64, to: f64, factor: impl Fn(f64) -> f64, grain: u6
 mod tests {
     use super::*;
 
+    #[cfg(feature = "gpu")]
     #[test]
     fn octaves_start_at_the_least_and_end_by_the_most() {
         assert_eq!(octaves(4 << 10, 100 << 10, 2).collect::<Vec<_>>(), [4 << 10, 16 << 10, 64 << 10]);
@@ -36,6 +39,7 @@ mod tests {
         assert_eq!(octaves(1, u64::MAX, 1).count(), 64);
     }
 
+    #[cfg(feature = "gpu")]
     #[test]
     fn sizes_per_octave_are_whole_grains_that_grow_to_the_most() {
         let sizes = per_octave(2 << 10, 2 << 30, 3, 128);

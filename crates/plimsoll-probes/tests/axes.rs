@@ -162,11 +162,7 @@ fn names_on_axes_are_kept() {
         ["read", "write", "add", "bulk copy", "own shared memory"]
     );
     assert_eq!(latency::Pages::ALL.map(latency::Pages::name), ["huge", "small"]);
-    assert_eq!(latency::Order::ALL.map(latency::Order::name), ["page-random", "page-local"]);
-    assert_eq!(
-        latency::device::Order::ALL.map(latency::device::Order::name),
-        ["page-random", "page-local", "line a page"]
-    );
+    assert_eq!(latency::Order::ALL.map(latency::Order::name), ["page-random", "page-local", "line a page"]);
     assert_eq!(copy::Kernel::ALL.map(copy::Kernel::name), ["naive", "grid-stride", "vec2", "vec4", "vec8"]);
     assert_eq!(
         copy::Grid::ALL.map(copy::Grid::name).join("; "),

@@ -116,18 +116,18 @@ fn wrong_kernels(runner: &impl Run<Host>, wrong: &str, fault: Fault) -> Vec<Stri
 
 #[test]
 fn right_chains_and_chases_pass() {
-    assert!(wrong_kernels(&latency::gpu::Runner, "", Fault::None).is_empty());
+    assert!(wrong_kernels(&latency::GpuRunner, "", Fault::None).is_empty());
     // Its other kernels do nothing.
-    let wrong = wrong_kernels(&uniformity::gpu::Runner, "", Fault::None);
+    let wrong = wrong_kernels(&uniformity::GpuRunner, "", Fault::None);
     assert!(!wrong.contains(&uniformity::kernels::chase().name), "{wrong:?}");
 }
 
 #[test]
 fn each_wrong_chain_is_detected_and_not_followed() {
     for fault in [Fault::Idle, Fault::LastElement, Fault::Short, Fault::EverySecond] {
-        let wrong = wrong_kernels(&latency::gpu::Runner, &build().name, fault);
+        let wrong = wrong_kernels(&latency::GpuRunner, &build().name, fault);
         assert!(wrong.contains(&build().name), "{fault:?}");
-        let wrong = wrong_kernels(&uniformity::gpu::Runner, &build().name, fault);
+        let wrong = wrong_kernels(&uniformity::GpuRunner, &build().name, fault);
         assert!(wrong.contains(&uniformity::kernels::chase().name), "{fault:?}");
     }
 }
@@ -136,9 +136,9 @@ fn each_wrong_chain_is_detected_and_not_followed() {
 fn each_wrong_chase_is_detected() {
     for fault in [Fault::Idle, Fault::Untimed, Fault::OneLess] {
         for name in [Nearest::L1, Nearest::L2].map(|nearest| chase(nearest).name) {
-            assert_eq!(wrong_kernels(&latency::gpu::Runner, &name, fault), [name.as_str()], "{fault:?}");
+            assert_eq!(wrong_kernels(&latency::GpuRunner, &name, fault), [name.as_str()], "{fault:?}");
         }
         let name = uniformity::kernels::chase().name;
-        assert!(wrong_kernels(&uniformity::gpu::Runner, &name, fault).contains(&name), "{fault:?}");
+        assert!(wrong_kernels(&uniformity::GpuRunner, &name, fault).contains(&name), "{fault:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use host::{Body, Call, Device, Function, Host};
 use plimsoll_core::probe::{Case, Depth, Run};
 use plimsoll_gpu::{Gpu as _, Owner};
-use plimsoll_probes::cluster::gpu::Runner;
+use plimsoll_probes::cluster::GpuRunner;
 use plimsoll_probes::cluster::kernels::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
 
 /// The fault of a kernel.
@@ -121,8 +121,8 @@ fn device(wrong: &str, fault: Fault) -> Device {
 
 fn verify_cases(wrong: &str, fault: Fault) -> Vec<Case> {
     let mut cases = Vec::new();
-    let verify = <Runner as Run<Host>>::verify;
-    verify(&Runner, &mut device(wrong, fault), Depth::Small, &mut |case| cases.push(case)).unwrap();
+    let verify = <GpuRunner as Run<Host>>::verify;
+    verify(&GpuRunner, &mut device(wrong, fault), Depth::Small, &mut |case| cases.push(case)).unwrap();
     cases
 }
 

@@ -1,30 +1,14 @@
 //! The sampler allocates nothing while it measures.
 
+#[path = "../../plimsoll-core/tests/support/mod.rs"]
+mod support;
+
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
-use plimsoll_core::sample::{Check, Clock, Ended, Evidence, Figure, Policy, Sampler, Work, Workload};
+use plimsoll_core::sample::{Check, Ended, Evidence, Figure, Policy, Sampler, Work, Workload};
 use plimsoll_core::stats::{MAX_SAMPLES, Rng};
-
-struct Fixed {
-    now: f64,
-}
-
-impl Clock for Fixed {
-    fn now(&mut self) -> f64 {
-        self.now += 1e-3;
-        self.now
-    }
-    fn tick(&self) -> f64 {
-        1e-9
-    }
-    fn resolution(&self) -> f64 {
-        1e-9
-    }
-    fn observe(&mut self) -> Evidence {
-        Evidence { wall: 1e-3, clock_hz: Some(3e9), ..Evidence::default() }
-    }
-}
+use support::SteppingClock;
 
 struct Noisy {
     rng: Rng,
@@ -51,7 +35,9 @@ fn measuring_allocates_nothing_whether_it_converges_or_fills_the_buffers() {
     let (stop, mut largest) = (AtomicBool::new(false), 0);
     for (noise, half_width) in [(0.001, 0.0025), (0.2, 0.0025), (2.0, 1e-9)] {
         let policy = Policy { min_samples: 30, half_width, rounds: 1, sample_seconds: 1e-3, trace: false };
-        let mut sampler = Sampler::new(Fixed { now: 0.0 }, policy);
+        let evidence = Evidence { wall: 1e-3, clock_hz: Some(3e9), ..Evidence::default() };
+        let clock = SteppingClock { evidence, ..SteppingClock::default() };
+        let mut sampler = Sampler::new(clock, policy);
         let mut workload = Noisy { rng: Rng::new(1), noise };
         for figure in [Figure::Throughput, Figure::Latency] {
             let mut outcome = None;

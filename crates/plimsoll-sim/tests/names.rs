@@ -20,111 +20,53 @@ fn names(probe: &str) -> [String; 2] {
     [cases.join("; "), findings.join("; ")]
 }
 
-#[test]
-fn stream_keeps_its_names() {
-    let expected = ["kernels; threads; best", "init; read; copy; scale; add; triad; schoenauer; dot; 3pt; 5pt"];
-    assert_eq!(names("stream"), expected);
+/// For each probe a test that its series and its findings keep their names.
+macro_rules! keep {
+    ($($test:ident: $probe:literal, $cases:literal, $findings:literal;)+) => {$(
+        #[test]
+        fn $test() {
+            assert_eq!(names($probe), [$cases, $findings]);
+        }
+    )+};
 }
 
-#[test]
-fn copy_keeps_its_names() {
-    let expected = [
-        "cold; hot; grids; indices; one multiprocessor",
+keep! {
+    stream_keeps_its_names: "stream", "kernels; threads; best",
+        "init; read; copy; scale; add; triad; schoenauer; dot; 3pt; 5pt";
+    copy_keeps_its_names: "copy", "cold; hot; grids; indices; one multiprocessor",
         "hot against cold; vec4 against naive; break point vec4; min against grid_dim1; 32-bit against 64-bit; \
-         one multiprocessor grid-stride; one multiprocessor vec2; one multiprocessor vec4",
-    ];
-    assert_eq!(names("copy"), expected);
-}
-
-#[test]
-fn latency_keeps_its_names() {
-    let expected = [
-        "chase; knees",
+         one multiprocessor grid-stride; one multiprocessor vec2; one multiprocessor vec4";
+    latency_keeps_its_names: "latency", "chase; knees",
         "latency L1; latency L1 in cycles; latency L2; latency L2 in cycles; latency L3; latency L3 in cycles; \
-         latency memory; latency memory in cycles; capacity L1; capacity L2; capacity L3; TLB reach; page walk",
-    ];
-    assert_eq!(names("latency"), expected);
-}
-
-#[test]
-fn launch_keeps_its_names() {
-    let expected = [
-        "empty; single; scale",
+         latency memory; latency memory in cycles; capacity L1; capacity L2; capacity L3; TLB reach; page walk";
+    launch_keeps_its_names: "launch", "empty; single; scale",
         "empty, stream; empty, graph; empty, stream, dependent; empty, graph, dependent; empty, graph, exit; \
          grid barrier; single launch, events; single launch, host; \
          launch, stream; asymptote, stream; launch, graph; asymptote, graph; \
          launch, stream, dependent; asymptote, stream, dependent; launch, graph, dependent; asymptote, graph, dependent; \
-         launch, graph, exit; asymptote, graph, exit; launch, persistent; asymptote, persistent",
-    ];
-    assert_eq!(names("launch"), expected);
-}
-
-#[test]
-fn mix_keeps_its_names() {
-    let expected = [
-        "bursts; ceilings; phased copy",
+         launch, graph, exit; asymptote, graph, exit; launch, persistent; asymptote, persistent";
+    mix_keeps_its_names: "mix", "bursts; ceilings; phased copy",
         "0:1; 0:2; 0:3; 0:4; 1:0; 1:1; 1:2; 1:3; 1:4; 2:0; 2:1; 2:2; 2:3; 2:4; 3:0; 3:1; 3:2; 3:3; 3:4; \
-         4:0; 4:1; 4:2; 4:3; 4:4; turning; phased copy",
-    ];
-    assert_eq!(names("mix"), expected);
-}
-
-#[test]
-fn dispatch_keeps_its_names() {
-    let expected = [
-        "blocks; programmatic",
-        "blocks per clock; threads per clock; blocks per clock, waiting; blocks per clock, signalling",
-    ];
-    assert_eq!(names("dispatch"), expected);
-}
-
-#[test]
-fn footprint_keeps_its_names() {
-    let expected = [
-        "curve",
+         4:0; 4:1; 4:2; 4:3; 4:4; turning; phased copy";
+    dispatch_keeps_its_names: "dispatch", "blocks; programmatic",
+        "blocks per clock; threads per clock; blocks per clock, waiting; blocks per clock, signalling";
+    footprint_keeps_its_names: "footprint", "curve",
         "read L1; read L2; read L3; read memory; copy L1; copy L2; copy L3; copy memory; \
-         triad L1; triad L2; triad L3; triad memory",
-    ];
-    assert_eq!(names("footprint"), expected);
-}
-
-#[test]
-fn loaded_latency_keeps_its_names() {
-    let expected = ["load", "latency idle; latency half read; latency full read; latency half copy; latency full copy"];
-    assert_eq!(names("loaded-latency"), expected);
-}
-
-#[test]
-fn incore_keeps_its_names() {
-    let expected = [
-        "operations",
+         triad L1; triad L2; triad L3; triad memory";
+    loaded_latency_keeps_its_names: "loaded-latency", "load",
+        "latency idle; latency half read; latency full read; latency half copy; latency full copy";
+    incore_keeps_its_names: "incore", "operations",
         "latency ADD f64 scalar; latency MUL f64 scalar; latency FMA f64 scalar; latency DIV f64 scalar; \
          latency SQRT f64 scalar; latency ADD f64 512; latency MUL f64 512; latency FMA f64 512; latency DIV f64 512; \
-         latency SQRT f64 512",
-    ];
-    assert_eq!(names("incore"), expected);
-}
-
-#[test]
-fn strides_keeps_its_names() {
-    let expected = [
-        "tableau",
+         latency SQRT f64 512";
+    strides_keeps_its_names: "strides", "tableau",
         "unit stride, 4 B elements; worst stride, 4 B elements; unit stride, 8 B elements; \
-         worst stride, 8 B elements; unit stride, 16 B elements; worst stride, 16 B elements",
-    ];
-    assert_eq!(names("strides"), expected);
-}
-
-#[test]
-fn sync_keeps_its_names() {
-    let expected = [
-        "primitives",
+         worst stride, 8 B elements; unit stride, 16 B elements; worst stride, 16 B elements";
+    sync_keeps_its_names: "sync", "primitives",
         "spin barrier, 2 threads; spin barrier, 4 threads; spin barrier, 8 threads; spin barrier, 16 threads; \
          std barrier, 2 threads; std barrier, 4 threads; std barrier, 8 threads; std barrier, 16 threads; \
          park and unpark, 2 threads; park and unpark, 4 threads; park and unpark, 8 threads; \
          park and unpark, 16 threads; line hand-over; line hand-over, 4 threads; line hand-over, 8 threads; \
          line hand-over, 16 threads; atomic add, 2 threads; atomic add, 4 threads; atomic add, 8 threads; \
-         atomic add, 16 threads",
-    ];
-    assert_eq!(names("sync"), expected);
+         atomic add, 16 threads";
 }

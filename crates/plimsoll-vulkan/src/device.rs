@@ -33,14 +33,6 @@ impl Backend for Vulkan {
     type Clock = VulkanClock;
     type Need = Need;
     const NAME: &'static str = "vulkan";
-
-    fn check_ready(device: &VulkanDevice) -> Result<(), Fault> {
-        Ok(device.capabilities.kernels.clone()?)
-    }
-
-    fn has(device: &VulkanDevice, need: Need) -> Result<(), Fault> {
-        Ok(plimsoll_gpu::has::<Self>(device, need)?)
-    }
 }
 
 /// The probes that a device is opened with.

@@ -125,30 +125,22 @@ fn split_rows(blocks: u32, most: u32, rows: u32) -> Option<[u32; 3]> {
     (y <= rows && x.checked_mul(y).is_some()).then_some([x, y, 1])
 }
 
-const CUDA: &str = "Use the CUDA backend on an NVIDIA GPU";
-
-pub(crate) fn dependent() -> plimsoll_gpu::Unavailable {
-    never("dependent launch", "in Vulkan, a kernel can't begin before the one before it has ended", CUDA)
+/// What this backend lacks, and why.
+macro_rules! lacks {
+    ($($function:ident: $what:literal, $why:literal;)+) => {$(
+        pub(crate) fn $function() -> plimsoll_gpu::Unavailable {
+            never($what, $why, "Use the CUDA backend on an NVIDIA GPU")
+        }
+    )+};
 }
 
-pub(crate) fn cooperative() -> plimsoll_gpu::Unavailable {
-    never("cooperative launch", "Vulkan doesn't promise that all blocks are resident at once", CUDA)
-}
-
-pub(crate) fn clusters() -> plimsoll_gpu::Unavailable {
-    never("clusters of blocks", "Vulkan has none", CUDA)
-}
-
-pub(crate) fn second_stream() -> plimsoll_gpu::Unavailable {
-    never("a second stream", "this backend has one queue, whose work runs in order", CUDA)
-}
-
-pub(crate) fn host_memory() -> plimsoll_gpu::Unavailable {
-    never("memory of the host", "kernels of this backend use device memory only", CUDA)
-}
-
-pub(crate) fn shared() -> plimsoll_gpu::Unavailable {
-    never("dynamic shared memory", "kernels for Vulkan have a fixed amount", CUDA)
+lacks! {
+    dependent: "dependent launch", "in Vulkan, a kernel can't begin before the one before it has ended";
+    cooperative: "cooperative launch", "Vulkan doesn't promise that all blocks are resident at once";
+    clusters: "clusters of blocks", "Vulkan has none";
+    second_stream: "a second stream", "this backend has one queue, whose work runs in order";
+    host_memory: "memory of the host", "kernels of this backend use device memory only";
+    shared: "dynamic shared memory", "kernels for Vulkan have a fixed amount";
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Bench, Depth};
 use plimsoll_core::sample::Check;
-use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, HOPS};
 use plimsoll_gen::kernel::check::{Data, fill};
 use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Output, Source};
+use plimsoll_gen::kernel::{Op, formula};
 use plimsoll_probes::latency::kernels::{self as latency, Nearest};
 
 use plimsoll_gen::pattern;
@@ -208,7 +208,7 @@ fn checks_find_wrong_elements(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let inputs = arrays.iter().map(|array| upload_array(array)).collect::<Result<Vec<_>, Fault>>()?;
     let spans = [inputs[0].whole(), inputs[1].whole(), inputs[2].whole()];
     let views = [&arrays[0][..], &arrays[1][..], &arrays[2][..]];
-    for op in Op::ALL.into_iter().filter(|op| op.formula().is_some()) {
+    for op in Op::ALL.into_iter().filter(|op| formula(*op).is_some()) {
         for rounding in 0..2 {
             let mut out: Vec<f32> = (0..n as usize).map(|i| allowed_results(op, views, i)[rounding]).collect();
             let check =

@@ -109,7 +109,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
         Format::Table => tables(&infos, &known, &by_vulkan, &absent),
         Format::Json => {
             let devices = serde_json::to_value(&infos).map_err(Failure::usage)?;
-            let row = |[name, why_not, hint]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "mend": hint });
+            let row = |[name, why_not, hint]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "hint": hint });
             let absent: Vec<_> = absent.iter().map(row).collect();
             let profiles: Vec<_> = infos
                 .iter()

@@ -1,49 +1,26 @@
 //! The properties of a launch that determine its time.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Traffic;
+use crate::{Traffic, names};
 
-/// How consecutive launches are issued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LaunchForm {
-    /// Consecutive nodes of a graph.
-    Graph,
-    /// Graph nodes with programmatic edges: a kernel may begin before the previous one has ended.
-    GraphDependent,
-    /// The same, but a kernel begins when the blocks of the previous one have ended, and waits for its results.
-    GraphExit,
-    /// One call per launch into a stream.
-    Stream,
-    /// One call per launch into a stream, with programmatic serialization.
-    StreamDependent,
-}
-
-impl LaunchForm {
-    /// Every form.
-    pub const ALL: [Self; 5] =
-        [Self::Graph, Self::GraphDependent, Self::GraphExit, Self::Stream, Self::StreamDependent];
-
-    /// Its name, the same as the mode's name in the `launch` probe.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Graph => "graph",
-            Self::GraphDependent => "graph, dependent",
-            Self::GraphExit => "graph, exit",
-            Self::Stream => "stream",
-            Self::StreamDependent => "stream, dependent",
-        }
-    }
-}
-
-impl fmt::Display for LaunchForm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+names! {
+    /// How consecutive launches are issued. The names are those of the modes in the `launch` probe.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LaunchForm {
+        /// Consecutive nodes of a graph.
+        Graph = "graph",
+        /// Graph nodes with programmatic edges: a kernel may begin before the previous one has ended.
+        GraphDependent = "graph, dependent",
+        /// The same, but a kernel begins when the blocks of the previous one have ended, and waits for its results.
+        GraphExit = "graph, exit",
+        /// One call per launch into a stream.
+        Stream = "stream",
+        /// One call per launch into a stream, with programmatic serialization.
+        StreamDependent = "stream, dependent",
     }
 }
 
@@ -57,48 +34,25 @@ pub enum Cache {
     Hot,
 }
 
-/// An execution resource that instructions compete for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pipe {
-    /// The scheduler's slot: every instruction takes one.
-    Issue,
-    /// Single-precision and packed half-precision arithmetic.
-    Fma,
-    /// Integers, logic, comparisons, selections, minima and maxima.
-    Alu,
-    /// Special functions.
-    Mufu,
-    /// Double precision.
-    Fp64,
-    /// Loads and stores.
-    Lsu,
-    /// Conversions in the special-function unit: between integers and floats, and to and from f64.
-    Conversion,
-}
-
-impl Pipe {
-    /// Every pipe.
-    pub const ALL: [Self; 7] = [Self::Issue, Self::Fma, Self::Alu, Self::Mufu, Self::Fp64, Self::Lsu, Self::Conversion];
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Issue => "issue",
-            Self::Fma => "fma",
-            Self::Alu => "alu",
-            Self::Mufu => "mufu",
-            Self::Fp64 => "fp64",
-            Self::Lsu => "lsu",
-            Self::Conversion => "conversion",
-        }
-    }
-}
-
-impl fmt::Display for Pipe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+names! {
+    /// An execution resource that instructions compete for.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Pipe {
+        /// The scheduler's slot: every instruction takes one.
+        Issue = "issue",
+        /// Single-precision and packed half-precision arithmetic.
+        Fma = "fma",
+        /// Integers, logic, comparisons, selections, minima and maxima.
+        Alu = "alu",
+        /// Special functions.
+        Mufu = "mufu",
+        /// Double precision.
+        Fp64 = "fp64",
+        /// Loads and stores.
+        Lsu = "lsu",
+        /// Conversions in the special-function unit: between integers and floats, and to and from f64.
+        Conversion = "conversion",
     }
 }
 

@@ -101,6 +101,39 @@ pub trait Workload {
     }
 }
 
+/// Writes these methods of a [`Workload`] that wraps another one: each calls the same method of the workload in a field.
+#[macro_export]
+macro_rules! forward_workload {
+    ($field:ident: $($method:ident),+) => { $($crate::forward_workload!(@$method $field);)+ };
+    (@work $field:ident) => {
+        fn work(&self) -> $crate::sample::Work { self.$field.work() }
+    };
+    (@batch $field:ident) => {
+        fn batch(&self) -> $crate::sample::Batch { self.$field.batch() }
+    };
+    (@prepare $field:ident) => {
+        fn prepare(&mut self, k: u32) -> ::std::result::Result<(), $crate::Fault> { self.$field.prepare(k) }
+    };
+    (@sample $field:ident) => {
+        fn sample(&mut self, k: u32, out: &mut [u64]) -> ::std::result::Result<(), $crate::Fault> { self.$field.sample(k, out) }
+    };
+    (@check $field:ident) => {
+        fn check(&mut self) -> ::std::result::Result<$crate::sample::Check, $crate::Fault> { self.$field.check() }
+    };
+    (@unjudged $field:ident) => {
+        fn unjudged(&self) -> [u64; 2] { self.$field.unjudged() }
+    };
+    (@extra $field:ident) => {
+        fn extra(&self, out: &mut ::std::collections::BTreeMap<::std::string::String, f64>) { self.$field.extra(out); }
+    };
+    (@prepare_count $field:ident) => {
+        fn prepare_count(&mut self) -> ::std::result::Result<u32, $crate::Fault> { self.$field.prepare_count() }
+    };
+    (@launch_once $field:ident) => {
+        fn launch_once(&mut self) -> ::std::result::Result<(), $crate::Fault> { self.$field.launch_once() }
+    };
+}
+
 impl<W: Workload + ?Sized> Workload for Box<W> {
     fn work(&self) -> Work {
         (**self).work()

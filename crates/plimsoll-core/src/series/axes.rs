@@ -2,7 +2,7 @@
 //! compile. [`axes!`](crate::axes) defines such a struct, [`names!`](crate::names) an enum for a categorical axis.
 
 use std::borrow::Cow;
-use std::fmt::{self, Debug, Display};
+use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 
 use super::{Axis, Draw, Metric, Row, Series, SeriesSpec, Value};
@@ -22,25 +22,6 @@ pub trait Coordinate: Sized {
 
     /// Reads the value from a record; `None` where it doesn't fit this type.
     fn from_value(value: &Value) -> Option<Self>;
-}
-
-/// A category whose name is put together from parts, where [`names!`](crate::names) can't list them all, such as `load 16 B`. As a
-/// coordinate, its value is the text that it displays.
-pub trait Label: Display + Sized {
-    /// Reads the displayed text; `None` where it names no such category.
-    fn from_label(label: &str) -> Option<Self>;
-}
-
-impl<L: Label> Coordinate for L {
-    const UNIT: Unit = Unit::One;
-
-    fn to_value(&self) -> Value {
-        Value::Text(self.to_string())
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_label(value.text()?)
-    }
 }
 
 /// The coordinates of a point. Implemented by [`axes!`](crate::axes).
@@ -324,6 +305,18 @@ pub struct TypedSeries<A> {
 }
 
 impl<A: Axes> TypedSeries<A> {
+    /// A series of throughputs on data that stay in the caches as far as they fit.
+    #[must_use]
+    pub fn hot(case: &str, metrics: Vec<Metric>, draw: Draw) -> Self {
+        Self::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    }
+
+    /// A series of throughputs on data that rotate through memory.
+    #[must_use]
+    pub fn cold(case: &str, metrics: Vec<Metric>, draw: Draw) -> Self {
+        Self::new(case, Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    }
+
     /// A series as a probe defines it; the axes are those of `A`.
     #[must_use]
     pub fn new(case: &str, figure: Figure, cache: CachePolicy, metrics: Vec<Metric>, draw: Draw) -> Self {

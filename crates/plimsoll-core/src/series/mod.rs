@@ -5,6 +5,7 @@
 //! `plimsoll-probes`; series are drawn in `plimsoll-report`.
 
 mod axes;
+mod labels;
 mod spec;
 
 use std::collections::BTreeMap;
@@ -17,9 +18,9 @@ use crate::sample::{Evidence, Work};
 use crate::stats::{Interval, Scratch, estimate};
 
 pub use axes::{
-    Axes, Bytes, Coordinate, Count, Cycles, Elements, FlopPerByte, Label, Name, ShapeError, SweptSeries, Threads,
-    TypedSeries,
+    Axes, Bytes, Coordinate, Count, Cycles, Elements, FlopPerByte, Name, ShapeError, SweptSeries, Threads, TypedSeries,
 };
+pub use labels::Label;
 pub use spec::{Axis, Draw, Metric, Quantity, SeriesSpec, Value, axis, metric};
 
 /// One point as sampled in one round.

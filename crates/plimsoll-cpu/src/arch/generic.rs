@@ -10,6 +10,16 @@ pub(crate) struct Generic;
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<T, const LANES: usize>([T; LANES]);
 
+impl<T: Copy, const LANES: usize> Lanes<T, LANES> {
+    #[inline(always)]
+    fn combine(mut self, other: Self, operation: impl Fn(T, T) -> T) -> Self {
+        for (lane, other) in self.0.iter_mut().zip(other.0) {
+            *lane = operation(*lane, other);
+        }
+        self
+    }
+}
+
 /// [`Vector`] for an array of a float type.
 macro_rules! lanes {
     ($element:ty, $lanes:literal) => {
@@ -39,19 +49,11 @@ macro_rules! lanes {
             }
             #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
-                let mut sum = self;
-                for (lane, other) in sum.0.iter_mut().zip(other.0) {
-                    *lane += other;
-                }
-                sum
+                self.combine(other, |a, b| a + b)
             }
             #[inline(always)]
             unsafe fn mul(self, other: Self) -> Self {
-                let mut product = self;
-                for (lane, other) in product.0.iter_mut().zip(other.0) {
-                    *lane *= other;
-                }
-                product
+                self.combine(other, |a, b| a * b)
             }
             #[inline(always)]
             unsafe fn fma(self, factor: Self, addend: Self) -> Self {
@@ -60,11 +62,7 @@ macro_rules! lanes {
             }
             #[inline(always)]
             unsafe fn xor(self, other: Self) -> Self {
-                let mut bits = self;
-                for (lane, other) in bits.0.iter_mut().zip(other.0) {
-                    *lane = <$element>::from_bits(lane.to_bits() ^ other.to_bits());
-                }
-                bits
+                self.combine(other, |a, b| <$element>::from_bits(a.to_bits() ^ b.to_bits()))
             }
             #[inline(always)]
             unsafe fn reduce(self) -> $element {

@@ -17,33 +17,23 @@ pub trait Lendable: Element + Send + Sync + sealed::Sealed {
 }
 
 macro_rules! lendable {
-    ($($type:ty, $value:expr;)*) => {
-        $(impl sealed::Sealed for $type {}
+    ($([$($type:ty)*] $value:expr;)*) => {
+        $($(impl sealed::Sealed for $type {}
         impl Lendable for $type {
             fn value(self) -> Value {
                 let value: fn($type) -> Value = $value;
                 value(self)
             }
-        })*
+        })*)*
     };
 }
 
 lendable! {
-    f64, Value::Float;
-    f32, |x| Value::Float(x.into());
-    f16, |x| Value::Float(x.to_f64());
-    bf16, |x| Value::Float(x.to_f64());
-    F8E4M3, |x| Value::Float(x.to_f64());
-    F8E5M2, |x| Value::Float(x.to_f64());
-    i8, |x| Value::Int(x.into());
-    i16, |x| Value::Int(x.into());
-    i32, |x| Value::Int(x.into());
-    i64, |x| Value::Int(x.into());
-    u8, |x| Value::Int(x.into());
-    u16, |x| Value::Int(x.into());
-    u32, |x| Value::Int(x.into());
-    u64, |x| Value::Int(x.into());
-    bool, Value::Bool;
+    [f64] Value::Float;
+    [f32] |x| Value::Float(x.into());
+    [f16 bf16 F8E4M3 F8E5M2] |x| Value::Float(x.to_f64());
+    [i8 i16 i32 i64 u8 u16 u32 u64] |x| Value::Int(x.into());
+    [bool] Value::Bool;
 }
 
 /// The bytes of elements.

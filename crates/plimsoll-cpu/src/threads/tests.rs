@@ -11,16 +11,19 @@ fn team(size: usize) -> Team {
     Team::new(&cpus, Timer::Os).unwrap()
 }
 
+/// A task whose members share `shared` with the test.
+fn task_with<T: Send + Sync + 'static>(shared: &Arc<T>, run: impl Fn(&T, Rank<'_>) + Send + Sync + 'static) -> Task {
+    let shared = Arc::clone(shared);
+    Task::new(move |rank: Rank<'_>| run(&shared, rank))
+}
+
 #[test]
 fn every_member_runs_every_repetition_of_every_launch() {
     let mut team = team(3);
     let counts: Arc<[AtomicU64; 3]> = Arc::default();
-    let task = Task::new({
-        let counts = Arc::clone(&counts);
-        move |rank: Rank<'_>| {
-            assert_eq!(rank.members, 3);
-            counts[rank.index].fetch_add(1, Ordering::Relaxed);
-        }
+    let task = task_with(&counts, |counts: &[AtomicU64; 3], rank| {
+        assert_eq!(rank.members, 3);
+        counts[rank.index].fetch_add(1, Ordering::Relaxed);
     });
     for _ in 0..20 {
         team.run(&task).unwrap();
@@ -33,11 +36,8 @@ fn every_member_runs_every_repetition_of_every_launch() {
 fn parked_workers_wake_up_for_a_launch() {
     let mut team = team(2);
     let count = Arc::new(AtomicU64::new(0));
-    let task = Task::new({
-        let count = Arc::clone(&count);
-        move |_| {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+    let task = task_with(&count, |count: &AtomicU64, _| {
+        count.fetch_add(1, Ordering::Relaxed);
     });
     for _ in 0..3 {
         team.run(&task).unwrap();
@@ -65,21 +65,18 @@ fn the_time_of_a_launch_includes_its_slowest_member() {
 fn a_load_generator_works_until_rank_0_has_finished() {
     let mut team = team(2);
     let iterations = Arc::new(AtomicU64::new(0));
-    let task = Task::new({
-        let iterations = Arc::clone(&iterations);
-        move |rank: Rank<'_>| match rank.index {
-            // Waits until the other member has run, however late it gets a CPU.
-            0 => {
-                let seen = iterations.load(Ordering::Relaxed);
-                while iterations.load(Ordering::Relaxed) == seen {
-                    std::thread::yield_now();
-                }
+    let task = task_with(&iterations, |iterations: &AtomicU64, rank| match rank.index {
+        // Waits until the other member has run, however late it gets a CPU.
+        0 => {
+            let seen = iterations.load(Ordering::Relaxed);
+            while iterations.load(Ordering::Relaxed) == seen {
+                std::thread::yield_now();
             }
-            _ => {
-                while !rank.is_stopping() {
-                    iterations.fetch_add(1, Ordering::Relaxed);
-                    std::thread::yield_now();
-                }
+        }
+        _ => {
+            while !rank.is_stopping() {
+                iterations.fetch_add(1, Ordering::Relaxed);
+                std::thread::yield_now();
             }
         }
     });

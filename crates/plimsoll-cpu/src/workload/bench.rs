@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Batch, CachePolicy, Check, Work, Workload};
+use plimsoll_core::sample::{CachePolicy, Workload};
+use plimsoll_core::{Fault, forward_workload};
 use plimsoll_expr::Problem;
 use plimsoll_suite::bench::{CEILING, Cell, SPEC, series};
 
@@ -79,21 +79,7 @@ struct LoadWithCeiling {
 }
 
 impl Workload for LoadWithCeiling {
-    fn work(&self) -> Work {
-        self.load.work()
-    }
-
-    fn batch(&self) -> Batch {
-        self.load.batch()
-    }
-
-    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
-        self.load.sample(k, out)
-    }
-
-    fn check(&mut self) -> Result<Check, Fault> {
-        self.load.check()
-    }
+    forward_workload!(load: work, batch, sample, check);
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         out.extend(self.ceiling.map(|ceiling| (CEILING.to_owned(), ceiling)));

@@ -3,7 +3,7 @@
 
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_suite::kernels::{KERNELS, Mix};
+use plimsoll_suite::kernels::Op;
 
 use crate::arch::stream::{Stores, StreamKernels};
 use crate::arch::{Isa, available};
@@ -16,123 +16,60 @@ const ROUNDING: f64 = 1e-14;
 /// Largest relative difference of a sum, which is added in another order. One missing element in a million is 10⁻⁶.
 const SUM_ROUNDING: f64 = 1e-9;
 
-/// A stream kernel. The target is `a`, the operands are `b`, `c` and `d`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
-    /// `a = s`.
-    Init,
-    /// `Σb`.
-    Read,
-    /// `a = b`.
-    Copy,
-    /// `a = s·b`.
-    Scale,
-    /// `a = b + c`.
-    Add,
-    /// `a = b + s·c`.
-    Triad,
-    /// `a = b + c·d`.
-    Schoenauer,
-    /// `Σb·c`.
-    Dot,
-    /// The sum of three neighbours in `b`.
-    ThreePoint,
-    /// The sum of five neighbours in `b`.
-    FivePoint,
+/// Whether it has a target.
+#[must_use]
+pub fn writes(op: Op) -> bool {
+    op.mix().writes > 0
 }
 
-impl Kernel {
-    /// All kernels, in the order of [`KERNELS`].
-    pub const ALL: [Kernel; KERNELS.len()] = [
-        Self::Init,
-        Self::Read,
-        Self::Copy,
-        Self::Scale,
-        Self::Add,
-        Self::Triad,
-        Self::Schoenauer,
-        Self::Dot,
-        Self::ThreePoint,
-        Self::FivePoint,
-    ];
+/// How many elements `b` has more than the target.
+#[must_use]
+pub fn halo(op: Op) -> usize {
+    2 * op.reach() as usize
+}
 
-    /// The kernel with this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kernel| kernel.name() == name)
+/// The bytes that the algorithm must move for `elements` of the target.
+#[must_use]
+pub fn traffic(op: Op, elements: u64) -> Traffic {
+    let mix = op.mix();
+    Traffic::new(8 * elements * u64::from(mix.reads), 8 * elements * u64::from(mix.writes))
+}
+
+/// Runs over all of `a`; `b` is longer by the halo, `c` and `d` as long as `a`. Returns the sum, or 0 for kernels that
+/// compute none.
+///
+/// # Panics
+/// If the lengths are wrong.
+pub fn run(op: Op, kernels: StreamKernels, stores: Stores, a: &mut [f64], [b, c, d]: [&[f64]; 3]) -> f64 {
+    match op {
+        Op::Init => kernels.init(a, SCALAR, stores),
+        Op::Read => return kernels.read(b),
+        Op::Copy => kernels.copy(a, b, stores),
+        Op::Scale => kernels.scale(a, b, SCALAR, stores),
+        Op::Add => kernels.add(a, b, c, stores),
+        Op::Triad => kernels.triad(a, b, c, SCALAR, stores),
+        Op::Schoenauer => kernels.schoenauer(a, b, c, d, stores),
+        Op::Dot => return kernels.dot(b, c),
+        Op::Point3 => kernels.three_point(a, b, stores),
+        Op::Point5 => kernels.five_point(a, b, stores),
     }
+    0.0
+}
 
-    /// Its name in axes and findings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.mix().name
-    }
-
-    /// How many arrays it reads and writes.
-    #[must_use]
-    pub fn mix(self) -> &'static Mix {
-        &KERNELS[self as usize]
-    }
-
-    /// Whether it has a target.
-    #[must_use]
-    pub fn writes(self) -> bool {
-        self.mix().writes > 0
-    }
-
-    /// How many elements `b` has more than the target.
-    #[must_use]
-    pub fn halo(self) -> usize {
-        match self {
-            Self::ThreePoint => 2,
-            Self::FivePoint => 4,
-            _ => 0,
-        }
-    }
-
-    /// The bytes that the algorithm must move for `elements` of the target.
-    #[must_use]
-    pub fn traffic(self, elements: u64) -> Traffic {
-        let mix = self.mix();
-        Traffic::new(8 * elements * u64::from(mix.reads), 8 * elements * u64::from(mix.writes))
-    }
-
-    /// Runs over all of `a`; `b` is longer by the halo, `c` and `d` as long as `a`. Returns the sum, or 0 for kernels that
-    /// compute none.
-    ///
-    /// # Panics
-    /// If the lengths are wrong.
-    pub fn run(self, kernels: StreamKernels, stores: Stores, a: &mut [f64], [b, c, d]: [&[f64]; 3]) -> f64 {
-        match self {
-            Self::Init => kernels.init(a, SCALAR, stores),
-            Self::Read => return kernels.read(b),
-            Self::Copy => kernels.copy(a, b, stores),
-            Self::Scale => kernels.scale(a, b, SCALAR, stores),
-            Self::Add => kernels.add(a, b, c, stores),
-            Self::Triad => kernels.triad(a, b, c, SCALAR, stores),
-            Self::Schoenauer => kernels.schoenauer(a, b, c, d, stores),
-            Self::Dot => return kernels.dot(b, c),
-            Self::ThreePoint => kernels.three_point(a, b, stores),
-            Self::FivePoint => kernels.five_point(a, b, stores),
-        }
-        0.0
-    }
-
-    /// What is wrong with a run's result, compared with a plain loop; `None` if it is right.
-    #[must_use]
-    pub fn wrong(self, a: &[f64], [b, c, d]: [&[f64]; 3], sum: f64) -> Option<String> {
-        match self {
-            Self::Init => differs(a, |_| SCALAR),
-            Self::Read => sum_differs(sum, plain_sum(b.len(), |i| b[i])),
-            Self::Copy => differs(a, |i| b[i]),
-            Self::Scale => differs(a, |i| SCALAR * b[i]),
-            Self::Add => differs(a, |i| b[i] + c[i]),
-            Self::Triad => differs(a, |i| b[i] + SCALAR * c[i]),
-            Self::Schoenauer => differs(a, |i| b[i] + c[i] * d[i]),
-            Self::Dot => sum_differs(sum, plain_sum(b.len(), |i| b[i] * c[i])),
-            Self::ThreePoint => differs(a, |i| b[i] + b[i + 1] + b[i + 2]),
-            Self::FivePoint => differs(a, |i| b[i] + b[i + 1] + b[i + 2] + b[i + 3] + b[i + 4]),
-        }
+/// What is wrong with a run's result, compared with a plain loop; `None` if it is right.
+#[must_use]
+pub fn wrong(op: Op, a: &[f64], [b, c, d]: [&[f64]; 3], sum: f64) -> Option<String> {
+    match op {
+        Op::Init => differs(a, |_| SCALAR),
+        Op::Read => sum_differs(sum, plain_sum(b.len(), |i| b[i])),
+        Op::Copy => differs(a, |i| b[i]),
+        Op::Scale => differs(a, |i| SCALAR * b[i]),
+        Op::Add => differs(a, |i| b[i] + c[i]),
+        Op::Triad => differs(a, |i| b[i] + SCALAR * c[i]),
+        Op::Schoenauer => differs(a, |i| b[i] + c[i] * d[i]),
+        Op::Dot => sum_differs(sum, plain_sum(b.len(), |i| b[i] * c[i])),
+        Op::Point3 => differs(a, |i| b[i] + b[i + 1] + b[i + 2]),
+        Op::Point5 => differs(a, |i| b[i] + b[i + 1] + b[i + 2] + b[i + 3] + b[i + 4]),
     }
 }
 
@@ -167,14 +104,10 @@ fn sum_differs(got: f64, expected: f64) -> Option<String> {
     (!right).then(|| format!("the sum is {got} instead of {expected}"))
 }
 
-/// The kinds of store that make a difference for `kernel` on `isa`.
+/// The kinds of store that make a difference for `op` on `isa`.
 #[must_use]
-pub fn store_kinds(kernel: Kernel, isa: Isa) -> &'static [Stores] {
-    if kernel.writes() && isa.has_nontemporal() {
-        &[Stores::Ordinary, Stores::NonTemporal]
-    } else {
-        &[Stores::Ordinary]
-    }
+pub fn store_kinds(op: Op, isa: Isa) -> &'static [Stores] {
+    if writes(op) && isa.has_nontemporal() { &[Stores::Ordinary, Stores::NonTemporal] } else { &[Stores::Ordinary] }
 }
 
 /// Guard elements on both sides of a target.
@@ -191,9 +124,9 @@ fn sizes(depth: Depth) -> Vec<usize> {
     }
 }
 
-/// Runs `kernels` once at awkward sizes and alignments, with every kind of store of every instruction set of this machine, and
+/// Runs `ops` once at awkward sizes and alignments, with every kind of store of every instruction set of this machine, and
 /// checks them against plain loops. Also detects writes outside the target.
-pub fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+pub fn verify(ops: &[Op], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let sets: Vec<StreamKernels> = available().into_iter().filter_map(StreamKernels::new).collect();
     let longest = LARGE + 4 * GUARD;
     let mut memory = Buffer::<f64>::new(4 * longest, Pages::Huge)?;
@@ -202,11 +135,11 @@ pub fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) ->
     }
     let (target, operands) = memory.split_at_mut(longest);
     for n in sizes(depth) {
-        for &kernel in kernels {
+        for &op in ops {
             for set in &sets {
-                for &stores in store_kinds(kernel, set.isa()) {
-                    let wrong = check_once(kernel, *set, stores, n, target, operands).unwrap_or_default();
-                    let name = format!("{} {} {}", kernel.name(), set.isa().name(), stores.name());
+                for &stores in store_kinds(op, set.isa()) {
+                    let wrong = check_once(op, *set, stores, n, target, operands).unwrap_or_default();
+                    let name = format!("{} {} {}", op.name(), set.isa().name(), stores.name());
                     report(Case { kernel: name, on: format!("n = {n}"), wrong });
                 }
             }
@@ -217,7 +150,7 @@ pub fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) ->
 
 /// Checks one run of `n` elements, whose offsets from a cache line are derived from `n`.
 fn check_once(
-    kernel: Kernel,
+    op: Op,
     kernels: StreamKernels,
     stores: Stores,
     n: usize,
@@ -225,18 +158,18 @@ fn check_once(
     operands: &[f64],
 ) -> Option<String> {
     let third = operands.len() / 3;
-    let [b, c, d] = [(0, n % 5, kernel.halo()), (1, n % 3, 0), (2, n % 7, 0)]
+    let [b, c, d] = [(0, n % 5, halo(op)), (1, n % 3, 0), (2, n % 7, 0)]
         .map(|(operand, offset, more)| &operands[operand * third + offset..][..n + more]);
     let from = GUARD + n % 8;
     let whole = &mut target[..from + n + GUARD];
     whole.fill(POISON);
-    let sum = kernel.run(kernels, stores, &mut whole[from..from + n], [b, c, d]);
+    let sum = run(op, kernels, stores, &mut whole[from..from + n], [b, c, d]);
     let outside = |part: &[f64]| part.iter().any(|x| !x.is_nan());
     if outside(&whole[..from]) || outside(&whole[from + n..]) {
         return Some("wrote outside its target".to_owned());
     }
-    let a = if kernel.writes() { &whole[from..from + n] } else { &[] };
-    kernel.wrong(a, [b, c, d], sum)
+    let a = if writes(op) { &whole[from..from + n] } else { &[] };
+    wrong(op, a, [b, c, d], sum)
 }
 
 #[cfg(test)]
@@ -246,7 +179,7 @@ mod tests {
     #[test]
     fn every_kernel_passes_at_awkward_sizes_with_every_store_and_set() {
         let mut cases = 0;
-        verify(&Kernel::ALL, Depth::Small, &mut |case| {
+        verify(&Op::ALL, Depth::Small, &mut |case| {
             assert_eq!(case.wrong, "", "{case:?}");
             cases += 1;
         })
@@ -258,25 +191,21 @@ mod tests {
     fn one_skipped_element_is_detected_in_every_kernel() {
         let n = 100_000;
         let data: Vec<f64> = (0..n + 4).map(|i| finite((i as u64).wrapping_mul(0x2545_f491_4f6c_dd1d))).collect();
-        for kernel in Kernel::ALL {
-            let from = [&data[..n + kernel.halo()], &data[..n], &data[..n]];
+        for op in Op::ALL {
+            let from = [&data[..n + halo(op)], &data[..n], &data[..n]];
             let mut a = vec![POISON; n];
-            let sum = kernel.run(StreamKernels::best(), Stores::Ordinary, &mut a, from);
-            assert_eq!(kernel.wrong(&a, from, sum), None, "{}", kernel.name());
+            let sum = run(op, StreamKernels::best(), Stores::Ordinary, &mut a, from);
+            assert_eq!(wrong(op, &a, from, sum), None, "{}", op.name());
             a[n / 3] = POISON;
-            let last = data[n - 1] * if kernel == Kernel::Dot { data[n - 1] } else { 1.0 };
-            assert!(kernel.wrong(&a, from, sum - last).is_some(), "{}", kernel.name());
+            let last = data[n - 1] * if op == Op::Dot { data[n - 1] } else { 1.0 };
+            assert!(wrong(op, &a, from, sum - last).is_some(), "{}", op.name());
         }
     }
 
     #[test]
-    fn kernels_match_the_suites_names_and_traffic() {
-        for kernel in Kernel::ALL {
-            assert_eq!(Kernel::from_name(kernel.name()), Some(kernel));
-        }
-        assert_eq!(Kernel::Schoenauer.traffic(10), Traffic::new(240, 80));
-        assert_eq!(Kernel::Dot.traffic(10), Traffic::new(160, 0));
-        assert_eq!(Kernel::Init.traffic(10), Traffic::new(0, 80));
-        assert_eq!(Kernel::from_name("fill"), None);
+    fn traffic_is_that_of_the_arrays() {
+        assert_eq!(traffic(Op::Schoenauer, 10), Traffic::new(240, 80));
+        assert_eq!(traffic(Op::Dot, 10), Traffic::new(160, 0));
+        assert_eq!(traffic(Op::Init, 10), Traffic::new(0, 80));
     }
 }

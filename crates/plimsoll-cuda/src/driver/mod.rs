@@ -152,6 +152,11 @@ impl Driver {
         self.table.has(symbol)
     }
 
+    /// Checks that the driver has all of these calls.
+    pub fn has_all(&self, symbols: &[&str]) -> Result<(), Unavailable> {
+        symbols.iter().try_for_each(|symbol| self.has(symbol))
+    }
+
     /// Whether other libraries of this process load the same driver by its name.
     #[must_use]
     pub(crate) fn is_system(&self) -> bool {

@@ -27,7 +27,7 @@ impl StreamBuffer {
         }
         let context = stream.context();
         let pools = context.device().attribute(Attribute::MemoryPools).is_ok_and(|value| value != 0);
-        let calls = ["cuMemAllocAsync", "cuMemFreeAsync"].iter().all(|call| context.driver().has(call).is_ok());
+        let calls = context.driver().has_all(&["cuMemAllocAsync", "cuMemFreeAsync"]).is_ok();
         let home = Arc::clone(stream);
         let region = if bytes == 0 || !pools || !calls {
             let pointer = DeviceBuffer::allocate(context, bytes)?;

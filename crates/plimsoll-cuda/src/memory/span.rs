@@ -7,7 +7,7 @@ use plimsoll_core::Fault;
 pub use plimsoll_gpu::Span;
 
 use super::Region;
-use crate::driver::{Context, Entered, Stream};
+use crate::driver::{Context, Entered, Handle, Stream};
 use crate::wait;
 
 /// Most bytes per copy through our staging buffer.
@@ -44,69 +44,47 @@ pub trait Transfer: Copy {
 
 impl Transfer for Span {
     fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
-        let to = self.first(from.len() as u64)?;
-        if from.is_empty() {
-            return Ok(());
-        }
-        let entered = enter_waitable(stream)?;
-        let _held = keep(to, stream, &entered)?;
-        let context = stream.context();
-        context.bind()?;
-        let copy = |offset: usize, from: &[u8]| {
-            // SAFETY: `to` has room for `from` at `offset`, and the region holds its memory until the wait below. The host memory
-            // is pageable, so the driver has read it when the call returns.
-            let answer = unsafe {
-                context.call().copy_up(to.pointer() + offset as u64, from.as_ptr().cast(), from.len(), stream.handle())
+        transfer(self, from.len(), stream, |to, context, handle| {
+            let copy = |to: u64, from: &[u8]| -> Result<(), Fault> {
+                // SAFETY: there is room for `from` at `to`, and the region holds its memory until the wait of `transfer`. The host
+                // memory is pageable, so the driver has read it when the call returns.
+                let answer = unsafe { context.call().copy_up(to, from.as_ptr().cast(), from.len(), handle) };
+                Ok(context.watch(answer)?)
             };
-            Ok::<(), Fault>(context.watch(answer)?)
-        };
-        if is_pageable(context, from)? {
-            copy(0, from)?;
-        } else {
+            if is_pageable(context, from)? {
+                return copy(to.pointer(), from);
+            }
             for (place, chunk) in from.chunks(STAGE).enumerate() {
                 // A copy that no device can access.
                 let staged = chunk.to_vec();
-                copy(place * STAGE, &staged)?;
+                copy(to.pointer() + (place * STAGE) as u64, &staged)?;
             }
-        }
-        wait::stream(stream)
+            Ok(())
+        })
     }
 
     fn download(self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
-        let from = self.first(to.len() as u64)?;
-        if to.is_empty() {
-            return Ok(());
-        }
-        let entered = enter_waitable(stream)?;
-        let _held = keep(from, stream, &entered)?;
-        let context = stream.context();
-        context.bind()?;
-        // A copy into pageable memory returns only when it is done, so first wait, with a deadline, for the stream's earlier work.
-        wait::stream(stream)?;
-        let copy = |offset: usize, to: &mut [u8]| {
-            // SAFETY: `from` has as many bytes as `to` from `offset` on, and the region holds its memory. `to` is exclusively ours
-            // and pageable, so the driver has written it when the call returns.
-            let answer = unsafe {
-                context.call().copy_down(
-                    to.as_mut_ptr().cast(),
-                    from.pointer() + offset as u64,
-                    to.len(),
-                    stream.handle(),
-                )
+        transfer(self, to.len(), stream, |from, context, handle| {
+            // A copy into pageable memory returns only when it is done, so first wait, with a deadline, for the stream's earlier
+            // work.
+            wait::stream(stream)?;
+            let copy = |from: u64, to: &mut [u8]| -> Result<(), Fault> {
+                // SAFETY: there are as many bytes as `to` has at `from`, and the region holds its memory. `to` is exclusively ours
+                // and pageable, so the driver has written it when the call returns.
+                let answer = unsafe { context.call().copy_down(to.as_mut_ptr().cast(), from, to.len(), handle) };
+                Ok(context.watch(answer)?)
             };
-            Ok::<(), Fault>(context.watch(answer)?)
-        };
-        if is_pageable(context, to)? {
-            copy(0, to)?;
-        } else {
+            if is_pageable(context, to)? {
+                return copy(from.pointer(), to);
+            }
             let mut stage = vec![0; to.len().min(STAGE)];
             for (place, chunk) in to.chunks_mut(STAGE).enumerate() {
                 let stage = &mut stage[..chunk.len()];
-                copy(place * STAGE, stage)?;
+                copy(from.pointer() + (place * STAGE) as u64, stage)?;
                 chunk.copy_from_slice(stage);
             }
-        }
-        wait::stream(stream)
+            Ok(())
+        })
     }
 
     fn fill(self, stream: &Stream, value: u8) -> Result<(), Fault> {
@@ -159,6 +137,24 @@ fn keep(span: Span, stream: &Stream, entered: &Entered<'_>) -> Result<Arc<Region
 
 pub(super) fn size(span: Span) -> usize {
     usize::try_from(span.bytes()).unwrap_or(usize::MAX)
+}
+
+/// Copies the first `bytes` of a span from or to the host while its memory is held, and waits for the stream.
+fn transfer(
+    span: Span,
+    bytes: usize,
+    stream: &Stream,
+    copy: impl FnOnce(Span, &Context, Handle) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let span = span.first(bytes as u64)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let entered = enter_waitable(stream)?;
+    let _held = keep(span, stream, &entered)?;
+    stream.context().bind()?;
+    copy(span, stream.context(), stream.handle())?;
+    wait::stream(stream)
 }
 
 /// Enters a stream that can be waited for: one that isn't recording.

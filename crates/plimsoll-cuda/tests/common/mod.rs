@@ -1,6 +1,8 @@
 //! A fake driver that tests configure, compilers for it, and one round of everything that the backend does.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+mod probe_image;
+
 use std::cell::RefCell;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -21,8 +23,7 @@ use plimsoll_cuda::memory::{
     Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, Side, StreamBuffer, Transfer as _,
 };
 use plimsoll_cuda::{Action, Cuda, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with};
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::KernelDesc;
+use probe_image::probe_image;
 
 /// A separate copy of a fake library for one test.
 pub struct FakeLibrary {
@@ -257,15 +258,7 @@ unsafe impl Compiler for SourceCompiler {
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        let source =
-            plimsoll_probes::sources().iter().copied().find(|source| format!("{}.cu", source.name()) == program.name);
-        let source = source.ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))?;
-        let sizes =
-            |kernel: &KernelDesc| kernel.parameters.iter().map(|p| p.bytes(kernel).to_string()).collect::<Vec<_>>();
-        let named = |kernel: &KernelDesc| format!("{}({})", kernel.name, sizes(kernel).join(","));
-        let target = program.target.parse().unwrap_or(Target::plain(90));
-        let kernels: Vec<String> = source.kernels(target).iter().map(named).collect();
-        Ok(fakecuda::image(&kernels.join(";")))
+        probe_image(program).ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))
     }
 }
 
@@ -278,6 +271,13 @@ pub struct Bare {
 }
 
 impl Bare {
+    /// A fake driver with these orders, and what runs on it.
+    pub fn with_orders(orders: &str) -> (Fake, Self) {
+        let fake = Fake::new();
+        let bare = Self::new(fake.order(orders)).unwrap();
+        (fake, bare)
+    }
+
     pub fn new(fake: &Fake) -> Result<Self, Fault> {
         Self::with_deadline(fake, Duration::from_millis(30))
     }

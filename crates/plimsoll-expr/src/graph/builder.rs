@@ -47,12 +47,10 @@ impl Builder {
     /// # Errors
     /// If `name` is invalid or taken, or there are too many inputs.
     pub fn input(&mut self, name: &str, dtype: DType) -> Result<NodeId, ExprError> {
-        if self.inputs.len() >= MAX_INPUTS {
-            return Err(ExprError::TooManyInputs);
-        }
-        self.check_name(name)?;
-        self.inputs.push(Parameter { name: name.to_owned(), dtype });
-        self.push(Kind::Input(self.inputs.len() as u32 - 1), dtype, Strength::Tensor)
+        let place = self.inputs.len();
+        let input = self.parameter(name, dtype, place < MAX_INPUTS, ExprError::TooManyInputs)?;
+        self.inputs.push(input);
+        self.push(Kind::Input(place as u32), dtype, Strength::Tensor)
     }
 
     /// Declares a run-time scalar.
@@ -60,12 +58,19 @@ impl Builder {
     /// # Errors
     /// If `name` is invalid or taken, or there are too many scalars.
     pub fn scalar(&mut self, name: &str, dtype: DType) -> Result<NodeId, ExprError> {
-        if self.scalars.len() >= MAX_SCALARS {
-            return Err(ExprError::TooManyScalars);
+        let place = self.scalars.len();
+        let scalar = self.parameter(name, dtype, place < MAX_SCALARS, ExprError::TooManyScalars)?;
+        self.scalars.push(scalar);
+        self.push(Kind::Scalar(place as u32), dtype, Strength::Scalar)
+    }
+
+    /// A parameter with a new name, if there is room for it.
+    fn parameter(&self, name: &str, dtype: DType, fits: bool, too_many: ExprError) -> Result<Parameter, ExprError> {
+        if !fits {
+            return Err(too_many);
         }
         self.check_name(name)?;
-        self.scalars.push(Parameter { name: name.to_owned(), dtype });
-        self.push(Kind::Scalar(self.scalars.len() as u32 - 1), dtype, Strength::Scalar)
+        Ok(Parameter { name: name.to_owned(), dtype })
     }
 
     /// Number of input tensors declared so far.

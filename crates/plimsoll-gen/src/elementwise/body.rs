@@ -30,13 +30,8 @@ use super::Tier;
 use need::Need;
 
 /// Files that bodies include, by the names used there.
-pub const HEADERS: [(&str, &str); 5] = [
-    ("types.h", include_str!("../../kernels/elementwise/types.h")),
-    ("convert.h", include_str!("../../kernels/elementwise/convert.h")),
-    ("arithmetic.h", include_str!("../../kernels/elementwise/arithmetic.h")),
-    ("full.h", include_str!("../../kernels/elementwise/full.h")),
-    ("narrow.h", include_str!("../../kernels/elementwise/narrow.h")),
-];
+pub const HEADERS: [(&str, &str); 5] =
+    headers!("elementwise/": "types.h", "convert.h", "arithmetic.h", "full.h", "narrow.h");
 
 /// Most nodes of a body that is inlined for every element of a vector; larger ones are called, because compile time grows faster
 /// than linearly.

@@ -12,24 +12,12 @@ use crate::kernel::Index;
 pub const ENTRY: &str = "elementwise";
 
 /// Files that the texts include.
-const HEADERS: [(&str, &str); 16] = [
-    ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
-    ("device.h", include_str!("../../kernels/device.h")),
-    body::HEADERS[0],
-    body::HEADERS[1],
-    body::HEADERS[2],
-    body::HEADERS[3],
-    body::HEADERS[4],
-    ("access.h", include_str!("../../kernels/elementwise/access.h")),
-    ("shift.h", include_str!("../../kernels/elementwise/shift.h")),
-    ("same.h", include_str!("../../kernels/elementwise/same.h")),
-    ("single.h", include_str!("../../kernels/elementwise/single.h")),
-    ("flat.h", include_str!("../../kernels/elementwise/flat.h")),
-    ("indexed.h", include_str!("../../kernels/elementwise/indexed.h")),
-    ("rows.h", include_str!("../../kernels/elementwise/rows.h")),
-    ("transpose.h", include_str!("../../kernels/elementwise/transpose.h")),
-    ("bulk.h", include_str!("../../kernels/elementwise/bulk.h")),
-];
+const HEADERS: [(&str, &str); 16] = headers!(
+    "": "bulk_copy.h", "device.h";
+    "elementwise/":
+    "types.h", "convert.h", "arithmetic.h", "full.h", "narrow.h",
+    "access.h", "shift.h", "same.h", "single.h", "flat.h", "indexed.h", "rows.h", "transpose.h", "bulk.h"
+);
 
 /// The compiler's input.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -117,11 +117,11 @@ pub fn fill(data: Data, element: Element) -> KernelDesc {
 /// per warp: [`bits`] or [`sum`] folds those further, and the result is compared with the same fold of the inputs.
 #[must_use]
 pub fn map(op: Op, element: Element) -> Option<KernelDesc> {
-    let formula = op.formula()?;
+    let formula = super::formula(op)?;
     let name = format!("check_{}_{}", op.name(), element.name());
     Some(KernelDesc {
         entry: format!("CHECK_MAP({name}, {}, {formula})", element.c_name()),
-        parameters: match op.inputs() {
+        parameters: match op.mix().reads {
             0 => map!(Nothing, Nothing, Nothing),
             1 => map!(Elements("n"), Nothing, Nothing),
             2 => map!(Elements("n"), Elements("n"), Nothing),

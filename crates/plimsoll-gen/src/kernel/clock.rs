@@ -40,14 +40,14 @@ pub fn spin() -> KernelDesc {
         parameters: takes!(out: [fill 8; Times(16, &[])], nanoseconds: U64 [Most(Is(LONGEST))]),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(&SOURCE, "plimsoll_spin".to_owned(), 256)
+        ..KernelDesc::new(&SOURCE, "plimsoll_spin", 256)
     }
 }
 
 /// Does nothing: measures the cost of a launch.
 #[must_use]
 pub fn empty() -> KernelDesc {
-    let empty = KernelDesc::new(&SOURCE, "plimsoll_empty".to_owned(), 32);
+    let empty = KernelDesc::new(&SOURCE, "plimsoll_empty", 32);
     KernelDesc { grid: Grid::Blocks(1), looping: true, threads_fixed: false, ..empty }
 }
 

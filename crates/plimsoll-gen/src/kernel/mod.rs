@@ -19,7 +19,7 @@ use plimsoll_core::{Fault, Traffic};
 
 pub use amount::{Amount, Bound, Setting};
 pub use grid::{Geometry, Grid, Machine};
-pub use op::Op;
+pub use op::{Op, formula};
 pub use parameter::{Access, Align, Array, Extent, Kind, Number, Parameter, takes};
 pub use source::{Data, HEADERS, Source, ToSpirv};
 
@@ -203,9 +203,9 @@ pub struct KernelDesc {
 impl KernelDesc {
     /// A kernel that moves nothing: the default values for the probes' descriptions.
     #[must_use]
-    pub fn new(source: &'static Source, name: String, threads: u32) -> Self {
+    pub fn new(source: &'static Source, name: impl Into<String>, threads: u32) -> Self {
         Self {
-            name,
+            name: name.into(),
             source,
             entry: String::new(),
             parameters: &[],

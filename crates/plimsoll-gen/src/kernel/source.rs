@@ -7,15 +7,8 @@ use super::{AccessRule, KernelDesc};
 use crate::Target;
 
 /// Headers that any source may include, by the name used there; the compiler receives them as text.
-pub const HEADERS: [(&str, &str); 7] = [
-    ("device.h", include_str!("../../kernels/device.h")),
-    ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
-    ("sync.h", include_str!("../../kernels/sync.h")),
-    ("clocks.h", include_str!("../../kernels/clocks.h")),
-    ("chain.h", include_str!("../../kernels/chain.h")),
-    ("walk.h", include_str!("../../kernels/walk.h")),
-    ("span.h", include_str!("../../kernels/span.h")),
-];
+pub const HEADERS: [(&str, &str); 7] =
+    headers!("": "device.h", "bulk_copy.h", "sync.h", "clocks.h", "chain.h", "walk.h", "span.h");
 
 /// The data that a compiled module may contain besides its kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -250,15 +250,15 @@ fn text_at<'a>(data: &'a [u8], at: usize, budget: &mut usize) -> Result<Option<&
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// Two kernels for sm_80: `spills` indexes a local array, `shares` has 1,024 bytes of shared memory.
-    const CUBIN: &[u8] = include_bytes!("../../tests/data/resources.sm_80.cubin");
+    pub(in super::super) const CUBIN: &[u8] = include_bytes!("../../tests/data/resources.sm_80.cubin");
     /// One kernel for sm_80 that reads `__device__ unsigned held = 7;`.
-    const HOLDS_DATA: &[u8] = include_bytes!("../../tests/data/module_data.sm_80.cubin");
+    pub(in super::super) const HOLDS_DATA: &[u8] = include_bytes!("../../tests/data/module_data.sm_80.cubin");
 
     #[test]
     fn resources_match_the_output_of_nvdisasm() {

@@ -216,11 +216,8 @@ fn sizes(mut data: &[u8]) -> Result<Vec<u64>, SassError> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::elf::tests::{CUBIN, HOLDS_DATA};
     use super::*;
-
-    /// Two kernels for sm_80, `spills` and `shares`.
-    const CUBIN: &[u8] = include_bytes!("../../tests/data/resources.sm_80.cubin");
-    const HOLDS_DATA: &[u8] = include_bytes!("../../tests/data/module_data.sm_80.cubin");
 
     #[test]
     fn parameter_sizes_of_kernels_are_read() {

@@ -17,11 +17,7 @@ const WARM: u32 = 1;
 /// Bytes of the largest number.
 const WIDEST: u64 = 8;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, _: &G::Device, _: &Request) -> usize {

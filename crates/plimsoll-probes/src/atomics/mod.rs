@@ -65,10 +65,8 @@ pub fn rate(memory: Memory) -> TypedSeries<Rate> {
         Vec::new()
     };
     let per_cycle = vec![metric("additions per cycle", Unit::OpPerCycle, Quantity::OperationsPerCycle)];
-    TypedSeries::new(
+    TypedSeries::hot(
         memory.name(),
-        Figure::Throughput,
-        CachePolicy::Hot,
         per_cycle.into_iter().chain(per_second).collect(),
         Draw::bars("addition", "additions per cycle").grouped_by("addresses"),
     )

@@ -20,16 +20,12 @@ const ROUNDS: u32 = 512;
 /// Bytes of the chain.
 const CHAIN_BYTES: u64 = 4 * WORDS as u64;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A chase: blocks of the cluster, and the rank that owns the memory. A single block uses plain loads.
 type Chase = (u32, u32);
 /// A move in clusters of so many blocks.
 type Move = (Access, u32);
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Clusters];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

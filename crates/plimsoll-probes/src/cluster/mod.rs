@@ -50,9 +50,8 @@ pub const TOTAL: &str = "all multiprocessors";
 /// plain load from the block's own shared memory.
 #[must_use]
 pub fn latency() -> TypedSeries<Chase> {
-    let metrics = vec![metrics::cycles(), metrics::latency()];
     let draw = Draw::lines("rank", "cycles").grouped_by("cluster");
-    TypedSeries::new("latency", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("latency", vec![metrics::cycles(), metrics::latency()], draw)
 }
 
 /// Bytes per cycle that one block, alone on its SM, moves while all blocks do.
@@ -63,7 +62,7 @@ pub fn bandwidth() -> TypedSeries<Move> {
         metric(TOTAL, Unit::BytePerSecond, Quantity::Extra),
     ];
     let draw = Draw::bars("access", "per multiprocessor").grouped_by("cluster");
-    TypedSeries::new("bandwidth", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("bandwidth", metrics, draw)
 }
 
 /// Latency to the other ranks by cluster size, and bytes per cycle by access and cluster size.

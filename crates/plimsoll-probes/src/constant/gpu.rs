@@ -17,11 +17,7 @@ const ADDRESSES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Step between checked threads: a prime, so that all lanes and warps come up.
 const SOME: usize = 1999;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

@@ -55,25 +55,23 @@ pub fn word(line: u32, word: u32) -> u32 {
 /// Follows a chain from a place, in one thread.
 #[must_use]
 pub fn chase() -> KernelDesc {
-    let name = "constant_chase".to_owned();
     KernelDesc {
-        entry: format!("CONSTANT_CHASE({name}, {HOPS})"),
+        entry: format!("CONSTANT_CHASE(constant_chase, {HOPS})"),
         parameters: takes!(
             out: [fill 8; Times(32, &[])], begin: U32 [Most(Is(LINES as u64 * LINE as u64 - 4)), Multiple(Is(4))],
             warm: U64 [Multiple(Is(HOPS))], hops: U64 [Multiple(Is(HOPS))],
         ),
         grid: Grid::Blocks(1),
         looping: true,
-        ..KernelDesc::new(&SOURCE, name, 32)
+        ..KernelDesc::new(&SOURCE, "constant_chase", 32)
     }
 }
 
 /// Every warp reads lines, several at once.
 #[must_use]
 pub fn read() -> KernelDesc {
-    let name = "constant_read".to_owned();
     KernelDesc {
-        entry: format!("CONSTANT_READ({name}, {THREADS})"),
+        entry: format!("CONSTANT_READ(constant_read, {THREADS})"),
         parameters: takes!(
             out: [fill 8; PerThread(8, &[])], cycles: [fill 8; PerBlock(8, &[])],
             lines: U32 [Most(Is(LINES as u64)), Least(Of("addresses"))], addresses: U32 [Least(Is(1)), Most(Is(32))],
@@ -81,7 +79,7 @@ pub fn read() -> KernelDesc {
         ),
         unroll: LOADS,
         vector_bytes: LOAD,
-        ..resident(1, &SOURCE, name, THREADS)
+        ..resident(1, &SOURCE, "constant_read", THREADS)
     }
 }
 

@@ -28,9 +28,7 @@ axes! {
 /// Dependent loads of one thread, by footprint.
 #[must_use]
 pub fn latency() -> TypedSeries<Chase> {
-    let metrics = vec![metrics::cycles(), metrics::latency()];
-    let draw = Draw::lines("footprint", "cycles").log_x();
-    TypedSeries::new("latency", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("latency", vec![metrics::cycles(), metrics::latency()], Draw::lines("footprint", "cycles").log_x())
 }
 
 /// Loads of 8 bytes of one SM, all warps at once. An operation is a warp's load; bytes are counted once for each address.
@@ -39,7 +37,7 @@ pub fn loads() -> TypedSeries<Read> {
     let metrics =
         vec![metric("loads per cycle", Unit::OpPerCycle, Quantity::OperationsPerCycle), metrics::bytes_per_cycle()];
     let draw = Draw::lines("footprint", "loads per cycle").grouped_by("addresses").log_x().log_y();
-    TypedSeries::new("loads", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("loads", metrics, draw)
 }
 
 /// How much the figures of one level may differ from their median.

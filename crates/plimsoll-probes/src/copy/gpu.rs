@@ -17,10 +17,6 @@ const ONE_BYTES: u64 = 16 << 20;
 /// The number of waves in the notes that the project grew from.
 const WAVES: u32 = 32;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A kernel on a grid, at one size.
 #[derive(Clone, Debug)]
 struct Variant {
@@ -51,7 +47,7 @@ const RULES: Rules = Rules {
     ..Rules::new(&kernels::SOURCE)
 };
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -11,10 +11,6 @@ use crate::prelude::gpu::*;
 /// Blocks of one launch: enough that starting the grid itself takes less than a percent.
 const BLOCKS: u64 = 1 << 20;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// How its kernels are verified: only `marked` kernels take an argument, and elements are threads of whole blocks.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
@@ -28,7 +24,7 @@ const RULES: Rules = Rules {
     ..Rules::new(&kernels::SOURCE)
 };
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, device: &G::Device, _: &Request) -> usize {

@@ -46,14 +46,14 @@ fn figures() -> Vec<Metric> {
 #[must_use]
 pub fn blocks() -> TypedSeries<Plain> {
     let draw = Draw::lines("threads", "blocks").log_x().log_y();
-    TypedSeries::new("blocks", Figure::Throughput, CachePolicy::Hot, figures(), draw)
+    TypedSeries::hot("blocks", figures(), draw)
 }
 
 /// The same of programmatic launches, by what their blocks do.
 #[must_use]
 pub fn programmatic() -> TypedSeries<Programmatic> {
     let draw = Draw::lines("threads", "blocks").grouped_by("kind").log_x().log_y();
-    TypedSeries::new("programmatic", Figure::Throughput, CachePolicy::Hot, figures(), draw)
+    TypedSeries::hot("programmatic", figures(), draw)
 }
 
 /// The most blocks and the most threads per clock, over all sizes of blocks, and the most blocks of each kind of programmatic

@@ -4,9 +4,10 @@
 use std::hint::black_box;
 
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
-use plimsoll_cpu::workload::kernels::{self, Kernel, POISON};
+use plimsoll_cpu::workload::kernels::{self, POISON};
 use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Place, Window};
+use plimsoll_suite::kernels::Op;
 
 use crate::footprint::{self, Spread};
 use crate::prelude::cpu::*;
@@ -21,10 +22,6 @@ const SEGMENT: usize = 8 << 20;
 const PASS: usize = 256 << 10;
 /// Elements of six lines: footprints are multiples of it, so that one, two and three arrays all consist of whole lines.
 const GRAIN: usize = 6 * 8;
-
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
 
 /// One core's data at one footprint, all arrays together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +50,12 @@ impl Shape {
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     name: footprint::Kernel,
-    kernel: Kernel,
+    kernel: Op,
     shape: Shape,
     footprint: u64,
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let most = room(request, device.last_level_bytes());
         spots(device.cpus.len(), most.map_or(0, |size| size.bytes), request.effort).len()
@@ -94,14 +91,14 @@ impl Run<Cpu> for Runner {
     }
 
     fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let kernels: Vec<Kernel> = named_kernels().map(|(_, kernel)| kernel).collect();
+        let kernels: Vec<Op> = named_kernels().map(|(_, kernel)| kernel).collect();
         kernels::verify(&kernels, depth, report)
     }
 }
 
 /// The kernels of the curve.
-fn named_kernels() -> impl Iterator<Item = (footprint::Kernel, Kernel)> {
-    footprint::Kernel::ALL.into_iter().filter_map(|name| Some((name, Kernel::from_name(name.name())?)))
+fn named_kernels() -> impl Iterator<Item = (footprint::Kernel, Op)> {
+    footprint::Kernel::ALL.into_iter().filter_map(|name| Some((name, Op::from_name(name.name())?)))
 }
 
 /// The bytes of source and target: one and a half times the largest footprint, which the user or the effort sets. A quick curve may
@@ -174,7 +171,7 @@ fn load(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot, warm: bool) -> R
         let sum = shared.on_segment(rank.index, segment, spot, |a, operands| {
             let mut sum = 0.0;
             for _ in 0..shape.passes {
-                sum = kernel.run(kernels, Stores::Ordinary, a, black_box(operands));
+                sum = kernels::run(kernel, kernels, Stores::Ordinary, a, black_box(operands));
             }
             sum
         });
@@ -197,7 +194,7 @@ fn load(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot, warm: bool) -> R
     }
     let cores = data.places.len() as u64;
     let elements = (shape.length * shape.passes) as u64 / u64::from(kernel.mix().reads + kernel.mix().writes);
-    let traffic = kernel.traffic(elements * cores);
+    let traffic = kernels::traffic(kernel, elements * cores);
     let work = Work { traffic, write_allocate: traffic.written, ..Work::default() };
     let check = checker(team, data, spot);
     Ok(TeamLoad { team: Rc::clone(team), task, work, lap: Lap::Team, batch: Batch::default(), check })
@@ -210,7 +207,7 @@ fn checker(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot) -> Box<dyn Fn
     let task = Task::new(move |rank| {
         for segment in 0..data.places[rank.index].steps().min(spot.shape.segments) {
             let sum = f64::from_bits(data.sum(rank.index, segment).load(Ordering::Relaxed));
-            let wrong = |a: &mut [f64], operands: [&[f64]; 3]| spot.kernel.wrong(a, operands, sum);
+            let wrong = |a: &mut [f64], operands: [&[f64]; 3]| kernels::wrong(spot.kernel, a, operands, sum);
             if let Some(wrong) = data.on_segment(rank.index, segment, spot, wrong) {
                 let what = format!("{} in segment {segment} of thread {}: {wrong}", spot.kernel.name(), rank.index);
                 note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
@@ -228,7 +225,7 @@ mod tests {
     fn footprints_grow_in_whole_lines_and_fit_the_allowed_bytes() {
         for (cores, bytes) in [(1, 64 << 20), (2, 3 << 30), (7, 1 << 34)] {
             let spots = spots(cores, bytes, Effort::Quick);
-            let reads: Vec<&Spot> = spots.iter().filter(|spot| spot.kernel == Kernel::Read).collect();
+            let reads: Vec<&Spot> = spots.iter().filter(|spot| spot.kernel == Op::Read).collect();
             assert_eq!(3 * reads.len(), spots.len());
             assert!(reads.windows(2).all(|pair| pair[0].footprint < pair[1].footprint));
             let last = reads[reads.len() - 1];

@@ -6,10 +6,6 @@ use crate::footprint::{self, Kernel, Spread};
 use crate::prelude::gpu::*;
 use crate::sizes;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The largest footprint by default, bytes.
 const LARGEST: u64 = 8 << 30;
 /// Bytes of one array that a block covers in one round.
@@ -77,7 +73,7 @@ impl Spot {
     }
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

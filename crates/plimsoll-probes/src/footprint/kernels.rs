@@ -64,7 +64,7 @@ fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
         vector_bytes: 16,
         unroll,
         output: if outputs > 0 { Output::Map } else { Output::WarpBits },
-        ..resident(BLOCKS, &SOURCE, name.to_owned(), THREADS)
+        ..resident(BLOCKS, &SOURCE, name, THREADS)
     }
 }
 

@@ -38,9 +38,8 @@ axes! {
 /// Bandwidth over the bytes that all arrays of all cores take together.
 #[must_use]
 pub fn curve() -> TypedSeries<Spread> {
-    let metrics = vec![metrics::bandwidth(), metrics::bytes_per_cycle(), metrics::time()];
     let draw = Draw::lines("footprint", "bandwidth").grouped_by("kernel").log_x().log_y();
-    TypedSeries::new("curve", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("curve", vec![metrics::bandwidth(), metrics::bytes_per_cycle(), metrics::time()], draw)
 }
 
 /// A level: its name and the range of total footprints, bytes, that it serves.

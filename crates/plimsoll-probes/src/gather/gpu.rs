@@ -20,10 +20,6 @@ const VERIFIED: (u32, u32) = (3, 5000);
 /// Locations that are checked after writes and additions.
 const LOOKS: u32 = 8;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -32,7 +28,7 @@ enum Kind {
     Add,
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

@@ -40,7 +40,7 @@ pub fn accesses(case: &str) -> TypedSeries<Accesses> {
         metric("whole sectors", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
     ];
     let draw = Draw::lines("footprint", "updates").grouped_by("access").log_x().log_y();
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot(case, metrics, draw)
 }
 
 /// From this footprint no GPU's L2 helps: ten times the largest one.

@@ -10,10 +10,6 @@ use plimsoll_cpu::timer::Timer;
 use crate::incore::{self, Chains};
 use crate::prelude::cpu::*;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// Length of one launch, seconds. Between two launches stands other code, and a core that goes from wide vectors to other
 /// code and back may halt for a microsecond to change its clock (measured on an Emerald Rapids core: 1.3 µs in about every
 /// second launch of dense 512-bit FMA): half a per cent of this.
@@ -27,7 +23,7 @@ const QUICK_ILP: [usize; 5] = [1, 2, 4, 8, 12];
 /// Share of the budget for the sweep over chains.
 const SEARCH: f64 = 0.8;
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
         let kernels = plan(request.effort);
         kernels.len() + kernels.iter().filter(|kernel| kernel.ilp() == 1).count()

@@ -21,10 +21,6 @@ const PIPES: [&str; 7] = ["FMA f32", "FMA f64", "FMA f16x2", "MAD i32", "EX2 f32
 /// Most iterations of a loop: the reference makes as many links one after the other.
 const MOST_ITERATIONS: u32 = 1 << 16;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// An instruction with its chains per thread and its warps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spot {
@@ -77,7 +73,7 @@ fn fastest(series: &Series, spots: &[Spot]) -> Vec<Spot> {
     first.filter_map(best).collect()
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

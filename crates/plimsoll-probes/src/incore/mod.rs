@@ -68,7 +68,7 @@ pub fn grid() -> TypedSeries<ChainsOfWarps> {
 
 fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
     let metrics = vec![metrics::cycles_per_operation(), metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle)];
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot(case, metrics, draw)
 }
 
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

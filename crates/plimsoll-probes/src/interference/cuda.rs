@@ -39,14 +39,10 @@ const WARM_UPS: u32 = 2;
 /// The content of a host buffer before a copy arrives.
 const POISON: u8 = 0xcd;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The timed task, and the competing one.
 type Spot = (Task, Option<Task>);
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     fn points(&self, _: &CudaDevice, _: &Request) -> usize {
         spots().len()
     }

@@ -73,7 +73,7 @@ axes! {
 pub fn rates() -> TypedSeries<Pair> {
     let metrics = vec![metrics::bandwidth()];
     let draw = Draw::bars("work", "bandwidth").grouped_by("beside");
-    TypedSeries::new("rates", Figure::Throughput, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
+    TypedSeries::hot("rates", metrics, draw).with_precision(HOST_PRECISION)
 }
 
 /// The loss of each task to each other one, as a share of its bandwidth alone.

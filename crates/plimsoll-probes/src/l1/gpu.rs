@@ -18,11 +18,7 @@ const WARP: u32 = 32;
 /// Iterations of a verified launch: untimed and timed.
 const VERIFIED: [u64; 2] = [1, 3];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
@@ -138,13 +134,7 @@ fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
 }
 
 /// State shared by all points.
-struct Bench<G: Gpu> {
-    kit: Kit<G>,
-    seed: u64,
-    input: G::Buffer,
-    out: G::Buffer,
-    left: Rc<G::Buffer>,
-}
+struct Bench<G: Gpu>(folds::Bench<G>);
 
 impl<G: Gpu> Bench<G> {
     /// Arrays of so many bytes for all pieces.
@@ -155,14 +145,12 @@ impl<G: Gpu> Bench<G> {
             G::prefer_cache(kit.unit.function(&kernels::store(width))?.function())?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
-        let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+        Ok(Self(folds::Bench::new(kit, bytes, threads, seed)?))
     }
 
     /// A workload of one point: the first pass untimed, then many.
     fn load(&self, point: &Point) -> Result<InKernel<G>, Fault> {
-        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
+        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.0.kit.unit.machine());
         let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
         let phases = [walk.pass(), (moved / walk.iteration()).max(walk.pass())];
         self.build_load(point, walk, phases, SOME)
@@ -171,7 +159,7 @@ impl<G: Gpu> Bench<G> {
     /// One launch, checked.
     fn once(&self, point: &Point) -> Result<Check, Fault> {
         use plimsoll_core::sample::Workload as _;
-        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
+        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.0.kit.unit.machine());
         let mut load = self.build_load(point, walk, VERIFIED, MANY)?;
         load.sample(1, &mut [0])?;
         load.check()
@@ -179,29 +167,31 @@ impl<G: Gpu> Bench<G> {
 
     fn build_load(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<InKernel<G>, Fault> {
         let kernel = point.kind.kernel(point.width);
-        let blocks = self.kit.unit.machine().multiprocessors;
+        let blocks = self.0.kit.unit.machine().multiprocessors;
         let all_pieces = |buffer: &G::Buffer| buffer.part(0, walk.bytes());
         let moved = walk.iteration() * phases[1];
         let traffic = if point.kind.reads() { Traffic::new(moved, 0) } else { Traffic::new(0, moved) };
         let shared = if point.kind.in_shared() { walk.slice as u32 } else { 0 };
-        self.kit.checker.poison(self.left.whole())?;
-        self.kit.checker.poison(all_pieces(&self.out)?)?;
+        self.0.kit.checker.poison(self.0.left.whole())?;
+        self.0.kit.checker.poison(all_pieces(&self.0.out)?)?;
         let launch = |cycles| {
             let list = Arguments::new();
             let list = match point.kind {
-                Kind::Load | Kind::LoadAlone | Kind::Shared => list.buffer(&self.left).span(cycles).buffer(&self.input),
-                Kind::Store => list.buffer(&self.out).span(cycles),
-                Kind::SharedAtomic => list.buffer(&self.out).span(cycles).u32(1),
+                Kind::Load | Kind::LoadAlone | Kind::Shared => {
+                    list.buffer(&self.0.left).span(cycles).buffer(&self.0.input)
+                }
+                Kind::Store => list.buffer(&self.0.out).span(cycles),
+                Kind::SharedAtomic => list.buffer(&self.0.out).span(cycles).u32(1),
             };
             let list = walk.arguments(list, false).u32(phases[0] as u32).u32(phases[1] as u32);
-            self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
+            self.0.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
         let reduction = if point.kind == Kind::Store { LaunchCycles::Slowest } else { LaunchCycles::Median };
         let load =
-            InKernel::new_cycles_only(&self.kit, (blocks, reduction), Work { traffic, ..Work::default() }, launch)?;
+            InKernel::new_cycles_only(&self.0.kit, (blocks, reduction), Work { traffic, ..Work::default() }, launch)?;
         let threads = u64::from(blocks) * u64::from(kernel.threads);
-        let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
-        let (kind, out) = (point.kind, all_pieces(&self.out)?);
+        let (checker, left, seed) = (Rc::clone(&self.0.kit.checker), Rc::clone(&self.0.left), self.0.seed);
+        let (kind, out) = (point.kind, all_pieces(&self.0.out)?);
         let check_counters = self.build_counter_check(point, &walk, phases);
         Ok(load.with_check(move |last| match kind {
             Kind::Load | Kind::LoadAlone | Kind::Shared => {
@@ -222,7 +212,7 @@ impl<G: Gpu> Bench<G> {
     ) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
         let words = (folds::chunk(&point.kind.kernel(point.width)) / 4) as usize;
         let visits = if point.kind == Kind::SharedAtomic { walk.visits(&phases) } else { Vec::new() };
-        let part = |block: u64| self.out.part(block * walk.slice, walk.slice);
+        let part = |block: u64| self.0.out.part(block * walk.slice, walk.slice);
         let parts = [part(0), part(walk.bytes() / walk.slice - 1)];
         move |stream| {
             for part in &parts {

@@ -21,36 +21,35 @@ pub fn unroll(bytes: u32) -> u32 {
 /// Bytes of a warp's iteration, which pieces are made of.
 const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
 
+/// The parameters of a kernel: its output, what it reads or adds, and bounds of its piece in addition to those of all pieces.
+macro_rules! walk {
+    ($out:tt $(, $name:ident: $kind:tt)?; [$($bound:expr)?]) => {
+        takes!(
+            out: $out, cycles: [fill 8; PerBlock(8, &[])], $($name: $kind,)?
+            slice: U32 [$($bound,)? Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))],
+            step: U32 [Multiple(CHUNK), Most(Of("slice"))], warm: U32, iterations: U32,
+        )
+    };
+}
+
 /// Loads through L1.
 #[must_use]
 pub fn load(bytes: u32) -> KernelDesc {
-    let parameters = takes!(
-        out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; PerBlock(1, &["slice"])],
-        slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-        warm: U32, iterations: U32,
-    );
+    let parameters = walk!([fill 4; PerThread(4, &[])], in: [read VECTOR; PerBlock(1, &["slice"])]; []);
     KernelDesc { inputs: 1, parameters, ..kernel("load", "L1_LOAD", bytes) }
 }
 
 /// Stores, each word's place in it.
 #[must_use]
 pub fn store(bytes: u32) -> KernelDesc {
-    let parameters = takes!(
-        out: [write VECTOR; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])],
-        slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-        warm: U32, iterations: U32,
-    );
+    let parameters = walk!([write VECTOR; PerBlock(1, &["slice"])]; []);
     KernelDesc { outputs: 1, parameters, ..kernel("store", "L1_STORE", bytes) }
 }
 
 /// Loads from shared memory, which holds what L1 would.
 #[must_use]
 pub fn shared(bytes: u32) -> KernelDesc {
-    let parameters = takes!(
-        out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 4; PerBlock(1, &["slice"])],
-        slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-        warm: U32, iterations: U32,
-    );
+    let parameters = walk!([fill 4; PerThread(4, &[])], in: [read 4; PerBlock(1, &["slice"])]; [Most(Shared)]);
     KernelDesc { parameters, ..kernel("shared", "L1_SHARED", bytes) }
 }
 
@@ -60,11 +59,7 @@ pub fn shared_atomic() -> KernelDesc {
     let name = "l1_shared_atomic_4".to_owned();
     KernelDesc {
         entry: format!("L1_SHARED_ATOMIC({name}, {}, {THREADS})", unroll(4)),
-        parameters: takes!(
-            out: [fill 4; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])], added: U32,
-            slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-            warm: U32, iterations: U32,
-        ),
+        parameters: walk!([fill 4; PerBlock(1, &["slice"])], added: U32; [Most(Shared)]),
         name,
         ..kernel("shared_atomic", "L1_SHARED_ATOMIC", 4)
     }

@@ -66,9 +66,8 @@ const LANES: f64 = 128.0;
 /// Bytes per cycle of one SM over its own footprint, all working at once.
 #[must_use]
 pub fn curve() -> TypedSeries<Piece> {
-    let metrics = vec![metrics::bytes_per_cycle(), metrics::bandwidth()];
     let draw = Draw::lines("footprint", "bytes per cycle").grouped_by("access").log_x();
-    TypedSeries::new("curve", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("curve", vec![metrics::bytes_per_cycle(), metrics::bandwidth()], draw)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

@@ -15,10 +15,6 @@ const MOVED: u64 = 2 << 30;
 /// Iterations of a verified launch.
 const VERIFIED: u64 = 5;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A pattern over a footprint.
 #[derive(Clone, Copy, Debug)]
 struct Point {
@@ -26,7 +22,7 @@ struct Point {
     footprint: u64,
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
@@ -121,13 +117,7 @@ fn shift(pieces: u32) -> u64 {
 }
 
 /// State shared by all points.
-struct Bench<G: Gpu> {
-    kit: Kit<G>,
-    seed: u64,
-    input: G::Buffer,
-    out: G::Buffer,
-    left: Rc<G::Buffer>,
-}
+struct Bench<G: Gpu>(folds::Bench<G>);
 
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device, seed: u64, bytes: u64) -> Result<Self, Fault> {
@@ -135,29 +125,26 @@ impl<G: Gpu> Bench<G> {
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         // Pieces are whole chunks, at least one each.
         let bytes = bytes.max(blocks * folds::chunk(&kernels::read()));
-        let (input, out) = (kit.array(bytes)?, kit.array(bytes)?);
-        let left = kit.array(4 * blocks * u64::from(THREADS))?;
-        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
-        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+        Ok(Self(folds::Bench::new(kit, bytes, blocks * u64::from(THREADS), seed)?))
     }
 
     fn walk(&self, point: &Point) -> Walk {
-        let machine = self.kit.unit.machine();
+        let machine = self.0.kit.unit.machine();
         let slice = point.footprint / point.arrays() / u64::from(machine.multiprocessors);
         let shift = if point.access == Access::ReadShared { shift(machine.multiprocessors) } else { 0 };
         Walk::new(&kernel(point.access), slice, shift, machine)
     }
 
     fn launch(&self, point: &Point, walk: &Walk, iterations: u64) -> Result<G::Launch, Fault> {
-        let left = if matches!(point.access, Access::Write | Access::Copy) { &self.out } else { &*self.left };
-        let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.input), true);
-        self.kit.unit.launch(&kernel(point.access), 0, list.u32(iterations as u32))
+        let left = if matches!(point.access, Access::Write | Access::Copy) { &self.0.out } else { &*self.0.left };
+        let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.0.input), true);
+        self.0.kit.unit.launch(&kernel(point.access), 0, list.u32(iterations as u32))
     }
 
     /// A workload of one point: about 2 GB in whole passes.
     fn load(&self, point: &Point) -> Result<Load<G>, Fault> {
         let walk = self.walk(point);
-        let of_all = walk.iteration() * u64::from(self.kit.unit.machine().multiprocessors);
+        let of_all = walk.iteration() * u64::from(self.0.kit.unit.machine().multiprocessors);
         let iterations = (MOVED / of_all).max(1).next_multiple_of(walk.pass());
         self.poison(&walk)?;
         let (read, written) = match point.access {
@@ -167,7 +154,7 @@ impl<G: Gpu> Bench<G> {
         };
         let traffic = Traffic::new(read * iterations * of_all, written * iterations * of_all);
         let launch = self.launch(point, &walk, iterations)?;
-        let load = self.kit.load(GRAPH, vec![launch], Work { traffic, ..Work::default() })?;
+        let load = self.0.kit.load(GRAPH, vec![launch], Work { traffic, ..Work::default() })?;
         let check = self.check(point, walk, iterations, SOME)?;
         Ok(load.with_check(move |_| check()))
     }
@@ -176,14 +163,14 @@ impl<G: Gpu> Bench<G> {
         let walk = self.walk(point);
         let iterations = VERIFIED.max(walk.pass());
         self.poison(&walk)?;
-        self.kit.run_once(&self.launch(point, &walk, iterations)?)?;
-        G::wait(self.kit.stream())?;
+        self.0.kit.run_once(&self.launch(point, &walk, iterations)?)?;
+        G::wait(self.0.kit.stream())?;
         self.check(point, walk, iterations, MANY)?()
     }
 
     fn poison(&self, walk: &Walk) -> Result<(), Fault> {
-        self.kit.checker.poison(self.left.whole())?;
-        self.kit.checker.poison(self.out.part(0, walk.bytes())?)
+        self.0.kit.checker.poison(self.0.left.whole())?;
+        self.0.kit.checker.poison(self.0.out.part(0, walk.bytes())?)
     }
 
     fn check(
@@ -193,9 +180,10 @@ impl<G: Gpu> Bench<G> {
         iterations: u64,
         every: usize,
     ) -> Result<impl Fn() -> Result<Check, Fault> + use<G>, Fault> {
-        let (checker, left, stream) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.kit.stream().clone());
-        let (out, input) = (self.out.part(0, walk.bytes())?, self.input.part(0, walk.bytes())?);
-        let (access, seed) = (point.access, self.seed);
+        let (checker, left, stream) =
+            (Rc::clone(&self.0.kit.checker), Rc::clone(&self.0.left), self.0.kit.stream().clone());
+        let (out, input) = (self.0.out.part(0, walk.bytes())?, self.0.input.part(0, walk.bytes())?);
+        let (access, seed) = (point.access, self.0.seed);
         Ok(move || match access {
             Access::Write => checker.check_marks(out),
             Access::Copy => checker.check_map(Op::Copy, Element::Word, out, [input; 3], 0.0),

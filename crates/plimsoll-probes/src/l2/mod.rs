@@ -39,9 +39,8 @@ axes! {
 /// Bandwidth over footprint.
 #[must_use]
 pub fn curve() -> TypedSeries<Spread> {
-    let metrics = vec![metrics::bandwidth(), metrics::bytes_per_cycle()];
     let draw = Draw::lines("footprint", "bandwidth").grouped_by("access").log_x();
-    TypedSeries::new("curve", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("curve", vec![metrics::bandwidth(), metrics::bytes_per_cycle()], draw)
 }
 
 /// Footprints below this share of the cache are left out of the findings.

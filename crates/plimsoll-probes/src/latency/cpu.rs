@@ -16,10 +16,6 @@ use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
 use crate::prelude::cpu::*;
 use crate::sizes;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
 /// The smallest footprint in small pages, bytes: below it no TLB is too small.
@@ -71,7 +67,7 @@ fn order_axis(order: Order) -> super::Order {
     }
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let (largest, _) = largest(device, request);
         plan(device, largest, request.effort, true).len() + FINE_POINTS

@@ -11,19 +11,7 @@ use plimsoll_core::unit::Unit;
 use plimsoll_suite::findings::derived;
 use plimsoll_suite::findings::levels::{Plateau, knee_between, levels};
 
-use super::{METRICS, TOLERANCE, TRANSLATION_SHOWS};
-
-plimsoll_core::names! {
-    /// In which order the lines are chased.
-    pub enum Order {
-        /// All lines in one random order.
-        PageRandom = "page-random",
-        /// All lines of a page in random order before the next page.
-        PageLocal = "page-local",
-        /// One line in each page.
-        Sparse = "line a page",
-    }
-}
+use super::{METRICS, Order, TOLERANCE, TRANSLATION_SHOWS};
 
 plimsoll_core::axes! {
     /// A chase on a GPU.

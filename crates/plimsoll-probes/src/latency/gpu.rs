@@ -6,16 +6,13 @@
 use plimsoll_core::flag::Flag;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 
-use super::device::{self, Chase, Order};
+use super::Order;
+use super::device::{self, Chase};
 use super::kernels::{self, Nearest};
 use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
 use crate::chains::{BuiltChain, Chains, Trap};
 use crate::prelude::gpu::*;
 use crate::sizes;
-
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
 
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
@@ -65,7 +62,7 @@ impl Spot {
     }
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

@@ -36,16 +36,15 @@ pub enum Nearest {
 /// Builds a chain. n counts its elements.
 #[must_use]
 pub fn build() -> KernelDesc {
-    let name = "latency_build".to_owned();
     KernelDesc {
-        entry: format!("LATENCY_BUILD({name})"),
+        entry: "LATENCY_BUILD(latency_build)".to_owned(),
         parameters: takes!(
             base: [write 8; Times(128, &["pages", "pitch"])], pages: U32 [Least(Is(1))], visits: U32 [Least(Is(1))],
             pitch: U32 [Least(Of("visits"))], seed: U32, n: U64,
         ),
         grid: Grid::Least { waves: 2 },
         looping: true,
-        ..KernelDesc::new(&SOURCE, name, 256)
+        ..KernelDesc::new(&SOURCE, "latency_build", 256)
     }
 }
 
@@ -66,7 +65,7 @@ pub fn chase(nearest: Nearest) -> KernelDesc {
         grid: Grid::Blocks(1),
         access_rule: AccessRule::Chain,
         looping: true,
-        ..KernelDesc::new(&SOURCE, name.to_owned(), 32)
+        ..KernelDesc::new(&SOURCE, name, 32)
     }
 }
 

@@ -41,6 +41,8 @@ plimsoll_core::names! {
         PageRandom = "page-random",
         /// All lines of a page in random order before the next page, and the pages in a random cycle.
         PageLocal = "page-local",
+        /// One line in each page; only on a GPU.
+        Sparse = "line a page",
     }
 }
 
@@ -79,10 +81,8 @@ fn spec(case: &str) -> TypedSeries<Chase> {
 
 /// A series of chases, whose cycles come from the clock or from the kernel.
 fn chases<A: Axes>(case: &str, cycles: Quantity, draw: Draw) -> TypedSeries<A> {
-    TypedSeries::new(
+    TypedSeries::hot(
         case,
-        Figure::Throughput,
-        CachePolicy::Hot,
         vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric("cycles", Unit::Cycle, cycles)],
         draw.log_x().log_y(),
     )

@@ -27,10 +27,6 @@ const PERSISTENT_BYTES: u64 = 1 << 30;
 /// Smallest and largest number of rounds of a persistent launch.
 const ROUNDS: (u64, u64) = (4, 256);
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// How the kernels are called and verified. Only the one with barriers makes rounds: 3 when it is verified.
 const RULES: Rules = Rules {
     arguments: |kernel, with| {
@@ -46,7 +42,7 @@ const RULES: Rules = Rules {
     ..Rules::new(&kernels::SOURCE)
 };
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let modes = modes::<G>(device);
         let largest = request.bytes.unwrap_or(FOOTPRINTS.1);

@@ -35,55 +35,47 @@ impl Follows {
     /// All values.
     pub const ALL: [Self; 3] = [Self::After, Self::AtExit, Self::Early];
 
-    /// The kernel's name, and its macro arguments: name, whether it waits, and whether it signals.
-    fn name_and_arguments(self, name: &str) -> (String, String) {
+    /// The kernel of this kind: `entry` takes its name, whether it waits, whether it signals, and its threads.
+    fn kernel(self, entry: &str, name: &str, threads: u32) -> KernelDesc {
         let (suffix, waits, signals) = match self {
             Self::After => ("", false, false),
             Self::AtExit => ("_exit", true, false),
             Self::Early => ("_dependent", true, true),
         };
         let name = format!("{name}{suffix}");
-        let arguments = format!("{name}, {waits}, {signals}");
-        (name, arguments)
+        KernelDesc {
+            entry: format!("{entry}({name}, {waits}, {signals}, {threads})"),
+            dependent: waits,
+            ..KernelDesc::new(&SOURCE, name, threads)
+        }
     }
 }
 
 /// A kernel of one block that does nothing.
 #[must_use]
 pub fn empty(follows: Follows) -> KernelDesc {
-    let (name, arguments) = follows.name_and_arguments("launch_empty");
-    let entry = format!("LAUNCH_EMPTY({arguments}, 32)");
-    let dependent = follows != Follows::After;
     KernelDesc {
-        entry,
         grid: Grid::Blocks(1),
         looping: true,
-        dependent,
         access_rule: AccessRule::DoesNothing,
-        ..KernelDesc::new(&SOURCE, name, 32)
+        ..follows.kernel("LAUNCH_EMPTY", "launch_empty", 32)
     }
 }
 
 /// out = s · in.
 #[must_use]
 pub fn scale(follows: Follows) -> KernelDesc {
-    let (name, arguments) = follows.name_and_arguments("launch_scale");
-    let entry = format!("LAUNCH_SCALE({arguments}, {THREADS})");
-    let dependent = follows != Follows::After;
     KernelDesc {
-        entry,
-        dependent,
         parameters: takes!(out: [fill 16; Elements("n")], in: [read 16; Elements("n")], s: F32, n: U64 [Most(Covered)]),
-        ..moving(name)
+        ..moving(follows.kernel("LAUNCH_SCALE", "launch_scale", THREADS))
     }
 }
 
 /// `scale` many times in one launch, with a grid barrier after each; with n = 0 only the barriers remain.
 #[must_use]
 pub fn rounds() -> KernelDesc {
-    let name = "launch_rounds".to_owned();
     KernelDesc {
-        entry: format!("LAUNCH_ROUNDS({name}, {THREADS})"),
+        entry: format!("LAUNCH_ROUNDS(launch_rounds, {THREADS})"),
         parameters: takes!(
             out: [fill 16; Elements("n")], in: [read 16; Elements("n")], s: F32, n: U64, rounds: U32 [Least(Is(1))],
             barrier: [update 4; Times(4, &[])],
@@ -91,19 +83,13 @@ pub fn rounds() -> KernelDesc {
         grid: Grid::Resident { blocks: 4 },
         looping: true,
         cooperative: true,
-        ..moving(name)
+        ..moving(KernelDesc::new(&SOURCE, "launch_rounds", THREADS))
     }
 }
 
-fn moving(name: String) -> KernelDesc {
-    KernelDesc {
-        element: Element::F32,
-        inputs: 1,
-        outputs: 1,
-        vector_bytes: 16,
-        output: Output::Map,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
-    }
+/// The kernel as one that maps numbers.
+fn moving(kernel: KernelDesc) -> KernelDesc {
+    KernelDesc { element: Element::F32, inputs: 1, outputs: 1, vector_bytes: 16, output: Output::Map, ..kernel }
 }
 
 /// All kernels.

@@ -74,7 +74,7 @@ axes! {
 pub fn empty() -> TypedSeries<ByMode> {
     let metrics = vec![metric("time", Unit::Second, Quantity::TimePerOperation)];
     let draw = Draw::bars("mode", "time");
-    TypedSeries::new("empty", Figure::Throughput, CachePolicy::Hot, metrics, draw).with_precision(HOST_PRECISION)
+    TypedSeries::hot("empty", metrics, draw).with_precision(HOST_PRECISION)
 }
 
 /// One launch of that kernel alone, on an idle device.

@@ -11,9 +11,10 @@ use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
 use plimsoll_cpu::memory::{Buffer, Pages};
 use plimsoll_cpu::threads::Rank;
 use plimsoll_cpu::workload::chain::{Chain, Order};
-use plimsoll_cpu::workload::kernels::{self, Kernel, POISON};
+use plimsoll_cpu::workload::kernels::{self, POISON};
 use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Place, Window};
+use plimsoll_suite::kernels::Op;
 
 use crate::loaded_latency::{self, Background, Load};
 use crate::prelude::cpu::*;
@@ -31,27 +32,23 @@ const BLOCK: usize = 1024;
 /// Cycles of the pause between two blocks. A core at full speed takes about 2,000 for a block.
 const DELAYS: [u64; 8] = [0, 256, 512, 1024, 2048, 4096, 8192, 16384];
 /// The background loads: value on the axis, kernel and kind of stores.
-const BACKGROUNDS: [(Background, Kernel, Stores); 3] = [
-    (Background::Read, Kernel::Read, Stores::Ordinary),
-    (Background::Copy, Kernel::Copy, Stores::Ordinary),
-    (Background::NonTemporalWrite, Kernel::Init, Stores::NonTemporal),
+const BACKGROUNDS: [(Background, Op, Stores); 3] = [
+    (Background::Read, Op::Read, Stores::Ordinary),
+    (Background::Copy, Op::Copy, Stores::Ordinary),
+    (Background::NonTemporalWrite, Op::Init, Stores::NonTemporal),
 ];
-
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
 
 /// A point: the background load, its pause and the number of generators.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spot {
     background: Background,
-    kernel: Kernel,
+    kernel: Op,
     stores: Stores,
     delay: u64,
     generators: usize,
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn check_device(&self, device: &CpuDevice) -> Result<(), Fault> {
         if device.cpus.len() > 1 {
             return Ok(());
@@ -203,7 +200,7 @@ impl Bench {
             index if index <= spot.generators => generate(&window, &generators[index], spot, rank),
             _ => {}
         });
-        let traffic = spot.kernel.traffic(BLOCK as u64).total() as f64;
+        let traffic = kernels::traffic(spot.kernel, BLOCK as u64).total() as f64;
         Ok(Loaded {
             team: Rc::clone(&self.team),
             task,
@@ -245,9 +242,9 @@ impl Bench {
             let blocks = window.part(TARGET, rank.index).len() / BLOCK;
             let sum = f64::from_bits(generator.sum.load(Ordering::Relaxed));
             // Only the last block's sum is kept.
-            let first = if spot.kernel.writes() { done.saturating_sub(blocks) } else { done - 1 };
+            let first = if kernels::writes(spot.kernel) { done.saturating_sub(blocks) } else { done - 1 };
             for block in first..done {
-                let wrong = |a: &mut [f64], b: &[f64]| spot.kernel.wrong(a, [b; 3], sum);
+                let wrong = |a: &mut [f64], b: &[f64]| kernels::wrong(spot.kernel, a, [b; 3], sum);
                 if let Some(wrong) = on_block(&window, rank.index, block % blocks, wrong) {
                     let what = format!("{} in block {block} of thread {}: {wrong}", spot.background, rank.index);
                     note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
@@ -276,7 +273,8 @@ fn generate(window: &Window<f64>, generator: &Generator, spot: Spot, rank: Rank<
     let mut moved = 0;
     while !rank.is_stopping() {
         let block = generator.place.next() % blocks;
-        let sum = on_block(window, rank.index, block, |a, b| spot.kernel.run(kernels, spot.stores, a, [b; 3]));
+        let sum =
+            on_block(window, rank.index, block, |a, b| kernels::run(spot.kernel, kernels, spot.stores, a, [b; 3]));
         generator.sum.store(sum.to_bits(), Ordering::Relaxed);
         moved += 1;
         std::hint::black_box(cycle::chain(spot.delay / cycle::ADDS_PER_ITERATION));

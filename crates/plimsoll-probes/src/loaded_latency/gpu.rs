@@ -23,10 +23,6 @@ const ROUND: u64 = VECTORS_PER_ROUND * 16;
 /// Rounds of every warp in verification.
 const ROUNDS: u32 = 3;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The other SMs' load. `delay` is their pause in cycles; `None` means that they are idle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spot {
@@ -34,7 +30,7 @@ struct Spot {
     delay: Option<u32>,
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Cooperative, Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

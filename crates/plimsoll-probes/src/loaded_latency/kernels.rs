@@ -43,22 +43,17 @@ macro_rules! chase {
 /// The chase in block 0 and the background in all other blocks.
 #[must_use]
 pub fn chase(background: Background) -> KernelDesc {
-    let (name, in_source) = match background {
-        Background::Read => ("loaded_read", "READ"),
-        Background::Copy => ("loaded_copy", "COPY"),
+    let (name, in_source, parameters) = match background {
+        Background::Read => ("loaded_read", "READ", chase!([write 16; Nothing])),
+        Background::Copy => ("loaded_copy", "COPY", chase!([write 16; Times(16, &["vectors"])])),
     };
     KernelDesc {
         entry: format!("LOADED_CHASE({name}, {in_source})"),
-        parameters: match background {
-            Background::Read => chase!([write 16; Nothing]),
-            Background::Copy => chase!([write 16; Times(16, &["vectors"])]),
-        },
+        parameters,
         vector_bytes: 16,
         unroll: 8,
-        grid: Grid::Resident { blocks: 1 },
-        looping: true,
         cooperative: true,
-        ..KernelDesc::new(&SOURCE, name.to_owned(), THREADS)
+        ..resident(1, &SOURCE, name, THREADS)
     }
 }
 
@@ -69,7 +64,7 @@ pub fn chain() -> KernelDesc {
         parameters: takes!(base: [write 8; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32),
         grid: Grid::Waves { waves: 1 },
         looping: true,
-        ..KernelDesc::new(&SOURCE, "loaded_chain".to_owned(), 256)
+        ..KernelDesc::new(&SOURCE, "loaded_chain", 256)
     }
 }
 

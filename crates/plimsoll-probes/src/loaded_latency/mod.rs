@@ -44,10 +44,8 @@ const PRECISION: f64 = 0.005;
 /// Chase latency against background bandwidth, by kind of background.
 #[must_use]
 pub fn load() -> TypedSeries<Load> {
-    TypedSeries::new(
+    TypedSeries::hot(
         "load",
-        Figure::Throughput,
-        CachePolicy::Hot,
         vec![metrics::latency(), metrics::cycles(), metric(BACKGROUND_BANDWIDTH, Unit::BytePerSecond, Quantity::Extra)],
         Draw::lines(BACKGROUND_BANDWIDTH, "latency").grouped_by("background"),
     )

@@ -26,15 +26,9 @@ const BLOCKED: Duration = Duration::from_micros(500);
 /// The scalar of the triad.
 const SCALAR: f32 = 1.625;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
-        for call in ["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"] {
-            device.context.driver().has(call)?;
-        }
+        device.context.driver().has_all(&["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"])?;
         let handle = device.context.device();
         let both = [Attribute::ManagedMemory, Attribute::ConcurrentManaged];
         for attribute in both {

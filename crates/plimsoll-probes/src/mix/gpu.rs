@@ -15,10 +15,6 @@ const VECTOR: u64 = 16;
 /// Shares of L2 that a phase reads before it writes.
 const PHASES: [u64; 5] = [32, 16, 8, 4, 2];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// Arrays read, arrays written, and consecutive accesses to each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Variant {
@@ -59,7 +55,7 @@ const RULES: Rules = Rules {
     ..Rules::new(&kernels::SOURCE)
 };
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

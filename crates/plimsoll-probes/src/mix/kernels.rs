@@ -51,9 +51,8 @@ pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
 /// A copy for which the whole device reads a chunk into L2 and then writes it.
 #[must_use]
 pub fn phased() -> KernelDesc {
-    let name = "mix_phased".to_owned();
     KernelDesc {
-        entry: format!("MIX_PHASED({name}, 512)"),
+        entry: "MIX_PHASED(mix_phased, 512)".to_owned(),
         parameters: takes!(
             out: [fill 16; Times(16, &["n"])], in: [read 16; Times(16, &["n"])], chunk: U64 [Least(Is(1))], n: U64,
             barrier: [update 4; Times(4, &[])],
@@ -66,7 +65,7 @@ pub fn phased() -> KernelDesc {
         output: Output::Map,
         cooperative: true,
         does: "phased",
-        ..resident(2, &SOURCE, name, 512)
+        ..resident(2, &SOURCE, "mix_phased", 512)
     }
 }
 

@@ -52,21 +52,21 @@ fn figures() -> Vec<Metric> {
 #[must_use]
 pub fn bursts() -> TypedSeries<Burst> {
     let draw = Draw::lines("burst", "bandwidth").grouped_by("reads").log_x();
-    TypedSeries::new("bursts", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
+    TypedSeries::cold("bursts", figures(), draw)
 }
 
 /// Every mix with its best burst, measured again: the ceilings.
 #[must_use]
 pub fn ceilings() -> TypedSeries<Sides> {
     let draw = Draw::heat("reads", "writes", "bandwidth");
-    TypedSeries::new("ceilings", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
+    TypedSeries::cold("ceilings", figures(), draw)
 }
 
 /// A copy for which the whole device reads a chunk into the last-level cache and then writes it, by chunk size.
 #[must_use]
 pub fn phased() -> TypedSeries<Phase> {
     let draw = Draw::lines("chunk", "bandwidth").log_x();
-    TypedSeries::new("phased copy", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
+    TypedSeries::cold("phased copy", figures(), draw)
 }
 
 fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {

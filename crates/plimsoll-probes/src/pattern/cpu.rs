@@ -16,11 +16,7 @@ const STRIDE: usize = 1 << 20;
 /// Bytes to which the cores' parts are aligned.
 const LINE: usize = 128;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, _: &CpuDevice, _: &Request) -> usize {
         Pass::ALL.len()
     }

@@ -4,11 +4,7 @@ use super::kernels::{self, RESULT_WORDS};
 use super::{Checked, Pass};
 use crate::prelude::gpu::*;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, _: &Request) -> usize {

@@ -34,20 +34,14 @@ const APART: u64 = 600;
 /// Most copies in a sample.
 const MOST: u32 = 16;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// Indices of two devices: from, to.
 type Pair = (usize, usize);
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Cooperative];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
-        for call in ["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"] {
-            device.context.driver().has(call)?;
-        }
+        device.context.driver().has_all(&["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"])?;
         let unavailable = |why: String, hint: &str| Fault::Unavailable { what: "peer", why, hint: hint.to_owned() };
         let count = DeviceHandle::count(device.context.driver())?;
         if count < 2 {

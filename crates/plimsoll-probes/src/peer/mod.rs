@@ -39,10 +39,8 @@ pub fn reads() -> TypedSeries<Pair> {
 }
 
 fn bandwidth(case: &str) -> TypedSeries<Pair> {
-    TypedSeries::new(
+    TypedSeries::hot(
         case,
-        Figure::Throughput,
-        CachePolicy::Hot,
         vec![metrics::bandwidth(), metric(LINK, Unit::BytePerSecond, Quantity::Extra)],
         Draw::heat("to", "from", "bandwidth"),
     )
@@ -52,13 +50,7 @@ fn bandwidth(case: &str) -> TypedSeries<Pair> {
 /// A load by the first device from the other's memory, by a pointer chase of one thread; from its own memory on the diagonal.
 #[must_use]
 pub fn latency() -> TypedSeries<Pair> {
-    TypedSeries::new(
-        "latency",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![metrics::latency(), metrics::cycles()],
-        Draw::heat("to", "from", "latency"),
-    )
+    TypedSeries::hot("latency", vec![metrics::latency(), metrics::cycles()], Draw::heat("to", "from", "latency"))
 }
 
 /// Slowest and fastest pair of each matrix; one finding if there is only one pair.

@@ -16,10 +16,6 @@ use crate::roofline::{self, Place, Type};
 /// The lowest and highest intensity of the series, FLOP per byte.
 const INTENSITIES: (f64, f64) = (1.0 / 8.0, 256.0);
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A type that the probe runs in.
 trait Float: Real + Plain {
     /// Value on the type axis.
@@ -63,7 +59,7 @@ struct Spot {
     intensity: f64,
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, _: &CpuDevice, _: &Request) -> usize {
         spots().len()
     }

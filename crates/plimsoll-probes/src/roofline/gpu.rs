@@ -18,10 +18,6 @@ const MOST_VECTORS: u64 = 4;
 /// Threads of a block.
 const THREADS: u64 = 256;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 fn forms() -> Vec<Form> {
     Type::ALL.into_iter().flat_map(Form::all_of_type).collect()
 }
@@ -42,7 +38,7 @@ fn has_energy(effort: Effort) -> bool {
     effort != Effort::Quick
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

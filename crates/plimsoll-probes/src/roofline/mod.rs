@@ -43,7 +43,7 @@ pub fn sweep() -> TypedSeries<Place> {
     let metrics =
         vec![metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond), metrics::bandwidth(), metrics::time()];
     let draw = Draw::lines("intensity", "rate").grouped_by("type").log_x().log_y();
-    TypedSeries::new("sweep", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    TypedSeries::cold("sweep", metrics, draw)
 }
 
 /// Power of steady loads along the curve, from the device's energy counter.

@@ -6,9 +6,10 @@ use std::cell::Cell;
 use plimsoll_core::series::{Axes as _, Series, Threads};
 use plimsoll_cpu::arch::best;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
-use plimsoll_cpu::workload::kernels::{self, Kernel, POISON, store_kinds};
+use plimsoll_cpu::workload::kernels::{self, POISON, store_kinds};
 use plimsoll_cpu::workload::verdict;
 use plimsoll_cpu::workload::window::{self, Chunk, Window};
+use plimsoll_suite::kernels::Op;
 
 use crate::prelude::cpu::*;
 use crate::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
@@ -23,14 +24,10 @@ const SOURCE: usize = 1;
 /// Up to this many cores, the series over threads has every core count, except with quick effort.
 const EVERY_COUNT: usize = 16;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A kernel with its stores and number of threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Variant {
-    kernel: Kernel,
+    kernel: Op,
     stores: Stores,
     threads: usize,
 }
@@ -58,10 +55,10 @@ fn stores_axis(stores: Stores) -> stream::Stores {
     }
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let cores = device.cpus.len();
-        every_kernel(cores).len() + over_threads(cores, request.effort).len() + Kernel::ALL.len()
+        every_kernel(cores).len() + over_threads(cores, request.effort).len() + Op::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
@@ -82,14 +79,14 @@ impl Run<Cpu> for Runner {
         let threads = session.sweep(sweep, Variant::some_cores_coordinates, |_, v| bench.load(*v))?.clone();
 
         let chosen: Vec<Variant> =
-            Kernel::ALL.into_iter().filter_map(|kernel| choose(kernel, cores, &kernels, &threads)).collect();
+            Op::ALL.into_iter().filter_map(|kernel| choose(kernel, cores, &kernels, &threads)).collect();
         let sweep = Sweep { series: stream::best(), points: &chosen, share: 0.3, flags };
         session.sweep(sweep, Variant::best_coordinates, |_, v| bench.load(*v))?;
         Ok(())
     }
 
     fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        kernels::verify(&Kernel::ALL, depth, report)
+        kernels::verify(&Op::ALL, depth, report)
     }
 }
 
@@ -97,12 +94,12 @@ impl Run<Cpu> for Runner {
 fn every_kernel(cores: usize) -> Vec<Variant> {
     let variant =
         |kernel| store_kinds(kernel, best()).iter().map(move |&stores| Variant { kernel, stores, threads: cores });
-    Kernel::ALL.into_iter().flat_map(variant).collect()
+    Op::ALL.into_iter().flat_map(variant).collect()
 }
 
 /// Some kernels over the number of cores, with ordinary stores, which most programs use.
 fn over_threads(cores: usize, effort: Effort) -> Vec<Variant> {
-    let kernels = stream::BY_THREADS.into_iter().filter_map(Kernel::from_name);
+    let kernels = stream::BY_THREADS.into_iter().filter_map(Op::from_name);
     let counts = thread_counts(cores, effort);
     let variant = |kernel| counts.iter().map(move |&threads| Variant { kernel, stores: Stores::Ordinary, threads });
     kernels.flat_map(variant).collect()
@@ -118,7 +115,7 @@ fn thread_counts(cores: usize, effort: Effort) -> Vec<usize> {
 }
 
 /// The configuration of `kernel` with the highest bandwidth. Its figure isn't used: the configuration is measured again.
-fn choose(kernel: Kernel, cores: usize, kernels: &Series, threads: &Series) -> Option<Variant> {
+fn choose(kernel: Op, cores: usize, kernels: &Series, threads: &Series) -> Option<Variant> {
     let on_all = store_kinds(kernel, best()).iter().filter_map(|&stores| {
         let variant = Variant { kernel, stores, threads: cores };
         let at = variant.all_cores_coordinates().to_values();
@@ -176,11 +173,11 @@ impl Bench {
         let task = Task::new(move |rank| {
             if rank.index < threads {
                 let chunk = window.step(rank.index, threads);
-                let sum = on_chunk(&window, kernel, chunk, |a, from| kernel.run(kernels, stores, a, from));
+                let sum = on_chunk(&window, kernel, chunk, |a, from| kernels::run(kernel, kernels, stores, a, from));
                 sums[window.index(chunk)].store(sum.to_bits(), Ordering::Relaxed);
             }
         });
-        let traffic = kernel.traffic((threads * self.window.chunk()) as u64);
+        let traffic = kernels::traffic(kernel, (threads * self.window.chunk()) as u64);
         let work = Work {
             traffic,
             write_allocate: if stores == Stores::Ordinary { traffic.written } else { 0 },
@@ -219,7 +216,7 @@ impl Bench {
             }
             for chunk in window.visited(rank.index, threads) {
                 let sum = f64::from_bits(sums[window.index(chunk)].load(Ordering::Relaxed));
-                if let Some(wrong) = on_chunk(&window, kernel, chunk, |a, from| kernel.wrong(a, from, sum)) {
+                if let Some(wrong) = on_chunk(&window, kernel, chunk, |a, from| kernels::wrong(kernel, a, from, sum)) {
                     let what = format!("{} in chunk {} of thread {}: {wrong}", kernel.name(), chunk.number, chunk.part);
                     note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
                     return;
@@ -231,15 +228,10 @@ impl Bench {
 }
 
 /// Calls `run` with the target's and the operands' elements of one chunk; the first operand includes the kernel's halo.
-fn on_chunk<R>(
-    window: &Window<f64>,
-    kernel: Kernel,
-    chunk: Chunk,
-    run: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
-) -> R {
+fn on_chunk<R>(window: &Window<f64>, kernel: Op, chunk: Chunk, run: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R) -> R {
     let mut target = window.part(TARGET, chunk.part);
     let source = window.part(SOURCE, chunk.part);
     let [mut b, c, d] = [0, 1, 2].map(|thirds| window.range(window.ahead(chunk, thirds)));
-    b.end += kernel.halo();
+    b.end += kernels::halo(kernel);
     run(&mut target[window.range(chunk)], [&source[b], &source[c], &source[d]])
 }

@@ -29,10 +29,6 @@ const ALIKE: f64 = 0.001;
 /// Shared memory that the system reserves per block (CUDA C++ Programming Guide, compute capability 8.0 and later).
 const RESERVED_SHARED: u32 = 1024;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A configuration with its output moved by `moved` bytes.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
@@ -61,7 +57,7 @@ const RULES: Rules = Rules {
     ..Rules::new(&kernels::SOURCE)
 };
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

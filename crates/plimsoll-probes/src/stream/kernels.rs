@@ -115,14 +115,14 @@ impl Parameters {
                 )
             },
             element,
-            inputs: op.inputs(),
-            outputs: u32::from(op.output() == Output::Map),
+            inputs: op.mix().reads,
+            outputs: u32::from(Output::from(op) == Output::Map),
             vector_bytes,
             unroll,
             hints,
             looping,
             grid: if looping { Grid::Least { waves: 1 } } else { Grid::Cover },
-            output: op.output(),
+            output: Output::from(op),
             access_rule,
             ..KernelDesc::new(&SOURCE, name, threads)
         }
@@ -153,7 +153,7 @@ fn in_source(op: Op) -> &'static str {
 
 /// All applicable hints together. Stencils get their neighbours from L1, so their loads have none.
 fn hinted(op: Op) -> Hints {
-    Hints { load_no_allocate: op.inputs() > 0 && op.reach() == 0, store_streaming: op.output() == Output::Map }
+    Hints { load_no_allocate: op.mix().reads > 0 && op.reach() == 0, store_streaming: Output::from(op) == Output::Map }
 }
 
 /// Operations with a full search for the best configuration: the ceilings of 0:1, 1:0, 1:1 and 2:1.
@@ -263,7 +263,7 @@ mod tests {
     fn every_kernel_names_its_operation() {
         for kernel in kernels(Target::plain(90)) {
             let op = operation(&kernel).unwrap();
-            assert_eq!((op.inputs(), op.output()), (kernel.inputs, kernel.output), "{}", kernel.name);
+            assert_eq!((op.mix().reads, Output::from(op)), (kernel.inputs, kernel.output), "{}", kernel.name);
         }
     }
 }

@@ -29,25 +29,21 @@ pub const BY_THREADS: [&str; 3] = ["read", "copy", "triad"];
 /// Every kernel with both kinds of store, cold, on all cores.
 #[must_use]
 pub fn kernels() -> TypedSeries<OnAllCores> {
-    let metrics = vec![metrics::bandwidth(), metrics::bandwidth_with_allocate(), metrics::time()];
     let draw = Draw::bars("kernel", "bandwidth").grouped_by("stores");
-    TypedSeries::new("kernels", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    TypedSeries::cold("kernels", vec![metrics::bandwidth(), metrics::bandwidth_with_allocate(), metrics::time()], draw)
 }
 
 /// Bandwidth against the number of active cores.
 #[must_use]
 pub fn threads() -> TypedSeries<OnSomeCores> {
-    let metrics = vec![metrics::bandwidth()];
-    let draw = Draw::lines("threads", "bandwidth").grouped_by("kernel");
-    TypedSeries::new("threads", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    TypedSeries::cold("threads", vec![metrics::bandwidth()], Draw::lines("threads", "bandwidth").grouped_by("kernel"))
 }
 
 /// The best configuration of each kernel, measured again: the quoted figures.
 #[must_use]
 pub fn best() -> TypedSeries<BestOnCores> {
-    let metrics = vec![metrics::bandwidth(), metrics::bandwidth_with_allocate(), metrics::time()];
     let draw = Draw::Table;
-    TypedSeries::new("best", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    TypedSeries::cold("best", vec![metrics::bandwidth(), metrics::bandwidth_with_allocate(), metrics::time()], draw)
 }
 
 /// Name of the metric of bytes requested from memory at once by one SM.
@@ -60,10 +56,8 @@ fn figures_in_flight() -> Vec<Metric> {
 /// A GPU's bandwidth against threads per SM, from one warp to all that fit; unused shared memory limits occupancy.
 #[must_use]
 pub fn occupancy() -> TypedSeries<Occupancy> {
-    TypedSeries::new(
+    TypedSeries::cold(
         "occupancy",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
         figures_in_flight(),
         Draw::lines("threads", "bandwidth").grouped_by("kernel").log_x(),
     )
@@ -85,25 +79,22 @@ pub fn configurations() -> TypedSeries<Configuration> {
 }
 
 fn over_configurations(case: &str, draw: Draw) -> TypedSeries<Configuration> {
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::ColdRotate, figures_in_flight(), draw)
+    TypedSeries::cold(case, figures_in_flight(), draw)
 }
 
 /// The best configuration of a GPU's kernels that both read and write, by offset of the output within its array. Which memory
 /// banks hold the two streams makes a difference of some tenths of a per cent, and programs can't choose it.
 #[must_use]
 pub fn placements() -> TypedSeries<Placement> {
-    let metrics = vec![metrics::bandwidth(), metrics::time()];
     let draw = Draw::bars("output moved", "bandwidth").grouped_by("kernel");
-    TypedSeries::new("placements", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    TypedSeries::cold("placements", vec![metrics::bandwidth(), metrics::time()], draw)
 }
 
 /// A GPU's best configuration of each kernel, measured again on larger arrays: the quoted figures. The same case as
 /// [`best`], with the configuration axis of a GPU.
 #[must_use]
 pub fn best_configuration() -> TypedSeries<BestConfiguration> {
-    let metrics = vec![metrics::bandwidth(), metrics::time()];
-    let draw = Draw::Table;
-    TypedSeries::new("best", Figure::Throughput, CachePolicy::ColdRotate, metrics, draw)
+    TypedSeries::cold("best", vec![metrics::bandwidth(), metrics::time()], Draw::Table)
 }
 
 fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {

@@ -9,10 +9,6 @@ use plimsoll_cpu::memory::{Buffer, Pages};
 use crate::prelude::cpu::*;
 use crate::strides::{self, Stride};
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The largest stride, elements.
 const LARGEST: usize = 128;
 /// Bytes of L1 assumed if the system doesn't report it.
@@ -22,7 +18,7 @@ const ACCESSES: usize = 1 << 18;
 /// The smallest buffer, bytes: eight accesses at the largest stride.
 const LEAST: u64 = (8 * LARGEST * 16) as u64;
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
         plan(request.effort).len()
     }

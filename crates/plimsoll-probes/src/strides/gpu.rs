@@ -21,11 +21,7 @@ const ITERATIONS: (u32, u32) = (256, 48);
 /// Loop iterations of a verified launch: untimed, timed.
 const VERIFIED: [u32; 2] = [1, 5];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -84,7 +84,7 @@ const SHARED: &str = "shared memory";
 
 fn patterns<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
     let metrics = vec![metrics::cycles_per_operation(), metrics::bytes_per_cycle()];
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot(case, metrics, draw)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

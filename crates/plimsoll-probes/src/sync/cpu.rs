@@ -12,10 +12,6 @@ use plimsoll_cpu::threads::Rank;
 use crate::prelude::cpu::*;
 use crate::sync::{self, ByThreads};
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// Iterations of a spin loop between two checks whether the team is stopping.
 const CHECK_INTERVAL: u32 = 1 << 14;
 
@@ -79,7 +75,7 @@ impl Spot {
     }
 }
 
-impl Run<Cpu> for Runner {
+impl Run<Cpu> for super::CpuRunner {
     /// A single core still has the uncontended points; its findings say what is missing.
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         plan(device.cpus.len(), request.effort).len()

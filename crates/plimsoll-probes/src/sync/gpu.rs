@@ -21,10 +21,6 @@ const BLOCKED: Duration = Duration::from_millis(2);
 /// Barriers in a checked kernel.
 const CHECKED: u32 = 96;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spot {
@@ -34,7 +30,7 @@ enum Spot {
     Events(Primitive),
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -56,9 +56,8 @@ axes! {
 /// Time of one synchronisation. Primitives without threads (events) are at 0 threads.
 #[must_use]
 pub fn primitives() -> TypedSeries<ByThreads> {
-    let metrics = vec![metrics::latency(), metrics::cycles()];
     let draw = Draw::bars("primitive", "latency").grouped_by("threads");
-    TypedSeries::new("primitives", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("primitives", vec![metrics::latency(), metrics::cycles()], draw)
 }
 
 use Primitive::{

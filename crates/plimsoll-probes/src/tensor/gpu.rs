@@ -23,10 +23,6 @@ const WAYS: u32 = 6;
 /// Most iterations of a loop: sums of small integers stay exact in single precision.
 const MOST_ITERATIONS: u32 = 3072;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// An instruction with its chains, warps and input data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spot {
@@ -105,7 +101,7 @@ fn fastest(series: &Series, spots: &[Spot], alone: &[Spot]) -> Vec<Spot> {
     alone.iter().filter_map(best).collect()
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

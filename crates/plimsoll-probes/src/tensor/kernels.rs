@@ -103,6 +103,11 @@ const fn wgmma(
     Instruction { group: true, capability: HOPPER, ..mma((name, kind), product, number, shape, mnemonics) }
 }
 
+/// On devices of these compute capabilities (times ten) only.
+const fn only(capability: (u32, u32), instruction: Instruction) -> Instruction {
+    Instruction { capability, ..instruction }
+}
+
 /// The sparse form: twice as deep, with half of A zeros.
 const fn sparse(dense: Instruction) -> Instruction {
     let [rows, columns, depth] = dense.shape;
@@ -116,27 +121,12 @@ pub const INSTRUCTIONS: [Instruction; 26] = [
     mma(("mma bf16", "bf16 matrix"), "mma_bf16", Number::Bf16, [16, 8, 16], &["HMMA.16816.F32.BF16"]),
     mma(("mma tf32", "tf32 matrix"), "mma_tf32", Number::Tf32, [16, 8, 8], &["HMMA.1688.F32.TF32"]),
     mma(("mma f64 8x8x4", "f64 matrix"), "mma_f64_k4", Number::F64, [8, 8, 4], &["DMMA"]),
-    Instruction {
-        capability: HOPPER,
-        ..mma(("mma f64 16x8x16", "f64 matrix"), "mma_f64_k16", Number::F64, [16, 8, 16], &["DMMA"])
-    },
+    only(HOPPER, mma(("mma f64 16x8x16", "f64 matrix"), "mma_f64_k16", Number::F64, [16, 8, 16], &["DMMA"])),
     mma(("mma i8", "i8 matrix"), "mma_i8", Number::I8, [16, 8, 32], &["IMMA.16832"]),
-    Instruction {
-        capability: (89, 89),
-        ..mma(("mma f8", "f8 matrix"), "mma_f8", Number::F8, [16, 8, 32], &["QMMA.16832"])
-    },
-    Instruction {
-        capability: (120, u32::MAX),
-        ..mma(("mma f8", "f8 matrix"), "mma_f8", Number::F8, [16, 8, 32], &["QMMA.16832"])
-    },
-    Instruction {
-        capability: (89, 89),
-        ..mma(("mma f8e5m2", "f8 matrix"), "mma_f8e5m2", Number::F8E5m2, [16, 8, 32], &["QMMA.16832"])
-    },
-    Instruction {
-        capability: (120, u32::MAX),
-        ..mma(("mma f8e5m2", "f8 matrix"), "mma_f8e5m2", Number::F8E5m2, [16, 8, 32], &["QMMA.16832"])
-    },
+    only((89, 89), mma(("mma f8", "f8 matrix"), "mma_f8", Number::F8, [16, 8, 32], &["QMMA.16832"])),
+    only((120, u32::MAX), mma(("mma f8", "f8 matrix"), "mma_f8", Number::F8, [16, 8, 32], &["QMMA.16832"])),
+    only((89, 89), mma(("mma f8e5m2", "f8 matrix"), "mma_f8e5m2", Number::F8E5m2, [16, 8, 32], &["QMMA.16832"])),
+    only((120, u32::MAX), mma(("mma f8e5m2", "f8 matrix"), "mma_f8e5m2", Number::F8E5m2, [16, 8, 32], &["QMMA.16832"])),
     wgmma(("wgmma f16", "f16 matrix"), "wgmma_f16", Number::F16, 16, &["HGMMA.64x128x16.F32"]),
     wgmma(("wgmma f16 of registers", "f16 matrix"), "wgmma_f16_registers", Number::F16, 16, &["HGMMA.64x128x16.F32"]),
     wgmma(("wgmma bf16", "bf16 matrix"), "wgmma_bf16", Number::Bf16, 16, &["HGMMA.64x128x16.F32.BF16"]),

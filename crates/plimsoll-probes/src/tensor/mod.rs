@@ -66,7 +66,7 @@ fn per_cycle() -> Metric {
 }
 
 fn spec<A: Axes>(case: &str, metric: Metric, draw: Draw) -> TypedSeries<A> {
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, vec![metric], draw)
+    TypedSeries::hot(case, vec![metric], draw)
 }
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

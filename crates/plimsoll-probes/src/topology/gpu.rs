@@ -12,10 +12,6 @@ use super::kernels::{self, TIMES};
 use crate::prelude::gpu::*;
 use crate::topology::{self, Reach};
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// Bytes of the array with the lines: enough for lines in every part of the cache, few enough to fit in it.
 const SPREAD: u64 = 16 << 20;
 /// Lines of a group.
@@ -29,7 +25,7 @@ const OFFSET: u64 = 8;
 /// Bytes of a launch's report.
 const REPORT: u64 = 32;
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -13,14 +13,13 @@ pub const TIMES: u32 = 8;
 /// Adds 0 to lines, from one SM.
 #[must_use]
 pub fn reach() -> KernelDesc {
-    let name = "topology_reach".to_owned();
     KernelDesc {
-        entry: format!("TOPOLOGY({name})"),
+        entry: "TOPOLOGY(topology_reach)".to_owned(),
         parameters: takes!(
             out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], iteration: U32, wanted: U32,
             base: [update 4; Unstated], lines: [read 8; Times(8, &["count"])], count: U32, times: U32 [Multiple(Is(8))],
         ),
-        ..resident(CANDIDATES, &SOURCE, name, 32)
+        ..resident(CANDIDATES, &SOURCE, "topology_reach", 32)
     }
 }
 

@@ -26,9 +26,8 @@ pub const CYCLES: &str = "cycles";
 /// One atomic at lines of a group, by SM and group. Groups are numbered by their distance from the first SM.
 #[must_use]
 pub fn map() -> TypedSeries<Reach> {
-    let metrics = vec![metrics::latency(), metric(CYCLES, Unit::Cycle, Quantity::Extra)];
     let draw = Draw::heat("multiprocessor", "line group", CYCLES);
-    TypedSeries::new("map", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("map", vec![metrics::latency(), metric(CYCLES, Unit::Cycle, Quantity::Extra)], draw)
 }
 
 /// Smallest ratio of far to near latency that counts as two sides.

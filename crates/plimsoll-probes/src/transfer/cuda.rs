@@ -33,14 +33,10 @@ const AWKWARD: [u64; 13] = [1, 3, 4, 31, 32, 33, 1025, 4095, 4097, 65_537, 65_53
 /// Poison for host memory. It isn't zero, because the driver may hand out pages of zeros.
 const HOST_POISON: u8 = 0xa5;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A path at a size.
 type Point = (Path, u64);
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
         let largest = request.bytes.unwrap_or(SIZES.1);
         points(request.effort, largest).len() + singles(largest).len()

@@ -11,10 +11,6 @@ use crate::chains::{BuiltChain, Chains, Trap};
 use crate::prelude::gpu::*;
 use crate::uniformity::{self, Alone, CYCLES, LINE_CYCLES, Part};
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// Bytes that one SM reads in a launch, from the last-level cache.
 const READ_BYTES: u64 = 4 << 20;
 /// Bytes of the chain that each SM follows in the last-level cache.
@@ -31,7 +27,7 @@ const PAGES: [u64; 2] = [64, 128];
 /// Shares of the budget: draws, distances, regions, pages.
 const SHARES: [f64; 4] = [0.2, 0.2, 0.35, 0.2];
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::KernelClock];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -17,9 +17,8 @@ const CANDIDATES: u32 = 4;
 /// One SM reads n vectors of 16 bytes.
 #[must_use]
 pub fn read() -> KernelDesc {
-    let name = "uniformity_read".to_owned();
     KernelDesc {
-        entry: format!("UNIFORMITY_READ({name}, 1024)"),
+        entry: "UNIFORMITY_READ(uniformity_read, 1024)".to_owned(),
         parameters: takes!(
             out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], iteration: U32, wanted: U32,
             bits: [write 4; Times(128, &[])], in: [read 16; Times(16, &["n"])], n: U64,
@@ -28,44 +27,36 @@ pub fn read() -> KernelDesc {
         vector_bytes: 16,
         unroll: 8,
         hints: PAST_L1,
-        grid: Grid::Resident { blocks: CANDIDATES },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 1024)
+        ..resident(CANDIDATES, &SOURCE, "uniformity_read", 1024)
     }
 }
 
 /// One SM follows a chain in L2.
 #[must_use]
 pub fn chase() -> KernelDesc {
-    let name = "uniformity_chase".to_owned();
     KernelDesc {
-        entry: format!("UNIFORMITY_CHASE({name})"),
+        entry: "UNIFORMITY_CHASE(uniformity_chase)".to_owned(),
         parameters: takes!(
             out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], iteration: U32, wanted: U32,
             cursor: [update 8; Times(8, &[])], hops: U64 [Multiple(Is(chain::HOPS))],
         ),
         vector_bytes: 8,
-        grid: Grid::Resident { blocks: CANDIDATES },
         access_rule: AccessRule::Chain,
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 32)
+        ..resident(CANDIDATES, &SOURCE, "uniformity_chase", 32)
     }
 }
 
 /// The whole device reads n vectors of 16 bytes.
 #[must_use]
 pub fn region() -> KernelDesc {
-    let name = "uniformity_region".to_owned();
     KernelDesc {
-        entry: format!("UNIFORMITY_REGION({name}, 256)"),
+        entry: "UNIFORMITY_REGION(uniformity_region, 256)".to_owned(),
         parameters: takes!(bits: [fill 4; PerWarp(4)], in: [read 16; Times(16, &["n"])], n: U64),
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,
         hints: PAST_L1,
-        grid: Grid::Resident { blocks: 8 },
-        looping: true,
-        ..KernelDesc::new(&SOURCE, name, 256)
+        ..resident(8, &SOURCE, "uniformity_region", 256)
     }
 }
 

@@ -27,14 +27,6 @@ impl Backend for Host {
     type Clock = GpuClock<Self>;
     type Need = Need;
     const NAME: &'static str = "host";
-
-    fn check_ready(device: &Device) -> Result<(), Fault> {
-        Ok(device.capabilities.kernels.clone()?)
-    }
-
-    fn has(device: &Device, need: Need) -> Result<(), Fault> {
-        Ok(plimsoll_gpu::has::<Self>(device, need)?)
-    }
 }
 
 /// The function of a kernel.

@@ -1,5 +1,8 @@
 //! A simulated GPU: the stand-in driver, and a compiler for it.
 
+#[path = "../../../plimsoll-cuda/tests/common/probe_image.rs"]
+mod probe_image;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +11,7 @@ use plimsoll::bench::Device;
 use plimsoll_cuda::compile::{Compiler, Program};
 use plimsoll_cuda::driver::Driver;
 use plimsoll_cuda::{Options, Unavailable, open_with};
-use plimsoll_gen::Target;
-use plimsoll_gen::kernel::KernelDesc;
+use probe_image::probe_image;
 
 /// A compiler that accepts any source and makes kernels that do nothing.
 struct AcceptAnything;
@@ -21,14 +23,7 @@ unsafe impl Compiler for AcceptAnything {
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        let source =
-            plimsoll_probes::sources().iter().copied().find(|source| format!("{}.cu", source.name()) == program.name);
-        let Some(source) = source else { return Ok(fakecuda::image_from_text(program.source).unwrap()) };
-        let sizes =
-            |kernel: &KernelDesc| kernel.parameters.iter().map(|p| p.bytes(kernel).to_string()).collect::<Vec<_>>();
-        let named = |kernel: &KernelDesc| format!("{}({})", kernel.name, sizes(kernel).join(","));
-        let kernels: Vec<String> = source.kernels(Target::plain(90)).iter().map(named).collect();
-        Ok(fakecuda::image(&kernels.join(";")))
+        Ok(probe_image(program).unwrap_or_else(|| fakecuda::image_from_text(program.source).unwrap()))
     }
 }
 

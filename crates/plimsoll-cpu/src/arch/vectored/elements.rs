@@ -26,15 +26,22 @@ macro_rules! one {
 macro_rules! two {
     ($($name:ident { $([$($t:ty)*] |$a:ident, $b:ident| $value:expr;)* })*) => {$(
         pub(super) struct $name<T>(PhantomData<T>);
-        $($(impl Binary for $name<$t> {
+        $($(binary!($name<$t> |$a, $b| $value);)*)*
+    )*};
+}
+
+/// Implements an operation of two operands for a type.
+macro_rules! binary {
+    ($name:ident<$t:ty> |$a:ident, $b:ident| $value:expr) => {
+        impl Binary for $name<$t> {
             type In = $t;
             type Out = $t;
             #[inline(always)]
             fn apply($a: $t, $b: $t) -> $t {
                 $value
             }
-        })*)*
-    )*};
+        }
+    };
 }
 
 one! {
@@ -194,43 +201,17 @@ macro_rules! by_width {
                     Self::from_bits(self.to_bits() & other.to_bits())
                 }
             }
-            impl Binary for Min<$float> {
-                type In = $float;
-                type Out = $float;
-                #[inline(always)]
-                fn apply(a: $float, b: $float) -> $float {
-                    lesser(a, b)
-                }
-            }
-            impl Binary for Max<$float> {
-                type In = $float;
-                type Out = $float;
-                #[inline(always)]
-                fn apply(a: $float, b: $float) -> $float {
-                    greater(a, b)
-                }
-            }
+            binary!(Min<$float> |a, b| lesser(a, b));
+            binary!(Max<$float> |a, b| greater(a, b));
         )*
         $(
-            impl Binary for Shl<$int> {
-                type In = $int;
-                type Out = $int;
-                #[inline(always)]
-                fn apply(a: $int, b: $int) -> $int {
-                    // A negative b becomes a huge u64.
-                    if (b as u64) < u64::from(<$int>::BITS) { a.wrapping_shl(b as u32) } else { 0 }
-                }
-            }
-            impl Binary for Shr<$int> {
-                type In = $int;
-                type Out = $int;
-                #[inline(always)]
-                fn apply(a: $int, b: $int) -> $int {
-                    // The result for b ≥ the width: all sign bits for signed types, 0 for unsigned ones.
-                    let out = (a >> (<$int>::BITS - 1)) & <$int>::MIN.wrapping_shr(<$int>::BITS - 1);
-                    if (b as u64) < u64::from(<$int>::BITS) { a.wrapping_shr(b as u32) } else { out }
-                }
-            }
+            // A negative b becomes a huge u64.
+            binary!(Shl<$int> |a, b| if (b as u64) < u64::from(<$int>::BITS) { a.wrapping_shl(b as u32) } else { 0 });
+            binary!(Shr<$int> |a, b| {
+                // The result for b ≥ the width: all sign bits for signed types, 0 for unsigned ones.
+                let out = (a >> (<$int>::BITS - 1)) & <$int>::MIN.wrapping_shr(<$int>::BITS - 1);
+                if (b as u64) < u64::from(<$int>::BITS) { a.wrapping_shr(b as u32) } else { out }
+            });
         )*
     };
 }

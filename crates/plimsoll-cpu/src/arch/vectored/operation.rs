@@ -82,17 +82,36 @@ macro_rules! single {
 }
 
 macro_rules! map1 {
-    ($t:ty, ($set:expr, $name:ident)) => {
+    ($t:ty, ($name:ident, ($set:expr))) => {
         Some(compile_for::<Map1<e::$name<$t>>>($set))
     };
 }
-macro_rules! map2 {
-    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
+/// A loop that is compiled for each of these values of `$uniform`.
+macro_rules! by_uniform {
+    ($loop:ident, $operation:ty, $set:expr, $uniform:expr, [$($value:literal)*]) => {
         match $uniform {
-            0 => Some(compile_for::<Map2<e::$name<$t>, 0>>($set)),
-            1 => Some(compile_for::<Map2<e::$name<$t>, 1>>($set)),
-            2 => Some(compile_for::<Map2<e::$name<$t>, 2>>($set)),
+            $($value => Some(compile_for::<$loop<$operation, $value>>($set)),)*
             _ => None,
+        }
+    };
+}
+macro_rules! map2 {
+    ($t:ty, ($name:ident, ($set:expr, $uniform:expr))) => {
+        by_uniform!(Map2, e::$name<$t>, $set, $uniform, [0 1 2])
+    };
+}
+macro_rules! map3 {
+    ($t:ty, ($name:ident, ($set:expr, $uniform:expr))) => {
+        by_uniform!(Map3, e::$name<$t>, $set, $uniform, [0 1 2 3 4 5 6])
+    };
+}
+
+/// The loop of an operation: the listed ones have loops of the same name for the listed types, `$rest` are further arms.
+macro_rules! loops {
+    ($op:expr, $of:ident, $carrier:expr, $map:ident $arguments:tt, [$($types:ident: $($name:ident)+;)+], $($rest:tt)*) => {
+        match $op {
+            $($($of::$name => $types!($carrier, $map!($name, $arguments)),)+)+
+            $($rest)*
         }
     };
 }
@@ -102,53 +121,16 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
     let carrier = dtype.carrier();
     let function = match op {
         Unary::Not if carrier == DType::Bool => Some(compile_for::<Map1<e::NotBool>>(set)),
-        Unary::Not => integers!(carrier, map1!(set, Not)),
-        Unary::Neg => numbers!(carrier, map1!(set, Neg)),
-        Unary::Abs => numbers!(carrier, map1!(set, Abs)),
-        Unary::Sign => numbers!(carrier, map1!(set, Sign)),
-        Unary::Relu => numbers!(carrier, map1!(set, Relu)),
-        Unary::Floor => floats!(carrier, map1!(set, Floor)),
-        Unary::Ceil => floats!(carrier, map1!(set, Ceil)),
-        Unary::Round => floats!(carrier, map1!(set, Round)),
-        Unary::Trunc => floats!(carrier, map1!(set, Trunc)),
-        Unary::Sqrt => floats!(carrier, map1!(set, Sqrt)),
-        Unary::Rsqrt => floats!(carrier, map1!(set, Rsqrt)),
-        Unary::Recip => floats!(carrier, map1!(set, Recip)),
-        op => function(set, op, carrier),
+        op => loops! { op, Unary, carrier, map1 (set), [
+            integers: Not;
+            numbers: Neg Abs Sign Relu;
+            floats: Floor Ceil Round Trunc Sqrt Rsqrt Recip;
+            single: Exp Exp2 Expm1 Log Log2 Log10 Log1p Sin Cos Tanh Sinh Cosh Asinh Acosh Atanh Atan;
+            single: Erf Erfc Sigmoid Silu Gelu GeluTanh Softplus Mish;
+        ], },
     };
     let bytes = width(carrier);
     function.map(|function| Operation::with_one_operand(function, bytes, bytes))
-}
-
-/// The functions of f32.
-fn function(set: Set, op: Unary, carrier: DType) -> Option<Function> {
-    match op {
-        Unary::Exp => single!(carrier, map1!(set, Exp)),
-        Unary::Exp2 => single!(carrier, map1!(set, Exp2)),
-        Unary::Expm1 => single!(carrier, map1!(set, Expm1)),
-        Unary::Log => single!(carrier, map1!(set, Log)),
-        Unary::Log2 => single!(carrier, map1!(set, Log2)),
-        Unary::Log10 => single!(carrier, map1!(set, Log10)),
-        Unary::Log1p => single!(carrier, map1!(set, Log1p)),
-        Unary::Sin => single!(carrier, map1!(set, Sin)),
-        Unary::Cos => single!(carrier, map1!(set, Cos)),
-        Unary::Tanh => single!(carrier, map1!(set, Tanh)),
-        Unary::Sinh => single!(carrier, map1!(set, Sinh)),
-        Unary::Cosh => single!(carrier, map1!(set, Cosh)),
-        Unary::Asinh => single!(carrier, map1!(set, Asinh)),
-        Unary::Acosh => single!(carrier, map1!(set, Acosh)),
-        Unary::Atanh => single!(carrier, map1!(set, Atanh)),
-        Unary::Atan => single!(carrier, map1!(set, Atan)),
-        Unary::Erf => single!(carrier, map1!(set, Erf)),
-        Unary::Erfc => single!(carrier, map1!(set, Erfc)),
-        Unary::Sigmoid => single!(carrier, map1!(set, Sigmoid)),
-        Unary::Silu => single!(carrier, map1!(set, Silu)),
-        Unary::Gelu => single!(carrier, map1!(set, Gelu)),
-        Unary::GeluTanh => single!(carrier, map1!(set, GeluTanh)),
-        Unary::Softplus => single!(carrier, map1!(set, Softplus)),
-        Unary::Mish => single!(carrier, map1!(set, Mish)),
-        _ => None,
-    }
 }
 
 /// A node of two operands of type `dtype`. Bit i of `uniform`: operand i is the same for all elements.
@@ -156,26 +138,19 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
     let carrier = dtype.carrier();
     // Logic on 0 and 1 is bitwise.
     let bits = if carrier == DType::Bool { DType::U8 } else { carrier };
-    let function = match op {
-        Binary::Add => numbers!(carrier, map2!(set, uniform, Add)),
-        Binary::Sub => numbers!(carrier, map2!(set, uniform, Sub)),
-        Binary::Mul => numbers!(carrier, map2!(set, uniform, Mul)),
-        Binary::Div => floats!(carrier, map2!(set, uniform, Div)),
-        Binary::And => integers!(bits, map2!(set, uniform, And)),
-        Binary::Or => integers!(bits, map2!(set, uniform, Or)),
-        Binary::Xor => integers!(bits, map2!(set, uniform, Xor)),
-        Binary::Shl => integers!(carrier, map2!(set, uniform, Shl)),
-        Binary::Shr => integers!(carrier, map2!(set, uniform, Shr)),
-        Binary::Min => numbers!(carrier, map2!(set, uniform, Min)),
-        Binary::Max => numbers!(carrier, map2!(set, uniform, Max)),
-        Binary::Fmin if carrier.is_int() => integers!(carrier, map2!(set, uniform, Min)),
-        Binary::Fmax if carrier.is_int() => integers!(carrier, map2!(set, uniform, Max)),
-        Binary::Fmin => floats!(carrier, map2!(set, uniform, Fmin)),
-        Binary::Fmax => floats!(carrier, map2!(set, uniform, Fmax)),
-        Binary::Pow => single!(carrier, map2!(set, uniform, Pow)),
-        Binary::Atan2 => single!(carrier, map2!(set, uniform, Atan2)),
-        Binary::FloorDiv => numbers!(carrier, map2!(set, uniform, FloorDiv)),
-        Binary::Rem => numbers!(carrier, map2!(set, uniform, Rem)),
+    let function = loops! { op, Binary, carrier, map2 (set, uniform), [
+            numbers: Add Sub Mul Min Max FloorDiv Rem;
+            floats: Div;
+            integers: Shl Shr;
+            single: Pow Atan2;
+        ],
+        Binary::And => integers!(bits, map2!(And, (set, uniform))),
+        Binary::Or => integers!(bits, map2!(Or, (set, uniform))),
+        Binary::Xor => integers!(bits, map2!(Xor, (set, uniform))),
+        Binary::Fmin if carrier.is_int() => integers!(carrier, map2!(Min, (set, uniform))),
+        Binary::Fmax if carrier.is_int() => integers!(carrier, map2!(Max, (set, uniform))),
+        Binary::Fmin => floats!(carrier, map2!(Fmin, (set, uniform))),
+        Binary::Fmax => floats!(carrier, map2!(Fmax, (set, uniform))),
     };
     let bytes = width(carrier);
     function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform, boolean: false })
@@ -187,10 +162,10 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
     let exchanged = matches!(op, Comparison::Greater | Comparison::GreaterEqual);
     let uniform = if exchanged { (uniform & 1) << 1 | uniform >> 1 } else { uniform };
     let function = match op {
-        Comparison::Less | Comparison::Greater => numbers!(carrier, map2!(set, uniform, Less)),
-        Comparison::LessEqual | Comparison::GreaterEqual => numbers!(carrier, map2!(set, uniform, LessEqual)),
-        Comparison::Equal => numbers!(carrier, map2!(set, uniform, Equal)),
-        Comparison::NotEqual => numbers!(carrier, map2!(set, uniform, NotEqual)),
+        Comparison::Less | Comparison::Greater => numbers!(carrier, map2!(Less, (set, uniform))),
+        Comparison::LessEqual | Comparison::GreaterEqual => numbers!(carrier, map2!(LessEqual, (set, uniform))),
+        Comparison::Equal => numbers!(carrier, map2!(Equal, (set, uniform))),
+        Comparison::NotEqual => numbers!(carrier, map2!(NotEqual, (set, uniform))),
     };
     let bytes = width(carrier);
     function.map(|function| {
@@ -198,30 +173,10 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
     })
 }
 
-macro_rules! map3 {
-    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
-        match $uniform {
-            0 => Some(compile_for::<Map3<e::$name<$t>, 0>>($set)),
-            1 => Some(compile_for::<Map3<e::$name<$t>, 1>>($set)),
-            2 => Some(compile_for::<Map3<e::$name<$t>, 2>>($set)),
-            3 => Some(compile_for::<Map3<e::$name<$t>, 3>>($set)),
-            4 => Some(compile_for::<Map3<e::$name<$t>, 4>>($set)),
-            5 => Some(compile_for::<Map3<e::$name<$t>, 5>>($set)),
-            6 => Some(compile_for::<Map3<e::$name<$t>, 6>>($set)),
-            _ => None,
-        }
-    };
-}
-
 /// Three floats in one pass.
 pub(crate) fn fused(set: Set, fused: Fused, dtype: DType, uniform: u8) -> Option<Operation> {
     let carrier = dtype.carrier();
-    let function = match fused {
-        Fused::Fma => floats!(carrier, map3!(set, uniform, Fma)),
-        Fused::MulAdd => floats!(carrier, map3!(set, uniform, MulAdd)),
-        Fused::MulSub => floats!(carrier, map3!(set, uniform, MulSub)),
-        Fused::SubMul => floats!(carrier, map3!(set, uniform, SubMul)),
-    };
+    let function = loops!(fused, Fused, carrier, map3 (set, uniform), [floats: Fma MulAdd MulSub SubMul;],);
     let bytes = width(carrier);
     function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform, boolean: false })
 }
@@ -246,7 +201,7 @@ macro_rules! unsigned {
 pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
     let bytes = width(dtype.carrier());
     let function = match uniform & 1 {
-        0 => unsigned!(bits_of(dtype.carrier()), map3!(set, uniform, Select)),
+        0 => unsigned!(bits_of(dtype.carrier()), map3!(Select, (set, uniform))),
         _ => None,
     };
     function.map(|function| Operation { function, operands: [1, bytes, bytes], result: bytes, uniform, boolean: false })
@@ -255,7 +210,7 @@ pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
 /// A copy of elements of `dtype`.
 pub(crate) fn copy(set: Set, dtype: DType) -> Option<Operation> {
     let bytes = width(dtype);
-    let function = unsigned!(bits_of(dtype), map1!(set, Same));
+    let function = unsigned!(bits_of(dtype), map1!(Same, (set)));
     function.map(|function| Operation::with_one_operand(function, bytes, bytes))
 }
 

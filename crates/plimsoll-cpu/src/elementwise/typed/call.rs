@@ -202,42 +202,32 @@ impl<T: Lendable> Argument<Scalar<T>> for T {
     }
 }
 
-macro_rules! read {
-    ($([$($n:tt)*] $of:ty: $this:ident $given:expr;)*) => {
-        $(impl<'b, T: Lendable, $($n)*> Argument<In<T>> for $of {
+/// Implements a trait for a type that is passed: `$method` of the call takes `$given`.
+macro_rules! passes {
+    ([$($n:tt)*] $trait:path, $of:ty: $this:ident $method:ident $given:expr) => {
+        impl<'b, T: Lendable, $($n)*> $trait for $of {
             fn give<'s>(self, call: &mut Call<'s>)
             where
                 Self: 's,
             {
                 let $this = self;
-                call.input($given);
+                call.$method($given);
             }
-        })*
+        }
+    };
+}
+
+macro_rules! read {
+    ($([$($n:tt)*] $of:ty: $this:ident $given:expr;)*) => {
+        $(passes!([$($n)*] Argument<In<T>>, $of: $this input $given);)*
     };
 }
 
 macro_rules! written {
-    ($([$($n:tt)*] $of:ty: $this:ident $given:expr;)*) => {
-        $(impl<'b, T: Lendable, $($n)*> Argument<InOut<T>> for $of {
-            fn give<'s>(self, call: &mut Call<'s>)
-            where
-                Self: 's,
-            {
-                let $this = self;
-                call.input($given);
-            }
-        }
-
-        impl<'b, T: Lendable, K: Role, $($n)*> Outputs<Expr<T, K>> for $of {
-            fn give<'s>(self, call: &mut Call<'s>)
-            where
-                Self: 's,
-            {
-                let $this = self;
-                call.result($given);
-            }
-        })*
-    };
+    ($([$($n:tt)*] $of:ty: $this:ident $given:expr;)*) => {$(
+        passes!([$($n)*] Argument<InOut<T>>, $of: $this input $given);
+        passes!([K: Role, $($n)*] Outputs<Expr<T, K>>, $of: $this result $given);
+    )*};
 }
 
 read! {

@@ -24,10 +24,6 @@ const WARM: u32 = 4;
 /// Size of the last-level cache if the device doesn't report one, bytes.
 const USUAL: u64 = 4 << 20;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// One way, tile size and stage count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Point {
@@ -46,7 +42,7 @@ struct Path {
     iterations: [u32; 2],
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     /// `cp.async` needs compute capability 8.0, the oldest that plimsoll compiles for.
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 

@@ -6,8 +6,6 @@ probe! {
     "async-copy" in LAB, seconds: [5.0, 20.0, 60.0], files: gpu kernels
 }
 
-use std::fmt;
-
 use plimsoll_core::unit::ByteSize;
 
 use crate::prelude::meaning::*;
@@ -20,47 +18,17 @@ pub const FROM_MEMORY: &str = "from memory";
 /// The best stage count of every way and tile from the L2, measured again: samples that made a choice never report it.
 pub const AFRESH: &str = "from the L2, best afresh";
 
-/// A way from global to shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Loads and stores of 16 bytes.
-    Registers,
-    /// Asynchronous copies of this many bytes through the L1.
-    Through(u32),
-    /// Asynchronous copies of 16 bytes that bypass the L1.
-    Past,
-    /// One bulk copy for each tile.
-    Bulk,
-}
-
-impl Way {
-    const REGISTERS: &'static str = "load and store";
-    const PAST: &'static str = "cp.async 16 B, past L1";
-    const BULK: &'static str = "bulk copy";
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Registers => f.write_str(Self::REGISTERS),
-            Self::Through(bytes) => write!(f, "cp.async {bytes} B, through L1"),
-            Self::Past => f.write_str(Self::PAST),
-            Self::Bulk => f.write_str(Self::BULK),
-        }
-    }
-}
-
-impl Label for Way {
-    fn from_label(label: &str) -> Option<Self> {
-        Some(match label {
-            Self::REGISTERS => Self::Registers,
-            Self::PAST => Self::Past,
-            Self::BULK => Self::Bulk,
-            name => {
-                let bytes = name.strip_prefix("cp.async ")?.strip_suffix(" B, through L1")?;
-                Self::Through(bytes.parse().ok()?)
-            }
-        })
+labels! {
+    /// A way from global to shared memory.
+    pub enum Way {
+        /// Loads and stores of 16 bytes.
+        Registers = "load and store",
+        /// Asynchronous copies of this many bytes through the L1.
+        Through(bytes: u32) = "cp.async " bytes " B, through L1",
+        /// Asynchronous copies of 16 bytes that bypass the L1.
+        Past = "cp.async 16 B, past L1",
+        /// One bulk copy for each tile.
+        Bulk = "bulk copy",
     }
 }
 

@@ -22,14 +22,10 @@ const WARPS: u32 = THREADS / 32;
 /// Tiles compared with the oracle after a measurement; for all others only their completion is checked.
 const LOOK: usize = 5;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// An order, and the rows of a group: 0 means diagonals.
 type Grouped = (Order, u32);
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

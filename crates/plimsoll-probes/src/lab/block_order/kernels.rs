@@ -23,9 +23,8 @@ pub const ITERATION: u32 = 16 * THREADS * UNROLL;
 /// The kernel with this many blocks.
 #[must_use]
 pub fn product(blocks: u32) -> KernelDesc {
-    let name = "block_order_product".to_owned();
     KernelDesc {
-        entry: format!("BLOCK_ORDER({name}, {UNROLL}, {THREADS})"),
+        entry: format!("BLOCK_ORDER(block_order_product, {UNROLL}, {THREADS})"),
         parameters: takes!(
             out: [fill 4; Times(WARP_WORDS, &["rows", "columns"])], a: [read 16; Times(16, &["rows", "vectors"])],
             b: [read 16; Times(16, &["columns", "vectors"])],
@@ -39,7 +38,7 @@ pub fn product(blocks: u32) -> KernelDesc {
         hints: Hints { load_no_allocate: true, store_streaming: false },
         grid: Grid::Blocks(blocks),
         looping: true,
-        ..KernelDesc::new(&SOURCE, name, THREADS)
+        ..KernelDesc::new(&SOURCE, "block_order_product", THREADS)
     }
 }
 

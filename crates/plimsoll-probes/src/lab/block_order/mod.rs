@@ -6,50 +6,21 @@ probe! {
     "block-order" in LAB, seconds: [4.0, 12.0, 40.0], files: gpu kernels
 }
 
-use std::fmt;
-
 use plimsoll_core::counted;
 
 use crate::prelude::meaning::*;
 
-/// The order of a kernel's blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Tile after tile of a row.
-    Rows,
-    /// Tile after tile of a column.
-    Columns,
-    /// Along the diagonals, where neighbours share nothing.
-    Diagonals,
-    /// This many rows of tiles at a time, column after column.
-    Groups(u32),
-}
-
-impl Order {
-    const ROWS: &'static str = "rows";
-    const COLUMNS: &'static str = "columns";
-    const DIAGONALS: &'static str = "diagonals";
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rows => f.write_str(Self::ROWS),
-            Self::Columns => f.write_str(Self::COLUMNS),
-            Self::Diagonals => f.write_str(Self::DIAGONALS),
-            Self::Groups(rows) => write!(f, "groups of {rows} rows"),
-        }
-    }
-}
-
-impl Label for Order {
-    fn from_label(label: &str) -> Option<Self> {
-        Some(match label {
-            Self::ROWS => Self::Rows,
-            Self::COLUMNS => Self::Columns,
-            Self::DIAGONALS => Self::Diagonals,
-            name => Self::Groups(name.strip_prefix("groups of ")?.strip_suffix(" rows")?.parse().ok()?),
-        })
+labels! {
+    /// The order of a kernel's blocks.
+    pub enum Order {
+        /// Tile after tile of a row.
+        Rows = "rows",
+        /// Tile after tile of a column.
+        Columns = "columns",
+        /// Along the diagonals, where neighbours share nothing.
+        Diagonals = "diagonals",
+        /// This many rows of tiles at a time, column after column.
+        Groups(rows: u32) = "groups of " rows " rows",
     }
 }
 
@@ -72,9 +43,12 @@ pub const LEAST: &str = "least from memory";
 /// Time of one launch over all tiles, by order: `case` is [`ORDERS`] or [`AFRESH`]. Bytes are those that blocks read.
 #[must_use]
 pub fn orders(case: &str) -> TypedSeries<AllTiles> {
-    let metrics = vec![metrics::time(), metrics::bandwidth(), metric(LEAST, Unit::Byte, Quantity::Extra)];
     let draw = Draw::bars("order", "time");
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot(
+        case,
+        vec![metrics::time(), metrics::bandwidth(), metric(LEAST, Unit::Byte, Quantity::Extra)],
+        draw,
+    )
 }
 
 /// Bytes that memory delivered over the least possible, if they were counted.

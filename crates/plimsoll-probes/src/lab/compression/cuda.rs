@@ -29,14 +29,10 @@ const ENDS: (f64, f64) = (0.25, 8.0);
 /// Share of the budget for z = a·x + y.
 const SHARE: f64 = 0.6;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The data as an index in [`Kind::ALL`], and whether the memory is compressible.
 type DataPlace = (usize, bool);
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {

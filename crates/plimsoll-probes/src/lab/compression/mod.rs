@@ -107,9 +107,8 @@ pub fn saxpy() -> TypedSeries<Saxpy> {
 /// Repeated reads of one array, over its size.
 #[must_use]
 pub fn knee() -> TypedSeries<Reads> {
-    let metrics = vec![metrics::bandwidth()];
     let draw = Draw::lines("footprint", "bandwidth").grouped_by("data").log_x();
-    TypedSeries::new("footprint", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("footprint", vec![metrics::bandwidth()], draw)
 }
 
 /// A row and its figure.

@@ -26,11 +26,7 @@ const ITERATIONS: u32 = 64;
 /// Cache lines of the verified array.
 const VERIFIED: u64 = 5000;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {

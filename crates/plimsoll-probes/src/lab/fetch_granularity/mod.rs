@@ -62,7 +62,7 @@ pub fn reads() -> TypedSeries<Read> {
         metric(IN_FORCE, Unit::Byte, Quantity::Extra),
     ];
     let draw = Draw::bars("limit", "reads").grouped_by("hint");
-    TypedSeries::new("reads", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("reads", metrics, draw)
 }
 
 /// Bytes from memory per byte wanted, if they were counted.

@@ -39,10 +39,6 @@ const PRODUCTS: [(&str, Number); 6] = [
     ("f8e5m2", Number::F8E5m2),
 ];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The multiply-adds of [`LINKS`] that a device supports.
 fn chains<G: Gpu>(device: &G::Device) -> Vec<(Known, Form, &'static links::Instruction, f64)> {
     let find = |name: &str| links::Instruction::for_target(G::target(device)).find(|one| one.name == name);
@@ -75,7 +71,7 @@ impl Rate {
     }
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] =
         &[Need::Code(&kernels::SOURCE), Need::Code(&links::SOURCE), Need::Code(&products::SOURCE), Need::Graphs];
 

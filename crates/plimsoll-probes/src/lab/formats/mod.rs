@@ -104,7 +104,7 @@ axes! {
 pub fn limits() -> TypedSeries<Limits> {
     let values = LIMITS.into_iter().filter_map(value_name);
     let values = values.map(|name| metric(name, Unit::One, Quantity::Extra)).collect();
-    TypedSeries::new("limits", Figure::Throughput, CachePolicy::Hot, values, Draw::Table).with_precision(ANY_TIME)
+    TypedSeries::hot("limits", values, Draw::Table).with_precision(ANY_TIME)
 }
 
 /// Operations per second of the whole device by format and form, at the fastest of its instructions.
@@ -112,7 +112,7 @@ pub fn limits() -> TypedSeries<Limits> {
 pub fn rates() -> TypedSeries<Rate> {
     let rate = metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond);
     let draw = Draw::bars("format", "rate").grouped_by("form");
-    TypedSeries::new("rates", Figure::Throughput, CachePolicy::Hot, vec![rate], draw)
+    TypedSeries::hot("rates", vec![rate], draw)
 }
 
 /// The metric with a limit's value; `None` if the limit may not be a number.

@@ -27,10 +27,6 @@ const ODD_ROWS: [u32; 4] = [4, 36, 100, 260];
 /// Operations of a multiply-add.
 const FLOP: f64 = 2.0;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 fn target(device: &CudaDevice) -> Target {
     device.kernels.target().parse().unwrap_or(Target::plain(80))
 }
@@ -100,7 +96,7 @@ fn library_bench(device: &CudaDevice) -> Result<products::Bench, Fault> {
     products::Bench::new(device)?.with_library(&library)
 }
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {

@@ -85,7 +85,7 @@ fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
         metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond),
         metric(ERROR, Unit::One, Quantity::Extra),
     ];
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot(case, metrics, draw)
 }
 
 /// A row with its operands and figures.

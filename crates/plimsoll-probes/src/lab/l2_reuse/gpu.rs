@@ -18,14 +18,10 @@ const ROUNDS: u32 = 8;
 /// Bytes after a tile that must stay unchanged.
 const GUARD: u64 = 256;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A form and a tile.
 type Point = (Form, u64);
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::Cooperative];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

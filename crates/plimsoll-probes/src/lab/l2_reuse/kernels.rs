@@ -60,7 +60,7 @@ fn base(name: &str) -> KernelDesc {
         inputs: 1,
         outputs: 1,
         vector_bytes: 16,
-        ..resident(BLOCKS, &SOURCE, name.to_owned(), THREADS)
+        ..resident(BLOCKS, &SOURCE, name, THREADS)
     }
 }
 

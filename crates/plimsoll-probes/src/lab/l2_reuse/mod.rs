@@ -42,7 +42,7 @@ axes! {
 pub fn tiles() -> TypedSeries<Tile> {
     let draw = Draw::lines("tile", "bandwidth").grouped_by("form").log_x();
     let metrics = vec![metrics::bandwidth()];
-    TypedSeries::new("tiles", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("tiles", metrics, draw)
 }
 
 /// Share of the best that still counts as full speed.

@@ -22,11 +22,7 @@ const STEP: f32 = 0.01;
 /// Particles used to estimate errors.
 const SOME: u64 = 4096;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn points(&self, _: &G::Device, _: &Request) -> usize {

@@ -44,22 +44,21 @@ pub fn push(way: Way) -> KernelDesc {
             count: U64 [Most(Product(&[Blocks, Is(CELLS as u64), Of("per_cell")]))], per_cell: U32, pushes: U32, h: F32,
         ),
         issues: products.into_iter().collect(),
-        ..resident(1, &SOURCE, name.to_owned(), 32 * CELLS)
+        ..resident(1, &SOURCE, name, 32 * CELLS)
     }
 }
 
 /// Random places, velocities and fields.
 #[must_use]
 pub fn begin() -> KernelDesc {
-    let name = "pic_begin".to_owned();
     KernelDesc {
-        entry: format!("PIC_BEGIN({name})"),
+        entry: "PIC_BEGIN(pic_begin)".to_owned(),
         parameters: takes!(
             at: [fill 4; Times(24, &["count"])], corners: [fill 4; Times(4, &["fields"])],
             count: U64 [Most(Product(&[Blocks, Threads]))], fields: U64 [Most(Product(&[Blocks, Threads]))],
             size: F32, seed: U32,
         ),
-        ..resident(1, &SOURCE, name, 256)
+        ..resident(1, &SOURCE, "pic_begin", 256)
     }
 }
 

@@ -37,20 +37,16 @@ const AFTER: f64 = 0.5;
 /// Shares of the budget: histogram, sliding window, reset.
 const SHARES: [f64; 3] = [0.3, 0.5, 0.2];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// A way to pin, and the bytes of the buffer.
 type Point = (Way, u64);
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
-        ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"]
-            .iter()
-            .try_for_each(|call| device.context.driver().has(call))?;
+        let calls =
+            ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"];
+        device.context.driver().has_all(&calls)?;
         if attribute(device, Attribute::MostPersistingL2)? > 0 {
             return Ok(());
         }

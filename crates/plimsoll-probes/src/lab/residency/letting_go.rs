@@ -1,12 +1,10 @@
 //! A workload that pins data in the L2 and releases them before every sample. This preparation runs on host and device and is not
 //! timed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_core::Fault;
-use plimsoll_core::sample::{Batch, Check, Work, Workload};
-
+use plimsoll_core::sample::Workload;
+use plimsoll_core::{Fault, forward_workload};
 use plimsoll_cuda::Load;
 use plimsoll_cuda::driver::Stream;
 use plimsoll_cuda::launch::Launch;
@@ -75,17 +73,7 @@ impl LettingGo {
 }
 
 impl Workload for LettingGo {
-    fn work(&self) -> Work {
-        self.load.work()
-    }
-
-    fn batch(&self) -> Batch {
-        self.load.batch()
-    }
-
-    fn prepare(&mut self, k: u32) -> Result<(), Fault> {
-        self.load.prepare(k)
-    }
+    forward_workload!(load: work, batch, prepare, check, extra, launch_once);
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         for sample in out {
@@ -95,20 +83,8 @@ impl Workload for LettingGo {
         Ok(())
     }
 
-    fn check(&mut self) -> Result<Check, Fault> {
-        self.load.check()
-    }
-
     fn prepare_count(&mut self) -> Result<u32, Fault> {
         self.pin_and_release()?;
         self.load.prepare_count()
-    }
-
-    fn launch_once(&mut self) -> Result<(), Fault> {
-        self.load.launch_once()
-    }
-
-    fn extra(&self, out: &mut BTreeMap<String, f64>) {
-        self.load.extra(out);
     }
 }

@@ -77,23 +77,20 @@ pub fn histogram() -> TypedSeries<OnBins> {
         aside_metric(),
     ];
     let draw = Draw::bars("bins", "additions").grouped_by("way");
-    TypedSeries::new("histogram", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("histogram", metrics, draw)
 }
 
 /// A buffer that is updated in pass after pass while other data stream through the cache.
 #[must_use]
 pub fn sliding() -> TypedSeries<OnWindow> {
-    let metrics = vec![metrics::bandwidth(), aside_metric()];
     let draw = Draw::lines("window", "bandwidth").grouped_by("way");
-    TypedSeries::new("sliding window", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("sliding window", vec![metrics::bandwidth(), aside_metric()], draw)
 }
 
 /// Reads of other data that fit in the cache, after data were pinned and released.
 #[must_use]
 pub fn reset() -> TypedSeries<After> {
-    let metrics = vec![metrics::bandwidth(), aside_metric()];
-    let draw = Draw::bars("after", "bandwidth");
-    TypedSeries::new("reset", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("reset", vec![metrics::bandwidth(), aside_metric()], Draw::bars("after", "bandwidth"))
 }
 
 /// One case over its control with the same second coordinate.

@@ -32,17 +32,13 @@ const UNTIMED: u64 = 1_000_000;
 /// Arrays of the models in both memories, and the one that checks use.
 const ARRAYS: u64 = 7;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The order of the steps between measurements.
 const BETWEEN: Order = Order::WideSlabs;
 
 /// A time step and its case.
 type Point = (u32, What);
 
-impl Run<Cuda> for Runner {
+impl Run<Cuda> for super::CudaRunner {
     const NEEDS: &'static [Need] = &[Need::Graphs];
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

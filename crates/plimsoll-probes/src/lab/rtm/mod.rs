@@ -106,9 +106,7 @@ pub const PRESSURE: &str = "pressure";
 /// The wavefield in the middle plane, sampled from the grid for a picture. Nothing is timed.
 #[must_use]
 pub fn wavefield() -> TypedSeries<Cell> {
-    let metrics = vec![metric(PRESSURE, Unit::One, Quantity::Extra)];
-    let draw = Draw::heat("x", "z", PRESSURE);
-    TypedSeries::new("wavefield", Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot("wavefield", vec![metric(PRESSURE, Unit::One, Quantity::Extra)], Draw::heat("x", "z", PRESSURE))
 }
 
 /// A row of a case with its speed.

@@ -32,11 +32,7 @@ const VERIFIED: [u32; 2] = [1, 5];
 /// Sectors that a warp touches around its loop: four of its table and four of its output.
 const AROUND: u64 = 8;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

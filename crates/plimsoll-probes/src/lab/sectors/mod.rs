@@ -172,7 +172,7 @@ pub fn level(case: &str) -> TypedSeries<Shape> {
     let computed = [SECTORS, HALVES, QUARTERS, LINES, COUNTED];
     metrics.extend(computed.map(|name| metric(name, Unit::One, Quantity::Extra)));
     let draw = Draw::heat("access", "pattern", "cycles");
-    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
+    TypedSeries::hot(case, metrics, draw)
 }
 
 /// One measured load.

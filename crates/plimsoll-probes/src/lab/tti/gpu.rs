@@ -13,11 +13,7 @@ use crate::prelude::gpu::*;
 /// Steps before the first sample, so that the bump has begun to move.
 const FIRST: u32 = 20;
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::Graphs];
 
     fn check_device(&self, device: &G::Device) -> Result<(), Fault> {

@@ -25,10 +25,6 @@ const LOOK: u64 = 64 << 10;
 /// Shares of the budget: stores to memory, stores to the L2, chains, passes.
 const SHARES: [f64; 4] = [0.3, 0.2, 0.15, 0.35];
 
-/// The probe.
-#[derive(Debug)]
-pub struct Runner;
-
 /// The memory to read, and the number of passes.
 #[derive(Clone, Copy, Debug)]
 struct Again {
@@ -37,7 +33,7 @@ struct Again {
     passes: u32,
 }
 
-impl<G: Gpu> Run<G> for Runner {
+impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs];
 
     fn points(&self, device: &G::Device, _: &Request) -> usize {
