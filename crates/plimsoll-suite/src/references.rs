@@ -156,7 +156,11 @@ mod tests {
     #[test]
     fn a_lower_bound_gives_its_reason_with_its_source() {
         let of = |case| of_machine("H200").find(|figure| figure.probe == "stream" && figure.case == case).unwrap();
-        assert!(of("read").describe_source().ends_with("a lower bound: one load of 8 B per thread leaves too few bytes in flight for this memory"));
+        assert!(
+            of("read")
+                .describe_source()
+                .ends_with("a lower bound: one load of 8 B per thread leaves too few bytes in flight for this memory")
+        );
         assert_eq!(of("init").describe_source(), of("init").source);
     }
 

@@ -1,11 +1,11 @@
 //! Standings: each finding with the numbers that say how good it is: the theoretical peak, the ceiling measured on the same
 //! device, and the reference for the same model. Where one is missing, the standing holds the reason. Reports display them.
 
-use plimsoll_core::{Flag, Flags};
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::{Finding, Run};
 use plimsoll_core::series::Estimate;
 use plimsoll_core::unit::Unit;
+use plimsoll_core::{Flag, Flags};
 
 use crate::operations;
 use crate::references;
@@ -137,7 +137,11 @@ pub fn standings(run: &Run, reference: &dyn Fn(&DeviceInfo, &Finding) -> Option<
 pub fn shipped_reference(device: &DeviceInfo, finding: &Finding) -> Option<Yardstick> {
     let matches = |figure: &&references::Reference| {
         let named = finding.name == figure.case || finding.name == format!("{} {}", figure.metric, figure.case);
-        named && figure.probe == finding.probe && figure.unit == finding.unit && figure.x.is_none() && figure.lower_bound.is_none()
+        named
+            && figure.probe == finding.probe
+            && figure.unit == finding.unit
+            && figure.x.is_none()
+            && figure.lower_bound.is_none()
     };
     let figure = references::of_machine(&device.name).find(matches)?;
     Some(Yardstick { value: figure.value, source: format!("{}: {}", figure.machine, figure.source) })
@@ -176,12 +180,14 @@ fn ceiling(run: &Run, finding: &Finding) -> YardstickResult {
     let (of_stream, of_others): (Vec<_>, Vec<_>) =
         run.findings.iter().filter(is_candidate).partition(|other| other.probe == CEILING_PROBE);
     // A finding of a kernel that stream has too (`read memory`) is compared with that kernel: the same mix of reads and writes.
-    let (same, different): (Vec<_>, Vec<_>) = of_stream.into_iter().partition(|other| traffic(other) == traffic(finding));
+    let (same, different): (Vec<_>, Vec<_>) =
+        of_stream.into_iter().partition(|other| traffic(other) == traffic(finding));
     let candidates = if same.is_empty() { different } else { same };
     let best = find_largest(candidates.into_iter()).ok_or("stream was not measured in this run")?;
     // Flagged figures may be too high; the finding itself counts anyway, since it is what the ceiling is shown with.
     let is_sound = |other: &Finding| other.flags.doubtful().is_empty();
-    let is_rival = |other: &&Finding| traffic(other) == traffic(finding) && (std::ptr::eq(*other, finding) || is_sound(other));
+    let is_rival =
+        |other: &&Finding| traffic(other) == traffic(finding) && (std::ptr::eq(*other, finding) || is_sound(other));
     let rival = find_largest(of_others.into_iter().filter(is_rival));
     Ok(match rival {
         Some(faster) if faster.value > best.value => Yardstick {
@@ -269,7 +275,10 @@ mod tests {
         run.header.devices[0].peaks.clear();
         let all = standings(&run, &|_, _| None);
         let ceiling = all[1].ceiling.as_ref().unwrap();
-        assert_eq!((ceiling.value, ceiling.source.as_str()), (310.0, "footprint: copy memory, faster than stream: copy"));
+        assert_eq!(
+            (ceiling.value, ceiling.source.as_str()),
+            (310.0, "footprint: copy memory, faster than stream: copy")
+        );
         assert_eq!(all[1].percent(), Some((100.0, YardstickKind::Ceiling)));
         assert_eq!(all[2].ceiling, all[1].ceiling);
         // stream has no such kernel: its best figure is the ceiling only while the finding isn't above it.

@@ -61,7 +61,9 @@ impl CoreClock {
             // A core that starts one 512-bit multiply-add per cycle is read among fewer of them.
             ClockKind::Dense if cycle::has_dense() => {
                 let density = find_density(self.timer);
-                self.time(DENSE_CYCLES, cycle::CYCLES_PER_DENSE_ITERATION, |iterations| cycle::dense(density, iterations))
+                self.time(DENSE_CYCLES, cycle::CYCLES_PER_DENSE_ITERATION, |iterations| {
+                    cycle::dense(density, iterations)
+                })
             }
             ClockKind::None => return,
             _ if cycle::is_available() => self.time(CYCLES, cycle::ADDS_PER_ITERATION, cycle::chain),

@@ -335,7 +335,8 @@ mod tests {
         assert_eq!(crossing(&[(1.0, flat(0.1)), (2.0, flat(0.2))], 0.9), None);
         assert_eq!(crossing(&[], 0.9), None);
         // A convex curve says no more than its two points.
-        let (_, found) = crossing(&[(1.0, flat(0.1)), (2.0, flat(0.11)), (4.0, flat(1.0)), (8.0, flat(2.0))], 0.9).unwrap();
+        let (_, found) =
+            crossing(&[(1.0, flat(0.1)), (2.0, flat(0.11)), (4.0, flat(1.0)), (8.0, flat(2.0))], 0.9).unwrap();
         assert_eq!(found.interval, Interval { lo: 2.0, hi: 4.0 });
     }
 

@@ -108,7 +108,12 @@ pub(super) fn knee(curve: &[(f64, f64)], plateau: usize, from: f64, to: f64) -> 
     }
     let lower = PER_EXCESS * excess;
     let capacity = footprint * (weight * by_area - lower.min(MOST_LOWER)).exp();
-    let readings = [footprint * (-lower).exp(), footprint * by_area.exp(), capacity * (1.0 - AREA_ERROR), capacity * (1.0 + AREA_ERROR)];
+    let readings = [
+        footprint * (-lower).exp(),
+        footprint * by_area.exp(),
+        capacity * (1.0 - AREA_ERROR),
+        capacity * (1.0 + AREA_ERROR),
+    ];
     let after = rise.first_at_least(MISSES)?;
     let between = [rise.footprints[after - 1], rise.footprints[after]];
     let bounds = BOUNDS.map(|share| rise.crossing(share).unwrap_or(footprint));

@@ -240,7 +240,11 @@ fn capacities_of_drawn_machines_lie_in_their_intervals_and_steep_ends_are_exact(
         let time = |x: f64| {
             let others = 0.1 * (x / (4.0 * MIB)).max(1.0).log2();
             let [a, b, c] = [first.misses(x), second.misses(x), third.misses(x)];
-            small + a * (near - small) + b * (far * (1.0 + others) - near) + c * (memory - far) + walk * (1.0 - f64::min(reach / x, 1.0))
+            small
+                + a * (near - small)
+                + b * (far * (1.0 + others) - near)
+                + c * (memory - far)
+                + walk * (1.0 - f64::min(reach / x, 1.0))
         };
         let found = find_knees(time, 0.01, seed as u64);
         let nearest = |capacity: f64| {
@@ -256,7 +260,12 @@ fn capacities_of_drawn_machines_lie_in_their_intervals_and_steep_ends_are_exact(
     let covered = |list: &[(f64, bool)]| list.iter().filter(|one| one.1).count();
     let summary = format!(
         "first: mean {:.3}, rms {:.3}, {} inside; second: mean {:.3}, rms {:.3}, {} inside",
-        mean(&first), rms(&first), covered(&first), mean(&second), rms(&second), covered(&second)
+        mean(&first),
+        rms(&first),
+        covered(&first),
+        mean(&second),
+        rms(&second),
+        covered(&second)
     );
     // A steep rise is read within a per cent. A gradual one may be a seventh off, which the interval has to say.
     assert!(rms(&first) < 0.01 && covered(&first) == 60, "{summary}");
