@@ -254,7 +254,7 @@ fn capacities_of_drawn_machines_lie_in_their_intervals_and_steep_ends_are_exact(
         };
         errors.push((nearest(first.bytes), nearest(second.bytes())));
     }
-    let (first, second): (Vec<(f64, bool)>, Vec<(f64, bool)>) = errors.into_iter().unzip();
+    let (first, second): (Vec<_>, Vec<_>) = errors.into_iter().unzip();
     let rms = |list: &[(f64, bool)]| (list.iter().map(|one| one.0 * one.0).sum::<f64>() / list.len() as f64).sqrt();
     let mean = |list: &[(f64, bool)]| list.iter().map(|one| one.0).sum::<f64>() / list.len() as f64;
     let covered = |list: &[(f64, bool)]| list.iter().filter(|one| one.1).count();
