@@ -63,6 +63,7 @@ flags! {
     VerifyFail "VERIFY_FAIL" true "The kernel's result was wrong; the figure is worthless.";
     Shrunk "SHRUNK" false "The requested size did not fit in memory; a smaller one was measured.";
     Counted "COUNTED" false "By the hardware counters, memory moved over 5 % more or less than the algorithm must.";
+    SizeDiffers "SIZE_DIFFERS" false "The system reports a size that is over 5 % larger or smaller.";
     Unknown "UNKNOWN" true "A flag from a later version of plimsoll.";
 }
 

@@ -33,7 +33,7 @@ fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
         Flag::VerifyFail => ("wrong=sync", "sync", None),
         Flag::Shrunk => ("memory=1GiB", "stream", None),
         // A simulated device has no hardware counters.
-        Flag::Counted | Flag::Unknown => return None,
+        Flag::Counted | Flag::SizeDiffers | Flag::Unknown => return None,
     })
 }
 

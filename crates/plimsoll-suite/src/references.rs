@@ -48,6 +48,10 @@ pub struct Reference {
     /// Smallest and largest value, where the source gives a range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
+    /// What keeps the program that measured the figure from what the machine can do. Such a figure is a lower bound: it is
+    /// listed and drawn with this reason, but no measurement is compared with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_bound: Option<String>,
 }
 
 /// The start of the case of a theoretical figure that belongs to another probe.
@@ -58,6 +62,13 @@ impl Reference {
     #[must_use]
     pub fn is_theoretical(&self) -> bool {
         self.probe == "peak" || self.case.starts_with(PEAK_CASE)
+    }
+
+    /// The source, with the reason if the figure is only a lower bound.
+    #[must_use]
+    pub fn describe_source(&self) -> String {
+        let why = self.lower_bound.as_ref();
+        why.map_or_else(|| self.source.clone(), |why| format!("{}; a lower bound: {why}", self.source))
     }
 }
 
@@ -128,6 +139,29 @@ mod tests {
                 assert!(lo <= figure.value && figure.value <= hi, "{figure:?}");
             }
         }
+    }
+
+    /// One program's figures of one memory lie close together unless the program limits some of them.
+    #[test]
+    fn a_stream_figure_far_below_the_same_programs_best_is_marked_as_a_lower_bound() {
+        let stream = || shipped().iter().filter(|figure| figure.probe == "stream" && figure.x.is_none());
+        let program = |figure: &Reference| figure.source.split([' ', ';']).next().map(str::to_owned);
+        for figure in stream() {
+            let same = stream().filter(|other| other.machine == figure.machine && program(other) == program(figure));
+            let best = same.map(|other| other.value).fold(0.0, f64::max);
+            assert!(figure.value >= 0.8 * best || figure.lower_bound.is_some(), "{figure:?}, best {best}");
+        }
+    }
+
+    #[test]
+    fn a_lower_bound_gives_its_reason_with_its_source() {
+        let of = |case| of_machine("H200").find(|figure| figure.probe == "stream" && figure.case == case).unwrap();
+        assert!(
+            of("read")
+                .describe_source()
+                .ends_with("a lower bound: one load of 8 B per thread leaves too few bytes in flight for this memory")
+        );
+        assert_eq!(of("init").describe_source(), of("init").source);
     }
 
     #[test]

@@ -61,6 +61,26 @@ pub fn chain(iterations: u64) -> u64 {
 /// Core cycles of an iteration of [`dense`]: 17 dependent multiplications of three cycles each.
 pub const CYCLES_PER_DENSE_ITERATION: u64 = 51;
 
+/// How many 512-bit multiply-adds stand between two multiplications of [`dense`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Density {
+    /// Five: five sixths of what a core with two 512-bit units starts in three cycles.
+    Five,
+    /// Two: two thirds of what a core that starts one per cycle does (Zen 4, Intel cores with one such unit). With five, they
+    /// would need 80 cycles an iteration, and hold up the multiplications.
+    Two,
+}
+
+impl Density {
+    /// The density for a core, from its times of equally many iterations of each: [`Density::Two`] if the multiply-adds of
+    /// [`Density::Five`] hold up its multiplications. That takes 80 / 51 = 1.57 times as long where one is started per cycle; the
+    /// lower clock of dense code alone takes less than 1.25 times as long.
+    #[must_use]
+    pub const fn from_times(five: u64, two: u64) -> Self {
+        if five.saturating_mul(4) > two.saturating_mul(5) { Self::Two } else { Self::Five }
+    }
+}
+
 /// True if [`dense`] exists for this processor.
 #[must_use]
 pub fn has_dense() -> bool {
@@ -78,26 +98,37 @@ pub fn has_dense() -> bool {
 /// A 64-bit multiplication takes three cycles on the x86-64 cores with AVX-512VL (uops.info, IMUL R64, R64: Skylake-X to Golden
 /// Cove, Zen 4), on a port that no 512-bit FMA uses (Intel's port 1; AMD's integer units). Five FMAs per multiplication are five
 /// sixths of what two ports can start. With six, the chain waited for them (1 % on an Emerald Rapids core); with five it agreed
-/// with a chain of additions run right after it.
+/// with a chain of additions run right after it. `density` has to be the core's: see [`Density::from_times`].
 ///
 /// Returns the product, which is 1; 0 if [`has_dense`] is false or `iterations` is 0.
 #[must_use]
-pub fn dense(iterations: u64) -> u64 {
+pub fn dense(density: Density, iterations: u64) -> u64 {
     if iterations == 0 || !has_dense() {
         return 0;
     }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has AVX-512F, and iterations ≥ 1.
-    return unsafe { dense_avx512(iterations) };
+    return unsafe {
+        match density {
+            Density::Five => dense_avx512_five(iterations),
+            Density::Two => dense_avx512_two(iterations),
+        }
+    };
     #[cfg(not(target_arch = "x86_64"))]
-    0
+    {
+        let _ = density;
+        0
+    }
 }
 
+/// [`dense`] with the registers of the multiply-adds before each odd and each even multiplication.
+#[cfg(target_arch = "x86_64")]
+macro_rules! dense_avx512 {
+    ($name:ident, $odd:literal, $even:literal) => {
 /// # Safety
 /// The processor has AVX-512F, and `iterations` is at least 1.
-#[cfg(target_arch = "x86_64")]
 #[inline(never)]
-unsafe fn dense_avx512(iterations: u64) -> u64 {
+unsafe fn $name(iterations: u64) -> u64 {
     // x · 0.75 + 0.4 converges to 1.6: no zeros, denormals or infinities.
     let constants = [0.75_f64, 0.4];
     let mut product = 1_u64;
@@ -113,11 +144,11 @@ unsafe fn dense_avx512(iterations: u64) -> u64 {
             ".p2align 6",
             "2:",
             ".rept 8",
-            ".irp r,0,1,2,3,4",
+            concat!(".irp r,", $odd),
             "vfmadd213pd zmm\\r, zmm14, zmm15",
             ".endr",
             "imul {product}, {product}",
-            ".irp r,5,6,7,8,9",
+            concat!(".irp r,", $even),
             "vfmadd213pd zmm\\r, zmm14, zmm15",
             ".endr",
             "imul {product}, {product}",
@@ -137,6 +168,13 @@ unsafe fn dense_avx512(iterations: u64) -> u64 {
     }
     product
 }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+dense_avx512!(dense_avx512_five, "0,1,2,3,4", "5,6,7,8,9");
+#[cfg(target_arch = "x86_64")]
+dense_avx512!(dense_avx512_two, "0,1", "5,6");
 
 #[cfg(test)]
 mod tests {
@@ -152,6 +190,17 @@ mod tests {
     #[test]
     fn the_dense_chain_returns_1_if_it_is_available() {
         let product = u64::from(has_dense());
-        assert_eq!([0, 1, 100].map(dense), [0, product, product]);
+        for density in [Density::Five, Density::Two] {
+            assert_eq!([0, 1, 100].map(|iterations| dense(density, iterations)), [0, product, product]);
+        }
+    }
+
+    #[test]
+    fn a_core_that_starts_one_wide_multiply_add_per_cycle_has_the_lower_density() {
+        // Cycles of the multiply-adds or of the multiplications, whichever take longer; and a clock 15 % lower with five.
+        assert_eq!(Density::from_times(80_000, 51_000), Density::Two);
+        assert_eq!(Density::from_times(51_000, 51_000), Density::Five);
+        assert_eq!(Density::from_times(60_000, 51_000), Density::Five);
+        assert_eq!(Density::from_times(0, 0), Density::Five);
     }
 }

@@ -2,9 +2,10 @@
 //! lowers the clock (by 7 % on an Emerald Rapids core), and the clock recovers within 0.5 to 2 µs. So after such a launch the
 //! chain runs among 512-bit FMAs. The sampling clock takes the median of the readings since it last did so.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::arch::cycle;
+use crate::arch::cycle::{self, Density};
 use crate::timer::Timer;
 
 /// Readings kept between two calls of [`CoreClock::take_median`]; older ones are overwritten.
@@ -15,6 +16,8 @@ const CYCLES: u64 = 2048;
 const DENSE_CYCLES: u64 = 8192;
 /// Shortest chain, in units of the timer's resolution.
 const RESOLUTIONS: f64 = 100.0;
+/// Trials of each density; the fastest counts.
+const DENSITY_TRIALS: usize = 8;
 /// Chains per reading. The faster one counts, since interruptions only add time.
 const CHAINS: usize = 2;
 /// The clock that a chain's length is planned for, hertz: about the fastest core there is.
@@ -55,8 +58,12 @@ impl CoreClock {
     /// Times a chain now, on the calling thread.
     pub(super) fn measure(&self, clock_kind: ClockKind) {
         let hz = match clock_kind {
+            // A core that starts one 512-bit multiply-add per cycle is read among fewer of them.
             ClockKind::Dense if cycle::has_dense() => {
-                self.time(DENSE_CYCLES, cycle::CYCLES_PER_DENSE_ITERATION, cycle::dense)
+                let density = find_density(self.timer);
+                self.time(DENSE_CYCLES, cycle::CYCLES_PER_DENSE_ITERATION, |iterations| {
+                    cycle::dense(density, iterations)
+                })
             }
             ClockKind::None => return,
             _ if cycle::is_available() => self.time(CYCLES, cycle::ADDS_PER_ITERATION, cycle::chain),
@@ -92,6 +99,23 @@ impl CoreClock {
         hz.sort_unstable_by(f64::total_cmp);
         hz.get(count / 2).copied()
     }
+}
+
+/// The density of dense code that the cores of this machine can run, measured once, in some 50 µs.
+fn find_density(timer: Timer) -> Density {
+    static FOUND: OnceLock<Density> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let iterations = DENSE_CYCLES / cycle::CYCLES_PER_DENSE_ITERATION;
+        let time = |density| {
+            let begin = timer.now();
+            std::hint::black_box(cycle::dense(density, iterations));
+            timer.now().saturating_sub(begin)
+        };
+        // Interruptions only add time.
+        let shortest = |[five, two]: [u64; 2], _| [five.min(time(Density::Five)), two.min(time(Density::Two))];
+        let [five, two] = (0..DENSITY_TRIALS).fold([u64::MAX; 2], shortest);
+        Density::from_times(five, two)
+    })
 }
 
 #[cfg(test)]

@@ -252,13 +252,17 @@ fn capacities(device: &DeviceInfo, found: &Levels, names: &[String], flags_at: i
         let cache = device.caches.iter().find(|cache| cache.level == *name)?;
         let known = Estimate { value: knee.capacity, interval: knee.interval };
         let flags = flags_at(knee.between[0]).union(flags_at(knee.between[1]));
-        let less = cache.shared_by > 1 && knee.capacity < 0.8 * cache.bytes as f64;
-        let says = if less {
-            format!("Others use it too, or the host grants less: {}.", reported(cache))
+        let bytes = cache.bytes as f64;
+        let why = if !differs(cache, known.value) {
+            return Some(capacity_finding(cache, known, flags));
+        } else if cache.shared_by > 1 && knee.capacity < 0.8 * bytes {
+            "Others use it too, or the host grants less"
+        } else if knee.interval.contains(bytes) {
+            "The curve ends so gradually that both sizes are possible"
         } else {
-            String::new()
+            "The curve contradicts the system"
         };
-        Some(Finding { says, ..capacity_finding(cache, known, flags) })
+        Some(Finding { says: format!("{why}: {}.", reported(cache)), ..capacity_finding(cache, known, flags) })
     };
     found.knees.iter().filter_map(capacity).collect()
 }
@@ -308,8 +312,16 @@ fn reported(cache: &CacheInfo) -> String {
     }
 }
 
-/// A capacity, with the one that the system reports as published figure.
-fn capacity_finding(cache: &CacheInfo, known: Estimate, flags: Flags) -> Finding {
+/// The largest part by which a capacity and the reported one may differ without a flag.
+const SAME_SIZE: f64 = 0.05;
+
+fn differs(cache: &CacheInfo, capacity: f64) -> bool {
+    cache.bytes > 0 && (capacity / cache.bytes as f64 - 1.0).abs() > SAME_SIZE
+}
+
+/// A capacity, with the one that the system reports as published figure, and flagged where they differ.
+fn capacity_finding(cache: &CacheInfo, known: Estimate, mut flags: Flags) -> Finding {
+    flags.insert_if(Flag::SizeDiffers, differs(cache, known.value));
     let reported = cache.bytes as f64;
     let range = Interval { lo: reported, hi: reported };
     Finding {

@@ -84,9 +84,34 @@ fn a_capacity_carries_only_the_flags_of_its_two_neighbouring_rows() {
         }
     }
     let found = findings(&device(), &[whole]);
-    let flags = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().flags;
+    let flags = |name: &str| -> Flags {
+        let all = found.iter().find(|finding| finding.name == name).unwrap().flags;
+        all.iter().filter(|flag| *flag != Flag::SizeDiffers).collect()
+    };
     assert_eq!(flags("capacity L2"), [Flag::Cotenant, Flag::ThrottlePower].into_iter().collect());
     assert!(flags("capacity L1").is_empty() && flags("capacity L3").is_empty());
+}
+
+#[test]
+fn a_capacity_is_flagged_and_explained_where_the_system_reports_another_size() {
+    let capacity_of_l2 = |factor: f64, shared_by: u32| {
+        let mut device = device();
+        let measured = value(&findings(&device, &[series(&[(Huge, 2048.0)])]), "capacity L2");
+        device.caches[1].bytes = (factor * measured) as u64;
+        device.caches[1].shared_by = shared_by;
+        let found = findings(&device, &[series(&[(Huge, 2048.0)])]);
+        found.into_iter().find(|finding| finding.name == "capacity L2").unwrap()
+    };
+    for near in [0.96, 1.0, 1.04] {
+        let same = capacity_of_l2(near, 1);
+        assert!(!same.flags.contains(Flag::SizeDiffers) && same.says.is_empty(), "{same:?}");
+    }
+    for (factor, shared_by, why) in
+        [(1.06, 1, "both sizes are possible"), (1.6, 1, "contradicts the system"), (1.6, 8, "the host grants less")]
+    {
+        let other = capacity_of_l2(factor, shared_by);
+        assert!(other.flags.contains(Flag::SizeDiffers) && other.says.contains(why), "{factor}: {other:?}");
+    }
 }
 
 #[test]

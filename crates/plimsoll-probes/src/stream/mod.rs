@@ -150,13 +150,15 @@ fn on_cores(at: &BestOnCores, kernel: &Mix) -> String {
     format!("{threads} thread{plural}{stores}")
 }
 
+/// How far the lower end of a crossing may lie above the upper one where three points are in a line but for noise.
+const STRAIGHT: f64 = 1.05;
 /// Share of the best bandwidth that counts as reaching it.
 const REACHED: f64 = 0.95;
 
 /// Little's law on the persistent form (Little, 'A proof for the queuing formula L = λW', 1961): bytes in flight =
-/// bandwidth × latency. Gives the bytes in flight that an SM needs for 95 % of the curve's best, interpolated between
-/// neighbours on the curve, the latency that this implies, and the latency of the first point, where nothing queues. All
-/// threads wait for their loads together, so slightly less is in flight than requested: both latencies are upper bounds.
+/// bandwidth × latency. Gives the bytes in flight that an SM needs for 95 % of the curve's best, the latency that this implies, and
+/// the latency of the first point, where nothing queues. All threads wait for their loads together, so slightly less is in
+/// flight than requested: both latencies are upper bounds.
 fn little(device: &DeviceInfo, occupancy: &Series, kernel: &str) -> Vec<Finding> {
     let is_on_curve = |at: &Occupancy| at.kernel.as_str() == kernel && at.form == Form::Persistent;
     let figures = |(_, row): (Occupancy, _)| {
@@ -166,41 +168,66 @@ fn little(device: &DeviceInfo, occupancy: &Series, kernel: &str) -> Vec<Finding>
         known_rows(occupancy).filter(|(at, _)| is_on_curve(at)).filter_map(figures).collect();
     curve.sort_by(|a, b| a.0.total_cmp(&b.0));
     let most = curve.iter().map(|point| point.2.value).fold(0.0, f64::max);
-    let above = curve.iter().position(|point| point.2.value >= REACHED * most);
-    let (Some(above), [first, .., _]) = (above, curve.as_slice()) else { return Vec::new() };
-    let multiprocessors = f64::from(device.multiprocessors.max(1));
-    let point_at = |place: usize| (curve[place].0, curve[place].2.value);
     let target = REACHED * most;
-    let (right, before) = (point_at(above), above.checked_sub(1).map(point_at));
-    let needed = before
-        .map_or(right.0, |left| left.0 + (right.0 - left.0) * ((target - left.1) / (right.1 - left.1)).clamp(0.0, 1.0));
-    let bracket = Interval { lo: before.map_or(right.0, |left| left.0), hi: right.0 };
+    let points: Vec<(f64, Estimate)> = curve.iter().map(|point| (point.0, point.2)).collect();
+    let (Some((above, needed)), Some(first)) = (crossing(&points, target), curve.first()) else { return Vec::new() };
+    let multiprocessors = f64::from(device.multiprocessors.max(1));
     let latency = |bytes: f64| bytes * multiprocessors / target;
     let says = format!("per multiprocessor, for 95 % of {}", Unit::BytePerSecond.format(most));
-    let to_finding =
-        |name: String, unit, row, value, interval| Finding { ..finding(name, unit, row, Estimate { value, interval }) };
-    let mut found = vec![
-        Finding { says, ..to_finding(format!("{kernel}: in flight"), Unit::Byte, curve[above].1, needed, bracket) },
+    let loaded = Estimate {
+        value: latency(needed.value),
+        interval: Interval { lo: latency(needed.interval.lo), hi: latency(needed.interval.hi) },
+    };
+    let unloaded = |bandwidth: f64| first.0 * multiprocessors / bandwidth;
+    let idle = Estimate {
+        value: unloaded(first.2.value),
+        interval: Interval { lo: unloaded(first.2.interval.hi), hi: unloaded(first.2.interval.lo) },
+    };
+    vec![
+        Finding { says, ..finding(format!("{kernel}: in flight"), Unit::Byte, curve[above].1, needed) },
         Finding {
             says: "implied by the bytes in flight under load (Little's law)".into(),
-            ..to_finding(
-                format!("{kernel}: latency loaded"),
-                Unit::Second,
-                curve[above].1,
-                latency(needed),
-                Interval { lo: latency(bracket.lo), hi: latency(bracket.hi) },
-            )
+            ..finding(format!("{kernel}: latency loaded"), Unit::Second, curve[above].1, loaded)
         },
-    ];
-    let unloaded = |bandwidth: f64| first.0 * multiprocessors / bandwidth;
-    if above > 0 {
-        let interval = Interval { lo: unloaded(first.2.interval.hi), hi: unloaded(first.2.interval.lo) };
-        found.push(Finding {
+        Finding {
             says: format!("with {} in flight per multiprocessor, an upper bound", Unit::Byte.format(first.0)),
-            ..to_finding(format!("{kernel}: latency idle"), Unit::Second, first.1, unloaded(first.2.value), interval)
-        });
-    }
-    found
+            ..finding(format!("{kernel}: latency idle"), Unit::Second, first.1, idle)
+        },
+    ]
+}
+
+/// Where a curve of bandwidth over bytes in flight reaches `target`, with the place of the first point that does. `None` where it
+/// doesn't, or where its first point does already.
+///
+/// More bytes in flight never help more than fewer did: the curve is concave and begins at 0. So between two points it lies above
+/// the straight line through them, and below the lines through the two points before and through the two points behind. The
+/// interval is where these lines reach the target, each with the ends of the points' own intervals.
+fn crossing(points: &[(f64, Estimate)], target: f64) -> Option<(usize, Estimate)> {
+    let above = points.iter().position(|point| point.1.value >= target).filter(|&above| above > 0)?;
+    let point = |place: usize, end: fn(&Estimate) -> f64| points.get(place).map(|point| (point.0, end(&point.1)));
+    let between = |end: fn(&Estimate) -> f64| {
+        let (left, right) = (point(above - 1, end)?, point(above, end)?);
+        let before = above.checked_sub(2).map_or(Some((0.0, 0.0)), |place| point(place, end))?;
+        let earliest = [reach(before, left, target), point(above + 1, end).and_then(|next| reach(right, next, target))];
+        let earliest = earliest.into_iter().flatten().fold(left.0, f64::max).min(right.0);
+        let latest = reach(left, right, target).map_or(right.0, |bytes| bytes.clamp(left.0, right.0));
+        // Noise may bend a straight piece the other way. Where the curve does, nothing is known but the two points.
+        let is_concave = earliest <= STRAIGHT * latest;
+        Some(if is_concave { [earliest.min(latest), earliest.max(latest)] } else { [left.0, right.0] })
+    };
+    let [lo, hi] = between(|known| known.value)?;
+    // Higher points reach the target sooner.
+    let interval = Interval {
+        lo: between(|known| known.interval.hi)?[0].min(lo),
+        hi: between(|known| known.interval.lo)?[1].max(hi),
+    };
+    Some((above, Estimate { value: (lo * hi).sqrt(), interval }))
+}
+
+/// Where the line through two points is at `target`; `None` where it doesn't rise.
+fn reach(from: (f64, f64), to: (f64, f64), target: f64) -> Option<f64> {
+    let slope = (to.1 - from.1) / (to.0 - from.0);
+    (slope > 0.0 && slope.is_finite()).then(|| from.0 + (target - from.1) / slope)
 }
 
 #[cfg(test)]
@@ -261,6 +288,52 @@ mod tests {
         assert!((find("read: latency idle").value / latency - 1.0).abs() < 0.01, "{found:?}");
         let interval = find("read: in flight").interval;
         assert!(interval.lo < 28_500.0 && interval.hi > 28_500.0);
+    }
+
+    /// Curves that no constant was chosen by: a sharp knee, the smooth one of a queue, and a decline after the best.
+    #[test]
+    fn crossing_of_concave_curves_lies_in_a_narrow_interval() {
+        let exact = |x: f64, f: &dyn Fn(f64) -> f64| {
+            let value = f(x);
+            (x, Estimate { value, interval: Interval { lo: 0.999 * value, hi: 1.001 * value } })
+        };
+        let mut widest = [0.0_f64; 3];
+        for case in 0..60 {
+            let knee = 9_000.0 * 1.05_f64.powi(case);
+            let curves: [Box<dyn Fn(f64) -> f64>; 3] = [
+                Box::new(move |x| (x / knee).min(1.0)),
+                Box::new(move |x| 1.0 - (-x / knee).exp()),
+                Box::new(move |x| (1.0 - (-1.6 * x / knee).exp()) * (1.0 - 0.01 * (x / knee / 4.0).max(1.0).ln())),
+            ];
+            for (curve, widest) in curves.iter().zip(&mut widest) {
+                let points: Vec<_> = (0..9).map(|i| exact(2048.0 * f64::from(i).exp2(), curve)).collect();
+                let most = points.iter().map(|point| point.1.value).fold(0.0, f64::max);
+                let target = 0.95 * most;
+                let (above, found) = crossing(&points, target).unwrap();
+                // Bisection on the curve itself.
+                let (mut lo, mut hi) = (1.0, points[above].0);
+                for _ in 0..60 {
+                    let middle = (lo + hi) / 2.0;
+                    if curve(middle) < target { lo = middle } else { hi = middle }
+                }
+                assert!(found.interval.lo <= hi && hi <= found.interval.hi, "{case}: {hi} {found:?}");
+                assert!(found.interval.contains(found.value), "{found:?}");
+                *widest = widest.max(found.interval.hi / found.interval.lo);
+            }
+        }
+        assert!(widest.iter().all(|ratio| *ratio < 1.65), "{widest:?}");
+    }
+
+    #[test]
+    fn curve_that_never_or_always_reaches_the_target_has_no_crossing() {
+        let flat = |value: f64| Estimate { value, interval: Interval { lo: value, hi: value } };
+        assert_eq!(crossing(&[(1.0, flat(1.0)), (2.0, flat(1.0))], 0.9), None);
+        assert_eq!(crossing(&[(1.0, flat(0.1)), (2.0, flat(0.2))], 0.9), None);
+        assert_eq!(crossing(&[], 0.9), None);
+        // A convex curve says no more than its two points.
+        let (_, found) =
+            crossing(&[(1.0, flat(0.1)), (2.0, flat(0.11)), (4.0, flat(1.0)), (8.0, flat(2.0))], 0.9).unwrap();
+        assert_eq!(found.interval, Interval { lo: 2.0, hi: 4.0 });
     }
 
     #[test]

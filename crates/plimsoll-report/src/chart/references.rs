@@ -27,7 +27,7 @@ fn find_references(case: &Case<'_>, metric: &str, unit: &Unit) -> Vec<&'static R
 
 fn mark(figure: &Reference, x: f64, place: String) -> Mark {
     let [lo, hi] = figure.interval.unwrap_or([figure.value; 2]);
-    let text = format!("{} {}, {}", figure.metric, figure.unit.format(figure.value), figure.source);
+    let text = format!("{} {}, {}", figure.metric, figure.unit.format(figure.value), figure.describe_source());
     Mark { x, y: figure.value, interval: [lo, hi].into(), doubtful: false, place, figure: clean(&text) }
 }
 
