@@ -4,8 +4,10 @@
 mod against;
 mod all_inputs;
 mod args;
+mod baselines;
 mod bench;
 mod compare;
+mod compared;
 mod completions;
 mod devices;
 mod doctor;
@@ -24,6 +26,7 @@ mod profile;
 mod progress;
 mod report;
 mod runs;
+mod runs_list;
 mod sass;
 mod schema;
 mod sheet;
@@ -73,6 +76,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Peak(args) => peak::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Compare(args) => compare::run(args),
+        Verb::Runs(args) => runs_list::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Schema => schema::run(),
         Verb::Completions(args) => completions::run(args),

@@ -12,7 +12,7 @@ use super::exit::{Failure, say};
 /// The report's file in a run's folder.
 pub(crate) const REPORT: &str = "report.html";
 /// The parent folder of runs started without --out.
-const RUNS: &str = "plimsoll-runs";
+pub(crate) const RUNS: &str = "plimsoll-runs";
 /// Maximum runs of one device that may begin within one second.
 const MAX_PER_SECOND: u32 = 1000;
 

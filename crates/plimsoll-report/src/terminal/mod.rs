@@ -4,7 +4,9 @@
 mod bars;
 mod canvas;
 mod comparison;
+mod gate;
 mod lines;
+mod side_by_side;
 mod summary;
 mod table;
 
@@ -16,6 +18,8 @@ use crate::chart::{Lines, Plot, charts};
 use crate::text::clean;
 
 pub use comparison::comparison;
+pub use gate::gate;
+pub use side_by_side::side_by_side;
 pub(crate) use summary::format_yardstick;
 pub use summary::{format_margin, notes, summary};
 pub use table::{Column, Table};

@@ -7,15 +7,15 @@ use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 
-use super::Row;
+use super::{Row, Verdict};
 use super::rule::{Side, Terms, judge};
 use crate::expected::run_spread;
 use crate::expected::shipped::{self, ModelFigure};
 use crate::headlines::Figure;
 use crate::verdict::spread::estimate_as_measured;
 
-/// Flags by which something other than the device changed a figure.
-const DISTURBED: [Flag; 4] = [Flag::Cotenant, Flag::Steal, Flag::CpuQuota, Flag::Preempted];
+/// Flags by which a figure can't be blamed on the device: something else changed it, or the result was wrong.
+const DISTURBED: [Flag; 5] = [Flag::Cotenant, Flag::Steal, Flag::CpuQuota, Flag::Preempted, Flag::VerifyFail];
 /// Clocks that differ by at most this share count as equal.
 const SAME_CLOCK: f64 = 0.01;
 
@@ -54,7 +54,11 @@ impl<'r> Pair<'r> {
         let disturbed = !disturbance.is_empty();
         let spread_is_measured = self.model_figure().is_some_and(|known| known.run_spread.is_some());
         let terms = Terms { better: headline.better, spread, spread_is_measured, least, figures, disturbed };
-        let judgement = judge(&base.side, &new.side, &terms);
+        let mut judgement = judge(&base.side, &new.side, &terms);
+        let wrong = base.flags.union(new.flags).contains(Flag::VerifyFail);
+        if wrong && base.figure.finding != new.figure.finding {
+            judgement.verdict = Verdict::Unclear;
+        }
         let estimate = |finding: &Finding| Estimate { value: finding.value, interval: finding.interval };
         let mut row = Row {
             device: base.figure.info.name.clone(),
@@ -85,7 +89,7 @@ impl<'r> Pair<'r> {
 
     fn explain(&self, row: &Row, disturbance: Flags) -> String {
         let mut why: Vec<String> = Vec::new();
-        let differs = !matches!(row.verdict, super::Verdict::Same);
+        let differs = !matches!(row.verdict, Verdict::Same);
         if differs {
             why.extend(disturbance.iter().map(|flag| flag.name().to_owned()));
         }
@@ -95,7 +99,7 @@ impl<'r> Pair<'r> {
         {
             why.push(format!("clock {} → {}", Unit::Hertz.format(a), Unit::Hertz.format(b)));
         }
-        if row.verdict == super::Verdict::Unclear && disturbance.is_empty() {
+        if row.verdict == Verdict::Unclear && disturbance.is_empty() {
             why.push(format!("these runs can only show losses above {:.1} %", 100.0 * row.threshold));
         }
         let (ours, theirs) = (self.base.figure.info, self.new.figure.info);

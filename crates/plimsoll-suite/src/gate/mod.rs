@@ -2,6 +2,7 @@
 //! from the [gate headlines](Role::Gate) alone, and from how much they usually vary from run to run; [`rule`] is the arithmetic.
 
 mod figure;
+mod outliers;
 pub mod rule;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,8 @@ use crate::expected::shipped;
 use crate::headlines::{derive_findings, figures};
 use crate::verdict::pairing::pair_machines;
 use crate::verdict::{Across, Incomparable, MARGIN};
+
+pub use outliers::find_outliers;
 
 /// The verdict on a headline figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
