@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_table_names_what_is_worse_and_counts_the_rest() {
-        let text = show(1.1, 100);
+        let text = show(1.1, 160);
         assert!(text.contains("worse: memory read") && text.contains("0.909"), "{text}");
         assert!(text.contains("(worse)"), "memory triad is for information only: {text}");
         assert!(text.contains("all points: ") && text.contains("`--all` lists them"), "{text}");
