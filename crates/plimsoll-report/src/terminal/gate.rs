@@ -8,7 +8,7 @@ use super::{Column, Style, Table, wrap};
 use crate::text::clean;
 
 /// The headline figures with base, new, ratio, interval and verdict, worst first, then the remarks, the number of all other figures
-/// and the verdict. On narrow terminals the interval is left out first, then the base and the new figure.
+/// and the verdict. On narrow terminals the base and then the new figure is left out.
 #[must_use]
 pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
     let several = gate.rows.iter().any(|row| row.device != gate.rows[0].device);
@@ -17,8 +17,7 @@ pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
         Column::text("figure"),
         Column::number("base").keep(1),
         Column::number("new").keep(2),
-        Column::number("ratio"),
-        Column::number("95 % interval").keep(0),
+        Column::number("ratio (95 %)"),
         Column::text("verdict"),
         Column::text("why").wrapping().keep(3).below(),
     ]);
@@ -28,8 +27,7 @@ pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
             row.name.to_owned(),
             row.unit.format(row.base.value),
             row.unit.format(row.new.value),
-            format!("{:.3}", row.ratio),
-            format!("{:.3} … {:.3}", row.interval.lo, row.interval.hi),
+            format!("{:.3} ± {:.3}", row.ratio, (row.interval.hi - row.interval.lo) / 2.0),
             word(row),
             row.why.clone(),
         ]);

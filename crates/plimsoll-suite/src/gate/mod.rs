@@ -123,7 +123,7 @@ impl Row {
 /// Two runs, compared by their headlines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// Headlines of both runs, worst first; those that decide come before all others.
+    /// Headlines of both runs, worst first: those that decide, then the other gate headlines, then those for information.
     pub rows: Vec<Row>,
     /// What can't be compared.
     pub incomparable: Vec<Incomparable>,
@@ -199,7 +199,8 @@ pub fn gate(base: &Run, new: &Run, probes: &[&'static ProbeSpec], options: &Opti
     }
     let gates = pairs.iter().filter(|pair| pair.headline().role == Role::Gate).count();
     let mut rows: Vec<Row> = pairs.iter().map(|pair| pair.judge(options.least, gates)).collect();
-    rows.sort_by(|a, b| b.decides().cmp(&a.decides()).then(a.gain().total_cmp(&b.gain())));
+    let order = |row: &Row| (!row.decides(), row.role != Role::Gate);
+    rows.sort_by(|a, b| order(a).cmp(&order(b)).then(a.gain().total_cmp(&b.gain())));
     Gate { rows, incomparable: partners.incomparable, notes: partners.notes, least: options.least }
 }
 

@@ -87,10 +87,10 @@ fn the_exit_code_follows_from_gate_headlines_only() {
 }
 
 #[test]
-fn rows_that_decide_come_first_and_then_the_worst() {
+fn rows_that_decide_come_first_and_information_last() {
     let new = box_run(&[("read", 110.0), ("wait", 11.0), ("shown", 1.0)]);
     let found = compare(&box_run(BASE), &new);
-    assert_eq!(found.rows.iter().map(|row| row.id).collect::<Vec<_>>(), ["wait", "shown", "read"]);
+    assert_eq!(found.rows.iter().map(|row| row.id).collect::<Vec<_>>(), ["wait", "read", "shown"]);
     assert_eq!(found.sentence(), "worse: wait");
     assert!((found.rows[0].gain() + 1.0 / 11.0).abs() < 1e-9 && (found.rows[0].ratio - 1.1).abs() < 1e-9);
 }
