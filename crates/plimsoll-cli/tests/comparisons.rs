@@ -1,5 +1,6 @@
 //! `compare` as a gate, its pictures, `runs`, `last`, baselines, and several runs side by side.
 
+#[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
 use std::path::Path;

@@ -105,7 +105,8 @@ fn slow_down(run: &mut Run, id: &str, loss: f64) {
     for series in run.series.iter_mut().filter(|series| series.spec.probe == probe) {
         for row in &mut series.rows {
             let has = |text: &str| row.at.iter().any(|value| value.text() == Some(text));
-            if if is_tensor { TENSOR.2.iter().any(|text| has(text)) } else { coordinate.is_empty() || has(coordinate) } {
+            if if is_tensor { TENSOR.2.iter().any(|text| has(text)) } else { coordinate.is_empty() || has(coordinate) }
+            {
                 scale(row, factor);
             }
         }

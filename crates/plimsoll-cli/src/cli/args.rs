@@ -292,7 +292,9 @@ pub(crate) struct ReportArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "plimsoll compare <BASE> <NEW> [OPTIONS]\n       plimsoll compare --baseline <NAME> [NEW] [OPTIONS]")]
+#[command(
+    override_usage = "plimsoll compare <BASE> <NEW> [OPTIONS]\n       plimsoll compare --baseline <NAME> [NEW] [OPTIONS]"
+)]
 pub(crate) struct CompareArgs {
     /// The base run and the run to judge: folders, their run.jsonl, or last, last~1, … With --baseline only the run to judge;
     /// default: last

@@ -22,7 +22,8 @@ fn folder(name: &str) -> Result<PathBuf, Failure> {
         return Err(Failure::usage(format!("'{name}' can't be a baseline's name"))
             .hint("a name has up to 64 letters, digits, hyphens, underscores and dots, and begins with no dot"));
     }
-    let data = data_folder().ok_or_else(|| Failure::usage(format!("there is no place for baselines: {NO_DATA_FOLDER}")))?;
+    let data =
+        data_folder().ok_or_else(|| Failure::usage(format!("there is no place for baselines: {NO_DATA_FOLDER}")))?;
     Ok(data.join("plimsoll/baselines").join(name))
 }
 
@@ -32,7 +33,8 @@ pub(crate) fn find(name: &str) -> Result<PathBuf, Failure> {
     if path_in(&folder).is_file() {
         return Ok(folder);
     }
-    Err(Failure::usage(format!("no baseline is called '{name}'")).hint(format!("`plimsoll runs --baseline {name} RUN` stores one")))
+    Err(Failure::usage(format!("no baseline is called '{name}'"))
+        .hint(format!("`plimsoll runs --baseline {name} RUN` stores one")))
 }
 
 /// Stores a run's record under a name. An existing baseline is replaced only with `force`.
@@ -46,7 +48,8 @@ pub(crate) fn store(name: &str, run: &Path, force: bool) -> Result<(), Failure> 
         return Err(Failure::usage(format!("a baseline '{name}' already exists: {}", known.display()))
             .hint("--force replaces it"));
     }
-    let bytes = file::read(&source, MAX_BYTES, Accept::Regular).map_err(|error| Failure::file("read", &source, error))?;
+    let bytes =
+        file::read(&source, MAX_BYTES, Accept::Regular).map_err(|error| Failure::file("read", &source, error))?;
     std::fs::create_dir_all(&folder).map_err(|error| Failure::file("create the folder", &folder, error))?;
     // Records are recognized by their content, so a compressed one may have this name too.
     let target = folder.join(runs::RECORD);

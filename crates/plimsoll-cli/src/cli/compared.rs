@@ -45,8 +45,21 @@ pub(crate) fn point_sheet(comparison: &Comparison) -> Sheet<12> {
 pub(crate) fn headline_sheet(gate: &Gate) -> Sheet<15> {
     let mut sheet = Sheet::new(
         [
-            "device", "id", "figure", "probe", "role", "better", "unit", "base", "new", "ratio", "lo", "hi", "threshold",
-            "verdict", "why",
+            "device",
+            "id",
+            "figure",
+            "probe",
+            "role",
+            "better",
+            "unit",
+            "base",
+            "new",
+            "ratio",
+            "lo",
+            "hi",
+            "threshold",
+            "verdict",
+            "why",
         ]
         .map(|heading| (heading, ALWAYS)),
     );
@@ -87,8 +100,7 @@ pub(crate) fn as_json(gate: &Gate, points: &Comparison, all: bool) -> String {
     let counts = &points.counts;
     let headlines: Vec<Value> = gate.rows.iter().map(headline).collect();
     let incomparable = gate.incomparable.iter().chain(all.then_some(&points.incomparable).into_iter().flatten());
-    let mut incomparable: Vec<_> =
-        incomparable.map(|row| json!({ "what": row.what, "why": row.why })).collect();
+    let mut incomparable: Vec<_> = incomparable.map(|row| json!({ "what": row.what, "why": row.why })).collect();
     incomparable.dedup();
     let mut whole = json!({
         "verdict": gate.sentence(),

@@ -39,8 +39,8 @@ impl Place {
             let is_file = !is_folder_path(&path);
             return Ok(Self { path, is_file, named: true });
         }
-        let data = data_folder()
-            .ok_or_else(|| format!("{NO_DATA_FOLDER}: name a file with --profile or {VARIABLE}"))?;
+        let data =
+            data_folder().ok_or_else(|| format!("{NO_DATA_FOLDER}: name a file with --profile or {VARIABLE}"))?;
         Ok(Self { path: data.join("plimsoll/profiles"), is_file: false, named: false })
     }
 

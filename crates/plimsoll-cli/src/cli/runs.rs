@@ -186,6 +186,9 @@ mod tests {
 
     #[test]
     fn last_counts_back_from_the_newest_run() {
-        assert_eq!(["last", "last~2", "last~", "latest", "last~-1"].map(parse_last), [Some(0), Some(2), None, None, None]);
+        assert_eq!(
+            ["last", "last~2", "last~", "latest", "last~-1"].map(parse_last),
+            [Some(0), Some(2), None, None, None]
+        );
     }
 }

@@ -77,7 +77,9 @@ fn draw_sections(gate: &Gate, runs: &[Run; 2]) -> Vec<Value> {
         (section, pictures)
     };
     let drawn = sections.map(view).filter(|(_, pictures)| !pictures.is_empty());
-    drawn.map(|(section, pictures)| context! { probe => clean(&section.probe), sentence => section.sentence, pictures }).collect()
+    drawn
+        .map(|(section, pictures)| context! { probe => clean(&section.probe), sentence => section.sentence, pictures })
+        .collect()
 }
 
 impl RunView {

@@ -60,7 +60,12 @@ fn draw_rows(out: &mut Markup, rows: &[Row]) -> f64 {
     }
     for (row, top) in rows.iter().zip((0..).map(|step| HEAD + f64::from(step) * STEP)) {
         let middle = top + BAR / 2.0;
-        out.text(if row.role == Role::Gate { "" } else { "soft" }, (left - 8.0, middle + 4.0), "end", &fit(row.name, NAMES));
+        out.text(
+            if row.role == Role::Gate { "" } else { "soft" },
+            (left - 8.0, middle + 4.0),
+            "end",
+            &fit(row.name, NAMES),
+        );
         let (from, to) = (place(gain(row).min(0.0)), place(gain(row).max(0.0)));
         let figure = format!("{} → {}", row.unit.format(row.base.value), row.unit.format(row.new.value));
         let mark = Mark {

@@ -7,8 +7,8 @@ use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 
-use super::{Row, Verdict};
 use super::rule::{Side, Terms, judge};
+use super::{Row, Verdict};
 use crate::expected::run_spread;
 use crate::expected::shipped::{self, ModelFigure};
 use crate::headlines::Figure;

@@ -169,7 +169,7 @@ impl Gate {
         }
         match self.incomparable.first() {
             Some(first) => format!("inconclusive: {} can't be compared", first.what),
-            None if all == 0 => "inconclusive: the runs have no headline figure in common".to_owned(),
+            None if all == 0 => "inconclusive: the runs share no figure that decides".to_owned(),
             None => format!("nothing is worse: {all} of {all} figures are the same or better"),
         }
     }
@@ -179,9 +179,8 @@ impl Gate {
 /// from the series of both runs.
 #[must_use]
 pub fn gate(base: &Run, new: &Run, probes: &[&'static ProbeSpec], options: &Options) -> Gate {
-    let is_chosen = |probe: &&&'static ProbeSpec| {
-        options.probes.is_empty() || options.probes.iter().any(|name| name == probe.name)
-    };
+    let is_chosen =
+        |probe: &&&'static ProbeSpec| options.probes.is_empty() || options.probes.iter().any(|name| name == probe.name);
     let probes: Vec<&'static ProbeSpec> = probes.iter().filter(is_chosen).copied().collect();
     let mut partners = pair_machines(base, new, options.across);
     name_kinds(base, new, &mut partners.incomparable);

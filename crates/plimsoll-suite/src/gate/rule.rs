@@ -185,9 +185,7 @@ mod tests {
     #[test]
     fn a_difference_below_the_least_never_counts() {
         let exact = |value: f64| Side { value, variance: 0.0, freedom: 2.0 };
-        let verdict = |new: f64, least: f64| {
-            judge(&exact(100.0), &exact(new), &Terms { least, ..terms(0.0) }).verdict
-        };
+        let verdict = |new: f64, least: f64| judge(&exact(100.0), &exact(new), &Terms { least, ..terms(0.0) }).verdict;
         assert_eq!(verdict(99.1, 0.01), Verdict::Same);
         assert_eq!(verdict(98.9, 0.01), Verdict::Worse);
         assert_eq!(verdict(98.9, 0.03), Verdict::Same);
