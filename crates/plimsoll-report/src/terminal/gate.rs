@@ -8,7 +8,8 @@ use super::{Column, Style, Table, wrap};
 use crate::text::clean;
 
 /// The headline figures with base, new, ratio, interval and verdict, worst first, then the remarks, the number of all other figures
-/// and the verdict. On narrow terminals the base and then the new figure is left out.
+/// and the verdict. On narrow terminals the reasons
+/// move below their rows; then the base and the new figure are left out.
 #[must_use]
 pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
     let several = gate.rows.iter().any(|row| row.device != gate.rows[0].device);
@@ -19,7 +20,7 @@ pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
         Column::number("new").keep(2),
         Column::number("ratio (95 %)"),
         Column::text("verdict"),
-        Column::text("why").wrapping().keep(3).below(),
+        Column::text("why").keep(0).below(),
     ]);
     for row in &gate.rows {
         table.row([

@@ -107,7 +107,7 @@ impl<'r> Pair<'r> {
             && differs
             && ours.id != theirs.id
         {
-            why.push(format!("cards of this model differ by {:.1} %", 100.0 * spread));
+            why.push(format!("from card to card {:.1} %", 100.0 * spread));
         }
         why.join(", ")
     }

@@ -194,7 +194,11 @@ pub fn gate(base: &Run, new: &Run, probes: &[&'static ProbeSpec], options: &Opti
             let same = same.filter(|other| other.finding.unit == figure.finding.unit);
             pairs.extend(same.and_then(|other| figure::Pair::new(&base, &new, figure, *other)));
         }
-        partners.notes.extend(remark_on_cards(&base.header.devices[ours], &new.header.devices[theirs]));
+        partners.notes.extend(remark_on_cards(
+            &base.header.devices[ours],
+            &new.header.devices[theirs],
+            &probes,
+        ));
     }
     let gates = pairs.iter().filter(|pair| pair.headline().role == Role::Gate).count();
     let mut rows: Vec<Row> = pairs.iter().map(|pair| pair.judge(options.least, gates)).collect();
@@ -218,18 +222,20 @@ fn name_kinds(base: &Run, new: &Run, incomparable: &mut [Incomparable]) {
     }
 }
 
-/// A remark where two cards of one model are compared.
-fn remark_on_cards(base: &DeviceInfo, new: &DeviceInfo) -> Option<String> {
+/// A remark where two cards of one model are compared. `probes` are those whose headlines count.
+fn remark_on_cards(base: &DeviceInfo, new: &DeviceInfo, probes: &[&'static ProbeSpec]) -> Option<String> {
     if base.id == new.id || base.id.is_empty() || new.id.is_empty() {
         return None;
     }
-    let known = shipped::of_device(&base.name).map(|model| {
-        let spreads = model.figures.iter().filter_map(|figure| figure.card_spread);
-        format!(" Known cards of this model differ by up to {:.1} %.", 100.0 * spreads.fold(0.0, f64::max))
+    let gates = probes.iter().flat_map(|probe| probe.headlines).filter(|headline| headline.role == Role::Gate);
+    let model = shipped::of_device(&base.name);
+    let spreads = gates.filter_map(|headline| model?.figure(headline.id)?.card_spread);
+    let known = spreads.reduce(f64::max).map(|most| {
+        format!(" From card to card the figures that decide vary by up to {:.1} % (standard deviation).", 100.0 * most)
     });
-    let name = &base.name;
     Some(format!(
-        "{name}: {} is compared with {}, another card: healthy cards of one model differ more than runs of one card do.{}",
+        "{}: {} is compared with {}, another card: healthy cards of one model differ more than runs of one card do.{}",
+        base.name,
         base.id,
         new.id,
         known.unwrap_or_default()

@@ -20,7 +20,7 @@ const HEADLINES: &[Headline] = &[
     Headline::gate("shown", "shown", Better::More, &["shown"], 0.003).shown_only(),
 ];
 
-static PROBE: ProbeSpec = ProbeSpec {
+const SPEC: ProbeSpec = ProbeSpec {
     name: "stream",
     group: "",
     sentence: "",
@@ -29,6 +29,7 @@ static PROBE: ProbeSpec = ProbeSpec {
     headlines: HEADLINES,
     findings: nothing,
 };
+static PROBE: ProbeSpec = SPEC;
 
 fn device(name: &str, id: &str, backend: &str) -> DeviceInfo {
     DeviceInfo { name: name.into(), id: id.into(), backend: backend.into(), ..DeviceInfo::default() }
@@ -116,10 +117,13 @@ fn a_cpu_and_a_gpu_are_refused_with_their_kinds() {
 
 #[test]
 fn two_cards_of_one_model_are_compared_with_a_remark() {
+    const KNOWN: &[Headline] = &[Headline::gate("memory-read", "memory read", Better::More, &["read"], 0.003)];
+    static PROBE: ProbeSpec = ProbeSpec { headlines: KNOWN, ..SPEC };
     let card = |id: &str, read: f64| run(device("NVIDIA H200", id, "cuda"), &[("read", read)], Flags::NONE);
+    let compare = |base: &Run, new: &Run| gate(base, new, &[&PROBE], &Options::default());
     let found = compare(&card("GPU-1", 100.0), &card("GPU-2", 90.0));
     assert_eq!(found.exit_code(), 1);
-    assert!(found.notes[0].contains("another card") && found.notes[0].contains("cards of this model"), "{found:?}");
+    assert!(found.notes[0].contains("another card") && found.notes[0].contains("From card to card"), "{found:?}");
     assert!(compare(&card("GPU-1", 100.0), &card("GPU-1", 90.0)).notes.is_empty());
 }
 
