@@ -194,11 +194,7 @@ pub fn gate(base: &Run, new: &Run, probes: &[&'static ProbeSpec], options: &Opti
             let same = same.filter(|other| other.finding.unit == figure.finding.unit);
             pairs.extend(same.and_then(|other| figure::Pair::new(&base, &new, figure, *other)));
         }
-        partners.notes.extend(remark_on_cards(
-            &base.header.devices[ours],
-            &new.header.devices[theirs],
-            &probes,
-        ));
+        partners.notes.extend(remark_on_cards(&base.header.devices[ours], &new.header.devices[theirs], &probes));
     }
     let gates = pairs.iter().filter(|pair| pair.headline().role == Role::Gate).count();
     let mut rows: Vec<Row> = pairs.iter().map(|pair| pair.judge(options.least, gates)).collect();
