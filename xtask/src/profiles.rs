@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 use plimsoll::probes;
 use plimsoll_core::record::{Finding, Record, Run, Sink, Writer, path_in, read_file};
 use plimsoll_core::sample::Effort;
-use plimsoll_core::series::Series;
 use plimsoll_suite::profile::{Profile, shipped};
 
 use crate::expected;
@@ -75,20 +74,7 @@ fn build_profile(folder: &str, name: &str) -> Result<String> {
 
 /// The findings that today's probes derive from a run's series.
 pub(crate) fn derive_findings(run: &Run) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (device, info) in (0..).zip(&run.header.devices) {
-        for spec in probes::ALL {
-            let own = |series: &&Series| series.spec.device == device && series.spec.probe == spec.name;
-            let series: Vec<Series> = run.series.iter().filter(own).cloned().collect();
-            if series.is_empty() {
-                continue;
-            }
-            let probe = || spec.name.to_owned();
-            let findings = (spec.findings)(info, &series).into_iter();
-            found.extend(findings.map(|finding| Finding { device, probe: probe(), ..finding }));
-        }
-    }
-    found
+    plimsoll_suite::headlines::derive_findings(run, probes::ALL)
 }
 
 fn merge_run(profile: &mut Profile, source: &str, run: &Run) -> Result<()> {

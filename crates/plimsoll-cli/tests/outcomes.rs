@@ -292,11 +292,14 @@ fn a_run_equals_itself_and_a_comparison_with_another_probe_is_inconclusive() {
     place.run("measure latency --device sim --effort standard --out a").ends(0);
     place.run("measure latency --device sim --effort standard --out b").ends(0);
     for format in ["table", "json", "csv", "markdown"] {
-        let ran = place.run(&format!("compare a b --format {format}")).ends(0);
-        assert!(ran.stdout.contains("same"), "{}", ran.stdout);
+        for all in ["", " --all"] {
+            let ran = place.run(&format!("compare a b --format {format}{all}")).ends(0);
+            assert!(ran.stdout.contains("same"), "{}", ran.stdout);
+        }
     }
     place.run("measure stream --device sim --out c").ends(0);
-    place.run("compare a c").ends(4);
+    let ran = place.run("compare a c").ends(4);
+    assert!(ran.stdout.contains("share no figure that decides"), "{}", ran.stdout);
     // Even a noisy run equals itself.
     place.run("measure --device sim:noise=0.4,wrong=stream --out noisy").ends(1);
     place.run("compare noisy noisy").ends(0);
@@ -351,8 +354,8 @@ fn compressed_records_are_reported_and_compared_like_plain_ones() {
     for same in ["packed", "packed/run.jsonl.gz", "misnamed.jsonl"] {
         let csv = place.run(&format!("report {same} --format csv")).ends(0).stdout;
         assert_eq!(csv.lines().count(), plain.lines().count(), "{same}");
-        let compared = place.run(&format!("compare run {same} --format csv")).stdout;
-        assert_eq!(compared, place.run("compare run run --format csv").stdout, "{same}");
+        let compared = place.run(&format!("compare run {same} --all --format csv")).stdout;
+        assert_eq!(compared, place.run("compare run run --all --format csv").stdout, "{same}");
         assert!(compared.contains("sync"), "{same}");
     }
     // Nothing is measured into the folder of a compressed run.

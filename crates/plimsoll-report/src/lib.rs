@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod compared;
 mod content;
 pub mod csv;
 mod faults;

@@ -4,6 +4,7 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::headline::Headline;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Run};
+use plimsoll_core::series::Series;
 
 use crate::operations;
 use plimsoll_core::unit::Unit;
@@ -43,6 +44,28 @@ impl Figure<'_> {
 /// Whether a headline is limited by the link to the host, one way.
 pub(crate) fn is_transfer(headline: &Headline) -> bool {
     matches!(headline.id, "host-to-device" | "device-to-host")
+}
+
+/// The findings that these probes derive from a run's series today. A record's own findings may be from an older version, which
+/// derived them differently; a record without series keeps its own.
+#[must_use]
+pub fn derive_findings(run: &Run, probes: &[&'static ProbeSpec]) -> Vec<Finding> {
+    if run.series.is_empty() {
+        return run.findings.clone();
+    }
+    let mut found = Vec::new();
+    for (device, info) in (0..).zip(&run.header.devices) {
+        for spec in probes {
+            let own = |series: &&Series| series.spec.device == device && series.spec.probe == spec.name;
+            let series: Vec<Series> = run.series.iter().filter(own).cloned().collect();
+            if series.is_empty() {
+                continue;
+            }
+            let findings = (spec.findings)(info, &series).into_iter();
+            found.extend(findings.map(|finding| Finding { device, probe: spec.name.to_owned(), ..finding }));
+        }
+    }
+    found
 }
 
 /// The headlines that a run has of one of its devices, in the order of `probes`. Findings that aren't finite are left out.

@@ -7,6 +7,7 @@ pub mod check;
 pub mod expected;
 pub mod findings;
 pub mod formats;
+pub mod gate;
 pub mod headlines;
 pub mod kernels;
 pub mod machines;

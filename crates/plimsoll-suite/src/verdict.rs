@@ -8,8 +8,8 @@
 
 mod cause;
 mod clock;
-mod pairing;
-mod spread;
+pub(crate) mod pairing;
+pub(crate) mod spread;
 #[cfg(test)]
 mod tests;
 

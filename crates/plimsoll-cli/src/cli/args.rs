@@ -79,8 +79,10 @@ pub(crate) enum Verb {
     Peak(PeakArgs),
     /// Turn records into a report: HTML, SVG or tables
     Report(ReportArgs),
-    /// Compare two runs figure by figure: same, faster, slower or ambiguous
+    /// Compare two runs by their headline figures; exit code 1 if one is worse
     Compare(CompareArgs),
+    /// List what was measured here, newest first, or store a run as a baseline
+    Runs(RunsArgs),
     /// Show what is missing on this machine and how to get it
     Doctor(DoctorArgs),
     /// Print the JSON Schema of one line of a record
@@ -307,16 +309,19 @@ pub(crate) struct PeakArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// Folders of runs, or their run.jsonl
+    /// Folders of runs, their run.jsonl, or last, last~1, …
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub place: RunsPlace,
     /// File to write, or a folder for SVG; default: stdout, for every other format
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Format of the report; default: by the file's ending, else a table
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Print every finding and plot in the table, not only the verdict and the headlines
+    /// Print every finding and plot in the table, not only the verdict and the headlines; of several runs, not only their headlines
+    /// side by side
     #[arg(long)]
     pub all: bool,
     /// Replace existing files, but never the runs that are read
@@ -325,20 +330,67 @@ pub(crate) struct ReportArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "plimsoll compare <BASE> <NEW> [OPTIONS]\n       plimsoll compare --baseline <NAME> [NEW] [OPTIONS]"
+)]
 pub(crate) struct CompareArgs {
-    /// The baseline run
-    pub base: PathBuf,
-    /// The run to judge
-    pub new: PathBuf,
+    /// The base run and the run to judge: folders, their run.jsonl, or last, last~1, … With --baseline only the run to judge;
+    /// default: last
+    #[arg(value_name = "RUN", num_args = 0..=2)]
+    pub runs: Vec<PathBuf>,
+    /// Base run: the one stored under this name by `plimsoll runs --baseline`
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+    #[command(flatten)]
+    pub place: RunsPlace,
+    /// Smallest loss that counts, such as 3%
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
+    pub threshold: f64,
+    /// Compare only the headlines of this probe; may be repeated
+    #[arg(long, value_name = "PROBE")]
+    pub probe: Vec<String>,
     /// Compare even if this differs; may be repeated
     #[arg(long, value_enum)]
     pub across: Vec<AcrossWhat>,
-    /// Also list the figures that are the same, which the table otherwise only counts
+    /// Also list every point of both runs
     #[arg(long)]
     pub all: bool,
+    /// Picture of the differences to write: .html (with the curves of both runs) or .svg
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing picture, but never the runs that are read
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArgs {
+    /// Folder with runs
+    #[arg(value_name = "DIR", default_value = super::runs::RUNS, conflicts_with = "baseline")]
+    pub dir: PathBuf,
+    /// List all runs, not only the newest 20
+    #[arg(long)]
+    pub all: bool,
+    /// Store a run as a baseline: a name of letters, digits and hyphens, and the run's folder
+    #[arg(long, num_args = 2, value_names = ["NAME", "RUN"])]
+    pub baseline: Vec<String>,
+    /// Replace the stored baseline of this name
+    #[arg(long, requires = "baseline")]
+    pub force: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Where `last` looks for runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsPlace {
+    /// Folder in which `last` is the newest run, and last~1 the one before
+    #[arg(long, value_name = "DIR", default_value = super::runs::RUNS)]
+    pub dir: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
@@ -425,6 +477,13 @@ fn parse_time(text: &str) -> Result<f64, String> {
     if RANGE.contains(&seconds) { Ok(seconds) } else { Err("a budget is from 5s to 60min".to_owned()) }
 }
 
+/// A share of at least 0 and below 1: `3%` or `0.03`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').map(|number| number.trim_end().parse::<f64>().map(|number| number / 100.0));
+    let share = percent.unwrap_or_else(|| text.parse()).ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| format!("'{text}' is not a share below 100 %: write one like 3% or 0.03"))
+}
+
 fn parse_nonzero_size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {
         Ok(ByteSize(0)) => Err("nothing can be measured on 0 bytes".to_owned()),
@@ -470,6 +529,7 @@ mod tests {
             "peak",
             "report",
             "compare",
+            "runs",
             "doctor",
             "schema",
             "completions",

@@ -1,144 +1,123 @@
-//! `plimsoll compare`: prints `plimsoll-suite`'s comparison of two runs, with an exit code for scripts.
+//! `plimsoll compare`: judges a run by its headline figures against a base run, with an exit code for scripts.
 
-use plimsoll::core::unit::Unit;
+use std::path::{Path, PathBuf};
+
+use plimsoll::core::record::Run;
+use plimsoll::probes;
+use plimsoll::suite::gate::{Gate, Options, gate};
 use plimsoll::suite::verdict::{Across, Comparison, compare};
-use plimsoll_report::terminal;
-use serde_json::json;
+use plimsoll_report::{compared as page, svg, terminal};
 
 use super::args::{AcrossWhat, CompareArgs, Format};
-use super::exit::{Exit, Failure};
-use super::sheet::{ALWAYS, Sheet};
-use super::{output, runs};
+use super::compared;
+use super::exit::{Exit, Failure, say};
+use super::outputs::{Existing, Outputs};
+use super::{baselines, output, runs};
 
 pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
-    let (base, new) = (runs::load(&args.base)?, runs::load(&args.new)?);
-    let across = Across {
-        driver: args.across.contains(&AcrossWhat::Driver),
-        version: args.across.contains(&AcrossWhat::Version),
-    };
-    let comparison = compare(&base, &new, across);
-    let text = match args.format {
-        Format::Table => terminal::comparison(&comparison, args.all, &output::style()),
-        Format::Json => as_json(&comparison),
-        Format::Csv | Format::Markdown => as_sheet(&comparison).render(args.format),
+    let picture = args.output.as_deref().map(Picture::from_path).transpose()?;
+    check_probes(&args.probe)?;
+    let paths = choose_runs(args)?;
+    let records = runs::records(&paths);
+    let outputs = Outputs::new(records.iter().map(PathBuf::as_path), Existing::ReplacedIfForced(args.force));
+    args.output.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
+    let mut pair = [runs::load(&paths[0])?, runs::load(&paths[1])?];
+    pair.iter_mut().for_each(|run| keep_probes(run, &args.probe));
+    let (found, points) = compare_runs(&pair, args);
+    let text = match (args.format, args.all) {
+        (Format::Table, false) => terminal::gate(&found, &points, &output::style()),
+        (Format::Table, true) => with_all_points(&found, &points),
+        (Format::Json, all) => compared::as_json(&found, &points, all),
+        (format, false) => compared::headline_sheet(&found).render(format),
+        (format, true) => compared::point_sheet(&points).render(format),
     };
     output::print(&text)?;
-    Ok(match comparison.exit_code() {
+    if let (Some(path), Some(picture)) = (&args.output, picture) {
+        let text = match picture {
+            Picture::Svg => svg::render_differences(&found),
+            Picture::Html => page::render(&found, &pair),
+        };
+        outputs.write(path, text.as_bytes())?;
+        say("picture", &path.display().to_string());
+    }
+    Ok(match found.exit_code() {
         0 => Exit::Success,
         1 => Exit::Failed,
         _ => Exit::Inconclusive,
     })
 }
 
-/// One row per figure, then one per figure that could not be compared, so that none is missing silently.
-fn as_sheet(comparison: &Comparison) -> Sheet<12> {
-    let mut sheet = Sheet::new(
-        ["figure", "metric", "unit", "base", "new", "ratio", "lo", "hi", "verdict", "why", "base clock", "new clock"]
-            .map(|heading| (heading, ALWAYS)),
-    );
-    let clock = |clock: Option<f64>| clock.map(|hertz| hertz.to_string()).unwrap_or_default();
-    for row in &comparison.rows {
-        sheet.row([
-            row.subject.describe(),
-            row.metric.clone(),
-            row.unit.to_string(),
-            row.base.to_string(),
-            row.new.to_string(),
-            row.ratio.to_string(),
-            row.interval.lo.to_string(),
-            row.interval.hi.to_string(),
-            row.verdict.name().to_owned(),
-            row.explained_by(),
-            clock(row.clocks.map(|clocks| clocks.0)),
-            clock(row.clocks.map(|clocks| clocks.1)),
-        ]);
-    }
-    let mut add_uncompared = |what: &str, verdict: &str, why: &str| {
-        let mut cells = [const { String::new() }; 12];
-        (cells[0], cells[8], cells[9]) = (what.to_owned(), verdict.to_owned(), why.to_owned());
-        sheet.row(cells);
+fn compare_runs([base, new]: &[Run; 2], args: &CompareArgs) -> (Gate, Comparison) {
+    let across = Across {
+        driver: args.across.contains(&AcrossWhat::Driver),
+        version: args.across.contains(&AcrossWhat::Version),
     };
-    comparison.incomparable.iter().for_each(|row| add_uncompared(&row.what, "incomparable", &row.why));
-    comparison.unmatched.iter().for_each(|what| add_uncompared(what, "unmatched", "only one of the runs has it"));
-    sheet
+    let options = Options { least: args.threshold, probes: args.probe.clone(), across };
+    (gate(base, new, probes::ALL, &options), compare(base, new, across))
 }
 
-fn as_json(comparison: &Comparison) -> String {
-    let counts = &comparison.counts;
-    let rows: Vec<_> = comparison
-        .rows
-        .iter()
-        .map(|row| {
-            json!({
-                "figure": row.subject.describe(), "metric": row.metric, "unit": row.unit, "base": row.base,
-                "new": row.new, "ratio": row.ratio, "interval": [row.interval.lo, row.interval.hi], "p": row.p,
-                "verdict": row.verdict.name(), "explained_by": row.explained_by(), "clocks": row.clocks,
-                "clocks_unit": row.clocks.map(|_| Unit::Hertz.to_string()),
-            })
-        })
-        .collect();
-    let incomparable: Vec<_> =
-        comparison.incomparable.iter().map(|row| json!({ "what": row.what, "why": row.why })).collect();
-    plimsoll_report::json::to_text(&json!({
-        "rows": rows, "incomparable": incomparable, "unmatched": comparison.unmatched,
-        "notes": comparison.notes,
-        "counts": {
-            "same": counts.same, "faster": counts.faster, "slower": counts.slower, "ambiguous": counts.ambiguous,
-        },
-    }))
+/// The table of every point, then that of the headlines, so that the verdict comes last.
+fn with_all_points(found: &Gate, points: &Comparison) -> String {
+    let style = output::style();
+    let all = terminal::comparison(points, true, &style);
+    format!("{all}\n{}", terminal::gate(found, &Comparison { rows: vec![], ..points.clone() }, &style))
+}
+
+/// The base run and the run to judge.
+fn choose_runs(args: &CompareArgs) -> Result<[PathBuf; 2], Failure> {
+    let resolve = |path: &Path| runs::resolve(path, &args.place.dir);
+    match (&args.baseline, args.runs.as_slice()) {
+        (Some(name), []) => Ok([baselines::find(name)?, resolve(Path::new("last"))?]),
+        (Some(name), [new]) => Ok([baselines::find(name)?, resolve(new)?]),
+        (Some(_), _) => Err(Failure::usage("the base run is the baseline: name only the run to judge")),
+        (None, [base, new]) => Ok([resolve(base)?, resolve(new)?]),
+        (None, _) => Err(Failure::usage("name two runs: the base run and the run to judge")
+            .hint("`plimsoll compare last~1 last` compares the two newest; --baseline NAME takes a stored one")),
+    }
+}
+
+fn check_probes(names: &[String]) -> Result<(), Failure> {
+    match names.iter().find(|name| probes::find(name).is_none()) {
+        Some(name) => Err(Failure::usage(format!("no probe is called '{name}'")).hint("`plimsoll list` names them")),
+        None => Ok(()),
+    }
+}
+
+/// Keeps only these probes; an empty list keeps all.
+fn keep_probes(run: &mut Run, names: &[String]) {
+    if !names.is_empty() {
+        run.series.retain(|series| names.contains(&series.spec.probe));
+        run.findings.retain(|finding| names.contains(&finding.probe));
+    }
+}
+
+/// The kinds of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Picture {
+    Svg,
+    Html,
+}
+
+impl Picture {
+    fn from_path(path: &Path) -> Result<Self, Failure> {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+        match ending.as_str() {
+            "svg" => Ok(Self::Svg),
+            "html" | "htm" => Ok(Self::Html),
+            _ => Err(Failure::usage(format!("{}: no picture has this ending", path.display()))
+                .hint("endings: .html, .svg; tables go to stdout, see --format")),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll::suite::verdict::{Cause, Compared, Counts, Incomparable, Subject, Verdict};
-
     use super::*;
 
-    fn ambiguous() -> Comparison {
-        let subject = Subject {
-            device: "Box".into(),
-            probe: "latency".into(),
-            case: "chase".into(),
-            at: vec![],
-            kind: String::new(),
-        };
-        let (base, new) = (3.02e9, 3.19e9);
-        let row = Compared {
-            subject,
-            metric: "latency".into(),
-            unit: Unit::Second,
-            base: 1e-9,
-            new: 1e-9,
-            ratio: 1.0,
-            interval: plimsoll::core::stats::Interval { lo: 0.99, hi: 1.06 },
-            p: 1.0,
-            verdict: Verdict::Ambiguous,
-            clocks: Some((base, new)),
-            causes: vec![Cause::Clock { base, new }],
-        };
-        Comparison {
-            rows: vec![row],
-            incomparable: vec![Incomparable { what: "Box".into(), why: "drivers differ".into() }],
-            unmatched: vec![],
-            notes: vec!["Box: A is compared with B".into()],
-            counts: Counts { ambiguous: 1, ..Counts::default() },
-        }
-    }
-
     #[test]
-    fn every_format_shows_the_clocks_and_why_a_figure_is_ambiguous() {
-        let why = "clock 3.02 → 3.19 GHz";
-        let json: serde_json::Value = serde_json::from_str(&as_json(&ambiguous())).unwrap();
-        assert_eq!(json["rows"][0]["explained_by"], why);
-        assert_eq!(json["rows"][0]["clocks"], json!([3.02e9, 3.19e9]));
-        assert_eq!(json["rows"][0]["clocks_unit"], "Hz");
-        assert!(["base", "new", "ratio", "p"].iter().all(|key| json["rows"][0][key].is_number()), "{json}");
-        assert_eq!(json["notes"][0], "Box: A is compared with B");
-        let csv = as_sheet(&ambiguous()).render(Format::Csv);
-        let lines: Vec<&str> = csv.lines().collect();
-        assert!(lines[0].ends_with("verdict,why,base clock,new clock"), "{csv}");
-        assert!(lines[1].ends_with(&format!("ambiguous,{why},3020000000,3190000000")), "{csv}");
-        assert_eq!(lines[2], "Box,,,,,,,,incomparable,drivers differ,,");
-        assert!(as_sheet(&ambiguous()).render(Format::Markdown).contains(why));
+    fn the_ending_decides_the_kind_of_picture() {
+        assert_eq!(Picture::from_path(Path::new("a.SVG")).unwrap(), Picture::Svg);
+        assert_eq!(Picture::from_path(Path::new("a.html")).unwrap(), Picture::Html);
+        assert_eq!(Picture::from_path(Path::new("a.csv")).unwrap_err().exit, Exit::Usage);
     }
 }

@@ -4,9 +4,11 @@
 mod against;
 mod all_inputs;
 mod args;
+mod baselines;
 mod bench;
 mod check;
 mod compare;
+mod compared;
 mod completions;
 mod devices;
 mod doctor;
@@ -26,6 +28,7 @@ mod profile;
 mod progress;
 mod report;
 mod runs;
+mod runs_list;
 mod sass;
 mod schema;
 mod sheet;
@@ -76,6 +79,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Peak(args) => peak::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Compare(args) => compare::run(args),
+        Verb::Runs(args) => runs_list::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Schema => schema::run(),
         Verb::Completions(args) => completions::run(args),

@@ -39,11 +39,8 @@ impl Place {
             let is_file = !is_folder_path(&path);
             return Ok(Self { path, is_file, named: true });
         }
-        let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
-        let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-        let data = data.ok_or_else(|| {
-            format!("neither XDG_DATA_HOME nor HOME is an absolute path: name a file with --profile or {VARIABLE}")
-        })?;
+        let data =
+            data_folder().ok_or_else(|| format!("{NO_DATA_FOLDER}: name a file with --profile or {VARIABLE}"))?;
         Ok(Self { path: data.join("plimsoll/profiles"), is_file: false, named: false })
     }
 
@@ -68,6 +65,15 @@ impl Place {
         let mut kept = devices.iter().filter(|device| self.accepts(device));
         kept.try_for_each(|device| Profile::check_writable(&self.path_for(device)?, &device.id))
     }
+}
+
+/// Why there is no data folder.
+pub(crate) const NO_DATA_FOLDER: &str = "neither XDG_DATA_HOME nor HOME is an absolute path";
+
+/// The user's data folder (XDG Base Directory Specification).
+pub(crate) fn data_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))
 }
 
 /// True for an existing folder, or a path that can only be one (it ends in `/`, `/.` or `/..`); it is created when needed.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll::core::record::Run;
-use plimsoll_report::terminal::Style;
+use plimsoll_report::terminal::{self, Style};
 use plimsoll_report::{Report, svg};
 
 use super::args::{ReportArgs, ReportFormat};
@@ -13,22 +13,33 @@ use super::outputs::{Existing, Outputs};
 use super::present::Detail;
 use super::{output, present, runs};
 
+/// Most runs that are shown side by side.
+const MOST_SIDE_BY_SIDE: usize = 16;
+
 pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let format = choose_format(args)?;
-    let records = runs::records(&args.runs);
+    let paths = args.runs.iter().map(|path| runs::resolve(path, &args.place.dir));
+    let paths = paths.collect::<Result<Vec<PathBuf>, Failure>>()?;
+    let records = runs::records(&paths);
     let outputs = Outputs::new(records.iter().map(PathBuf::as_path), Existing::ReplacedIfForced(args.force));
     if let (Some(path), true) = (&args.output, format != ReportFormat::Svg) {
         outputs.check(path)?;
     }
-    let runs = args.runs.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
-    let detail = Detail { all: args.all, plots: true };
+    let runs = paths.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
+    // Of several runs a table shows the headlines side by side.
+    let text = |style: &Style| match format {
+        ReportFormat::Table if !args.all && (2..=MOST_SIDE_BY_SIDE).contains(&runs.len()) => {
+            terminal::side_by_side(&Report::new(&runs), style)
+        }
+        _ => present::text(&runs, format, Detail { all: args.all, plots: true }, style),
+    };
     match (&args.output, format) {
         (Some(folder), ReportFormat::Svg) => write_pictures(folder, &runs, &outputs)?,
         (Some(path), _) => {
-            outputs.write(path, present::text(&runs, format, detail, &Style::PLAIN).as_bytes())?;
+            outputs.write(path, text(&Style::PLAIN).as_bytes())?;
             say("report", &path.display().to_string());
         }
-        (None, _) => output::print(&present::text(&runs, format, detail, &output::style()))?,
+        (None, _) => output::print(&text(&output::style()))?,
     }
     Ok(Exit::Success)
 }

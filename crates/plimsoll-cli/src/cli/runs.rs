@@ -1,11 +1,11 @@
 //! Runs on disk: the folder of a new run, and reading the runs named on the command line.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 pub(crate) use plimsoll::core::record::FILE as RECORD;
-use plimsoll::core::record::{ReadError, Run, Writer, path_in, read_file};
+use plimsoll::core::record::{Limits, ReadError, Run, Writer, path_in, read, read_file};
 use plimsoll::prelude::Instrument;
 
 use super::exit::{Failure, say};
@@ -13,7 +13,7 @@ use super::exit::{Failure, say};
 /// The report's file in a run's folder.
 pub(crate) const REPORT: &str = "report.html";
 /// The parent folder of runs started without --out.
-const RUNS: &str = "plimsoll-runs";
+pub(crate) const RUNS: &str = "plimsoll-runs";
 /// Maximum runs of one device that may begin within one second.
 const MAX_PER_SECOND: u32 = 1000;
 
@@ -85,6 +85,70 @@ fn create_default_folder(device: &str) -> Result<PathBuf, Failure> {
     Err(Failure::usage(format!("{MAX_PER_SECOND} runs began within this second")).hint("name a folder with --out"))
 }
 
+/// A run's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Its path.
+    pub folder: PathBuf,
+    /// Its record.
+    pub record: PathBuf,
+    /// When the run began, UTC.
+    pub started: String,
+}
+
+/// Most folders that are looked at for runs.
+const MOST_FOLDERS: usize = 1000;
+
+/// The runs in the folders of `parent`, newest first. Links are not followed. Folders without a record are skipped, unreadable records
+/// with a note. Of more than 1,000 folders those with the last names are taken, because names begin with the date.
+pub(crate) fn list(parent: &Path) -> Result<Vec<Listed>, Failure> {
+    let entries = fs::read_dir(parent).map_err(|error| Failure::file("list", parent, error))?;
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut folders: Vec<PathBuf> = entries.flatten().filter(is_folder).map(|entry| entry.path()).collect();
+    folders.sort();
+    folders.reverse();
+    if folders.len() > MOST_FOLDERS {
+        say("note", &format!("{}: only {MOST_FOLDERS} of {} folders are looked at", parent.display(), folders.len()));
+        folders.truncate(MOST_FOLDERS);
+    }
+    let mut found: Vec<Listed> = folders.into_iter().filter_map(read_header).collect();
+    found.sort_by(|a, b| b.started.cmp(&a.started).then_with(|| b.folder.cmp(&a.folder)));
+    Ok(found)
+}
+
+/// Reads only the first line of the record in a folder.
+fn read_header(folder: PathBuf) -> Option<Listed> {
+    let record = path_in(&folder);
+    record.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+    let limits = Limits { lines: 1, ..Limits::default() };
+    let read = fs::File::open(&record).map_err(ReadError::from).and_then(|file| read(BufReader::new(file), limits));
+    match read {
+        Ok(run) => Some(Listed { folder, record, started: run.header.started }),
+        Err(error) => {
+            say("note", &format!("{} is left out: {error}", record.display()));
+            None
+        }
+    }
+}
+
+/// The run that a word on the command line means: `last` is the newest run in `parent`, `last~1` the one before. Anything else, and
+/// an existing file or folder of this name, is a path.
+pub(crate) fn resolve(path: &Path, parent: &Path) -> Result<PathBuf, Failure> {
+    let Some(back) = path.to_str().and_then(parse_last).filter(|_| !path.exists()) else { return Ok(path.to_owned()) };
+    let mut found = list(parent)?;
+    if back < found.len() {
+        return Ok(found.swap_remove(back).folder);
+    }
+    let (word, count, parent) = (path.display(), found.len(), parent.display());
+    Err(Failure::usage(format!("there is no run '{word}': {parent} holds {count}")).hint("--dir names another folder"))
+}
+
+/// How many runs before the newest: 0 for `last`, 2 for `last~2`.
+fn parse_last(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix("last")?;
+    if rest.is_empty() { Some(0) } else { rest.strip_prefix('~')?.parse().ok() }
+}
+
 /// The record that `path` means: `path` itself, or the record in this folder.
 fn record_path(path: &Path) -> PathBuf {
     if path.is_dir() { path_in(path) } else { path.to_owned() }
@@ -122,5 +186,18 @@ fn warn_of_damage(file: &Path, run: &Run) {
     }
     if run.end.is_none() {
         say("warning", &format!("{}: the run was cut off; what it had measured is shown", file.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_counts_back_from_the_newest_run() {
+        assert_eq!(
+            ["last", "last~2", "last~", "latest", "last~-1"].map(parse_last),
+            [Some(0), Some(2), None, None, None]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The lines of one picture: which row belongs to which line, and each line's label, hue and dashes. Lines that share the
 //! coordinate that the picture compares (the grid, the kernel) share a hue; dashes distinguish the rest: the cache policy, the
-//! other axes, or the run.
+//! other axes, or the source (run and device): of several, each has one pattern.
 
 use std::collections::BTreeMap;
 
@@ -115,6 +115,12 @@ impl LineSet {
                     let rest: Vec<usize> = self.apart.iter().copied().filter(|axis| *axis != by).collect();
                     (self.hues.index_of(&describe(&[by])), self.dashes.index_of(&describe(&rest)))
                 }
+                // One hue per kind of line, and one dash pattern per source.
+                None if self.has_sources => {
+                    let kind = coordinates(source, row, &self.apart).join(", ");
+                    let source = format!("{}\0{}", source.label, source.run);
+                    (self.hues.index_of(&kind), self.dashes.index_of(&source))
+                }
                 None => (place, source.run),
             };
             self.lines.push(Trace { label: full, reference: false, hue, dash, marks: vec![], path: None });
@@ -129,7 +135,7 @@ impl LineSet {
         let (hues, dashes) = (most(|line| line.hue), most(|line| line.dash));
         if self.has_policies && hues <= dashes {
             self.lines.iter_mut().for_each(|line| std::mem::swap(&mut line.hue, &mut line.dash));
-        } else if dashes >= DASHES && (self.has_policies || self.by.is_some()) {
+        } else if dashes >= DASHES && (self.has_policies || self.by.is_some() || self.has_sources) {
             for (place, line) in self.lines.iter_mut().enumerate() {
                 (line.hue, line.dash) = (place, 0);
             }

@@ -3,6 +3,7 @@
 //! the title; a separate file has only tooltips, to keep it small.
 
 mod bars;
+mod differences;
 mod guides;
 mod heat;
 mod lines;
@@ -16,6 +17,9 @@ mod tests;
 use crate::Report;
 use crate::chart::{Chart, HUES, Lines, Plot, charts};
 use markup::Markup;
+
+pub use differences::render_differences;
+pub(crate) use differences::render_differences_inline;
 
 /// Colours as CSS variables, light and dark.
 pub(crate) const PALETTE: &str = include_str!("palette.css");

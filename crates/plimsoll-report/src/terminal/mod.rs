@@ -6,7 +6,9 @@ mod brief;
 mod canvas;
 mod check;
 mod comparison;
+mod gate;
 mod lines;
+mod side_by_side;
 mod summary;
 mod table;
 
@@ -20,6 +22,8 @@ use crate::text::clean;
 pub use brief::brief;
 pub use check::check;
 pub use comparison::comparison;
+pub use gate::gate;
+pub use side_by_side::side_by_side;
 pub(crate) use summary::format_yardstick;
 pub use summary::{format_margin, notes, summary};
 pub use table::{Column, Table};

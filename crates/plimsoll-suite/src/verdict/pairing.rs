@@ -47,44 +47,73 @@ struct Keyed<'r> {
 }
 
 pub(super) fn pair(base: &Run, new: &Run, across: Across) -> Paired {
-    let mut paired = Paired::default();
+    let Partners { pairs, incomparable, unmatched, notes } = pair_machines(base, new, across);
+    let mut paired = Paired { pairs: Vec::new(), incomparable, unmatched: Vec::new(), notes };
+    for (place, other) in pairs {
+        let name = &base.header.devices[place].name;
+        pair_devices(name, &rows_of(base, place), &rows_of(new, other), &mut paired);
+    }
+    paired.unmatched.extend(unmatched);
+    paired
+}
+
+/// The devices of two runs that can be compared.
+#[derive(Debug, Default)]
+pub(crate) struct Partners {
+    /// Indices into the devices of the base and the new run.
+    pub pairs: Vec<(usize, usize)>,
+    /// Devices, or whole runs, that can't be compared.
+    pub incomparable: Vec<Incomparable>,
+    /// Devices of the new run without a partner.
+    pub unmatched: Vec<String>,
+    /// Devices that were compared with another one of their model although a run has several.
+    pub notes: Vec<String>,
+}
+
+/// Finds for each device of the base run its partner in the new one.
+pub(crate) fn pair_machines(base: &Run, new: &Run, across: Across) -> Partners {
+    let mut found = Partners::default();
     if !across.version && base.header.tool != new.header.tool {
         let (a, b) = (&base.header.tool, &new.header.tool);
         let why = format!("versions of plimsoll differ ({a} and {b}): allow it with --across version");
-        paired.incomparable.push(Incomparable { what: "the runs".into(), why });
-        return paired;
+        found.incomparable.push(Incomparable { what: "the runs".into(), why });
+        return found;
     }
     let (ours, theirs) = (&base.header.devices, &new.header.devices);
     let partners = find_partners(ours, theirs);
     for ((place, device), partner) in ours.iter().enumerate().zip(&partners) {
+        let refuse = |why: String| Incomparable { what: device.name.clone(), why };
         let Some(other) = *partner else {
-            let why = match theirs.iter().filter(|other| other.name == device.name).count() {
-                0 => {
-                    let names: Vec<&str> = theirs.iter().map(|device| device.name.as_str()).collect();
-                    format!("the new run has no device of this model; it has {}", names.join(", "))
-                }
-                n => format!("the new run has only {n} of this model"),
-            };
-            paired.incomparable.push(Incomparable { what: device.name.clone(), why });
+            found.incomparable.push(refuse(explain_no_partner(device, theirs)));
             continue;
         };
         let (a, b) = (&device.driver, &theirs[other].driver);
         if !across.driver && a != b {
             let word = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "unknown".into());
             let why = format!("drivers differ ({} and {}): allow it with --across driver", word(a), word(b));
-            paired.incomparable.push(Incomparable { what: device.name.clone(), why });
+            found.incomparable.push(refuse(why));
             continue;
         }
         let several = |devices: &[DeviceInfo]| devices.iter().filter(|other| other.name == device.name).count() > 1;
         let (a, b) = (&device.id, &theirs[other].id);
         if a != b && (several(ours) || several(theirs)) {
-            paired.notes.push(format!("{}: {a} is compared with {b}, another device of the same model", device.name));
+            found.notes.push(format!("{}: {a} is compared with {b}, another device of the same model", device.name));
         }
-        pair_devices(&device.name, &rows_of(base, place), &rows_of(new, other), &mut paired);
+        found.pairs.push((place, other));
     }
     let alone = theirs.iter().enumerate().filter(|(place, _)| !partners.contains(&Some(*place)));
-    paired.unmatched.extend(alone.map(|(_, device)| format!("{} (new only)", device.name)));
-    paired
+    found.unmatched = alone.map(|(_, device)| format!("{} (new only)", device.name)).collect();
+    found
+}
+
+fn explain_no_partner(device: &DeviceInfo, theirs: &[DeviceInfo]) -> String {
+    match theirs.iter().filter(|other| other.name == device.name).count() {
+        0 => {
+            let names: Vec<&str> = theirs.iter().map(|device| device.name.as_str()).collect();
+            format!("the new run has no device of this model; it has {}", names.join(", "))
+        }
+        n => format!("the new run has only {n} of this model"),
+    }
 }
 
 /// For each device of `ours` the index in `theirs` of the same device, in whatever order, or of another one of its model.

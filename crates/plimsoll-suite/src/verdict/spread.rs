@@ -11,7 +11,7 @@ const BETWEEN_UNSEEN: f64 = 0.0025;
 
 /// A row's figure with the squared standard error of its logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct FigureEstimate {
+pub(crate) struct FigureEstimate {
     /// The figure in its base unit, as reports show it; positive.
     pub value: f64,
     /// Squared standard error of ln(value).
@@ -24,6 +24,13 @@ pub(super) struct FigureEstimate {
 
 /// The row's figure in `metric`; `None` unless it has one that is positive in every round.
 pub(super) fn estimate_row(row: &Row, metric: &Metric) -> Option<FigureEstimate> {
+    let known = estimate_as_measured(row, metric)?;
+    let unseen = if known.rounds < 2 { BETWEEN_UNSEEN * BETWEEN_UNSEEN } else { 0.0 };
+    Some(FigureEstimate { variance: known.variance + unseen, ..known })
+}
+
+/// The same from the samples alone: a single round gets no assumed spread between rounds.
+pub(crate) fn estimate_as_measured(row: &Row, metric: &Metric) -> Option<FigureEstimate> {
     let value = row.estimate(metric)?.value;
     let (mut medians, mut within) = (Vec::new(), Vec::new());
     let mut samples = 0;
@@ -49,7 +56,7 @@ pub(super) fn estimate_row(row: &Row, metric: &Metric) -> Option<FigureEstimate>
     }
     if n < 2 {
         let freedom = (samples.max(3) - 1) as f64;
-        return Some(FigureEstimate { value, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom, rounds: n });
+        return Some(FigureEstimate { value, variance: within, freedom, rounds: n });
     }
     // The spread of the medians includes the spread within rounds; with few rounds it may be smaller than that by chance.
     let between = medians.iter().map(|median| (median - log).powi(2)).sum::<f64>() / (rounds - 1.0);

@@ -1,0 +1,106 @@
+//! The headlines of two runs, worst first.
+
+use plimsoll_core::headline::Role;
+use plimsoll_suite::gate::{Gate, Row};
+use plimsoll_suite::verdict::Comparison;
+
+use super::{Column, Style, Table, wrap};
+use crate::text::clean;
+
+/// The headline figures with base, new, ratio, interval and verdict, worst first, then the remarks, the number of all other figures
+/// and the verdict. On narrow terminals the reasons
+/// move below their rows; then the base and the new figure are left out.
+#[must_use]
+pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
+    let several = gate.rows.iter().any(|row| row.device != gate.rows[0].device);
+    let mut table = Table::new(vec![
+        Column::text("device").wrapping(),
+        Column::text("figure"),
+        Column::number("base").keep(1),
+        Column::number("new").keep(2),
+        Column::number("ratio (95 %)"),
+        Column::text("verdict"),
+        Column::text("why").keep(0).below(),
+    ]);
+    for row in &gate.rows {
+        table.row([
+            if several { row.device.clone() } else { String::new() },
+            row.name.to_owned(),
+            row.unit.format(row.base.value),
+            row.unit.format(row.new.value),
+            format!("{:.3} ± {:.3}", row.ratio, (row.interval.hi - row.interval.lo) / 2.0),
+            word(row),
+            row.why.clone(),
+        ]);
+    }
+    let mut out = if table.is_empty() { String::new() } else { format!("{}\n", table.render(style)) };
+    let mut line = |text: &str| out.push_str(&format!("{}\n", wrap(&clean(text), style.columns(), "  ")));
+    if gate.rows.iter().any(|row| row.role == Role::Information) {
+        line("Verdicts in parentheses don't count: those figures are for information.");
+    }
+    gate.notes.iter().for_each(|note| line(&format!("note: {note}")));
+    for each in &gate.incomparable {
+        line(&format!("incomparable: {}: {}", each.what, each.why));
+    }
+    if !points.rows.is_empty() {
+        line(&format!("all points: {}; `--all` lists them", count_points(points)));
+    }
+    line(&gate.sentence());
+    out
+}
+
+/// The verdict, in parentheses where it doesn't count.
+fn word(row: &Row) -> String {
+    match row.role {
+        Role::Gate => row.verdict.name().to_owned(),
+        Role::Information => format!("({})", row.verdict.name()),
+    }
+}
+
+fn count_points(points: &Comparison) -> String {
+    let counts = points.counts;
+    format!(
+        "{} slower, {} ambiguous, {} faster, {} the same within 1 %, {} in one run only",
+        counts.slower,
+        counts.ambiguous,
+        counts.faster,
+        counts.same,
+        points.unmatched.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_suite::gate::{Options, gate as compare_headlines};
+    use plimsoll_suite::verdict::{Across, compare};
+
+    use super::*;
+    use crate::synthetic;
+
+    fn show(slower: f64, width: usize) -> String {
+        let mut runs = [1.0, slower].map(|slower| synthetic::run("Box", "2026-01-02T03:04:05Z", slower));
+        // The findings as recorded, without series that would give them anew.
+        let points = compare(&runs[0], &runs[1], Across::default());
+        runs.iter_mut().for_each(|run| run.series.clear());
+        let found = compare_headlines(&runs[0], &runs[1], plimsoll_probes::ALL, &Options::default());
+        gate(&found, &points, &Style { width, ..Style::PLAIN })
+    }
+
+    #[test]
+    fn the_table_names_what_is_worse_and_counts_the_rest() {
+        let text = show(1.1, 160);
+        assert!(text.contains("worse: memory read") && text.contains("0.909"), "{text}");
+        assert!(text.contains("(worse)"), "memory triad is for information only: {text}");
+        assert!(text.contains("all points: ") && text.contains("`--all` lists them"), "{text}");
+        assert!(show(1.0, 100).contains("nothing is worse: 1 of 1 figures"), "{}", show(1.0, 100));
+    }
+
+    #[test]
+    fn the_verdict_is_shown_at_any_width() {
+        for width in [40, 60, 80] {
+            let text = show(1.1, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(text.contains("worse") && text.contains("0.909"), "{text}");
+        }
+    }
+}
