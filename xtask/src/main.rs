@@ -8,6 +8,7 @@ mod fuzz;
 mod hip;
 mod licences;
 mod model;
+mod package;
 mod profiles;
 mod python;
 mod sass;

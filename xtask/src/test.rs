@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{differential, fmt, fuzz, hip, licences, sass, spirv};
+use crate::{differential, fmt, fuzz, hip, licences, package, sass, spirv};
 
 struct Step {
     name: &'static str,
@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", run: || fmt::run(true) },
     // Finds an outdated lock file within seconds.
     Step { name: "licences", run: licences::run },
+    Step { name: "package", run: package::run },
     Step { name: "clippy", run: clippy },
     // Before the tests, because it installs (into target/) the compiler that some of them need.
     Step { name: "sass", run: || sass::run(sass::How::default()) },
