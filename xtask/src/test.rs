@@ -1,7 +1,7 @@
 //! All tests, the fastest to fail first. The command runs on a machine with only Rust: a missing tool is reported, and either
 //! replaced (nextest) or its step skipped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -91,6 +91,11 @@ pub fn run(names: &[String]) -> Result<()> {
 
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The folder of cargo's builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 fn command(arguments: &[&str]) -> Command {
