@@ -36,7 +36,7 @@ impl fmt::Display for Glibc {
 pub struct Needs {
     /// Shared libraries (`DT_NEEDED`), in the file's order.
     pub libraries: Vec<String>,
-    /// Versions of symbols, without `GLIBC_` for those of glibc, each with the symbols that have it.
+    /// Versions of glibc's symbols, without `GLIBC_`, each with the symbols that have it.
     pub versions: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -55,7 +55,7 @@ impl Needs {
             let strings = sections.strings(endian, bytes, strings)?;
             while let Some((_, mut versions)) = libraries.next()? {
                 while let Some(version) = versions.next()? {
-                    needs.versions.entry(short(version.name(endian, strings)?)).or_default();
+                    needs.add(version.name(endian, strings)?);
                 }
             }
         }
@@ -69,12 +69,17 @@ impl Needs {
         let Some(versions) = file.elf_section_table().versions(endian, bytes)? else { return Ok(()) };
         let symbols = file.elf_dynamic_symbol_table();
         for (index, symbol) in symbols.enumerate().filter(|(_, symbol)| symbol.is_undefined(endian)) {
-            if let Some(version) = versions.version(versions.version_index(endian, index).index())? {
-                let name = text(symbol.name(endian, symbols.strings())?);
-                self.versions.entry(short(version.name())).or_default().insert(name);
+            let version = versions.version(versions.version_index(endian, index).index())?;
+            if let Some(known) = version.and_then(|version| self.add(version.name())) {
+                known.insert(text(symbol.name(endian, symbols.strings())?));
             }
         }
         Ok(())
+    }
+
+    /// Adds a version, if it is one of glibc's, and returns its symbols.
+    fn add(&mut self, version: &[u8]) -> Option<&mut BTreeSet<String>> {
+        Some(self.versions.entry(text(version).strip_prefix(GLIBC)?.to_owned()).or_default())
     }
 
     /// The newest version of glibc that it needs.
@@ -94,15 +99,10 @@ impl Needs {
         for (version, symbols) in self.versions.iter().filter(|(version, _)| newer(version)) {
             let names: Vec<&str> = symbols.iter().take(NAMED).map(String::as_str).collect();
             let more = if symbols.len() > NAMED { ", …" } else { "" };
-            faults.push(format!("it needs the version {version} of symbols: {}{more}", names.join(", ")));
+            faults.push(format!("it needs glibc {version} for {}{more}", names.join(", ")));
         }
         faults
     }
-}
-
-fn short(version: &[u8]) -> String {
-    let version = text(version);
-    version.strip_prefix(GLIBC).unwrap_or(&version).to_owned()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_newer_symbol_another_library_and_a_static_executable_are_faults() {
         for (bad, why) in [
-            (needs(&LIBRARIES, &[("2.29", &["exp", "log"])]), "the version 2.29 of symbols: exp, log"),
+            (needs(&LIBRARIES, &[("2.29", &["exp", "log"])]), "glibc 2.29 for exp, log"),
             (needs(&LIBRARIES, &[("2.100", &[])]), "2.100"),
             (needs(&LIBRARIES, &[("PRIVATE", &["__libc_early_init"])]), "PRIVATE"),
             (needs(&LIBRARIES, &[("ABI_DT_RELR", &[])]), "ABI_DT_RELR"),
@@ -156,7 +156,7 @@ mod tests {
             assert!(faults.len() == 1 && faults[0].contains(why), "{why}: {faults:?}");
         }
         let many = needs(&LIBRARIES, &[("2.34", &["a", "b", "c", "d", "e", "f"])]);
-        assert_eq!(many.faults(&glibc("2.28"), &LIBRARIES), ["it needs the version 2.34 of symbols: a, b, c, d, e, …"]);
+        assert_eq!(many.faults(&glibc("2.28"), &LIBRARIES), ["it needs glibc 2.34 for a, b, c, d, e, …"]);
     }
 
     /// Replaces a name in the table of the dynamic symbols' names by another of the same length.
@@ -191,7 +191,7 @@ mod tests {
         let changed = Needs::read(&bytes).unwrap();
         assert_eq!(changed.glibc(), Glibc::parse(&format!("2.{unborn}")));
         let faults = changed.faults(&found.glibc().unwrap(), &libraries);
-        assert!(faults.iter().any(|fault| fault.contains(&format!("the version 2.{unborn} of"))), "{faults:?}");
+        assert!(faults.iter().any(|fault| fault.contains(&format!("glibc 2.{unborn} for"))), "{faults:?}");
         assert_eq!(found.libraries != changed.libraries, faults.contains(&"it needs libother.so.1".to_owned()));
     }
 
