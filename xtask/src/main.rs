@@ -2,6 +2,7 @@
 
 mod bodies;
 mod differential;
+mod dist;
 mod expected;
 mod fmt;
 mod forms;
@@ -9,6 +10,7 @@ mod fuzz;
 mod hip;
 mod licences;
 mod model;
+mod package;
 mod profiles;
 mod python;
 mod sass;
@@ -38,6 +40,9 @@ commands:
                    feed damaged copies of real inputs to the parsers of records, expressions, operands, cubins, listings,
                    profiles, plans and references; finds are kept in tests/fuzz; --plant makes an input panic, to show
                    that panics are found
+  dist [--check FILE]
+                   build one executable for every Linux with glibc 2.28 or later into target/dist, check what it needs, and
+                   run it with a fake driver; --check only checks a file. Installs Zig, the linker, below target/
   stages [-o FILE] write the executable and a script that runs everything in stages on a GPU machine without cargo;
                    default: carry/stages.sh
   model [--bless]  compare the launch model's predictions with measurements; --bless writes the errors into docs/model.md
@@ -58,6 +63,7 @@ fn main() -> ExitCode {
         Some("headlines") => profiles::headlines(&arguments.collect::<Vec<_>>()),
         Some("differential") => differential::command(&arguments.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::command(&arguments.collect::<Vec<_>>()),
+        Some("dist") => dist::command(&arguments.collect::<Vec<_>>()),
         Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::test::{finish, root, skipped};
 
-/// Returns the folder `target/NAME` with an environment that has `packages`, and installs them if needed. An error says why that is
-/// impossible and what to install.
+/// Returns the folder `target/NAME` with an environment that has `packages`, and installs them if needed. Each package is a line of
+/// pip's requirements: with a hash, no other file is accepted. An error says why that is impossible and what to install.
 pub fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let home = root().join("target").join(name);
     let stamp = home.join("installed");
@@ -42,13 +42,16 @@ fn install(home: &Path, packages: &[&str]) -> Result<()> {
     if !quiet(Command::new("python3").args(["-m", "venv", "--help"])) {
         bail!("python3 with its module venv is not installed; on Debian and Ubuntu: apt install python3-venv");
     }
-    eprintln!("installing {} into {}", packages.join(", "), home.display());
+    let names: Vec<&str> = packages.iter().filter_map(|package| package.split_whitespace().next()).collect();
+    let names = names.join(", ");
+    eprintln!("installing {names} into {}", home.display());
     let mut environment = Command::new("python3");
     environment.args(["-m", "venv", "--clear"]).arg(home);
     finish(environment)?;
+    let requirements = home.join("requirements.txt");
+    std::fs::write(&requirements, packages.join("\n"))?;
     let mut pip = Command::new(home.join("bin/python3"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
-    let error =
-        || format!("pip could not install {}: is there a network or a mirror (PIP_INDEX_URL)?", packages.join(", "));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(&requirements);
+    let error = || format!("pip could not install {names}: is there a network or a mirror (PIP_INDEX_URL)?");
     finish(pip).with_context(error)
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::test::{cargo, root};
+use crate::test::{cargo, root, target};
 
 const SCRIPT: &str = include_str!("stages.sh");
 /// The default path of the script, in a folder that git ignores.
@@ -22,8 +22,7 @@ pub fn command(arguments: &[String]) -> Result<()> {
         _ => bail!("usage: cargo xtask stages [-o FILE]"),
     };
     cargo(&["build", "--release", "-p", "plimsoll-cli"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    write(&script, &target.join("release/plimsoll"))
+    write(&script, &target().join("release/plimsoll"))
 }
 
 /// Writes the script to `script` and the stripped executable next to it.

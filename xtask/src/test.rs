@@ -1,14 +1,14 @@
 //! All tests, the fastest to fail first. The command runs on a machine with only Rust: a missing tool is reported, and either
 //! replaced (nextest) or its step skipped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{differential, fmt, fuzz, hip, licences, sass, spirv};
+use crate::{differential, fmt, fuzz, hip, licences, package, sass, spirv};
 
 struct Step {
     name: &'static str,
@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", run: || fmt::run(true) },
     // Finds an outdated lock file within seconds.
     Step { name: "licences", run: licences::run },
+    Step { name: "package", run: package::run },
     Step { name: "clippy", run: clippy },
     // Before the tests, because it installs (into target/) the compiler that some of them need.
     Step { name: "sass", run: || sass::run(sass::How::default()) },
@@ -90,6 +91,11 @@ pub fn run(names: &[String]) -> Result<()> {
 
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The folder of cargo's builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 fn command(arguments: &[&str]) -> Command {

@@ -42,7 +42,8 @@ fn versions(packages: &Path) -> Result<String> {
     Ok(found.join(" "))
 }
 
-fn packages(home: &Path) -> Result<PathBuf> {
+/// The folder of an environment's installed packages.
+pub fn packages(home: &Path) -> Result<PathBuf> {
     let mut pythons =
         std::fs::read_dir(home.join("lib")).context("the private Python environment is damaged")?.flatten();
     let python = pythons.find(|entry| entry.file_name().to_string_lossy().starts_with("python3"));

@@ -1,5 +1,5 @@
 //! Published and measured figures of known machines with their sources, to compare a user's figures with. The figures are data
-//! (`records/references.jsonl`, one per line); this module reads them and finds them by machine. The catalogue defines the names
+//! (`references.jsonl`, one per line); this module reads them and finds them by machine. The catalogue defines the names
 //! of machines.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::machines;
 
 /// The shipped figures, compiled in so that the executable needs no data files.
-const SHIPPED: &str = include_str!("../../../records/references.jsonl");
+const SHIPPED: &str = include_str!("../references.jsonl");
 
 /// Names in the shipped figures that aren't models of the catalogue: their sources don't say which board it was, or the figure
 /// belongs to an architecture.

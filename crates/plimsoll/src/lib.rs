@@ -1,31 +1,15 @@
-//! The library facade: finds devices and runs probes on them, exactly like the command. It combines the backends and controls
-//! the order of a run. `plimsoll-probes` defines the measurements, `plimsoll-core` the timing; tables, pictures and files are up
-//! to the caller.
+#![doc = include_str!("../README.md")]
 //!
-//! ```
-//! use std::sync::atomic::AtomicBool;
+//! # Modules
 //!
-//! use plimsoll::prelude::*;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut devices = plimsoll::open(&"sim".parse()?)?.devices;
-//! let plan = Plan { probes: vec!["latency".into()], ..Plan::default() };
-//! let mut records: Vec<Record> = Vec::new();
-//! let summary = plimsoll::measure(&mut devices, &plan, &mut records, &AtomicBool::new(false))?;
-//! assert!(summary.complete);
-//! # Ok(())
-//! # }
-//! ```
+//! [`open()`] and [`measure`] find devices and run probes on them, exactly like the command. This crate combines the backends and
+//! controls the order of a run. [`probes`] defines the measurements, [`core`] the timing; tables, pictures and files are up to the
+//! caller.
 //!
 //! # Features
 //!
 //! All features except `cudarc` are on by default. A program that only runs expressions needs neither probes nor reports:
 //! `default-features = false, features = ["cpu"]`, or `["cuda"]`, or both.
-//!
-//! # Errors
-//!
-//! Functions that use a device return [`core::Fault`], or an error that wraps it, for whatever the device or its driver reports.
-//! Their `# Errors` sections list only further causes.
 //!
 //! | feature | what it adds |
 //! | --- | --- |
@@ -37,6 +21,11 @@
 //! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`mod@bench`], [`explain`] and [`tune`], for any of the three devices |
 //! | `report` | [`report`]: terminal, CSV, Markdown, JSON, SVG and HTML from records |
 //! | `cudarc` | `elementwise::cudarc`: memory and streams of the cudarc crate; turns on `cuda` |
+//!
+//! # Errors
+//!
+//! Functions that use a device return [`core::Fault`], or an error that wraps it, for whatever the device or its driver reports.
+//! Their `# Errors` sections list only further causes.
 #![forbid(unsafe_code)]
 
 #[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]

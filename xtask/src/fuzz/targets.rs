@@ -166,7 +166,7 @@ fn profiles() -> Vec<Vec<u8>> {
 }
 
 fn known_references() -> Vec<Vec<u8>> {
-    let text = fs::read_to_string(root().join("records/references.jsonl")).unwrap_or_default();
+    let text = fs::read_to_string(root().join("crates/plimsoll-suite/references.jsonl")).unwrap_or_default();
     vec![text.lines().take(30).map(|line| format!("{line}\n")).collect::<String>().into_bytes()]
 }
 
