@@ -23,6 +23,7 @@ pub(super) fn draw_bars(
     let all_bars = || categories.iter().flat_map(|category| &category.bars);
     let figure = all_bars().map(|bar| width(&figure_text(bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
     let length = WIDTH - RIGHT - figure - left;
+    let sources = 1 + all_bars().map(|bar| bar.source).max().unwrap_or(0);
     let bars: usize = categories.iter().map(|category| category.bars.len()).sum();
     let bottom = TOP + bars as f64 * STEP + categories.len() as f64 * GAP;
     for tick in y.ticks(5) {
@@ -37,21 +38,21 @@ pub(super) fn draw_bars(
         for bar in &category.bars {
             let mark = &bar.mark;
             let end = left + y.position(mark.y) * length;
-            out.point(&hue(bar.label), mark, |out| {
-                out.rect("bar", (left, top), (end - left, BAR), "");
+            let from = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
+            out.point(&hue(bar.hue), Some(bar.label), mark, |out| {
+                out.rect("bar", (left, top), (end - left, BAR), &strength(bar.source, sources));
                 let ends = [mark.interval.lo, mark.interval.hi].map(|value| left + y.position(value) * length);
                 if ends[1] - ends[0] > 3.0 {
                     out.line("iv over", (ends[0], top + BAR / 2.0), (ends[1], top + BAR / 2.0));
                 }
-                out.rect("hit", (left, top), (WIDTH - RIGHT - left, STEP), "");
+                out.text("fig", (from, top + BAR - 4.0), "start", &figure_text(bar));
+                out.hit_rect((left, top), (WIDTH - RIGHT - left, STEP));
             });
-            let from = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
-            out.text("fig", (from, top + BAR - 4.0), "start", &figure_text(bar));
             for (_, published) in &bar.references {
                 let x = left + y.position(published.y) * length;
-                out.point("refs", published, |out| {
+                out.point("refs", None, published, |out| {
                     draw_tick(out, (x, top), BAR);
-                    out.rect("hit", (x - 5.0, top), (10.0, STEP), "");
+                    out.hit_rect((x - 5.0, top), (10.0, STEP));
                 });
             }
             top += STEP;
@@ -69,8 +70,9 @@ pub(super) fn draw_bars(
             out.raw("</g>");
             return;
         }
-        out.raw(&format!("<g class=\"{}\">", hue(place)));
-        out.rect("bar", (x + 6.0, y - 6.0), (20.0, 12.0), "");
+        let look = all_bars().find(|bar| bar.label == place).map_or((place, 0), |bar| (bar.hue, bar.source));
+        out.raw(&format!("<g class=\"{}\">", hue(look.0)));
+        out.rect("bar", (x + 6.0, y - 6.0), (20.0, 12.0), &strength(look.1, sources));
         out.raw("</g>");
     });
     below.max(bottom + 44.0)
@@ -80,6 +82,14 @@ pub(super) fn draw_bars(
 fn draw_tick(out: &mut Markup, (x, top): (f64, f64), height: f64) {
     out.line("edge", (x, top - 2.0), (x, top + height + 2.0));
     out.line("mark", (x, top - 2.0), (x, top + height + 2.0));
+}
+
+/// The strength of a bar's colour: bars of later runs are paler.
+fn strength(source: usize, sources: usize) -> String {
+    if source == 0 {
+        return String::new();
+    }
+    format!(" fill-opacity=\"{:.2}\"", 1.0 - 0.7 * source as f64 / (sources - 1) as f64)
 }
 
 /// The figure and its note.

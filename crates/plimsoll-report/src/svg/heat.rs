@@ -58,7 +58,7 @@ fn shade(scale: &Scale, value: f64) -> f64 {
 
 fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size: (f64, f64)) {
     let shade = shade(value, cell.mark.y);
-    out.point("", &cell.mark, |out| {
+    out.point("", None, &cell.mark, |out| {
         let opacity = format!(" style=\"--s:{shade:.2}\"");
         let gap = if size.0.min(size.1) < 8.0 { 0.0 } else { 1.0 };
         out.rect("cell", (at.0 + gap / 2.0, at.1 + gap / 2.0), (size.0 - gap, size.1 - gap), &opacity);
