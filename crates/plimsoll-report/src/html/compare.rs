@@ -7,7 +7,7 @@ use plimsoll_suite::check::{Row, State};
 use plimsoll_suite::expected::run_spread;
 use plimsoll_suite::headlines::figures;
 
-use super::machine::{Machine, state_class, verdict_class};
+use super::machine::{Machine, sentence, state_class, verdict_class};
 use super::pieces::anchor_of;
 use crate::Report;
 use crate::text::clean;
@@ -92,7 +92,7 @@ fn build_column(report: &Report<'_>, place: usize, machine: &Machine<'_>) -> Col
         started: clean(&report.entries[machine.run].run.header.started),
         verdict: check.verdict.name(),
         class: verdict_class(check.verdict),
-        sentence: clean(&check.sentence),
+        sentence: sentence(check),
     }
 }
 

@@ -10,7 +10,7 @@ use plimsoll_suite::check::{Check, Note, Row, State, Verdict, check};
 use plimsoll_suite::expected::Origin;
 use plimsoll_suite::operations::unit;
 
-use super::pieces::{anchor_of, format_range, range_picture};
+use super::pieces::{anchor_of, format_range_beside, range_picture};
 use crate::Report;
 use crate::content::Entry;
 use crate::text::clean;
@@ -113,7 +113,7 @@ pub(super) fn view_machine(report: &Report<'_>, machine: &Machine<'_>) -> Machin
         line: device_line(machine.info),
         verdict: check.verdict.name(),
         class: verdict_class(check.verdict),
-        sentence: clean(&check.sentence),
+        sentence: sentence(check),
         gates: views(gates),
         more: views(more),
         notes: check.notes.iter().map(view_note).collect(),
@@ -121,6 +121,12 @@ pub(super) fn view_machine(report: &Report<'_>, machine: &Machine<'_>) -> Machin
         facts: list_facts(entry, machine),
         sources: list_sources(entry, machine),
     }
+}
+
+/// The sentence of a check without the verdict, which stands before it.
+pub(super) fn sentence(check: &Check) -> String {
+    let name = format!("{}: ", check.verdict.name());
+    clean(check.sentence.strip_prefix(&name).unwrap_or(&check.sentence))
 }
 
 /// The rows before the fold, in display order, and the rest. Rows that are not as expected are never folded away.
@@ -150,7 +156,9 @@ pub(super) fn view_row(report: &Report<'_>, row: &Row) -> Gate {
         name: row.name,
         measured: clean(&row.unit.format(measured.value)),
         exact: clean(&row.unit.format_with_interval(measured.value, measured.interval.into())),
-        expected: row.expected.as_ref().map_or_else(String::new, |known| format_range(&row.unit, known.interval.into())),
+        expected: row.expected.as_ref().map_or_else(String::new, |known| {
+            format_range_beside(&row.unit, known.interval.into(), measured.value)
+        }),
         origin,
         source: clean(&source),
         share: row.of_peak().filter(|share| share.is_finite()).map(|share| format!("{:.0} %", 100.0 * share)),

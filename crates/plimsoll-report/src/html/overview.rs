@@ -87,13 +87,9 @@ fn build_tile(report: &Report<'_>, row: &Row, machines: &[Machine<'_>]) -> Tile 
         ..Tile::figure(&row.unit, value)
     };
     match share {
-        Some(share) => Tile { detail: join_details(format!("{share:.0} % of peak"), tile.detail), ..tile },
-        None => tile,
+        Some(share) if values.len() == 1 => Tile { detail: format!("{share:.0} % of peak"), ..tile },
+        _ => tile,
     }
-}
-
-fn join_details(first: String, second: String) -> String {
-    if second.is_empty() { first } else { format!("{first}, {second}") }
 }
 
 /// Tiles of a machine without headlines: findings with a yardstick.

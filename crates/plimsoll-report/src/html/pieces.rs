@@ -27,6 +27,17 @@ pub(super) fn format_range(unit: &Unit, [lo, hi]: [f64; 2]) -> String {
     clean(&if lo == hi { lo } else { format!("{same} … {hi}") })
 }
 
+/// [`format_range`] beside a figure: without the unit where that is the figure's too.
+pub(super) fn format_range_beside(unit: &Unit, range: [f64; 2], value: f64) -> String {
+    let (range, value) = (format_range(unit, range), unit.format(value));
+    let same = range.rsplit_once(' ').zip(value.rsplit_once(' ')).filter(|(range, value)| range.1 == value.1);
+    // Both ends must be in that unit.
+    match same {
+        Some(((numbers, _), _)) if !numbers.contains(char::is_alphabetic) => numbers.to_owned(),
+        _ => range,
+    }
+}
+
 /// Width of [`range_picture`].
 const WIDTH: f64 = 72.0;
 
@@ -55,6 +66,9 @@ mod tests {
         assert_eq!(format_range(&Unit::BytePerSecond, [4.58e12, 4.67e12]), "4.58 … 4.67 TB/s");
         assert_eq!(format_range(&Unit::BytePerSecond, [9e11, 1.1e12]), "900 GB/s … 1.10 TB/s");
         assert_eq!(format_range(&Unit::Second, [1e-6, 1e-6]), "1.00 µs");
+        assert_eq!(format_range_beside(&Unit::BytePerSecond, [4.58e12, 4.67e12], 4.6e12), "4.58 … 4.67");
+        assert_eq!(format_range_beside(&Unit::BytePerSecond, [9e11, 1.1e12], 1e12), "900 GB/s … 1.10 TB/s");
+        assert_eq!(format_range_beside(&Unit::BytePerSecond, [4.58e12, 4.67e12], 4.6e11), "4.58 … 4.67 TB/s");
     }
 
     #[test]

@@ -96,7 +96,11 @@ pub(super) fn draw_dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
         out.raw(&format!("<path class=\"dot\" d=\"M{} {}{steps}z\"/>", number(x), number(y + top)));
     };
     match (second_half, form) {
-        (false, 0) => out.raw(&format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y))),
+        (false, 0) => {
+            // A page has thousands of them; its style knows that a circle is a dot.
+            let class = if out.is_page() { "" } else { " class=\"dot\"" };
+            out.raw(&format!("<circle{class} cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y)));
+        }
         (false, 1) => out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), ""),
         (false, _) => path(out, -5.0, "l5 5-5 5-5-5"),
         (true, 0) => path(out, -5.0, "l4.7 8h-9.4"),

@@ -82,7 +82,9 @@ impl Markup {
     pub fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         let text = escape(text);
-        self.raw(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>"));
+        let anchor = if anchor == "start" { String::new() } else { format!(" text-anchor=\"{anchor}\"") };
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        self.raw(&format!("<text{class} x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>"));
     }
 
     /// An invisible area that makes a point of a file easy to point at.
