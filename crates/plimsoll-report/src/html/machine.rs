@@ -170,7 +170,8 @@ pub(super) fn view_row(report: &Report<'_>, row: &Row) -> Gate {
 }
 
 fn view_note(note: &Note) -> NoteView {
-    NoteView { name: note.name, text: clean(&note.text), word: note.word(), class: state_class(note.state) }
+    let class = if note.state == State::Low { "unclear" } else { state_class(note.state) };
+    NoteView { name: note.name, text: clean(&note.text), word: note.word(), class }
 }
 
 pub(super) const fn verdict_class(verdict: Verdict) -> &'static str {

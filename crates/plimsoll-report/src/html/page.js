@@ -137,7 +137,7 @@
     Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3, Ti: 1024 ** 4 };
   const valueOf = text => {
     const found = /^([−-]?[\d.]+(?:e[+-]?\d+)?)(?: ?(Ki|Mi|Gi|Ti|[kMGTPmµnp])(?=[A-Z]|s\b|op|element))?/.exec(text);
-    return found ? Number(found[1].replace('−', '-')) * (scale[found[2]] || 1) : NaN;
+    return found ? Number(found[1].replace('−', '-')) * (scale[found[2]] || 1) : null;
   };
   for (const head of document.querySelectorAll('table.sortable thead th')) {
     if (!head.textContent) continue;
@@ -154,7 +154,8 @@
         return { row, text, value: valueOf(text) };
       });
       keyed.sort((a, b) => {
-        const numbers = Number.isNaN(a.value) || Number.isNaN(b.value) ? Number.isNaN(a.value) - Number.isNaN(b.value) : a.value - b.value;
+        const both = a.value !== null && b.value !== null;
+        const numbers = both ? a.value - b.value : (a.value === null) - (b.value === null);
         return (down ? -1 : 1) * (numbers || a.text.localeCompare(b.text));
       });
       body.append(...keyed.map(entry => entry.row));

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use minijinja::Value;
 use serde::Serialize;
 
-use plimsoll_suite::check::State;
+use plimsoll_suite::check::{Row, State};
 use plimsoll_suite::findings::advice::NAME as ADVICE;
 use plimsoll_suite::standing::{Standing, YardstickResult};
 
 use super::compare::short_name;
-use super::machine::{Gate, Machine, state_class, view_row};
-use super::pieces::anchor;
+use super::machine::{Machine, state_class, view_row};
+use super::pieces::{anchor, format_range};
 use super::table::{Budget, Table, build_table};
 use super::view::LARGEST_PICTURE;
 use crate::Report;
@@ -50,8 +50,6 @@ pub(super) struct ProbeView {
 #[derive(Serialize)]
 struct FigureView {
     name: String,
-    /// The machine's short name where there are several.
-    machine: String,
     value: String,
     detail: String,
     class: &'static str,
@@ -140,32 +138,39 @@ fn list_figures(
     section: &Section<'_>,
     findings: &Findings,
 ) -> Vec<FigureView> {
-    let several = machines.len() > 1;
-    let headline = |(place, machine): (usize, &Machine<'_>)| {
-        let rows = machine.check.rows.iter().filter(|row| row.probe == section.probe);
-        let view = |row| view_figure(view_row(report, row), if several { short_name(place) } else { String::new() });
-        rows.map(view).collect::<Vec<FigureView>>()
-    };
-    let mut figures: Vec<FigureView> = machines.iter().enumerate().flat_map(headline).collect();
-    // The same figure of all machines together, in the order of the headlines.
-    let order: Vec<String> = figures.iter().map(|figure| figure.name.clone()).collect();
-    figures.sort_by_key(|figure| order.iter().position(|name| *name == figure.name));
-    if figures.is_empty() {
-        figures.extend(findings.rows.iter().filter(|_| !several).map(view_finding));
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    for row in machines.iter().flat_map(|machine| &machine.check.rows).filter(|row| row.probe == section.probe) {
+        match groups.iter_mut().find(|group| group[0].id == row.id) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
     }
-    figures.truncate(if several { 2 * MOST_FIGURES } else { MOST_FIGURES });
+    let mut figures: Vec<FigureView> = groups.iter().map(|group| view_figures(report, group)).collect();
+    if figures.is_empty() {
+        figures.extend(findings.rows.iter().filter(|_| machines.len() == 1).map(view_finding));
+    }
+    figures.truncate(MOST_FIGURES);
     figures
 }
 
-fn view_figure(gate: Gate, machine: String) -> FigureView {
+/// A headline of one machine, or its range over several with the worst state.
+fn view_figures(report: &Report<'_>, rows: &[&Row]) -> FigureView {
+    let worst = rows.iter().max_by_key(|row| super::compare::severity(row.state)).unwrap_or(&rows[0]);
+    let gate = view_row(report, worst);
     let (value, detail) = gate.value_and_detail();
-    FigureView { name: gate.name().to_owned(), machine, value, detail, class: gate.class, word: gate.state }
+    let values = || rows.iter().map(|row| row.measured.value);
+    let ends = [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)];
+    let (value, detail) = match rows.len() {
+        1 => (value, detail),
+        n => (format_range(&worst.unit, ends), format!("on {n} machines")),
+    };
+    FigureView { name: gate.name().to_owned(), value, detail, class: gate.class, word: gate.state }
 }
 
 fn view_finding(row: &FindingRow) -> FigureView {
     let value = row.cells.first().map_or_else(String::new, |(value, _)| value.clone());
     let detail = row.share.clone();
-    FigureView { name: row.name.clone(), machine: String::new(), value, detail, class: "none", word: "–" }
+    FigureView { name: row.name.clone(), value, detail, class: "none", word: "–" }
 }
 
 /// All findings but advice: a row for each name, a cell for each machine.
