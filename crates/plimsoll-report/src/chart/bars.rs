@@ -43,7 +43,15 @@ pub(super) fn build_bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) ->
             });
             let published = published.collect();
             let unit = unit_at(metric, &row.at);
-            categories[category].bars.push(Bar { label, hue, source: place_of_source, mark, unit, note, references: published });
+            categories[category].bars.push(Bar {
+                label,
+                hue,
+                source: place_of_source,
+                mark,
+                unit,
+                note,
+                references: published,
+            });
         }
     }
     categories.iter_mut().for_each(|category| category.bars.sort_by_key(|bar| bar.label));

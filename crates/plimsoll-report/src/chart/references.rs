@@ -46,7 +46,16 @@ pub(super) fn build_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &
             None => {
                 let series = label.clone();
                 let source = String::new();
-                traces.push(Trace { label, series, source, reference: true, hue: 0, dash: 0, marks: vec![mark], path: None });
+                traces.push(Trace {
+                    label,
+                    series,
+                    source,
+                    reference: true,
+                    hue: 0,
+                    dash: 0,
+                    marks: vec![mark],
+                    path: None,
+                });
             }
         }
     }

@@ -151,7 +151,7 @@ fn deviation(
     }
     let middle = median(&values);
     let share = row.measured.value / middle - 1.0;
-    (share.is_finite() && share.abs() > limit(report, machine, row, row.id, middle)).then_some(share)
+    (share.abs() < 1e6 && share.abs() > limit(report, machine, row, row.id, middle)).then_some(share)
 }
 
 /// How far from the median a figure may be: the usual spread from run to run, half the expected range, or its own interval,
@@ -162,7 +162,7 @@ fn limit(report: &Report<'_>, machine: &Machine<'_>, row: &Row, id: &str, middle
     let spread = all.iter().find(|figure| figure.headline.id == id).map_or(0.0, run_spread);
     let expected = row.expected.as_ref().map_or(0.0, |known| (known.interval.hi - known.interval.lo) / 2.0 / middle);
     let interval = (row.measured.interval.hi - row.measured.interval.lo) / 2.0 / row.measured.value;
-    [SPREADS * spread, expected, interval].into_iter().filter(|share| share.is_finite()).fold(LEAST, f64::max)
+    [SPREADS * spread, expected, interval].into_iter().filter(|share| share.is_finite()).fold(LEAST, f64::max).min(1.0)
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {

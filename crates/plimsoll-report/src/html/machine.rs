@@ -10,7 +10,7 @@ use plimsoll_suite::check::{Check, Note, Row, State, Verdict, check};
 use plimsoll_suite::expected::Origin;
 use plimsoll_suite::operations::unit;
 
-use super::pieces::{anchor_of, format_range_beside, range_picture};
+use super::pieces::{anchor_of, format_percent, format_range_beside, range_picture};
 use crate::Report;
 use crate::content::Entry;
 use crate::text::clean;
@@ -156,12 +156,13 @@ pub(super) fn view_row(report: &Report<'_>, row: &Row) -> Gate {
         name: row.name,
         measured: clean(&row.unit.format(measured.value)),
         exact: clean(&row.unit.format_with_interval(measured.value, measured.interval.into())),
-        expected: row.expected.as_ref().map_or_else(String::new, |known| {
-            format_range_beside(&row.unit, known.interval.into(), measured.value)
-        }),
+        expected: row
+            .expected
+            .as_ref()
+            .map_or_else(String::new, |known| format_range_beside(&row.unit, known.interval.into(), measured.value)),
         origin,
         source: clean(&source),
-        share: row.of_peak().filter(|share| share.is_finite()).map(|share| format!("{:.0} %", 100.0 * share)),
+        share: row.of_peak().and_then(format_percent),
         state: row.state.name(),
         class: state_class(row.state),
         why: clean(&row.why),
@@ -231,9 +232,8 @@ fn describe_peak(peak: &Peak) -> String {
 
 fn list_facts(entry: &Entry<'_>, machine: &Machine<'_>) -> Vec<(String, String)> {
     let (header, device) = (&entry.run.header, machine.info);
-    let describe_cache = |cache: &plimsoll_core::device::CacheInfo| {
-        format!("{} {}", cache.level, Unit::Byte.format(cache.bytes as f64))
-    };
+    let describe_cache =
+        |cache: &plimsoll_core::device::CacheInfo| format!("{} {}", cache.level, Unit::Byte.format(cache.bytes as f64));
     let caches: Vec<String> = device.caches.iter().map(describe_cache).collect();
     let sizes = [device.memory_total, device.memory_free].map(|bytes| Unit::Byte.format(bytes as f64));
     let memory = format!("{}, {} free at the start", sizes[0], sizes[1]);

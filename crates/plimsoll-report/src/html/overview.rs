@@ -75,7 +75,7 @@ fn build_tile(report: &Report<'_>, row: &Row, machines: &[Machine<'_>]) -> Tile 
         (Some(known), _) => format!("expected {}", format_range(&row.unit, known.interval.into())),
         (None, _) => String::new(),
     };
-    let share = row.peak.map(|peak| 100.0 * value / peak).filter(|share| share.is_finite());
+    let share = row.peak.map(|peak| 100.0 * (value / peak)).filter(|share| share.abs() < 1e6);
     let expected = row.expected.as_ref();
     let tile = Tile {
         id: anchor_of(report, row.probe),
@@ -138,5 +138,6 @@ pub(super) fn choose_picture(report: &Report<'_>) -> Option<Overview> {
         fits.then(|| Overview { id: anchor(place), picture: Value::from_safe_string(picture) })
     };
     let best = places.into_iter().find_map(|place| pick(place, &is_lines));
-    best.or_else(|| all().find_map(|place| pick(place, &is_lines))).or_else(|| all().find_map(|place| pick(place, &|_| true)))
+    best.or_else(|| all().find_map(|place| pick(place, &is_lines)))
+        .or_else(|| all().find_map(|place| pick(place, &|_| true)))
 }

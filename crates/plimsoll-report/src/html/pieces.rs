@@ -17,6 +17,11 @@ pub(super) fn anchor_of(report: &Report<'_>, probe: &str) -> String {
     anchor(report.sections.iter().position(|section| section.probe == probe).unwrap_or(0))
 }
 
+/// A share as per cent; `None` for one that can't be right.
+pub(super) fn format_percent(share: f64) -> Option<String> {
+    (share.abs() < 1e4).then(|| format!("{:.0} %", 100.0 * share))
+}
+
 /// `4.58 … 4.67 TB/s`; the unit is said once where both ends have the same.
 pub(super) fn format_range(unit: &Unit, [lo, hi]: [f64; 2]) -> String {
     let (lo, hi) = (unit.format(lo), unit.format(hi));

@@ -109,7 +109,11 @@ pub(super) fn build_probe(
 }
 
 /// The first picture, the others, and the number of those that are too large.
-fn draw_pictures(report: &Report<'_>, section: &Section<'_>, budget: &mut Budget) -> (Option<Value>, Vec<Value>, usize) {
+fn draw_pictures(
+    report: &Report<'_>,
+    section: &Section<'_>,
+    budget: &mut Budget,
+) -> (Option<Value>, Vec<Value>, usize) {
     let mut left_out = 0;
     let mut pictures: Vec<(bool, String)> = Vec::new();
     for chart in charts(report, section) {
@@ -128,7 +132,8 @@ fn draw_pictures(report: &Report<'_>, section: &Section<'_>, budget: &mut Budget
 /// True for bars and maps that are not taller than a screen.
 fn is_low(chart: &Chart, picture: &str) -> bool {
     let height = picture.split_once("viewBox=\"0 0 ").and_then(|(_, rest)| rest.split(['"', ' ']).nth(1));
-    !matches!(chart.plot, Plot::Lines { .. }) && height.and_then(|height| height.parse().ok()).is_some_and(|height: f64| height <= TALL)
+    !matches!(chart.plot, Plot::Lines { .. })
+        && height.and_then(|height| height.parse().ok()).is_some_and(|height: f64| height <= TALL)
 }
 
 /// Headlines of each machine; where the probe has none, its first findings.
@@ -194,7 +199,8 @@ fn build_findings(report: &Report<'_>, machines: &[Machine<'_>], section: &Secti
             if row == findings.rows.len() {
                 findings.rows.push(build_row(name, standing, machines.len()));
             }
-            let achieved = standing.unit.format_with_interval(standing.achieved.value, standing.achieved.interval.into());
+            let achieved =
+                standing.unit.format_with_interval(standing.achieved.value, standing.achieved.interval.into());
             findings.rows[row].cells[column] = (clean(&achieved), !standing.flags.doubtful().is_empty());
         }
     }
@@ -212,7 +218,11 @@ fn build_row(name: String, standing: &Standing, machines: usize) -> FindingRow {
         name,
         cells: vec![("–".to_owned(), false); machines],
         share: percent.map_or_else(String::new, |(percent, kind)| format!("{percent:.1} % of {}", kind.name())),
-        yardsticks: if single { all.into_iter().filter_map(describe).collect::<Vec<_>>().join(", ") } else { String::new() },
+        yardsticks: if single {
+            all.into_iter().filter_map(describe).collect::<Vec<_>>().join(", ")
+        } else {
+            String::new()
+        },
         says: clean(&standing.says),
         flags: if single { standing.flags.to_string() } else { String::new() },
     }

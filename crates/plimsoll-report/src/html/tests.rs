@@ -15,7 +15,9 @@ fn page_loads_nothing_from_outside_and_runs_only_its_own_script() {
     for outside in ["http://", "https://", "@import", "url(", " src=", "<link", "<iframe"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    for shown in ["Box 9000", "77.2 % of peak", "THROTTLE_THERMAL", "no cycle counter", "<svg class=\"chart\"", "2 channels"] {
+    for shown in
+        ["Box 9000", "77.2 % of peak", "THROTTLE_THERMAL", "no cycle counter", "<svg class=\"chart\"", "2 channels"]
+    {
         assert!(page.contains(shown), "{shown}");
     }
     assert!(!page.contains("NaN") && !page.contains("SIMULATED"));
@@ -44,7 +46,11 @@ fn hostile_names_are_escaped() {
     run.faults[0].what = synthetic::HOSTILE.into();
     run.findings[0].name = synthetic::HOSTILE.into();
     let page = render(&Report::new(&[run]));
-    assert!(page.matches("<script").count() == 1 && !page.contains("</style></title>") && page.matches("</style>").count() == 1);
+    assert!(
+        page.matches("<script").count() == 1
+            && !page.contains("</style></title>")
+            && page.matches("</style>").count() == 1
+    );
     assert!(!page.contains('\u{202e}') && !page.contains('\x1b'));
     assert!(page.contains("&lt;script&gt;"));
 }
@@ -58,7 +64,11 @@ fn two_runs_of_one_device_share_pictures_and_have_distinct_labels() {
     for label in [">read<", ">copy<", ">run 1<", ">run 2<"] {
         assert_eq!(curve.matches(label).count(), 1, "{label}");
     }
-    assert_eq!(curve.matches("<g class=\"h0\" data-k=\"0 ").count(), 2 * 2, "both runs' lines and marks share a colour");
+    assert_eq!(
+        curve.matches("<g class=\"h0\" data-k=\"0 ").count(),
+        2 * 2,
+        "both runs' lines and marks share a colour"
+    );
     // Two pictures for the heat maps, one each for the rest, and one in the overview.
     assert_eq!(page.matches("<figure ").count(), 5);
 }
@@ -105,12 +115,26 @@ fn an_outlier_among_machines_of_one_model_is_marked() {
 fn a_page_of_a_record_with_unknown_probes_is_complete_and_bounded() {
     let mut builder = synthetic::RunBuilder::new("Box", "2026-01-02T03:04:05Z");
     for probe in 0..300 {
-        builder.finding(&format!("later-{probe}"), "rate", 1e9, plimsoll_core::unit::Unit::BytePerSecond, "", plimsoll_core::Flags::NONE);
+        builder.finding(
+            &format!("later-{probe}"),
+            "rate",
+            1e9,
+            plimsoll_core::unit::Unit::BytePerSecond,
+            "",
+            plimsoll_core::Flags::NONE,
+        );
     }
     for finding in 0..600 {
-        builder.finding("later-0", &format!("more {finding}"), 1.0, plimsoll_core::unit::Unit::One, "", plimsoll_core::Flags::NONE);
+        builder.finding(
+            "later-0",
+            &format!("more {finding}"),
+            1.0,
+            plimsoll_core::unit::Unit::One,
+            "",
+            plimsoll_core::Flags::NONE,
+        );
     }
     let page = render(&Report::new(&[builder.run()]));
-    assert!(page.contains("later-0") && page.contains("1.00 GB&#x2f;s") && page.contains("not judged"));
+    assert!(page.contains("later-0") && page.contains("1.000 GB&#x2f;s ± 0.005") && page.contains("not judged"));
     assert!(page.contains("100 more probes are left out") && page.contains("201 more findings are left out"));
 }

@@ -52,7 +52,9 @@ pub(super) fn build_page(report: &Report<'_>) -> Page {
         comparison: compare_machines(report, &machines),
         tiles: build_tiles(report, &machines),
         overview: choose_picture(report),
-        sections: sections.map(|(place, section)| build_probe(report, &machines, place, section, &mut budget)).collect(),
+        sections: sections
+            .map(|(place, section)| build_probe(report, &machines, place, section, &mut budget))
+            .collect(),
         machines: machines.iter().map(|machine| view_machine(report, machine)).collect(),
         sections_left_out: report.sections.len().saturating_sub(MOST_SECTIONS),
         problems,

@@ -26,7 +26,8 @@ impl<'t> Keys<'t> {
     pub fn new(traces: &'t [Trace]) -> Self {
         let mut keys = Self { traces, entries: Vec::new(), of_trace: Vec::new() };
         if traces.iter().all(|trace| trace.source.is_empty()) {
-            keys.entries = traces.iter().enumerate().map(|(nth, trace)| (trace.label.clone(), Look::Line(nth))).collect();
+            keys.entries =
+                traces.iter().enumerate().map(|(nth, trace)| (trace.label.clone(), Look::Line(nth))).collect();
             keys.of_trace = (0..traces.len()).map(|nth| vec![nth]).collect();
             return keys;
         }

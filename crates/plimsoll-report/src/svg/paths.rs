@@ -42,7 +42,9 @@ pub(super) fn draw_paths(out: &mut Markup, traces: &[Trace], frame: &Frame<'_>, 
 fn coinciding_lines(traces: &[Trace], all: &[Vec<Step>], nth: usize, step: &Step) -> Vec<usize> {
     let near = |a: Place, b: Place| (a.0 - b.0).abs() < SAME && (a.1 - b.1).abs() < SAME;
     let same = |other: &Step| near(step[0], other[0]) && near(step[1], other[1]);
-    let alike = |other: &Trace| other.dash % PATTERNS == traces[nth].dash % PATTERNS && !other.reference && !traces[nth].reference;
+    let alike = |other: &Trace| {
+        other.dash % PATTERNS == traces[nth].dash % PATTERNS && !other.reference && !traces[nth].reference
+    };
     let shares = |&other: &usize| other == nth || (alike(&traces[other]) && all[other].iter().any(same));
     (0..traces.len()).filter(shares).collect()
 }
@@ -68,8 +70,16 @@ mod tests {
 
     #[test]
     fn only_lines_of_one_dash_pattern_coincide() {
-        let trace =
-            |dash: usize| Trace { label: String::new(), series: String::new(), source: String::new(), reference: false, hue: 0, dash, marks: vec![], path: None };
+        let trace = |dash: usize| Trace {
+            label: String::new(),
+            series: String::new(),
+            source: String::new(),
+            reference: false,
+            hue: 0,
+            dash,
+            marks: vec![],
+            path: None,
+        };
         let traces = [trace(0), trace(0), trace(1), trace(0)];
         let path = |height: f64| vec![[(0.0, 0.0), (10.0, height)], [(10.0, height), (20.0, 50.0)]];
         let all = [path(10.0), path(10.5), path(10.0), path(30.0)];
