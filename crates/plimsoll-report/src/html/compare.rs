@@ -176,7 +176,7 @@ pub(super) fn median(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     match n {
         0 => f64::NAN,
-        _ if n % 2 == 1 => sorted[n / 2],
+        _ if !n.is_multiple_of(2) => sorted[n / 2],
         _ => sorted[n / 2 - 1] / 2.0 + sorted[n / 2] / 2.0,
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn policy(script: &str) -> String {
 /// The first 32 bits of the fractional parts of `f` of the first primes.
 fn prime_fractions<const N: usize>(f: fn(f64) -> f64, exact: fn(u128, u32) -> bool) -> [u32; N] {
     let mut out = [0; N];
-    let is_prime = |n: &u32| (2..*n).all(|divisor| n % divisor != 0);
+    let is_prime = |n: &u32| (2..*n).all(|divisor| !n.is_multiple_of(divisor));
     for (place, prime) in (2..).filter(is_prime).take(N).enumerate() {
         // Floating point gives the whole part and most of the fraction; integers decide the last bits.
         let mut guess = (f(f64::from(prime)) * 4_294_967_296.0) as u128;
