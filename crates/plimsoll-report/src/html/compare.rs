@@ -89,7 +89,11 @@ fn build_column(report: &Report<'_>, place: usize, machine: &Machine<'_>) -> Col
     Column {
         short: short_name(place),
         label: machine.label.clone(),
-        started: clean(&report.entries[machine.run].run.header.started),
+        started: clean(&report.entries[machine.run].run.header.started)
+            .chars()
+            .take(16)
+            .collect::<String>()
+            .replace('T', " "),
         verdict: check.verdict.name(),
         class: verdict_class(check.verdict),
         sentence: sentence(check),

@@ -23,7 +23,7 @@ pub(super) fn draw_bars(
     let all_bars = || categories.iter().flat_map(|category| &category.bars);
     let figure = all_bars().map(|bar| width(&figure_text(bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
     let length = WIDTH - RIGHT - figure - left;
-    let sources = 1 + all_bars().map(|bar| bar.source).max().unwrap_or(0);
+    let sources = count_sources(categories);
     let bars: usize = categories.iter().map(|category| category.bars.len()).sum();
     let bottom = TOP + bars as f64 * STEP + categories.len() as f64 * GAP;
     for tick in y.ticks(5) {
@@ -61,9 +61,16 @@ pub(super) fn draw_bars(
     }
     out.line("axis", (left, TOP - 4.0), (left, bottom));
     out.text("soft", (WIDTH - RIGHT, bottom + 34.0), "end", &y.title());
+    draw_legend(out, categories, [labels, references], bottom).max(bottom + 44.0)
+}
+
+/// Draws the legend below the axis and returns the position below it.
+fn draw_legend(out: &mut Markup, categories: &[Category], [labels, references]: [&[String]; 2], bottom: f64) -> f64 {
+    let all_bars = || categories.iter().flat_map(|category| &category.bars);
+    let sources = count_sources(categories);
     // Colours need names only where there are several; references always do.
     let labels_and_references = labels.iter().chain(references).map(String::as_str).enumerate();
-    let below = out.legend(bottom + 54.0, labels_and_references, |out, place, (x, y)| {
+    out.legend(bottom + 54.0, labels_and_references, |out, place, (x, y)| {
         if place >= labels.len() {
             out.raw("<g class=\"refs\">");
             draw_tick(out, (x + 16.0, y - 8.0), BAR);
@@ -74,8 +81,12 @@ pub(super) fn draw_bars(
         out.raw(&format!("<g class=\"{}\">", hue(look.0)));
         out.rect("bar", (x + 6.0, y - 6.0), (20.0, 12.0), &strength(look.1, sources));
         out.raw("</g>");
-    });
-    below.max(bottom + 44.0)
+    })
+}
+
+/// The number of runs or devices.
+fn count_sources(categories: &[Category]) -> usize {
+    1 + categories.iter().flat_map(|category| &category.bars).map(|bar| bar.source).max().unwrap_or(0)
 }
 
 /// Draws a published figure: a stroke across its bar, light at the edges so that it stands out from any colour.
