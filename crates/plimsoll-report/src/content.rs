@@ -74,6 +74,8 @@ pub struct Source<'r> {
     pub label: String,
     /// The measured series.
     pub series: &'r Series,
+    /// The number of its first row within the section, counted over all cases and sources.
+    pub first_row: usize,
 }
 
 impl<'r> Report<'r> {
@@ -183,7 +185,7 @@ fn build_sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
         for series in &entry.run.series {
             let Some(device) = entry.run.header.devices.get(series.spec.device as usize) else { continue };
             let label = labels[place][series.spec.device as usize].clone();
-            let source = Source { run: place, device, label, series };
+            let source = Source { run: place, device, label, series, first_row: 0 };
             let cases = &mut section_of(&mut sections, &series.spec.probe).cases;
             match cases.iter_mut().find(|case| case.accepts(series)) {
                 Some(case) => case.sources.push(source),
@@ -195,7 +197,17 @@ fn build_sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
             section_of(&mut sections, &finding.probe).findings.push((label, finding));
         }
     }
+    sections.iter_mut().for_each(number_rows);
     sections
+}
+
+/// Numbers the rows of a section in the order of its cases and their sources.
+fn number_rows(section: &mut Section<'_>) {
+    let mut next = 0;
+    for source in section.cases.iter_mut().flat_map(|case| &mut case.sources) {
+        source.first_row = next;
+        next += source.series.rows.len();
+    }
 }
 
 /// The section of a probe; it is added where there is none yet.

@@ -8,7 +8,7 @@ use super::references::PlacedReferences;
 use super::{Bar, Category, Plot, Scale};
 use crate::content::{Case, format_coordinate};
 
-/// One bar per row, in categories by `x`, coloured by `by` and by source. Coordinates on the other axes that vary follow the
+/// One bar per row, in categories by `x`, coloured by `by`; bars of several sources share colours. Coordinates on the other axes that vary follow the
 /// figure as text: a colour for each of their values would be unreadable.
 pub(super) fn build_bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) -> Option<Plot> {
     let by = by.and_then(|by| case.sources[0].series.axis(by));
@@ -19,11 +19,13 @@ pub(super) fn build_bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) ->
     let placed = PlacedReferences::new(case, y, &unit);
     let (mut categories, mut labels, mut references): (Vec<Category>, Vec<String>, Vec<String>) = Default::default();
     let (mut names, mut label_indices, mut owners) = (NameIndex::default(), NameIndex::default(), NameIndex::default());
-    for source in &case.sources {
-        for row in &source.series.rows {
-            let (Some(place), Some(mark)) = (source.series.axis(x), mark(source, row, 0.0, y)) else { continue };
+    let mut hues = NameIndex::default();
+    for (place_of_source, source) in case.sources.iter().enumerate() {
+        for (nth, row) in source.series.rows.iter().enumerate() {
+            let (Some(place), Some(mark)) = (source.series.axis(x), mark(source, nth, 0.0, y)) else { continue };
             let name = format_coordinate(&source.series.spec.axes[place].unit, &row.at[place]);
             let own = label(source, row, &hued);
+            let hue = hues.index_of(&coordinates(source, row, &hued).join(", "));
             let (category, label) = (names.index_of(&name), label_indices.index_of(&own));
             if category == categories.len() {
                 categories.push(Category { name, bars: vec![] });
@@ -41,7 +43,15 @@ pub(super) fn build_bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) ->
             });
             let published = published.collect();
             let unit = unit_at(metric, &row.at);
-            categories[category].bars.push(Bar { label, mark, unit, note, references: published });
+            categories[category].bars.push(Bar {
+                label,
+                hue,
+                source: place_of_source,
+                mark,
+                unit,
+                note,
+                references: published,
+            });
         }
     }
     categories.iter_mut().for_each(|category| category.bars.sort_by_key(|bar| bar.label));

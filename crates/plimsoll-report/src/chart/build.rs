@@ -85,21 +85,23 @@ impl YQuantity<'_> {
         }
     }
 
-    fn mark(&self, source: &Source<'_>, row: &Row, x: f64) -> Option<Mark> {
+    fn mark(&self, source: &Source<'_>, nth: usize, x: f64) -> Option<Mark> {
         match self {
-            Self::Metric(name) => mark(source, row, x, name),
-            Self::Clock => clock_mark(source, row, x),
+            Self::Metric(name) => mark(source, nth, x, name),
+            Self::Clock => clock_mark(source, nth, x),
         }
     }
 }
 
-/// The clock's mean over a row's rounds, with the lowest and highest as the interval.
-fn clock_mark(source: &Source<'_>, row: &Row, x: f64) -> Option<Mark> {
+/// The clock's mean over the rounds of the `nth` row, with the lowest and highest as the interval.
+fn clock_mark(source: &Source<'_>, nth: usize, x: f64) -> Option<Mark> {
+    let row = source.series.rows.get(nth)?;
     let y = row.clock_hz().filter(|hz| hz.is_finite())?;
     let rounds = || row.points.iter().filter_map(|point| point.evidence.clock_hz);
     let interval = Interval { lo: rounds().fold(y, f64::min), hi: rounds().fold(y, f64::max) };
     let figure = format!("clock {}, mean of {} rounds", Unit::Hertz.format(y), rounds().count());
-    Some(Mark { x, y, interval, doubtful: false, place: describe_place(source, row), figure })
+    let row_number = Some(source.first_row + nth);
+    Some(Mark { x, y, interval, doubtful: false, place: describe_place(source, row), figure, row: row_number })
 }
 
 /// Groups cases into pictures: line series of the same shape with different cache policies share one.
@@ -163,9 +165,10 @@ pub(super) fn varying_axes(group: &[&Case<'_>], taken: &[&str], texts_only: bool
         .collect()
 }
 
-/// The mark of a row; `None` where its figure can't be computed.
-pub(super) fn mark(source: &Source<'_>, row: &Row, x: f64, metric: &str) -> Option<Mark> {
+/// The mark of the `nth` row; `None` where its figure can't be computed.
+pub(super) fn mark(source: &Source<'_>, nth: usize, x: f64, metric: &str) -> Option<Mark> {
     let series = source.series;
+    let row = series.rows.get(nth)?;
     let known = series.estimate(row, metric).filter(is_finite)?;
     let flags = if row.flags.is_empty() { String::new() } else { format!(", {}", row.flags) };
     Some(Mark {
@@ -175,6 +178,7 @@ pub(super) fn mark(source: &Source<'_>, row: &Row, x: f64, metric: &str) -> Opti
         doubtful: !row.flags.doubtful().is_empty(),
         place: describe_place(source, row),
         figure: format!("{} {}, n = {}{flags}", clean(metric), format_figure(series, row, metric), row.n),
+        row: Some(source.first_row + nth),
     })
 }
 
@@ -203,9 +207,9 @@ fn build_lines(
     let mut lines = LineSet::new(group, by.as_deref().and_then(|by| first.axis(by)), apart);
     for case in group {
         for source in &case.sources {
-            for row in &source.series.rows {
+            for (nth, row) in source.series.rows.iter().enumerate() {
                 let Some(at) = x_of(source.series, row, x) else { continue };
-                let Some(mark) = y_quantity.mark(source, row, at) else { continue };
+                let Some(mark) = y_quantity.mark(source, nth, at) else { continue };
                 lines.line_of(source, row).push(mark);
             }
         }

@@ -1,6 +1,6 @@
 //! The lines of one picture: which row belongs to which line, and each line's label, hue and dashes. Lines that share the
-//! coordinate that the picture compares (the grid, the kernel) share a hue; dashes distinguish the rest: the cache policy, the
-//! other axes, or the source (run and device): of several, each has one pattern.
+//! coordinate that the picture compares (the grid, the kernel) share a hue; dashes distinguish the rest: the cache policy or the
+//! other axes. Where runs or devices are overlaid, a hue stands for the series and the dashes for the run or device.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ impl LineSet {
         let mut all = group.iter().flat_map(|case| &case.sources);
         let has_sources = !all.all(|source| source.label == group[0].sources[0].label);
         Self {
-            by: by.filter(|by| apart.contains(by) && !has_sources),
+            by: by.filter(|by| apart.contains(by)),
             has_policies: group.len() > 1,
             has_sources,
             apart,
@@ -105,37 +105,41 @@ impl LineSet {
         };
         let own = describe(&self.apart);
         let policy = source.series.spec.cache.name();
-        let full = if self.has_policies { label_with_policy(&own, policy) } else { own.clone() };
+        let with_policy = |own: &str| if self.has_policies { label_with_policy(own, policy) } else { own.to_owned() };
+        let full = with_policy(&own);
+        let series = with_policy(&coordinates(source, row, &self.apart).join(", "));
+        let name = if self.has_sources { source.label.clone() } else { String::new() };
         // Runs whose labels are equal still get separate lines.
         let place = self.line_indices.index_of(&format!("{full}\0{}", source.run));
         if place == self.lines.len() {
             let (hue, dash) = match self.by {
+                _ if self.has_sources => {
+                    (self.hues.index_of(&series), self.dashes.index_of(&format!("{name}\0{}", source.run)))
+                }
                 _ if self.has_policies => (self.hues.index_of(&own), self.dashes.index_of(policy)),
                 Some(by) => {
                     let rest: Vec<usize> = self.apart.iter().copied().filter(|axis| *axis != by).collect();
                     (self.hues.index_of(&describe(&[by])), self.dashes.index_of(&describe(&rest)))
                 }
-                // One hue per kind of line, and one dash pattern per source.
-                None if self.has_sources => {
-                    let kind = coordinates(source, row, &self.apart).join(", ");
-                    let source = format!("{}\0{}", source.label, source.run);
-                    (self.hues.index_of(&kind), self.dashes.index_of(&source))
-                }
                 None => (place, source.run),
             };
-            self.lines.push(Trace { label: full, reference: false, hue, dash, marks: vec![], path: None });
+            let (source, reference) = (name, false);
+            self.lines.push(Trace { label: full, series, source, reference, hue, dash, marks: vec![], path: None });
         }
         &mut self.lines[place].marks
     }
 
     /// The lines in order of first use. Hues and dashes are swapped where there are at least as many cache policies as other
-    /// kinds of lines; where there are too few dash patterns, each line has its own hue.
+    /// kinds of lines; where there are too few dash patterns, each line has its own hue. Overlaid runs keep theirs.
     pub fn into_traces(mut self) -> Vec<Trace> {
         let most = |attribute: fn(&Trace) -> usize| self.lines.iter().map(attribute).max().unwrap_or(0);
         let (hues, dashes) = (most(|line| line.hue), most(|line| line.dash));
+        if self.has_sources {
+            return self.lines;
+        }
         if self.has_policies && hues <= dashes {
             self.lines.iter_mut().for_each(|line| std::mem::swap(&mut line.hue, &mut line.dash));
-        } else if dashes >= DASHES && (self.has_policies || self.by.is_some() || self.has_sources) {
+        } else if dashes >= DASHES && (self.has_policies || self.by.is_some()) {
             for (place, line) in self.lines.iter_mut().enumerate() {
                 (line.hue, line.dash) = (place, 0);
             }

@@ -116,6 +116,7 @@ fn build_marks(source: &Source<'_>, row: &Row, metric: &Metric) -> Vec<Mark> {
             doubtful,
             place: format!("{place}, {number}"),
             figure: format!("{name} {figure}"),
+            row: None,
         })
     };
     bin_calls(figures.len()).into_iter().filter_map(mark).collect()

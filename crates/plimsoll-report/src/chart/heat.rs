@@ -70,11 +70,11 @@ fn group_rows<'v>(case: &'v Case<'_>, x: &str, y: &str, value: &str) -> Vec<Grou
     let apart = varying_axes(&[case], &[x, y], false);
     let (mut groups, mut indices): (Vec<Group<'_>>, NameIndex) = Default::default();
     for source in &case.sources {
-        for row in &source.series.rows {
+        for (nth, row) in source.series.rows.iter().enumerate() {
             let (Some(x), Some(y)) = (source.series.coordinate(row, x), source.series.coordinate(row, y)) else {
                 continue;
             };
-            let Some(mark) = mark(source, row, 0.0, value) else { continue };
+            let Some(mark) = mark(source, nth, 0.0, value) else { continue };
             let label = label(source, row, &apart);
             let place = indices.index_of(&label);
             if place == groups.len() {

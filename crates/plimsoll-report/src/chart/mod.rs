@@ -128,9 +128,14 @@ pub enum Form {
 pub struct Trace {
     /// Tells it from the others; empty where there is only one.
     pub label: String,
+    /// The part of the label that lines of other runs or devices share.
+    pub series: String,
+    /// The run or device, where the picture has several; else empty.
+    pub source: String,
     /// True for a reference, which is drawn faintly in the background.
     pub reference: bool,
-    /// Lines of one hue have something in common: the kernel, the grid. Unused for references.
+    /// Lines of one hue have something in common: the kernel, the grid. Where runs are overlaid, lines of one series share it.
+    /// Unused for references.
     pub hue: usize,
     /// Distinguishes lines of one hue, or runs, by dashes and the shape of the marks.
     pub dash: usize,
@@ -165,6 +170,8 @@ pub struct Mark {
     pub place: String,
     /// Its figure with interval, number of samples and flags.
     pub figure: String,
+    /// The number of its row within the section, counted over all cases and sources; `None` where it isn't one row of a series.
+    pub row: Option<usize>,
 }
 
 /// A category of bars.
@@ -181,6 +188,10 @@ pub struct Category {
 pub struct Bar {
     /// Index of its label.
     pub label: usize,
+    /// Its colour, which bars of other runs or devices share.
+    pub hue: usize,
+    /// The run or device: an index among the picture's sources.
+    pub source: usize,
     /// Its figure.
     pub mark: Mark,
     /// The figure's unit; it differs from the scale's where the bar is a rate of integer operations.

@@ -28,7 +28,7 @@ fn find_references(case: &Case<'_>, metric: &str, unit: &Unit) -> Vec<&'static R
 fn mark(figure: &Reference, x: f64, place: String) -> Mark {
     let [lo, hi] = figure.interval.unwrap_or([figure.value; 2]);
     let text = format!("{} {}, {}", figure.metric, figure.unit.format(figure.value), figure.describe_source());
-    Mark { x, y: figure.value, interval: [lo, hi].into(), doubtful: false, place, figure: clean(&text) }
+    Mark { x, y: figure.value, interval: [lo, hi].into(), doubtful: false, place, figure: clean(&text), row: None }
 }
 
 /// Lines through the figures that have an x value.
@@ -43,7 +43,20 @@ pub(super) fn build_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &
         let mark = mark(figure, x, format!("{label}, {}", clean(&x_unit.format(x))));
         match traces.iter_mut().find(|trace| trace.label == label) {
             Some(trace) => trace.marks.push(mark),
-            None => traces.push(Trace { label, reference: true, hue: 0, dash: 0, marks: vec![mark], path: None }),
+            None => {
+                let series = label.clone();
+                let source = String::new();
+                traces.push(Trace {
+                    label,
+                    series,
+                    source,
+                    reference: true,
+                    hue: 0,
+                    dash: 0,
+                    marks: vec![mark],
+                    path: None,
+                });
+            }
         }
     }
     traces

@@ -303,10 +303,27 @@ fn bars_are_coloured_by_the_compared_axis_and_other_coordinates_follow_the_figur
 
 #[test]
 fn line_joins_the_best_mark_at_each_x() {
-    let mut trace = Trace { label: String::new(), reference: false, hue: 0, dash: 0, marks: vec![], path: None };
+    let mut trace = Trace {
+        label: String::new(),
+        series: String::new(),
+        source: String::new(),
+        reference: false,
+        hue: 0,
+        dash: 0,
+        marks: vec![],
+        path: None,
+    };
     for (x, y) in [(2.0, 5.0), (1.0, 3.0), (2.0, 7.0)] {
         let interval = Interval { lo: y, hi: y };
-        trace.marks.push(Mark { x, y, interval, doubtful: false, place: String::new(), figure: String::new() });
+        trace.marks.push(Mark {
+            x,
+            y,
+            interval,
+            doubtful: false,
+            place: String::new(),
+            figure: String::new(),
+            row: None,
+        });
     }
     let mut less = trace.clone();
     build::join_best_marks(&mut trace, true);

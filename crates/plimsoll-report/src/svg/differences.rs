@@ -75,12 +75,13 @@ fn draw_rows(out: &mut Markup, rows: &[Row]) -> f64 {
             place: row.name.to_owned(),
             figure: format!("{figure}, {} %, {}", signed(gain(row), 1), row.verdict.name()),
             doubtful: row.role == Role::Information,
+            row: None,
         };
-        out.point(&class(row), &mark, |out| {
+        out.point(&class(row), None, &mark, |out| {
             out.rect("bar", (from, top), ((to - from).max(1.0), BAR), "");
             let [lo, hi] = bounds(row).map(place);
             out.line("iv over", (lo, middle), (hi, middle));
-            out.rect("hit", (left, top), (right - left, STEP), "");
+            out.hit_rect((left, top), (right - left, STEP));
         });
         let verdict = if row.verdict == Verdict::Same { "" } else { row.verdict.name() };
         out.text("fig", (right + 8.0, middle + 4.0), "start", &format!("{} %  {verdict}", signed(gain(row), 1)));

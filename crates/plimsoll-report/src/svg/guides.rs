@@ -3,9 +3,10 @@
 
 use std::f64::consts::FRAC_PI_2;
 
-use super::markup::{Markup, escape, fit, hue, number, width};
+use super::legend::Keys;
+use super::markup::{Markup, escape, fit, number, width};
 use super::names::{Name, Obstacles};
-use super::{RIGHT, WIDTH};
+use super::{PATTERNS, RIGHT, WIDTH};
 use crate::chart::{Form, Guide, Level, Scale, Trace};
 
 /// A flat part's name is left out where it would cover more than this, in pixels of line.
@@ -41,7 +42,7 @@ impl Frame<'_> {
 }
 
 /// Draws rules and curves, which lie behind the marks.
-pub(super) fn draw_rules(out: &mut Markup, frame: &Frame<'_>, guides: &[Guide]) {
+pub(super) fn draw_rules(out: &mut Markup, frame: &Frame<'_>, guides: &[Guide], keys: &Keys<'_>) {
     for guide in guides {
         match &guide.form {
             Form::Vertical(x) => {
@@ -54,12 +55,10 @@ pub(super) fn draw_rules(out: &mut Markup, frame: &Frame<'_>, guides: &[Guide]) 
                 }
             }
             Form::Fit { hue: index, dash, path } => {
-                let (hue, path) = (hue(*index), format_points(path.iter().map(|&at| frame.place(at))));
-                out.raw(&format!(
-                    "<g class=\"{hue}\"><title>{}</title>",
-                    escape(&format!("{}; {}", guide.label, guide.source))
-                ));
-                out.raw(&format!("<polyline class=\"line fit dash{}\" points=\"{path}\"/></g>", dash % 3));
+                let path = format_points(path.iter().map(|&at| frame.place(at)));
+                let title = escape(&format!("{}; {}", guide.label, guide.source));
+                out.raw(&format!("{}<title>{title}</title>", keys.open_like(*index, *dash)));
+                out.raw(&format!("<polyline class=\"line fit dash{}\" points=\"{path}\"/></g>", dash % PATTERNS));
             }
             Form::Plateau { .. } => {}
         }

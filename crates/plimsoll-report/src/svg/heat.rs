@@ -44,8 +44,16 @@ pub(super) fn draw_heat(out: &mut Markup, heat: &Heat) -> f64 {
     if heat.cells.len() > MOST_FOCUSABLE {
         draw_field(out, heat, corner, size.1);
     } else {
+        if out.is_page() {
+            let gap = gap(size);
+            let [width, height] = [size.0 - gap, size.1 - gap].map(number);
+            out.raw(&format!("<g class=\"cells\" style=\"--w:{width}px;--h:{height}px\">"));
+        }
         for cell in &heat.cells {
             draw_cell(out, &heat.value, cell, corner(cell.column, cell.row), size);
+        }
+        if out.is_page() {
+            out.raw("</g>");
         }
     }
     draw_key(out, &heat.value, bottom + 58.0);
@@ -56,15 +64,27 @@ fn shade(scale: &Scale, value: f64) -> f64 {
     FAINTEST + (1.0 - FAINTEST) * scale.position(value)
 }
 
+/// The space between cells of this size.
+fn gap(size: (f64, f64)) -> f64 {
+    if size.0.min(size.1) < 8.0 { 0.0 } else { 1.0 }
+}
+
 fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size: (f64, f64)) {
     let shade = shade(value, cell.mark.y);
-    out.point("", &cell.mark, |out| {
+    out.point("", None, &cell.mark, |out| {
         let opacity = format!(" style=\"--s:{shade:.2}\"");
-        let gap = if size.0.min(size.1) < 8.0 { 0.0 } else { 1.0 };
-        out.rect("cell", (at.0 + gap / 2.0, at.1 + gap / 2.0), (size.0 - gap, size.1 - gap), &opacity);
+        let gap = gap(size);
+        let corner = (at.0 + gap / 2.0, at.1 + gap / 2.0);
+        if out.is_page() {
+            // The group around the cells has their size.
+            out.raw(&format!("<rect x=\"{}\" y=\"{}\"{opacity}/>", number(corner.0), number(corner.1)));
+        } else {
+            out.rect("cell", corner, (size.0 - gap, size.1 - gap), &opacity);
+        }
         let figure = value.number(cell.mark.y);
         if size.1 >= 16.0 && width(&figure) * 12.0 / 13.0 + 2.0 <= size.0 {
-            out.text("fig", (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), "middle", &figure);
+            let (class, anchor) = if out.is_page() { ("", "start") } else { ("fig", "middle") };
+            out.text(class, (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), anchor, &figure);
         }
     });
 }

@@ -1,10 +1,11 @@
 //! Lines over labelled axes: a mark per point, whiskers where an interval is wide enough to see, references in the background.
 
 use super::guides::{Frame, draw_names, draw_rules, find_obstacles};
-use super::markup::{Markup, hue, number, width};
+use super::legend::{Keys, class};
+use super::markup::{Markup, number, width};
 use super::names::Name;
 use super::paths;
-use super::{HUES, RIGHT, TOP, WIDTH};
+use super::{HUES, PATTERNS, RIGHT, TOP, WIDTH};
 use crate::chart::{Lines, Scale, Trace};
 
 const HEIGHT: f64 = 270.0;
@@ -33,21 +34,23 @@ pub(super) fn draw_lines(out: &mut Markup, plot: &Lines<'_>) -> f64 {
     for level in levels {
         out.line("level", (left, height(level.value)), (right, height(level.value)));
     }
-    draw_rules(out, &frame, guides);
-    paths::draw_paths(out, traces, &frame, &class);
+    let keys = Keys::new(traces);
+    draw_rules(out, &frame, guides, &keys);
+    paths::draw_paths(out, traces, &frame, &keys);
     // Names are drawn before the marks, so that none keeps a mark from being pointed at.
     let mut obstacles = find_obstacles(&frame, guides, traces);
     obstacles.add_name(Name::new(title, 0.0, "start", width(&y.title())));
     draw_names(out, &frame, guides, &mut obstacles);
-    traces.iter().for_each(|trace| draw_marks(out, trace, &frame));
-    let labels = traces.iter().enumerate().map(|(place, trace)| (place, trace.label.as_str()));
-    let below = out.legend(BOTTOM + 58.0, labels, |out, place, (x, y)| {
-        out.raw(&format!("<g class=\"{}\">", class(&traces[place])));
-        out.line(&format!("line dash{}", traces[place].dash % 3), (x, y), (x + 26.0, y));
-        draw_dot(out, &traces[place], (x + 13.0, y));
-        out.raw("</g>");
-    });
-    below.max(BOTTOM + 46.0)
+    for (nth, trace) in traces.iter().enumerate() {
+        if out.is_page() {
+            out.raw(&keys.open(nth));
+            draw_marks(out, trace, &frame, "");
+            out.raw("</g>");
+        } else {
+            draw_marks(out, trace, &frame, &class(trace));
+        }
+    }
+    keys.draw(out, BOTTOM + 58.0).max(BOTTOM + 46.0)
 }
 
 /// Draws the ticks of the x axis, and the labels that don't overlap.
@@ -65,38 +68,39 @@ fn draw_x_axis(out: &mut Markup, x: &Scale, left: f64) {
     }
 }
 
-/// The class of a line's colour; all references share one.
-fn class(trace: &Trace) -> String {
-    if trace.reference { "ref".to_owned() } else { hue(trace.hue) }
-}
-
-fn draw_marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
-    let class = &class(trace);
+/// `class` is the class of each mark; in a page the group around them has it.
+fn draw_marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>, class: &str) {
     for mark in &trace.marks {
         let (x, y) = frame.place((mark.x, mark.y));
         let height = |value: f64| frame.place((mark.x, value)).1;
-        out.point(class, mark, |out| {
+        out.point(class, None, mark, |out| {
             let (lo, hi) = (height(mark.interval.lo), height(mark.interval.hi));
             if lo - hi > SEEN {
                 let [x, lo, hi] = [x, lo, hi].map(number);
                 out.raw(&format!("<path class=\"iv\" d=\"M{x} {lo}V{hi}m-3 0h6M{x} {lo}m-3 0h6\"/>"));
             }
             draw_dot(out, trace, (x, y));
-            out.raw(&format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"9\"/>", number(x), number(y)));
+            if !out.is_page() {
+                out.raw(&format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"9\"/>", number(x), number(y)));
+            }
         });
     }
 }
 
 /// Draws the dot of a mark. Its shape depends on the dash (circle, square, diamond) and changes where hues repeat. The second
 /// half of the hues, some of which resemble the first half, uses triangles and crosses.
-fn draw_dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
-    let form = (trace.dash + trace.hue / HUES) % 3;
+pub(super) fn draw_dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
+    let form = (trace.dash + trace.dash / PATTERNS + trace.hue / HUES) % 3;
     let second_half = !trace.reference && trace.hue % HUES >= HUES / 2;
     let path = |out: &mut Markup, top: f64, steps: &str| {
         out.raw(&format!("<path class=\"dot\" d=\"M{} {}{steps}z\"/>", number(x), number(y + top)));
     };
     match (second_half, form) {
-        (false, 0) => out.raw(&format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y))),
+        (false, 0) => {
+            // A page has thousands of them; its style knows that a circle is a dot.
+            let class = if out.is_page() { "" } else { " class=\"dot\"" };
+            out.raw(&format!("<circle{class} cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y)));
+        }
         (false, 1) => out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), ""),
         (false, _) => path(out, -5.0, "l5 5-5 5-5-5"),
         (true, 0) => path(out, -5.0, "l4.7 8h-9.4"),

@@ -11,7 +11,7 @@ const CHARACTER: f64 = 7.8;
 pub(super) const MOST_FOCUSABLE: usize = 2_000;
 
 /// Escapes text for element contents and quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in clean(text).chars() {
         match c {
@@ -46,13 +46,17 @@ pub(super) fn fit(text: &str, room: f64) -> String {
 pub(super) struct Markup {
     out: String,
     points: usize,
-    readout: bool,
+    page: bool,
 }
 
 impl Markup {
-    /// With `readout`, a point that has the pointer or focus shows its text below the picture's title.
-    pub fn new(readout: bool) -> Self {
-        Self { out: String::new(), points: 0, readout }
+    /// For a page, where a point names its row of the tables, or for a file, where it has its text as title.
+    pub fn new(page: bool) -> Self {
+        Self { out: String::new(), points: 0, page }
+    }
+
+    pub fn is_page(&self) -> bool {
+        self.page
     }
 
     pub fn into_string(self) -> String {
@@ -78,13 +82,37 @@ impl Markup {
     pub fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         let text = escape(text);
-        self.raw(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>"));
+        let anchor = if anchor == "start" { String::new() } else { format!(" text-anchor=\"{anchor}\"") };
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        self.raw(&format!("<text{class} x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>"));
     }
 
-    /// A point that can be pointed at and focused. Its title is its accessible name; with a readout its text also appears below
-    /// the picture's title. Beyond [`MOST_FOCUSABLE`] points nobody tabs through them: further points only have a title, which
-    /// keeps the picture small.
-    pub fn point(&mut self, class: &str, mark: &Mark, draw: impl FnOnce(&mut Self)) {
+    /// An invisible area that makes a point of a file easy to point at.
+    pub fn hit_rect(&mut self, at: (f64, f64), size: (f64, f64)) {
+        if !self.page {
+            self.rect("hit", at, size, "");
+        }
+    }
+
+    /// A point. In a file it can be pointed at and focused, and its title is its accessible name. Beyond [`MOST_FOCUSABLE`] points
+    /// nobody tabs through them: further points only have a title, which keeps the picture small. In a page it has the number of
+    /// its row, and `key`, the number of its entry in the legend; it has a title only where it isn't one row.
+    pub fn point(&mut self, class: &str, key: Option<usize>, mark: &Mark, draw: impl FnOnce(&mut Self)) {
+        if self.page {
+            let class = [class, if mark.doubtful { "doubt" } else { "" }].join(" ");
+            let class = if class == " " { String::new() } else { format!(" class=\"{}\"", class.trim()) };
+            let key = key.map_or_else(String::new, |key| format!(" data-k=\"{key}\""));
+            match mark.row {
+                Some(row) => self.raw(&format!("<g{class}{key} data-r=\"{row}\">")),
+                None => {
+                    let title = escape(&format!("{}: {}", mark.place, mark.figure));
+                    self.raw(&format!("<g{class}{key} data-r=\"\"><title>{title}</title>"));
+                }
+            }
+            draw(self);
+            self.raw("</g>");
+            return;
+        }
         let doubt = if mark.doubtful { " doubt" } else { "" };
         let title = escape(&format!("{}: {}", mark.place, mark.figure));
         self.points += 1;
@@ -96,14 +124,7 @@ impl Markup {
         }
         self.raw(&format!("<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\"><title>{title}</title>"));
         draw(self);
-        if !self.readout {
-            self.raw("</g>");
-            return;
-        }
-        let (place, figure) = (escape(&fit(&mark.place, WIDTH - 8.0)), escape(&fit(&mark.figure, WIDTH - 8.0)));
-        self.raw(&format!(
-            "<text class=\"tip\" x=\"4\" y=\"38\">{place}<tspan x=\"4\" y=\"55\">{figure}</tspan></text></g>"
-        ));
+        self.raw("</g>");
     }
 
     /// Draws labels with their symbols, in as many rows as they need from `top`, and returns the position of the next row. `symbol`
@@ -121,8 +142,14 @@ impl Markup {
             if any && x + needed > WIDTH {
                 (x, y) = (8.0, y + 20.0);
             }
+            if self.page {
+                self.raw(&format!("<g class=\"key\" data-k=\"{place}\">"));
+            }
             symbol(self, place, (x, y - 4.0));
             self.text("", (x + 32.0, y), "start", &label);
+            if self.page {
+                self.raw("</g>");
+            }
             x += needed;
             any = true;
         }

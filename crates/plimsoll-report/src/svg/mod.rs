@@ -1,11 +1,12 @@
 //! SVG pictures of charts, without scripts. Colours are classes and CSS variables, so one picture serves light and dark themes.
-//! Every point can be reached by pointer and keyboard, and screen readers read its figure. In a page the figure appears below
-//! the title; a separate file has only tooltips, to keep it small.
+//! In a separate file every point can be reached by pointer and keyboard, and screen readers read its figure. In a page a point
+//! only names its row of the tables below, which hold the figures; that keeps pages small.
 
 mod bars;
 mod differences;
 mod guides;
 mod heat;
+mod legend;
 mod lines;
 mod markup;
 mod names;
@@ -17,6 +18,7 @@ mod tests;
 use crate::Report;
 use crate::chart::{Chart, HUES, Lines, Plot, charts};
 use markup::Markup;
+pub(crate) use markup::escape;
 
 pub use differences::render_differences;
 pub(crate) use differences::render_differences_inline;
@@ -28,8 +30,10 @@ pub(crate) const STYLE: &str = include_str!("chart.css");
 
 /// Width of every picture in user units, which are pixels at its natural size.
 pub(crate) const WIDTH: f64 = 640.0;
-/// Top of the plot area, below title and readout.
-const TOP: f64 = 84.0;
+/// Top of the plot area, below the title.
+const TOP: f64 = 54.0;
+/// Number of dash patterns; then they repeat with other marks.
+const PATTERNS: usize = 6;
 /// Margin at the right.
 const RIGHT: f64 = 14.0;
 
@@ -76,15 +80,10 @@ pub fn render_file(chart: &Chart) -> String {
 
 /// A picture for an HTML page that already contains [`PALETTE`] and [`STYLE`].
 pub(crate) fn render_inline(chart: &Chart) -> String {
-    draw(
-        chart,
-        Markup::new(true),
-        "",
-        "<text class=\"soft hint\" x=\"4\" y=\"38\">Point at a mark, or tab to it, to read its figure here.</text>",
-    )
+    draw(chart, Markup::new(true), "", "")
 }
 
-/// `extra` is markup that goes before everything else: a style or a hint.
+/// `extra` is markup that goes before everything else: a style.
 fn draw(chart: &Chart, mut body: Markup, attributes: &str, extra: &str) -> String {
     let height = match &chart.plot {
         Plot::Lines { x, y, levels, guides, traces } => {

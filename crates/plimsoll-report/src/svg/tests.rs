@@ -63,7 +63,7 @@ fn field_of_very_many_cells_has_one_path_per_shade() {
     let cell = |place: usize| {
         let y = if place % 50 < 25 { 1.0 } else { 4.0 };
         let (place, figure) = (String::new(), String::new());
-        Mark { x: 0.0, y, interval: [y, y].into(), doubtful: false, place, figure }
+        Mark { x: 0.0, y, interval: [y, y].into(), doubtful: false, place, figure, row: None }
     };
     let names = || (0..50).map(|place| place.to_string()).collect::<Vec<String>>();
     let heat = Heat {
