@@ -105,12 +105,12 @@ def configurations(sms):
                 for load in ("plain", "cg"):
                     add("theirs", order=order, footprint=footprint * MIB, width=width, unroll=unroll, load=load, **theirs)
     # Bytes in flight.
-    for order in ("distinct", "wave"):
+    for order in ("unique", "distinct", "wave"):
         for blocks, threads in ((1, 512), (1, 1024), (2, 512), (2, 1024), (4, 512)):
             for width, unroll in ((8, 1), (8, 4), (16, 1), (16, 2), (16, 4), (16, 8)):
-                piece = max(65536, threads * width * unroll) if order == "distinct" else 262144
+                piece = max(65536, threads * width * unroll) if order != "wave" else 262144
                 # `distinct` needs a piece for each block.
-                if order != "distinct" or 4 * unit // piece >= blocks * sms:
+                if order == "wave" or 4 * unit // piece >= blocks * sms:
                     add("flight", order=order, footprint=4 * unit, piece=piece, blocks=blocks, threads=threads, width=width,
                         unroll=unroll, load="cg", layout="chunks")
     # Piece per block.
@@ -132,6 +132,12 @@ def counted(sms):
         for order in ("group-near", "group-far"):
             lines.append(describe(f"sm-{order}-{group}", order=order, by="sm", group=group, footprint=3 * unit, piece=65536,
                                   **ours))
+    # Few bytes in flight, where blocks may meet at a piece although they begin far apart.
+    for blocks, threads, width, unroll in ((2, 512, 16, 2), (2, 1024, 16, 1), (1, 1024, 8, 4), (1, 512, 16, 4)):
+        for order in ("unique", "distinct"):
+            lines.append(describe(f"flight-{order}-{blocks}x{threads}-{width}x{unroll}", order=order, footprint=4 * unit,
+                                  piece=65536, blocks=blocks, threads=threads, width=width, unroll=unroll, load="cg",
+                                  layout="chunks"))
     for footprint in (4, 28):
         for order in ("short", "wave"):
             for load in ("plain", "cg"):

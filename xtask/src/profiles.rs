@@ -37,13 +37,18 @@ pub fn command(arguments: &[String]) -> Result<()> {
 }
 
 /// `cargo xtask headlines RUN FILE`: writes the small record that is kept for a further card of a known model: no series, only the
-/// run's header and those of today's findings that have a metric. Fails if `FILE` exists.
+/// run's header and those of today's findings that have a metric or are headlines. Fails if `FILE` exists.
 pub fn headlines(arguments: &[String]) -> Result<()> {
     let [run, file] = arguments else { bail!("usage: cargo xtask headlines RUN FILE") };
     let path = if Path::new(run).is_dir() { path_in(Path::new(run)) } else { run.into() };
     let run = read_file(&path).with_context(|| format!("can't read {}", path.display()))?;
     let mut record = Writer::create(Path::new(file)).with_context(|| format!("can't write {file}"))?;
-    let findings = derive_findings(&run).into_iter().filter(|finding| !finding.metric.is_empty());
+    let is_headline = |finding: &Finding| {
+        let declared = probes::ALL.iter().filter(|probe| probe.name == finding.probe).flat_map(|probe| probe.headlines);
+        declared.flat_map(|headline| headline.findings).any(|name| *name == finding.name)
+    };
+    let findings = derive_findings(&run).into_iter();
+    let findings = findings.filter(|finding| !finding.metric.is_empty() || is_headline(finding));
     record.write(&Record::Run(run.header.clone()))?;
     for finding in findings {
         record.write(&Record::Finding(finding))?;

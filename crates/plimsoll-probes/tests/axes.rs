@@ -182,7 +182,7 @@ fn names_on_axes_are_kept() {
     assert_eq!(l1::Kind::ALL.map(l1::Kind::name), ["load", "one warp's load", "store", "shared load", "shared atomic"]);
     assert_eq!(
         l2::Access::ALL.map(l2::Access::name),
-        ["read, shared", "read, unique", "write, unique", "copy, unique"]
+        ["read, shared", "read, unique", "read, together", "write, unique", "copy, unique"]
     );
     assert_eq!(
         sync::Primitive::ALL.map(sync::Primitive::name).join("; "),

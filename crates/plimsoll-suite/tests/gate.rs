@@ -188,6 +188,7 @@ fn experiment(names: &[&str], pairs: usize, seed: u64) {
 
 const SUITE: &[&str] = &["2026-11-22-suite/suite-1", "2026-11-22-suite/suite-2"];
 const SECOND: &[&str] = &["2026-11-20-second/measure-1", "2026-11-20-second/measure-2"];
+const THREE: &[&str] = &["2026-11-25-check/standard-1", "2026-11-25-check/standard-2", "2026-11-25-check/standard-3"];
 const QUICK: &[&str] = &[
     "2026-11-24-backends/old-1",
     "2026-11-24-backends/old-2",
@@ -206,6 +207,12 @@ fn a_thousand_pairs_are_judged_right() {
     experiment(SUITE, 1000, 2);
     experiment(SECOND, 1000, 3);
     experiment(QUICK, 1000, 4);
+}
+
+#[test]
+#[ignore = "minutes: 1,000 pairs of each kind"]
+fn a_thousand_pairs_of_three_standard_runs_are_judged_right() {
+    experiment(THREE, 1000, 6);
 }
 
 /// How often the losses of 3 % are found that [`COARSE`] headlines don't promise.
@@ -227,7 +234,7 @@ fn three_percent_of_coarse_headlines() {
 
 #[test]
 fn real_runs_of_one_card_pass() {
-    for names in [SUITE, SECOND, QUICK] {
+    for names in [SUITE, SECOND, THREE, QUICK] {
         let runs: Vec<Run> = names.iter().map(|name| load(name)).collect();
         for (base, new) in (0..runs.len()).flat_map(|a| (0..runs.len()).map(move |b| (a, b))) {
             let found = compare(&runs[base], &runs[new]);

@@ -84,6 +84,7 @@ type RemappedFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint, *mut c_
 type ProcessesFn = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
 type UtilizationFn = unsafe extern "C" fn(Handle, *mut Utilization, *mut c_uint, u64) -> c_uint;
 type TextFn = unsafe extern "C" fn(*mut c_char, c_uint) -> c_uint;
+type DeviceTextFn = unsafe extern "C" fn(Handle, *mut c_char, c_uint) -> c_uint;
 
 /// The opened library; a call that it lacks is `None`.
 pub(crate) struct Nvml {
@@ -102,6 +103,7 @@ pub(crate) struct Nvml {
     processes: Option<ProcessesFn>,
     utilization: Option<UtilizationFn>,
     driver: Option<TextFn>,
+    board: Option<DeviceTextFn>,
     _library: ManuallyDrop<Library>,
 }
 
@@ -153,6 +155,7 @@ impl Nvml {
                 processes: resolve(&library, "NVML", &["nvmlDeviceGetComputeRunningProcesses_v3"]).ok(),
                 utilization: resolve(&library, "NVML", &["nvmlDeviceGetProcessUtilization"]).ok(),
                 driver: resolve(&library, "NVML", &["nvmlSystemGetDriverVersion"]).ok(),
+                board: resolve(&library, "NVML", &["nvmlDeviceGetBoardPartNumber"]).ok(),
                 _library: library,
             }
         };
@@ -172,13 +175,19 @@ impl Nvml {
 
     /// The driver's release: `580.65.06`.
     pub(crate) fn driver(&self) -> Option<String> {
-        let mut text = [0_u8; 96];
+        let ask = self.driver?;
         // SAFETY: the call writes at most `length` bytes, terminated.
-        let code = unsafe { (self.driver?)(text.as_mut_ptr().cast(), text.len() as c_uint) };
-        let end = text.iter().position(|&byte| byte == 0)?;
-        let text = String::from_utf8_lossy(&text[..end]);
-        (code == 0).then(|| text.chars().filter(|c| !c.is_control()).collect())
+        read_text(|text, length| unsafe { ask(text, length) })
     }
+}
+
+/// Text that a call writes into a buffer of so many bytes, without control characters; `None` if the call fails.
+fn read_text(write: impl FnOnce(*mut c_char, c_uint) -> c_uint) -> Option<String> {
+    let mut text = [0_u8; 96];
+    let code = write(text.as_mut_ptr().cast(), text.len() as c_uint);
+    let end = text.iter().position(|&byte| byte == 0)?;
+    let text = String::from_utf8_lossy(&text[..end]);
+    (code == 0).then(|| text.chars().filter(|c| !c.is_control()).collect())
 }
 
 /// A device in NVML. Its methods allocate nothing; a value that NVML doesn't report is `None`.
@@ -239,6 +248,13 @@ impl NvmlDevice {
             active.then(|| SPEEDS.get(version).copied().unwrap_or(0.0))
         };
         Some((0..MOST).filter_map(speed).sum()).filter(|sum: &f64| *sum > 0.0)
+    }
+
+    /// The part number of its board: `692-2G520-0282-000`. Boards of one model can differ, for example in the maker of their memory.
+    pub(crate) fn board_part_number(&self) -> Option<String> {
+        let ask = self.nvml.board?;
+        // SAFETY: the call writes at most `length` bytes, terminated.
+        read_text(|text, length| unsafe { ask(self.handle, text, length) })
     }
 
     /// `nvmlClocksEventReasons`, as bits.

@@ -19,6 +19,8 @@ names! {
         ReadShared = "read, shared",
         /// Reads of lines that are private to one SM.
         ReadUnique = "read, unique",
+        /// Reads of lines that several SMs ask for at nearly the same time, so that L2 serves some of them with one request.
+        ReadTogether = "read, together",
         /// Writes of lines that are private to one SM.
         Write = "write, unique",
         /// Copies of such lines; the footprint counts both sides.
@@ -63,7 +65,7 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             Access::ReadUnique => {
                 found.extend(end("L2 capacity", access, first, &rows).map(|end| add_reported_size(info, end)));
             }
-            Access::Write | Access::Copy => {}
+            Access::ReadTogether | Access::Write | Access::Copy => {}
         }
     }
     found
@@ -87,7 +89,10 @@ fn nearest<'s>(rows: &Rows<'s>, footprint: f64) -> Option<&'s Row> {
 fn plateau(info: &DeviceInfo, access: Access, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
     let row = nearest(rows, (first.from * first.to).sqrt())?;
     let per_cycle = row.clock_hz().map(|clock| first.value / clock / f64::from(info.multiprocessors.max(1)));
-    let says = per_cycle.map_or(String::new(), |bytes| format!("{bytes:.1} B/cycle per multiprocessor"));
+    let mut says = per_cycle.map_or(String::new(), |bytes| format!("{bytes:.1} B/cycle per multiprocessor"));
+    if access == Access::ReadTogether {
+        says += "; L2 serves several multiprocessors with one request, as in gpu-benches' gpu-l2-cache";
+    }
     let estimate = Estimate { value: first.value, interval: first.interval };
     let within = rows.iter().filter(|point| (first.from..=first.to).contains(&point.0));
     let flags = within.fold(row.flags, |flags, point| flags.union(point.1.flags));

@@ -61,10 +61,10 @@ fn build_table(rows: &[&Row]) -> Table {
     let mut table = Table::new(vec![
         Column::text(""),
         Column::number("measured"),
-        Column::number("expected").keep(2).below(),
-        Column::number("of peak").keep(1).below(),
+        Column::number("expected").keep(3).below(),
+        Column::number("of peak").keep(2).below(),
         Column::text(""),
-        Column::text("why").keep(3).below(),
+        Column::text("why").keep(1).below(),
     ]);
     for row in rows {
         let margin = format_margin(row.measured.value, row.measured.interval);

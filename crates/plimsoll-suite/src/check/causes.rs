@@ -27,7 +27,10 @@ pub(super) fn of_row(row: &Row, flags: Flags, info: &DeviceInfo) -> String {
         State::Low => join(low_causes(row, flags, info)),
         State::Unclear => {
             let disturbed = EXPLAINING.iter().filter(|(flag, _)| DISTURBED.contains(flag) && flags.contains(*flag));
-            let why: Vec<String> = disturbed.map(|(_, words)| (*words).to_owned()).collect();
+            let mut why: Vec<String> = disturbed.map(|(_, words)| (*words).to_owned()).collect();
+            if info.health.other_processes.unwrap_or(0) > 0 && !flags.contains(Flag::Cotenant) {
+                why.push("another process had the device open".to_owned());
+            }
             if why.is_empty() { "its interval is wider than the expected range".to_owned() } else { join(why) }
         }
         State::Ok | State::Unjudged => {

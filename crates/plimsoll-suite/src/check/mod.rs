@@ -223,12 +223,13 @@ fn judge(figure: &Figure<'_>, of_probes: &[(&str, Flags)]) -> Row {
         flags: finding.flags,
         why: String::new(),
     };
-    row.state = find_state(&row, flags);
+    row.state = find_state(&row, flags, figure.info.health.other_processes.unwrap_or(0) > 0);
     row.why = causes::of_row(&row, flags, figure.info);
     row
 }
 
-fn find_state(row: &Row, flags: Flags) -> State {
+/// `is_shared` where another process had the device open: a driver doesn't always report what it used.
+fn find_state(row: &Row, flags: Flags, is_shared: bool) -> State {
     let Estimate { value, interval } = row.measured;
     if row.peak.is_some_and(|peak| interval.lo > peak * (1.0 + ROUNDING)) {
         return State::Impossible;
@@ -240,7 +241,7 @@ fn find_state(row: &Row, flags: Flags) -> State {
         return State::Ok;
     }
     let is_clearly_worse = is_worse(interval.lo) && is_worse(interval.hi);
-    let is_disturbed = DISTURBED.iter().any(|flag| flags.contains(*flag));
+    let is_disturbed = is_shared || DISTURBED.iter().any(|flag| flags.contains(*flag));
     let is_wide = interval.hi - interval.lo > known.interval.hi - known.interval.lo;
     match (is_clearly_worse, is_disturbed || is_wide) {
         (_, true) => State::Unclear,

@@ -114,6 +114,12 @@ fn a_disturbed_or_uncertain_low_figure_blames_nobody() {
         let found = check_h200(Health::default(), vec![finding("stream", "read", low, 0.001, &[disturbance])]);
         assert_eq!((found.verdict, found.verdict.exit_code()), (Verdict::Unknown, 4), "{disturbance:?}");
     }
+    let shared = Health { other_processes: Some(1), ..Health::default() };
+    let shared = check_h200(shared, vec![finding("stream", "read", low, 0.001, &[])]);
+    assert_eq!(
+        (shared.verdict, shared.rows[0].why.as_str()),
+        (Verdict::Unknown, "another process had the device open")
+    );
     let wide = check_h200(Health::default(), vec![finding("stream", "read", low, 0.2, &[])]);
     assert_eq!(wide.verdict, Verdict::Unknown);
     assert!(wide.sentence.contains("wider than the expected range"), "{}", wide.sentence);
