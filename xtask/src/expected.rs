@@ -54,7 +54,8 @@ fn cards_in(folder: &std::path::Path) -> Result<Vec<PathBuf>> {
 /// Adds the headlines of a run through CUDA, unless it was made under special conditions or another process disturbed it.
 fn add_run(cards: &mut Cards, units: &mut BTreeMap<&'static str, Unit>, run: &Run) {
     for (device, info) in (0..).zip(&run.header.devices) {
-        if info.backend != "cuda" || !matches!(Profile::from_run(run, device, ""), Ok(Some(_))) {
+        let is_shared = info.health.other_processes.unwrap_or(0) > 0;
+        if info.backend != "cuda" || is_shared || !matches!(Profile::from_run(run, device, ""), Ok(Some(_))) {
             continue;
         }
         for figure in figures(run, device, probes::ALL) {
