@@ -11,7 +11,7 @@ use support::{Place, Ran, points, read_record};
 fn a_clean_run_leaves_a_record_and_a_report_and_prints_its_figures() {
     let place = Place::new();
     let ran = place.run("measure --device sim --out run").ends(0).says("run/run.jsonl").says("run/report.html");
-    assert!(ran.stdout.contains("stream") && ran.stdout.contains("latency"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("healthy: ") && ran.stdout.contains("latency of memory"), "{}", ran.stdout);
     let run = place.record("run");
     assert_eq!(run.end, Some(true));
     assert!(points(&run) > 50 && !run.findings.is_empty());

@@ -10,7 +10,8 @@ use plimsoll_probes::lab::{
 };
 use plimsoll_probes::{
     atomics, cluster, constant, copy, dispatch, footprint, gather, incore, interference, l1, l2, latency, launch,
-    loaded_latency, managed, mix, peer, roofline, stream, strides, sync, tensor, topology, transfer, uniformity,
+    loaded_latency, managed, mix, pattern, peer, roofline, stream, strides, sync, tensor, topology, transfer,
+    uniformity,
 };
 
 /// The folder of kept records.
@@ -84,6 +85,7 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("strides", "shapes") => errors::<strides::Shaped>(series),
         ("strides", _) => errors::<strides::Stride>(series),
         ("sync", _) => errors::<sync::ByThreads>(series),
+        ("pattern", _) => errors::<pattern::Checked>(series),
         ("roofline", _) => errors::<roofline::Place>(series),
         ("tensor", "latency" | "device") => errors::<tensor::ByInstruction>(series),
         ("tensor", _) => errors::<tensor::Configuration>(series),
