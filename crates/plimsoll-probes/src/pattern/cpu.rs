@@ -11,7 +11,7 @@ use crate::prelude::cpu::*;
 const MOST: [u64; 2] = [2 << 30, 16 << 30];
 /// Share of the free memory: one in so many.
 const SHARE: u64 = 4;
-/// Words between two checks whether the team is stopping.
+/// Words that are compared before the result is looked at.
 const STRIDE: usize = 1 << 20;
 /// Bytes to which the cores' parts are aligned.
 const LINE: usize = 128;
@@ -98,12 +98,7 @@ fn load(
     let fill = Task::new(move |rank| {
         let mut part = target.part(rank.index);
         let begin = part.range().start;
-        for (step, words) in part.chunks_mut(STRIDE).enumerate() {
-            if rank.is_stopping() {
-                return;
-            }
-            words.iter_mut().zip(begin + step * STRIDE..).for_each(|(to, index)| *to = word(seed, index, flip));
-        }
+        part.iter_mut().zip(begin..).for_each(|(to, index)| *to = word(seed, index, flip));
     });
     team.borrow_mut().run(&fill)?;
     let wrong = Arc::new(Mutex::new(Wrong::default()));
@@ -112,9 +107,6 @@ fn load(
         let part = source.part(rank.index);
         let begin = part.range().start;
         for (step, words) in part.chunks(STRIDE).enumerate() {
-            if rank.is_stopping() {
-                return;
-            }
             let first = begin + step * STRIDE;
             let differing =
                 words.iter().zip(first..).fold(0, |bits, (&is, index)| bits | (is ^ word(seed, index, flip)));
