@@ -28,7 +28,8 @@ pub fn check(check: &Check, info: &DeviceInfo, all: bool, style: &Style) -> Stri
     let verdict = clean(&check.sentence);
     let word = check.verdict.name();
     let line = wrap(&verdict, style.columns(), "");
-    out + &format!("\n{}\n", line.replacen(word, &paint(word, check.verdict, style), 1))
+    out += &format!("\n{}\n", line.replacen(word, &paint(word, check.verdict, style), 1));
+    if style.unicode { out } else { out.replace(" … ", " to ").replace('–', "-") }
 }
 
 fn paint(word: &str, verdict: Verdict, style: &Style) -> String {
@@ -109,5 +110,13 @@ mod tests {
             assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
             assert!(text.contains("NVIDIA H200") && text.contains("wrong results"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_terminal_without_unicode_gets_neither_dashes_nor_ellipses() {
+        let run = synthetic::run("NVIDIA H200", "2026-01-02T03:04:05Z", 1.0);
+        let found = plimsoll_suite::check::check(&run, 0, plimsoll_probes::ALL).unwrap();
+        let text = check(&found, &run.header.devices[0], true, &Style { unicode: false, ..Style::PLAIN });
+        assert!(!text.contains(['…', '–', '─']) && text.contains(" to "), "{text}");
     }
 }
