@@ -56,6 +56,7 @@ ATOMIC(atomicAdd)
 ATOMIC(atomicExch)
 ATOMIC(atomicMin)
 ATOMIC(atomicMax)
+ATOMIC(atomicOr)
 ATOMIC(atomicXor)
 #undef ATOMIC
 __device__ float atomicAdd(float* at, float value);
