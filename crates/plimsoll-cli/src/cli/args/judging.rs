@@ -1,0 +1,148 @@
+//! The arguments of the verbs that judge runs: `check`, `compare` and `runs`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::{DeviceArg, Format};
+
+const CHECK_HELP: &str = "The figures that summarize a device are measured and compared with what they should be: with cards of the same model \
+that were measured with plimsoll, else with published figures, else with a rule for its kind. The table names what is \
+known; where nothing is, there is no verdict on the figure.
+
+The verdict is `healthy`, `slow` (a figure is worse than expected), `broken` (a result was wrong, or memory errors \
+could not be corrected), `unknown` (something disturbed the measurement) or `not judged` (nothing is known about the \
+model). The exit code is 0 for healthy and not judged, 1 for slow and broken, 4 for unknown.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = CHECK_HELP)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// Time for the probes of one device, such as 45s or 1min; default: 52s for a GPU, 36s for a CPU
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub budget: Option<f64>,
+    /// Judge this run, which `measure` or `check` recorded, instead of measuring
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["budget", "device", "out", "no_record"])]
+    pub run: Option<PathBuf>,
+    /// Also show the figures that are not part of the verdict
+    #[arg(long)]
+    pub all: bool,
+    /// Folder for the record; default: plimsoll-runs/UTC-DEVICE. Nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Keep no record
+    #[arg(long, conflicts_with = "out")]
+    pub no_record: bool,
+    /// Print only the verdict, warnings and errors: no progress, notes and names of files
+    #[arg(long)]
+    pub quiet: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsPlace {
+    /// Folder in which `last` is the newest run, and last~1 the one before
+    #[arg(long, value_name = "DIR", default_value = crate::cli::runs::RUNS)]
+    pub dir: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "plimsoll compare <BASE> <NEW> [OPTIONS]\n       plimsoll compare --baseline <NAME> [NEW] [OPTIONS]"
+)]
+pub(crate) struct CompareArgs {
+    /// The base run and the run to judge: folders, their run.jsonl, or last, last~1, … With --baseline only the run to judge;
+    /// default: last
+    #[arg(value_name = "RUN", num_args = 0..=2)]
+    pub runs: Vec<PathBuf>,
+    /// Base run: the one stored under this name by `plimsoll runs --baseline`
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+    #[command(flatten)]
+    pub place: RunsPlace,
+    /// Smallest loss that counts, such as 3%
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
+    pub threshold: f64,
+    /// Compare only the headlines of this probe; may be repeated
+    #[arg(long, value_name = "PROBE")]
+    pub probe: Vec<String>,
+    /// Compare even if this differs; may be repeated
+    #[arg(long, value_enum)]
+    pub across: Vec<AcrossWhat>,
+    /// Also list every point of both runs
+    #[arg(long)]
+    pub all: bool,
+    /// Picture of the differences to write: .html (with the curves of both runs) or .svg
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing picture, but never the runs that are read
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArgs {
+    /// Folder with runs
+    #[arg(value_name = "DIR", default_value = crate::cli::runs::RUNS, conflicts_with = "baseline")]
+    pub dir: PathBuf,
+    /// List all runs, not only the newest 20
+    #[arg(long)]
+    pub all: bool,
+    /// Store a run as a baseline: a name of letters, digits and hyphens, and the run's folder
+    #[arg(long, num_args = 2, value_names = ["NAME", "RUN"])]
+    pub baseline: Vec<String>,
+    /// Replace the stored baseline of this name
+    #[arg(long, requires = "baseline")]
+    pub force: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// A difference between two runs that `--across` permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AcrossWhat {
+    /// The driver's or kernel's version
+    Driver,
+    /// plimsoll's version
+    Version,
+}
+
+/// Seconds of `45s`, `45` or `1.5min`.
+fn parse_time(text: &str) -> Result<f64, String> {
+    const RANGE: std::ops::RangeInclusive<f64> = 5.0..=3600.0;
+    let (number, factor) = match text.strip_suffix("min") {
+        Some(minutes) => (minutes, 60.0),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let seconds =
+        number.trim().parse::<f64>().map_err(|_| "a time is a number with s or min, such as 45s".to_owned())?;
+    let seconds = seconds * factor;
+    if RANGE.contains(&seconds) { Ok(seconds) } else { Err("a budget is from 5s to 60min".to_owned()) }
+}
+
+/// A share of at least 0 and below 1: `3%` or `0.03`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').map(|number| number.trim_end().parse::<f64>().map(|number| number / 100.0));
+    let share = percent.unwrap_or_else(|| text.parse()).ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| format!("'{text}' is not a share below 100 %: write one like 3% or 0.03"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit_and_a_range() {
+        assert_eq!([parse_time("45s"), parse_time("45"), parse_time("1.5 min")], [Ok(45.0), Ok(45.0), Ok(90.0)]);
+        for wrong in ["", "s", "45h", "nan", "inf", "1s", "2h", "-5s"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+}
