@@ -63,6 +63,11 @@ fn a_kept_record_of_an_h200_is_judged_without_a_gpu() {
     assert!(ran.stdout.lines().count() <= 20, "{}", ran.stdout);
     assert!(ran.stdout.contains("healthy: 11 of 11 figures are where an NVIDIA H200 should be"), "{}", ran.stdout);
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80), "{}", ran.stdout);
+    // A further card's record has the health of the device but no points, and so no line about clocks.
+    let card = run.join("../../cards/GPU-bb1b3aa6.jsonl");
+    let card = place.run(&format!("check --run {}", card.display())).ends(0);
+    assert!(card.stdout.lines().count() <= 19 && card.stdout.contains("memory errors"), "{}", card.stdout);
+    assert!(card.stdout.lines().all(|line| line.chars().count() <= 80), "{}", card.stdout);
     let narrow = place.command(&format!("check --run {}", run.display())).env("COLUMNS", "40").output().unwrap();
     let narrow = String::from_utf8(narrow.stdout).unwrap();
     assert!(narrow.lines().all(|line| line.chars().count() <= 40) && narrow.contains("expected: "), "{narrow}");

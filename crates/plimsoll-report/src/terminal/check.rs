@@ -12,7 +12,7 @@ use crate::text::clean;
 /// The verdict block of one device. `all` also shows the headlines that aren't part of the verdict.
 #[must_use]
 pub fn check(check: &Check, info: &DeviceInfo, all: bool, style: &Style) -> String {
-    let mut out = format!("{}\n\n", wrap(&style.bold(&describe_device(info)), style.columns(), "  "));
+    let mut out = format!("{}\n", wrap(&style.bold(&describe_device(info)), style.columns(), "  "));
     let rows: Vec<&Row> = check.rows.iter().filter(|row| all || row.role == Role::Gate).collect();
     if !rows.is_empty() {
         out += &build_table(&rows).render(style);
@@ -41,7 +41,7 @@ fn paint(word: &str, verdict: Verdict, style: &Style) -> String {
     style.paint(word, code)
 }
 
-/// `NVIDIA H200 (cuda:0)   driver 580.159   140 GiB   1980 MHz   700 W   PCIe 5.0 x16`
+/// `NVIDIA H200 (cuda:0)  driver 580.159.04  140 GiB  1.980 GHz  700 W  PCIe 5.0 x16`
 fn describe_device(info: &DeviceInfo) -> String {
     let health = &info.health;
     let driver = info.notes.get("driver release").or(info.driver.as_ref());
@@ -55,7 +55,7 @@ fn describe_device(info: &DeviceInfo) -> String {
         health.power_limit.map(|watts| format!("{watts:.0} W")),
         health.link.map(|link| link.to_string()),
     ];
-    clean(&parts.into_iter().flatten().collect::<Vec<_>>().join("   "))
+    clean(&parts.into_iter().flatten().collect::<Vec<_>>().join("  "))
 }
 
 fn build_table(rows: &[&Row]) -> Table {

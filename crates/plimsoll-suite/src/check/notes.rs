@@ -61,9 +61,9 @@ fn clocks(run: &Run, device: u32, health: &Health) -> Option<Note> {
         ("too hot", seconds(|known| known.throttle.thermal)),
         ("braked by the board", seconds(|known| known.throttle.hardware)),
     ];
-    let mut text = format!("{} to {}", Unit::Hertz.format(least), Unit::Hertz.format(most));
+    let mut text = Unit::Hertz.format_range(least, most);
     if let Some(celsius) = health.temperature {
-        text += &format!(", {celsius:.0} °C at the start");
+        text += &format!(", {celsius:.0} °C");
     }
     for (what, seconds) in limits.iter().filter(|(_, seconds)| *seconds > 0.0) {
         text += &format!(", {seconds:.1} s {what}");
@@ -72,11 +72,13 @@ fn clocks(run: &Run, device: u32, health: &Health) -> Option<Note> {
     Some(note("clocks", text, if limited { State::Low } else { State::Ok }))
 }
 
-/// The link to the host, if it is narrower or slower than it could be.
+/// The link to the host, if it is narrower or slower than it could be. The description of the device names a good one.
 fn link(health: &Health) -> Option<Note> {
     let (now, most) = (health.link?, health.link_most?);
-    let text = if now == most { now.to_string() } else { format!("{now}; device and slot can run {most}") };
-    Some(note("link", text, if now.lanes < most.lanes { State::Low } else { State::Ok }))
+    (now != most).then(|| {
+        let state = if now.lanes < most.lanes { State::Low } else { State::Ok };
+        note("link", format!("{now}; device and slot can run {most}"), state)
+    })
 }
 
 fn power_limit(health: &Health) -> Option<Note> {
