@@ -90,6 +90,7 @@ fn wrong_usage_is_answered_and_a_read_only_folder_costs_only_the_record() {
     place.run("check --budget 1s --device sim").ends(2).says("a budget is from 5s to 60min");
     place.run("check --run missing").ends(2);
     place.run("check --run missing --budget 9s").ends(2).says("cannot be used with");
+    place.run("check --device sim:without=launch --no-record").ends(0).says("not measured: ");
     let ran = place.run("check --device sim --out kept").ends(0).says("record: ");
     assert!(place.path("kept/run.jsonl").exists() && ran.stdout.contains("wrong results"), "{}", ran.stdout);
     place.run("check --device sim --out kept").ends(2).says("already holds a run");

@@ -10,7 +10,7 @@ use plimsoll::core::sample::Effort;
 use plimsoll::prelude::{Instrument, Plan, Request};
 use plimsoll::suite::check::{Check, Note, Row, Verdict, check, is_checked};
 use plimsoll::{Opened, probes};
-use plimsoll_report::terminal;
+use plimsoll_report::{faults, terminal};
 use serde_json::{Value, json};
 
 use super::args::{CheckArgs, Format};
@@ -116,6 +116,7 @@ fn show(args: &CheckArgs, run: &Run) -> Result<Option<Verdict>, Failure> {
         format => to_sheet(&checks, run).render(format),
     };
     output::print(&text)?;
+    faults(run).iter().for_each(|fault| say("warning", &format!("not measured: {fault}")));
     Ok(worst)
 }
 

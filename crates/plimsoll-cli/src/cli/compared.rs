@@ -95,7 +95,7 @@ const fn role(role: Role) -> &'static str {
 /// The unit of shares and ratios.
 const NO_UNIT: &str = "1";
 
-/// Headlines, counts and remarks; with `all` also every point. Each number has its unit beside it.
+/// Headlines, counts and remarks; with `all` also every point. Each number comes with its unit.
 pub(crate) fn as_json(gate: &Gate, points: &Comparison, all: bool) -> String {
     let counts = &points.counts;
     let headlines: Vec<Value> = gate.rows.iter().map(headline).collect();

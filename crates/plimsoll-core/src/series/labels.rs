@@ -24,7 +24,7 @@ impl<L: Label> Coordinate for L {
     }
 }
 
-/// Defines an enum for a categorical axis of which some variants hold a number: its [`Label`] and its `Display` have the same texts.
+/// Defines an enum for a categorical axis. Some variants may hold a number; [`Label`] and `Display` give the same text.
 ///
 /// ```
 /// use plimsoll_core::series::Label;

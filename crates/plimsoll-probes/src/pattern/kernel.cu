@@ -4,7 +4,7 @@
 // Its loop in SASS: 4 loads of 8 bytes, 4 times the arithmetic of a word, comparisons and one branch.
 #include "device.h"
 
-// The word for an index: SplitMix64 (Steele, Lea and Flood, 2014), every bit of which depends on every bit of the index.
+// The word for an index: SplitMix64 (Steele, Lea and Flood, 2014), in which every bit depends on every bit of the index.
 __device__ __forceinline__ u64 word_of(u64 seed, u64 i) {
     u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -32,7 +32,7 @@ pub(super) fn format_range(unit: &Unit, [lo, hi]: [f64; 2]) -> String {
     clean(&if lo == hi { lo } else { format!("{same} … {hi}") })
 }
 
-/// [`format_range`] beside a figure: without the unit where that is the figure's too.
+/// [`format_range`] for the column next to a figure: without the unit if the figure has the same one.
 pub(super) fn format_range_beside(unit: &Unit, range: [f64; 2], value: f64) -> String {
     let (range, value) = (format_range(unit, range), unit.format(value));
     let same = range.rsplit_once(' ').zip(value.rsplit_once(' ')).filter(|(range, value)| range.1 == value.1);

@@ -21,7 +21,7 @@ use crate::svg;
 use crate::terminal::format_yardstick;
 use crate::text::clean;
 
-/// Most headline figures beside a section's picture.
+/// Most headline figures next to a section's picture.
 const MOST_FIGURES: usize = 7;
 /// Most findings of a section.
 const MOST_FINDINGS: usize = 400;

@@ -90,7 +90,7 @@ fn draw_rows(out: &mut Markup, rows: &[Row]) -> f64 {
     bottom + 30.0
 }
 
-/// Red-brown for worse, green for better, blue for the rest; the verdict stands beside the bar in words too.
+/// Red-brown for worse, green for better, blue for the rest; the verdict is also written next to the bar.
 fn class(row: &Row) -> String {
     hue(match row.verdict {
         Verdict::Worse | Verdict::Unclear => 1,

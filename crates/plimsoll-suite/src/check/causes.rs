@@ -84,7 +84,8 @@ fn low_causes(row: &Row, flags: Flags, info: &DeviceInfo) -> Vec<String> {
 /// The sentence that sums up a check.
 pub(super) fn explain(check: &Check, info: &DeviceInfo) -> String {
     let of = |state: State| check.rows.iter().filter(move |row| row.state == state);
-    let (ok, low, unclear) = (of(State::Ok).count(), of(State::Low).count(), of(State::Unclear).count());
+    let doubtful = || of(State::Unclear).chain(of(State::Impossible));
+    let (ok, low, unclear) = (of(State::Ok).count(), of(State::Low).count(), doubtful().count());
     let judged = ok + low + unclear;
     let notes = check.notes.iter().filter(|note| note.state == State::Low).count();
     let noted = match notes {
@@ -109,7 +110,7 @@ pub(super) fn explain(check: &Check, info: &DeviceInfo) -> String {
             format!("broken: {}. Take the device out of service.", bad.join("; "))
         }
         Verdict::Unknown => {
-            let first = of(State::Unclear).next().map_or_else(String::new, |row| format!("{}: {}", row.name, row.why));
+            let first = doubtful().next().map_or_else(String::new, |row| format!("{}: {}", row.name, row.why));
             format!("unknown: {unclear} of {judged} figures can't be judged. {first}. Check again on an idle device.")
         }
         Verdict::NotJudged => {

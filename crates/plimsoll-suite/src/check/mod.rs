@@ -257,7 +257,7 @@ fn decide(check: &Check, run: &Run, device: u32) -> Verdict {
         Verdict::Broken
     } else if any(State::Low) {
         Verdict::Slow
-    } else if any(State::Unclear) {
+    } else if any(State::Unclear) || any(State::Impossible) {
         Verdict::Unknown
     } else if any(State::Ok) {
         Verdict::Healthy

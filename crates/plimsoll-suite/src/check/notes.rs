@@ -1,4 +1,4 @@
-//! Facts that belong to a check besides its figures: clocks and power while measuring, memory errors, the link, wrong results.
+//! The facts of a check other than its figures: clocks and power while measuring, memory errors, the link, wrong results.
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::health::Health;

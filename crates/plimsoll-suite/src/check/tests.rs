@@ -149,7 +149,10 @@ fn wrong_results_and_uncorrectable_errors_are_broken() {
 fn a_figure_above_the_peak_is_impossible_and_not_healthy() {
     let found = check_h200(Health::default(), vec![finding("stream", "read", 5.2e12, 0.001, &[])]);
     assert_eq!(found.rows[0].state, State::Impossible);
-    assert_ne!(found.verdict, Verdict::Healthy);
+    assert_eq!(found.verdict, Verdict::Unknown);
+    assert!(found.sentence.contains("a fault of plimsoll"), "{}", found.sentence);
+    let both = vec![finding("stream", "read", 5.2e12, 0.001, &[]), finding("transfer", "H2D pinned", 55e9, 0.001, &[])];
+    assert_eq!(check_h200(Health::default(), both).verdict, Verdict::Unknown, "a good figure doesn't hide it");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Rules: the range of efficiency that devices of a kind reach, for models of which no figures are known.
+//! Rules: what share of its peak a device of some kind reaches. They apply to models without known figures.
 
 use plimsoll_core::stats::Interval;
 
