@@ -10,7 +10,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
     ("plimsoll-suite", &["plimsoll-core"]),
     ("plimsoll-expr", &["plimsoll-core"]),
-    ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
+    ("plimsoll-ir", &["plimsoll-expr"]),
+    ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-ir"]),
     ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
     ("plimsoll-gpu", &["plimsoll-core", "plimsoll-gen"]),
     (

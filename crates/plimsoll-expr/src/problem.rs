@@ -103,6 +103,12 @@ impl Problem {
         &self.graph
     }
 
+    /// The same problem with the products fused that sums take in ([`Graph::with_fused_products`]).
+    #[must_use]
+    pub fn with_fused_products(&self) -> Self {
+        Self { graph: self.graph.with_fused_products(), ..self.clone() }
+    }
+
     /// The inputs' layouts.
     #[must_use]
     pub fn inputs(&self) -> &[Layout] {

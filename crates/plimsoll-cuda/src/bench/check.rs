@@ -47,7 +47,8 @@ pub(super) struct Outputs {
 
 impl Outputs {
     pub(super) fn new(checker: &Rc<Checker<crate::Cuda>>, problem: &Arc<Problem>, tier: Tier) -> Self {
-        let (checker, problem, bounds) = (Rc::clone(checker), Arc::clone(problem), bounds(problem.graph(), tier));
+        let problem = if tier == Tier::Exact { Arc::clone(problem) } else { Arc::new(problem.with_fused_products()) };
+        let (checker, bounds) = (Rc::clone(checker), bounds(problem.graph(), tier));
         let unjudged = Rc::default();
         Self { checker, problem, bounds, unjudged, samples: Vec::new(), compared: Vec::new(), again: None }
     }

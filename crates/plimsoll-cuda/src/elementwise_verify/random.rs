@@ -10,10 +10,11 @@ use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::stats::Rng;
 use plimsoll_expr::function::mix;
 use plimsoll_expr::graph::Kind;
-use plimsoll_expr::op::{Binary, Unary};
+use plimsoll_expr::op::Binary;
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::random::{self, Expressions, Operations};
 use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Node, Space, Value, parse};
+use plimsoll_gen::elementwise::accuracy::{is_exact, meaning};
 use plimsoll_gen::elementwise::body::catalogue::integer_idioms;
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
@@ -210,8 +211,10 @@ impl Tensors {
 /// of their inputs, wide and narrow vectors with occasional 64-bit indices, and every hint.
 fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     let rotation = number + kind as usize;
-    let plain =
-        Choose { dependent: rotation % 2 == 1, prefetch: (rotation % 4 == 3).then_some(false), ..Choose::default() };
+    let exact = |tier: Tier| is_exact(&meaning(graph, tier), tier);
+    let tier = if rotation % 3 > 0 && exact(Tier::Accurate) { Tier::Accurate } else { Tier::Exact };
+    let prefetch = (rotation % 4 == 3).then_some(false);
+    let plain = Choose { dependent: rotation % 2 == 1, prefetch, tier, ..Choose::default() };
     let forms = Form::ALL.into_iter().filter(|form| *form != Form::Batch);
     let hints = Hints { load_no_allocate: rotation / 4 % 2 == 1, store_streaming: rotation / 8 % 2 == 1 };
     let form = forms.cycle().nth(rotation).map(|form| Choose { form: Some(form), hints: Some(hints), ..plain });
@@ -234,16 +237,9 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     let tier = if rotation.is_multiple_of(3) {
         Some(Choose { tier: Tier::Full, ..plain })
     } else {
-        is_exact_in_fast_tier(graph).then_some(Choose { tier: Tier::Fast, ..plain })
+        exact(Tier::Fast).then_some(Choose { tier: Tier::Fast, ..plain })
     };
     [Some(plain), form, Some(narrow), Some(bulk), tier].into_iter().flatten().collect()
-}
-
-/// Whether the tier `fast` computes an expression exactly too.
-fn is_exact_in_fast_tier(graph: &Graph) -> bool {
-    graph.nodes().iter().all(|node| {
-        !matches!(node.kind, Kind::Unary(Unary::Sqrt | Unary::Recip | Unary::Rsqrt, _) | Kind::Binary(Binary::Div, _))
-    })
 }
 
 /// The tensors and scalars of one expression.
@@ -318,13 +314,13 @@ impl<'d> Bench<'d> {
         bound.enqueue(&self.device.stream)?;
         wait::stream(&self.device.stream)?;
         let on = format!("{:?}, {}", self.shape, bound.plan().map_or_else(|_| "nothing".to_owned(), describe));
-        Ok(Some((on, self.compare()?)))
+        Ok(Some((on, self.compare(choose.tier)?)))
     }
 
     /// Describes the first wrong byte or element; empty if all are right.
-    fn compare(&self) -> Result<String, Fault> {
+    fn compare(&self, tier: Tier) -> Result<String, Fault> {
         let now = self.tensors.iter().map(|tensor| tensor.download(self.device)).collect::<Result<Vec<_>, _>>()?;
-        let graph = self.expression.graph();
+        let graph = &meaning(self.expression.graph(), tier);
         let places = self.places();
         let offsets: Vec<Vec<u64>> = (0..self.tensors.len()).map(|tensor| self.space.offsets(tensor)).collect();
         for (tensor, now) in now.iter().enumerate() {

@@ -4,6 +4,7 @@
 mod builder;
 mod error;
 mod finish;
+mod fuse;
 mod raw;
 
 use crate::dtype::{DType, Strength};
@@ -25,7 +26,7 @@ pub const MAX_OUTPUTS: usize = 64;
 pub const MAX_RANK: usize = 8;
 
 /// A node's index in [`Graph::nodes`] or in the builder that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {

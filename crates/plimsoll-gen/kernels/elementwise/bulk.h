@@ -217,12 +217,14 @@ __device__ __forceinline__ void bulk_iterations(const Parameters& p, const Scala
 #undef BULK_TAKE
 #undef BULK_DIRECT
 #undef BULK_RESULT
+        BODY_BEGIN
 #pragma unroll
         for (int i = 0; i < LANES; ++i) {
             At at;
             set_place(at, tile.base + first + i);
-            BODY_CALL(s, at, i);
+            BODY_EACH(s, at, i);
         }
+        BODY_END(s, LANES)
 #define BULK_STORE(k)                                                                                                  \
     Row<out##k##_t, LANES, HINT & STORE_STREAMING> row##k;                                                             \
     row##k.put(y##k);                                                                                                  \

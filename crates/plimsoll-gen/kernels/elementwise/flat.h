@@ -91,12 +91,14 @@ __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s,
         EACH_OUTPUT(FLAT_RESULT)
 #undef FLAT_TAKE
 #undef FLAT_RESULT
+        BODY_BEGIN
 #pragma unroll
         for (int i = 0; i < LANES; ++i) {
             At at;
             set_place(at, u64(base) + first + u * STEP + i);
-            BODY_CALL(s, at, i);
+            BODY_EACH(s, at, i);
         }
+        BODY_END(s, LANES)
 #define FLAT_STORE(k) flat_store<out##k##_t, OUT##k>(to##k + u * STEP * OUT_BYTES(k), y##k);
         EACH_OUTPUT(FLAT_STORE)
 #undef FLAT_STORE

@@ -49,13 +49,15 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
 #undef ROWS_TAKE
 #undef ROWS_RESULT
         Spot spot = spots[u];
+        BODY_BEGIN
 #pragma unroll
         for (int i = 0; i < LANES; ++i) {
             At at;
             if (NEEDS_COORDINATES && i > 0) spot.advance(p);
             spot.tell(at, place + i);
-            BODY_CALL(s, at, i);
+            BODY_EACH(s, at, i);
         }
+        BODY_END(s, LANES)
 #define ROWS_STORE(k) rows_store<out##k##_t, OUT##k, OUT##k##_SET>(OUT_START(p, 0, k), place, spots[u], y##k);
         EACH_OUTPUT(ROWS_STORE)
 #undef ROWS_STORE

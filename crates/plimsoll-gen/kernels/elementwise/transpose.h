@@ -205,11 +205,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
             EACH_OUTPUT(TRANSPOSE_RESULT)
 #undef TRANSPOSE_TAKE
 #undef TRANSPOSE_RESULT
+            BODY_BEGIN
 #pragma unroll
             for (int i = 0; i < LANES; ++i) {
                 At at;
-                BODY_CALL(s, at, i);
+                BODY_EACH(s, at, i);
             }
+            BODY_END(s, LANES)
 #define TRANSPOSE_STORE(k) transpose_store<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, piece, y##k);
             EACH_OUTPUT(TRANSPOSE_STORE)
 #undef TRANSPOSE_STORE

@@ -5,9 +5,9 @@ pub use plimsoll_expr::function::Function;
 use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Bound, Precision, apply};
 use plimsoll_expr::{DType, ExprError, Graph, LastPlace, Node, Value};
+use plimsoll_ir::lower::need::{self, Need};
 
 use super::Tier;
-use super::body::need::{self, Need};
 
 /// The promised accuracy of one function in one type and tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +65,13 @@ fn fast(function: Function) -> f64 {
     }
 }
 
-/// The error bound of every node's function, as used in kernel bodies. Functions whose results become 16-bit floats may be off
+/// What kernels of a tier compute: in every tier but `exact`, sums take in products.
+#[must_use]
+pub fn meaning(graph: &Graph, tier: Tier) -> Graph {
+    if tier == Tier::Exact { graph.clone() } else { graph.with_fused_products() }
+}
+
+/// The error bound of every node's function, as used in kernel bodies; `graph` is the [`meaning`] of an expression. Functions whose results become 16-bit floats may be off
 /// by the promised error minus the half unit of the final rounding. In f64 the bound is the worst that CUDA publishes (`erfc`:
 /// 5 units from the correctly rounded result); functions composed in this crate keep their f32 bound.
 #[must_use]
@@ -74,12 +80,14 @@ pub fn bounds(graph: &Graph, tier: Tier) -> Vec<Bound> {
         let carrier = node.dtype.carrier();
         let Some(function) = Function::from_node(node) else { return Bound { ulp: 0.5, dtype: carrier } };
         let correct = full(function) == 0.5;
-        let narrow = tier == Tier::Fast || (tier == Tier::Accurate && need != Need::Full);
+        let narrow = tier == Tier::Fast || (tier != Tier::Full && need != Need::Full);
+        let divides = function == Function::Binary(Binary::Div);
         let (ulp, dtype) = match (carrier, need) {
             (DType::F64, _) if correct => (0.5, carrier),
             (DType::F64, _) => (full(function).max(5.5), carrier),
             _ if !narrow => (full(function), carrier),
-            (_, Need::Bf16 | Need::F16) if correct => (0.5, carrier),
+            _ if correct && tier == Tier::Exact => (0.5, carrier),
+            (_, Need::Bf16 | Need::F16) if correct && !divides => (0.5, carrier),
             (_, Need::Bf16) => (SMALL - 0.5, DType::Bf16),
             (_, Need::F16) => (SMALL - 0.5, DType::F16),
             (_, Need::Wide | Need::Full) => (fast(function), carrier),
@@ -87,6 +95,13 @@ pub fn bounds(graph: &Graph, tier: Tier) -> Vec<Bound> {
         Bound { ulp, dtype }
     };
     graph.nodes().iter().zip(need::needs(graph)).map(bound).collect()
+}
+
+/// Whether kernels of a tier give exactly one result: all functions of its meaning are correctly rounded to their carriers.
+#[must_use]
+pub fn is_exact(meaning: &Graph, tier: Tier) -> bool {
+    let rounds = |(node, bound): (&Node, Bound)| bound.ulp <= 0.5 && bound.dtype == node.dtype.carrier();
+    meaning.nodes().iter().zip(bounds(meaning, tier)).all(rounds)
 }
 
 /// The largest error of results in 16 bits.

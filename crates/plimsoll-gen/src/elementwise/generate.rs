@@ -15,7 +15,7 @@ pub const ENTRY: &str = "elementwise";
 const HEADERS: [(&str, &str); 16] = headers!(
     "": "bulk_copy.h", "device.h";
     "elementwise/":
-    "types.h", "convert.h", "arithmetic.h", "full.h", "narrow.h",
+    "types.h", "convert.h", "arithmetic.h", "library.h", "primitives.h",
     "access.h", "shift.h", "same.h", "single.h", "flat.h", "indexed.h", "rows.h", "transpose.h", "bulk.h"
 );
 

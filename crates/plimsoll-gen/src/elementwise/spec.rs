@@ -12,7 +12,11 @@ use crate::kernel::{Hints, Index};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// As documented for `accurate`: f32 within 2 ulp, 16-bit results within 0.65 ulp, special values per IEEE 754.
+    /// [`Tier::Accurate`], but a product and a sum are rounded one after the other, and every quotient as in f32: these have the bits
+    /// of a CPU, operation by operation.
+    Exact,
+    /// As documented for `accurate`: f32 within 2 ulp, 16-bit results within 0.65 ulp, special values per IEEE 754. A product that is
+    /// only used by a sum is fused with it.
     #[default]
     Accurate,
     /// With a documented, larger bound.
@@ -24,12 +28,13 @@ pub enum Tier {
 
 impl Tier {
     /// Every tier.
-    pub const ALL: [Self; 3] = [Self::Accurate, Self::Fast, Self::Full];
+    pub const ALL: [Self; 4] = [Self::Exact, Self::Accurate, Self::Fast, Self::Full];
 
     /// Its name, as users write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Exact => "exact",
             Self::Accurate => "accurate",
             Self::Fast => "fast",
             Self::Full => "full",

@@ -132,7 +132,7 @@ fn entry(name: String, operands: &[DType], tier: Tier, build: &Build<'_>) -> Opt
 /// [`super::HEADERS`] and [`crate::kernel::HEADERS`].
 #[must_use]
 pub fn unit(entries: &[Entry]) -> String {
-    let mut text = String::from("#include \"narrow.h\"\n");
+    let mut text = String::from("#include \"primitives.h\"\n");
     for entry in entries {
         // Writing to a String can't fail.
         let _ = write_kernel(&mut text, entry);
@@ -141,8 +141,19 @@ pub fn unit(entries: &[Entry]) -> String {
 }
 
 /// The macros that a body defines.
-pub const MACROS: [&str; 8] =
-    ["INPUTS", "OUTPUTS", "SCALARS", "NEEDS_PLACE", "NEEDS_COORDINATES", "EACH_INPUT", "EACH_OUTPUT", "BODY_CALL"];
+pub const MACROS: [&str; 11] = [
+    "INPUTS",
+    "OUTPUTS",
+    "SCALARS",
+    "NEEDS_PLACE",
+    "NEEDS_COORDINATES",
+    "EACH_INPUT",
+    "EACH_OUTPUT",
+    "BODY_CALL",
+    "BODY_BEGIN",
+    "BODY_EACH",
+    "BODY_END",
+];
 
 fn write_kernel(text: &mut String, entry: &Entry) -> std::fmt::Result {
     let Entry { name, graph, tier } = entry;
@@ -162,12 +173,15 @@ fn write_kernel(text: &mut String, entry: &Entry) -> std::fmt::Result {
     }
     writeln!(text, ") {{\n    const u32 i = threadIdx.x;\n    At at;\n    at.place = i;")?;
     for slot in 0..graph.inputs().len() {
-        writeln!(text, "    const in{slot}_c x{slot}[1] = {{to_carrier(p{slot}[i])}};")?;
+        writeln!(text, "    in{slot}_c x{slot}[1] = {{to_carrier(p{slot}[i])}};")?;
     }
     for slot in 0..graph.outputs().len() {
         writeln!(text, "    out{slot}_c y{slot}[1];")?;
     }
-    writeln!(text, "    BODY_CALL(scalars(words), at, 0);")?;
+    writeln!(
+        text,
+        "    const Scalars s = scalars(words);\n    BODY_BEGIN\n    BODY_EACH(s, at, 0);\n    BODY_END(s, 1)"
+    )?;
     for slot in 0..graph.outputs().len() {
         writeln!(text, "    q{slot}[i] = to_memory<out{slot}_t>(y{slot}[0]);")?;
     }

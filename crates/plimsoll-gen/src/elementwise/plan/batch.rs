@@ -4,6 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::tensors::{Tensor, Tensors};
 use super::{Access, Choose, Device, Indexing, Plan, PlanError, Reason, Tuning, finish};
+use crate::elementwise::accuracy::meaning;
 use crate::elementwise::spec::{Form, Stream, element_bytes};
 use crate::elementwise::table::Table;
 use crate::elementwise::words::MOST_WORDS;
@@ -30,7 +31,7 @@ pub fn plan_batch(
     table: &Table,
     choose: &Choose,
 ) -> Result<Plan, PlanError> {
-    let graph = graph.with_plain_names().with_raw_copies();
+    let graph = meaning(graph, choose.tier).with_plain_names().with_raw_copies();
     let bytes = element_bytes(&graph);
     let scalars = graph.scalars().len();
     if lengths.len().checked_mul(bytes.len()) != Some(starts.len()) {

@@ -19,6 +19,7 @@ use plimsoll_expr::{Builder, DType, ExprError, Graph, LayoutError};
 use self::shape::{Case, Shape};
 use self::tensors::{Tensor, Tensors};
 use self::tuning::Tuning;
+use super::accuracy::meaning;
 use super::geometry::{Geometry, geometry};
 use super::spec::{Dependent, Form, GridPolicy, KernelSpec, Tier, element_bytes, is_copy};
 use super::table::Table;
@@ -234,7 +235,7 @@ pub fn plan(
     table: &Table,
     choose: &Choose,
 ) -> Result<Plan, PlanError> {
-    let graph = graph.with_plain_names().with_raw_copies();
+    let graph = meaning(graph, choose.tier).with_plain_names().with_raw_copies();
     let expected = graph.inputs().len() + graph.outputs().len();
     if indexing.accesses.len() != expected {
         let scalars = graph.scalars().len();

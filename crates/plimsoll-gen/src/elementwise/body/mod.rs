@@ -1,6 +1,6 @@
-//! An expression as the body of a kernel: CUDA C++ that computes one element, one statement per node in the graph's order. Inputs
-//! and outputs are in carrier types. Names derive from node indices and constants are written as bits, so the text contains nothing
-//! written by the user. `need` determines the required accuracy of functions. The forms do indexing, loads and stores.
+//! An expression as the body of a kernel: CUDA C++ that computes one element, one statement per instruction of its
+//! [`plimsoll_ir::Program`]. Inputs and outputs are in carrier types. Names derive from indices, so the text contains nothing written by
+//! the user. The forms do indexing, loads and stores.
 //!
 //! The text defines, for the inputs that are read and for every output,
 //!
@@ -16,28 +16,32 @@
 //! #define NEEDS_COORDINATES 0                       // number of elements of at.coordinate that may be read
 //! #define BODY_CALL(s, at, i) body(s, at, x0[i], x1[i], y0[i])
 //! ```
+//!
+//! A program with guards has a second body for the common case. A form computes the elements of a vector between `BODY_BEGIN` and
+//! `BODY_END(s, n)` with `BODY_EACH(s, at, i)`; at the end, if an element broke a guard, all n are computed again by `body`, one
+//! after the other: the arrays rotate, so that no index is dynamic and the code of `body` occurs once.
 
 pub mod catalogue;
-pub(super) mod need;
-mod statement;
+mod print;
 
 use std::fmt::Write;
 
 use plimsoll_expr::graph::Kind;
 use plimsoll_expr::{DType, Graph};
+use plimsoll_ir::{Accuracy, Block, Program};
 
 use super::Tier;
-use need::Need;
 
 /// Files that bodies include, by the names used there.
 pub const HEADERS: [(&str, &str); 5] =
-    headers!("elementwise/": "types.h", "convert.h", "arithmetic.h", "full.h", "narrow.h");
+    headers!("elementwise/": "types.h", "convert.h", "arithmetic.h", "library.h", "primitives.h");
 
 /// Most nodes of a body that is inlined for every element of a vector; larger ones are called, because compile time grows faster
 /// than linearly.
 const MOST_INLINE: usize = 512;
 
-/// Generates the text of a body. Plain copies in `graph` should be integers ([`Graph::with_raw_copies`]).
+/// Generates the text of a body. Plain copies in `graph` should be integers ([`Graph::with_raw_copies`]), and it should be the
+/// [`meaning`](super::accuracy::meaning) of an expression in this tier.
 #[must_use]
 pub fn emit(graph: &Graph, tier: Tier) -> String {
     let mut text = String::with_capacity(512 + 40 * graph.nodes().len());
@@ -46,10 +50,22 @@ pub fn emit(graph: &Graph, tier: Tier) -> String {
     text
 }
 
+/// The program of an expression. Guards aren't worth a second body where an element's index is read or the body is called.
+#[must_use]
+pub fn program(graph: &Graph, tier: Tier) -> Program {
+    let accuracy = match tier {
+        Tier::Exact => Accuracy::Exact,
+        Tier::Accurate => Accuracy::Accurate,
+        Tier::Fast => Accuracy::Fast,
+        Tier::Full => Accuracy::Full,
+    };
+    let guarded = !graph.depends_on_place() && graph.nodes().len() <= MOST_INLINE;
+    plimsoll_ir::lower(graph, accuracy, guarded)
+}
+
 fn write(text: &mut String, graph: &Graph, tier: Tier) -> std::fmt::Result {
-    let mut statements = String::with_capacity(40 * graph.nodes().len());
-    let uses = statement::write_all(&mut statements, graph, &need::needs(graph), tier)?;
-    writeln!(text, "#include \"{uses}\"")?;
+    let program = program(graph, tier);
+    writeln!(text, "#include \"primitives.h\"")?;
     let read: Vec<usize> = graph.reads().iter().enumerate().filter(|(_, read)| **read).map(|(slot, _)| slot).collect();
     for &slot in &read {
         types(text, "in", slot, graph.inputs()[slot].dtype)?;
@@ -67,25 +83,61 @@ fn write(text: &mut String, graph: &Graph, tier: Tier) -> std::fmt::Result {
     each(text, "EACH_INPUT", &read)?;
     each(text, "EACH_OUTPUT", &outputs)?;
     scalars(text, graph)?;
-    text.push_str("#define BODY_CALL(s, at, i) body(s, at");
-    for (letter, slots) in [('x', &read), ('y', &outputs)] {
+    let slots = (read.as_slice(), outputs.as_slice());
+    let called = graph.nodes().len() > MOST_INLINE;
+    function(text, "body", slots, program.total(), called)?;
+    call(text, "BODY_CALL", "body", slots, "")?;
+    if program.general.is_some() {
+        print::write_guards(text, &program.common)?;
+        function(text, "common", slots, &program.common, false)?;
+        text.push_str("#define BODY_BEGIN Guards guards;\n");
+        call(text, "BODY_EACH", "common", slots, ", guards")?;
+        guarded_end(text, slots)
+    } else {
+        text.push_str("#define BODY_BEGIN\n#define BODY_EACH(s, at, i) BODY_CALL(s, at, i)\n#define BODY_END(s, n)\n");
+        Ok(())
+    }
+}
+
+/// The slots of the inputs that are read, and of the outputs.
+type Slots<'a> = (&'a [usize], &'a [usize]);
+
+/// Writes a block as a function.
+fn function(text: &mut String, name: &str, slots: Slots<'_>, block: &Block, called: bool) -> std::fmt::Result {
+    let inline = if called { "static __device__ __noinline__" } else { "__device__ __forceinline__" };
+    write!(text, "{inline} void {name}(const Scalars& s, const At& at")?;
+    for slot in slots.0 {
+        write!(text, ", in{slot}_c x{slot}")?;
+    }
+    for slot in slots.1 {
+        write!(text, ", out{slot}_c& y{slot}")?;
+    }
+    text.push_str(if block.guards.is_empty() { ") {\n" } else { ", Guards& guards) {\n" });
+    print::write_block(text, block)?;
+    text.push_str("}\n");
+    Ok(())
+}
+
+/// Writes the macro that calls a function for element `i` of a vector.
+fn call(text: &mut String, macro_name: &str, name: &str, (inputs, outputs): Slots<'_>, more: &str) -> std::fmt::Result {
+    write!(text, "#define {macro_name}(s, at, i) {name}(s, at")?;
+    for (letter, slots) in [('x', inputs), ('y', outputs)] {
         for slot in slots {
             write!(text, ", {letter}{slot}[i]")?;
         }
     }
-    let inline =
-        if graph.nodes().len() > MOST_INLINE { "static __device__ __noinline__" } else { "__device__ __forceinline__" };
-    write!(text, ")\n{inline} void body(const Scalars& s, const At& at")?;
-    for slot in &read {
-        write!(text, ", in{slot}_c x{slot}")?;
+    writeln!(text, "{more})")
+}
+
+/// Writes the macro that computes a vector again where a guard broke.
+fn guarded_end(text: &mut String, (inputs, outputs): Slots<'_>) -> std::fmt::Result {
+    text.push_str("#define BODY_END(s, n) if (guards.broken()) { _Pragma(\"unroll 1\") for (int k = 0; k < (n); ++k) { At at; BODY_CALL(s, at, 0);");
+    for (letter, slots) in [('x', inputs), ('y', outputs)] {
+        for slot in slots {
+            write!(text, " rotate<n>({letter}{slot});")?;
+        }
     }
-    for slot in &outputs {
-        write!(text, ", out{slot}_c& y{slot}")?;
-    }
-    text.push_str(") {\n");
-    text.push_str(&statements);
-    text.push_str("}\n");
-    Ok(())
+    writeln!(text, " }} }}")
 }
 
 fn types(text: &mut String, side: &str, slot: usize, dtype: DType) -> std::fmt::Result {

@@ -1,5 +1,5 @@
-// Functions to the precision of their carrier. CUDA's functions are used where they exist; docs/mathematics.md documents their
-// published errors with ours. Other functions are composed here such that small results lose no digits.
+// Functions to the precision of their carrier: CUDA's, whose published errors are in docs/mathematics.md, except for the reduction of
+// large angles.
 #pragma once
 #include "arithmetic.h"
 
@@ -9,7 +9,7 @@ template <typename... C> __device__ __forceinline__ float polynomial(float x, fl
     return fused(polynomial(x, more...), x, c);
 }
 
-namespace full {
+namespace library {
 
 #define OWN(name, single, wide)                                                                                        \
     __device__ __forceinline__ float name(float x) { return single(x); }                                               \
@@ -116,95 +116,4 @@ __device__ __forceinline__ float rsqrt(float x) { return float(1.0 / ::sqrt(doub
 __device__ __forceinline__ double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 #endif
 
-// Below this, e^u or its products may lose digits as subnormals, so products are computed in two steps with e^(u/2).
-template <typename F> struct Tail;
-template <> struct Tail<float> { NUMBER(from, -80.0f) };
-template <> struct Tail<double> { NUMBER(from, -700.0) };
-
-// 1/x to half a unit in the last place, for normal x with a normal inverse. Skips the special cases that a division checks for.
-__device__ __forceinline__ double plain_inverse(double x) { return 1.0 / x; }
-__device__ __forceinline__ float plain_inverse(float x) {
-#if defined(__CUDA_ARCH__)
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return fused(fused(-x, r, 1.0f), r, r);
-#else
-    return 1.0f / x;
-#endif
-}
-
-// x/(1 + e^−y), for y = hi + lo with a small lo.
-template <typename F> __device__ __forceinline__ F logistic(F x, F y, F lo) {
-    const F u = -absolute(y);
-    const bool small = u < Tail<F>::from();
-    F e = exp(small ? F(0.5) * u : u);
-    const F part = small ? F(0.5) * lo : lo;
-    e = fused(e, y < F(0) ? part : -part, e);
-    const F product = y < F(0) ? x * e : x;
-    return product * (small && y < F(0) ? e : plain_inverse(F(1) + e));
-}
-template <typename F> __device__ __forceinline__ F sigmoid(F x) { return logistic(x == x ? F(1) : x, x, F(0)); }
-template <typename F> __device__ __forceinline__ F silu(F x) { return logistic(x, x, F(0)); }
-
-// ln(1 + e^x) = max(x, 0) + ln(1 + e^−|x|).
-template <typename F> __device__ __forceinline__ F softplus(F x) {
-    return rectified(x) + log1p(exp(-absolute(x)));
-}
-
-// tanh(ln(1 + E)) = E(E + 2)/(E(E + 2) + 2), with E = e^x.
-template <typename F> __device__ __forceinline__ F mish(F x) {
-    const F u = x < F(40) ? x : F(40);
-    const bool small = u < Tail<F>::from();
-    const F e = exp(small ? F(0.5) * u : u);
-    if (small) return x * e * e;
-    const F n = fused(e, e, e + e);
-    return x * (n * plain_inverse(n + F(2)));
-}
-
-// x·Φ(x), where Φ(−t) = e^(−t²/2)·r·P(r), r = 1/(1 + 5t/16), to 2⁻²⁵. The exponential would amplify the rounding error of t²,
-// so the error is computed and corrected.
-__device__ __forceinline__ float gelu(float x) {
-    const float t = fabsf(x) < 64.0f ? fabsf(x) : 64.0f;
-    const float s = t * t, rest = fused(t, t, -s);
-    const float u = -0.5f * s;
-    const bool small = u < Tail<float>::from();
-    float e = exp(small ? 0.5f * u : u);
-    e = fused(e, (small ? -0.25f : -0.5f) * rest, e);
-    const float r = plain_inverse(fused(t, 0.3125f, 1.0f));
-    const float q = r * polynomial(r, 0.124665484f, 0.124747962f, 0.111903563f, 0.0899941921f, 0.0558247976f,
-                                   -0.00308575761f, 0.0749669746f, -0.151609629f, 0.0916600525f, -0.0190676451f);
-    return x < 0.0f ? x * q * e * (small ? e : 1.0f) : x * (1.0f - q * e);
-}
-__device__ __forceinline__ double gelu(double x) {
-    const double t = fabs(x) < 64.0 ? fabs(x) : 64.0;
-    // x/√2 and its rounding error; the derivative of erfc z is about −2z·erfc z where it matters.
-    const double z = t * 0x1.6a09e667f3bcdp-1;
-    const double rest = fused(t, 0x1.6a09e667f3bcdp-1, -z) + t * -0x1.bdd3413b26456p-55;
-    const double c = erfc(z);
-    const double tail = 0.5 * fused(-2.0 * z * rest, c, c);
-    return x * (x < 0.0 ? tail : 1.0 - tail);
-}
-
-// x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). In the tail the error would grow with y, so the error of y is computed and corrected.
-template <typename F> struct Gelu;
-template <> struct Gelu<float> {
-    NUMBER(a, 0x1.988454p+0f) NUMBER(a_low, -0x1.857936p-25f) NUMBER(b, 0x1.2444f2p-4f) NUMBER(b_low, 0x1.49b16ap-29f)
-};
-template <> struct Gelu<double> {
-    NUMBER(a, 0x1.9884533d43651p+0) NUMBER(a_low, -0x1.cbc0d30ebfd15p-54)
-    NUMBER(b, 0x1.2444f2a4d8b4bp-4) NUMBER(b_low, -0x1.6c843a29d1c70p-61)
-};
-template <typename F> __device__ __forceinline__ F gelu_tanh(F x) {
-    const F clamped = absolute(x) < F(256) ? x : copy_sign(F(256), x);
-    const F square = clamped * clamped, square_low = fused(clamped, clamped, -square);
-    const F term = Gelu<F>::b() * square;
-    const F term_low = fused(Gelu<F>::b(), square, -term) + fused(Gelu<F>::b(), square_low, Gelu<F>::b_low() * square);
-    const F sum = Gelu<F>::a() + term, part = sum - Gelu<F>::a();
-    const F sum_low = (Gelu<F>::a() - (sum - part)) + (term - part) + (term_low + Gelu<F>::a_low());
-    const F y = clamped * sum;
-    const F rest = fused(clamped, sum, -y) + clamped * sum_low;
-    if (x != x) return x;
-    return logistic(x, y, rest);
-}
-
-}  // namespace full
+}  // namespace library

@@ -1,5 +1,4 @@
-//! The precision needed for each value of an expression. A short function suffices if its result only becomes a 16-bit float; it
-//! doesn't if results could cancel or be compared.
+//! The precision needed for each value of an expression. A short function suffices if its result only becomes a 16-bit float.
 
 use plimsoll_expr::graph::Kind;
 use plimsoll_expr::op::{Binary, Unary};
@@ -7,12 +6,12 @@ use plimsoll_expr::{DType, Graph, NodeId};
 
 /// The precision that a value needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::elementwise) enum Need {
+pub enum Need {
     /// The rounding of bf16, over the range of f32.
     Bf16,
     /// The rounding of f16, and of the 8-bit floats, over the range of f16: values below 2⁻¹⁰⁰ may be 0.
     F16,
-    /// The rounding of f16 over the range of f32.
+    /// A relative error of 2⁻¹⁵ over the range of f32.
     Wide,
     /// The precision of its carrier.
     Full,
@@ -44,10 +43,20 @@ impl Need {
             other => other,
         }
     }
+
+    /// The precision needed for a term of a sum with this need. The other terms may cancel most of it, so the rounding of 16 bits isn't
+    /// enough. (An error of 2⁻¹⁵ is 1/64 of what rounding every operation to bf16 would add.)
+    const fn term(self) -> Self {
+        match self {
+            Self::Bf16 | Self::F16 => Self::Wide,
+            other => other,
+        }
+    }
 }
 
 /// The precision needed for every node.
-pub(in crate::elementwise) fn needs(graph: &Graph) -> Vec<Need> {
+#[must_use]
+pub fn needs(graph: &Graph) -> Vec<Need> {
     let mut needs: Vec<Option<Need>> = vec![None; graph.nodes().len()];
     for output in graph.outputs() {
         join(&mut needs, output.node, Need::from_dtype(output.dtype));
@@ -60,6 +69,10 @@ pub(in crate::elementwise) fn needs(graph: &Graph) -> Vec<Need> {
             Kind::Binary(Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, [a, b]) => {
                 join(&mut needs, a, need);
                 join(&mut needs, b, need);
+            }
+            Kind::Binary(Binary::Add | Binary::Sub, [a, b]) => {
+                join(&mut needs, a, need.term());
+                join(&mut needs, b, need.term());
             }
             Kind::Binary(Binary::Mul, [a, b]) => {
                 let factor = |other| if is_modest(graph, other) { need } else { need.scaled() };
@@ -126,8 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn values_that_may_cancel_or_are_stored_wide_need_full_precision() {
-        assert_eq!(need("in x: bf16\ny = exp(x) - 1", "exp"), Need::Full);
+    fn terms_of_sums_that_are_stored_in_16_bits_need_a_little_more() {
+        assert_eq!(need("in x: bf16\ny = exp(x) - 1", "exp"), Need::Wide);
+        assert_eq!(need("in x: f16, z: f16\ny = z + x*exp(x)", "exp"), Need::Wide);
+        assert_eq!(need("in x: bf16\nlet e = exp(x)\ny = e\nz = e + x", "exp"), Need::Wide);
+    }
+
+    #[test]
+    fn values_that_are_compared_or_stored_wide_need_full_precision() {
+        assert_eq!(need("in x: bf16\ny: f32 = exp(x) - 1", "exp"), Need::Full);
         assert_eq!(need("in x: bf16\ny: f32 = exp(x)", "exp"), Need::Full);
         assert_eq!(need("in x: bf16\ny = sin(exp(x))", "exp"), Need::Full);
         assert_eq!(need("in x: bf16\nlet e = exp(x)\ny = e\nz: f32 = e", "exp"), Need::Full);
