@@ -62,6 +62,45 @@ PASSES_NEED = ("neg", "abs", "relu", "min", "max", "fmin", "fmax", "select")
 SHORT = {"bf16": Need(8, True), "f16": Need(11, False), "f8e4m3": Need(11, False), "f8e5m2": Need(11, False)}
 
 
+TERM = Need(11, True)
+"""Of a term of a sum that is rounded to 16 bits."""
+
+
+def keys_of(kernel: Kernel) -> dict[int, int]:
+    """A number for each node, equal for values that are one value in a graph, which shares equal ones."""
+    keys: dict[int, int] = {}
+    known: dict[tuple, int] = {}
+    for node in kernel.nodes():
+        args = [keys[id(arg)] for arg in node.args]
+        if node.op in ("*", "+", "&", "|", "^", "min", "max", "fmin", "fmax", "==", "!="):
+            args.sort()
+        key = (node.op, repr(node.value), node.dtype.name, *args)
+        keys[id(node)] = known.setdefault(key, len(known))
+    return keys
+
+
+def fused_products(kernel: Kernel) -> dict[int, int]:
+    """For each sum or difference of floats that takes in a product, the place of that operand: the first product that nothing else
+    uses."""
+    keys = keys_of(kernel)
+    users: dict[int, set] = {}
+    for node in kernel.nodes():
+        for place, arg in enumerate(node.args):
+            users.setdefault(keys[id(arg)], set()).add((keys[id(node)], place))
+    for place, output in enumerate(kernel.outputs):
+        users.setdefault(keys[id(output.node)], set()).add(("output", place))
+    fused = {}
+    for node in kernel.nodes():
+        if node.op not in ("+", "-") or not node.taken.is_float:
+            continue
+        for place, arg in enumerate(node.args):
+            is_product = arg.op == "*" and arg.dtype.carrier == node.taken.carrier
+            if is_product and len(users[keys[id(arg)]]) == 1:
+                fused[id(node)] = place
+                break
+    return fused
+
+
 def needs_of(kernel: Kernel) -> dict[int, Need | None]:
     """The precision to which each value is needed, see docs/mathematics.md; `None` is the full precision of its carrier."""
     needs: dict[int, Need | None] = {}
@@ -83,6 +122,8 @@ def needs_of(kernel: Kernel) -> dict[int, Need | None]:
                 pass_on(arg, need)
             elif node.op in ("*", "/"):
                 pass_on(arg, need and need.scaled)
+            elif node.op in ("+", "-", "fma"):
+                pass_on(arg, need and TERM)
             else:
                 pass_on(arg, None)
     return needs
@@ -104,10 +145,13 @@ class Oracle:
     def values(self, kernel: Kernel, inputs, scalars, shape) -> dict[int, Bounds]:
         """Bounds of every node."""
         needs = needs_of(kernel) if self.gpu else {}
+        fused = fused_products(kernel) if self.gpu else {}
         elements = int(np.prod(shape, dtype=np.int64))
         values: dict[int, Bounds] = {}
         for node in kernel.nodes():
-            if node.args:
+            if id(node) in fused:
+                values[id(node)] = _fused(node, fused[id(node)], values)
+            elif node.args:
                 values[id(node)] = self._apply(node, [values[id(arg)] for arg in node.args], needs.get(id(node)))
             elif node.op == "input":
                 values[id(node)] = exactly(inputs[node.value])
@@ -194,6 +238,18 @@ class Oracle:
         zero = (low == 0) & (high == 0) & (a.low == a.high)
         zero = zero & ((a.low == 0) | np.isinf(a.low) | np.isinf(b.low))
         return self.promise.results(name, low, high, a.low.dtype, need=need, zero=zero, sure=sure)
+
+
+def _fused(node: Node, place: int, values: dict[int, Bounds]) -> Bounds:
+    """A sum or difference with a product as operand `place`, rounded once."""
+    product, other = node.args[place], node.args[1 - place]
+    factors = [converted(values[id(arg)], arg, product) for arg in product.args]
+    term = converted(values[id(other)], other, node)
+    if node.op == "-" and place == 0:
+        term = between(*(-end for end in term.ends), sure=term.sure)
+    if node.op == "-" and place == 1:
+        factors[0] = between(*(-end for end in factors[0].ends), sure=factors[0].sure)
+    return _guarded(exact.fma, [*factors, term], products=True)
 
 
 def _extremes(ends: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

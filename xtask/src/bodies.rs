@@ -114,7 +114,7 @@ fn keeps_tables(name: &str) -> bool {
     matches!(name, "accurate_sin_f64" | "accurate_cos_f64")
 }
 
-/// True for the functions that `narrow.h` and `full.h` define, in f32, f16 and bf16.
+/// True for functions in f32, f16 and bf16.
 fn is_function(name: &str) -> bool {
     use plimsoll_gen::elementwise::accuracy::Function;
     let Some((_, rest)) = name.split_once('_') else { return false };

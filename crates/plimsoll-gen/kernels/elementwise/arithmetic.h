@@ -1,5 +1,5 @@
 // Operations that are exact or correctly rounded: integer operations, and float operations that need no approximation.
-// Functions are in full.h and narrow.h.
+// Functions are in library.h.
 #pragma once
 #include "convert.h"
 

@@ -10,7 +10,7 @@
 #define __shared__ static
 inline int half_of_block = 0;
 void __syncthreads() {}
-#include "narrow.h"
+#include "primitives.h"
 
 inline u64 next_word() {
     u64 w = 0;

@@ -149,7 +149,7 @@ impl<'g> Lowering<'g> {
         match op {
             Binary::Div if dtype == DType::F32 => divide::lower(self.term(a), self.term(b), need, self.guarded).id,
             Binary::Pow | Binary::Atan2 if dtype == DType::F32 => {
-                functions::binary(op, self.term(a), self.term(b), need).id
+                functions::binary(op, self.term(a), self.term(b), need, self.guarded).id
             }
             _ => self.add(Op::Binary(op), dtype, &[a, b]),
         }

@@ -74,6 +74,7 @@ pub fn needs(graph: &Graph) -> Vec<Need> {
                 join(&mut needs, a, need.term());
                 join(&mut needs, b, need.term());
             }
+            Kind::Fma(operands) => operands.iter().for_each(|&id| join(&mut needs, id, need.term())),
             Kind::Binary(Binary::Mul, [a, b]) => {
                 let factor = |other| if is_modest(graph, other) { need } else { need.scaled() };
                 join(&mut needs, a, factor(b));

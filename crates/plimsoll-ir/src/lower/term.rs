@@ -37,6 +37,11 @@ impl<'b> Term<'b> {
         self.builder.borrow().facts(self.id)
     }
 
+    /// Replaces what is known about the value: by what a demand of it says.
+    pub fn know(self, facts: Facts) {
+        self.builder.borrow_mut().know(self.id, facts);
+    }
+
     /// The value of a constant.
     pub fn float(self) -> Option<f64> {
         self.builder.borrow().float(self.id)

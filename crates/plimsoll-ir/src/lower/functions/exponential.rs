@@ -1,10 +1,10 @@
 //! Exponentials, logarithms and powers, in the digits of 16-bit results.
 
-use plimsoll_expr::op::{Comparison, Unary};
+use plimsoll_expr::op::{Binary, Comparison, Unary};
 
 use super::super::term::Term;
 use super::{Digits, LN_2, LOG2_E, LOG10_2, LOG10_E, ex2, exp, lg2_flush, nan};
-use crate::Primitive;
+use crate::{Facts, Primitive};
 
 pub(super) fn short<'b>(op: Unary, x: Term<'b>, digits: Digits) -> Term<'b> {
     match op {
@@ -79,8 +79,32 @@ pub(super) fn log1p<'b>(x: Term<'b>, digits: Digits) -> Term<'b> {
     x.abs().less(0.0625).choose(x * near_one(x, digits), large)
 }
 
+/// aᵇ. Small whole constants are products; their errors are at most 1.5 units in the last place.
+pub(super) fn pow<'b>(a: Term<'b>, b: Term<'b>, digits: Option<Digits>, guarded: bool) -> Term<'b> {
+    match b.float() {
+        Some(1.0) => return a,
+        Some(2.0) => return a * a,
+        Some(3.0) => return a * a * a,
+        Some(4.0) => return (a * a) * (a * a),
+        _ => {}
+    }
+    match digits {
+        Some(digits @ (Digits::Bf16 | Digits::F16)) if guarded => {
+            // Of normal, finite a > 0, and finite b.
+            let bits = a.bits();
+            (bits.integer(0x007f_ffff) - bits).demand_least(0x8100_0000);
+            let smallest = f64::from(f32::MIN_POSITIVE);
+            a.know(Facts { low: smallest.max(a.facts().low), nan: false, least: smallest, ..a.facts() });
+            b.abs().demand_most(f32::MAX);
+            ex2(b * log(a, Digits::Wide, Base::Two), digits)
+        }
+        Some(digits @ (Digits::Bf16 | Digits::F16)) => any_pow(a, b, digits),
+        _ => a.binary(Binary::Pow, b),
+    }
+}
+
 /// |a|ᵇ = 2^(b·log₂ |a|), with the sign and the special cases of C's pow.
-pub(super) fn pow<'b>(a: Term<'b>, b: Term<'b>, digits: Digits) -> Term<'b> {
+fn any_pow<'b>(a: Term<'b>, b: Term<'b>, digits: Digits) -> Term<'b> {
     let t = a.abs();
     let whole = b.unary(Unary::Trunc).equals(b);
     let half = b * 0.5;

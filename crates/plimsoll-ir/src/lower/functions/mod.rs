@@ -48,11 +48,12 @@ pub(super) fn unary<'b>(op: Unary, x: Term<'b>, need: Need, guarded: bool) -> Te
     }
 }
 
-/// A function of two operands other than a quotient.
-pub(super) fn binary<'b>(op: Binary, a: Term<'b>, b: Term<'b>, need: Need) -> Term<'b> {
+/// A function of two operands other than a quotient, with guards if `guarded`.
+pub(super) fn binary<'b>(op: Binary, a: Term<'b>, b: Term<'b>, need: Need, guarded: bool) -> Term<'b> {
     match (op, Digits::new(need)) {
-        (Binary::Pow, Some(digits @ (Digits::Bf16 | Digits::F16))) => exponential::pow(a, b, digits),
+        (Binary::Atan2, digits) if guarded => trigonometric::common_atan2(a, b, digits),
         (Binary::Atan2, Some(digits @ (Digits::Bf16 | Digits::F16))) => trigonometric::atan2(a, b, digits),
+        (Binary::Pow, digits) => exponential::pow(a, b, digits, guarded),
         _ => a.binary(op, b),
     }
 }

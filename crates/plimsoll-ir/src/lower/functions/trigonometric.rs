@@ -111,3 +111,36 @@ pub(super) fn atan2<'b>(a: Term<'b>, b: Term<'b>, digits: Digits) -> Term<'b> {
     let angle = behind.choose(angle.number(PI) - angle, angle);
     high.equals(high).choose(angle.copysign(a), high)
 }
+
+/// The angle of a point that isn't near 0 or infinity: 2⁻⁶³ ≤ max(|a|, |b|) ≤ 2⁶⁵. Full precision is within 1.3 units in the last place.
+pub(super) fn common_atan2<'b>(a: Term<'b>, b: Term<'b>, digits: Option<Digits>) -> Term<'b> {
+    let (rise, run) = (a.abs(), b.abs());
+    let (low, high) = (rise.fmin(run), rise.max(run));
+    high.demand_most(2_f32.powi(65));
+    high.bits().demand_least(2_f32.powi(-63).to_bits());
+    let r = inverse(high);
+    let rough = low * r;
+    let angle = match digits {
+        Some(digits @ (Digits::Bf16 | Digits::F16)) => rough * arctangent(rough, digits),
+        _ => {
+            let q = (-high).fma(rough, low).fma(r, rough);
+            let s = q * q;
+            (s * s.polynomial(&ARCTANGENT)).fma(q, q)
+        }
+    };
+    let angle = rise.greater(run).choose(angle.number(HALF_PI) - angle, angle);
+    let behind = b.bits().compare(Comparison::GreaterEqual, b.bits().integer(0x8000_0000));
+    behind.choose(angle.number(PI) - angle, angle).copysign(a)
+}
+
+/// (arctan q − q)/q³ in q², for 0 ≤ q ≤ 1.
+const ARCTANGENT: [f64; 8] = [
+    -0.333_331_525_325_775_15,
+    0.199_937_731_027_603_15,
+    -0.142_110_556_364_059_45,
+    0.106_660_045_683_383_94,
+    -0.075_522_147_119_045_26,
+    0.043_211_866_170_167_92,
+    -0.016_367_930_918_931_96,
+    0.002_920_693_252_235_651,
+];
