@@ -7,6 +7,7 @@
 
 pub mod accuracy;
 pub mod body;
+pub mod count;
 mod generate;
 mod geometry;
 mod moves;

@@ -1,0 +1,331 @@
+//! Instructions by pipe, from a program alone: no compiler is needed. The figures per operation were counted in the machine code that NVRTC
+//! 13.0 makes for compute capability 9.0 (`plimsoll sass 'erf(x)' --dtype f64`, less what `x + 1` takes around its sum); other
+//! generations differ by few instructions.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::model::Pipe;
+use plimsoll_expr::DType;
+use plimsoll_expr::op::{Binary, Unary};
+use plimsoll_ir::{Block, Instruction, Op, Primitive, Program};
+
+/// Instructions by pipe. What uses no pipe of the model (loads of constants, branches) only takes issue slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Slots {
+    /// FMA pipe: f32 sums and products, integer products, and half of the moves.
+    pub fma: f64,
+    /// ALU pipe: integers, logic, comparisons, selections, minima.
+    pub alu: f64,
+    /// Special functions.
+    pub mufu: f64,
+    /// f64.
+    pub fp64: f64,
+    /// Conversions.
+    pub conversion: f64,
+    /// Only issued.
+    pub other: f64,
+}
+
+impl Slots {
+    const NONE: Self = Self::new([0.0; 6]);
+
+    const fn new([fma, alu, mufu, fp64, conversion, other]: [f64; 6]) -> Self {
+        Self { fma, alu, mufu, fp64, conversion, other }
+    }
+
+    const fn fma(count: f64) -> Self {
+        Self::new([count, 0.0, 0.0, 0.0, 0.0, 0.0])
+    }
+
+    const fn alu(count: f64) -> Self {
+        Self::new([0.0, count, 0.0, 0.0, 0.0, 0.0])
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.plus_times(other, 1.0)
+    }
+
+    /// The sum of this and of `count` times the other.
+    #[must_use]
+    pub fn plus_times(self, other: Self, count: f64) -> Self {
+        Self {
+            fma: self.fma + other.fma * count,
+            alu: self.alu + other.alu * count,
+            mufu: self.mufu + other.mufu * count,
+            fp64: self.fp64 + other.fp64 * count,
+            conversion: self.conversion + other.conversion * count,
+            other: self.other + other.other * count,
+        }
+    }
+
+    /// Instructions issued.
+    #[must_use]
+    pub fn issued(&self) -> f64 {
+        self.fma + self.alu + self.mufu + self.fp64 + self.conversion + self.other
+    }
+
+    /// As the model takes them.
+    #[must_use]
+    pub fn by_pipe(&self) -> BTreeMap<Pipe, f64> {
+        let pipes = [
+            (Pipe::Issue, self.issued()),
+            (Pipe::Fma, self.fma),
+            (Pipe::Alu, self.alu),
+            (Pipe::Mufu, self.mufu),
+            (Pipe::Fp64, self.fp64),
+            (Pipe::Conversion, self.conversion),
+        ];
+        pipes.into_iter().filter(|(_, count)| *count > 0.0).collect()
+    }
+}
+
+/// What a program takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Per element, with the conversions of loads and stores.
+    pub element: Slots,
+    /// Per thread: what is the same for all its elements, and the branch of the guards.
+    pub thread: Slots,
+}
+
+/// Counts the instructions of a program's common block.
+#[must_use]
+pub fn count(program: &Program) -> Counts {
+    let block = &program.common;
+    let mut counts = Counts::default();
+    let varies = varying(block);
+    for (instruction, varies) in block.instructions.iter().zip(&varies) {
+        let slots = operation(block, instruction);
+        let sum = if *varies { &mut counts.element } else { &mut counts.thread };
+        *sum = sum.plus(slots);
+    }
+    let read = block.instructions.iter().filter_map(|instruction| match instruction.op {
+        Op::Input(slot) => program.inputs.get(slot as usize),
+        _ => None,
+    });
+    for dtype in read {
+        counts.element = counts.element.plus(unpacking(*dtype));
+    }
+    for dtype in &program.outputs {
+        counts.element = counts.element.plus(packing(*dtype));
+    }
+    counts.element = counts.element.plus(Slots::alu(block.guards.len() as f64));
+    if !block.guards.is_empty() {
+        counts.thread = counts.thread.plus(Slots { other: 1.0, ..Slots::alu(1.0) });
+    }
+    counts
+}
+
+/// For each instruction, whether its value depends on the element.
+fn varying(block: &Block) -> Vec<bool> {
+    let mut varies: Vec<bool> = Vec::with_capacity(block.instructions.len());
+    for instruction in &block.instructions {
+        let leaf = matches!(instruction.op, Op::Input(_) | Op::Place | Op::Coordinate(_));
+        varies.push(leaf || instruction.operands().iter().any(|id| varies[id.index()]));
+    }
+    varies
+}
+
+/// Of one element's load, once loaded.
+fn unpacking(dtype: DType) -> Slots {
+    match dtype {
+        DType::Bf16 => Slots { alu: 0.5, ..Slots::fma(0.5) },
+        DType::F16 => Slots::fma(0.9),
+        DType::F8E4M3 | DType::F8E5M2 => Slots { alu: 2.5, ..Slots::fma(2.0) },
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::Bool => Slots::alu(1.0),
+        _ => Slots::NONE,
+    }
+}
+
+/// Of one element's store, before it is stored.
+fn packing(dtype: DType) -> Slots {
+    match dtype {
+        DType::F16 | DType::Bf16 => Slots::alu(0.5),
+        DType::F8E4M3 | DType::F8E5M2 => Slots { alu: 4.0, ..Slots::fma(1.0) },
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::Bool => Slots::alu(1.0),
+        _ => Slots::NONE,
+    }
+}
+
+fn operation(block: &Block, instruction: &Instruction) -> Slots {
+    let dtype = instruction.dtype;
+    let operand = instruction.operands().first().map_or(dtype, |id| block.get(*id).dtype);
+    // Of integers of 64 bits, and of selections between f64.
+    let words = if operand.bytes() == 8 { 2.0 } else { 1.0 };
+    match instruction.op {
+        // Signs are modifiers of the instructions that use the value.
+        Op::Unary(Unary::Neg | Unary::Abs) if dtype.is_float() => Slots::NONE,
+        Op::Unary(op) if dtype == DType::F64 => of_two_elements(double_unary(op)),
+        Op::Unary(op) if dtype == DType::F32 => of_four_elements(single_unary(op)),
+        Op::Unary(Unary::Abs | Unary::Sign) => Slots::alu(2.0 * words),
+        Op::Unary(_) => Slots::alu(words),
+        // Part of the sum or difference that uses it.
+        Op::Binary(Binary::Add) if dtype.is_int() && instruction.operands()[0] == instruction.operands()[1] => Slots::NONE,
+        Op::Binary(op) => binary(op, dtype, words),
+        Op::Fma if dtype == DType::F32 => Slots::fma(1.0),
+        Op::Fma if dtype == DType::F64 => Slots { fp64: 1.0, ..Slots::NONE },
+        Op::Fma => Slots::fma(2.0 * words - 1.0),
+        Op::Compare(_) if operand == DType::F64 => Slots { fp64: 1.0, ..Slots::NONE },
+        Op::Compare(_) | Op::Ordered | Op::CopySign | Op::Select => Slots::alu(words),
+        Op::Primitive(primitive) => approximation(primitive),
+        Op::Narrow(DType::Bf16) => Slots::alu(2.0),
+        Op::Narrow(_) => Slots { fma: 1.0, ..Slots::alu(1.0) },
+        Op::Odd => Slots::alu(8.0),
+        Op::Convert if operand == DType::Bool || dtype == DType::Bool => Slots::alu(1.0),
+        Op::Convert if operand.is_int() && dtype.is_int() => Slots::alu(words - 0.5),
+        Op::Convert => Slots { conversion: 1.0, ..Slots::NONE },
+        Op::Input(_) | Op::Scalar(_) | Op::Constant(_) | Op::Place | Op::Coordinate(_) => Slots::NONE,
+        // A modifier of the instruction before, or the same register.
+        Op::Saturate | Op::Bits => Slots::NONE,
+    }
+}
+
+fn binary(op: Binary, dtype: DType, words: f64) -> Slots {
+    match (op, dtype) {
+        (Binary::Add | Binary::Sub | Binary::Mul, DType::F32) => Slots::fma(1.0),
+        (Binary::Add | Binary::Sub | Binary::Mul, DType::F64) => Slots { fp64: 1.0, ..Slots::NONE },
+        (Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, DType::F64) => Slots { fp64: 1.0, ..Slots::alu(3.0) },
+        (Binary::Div, DType::F32) => of_four_elements([20.0, 3.0, 4.0, 0.0, 0.0, 12.0]),
+        (Binary::FloorDiv, DType::F32) => of_four_elements([52.0, 55.0, 4.0, 0.0, 4.0, 28.0]),
+        (Binary::Rem, DType::F32) => of_four_elements([56.0, 67.0, 4.0, 0.0, 4.0, 44.0]),
+        (Binary::Pow, DType::F32) => of_four_elements([176.0, 133.0, 4.0, 0.0, 16.0, 32.0]),
+        (Binary::Atan2, DType::F32) => of_four_elements([78.0, 54.0, 4.0, 0.0, 0.0, 32.0]),
+        (Binary::Div, DType::F64) => of_two_elements([8.0, 3.0, 2.0, 16.0, 0.0, 6.0]),
+        (Binary::FloorDiv, DType::F64) => of_two_elements([12.0, 21.0, 2.0, 42.0, 2.0, 16.0]),
+        (Binary::Rem, DType::F64) => of_two_elements([30.0, 85.0, 0.0, 18.0, 0.0, 39.0]),
+        (Binary::Pow, DType::F64) => of_two_elements([73.0, 85.0, 2.0, 190.0, 2.0, 124.0]),
+        (Binary::Atan2, DType::F64) => of_two_elements([12.0, 35.0, 2.0, 78.0, 0.0, 94.0]),
+        (Binary::Mul, _) => Slots::fma(2.5 * words - 1.5),
+        (Binary::FloorDiv | Binary::Rem, _) => of_four_elements([54.0, 83.0, 4.0, 0.0, 8.0, 20.0]),
+        // Squarings in a loop, of a small exponent.
+        (Binary::Pow, _) => Slots { fma: 8.0 * words, ..Slots::alu(12.0 * words) },
+        // One instruction has three operands.
+        (Binary::And | Binary::Or | Binary::Xor, _) => Slots::alu(0.7 * words),
+        (Binary::Shl | Binary::Shr, _) => Slots::alu(3.0),
+        (Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, DType::I64 | DType::U64) => Slots::alu(4.0),
+        _ => Slots::alu(words),
+    }
+}
+
+fn approximation(primitive: Primitive) -> Slots {
+    let one = Slots { mufu: 1.0, ..Slots::NONE };
+    match primitive {
+        // Subnormals are scaled into range and back.
+        Primitive::Ex2 { flush: false } | Primitive::Lg2 { flush: false } => Slots { fma: 1.9, alu: 1.0, ..one },
+        Primitive::Rcp { flush: false } | Primitive::Sqrt { flush: false } | Primitive::Rsqrt { flush: false } => {
+            Slots { fma: 2.0, alu: 1.0, ..one }
+        }
+        Primitive::Div => Slots { fma: 4.0, alu: 2.0, ..one },
+        _ => one,
+    }
+}
+
+/// Figures for the four elements of a thread, as counted.
+fn of_four_elements(figures: [f64; 6]) -> Slots {
+    Slots::new(figures.map(|figure| figure / 4.0))
+}
+
+/// The same for two.
+fn of_two_elements(figures: [f64; 6]) -> Slots {
+    Slots::new(figures.map(|figure| figure / 2.0))
+}
+
+/// Of four elements of f32: FMA, ALU, MUFU, f64, conversions, others.
+const fn single_unary(op: Unary) -> [f64; 6] {
+    match op {
+        Unary::Sign => [0.0, 16.0, 0.0, 0.0, 0.0, 0.0],
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => [0.0, 0.0, 0.0, 0.0, 4.0, 0.0],
+        Unary::Exp => [24.0, 6.0, 4.0, 0.0, 0.0, 0.0],
+        Unary::Exp2 => [8.0, 4.0, 4.0, 0.0, 0.0, 0.0],
+        Unary::Expm1 => [63.0, 42.0, 4.0, 0.0, 4.0, 0.0],
+        Unary::Log => [59.0, 41.0, 0.0, 0.0, 0.0, 0.0],
+        Unary::Log2 => [67.0, 41.0, 0.0, 0.0, 0.0, 0.0],
+        Unary::Log10 => [63.0, 41.0, 0.0, 0.0, 0.0, 0.0],
+        Unary::Log1p => [64.0, 41.0, 0.0, 0.0, 0.0, 12.0],
+        Unary::Tanh => [36.0, 18.0, 8.0, 0.0, 0.0, 0.0],
+        Unary::Sinh => [56.0, 26.0, 8.0, 0.0, 4.0, 0.0],
+        Unary::Cosh => [31.0, 18.0, 8.0, 0.0, 4.0, 0.0],
+        Unary::Asinh => [84.0, 61.0, 8.0, 0.0, 0.0, 12.0],
+        Unary::Acosh => [96.0, 57.0, 4.0, 0.0, 0.0, 12.0],
+        Unary::Atanh => [80.0, 54.0, 4.0, 0.0, 0.0, 12.0],
+        Unary::Atan => [43.0, 26.0, 4.0, 0.0, 0.0, 0.0],
+        Unary::Erf => [43.0, 44.0, 4.0, 0.0, 0.0, 0.0],
+        Unary::Erfc => [136.0, 31.0, 12.0, 0.0, 4.0, 0.0],
+        Unary::Sqrt => [15.0, 8.0, 4.0, 0.0, 0.0, 12.0],
+        Unary::Rsqrt => [8.0, 4.0, 4.0, 0.0, 0.0, 0.0],
+        Unary::Recip => [12.0, 11.0, 4.0, 0.0, 0.0, 12.0],
+        Unary::Sin | Unary::Cos => [106.0, 311.0, 0.0, 0.0, 4.0, 20.0],
+        _ => [0.0; 6],
+    }
+}
+
+/// Of two elements of f64.
+const fn double_unary(op: Unary) -> [f64; 6] {
+    match op {
+        Unary::Sign => [0.0, 8.0, 0.0, 6.0, 0.0, 0.0],
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => [0.0, 0.0, 0.0, 0.0, 2.0, 0.0],
+        Unary::Exp => [14.0, 13.0, 0.0, 36.0, 0.0, 28.0],
+        Unary::Exp2 => [14.0, 17.0, 0.0, 38.0, 0.0, 28.0],
+        Unary::Expm1 => [14.0, 23.0, 0.0, 38.0, 0.0, 50.0],
+        Unary::Log => [27.0, 29.0, 2.0, 60.0, 0.0, 46.0],
+        Unary::Log2 | Unary::Log10 => [25.0, 29.0, 2.0, 64.0, 0.0, 50.0],
+        Unary::Log1p => [33.0, 31.0, 2.0, 62.0, 0.0, 50.0],
+        Unary::Tanh => [12.0, 11.0, 4.0, 42.0, 8.0, 50.0],
+        Unary::Sinh => [26.0, 35.0, 2.0, 60.0, 0.0, 62.0],
+        Unary::Cosh => [15.0, 13.0, 2.0, 42.0, 0.0, 50.0],
+        Unary::Asinh => [37.0, 44.0, 6.0, 88.0, 0.0, 52.0],
+        Unary::Acosh => [36.0, 47.0, 4.0, 84.0, 0.0, 52.0],
+        Unary::Atanh => [34.0, 39.0, 4.0, 84.0, 0.0, 56.0],
+        Unary::Atan => [10.0, 9.0, 2.0, 56.0, 0.0, 56.0],
+        Unary::Erf => [6.0, 6.0, 2.0, 84.0, 8.0, 88.0],
+        Unary::Erfc => [28.0, 21.0, 4.0, 124.0, 0.0, 138.0],
+        Unary::Sqrt => [6.0, 9.0, 2.0, 16.0, 0.0, 6.0],
+        Unary::Rsqrt => [7.0, 6.0, 2.0, 10.0, 0.0, 6.0],
+        Unary::Recip => [3.0, 4.0, 2.0, 10.0, 0.0, 6.0],
+        Unary::Sin | Unary::Cos => [12.0, 8.0, 0.0, 32.0, 4.0, 32.0],
+        _ => [0.0; 6],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_expr::{Names, parse};
+
+    use super::*;
+    use crate::elementwise::accuracy::meaning;
+    use crate::elementwise::{Tier, body};
+
+    /// Instructions issued for the elements of a thread's 16 bytes, and what `plimsoll sass` counts in the machine code for sm_90 less
+    /// the 20 instructions around a kernel of two tensors and the 24 of three (NVRTC 13.0).
+    #[test]
+    fn counts_are_those_of_the_machine_code() {
+        let cases = [
+            ("x*y + z", DType::F32, 4.0, 32.0 - 28.0),
+            ("x/7", DType::F32, 4.0, 38.0 - 20.0),
+            ("x*clamp(x + 3, 0, 6)/6", DType::F32, 4.0, 54.0 - 20.0),
+            ("sin(x)", DType::F32, 4.0, 114.0 - 20.0),
+            ("gelu(x)", DType::F32, 4.0, 181.0 - 20.0),
+            ("mish(x)", DType::F32, 4.0, 106.0 - 20.0),
+            ("x/7", DType::Bf16, 8.0, 40.0 - 20.0),
+            ("gelu(x)", DType::Bf16, 8.0, 137.0 - 20.0),
+            ("gelu(x + y) + z", DType::Bf16, 8.0, 242.0 - 28.0),
+            ("silu(x)", DType::Bf16, 8.0, 88.0 - 20.0),
+            ("gelu_tanh(x)", DType::F16, 8.0, 89.0 - 20.0),
+            ("x/y", DType::F16, 8.0, 60.0 - 24.0),
+            ("erf(x)", DType::F16, 8.0, 137.0 - 20.0),
+            ("exp(x)", DType::Bf16, 8.0, 72.0 - 20.0),
+        ];
+        let mut errors: Vec<(f64, &str, DType, f64, f64)> = Vec::new();
+        for (text, dtype, elements, found) in cases {
+            let graph = parse(text, &Names::with_default(dtype)).unwrap();
+            let counts = count(&body::program(&meaning(&graph, Tier::Accurate), Tier::Accurate));
+            let issued = counts.element.issued() * elements + counts.thread.issued();
+            errors.push((issued / found - 1.0, text, dtype, issued, found));
+        }
+        let far = errors.iter().filter(|error| error.0.abs() > 0.1).count();
+        let worst = errors.iter().map(|error| error.0.abs()).fold(0.0, f64::max);
+        assert!(far <= 2 && worst < 0.15, "{errors:#?}");
+    }
+}
