@@ -25,7 +25,48 @@ fn two_standard_runs_of_one_h200_pass_the_gate() {
     assert!(ran.stdout.contains("521 ambiguous"), "the points are counted: {}", ran.stdout);
     let ran = place.run(&format!("compare {} {} --probe stream", suite(1), suite(2))).ends(0);
     assert!(ran.stdout.contains("3 of 3 figures"), "{}", ran.stdout);
-    place.run(&format!("compare {} {} --probe strem", suite(1), suite(2))).ends(2).says("no probe is called 'strem'");
+    let ran = place.run(&format!("compare {} {} --probe strem", suite(1), suite(2))).ends(2);
+    ran.says("no probe of the records is called 'strem'").says("the records have ");
+}
+
+#[test]
+fn the_worst_figures_are_shown_and_the_others_are_counted_in_every_format() {
+    let place = Place::new();
+    let compare = |options: &str| place.run(&format!("compare {} {} {options}", suite(1), suite(2))).ends(0);
+    let lines = |options: &str| compare(options).stdout.lines().count();
+    let table = compare("--top 3").stdout;
+    assert!(table.contains("--top left out ") && table.contains("11 of 11 figures"), "{table}");
+    assert_eq!(lines("--top 3 --format csv"), 4);
+    assert_eq!(lines("--top 3 --format markdown"), 5);
+    compare("--top 3 --format csv").says("--top left out ");
+    let json: serde_json::Value = serde_json::from_str(&compare("--top 3 --format json").stdout).unwrap();
+    assert_eq!(json["headlines"].as_array().unwrap().len(), 3);
+    assert!(json["headlines_left_out"].as_u64().unwrap() > 8, "{json}");
+    place.run(&format!("compare {} {} --top 0", suite(1), suite(2))).ends(2).says("at least 1");
+}
+
+#[test]
+fn the_table_of_a_run_shows_the_figures_that_matter_most_and_counts_the_others() {
+    let place = Place::new();
+    let table = place.run(&format!("report {} --top 2", suite(1))).ends(0).stdout;
+    assert!(table.contains("--top left out ") && table.contains("memory write"), "{table}");
+    assert!(!table.contains("grid barrier") && table.contains("healthy: "), "{table}");
+    place.run(&format!("report {} --top 2 --format csv", suite(1))).ends(2).says("in the table of one run");
+    let table = place.run("measure stream copy --device sim --top 1 --out b").ends(0).stdout;
+    assert!(table.contains("--top left out "), "{table}");
+}
+
+#[test]
+fn a_report_of_chosen_probes_names_those_that_are_left_out() {
+    let place = Place::new();
+    place.run("measure stream copy latency --device sim --out a").ends(0);
+    for format in ["table", "markdown", "csv", "json", "html"] {
+        let ran = place.run(&format!("report a --probe copy,latency --format {format}")).ends(0);
+        assert!(ran.stdout.contains("copy") && !ran.stdout.contains("triad"), "{format}: {}", ran.stdout);
+        ran.says("--probe left out 1 probe: stream");
+    }
+    let ran = place.run("report a --probe gather").ends(2);
+    ran.says("no probe of the record is called 'gather'").says("the record has stream, copy, latency");
 }
 
 #[test]

@@ -165,6 +165,9 @@ pub(crate) struct MeasureArgs {
     /// Print every finding and plot, not only the verdict and the headlines
     #[arg(long)]
     pub all: bool,
+    /// In the table, show only the N headlines that matter most, and how many are left out
+    #[arg(long, value_name = "N", value_parser = judging::parse_count, conflicts_with_all = ["all", "format"])]
+    pub top: Option<usize>,
     /// Leave the plots out of the printed table
     #[arg(long)]
     pub no_plots: bool,
@@ -295,6 +298,12 @@ pub(crate) struct ReportArgs {
     /// side by side
     #[arg(long)]
     pub all: bool,
+    /// Show only these probes: a list with commas; may be repeated
+    #[arg(long, value_name = "PROBE", value_delimiter = ',')]
+    pub probe: Vec<String>,
+    /// In the table of one run, show only the N headlines that matter most, and how many are left out
+    #[arg(long, value_name = "N", value_parser = judging::parse_count, conflicts_with = "all")]
+    pub top: Option<usize>,
     /// Replace existing files, but never the runs that are read
     #[arg(long, requires = "output")]
     pub force: bool,

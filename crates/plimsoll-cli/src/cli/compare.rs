@@ -12,26 +12,29 @@ use super::args::{AcrossWhat, CompareArgs, Format};
 use super::compared;
 use super::exit::{Exit, Failure, say};
 use super::outputs::{Existing, Outputs};
-use super::{baselines, output, runs};
+use super::{baselines, narrow, output, runs};
 
 pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let picture = args.output.as_deref().map(Picture::from_path).transpose()?;
-    check_probes(&args.probe)?;
     let paths = choose_runs(args)?;
     let records = runs::records(&paths);
     let outputs = Outputs::new(records.iter().map(PathBuf::as_path), Existing::ReplacedIfForced(args.force));
     args.output.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
     let mut pair = [runs::load(&paths[0])?, runs::load(&paths[1])?];
-    pair.iter_mut().for_each(|run| keep_probes(run, &args.probe));
+    let other_probes = narrow::keep_probes(&mut pair, &args.probe)?;
     let (found, points) = compare_runs(&pair, args);
     let text = match (args.format, args.all) {
-        (Format::Table, false) => terminal::gate(&found, &points, &output::style()),
+        (Format::Table, false) => terminal::gate(&found, &points, args.top, &output::style()),
         (Format::Table, true) => with_all_points(&found, &points),
-        (Format::Json, all) => compared::as_json(&found, &points, all),
-        (format, false) => compared::headline_sheet(&found).render(format),
+        (Format::Json, all) => compared::as_json(&found, &points, all, args.top),
+        (format, false) => compared::headline_sheet(&found, args.top).render(format),
         (format, true) => compared::point_sheet(&points).render(format),
     };
     output::print(&text)?;
+    let of_rows = narrow::describe_rows(found.rows.len(), args.top).filter(|_| args.format != Format::Table);
+    for line in narrow::describe_probes(&other_probes).into_iter().chain(of_rows) {
+        say("note", &line);
+    }
     if let (Some(path), Some(picture)) = (&args.output, picture) {
         let text = match picture {
             Picture::Svg => svg::render_differences(&found),
@@ -60,7 +63,7 @@ fn compare_runs([base, new]: &[Run; 2], args: &CompareArgs) -> (Gate, Comparison
 fn with_all_points(found: &Gate, points: &Comparison) -> String {
     let style = output::style();
     let all = terminal::comparison(points, true, &style);
-    format!("{all}\n{}", terminal::gate(found, &Comparison { rows: vec![], ..points.clone() }, &style))
+    format!("{all}\n{}", terminal::gate(found, &Comparison { rows: vec![], ..points.clone() }, None, &style))
 }
 
 /// The base run and the run to judge.
@@ -73,21 +76,6 @@ fn choose_runs(args: &CompareArgs) -> Result<[PathBuf; 2], Failure> {
         (None, [base, new]) => Ok([resolve(base)?, resolve(new)?]),
         (None, _) => Err(Failure::usage("name two runs: the base run and the run to judge")
             .hint("`plimsoll compare last~1 last` compares the two newest; --baseline NAME takes a stored one")),
-    }
-}
-
-fn check_probes(names: &[String]) -> Result<(), Failure> {
-    match names.iter().find(|name| probes::find(name).is_none()) {
-        Some(name) => Err(Failure::usage(format!("no probe is called '{name}'")).hint("`plimsoll list` names them")),
-        None => Ok(()),
-    }
-}
-
-/// Keeps only these probes; an empty list keeps all.
-fn keep_probes(run: &mut Run, names: &[String]) {
-    if !names.is_empty() {
-        run.series.retain(|series| names.contains(&series.spec.probe));
-        run.findings.retain(|finding| names.contains(&finding.probe));
     }
 }
 

@@ -41,8 +41,8 @@ pub(crate) fn point_sheet(comparison: &Comparison) -> Sheet<12> {
     sheet
 }
 
-/// The headlines of both runs, one per row.
-pub(crate) fn headline_sheet(gate: &Gate) -> Sheet<15> {
+/// The headlines of both runs, one per row; of more than `top` the worst.
+pub(crate) fn headline_sheet(gate: &Gate, top: Option<usize>) -> Sheet<15> {
     let mut sheet = Sheet::new(
         [
             "device",
@@ -63,7 +63,7 @@ pub(crate) fn headline_sheet(gate: &Gate) -> Sheet<15> {
         ]
         .map(|heading| (heading, ALWAYS)),
     );
-    for row in &gate.rows {
+    for row in gate.worst(top) {
         sheet.row([
             row.device.clone(),
             row.id.to_owned(),
@@ -95,10 +95,11 @@ const fn role(role: Role) -> &'static str {
 /// The unit of shares and ratios.
 const NO_UNIT: &str = "1";
 
-/// Headlines, counts and remarks; with `all` also every point. Each number comes with its unit.
-pub(crate) fn as_json(gate: &Gate, points: &Comparison, all: bool) -> String {
+/// Headlines, counts and remarks; with `all` also every point, and of more than `top` headlines the worst. Each number comes with its
+/// unit.
+pub(crate) fn as_json(gate: &Gate, points: &Comparison, all: bool, top: Option<usize>) -> String {
     let counts = &points.counts;
-    let headlines: Vec<Value> = gate.rows.iter().map(headline).collect();
+    let headlines: Vec<Value> = gate.worst(top).iter().map(headline).collect();
     let incomparable = gate.incomparable.iter().chain(all.then_some(&points.incomparable).into_iter().flatten());
     let mut incomparable: Vec<_> = incomparable.map(|row| json!({ "what": row.what, "why": row.why })).collect();
     incomparable.dedup();
@@ -107,6 +108,7 @@ pub(crate) fn as_json(gate: &Gate, points: &Comparison, all: bool) -> String {
         "exit_code": gate.exit_code(),
         "least_difference": gate.least,
         "least_difference_unit": NO_UNIT,
+        "headlines_left_out": gate.rows.len() - headlines.len(),
         "headlines": headlines,
         "incomparable": incomparable,
         "notes": gate.notes,
@@ -182,13 +184,13 @@ mod tests {
 
     #[test]
     fn headlines_in_json_are_numbers_with_units() {
-        let json: serde_json::Value = serde_json::from_str(&as_json(&worse(), &ambiguous(), false)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&as_json(&worse(), &ambiguous(), false, None)).unwrap();
         let row = &json["headlines"][0];
         assert_eq!((&row["id"], &row["name"]), (&json!("memory-read"), &json!("memory read")));
         assert_eq!((&row["better"], &row["role"], &row["unit"]), (&json!("more"), &json!("gate"), &json!("B/s")));
         assert!(["base", "new", "ratio", "threshold"].iter().all(|key| row[key].is_number()), "{row}");
         assert_eq!((&json["exit_code"], &json["verdict"]), (&json!(1), &json!("worse: memory read")));
-        let csv = headline_sheet(&worse()).render(Format::Csv);
+        let csv = headline_sheet(&worse(), None).render(Format::Csv);
         assert!(csv.contains("Box,memory-read,memory read,stream,gate,more,B/s,4600000000000,"), "{csv}");
     }
 
@@ -226,13 +228,13 @@ mod tests {
     #[test]
     fn every_format_shows_the_clocks_and_why_a_figure_is_ambiguous() {
         let why = "clock 3.02 → 3.19 GHz";
-        let json: serde_json::Value = serde_json::from_str(&as_json(&nothing(), &ambiguous(), true)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&as_json(&nothing(), &ambiguous(), true, None)).unwrap();
         assert_eq!(json["rows"][0]["explained_by"], why);
         assert_eq!(json["rows"][0]["clocks"], json!([3.02e9, 3.19e9]));
         assert_eq!(json["rows"][0]["clocks_unit"], "Hz");
         assert!(["base", "new", "ratio", "p"].iter().all(|key| json["rows"][0][key].is_number()), "{json}");
         assert_eq!(json["points"]["ambiguous"], 1);
-        let short: serde_json::Value = serde_json::from_str(&as_json(&nothing(), &ambiguous(), false)).unwrap();
+        let short: serde_json::Value = serde_json::from_str(&as_json(&nothing(), &ambiguous(), false, None)).unwrap();
         assert!(short["rows"].is_null() && short["exit_code"] == 4, "{short}");
         let csv = point_sheet(&ambiguous()).render(Format::Csv);
         let lines: Vec<&str> = csv.lines().collect();

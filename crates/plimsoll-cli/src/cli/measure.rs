@@ -94,7 +94,7 @@ fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Resu
     }
     let runs = std::slice::from_ref(run);
     let style = output::style();
-    let detail = Detail { all: args.all, plots: !args.no_plots };
+    let detail = Detail { all: args.all, plots: !args.no_plots, top: args.top };
     let text = present::text(runs, args.format.into(), detail, &style);
     // The report is written even if stdout can't be.
     let printed = output::print(&text);

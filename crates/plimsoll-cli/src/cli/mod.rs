@@ -18,6 +18,7 @@ mod expression;
 mod list;
 mod measure;
 mod measuring;
+mod narrow;
 mod output;
 mod outputs;
 mod peak;

@@ -16,6 +16,8 @@ pub(crate) struct Detail {
     pub all: bool,
     /// Plots too, where everything is shown.
     pub plots: bool,
+    /// At most this many headlines of each device.
+    pub top: Option<usize>,
 }
 
 /// Renders runs as one text. SVG, which is many files, is left to `report` and renders as a table here.
@@ -33,7 +35,7 @@ pub(crate) fn text(runs: &[Run], format: ReportFormat, detail: Detail, style: &S
 /// The verdict and the headlines of a run with many findings; else everything.
 fn table(report: &Report<'_>, detail: Detail, style: &Style) -> String {
     if is_brief(report, detail)
-        && let Some(text) = terminal::brief(report, style)
+        && let Some(text) = terminal::brief(report, detail.top, style)
     {
         return text;
     }
@@ -43,7 +45,7 @@ fn table(report: &Report<'_>, detail: Detail, style: &Style) -> String {
 /// Whether the table leaves findings out.
 pub(crate) fn is_brief(report: &Report<'_>, detail: Detail) -> bool {
     let findings: usize = report.entries.iter().map(|entry| entry.standings.len()).sum();
-    !detail.all && findings > FEW && terminal::brief(report, &Style::PLAIN).is_some()
+    !detail.all && (findings > FEW || detail.top.is_some()) && terminal::brief(report, None, &Style::PLAIN).is_some()
 }
 
 /// The table for a terminal without its plots. An experiment's advice stays.

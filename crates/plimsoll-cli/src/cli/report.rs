@@ -11,13 +11,17 @@ use super::args::{ReportArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
 use super::outputs::{Existing, Outputs};
 use super::present::Detail;
-use super::{output, present, runs};
+use super::{narrow, output, present, runs};
 
 /// Most runs that are shown side by side.
 const MOST_SIDE_BY_SIDE: usize = 16;
 
 pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let format = choose_format(args)?;
+    if args.top.is_some() && (format != ReportFormat::Table || args.runs.len() > 1) {
+        return Err(Failure::usage("--top chooses rows in the table of one run")
+            .hint("`plimsoll compare BASE NEW --top N` does so in every format"));
+    }
     let paths = args.runs.iter().map(|path| runs::resolve(path, &args.place.dir));
     let paths = paths.collect::<Result<Vec<PathBuf>, Failure>>()?;
     let records = runs::records(&paths);
@@ -25,13 +29,14 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     if let (Some(path), true) = (&args.output, format != ReportFormat::Svg) {
         outputs.check(path)?;
     }
-    let runs = paths.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
+    let mut runs = paths.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
+    let other_probes = narrow::keep_probes(&mut runs, &args.probe)?;
     // Of several runs a table shows the headlines side by side.
     let text = |style: &Style| match format {
         ReportFormat::Table if !args.all && (2..=MOST_SIDE_BY_SIDE).contains(&runs.len()) => {
             terminal::side_by_side(&Report::new(&runs), style)
         }
-        _ => present::text(&runs, format, Detail { all: args.all, plots: true }, style),
+        _ => present::text(&runs, format, Detail { all: args.all, plots: true, top: args.top }, style),
     };
     match (&args.output, format) {
         (Some(folder), ReportFormat::Svg) => write_pictures(folder, &runs, &outputs)?,
@@ -40,6 +45,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
             say("report", &path.display().to_string());
         }
         (None, _) => output::print(&text(&output::style()))?,
+    }
+    if let Some(line) = narrow::describe_probes(&other_probes) {
+        say("note", &line);
     }
     Ok(Exit::Success)
 }

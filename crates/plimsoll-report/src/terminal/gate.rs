@@ -8,10 +8,10 @@ use super::{Column, Style, Table, wrap};
 use crate::text::clean;
 
 /// The headline figures with base, new, ratio, interval and verdict, worst first, then the remarks, the number of all other figures
-/// and the verdict. On narrow terminals the reasons
+/// and the verdict; with `top` only the worst ones, and how many are left out. On narrow terminals the reasons
 /// move below their rows; then the base and the new figure are left out.
 #[must_use]
-pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
+pub fn gate(gate: &Gate, points: &Comparison, top: Option<usize>, style: &Style) -> String {
     let several = gate.rows.iter().any(|row| row.device != gate.rows[0].device);
     let mut table = Table::new(vec![
         Column::text("device").wrapping(),
@@ -22,7 +22,8 @@ pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
         Column::text("verdict"),
         Column::text("why").keep(0).below(),
     ]);
-    for row in &gate.rows {
+    let shown = gate.worst(top);
+    for row in shown {
         table.row([
             if several { row.device.clone() } else { String::new() },
             row.name.to_owned(),
@@ -35,7 +36,10 @@ pub fn gate(gate: &Gate, points: &Comparison, style: &Style) -> String {
     }
     let mut out = if table.is_empty() { String::new() } else { format!("{}\n", table.render(style)) };
     let mut line = |text: &str| out.push_str(&format!("{}\n", wrap(&clean(text), style.columns(), "  ")));
-    if gate.rows.iter().any(|row| row.role == Role::Information) {
+    if shown.len() < gate.rows.len() {
+        line(&format!("--top left out {} of {} figures", gate.rows.len() - shown.len(), gate.rows.len()));
+    }
+    if shown.iter().any(|row| row.role == Role::Information) {
         line("Verdicts in parentheses don't count: those figures are for information.");
     }
     gate.notes.iter().for_each(|note| line(&format!("note: {note}")));
@@ -78,12 +82,16 @@ mod tests {
     use crate::synthetic;
 
     fn show(slower: f64, width: usize) -> String {
+        show_top(slower, width, None)
+    }
+
+    fn show_top(slower: f64, width: usize, top: Option<usize>) -> String {
         let mut runs = [1.0, slower].map(|slower| synthetic::run("Box", "2026-01-02T03:04:05Z", slower));
         // The findings as recorded, without series that would give them anew.
         let points = compare(&runs[0], &runs[1], Across::default());
         runs.iter_mut().for_each(|run| run.series.clear());
         let found = compare_headlines(&runs[0], &runs[1], plimsoll_probes::ALL, &Options::default());
-        gate(&found, &points, &Style { width, ..Style::PLAIN })
+        gate(&found, &points, top, &Style { width, ..Style::PLAIN })
     }
 
     #[test]
@@ -93,6 +101,13 @@ mod tests {
         assert!(text.contains("(worse)"), "memory triad is for information only: {text}");
         assert!(text.contains("all points: ") && text.contains("`--all` lists them"), "{text}");
         assert!(show(1.0, 100).contains("nothing is worse: 1 of 1 figures"), "{}", show(1.0, 100));
+    }
+
+    #[test]
+    fn rows_beyond_the_worst_are_counted_and_the_verdict_stays() {
+        let text = show_top(1.1, 160, Some(1));
+        assert!(text.contains("--top left out 1 of 2 figures") && text.contains("worse: memory read"), "{text}");
+        assert!(!text.contains("memory triad") && !show(1.1, 160).contains("--top"), "{text}");
     }
 
     #[test]

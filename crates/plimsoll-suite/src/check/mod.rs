@@ -164,6 +164,29 @@ pub struct Check {
     pub sentence: String,
 }
 
+impl Check {
+    /// Keeps the `top` rows that matter most, in their order: figures that are not as expected before others, and those of the verdict
+    /// before those for information. Returns how many are left out. The verdict stays.
+    pub fn keep_top(&mut self, top: usize) -> usize {
+        let rank = |row: &Row| match row.state {
+            State::Impossible | State::Low => 0,
+            State::Unclear => 1,
+            State::Ok => 2,
+            State::Unjudged if row.role == Role::Gate => 3,
+            State::Unjudged => 4,
+        };
+        let mut ranks: Vec<(u8, usize)> = self.rows.iter().map(rank).zip(0..).collect();
+        ranks.sort_unstable();
+        let kept = &ranks[..top.min(ranks.len())];
+        let mut place = 0;
+        self.rows.retain(|_| {
+            place += 1;
+            kept.iter().any(|(_, known)| known + 1 == place)
+        });
+        ranks.len() - kept.len()
+    }
+}
+
 /// Whether `check` runs a probe: it declares a figure of the verdict, or it looks for wrong results.
 #[must_use]
 pub fn is_checked(probe: &ProbeSpec) -> bool {

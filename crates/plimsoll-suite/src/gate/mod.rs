@@ -147,6 +147,12 @@ impl Gate {
         }
     }
 
+    /// The `top` worst headlines; all of them without a number.
+    #[must_use]
+    pub fn worst(&self, top: Option<usize>) -> &[Row] {
+        &self.rows[..top.unwrap_or(usize::MAX).min(self.rows.len())]
+    }
+
     /// The headlines that decide the exit code.
     pub fn gates(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.role == Role::Gate)

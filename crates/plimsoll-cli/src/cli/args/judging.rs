@@ -66,9 +66,12 @@ pub(crate) struct CompareArgs {
     /// Smallest loss that counts, such as 3%
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
     pub threshold: f64,
-    /// Compare only the headlines of this probe; may be repeated
-    #[arg(long, value_name = "PROBE")]
+    /// Compare only the headlines of these probes: a list with commas; may be repeated
+    #[arg(long, value_name = "PROBE", value_delimiter = ',')]
     pub probe: Vec<String>,
+    /// Print only the N worst headlines, and how many are left out; the verdict still follows from all of them
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with = "all")]
+    pub top: Option<usize>,
     /// Compare even if this differs; may be repeated
     #[arg(long, value_enum)]
     pub across: Vec<AcrossWhat>,
@@ -125,6 +128,11 @@ fn parse_time(text: &str) -> Result<f64, String> {
         number.trim().parse::<f64>().map_err(|_| "a time is a number with s or min, such as 45s".to_owned())?;
     let seconds = seconds * factor;
     if RANGE.contains(&seconds) { Ok(seconds) } else { Err("a budget is from 5s to 60min".to_owned()) }
+}
+
+/// A number of rows, at least 1.
+pub(super) fn parse_count(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a number of rows, at least 1".to_owned())
 }
 
 /// A share of at least 0 and below 1: `3%` or `0.03`.
