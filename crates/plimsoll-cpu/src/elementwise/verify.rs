@@ -88,16 +88,15 @@ pub fn bound(function: Function, dtype: DType) -> f64 {
 
 /// The error bound of a function of f64 (`arch/math/full.rs`).
 fn double_bound(function: Function) -> f64 {
-    use Unary::{Cos, Erf, Exp, Exp2, Log, Log1p, Log2, Log10, Sin};
+    use Unary::{Cos, Exp2, Log, Log1p, Log2, Log10, Sin};
     match function {
         Function::Unary(Unary::Sqrt | Unary::Recip) | Function::Binary(Binary::Div) => 0.5,
-        Function::Unary(Exp | Exp2 | Log | Log2 | Log10 | Log1p | Sin | Cos | Erf) => 1.0,
+        Function::Unary(Exp2 | Log | Log2 | Log10 | Log1p | Sin | Cos) => 1.0,
         Function::Binary(Binary::Pow) => 1.0,
-        Function::Unary(Unary::Rsqrt) => 1.5,
-        Function::Unary(Unary::Erfc) => 3.0,
-        Function::Unary(Unary::Mish) => 3.5,
+        Function::Unary(Unary::Rsqrt | Unary::Exp | Unary::Erf) => 1.5,
+        Function::Unary(Unary::Erfc | Unary::Mish) => 3.5,
         Function::Unary(Unary::Gelu) => 4.5,
-        _ => 2.5,
+        _ => 3.0,
     }
 }
 
