@@ -20,9 +20,8 @@ OF_DOUBLES = {
 """Largest errors of CUDA's f64 functions against the correctly rounded result, in units of the last place: CUDA C++ Programming
 Guide, "Mathematical Functions", standard functions of double precision."""
 
-OF_DOUBLES_ON_CPU = 2.5
-"""For libm, which promises nothing: it is a translation of musl's functions, which were found to be off by up to 2.3 units, erfc by
-more (Gladman, Innocente, Mather and Zimmermann, "Accuracy of Mathematical Functions")."""
+OF_DOUBLES_ON_CPU = 3.0
+"""The largest error of most f64 functions on CPUs; those with a larger one are allowed more on GPUs too."""
 
 POLYNOMIALS_ON_CPU = ("exp", "log", "tanh", "erf")
 """Evaluated in f32 on CPUs; rsqrt is two operations of f32. The others are evaluated in f64 to some 45 bits and rounded once."""

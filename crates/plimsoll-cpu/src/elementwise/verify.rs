@@ -77,6 +77,7 @@ impl Worst {
 #[must_use]
 pub fn bound(function: Function, dtype: DType) -> f64 {
     match function {
+        _ if dtype == DType::F64 => double_bound(function),
         _ if dtype != DType::F32 => 0.51,
         Function::Unary(Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf) => 2.0,
         Function::Unary(Unary::Sqrt | Unary::Recip) | Function::Binary(Binary::Div) => 0.5,
@@ -85,13 +86,26 @@ pub fn bound(function: Function, dtype: DType) -> f64 {
     }
 }
 
-/// The error bound of every node: functions of 16 and 8 bits are evaluated as f32, those of f64 by the oracle's library.
+/// The error bound of a function of f64 (`arch/math/full.rs`).
+fn double_bound(function: Function) -> f64 {
+    use Unary::{Cos, Exp2, Log, Log1p, Log2, Log10, Sin};
+    match function {
+        Function::Unary(Unary::Sqrt | Unary::Recip) | Function::Binary(Binary::Div) => 0.5,
+        Function::Unary(Exp2 | Log | Log2 | Log10 | Log1p | Sin | Cos) => 1.0,
+        Function::Binary(Binary::Pow) => 1.0,
+        Function::Unary(Unary::Rsqrt | Unary::Exp | Unary::Erf) => 1.5,
+        Function::Unary(Unary::Erfc | Unary::Mish) => 3.5,
+        Function::Unary(Unary::Gelu) => 4.5,
+        _ => 3.0,
+    }
+}
+
+/// The error bound of every node: functions of 16 and 8 bits are evaluated as f32.
 #[must_use]
 pub fn bounds(graph: &Graph) -> Vec<Bound> {
     let of_node = |node: &Node| {
         let dtype = node.dtype.carrier();
         let ulp = match Function::from_node(node) {
-            Some(_) if dtype != DType::F32 => 1.0,
             Some(function) => bound(function, dtype),
             None => 0.5,
         };

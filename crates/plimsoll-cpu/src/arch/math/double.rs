@@ -1,5 +1,5 @@
 //! Exponential, logarithm and circular functions on f64 with about 45 correct bits: enough for results that are rounded to f32,
-//! and only for the arguments that those need. `libm` computes f64 results that must be accurate to the last place.
+//! and only for the arguments that those need. [`super::full`] has the functions of f64 to the last place.
 
 use std::f64::consts::{FRAC_2_PI, LN_2, LOG2_E};
 

@@ -1,10 +1,11 @@
 //! Elementary functions without branches, so that a loop over them becomes vector code in any instruction set: [`single`] has
-//! those of f32, [`double`] their building blocks in f64. Plain arithmetic; no intrinsics, no tables. Loops over elements and
-//! the choice of instruction sets are in [`super::vectored`].
+//! those of f32, [`double`] their building blocks in f64, [`full`] the functions of f64. Plain arithmetic; no intrinsics, no
+//! tables. Loops over elements and the choice of instruction sets are in [`super::vectored`].
 //!
 //! Polynomials interpolate the relative error at Chebyshev nodes (made with mpmath, 40 digits); each states its error.
 
 pub mod double;
+pub mod full;
 pub mod single;
 
 /// A polynomial by Horner's rule with fused multiply-adds.

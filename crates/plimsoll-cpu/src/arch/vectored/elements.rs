@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::loops::{Binary, Ternary, Unary};
 use super::small::{RoundToOdd, SmallFloat};
-use crate::arch::math::single;
+use crate::arch::math::{full, single};
 
 /// Declares operations of one operand for lists of types.
 macro_rules! one {
@@ -66,54 +66,60 @@ one! {
         [u8 u16 u32 u64] |x| x;
     }
     Rsqrt { [f32] |x| single::rsqrt(x); [f64] |x| 1.0 / x.sqrt(); }
-    Exp { [f32] |x| single::exp(x); }
-    Exp2 { [f32] |x| single::exp2(x); }
-    Expm1 { [f32] |x| single::expm1(x); }
-    Log { [f32] |x| single::log(x); }
-    Log2 { [f32] |x| single::log2(x); }
-    Log10 { [f32] |x| single::log10(x); }
-    Log1p { [f32] |x| single::log1p(x); }
-    Tanh { [f32] |x| single::tanh(x); }
-    Sinh { [f32] |x| single::sinh(x); }
-    Cosh { [f32] |x| single::cosh(x); }
-    Asinh { [f32] |x| single::asinh(x); }
-    Acosh { [f32] |x| single::acosh(x); }
-    Atanh { [f32] |x| single::atanh(x); }
-    Atan { [f32] |x| single::atan(x); }
-    Erf { [f32] |x| single::erf(x); }
-    Erfc { [f32] |x| single::erfc(x); }
-    Sigmoid { [f32] |x| single::sigmoid(x); }
-    Silu { [f32] |x| single::silu(x); }
-    Gelu { [f32] |x| single::gelu(x); }
-    GeluTanh { [f32] |x| single::gelu_tanh(x); }
-    Softplus { [f32] |x| single::softplus(x); }
-    Mish { [f32] |x| single::mish(x); }
+    Exp { [f32] |x| single::exp(x); [f64] |x| full::exp(x); }
+    Exp2 { [f32] |x| single::exp2(x); [f64] |x| full::exp2(x); }
+    Expm1 { [f32] |x| single::expm1(x); [f64] |x| full::expm1(x); }
+    Log { [f32] |x| single::log(x); [f64] |x| full::log(x); }
+    Log2 { [f32] |x| single::log2(x); [f64] |x| full::log2(x); }
+    Log10 { [f32] |x| single::log10(x); [f64] |x| full::log10(x); }
+    Log1p { [f32] |x| single::log1p(x); [f64] |x| full::log1p(x); }
+    Tanh { [f32] |x| single::tanh(x); [f64] |x| full::tanh(x); }
+    Sinh { [f32] |x| single::sinh(x); [f64] |x| full::sinh(x); }
+    Cosh { [f32] |x| single::cosh(x); [f64] |x| full::cosh(x); }
+    Asinh { [f32] |x| single::asinh(x); [f64] |x| full::asinh(x); }
+    Acosh { [f32] |x| single::acosh(x); [f64] |x| full::acosh(x); }
+    Atanh { [f32] |x| single::atanh(x); [f64] |x| full::atanh(x); }
+    Atan { [f32] |x| single::atan(x); [f64] |x| full::atan(x); }
+    Erf { [f32] |x| single::erf(x); [f64] |x| full::erf(x); }
+    Erfc { [f32] |x| single::erfc(x); [f64] |x| full::erfc(x); }
+    Sigmoid { [f32] |x| single::sigmoid(x); [f64] |x| full::sigmoid(x); }
+    Silu { [f32] |x| single::silu(x); [f64] |x| full::silu(x); }
+    Gelu { [f32] |x| single::gelu(x); [f64] |x| full::gelu(x); }
+    GeluTanh { [f32] |x| single::gelu_tanh(x); [f64] |x| full::gelu_tanh(x); }
+    Softplus { [f32] |x| single::softplus(x); [f64] |x| full::softplus(x); }
+    Mish { [f32] |x| single::mish(x); [f64] |x| full::mish(x); }
 }
 
 /// Sine and cosine, with another argument reduction beyond a bound.
 macro_rules! circular {
-    ($($name:ident, $near:ident, $far:ident;)*) => {$(
+    ($($name:ident { $([$t:ty] $near:path, $far:path, $range:path;)* })*) => {$(
         pub(super) struct $name<T>(PhantomData<T>);
-        impl Unary for $name<f32> {
-            type In = f32;
-            type Out = f32;
+        $(impl Unary for $name<$t> {
+            type In = $t;
+            type Out = $t;
             #[inline(always)]
-            fn apply(x: f32) -> f32 {
-                single::$near(x)
+            fn apply(x: $t) -> $t {
+                $near(x)
             }
             #[inline(always)]
-            fn is_rare(x: f32) -> bool {
-                x.abs() > single::CIRCULAR_RANGE
+            fn is_rare(x: $t) -> bool {
+                x.abs() > $range
             }
-            fn apply_rare(x: f32) -> f32 {
-                single::$far(x)
+            fn apply_rare(x: $t) -> $t {
+                $far(x)
             }
-        }
+        })*
     )*};
 }
 circular! {
-    Sin, sin, far_sin;
-    Cos, cos, far_cos;
+    Sin {
+        [f32] single::sin, single::far_sin, single::CIRCULAR_RANGE;
+        [f64] full::sin, libm::sin, full::CIRCULAR_RANGE;
+    }
+    Cos {
+        [f32] single::cos, single::far_cos, single::CIRCULAR_RANGE;
+        [f64] full::cos, libm::cos, full::CIRCULAR_RANGE;
+    }
 }
 
 /// The negation of a `bool`.
@@ -133,24 +139,6 @@ two! {
     Sub { [f32 f64] |a, b| a - b; [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a.wrapping_sub(b); }
     Mul { [f32 f64] |a, b| a * b; [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a.wrapping_mul(b); }
     Div { [f32 f64] |a, b| a / b; }
-    FloorDiv {
-        [i8 i16 i32 i64] |a, b| if b == 0 {
-            0
-        } else {
-            let below = a.wrapping_rem(b) != 0 && (a < 0) != (b < 0);
-            if below { a.wrapping_div(b) - 1 } else { a.wrapping_div(b) }
-        };
-        [u8 u16 u32 u64] |a, b| a.checked_div(b).unwrap_or(0);
-    }
-    Rem {
-        [i8 i16 i32 i64] |a, b| if b == 0 {
-            a
-        } else {
-            let rem = a.wrapping_rem(b);
-            if rem != 0 && (rem < 0) != (b < 0) { rem + b } else { rem }
-        };
-        [u8 u16 u32 u64] |a, b| a.checked_rem(b).unwrap_or(a);
-    }
     And { [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a & b; }
     Or { [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a | b; }
     Xor { [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a ^ b; }
@@ -158,8 +146,11 @@ two! {
     Max { [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a.max(b); }
     Fmin { [f32 f64] |a, b| if a.is_nan() { b } else if b.is_nan() { a } else { lesser(a, b) }; }
     Fmax { [f32 f64] |a, b| if a.is_nan() { b } else if b.is_nan() { a } else { greater(a, b) }; }
-    Pow { [f32] |a, b| single::pow(a, b); }
-    Atan2 { [f32] |a, b| single::atan2(a, b); }
+    Pow {
+        [f32] |a, b| single::pow(a, b);
+        [f64] |a, b| full::pow(a, b);
+    }
+    Atan2 { [f32] |a, b| single::atan2(a, b); [f64] |a, b| full::atan2(a, b); }
 }
 
 /// Minimum and maximum of equal floats.
@@ -222,6 +213,11 @@ pub(super) struct Shl<T>(PhantomData<T>);
 pub(super) struct Shr<T>(PhantomData<T>);
 by_width!(floats: f32 f64; integers: i8 i16 i32 i64 u8 u16 u32 u64);
 
+/// The floored quotient; [`super::quotient`] has it for floats, [`super::integer`] for integers.
+pub(super) struct FloorDiv<T>(PhantomData<T>);
+/// Its remainder.
+pub(super) struct Rem<T>(PhantomData<T>);
+
 /// Declares comparisons, for any ordered type.
 macro_rules! comparisons {
     ($($name:ident $sign:tt;)*) => {$(
@@ -268,6 +264,20 @@ three! {
     MulSub |a, b, c| a * b - c;
     SubMul |a, b, c| c - a * b;
 }
+
+macro_rules! integer_fma {
+    ($($t:ty)*) => {$(
+        impl Ternary for Fma<$t> {
+            type First = $t;
+            type Rest = $t;
+            #[inline(always)]
+            fn apply(a: $t, b: $t, c: $t) -> $t {
+                a.wrapping_mul(b).wrapping_add(c)
+            }
+        }
+    )*};
+}
+integer_fma!(i8 i16 i32 i64 u8 u16 u32 u64);
 
 /// The second operand if the first is true, else the third.
 pub(super) struct Select<T>(PhantomData<T>);

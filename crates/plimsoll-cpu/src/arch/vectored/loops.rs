@@ -135,6 +135,14 @@ pub(super) trait Binary {
     }
 }
 
+/// An operation of two operands with a faster form for some second operands.
+pub(super) trait HasShort: Binary {
+    /// The faster form.
+    type Short: Binary<In = Self::In, Out = Self::Out>;
+    /// Whether the faster form is right for this second operand.
+    fn is_short(b: Self::In) -> bool;
+}
+
 /// An operation of three operands.
 pub(super) trait Ternary {
     /// The first operand's element.
@@ -151,6 +159,9 @@ pub(super) struct Map1<F>(PhantomData<F>);
 pub(super) struct Map2<F, const UNIFORM: u8>(PhantomData<F>);
 /// The loop of an operation of three operands, as [`Map2`].
 pub(super) struct Map3<F, const UNIFORM: u8>(PhantomData<F>);
+
+/// [`Map2`] in the faster form, if that is right for all second operands of the tile.
+pub(super) struct Short2<F, const UNIFORM: u8>(PhantomData<F>);
 
 impl<F: Unary> Loop for Map1<F> {
     #[inline(always)]
@@ -220,6 +231,30 @@ impl<F: Binary, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
                 if F::is_rare(a, b) {
                     *y = F::apply_rare(a, b);
                 }
+            }
+        }
+    }
+}
+
+impl<F: HasShort, const UNIFORM: u8> Loop for Short2<F, UNIFORM> {
+    #[inline(always)]
+    unsafe fn run(arguments: &Arguments) {
+        let Arguments { n, operands: [_, b, _], .. } = *arguments;
+        if n == 0 {
+            return;
+        }
+        // SAFETY: the caller promises the operand's elements and their alignment.
+        let b = unsafe { elements::<F::In>(b, n, UNIFORM & 2 != 0) };
+        let mut short = true;
+        for &b in b {
+            short &= F::is_short(b);
+        }
+        // SAFETY: both forms take the same arguments.
+        unsafe {
+            if short {
+                Map2::<F::Short, UNIFORM>::run(arguments);
+            } else {
+                Map2::<F, UNIFORM>::run(arguments);
             }
         }
     }

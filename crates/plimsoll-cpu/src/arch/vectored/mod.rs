@@ -7,6 +7,7 @@
 
 mod code;
 mod elements;
+mod integer;
 mod loops;
 mod machine;
 mod moves;

@@ -5,7 +5,7 @@ use plimsoll_expr::DType;
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 
 use super::elements as e;
-use super::loops::{Function, Map1, Map2, Map3, Set, compile_for};
+use super::loops::{Function, Map1, Map2, Map3, Set, Short2, compile_for};
 use super::small;
 
 /// A loop with the widths of its elements, against which [`super::code`] checks its use.
@@ -75,12 +75,6 @@ macro_rules! numbers {
         )
     };
 }
-macro_rules! single {
-    ($dtype:expr, $body:ident!$args:tt) => {
-        for_type!($dtype, [F32 f32], $body!$args)
-    };
-}
-
 macro_rules! map1 {
     ($t:ty, ($name:ident, ($set:expr))) => {
         Some(compile_for::<Map1<e::$name<$t>>>($set))
@@ -98,6 +92,11 @@ macro_rules! by_uniform {
 macro_rules! map2 {
     ($t:ty, ($name:ident, ($set:expr, $uniform:expr))) => {
         by_uniform!(Map2, e::$name<$t>, $set, $uniform, [0 1 2])
+    };
+}
+macro_rules! short2 {
+    ($t:ty, ($name:ident, ($set:expr, $uniform:expr))) => {
+        by_uniform!(Short2, e::$name<$t>, $set, $uniform, [0 1 2])
     };
 }
 macro_rules! map3 {
@@ -125,8 +124,8 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
             integers: Not;
             numbers: Neg Abs Sign Relu;
             floats: Floor Ceil Round Trunc Sqrt Rsqrt Recip;
-            single: Exp Exp2 Expm1 Log Log2 Log10 Log1p Sin Cos Tanh Sinh Cosh Asinh Acosh Atanh Atan;
-            single: Erf Erfc Sigmoid Silu Gelu GeluTanh Softplus Mish;
+            floats: Exp Exp2 Expm1 Log Log2 Log10 Log1p Sin Cos Tanh Sinh Cosh Asinh Acosh Atanh Atan;
+            floats: Erf Erfc Sigmoid Silu Gelu GeluTanh Softplus Mish;
         ], },
     };
     let bytes = width(carrier);
@@ -140,10 +139,12 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
     let bits = if carrier == DType::Bool { DType::U8 } else { carrier };
     let function = loops! { op, Binary, carrier, map2 (set, uniform), [
             numbers: Add Sub Mul Min Max FloorDiv Rem;
-            floats: Div;
+            floats: Div Atan2;
             integers: Shl Shr;
-            single: Pow Atan2;
         ],
+        Binary::Pow if carrier == DType::I64 => short2!(i64, (Pow, (set, uniform))),
+        Binary::Pow if carrier == DType::U64 => short2!(u64, (Pow, (set, uniform))),
+        Binary::Pow => numbers!(carrier, map2!(Pow, (set, uniform))),
         Binary::And => integers!(bits, map2!(And, (set, uniform))),
         Binary::Or => integers!(bits, map2!(Or, (set, uniform))),
         Binary::Xor => integers!(bits, map2!(Xor, (set, uniform))),
@@ -173,10 +174,13 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
     })
 }
 
-/// Three floats in one pass.
+/// Three numbers in one pass; integers only for [`Fused::Fma`].
 pub(crate) fn fused(set: Set, fused: Fused, dtype: DType, uniform: u8) -> Option<Operation> {
     let carrier = dtype.carrier();
-    let function = loops!(fused, Fused, carrier, map3 (set, uniform), [floats: Fma MulAdd MulSub SubMul;],);
+    let function = loops! { fused, Fused, carrier, map3 (set, uniform), [
+        numbers: Fma;
+        floats: MulAdd MulSub SubMul;
+    ], };
     let bytes = width(carrier);
     function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform, boolean: false })
 }
