@@ -5,7 +5,7 @@
 
 use std::arch::asm;
 
-use super::{Element, Instruction, Links, MAX_ILP, Operands, Operation, Width, links, loops};
+use super::{Instruction, Links, Loops, MAX_ILP, Number, Operands, Operation, Width, links, loops};
 
 /// The registers of the chains, as `.irp` lists them.
 #[rustfmt::skip]
@@ -117,41 +117,36 @@ macro_rules! general_chains {
 /// One row of the table.
 const fn row(
     operation: Operation,
-    element: Element,
+    number: Number,
     width: Width,
     mnemonic: &'static str,
-    loops: [Option<super::Loop>; super::ILP.len()],
+    loops: Loops,
 ) -> Instruction {
-    let operands = Operands::for_operation(operation, element);
-    Instruction { operation, element, width, mnemonic, operands, is_available: || true, loops }
+    let operands = Operands::for_operation(operation, number);
+    Instruction { operation, number, width, mnemonic, operands, is_available: || true, loops }
 }
 
 /// The vector FMA, which needs separate operands.
-const fn vector_fma(
-    element: Element,
-    mnemonic: &'static str,
-    loops: [Option<super::Loop>; super::ILP.len()],
-    operands: Operands,
-) -> Instruction {
-    Instruction { operands, ..row(Operation::Fma, element, Width::V128, mnemonic, loops) }
+const fn vector_fma(number: Number, mnemonic: &'static str, loops: Loops, operands: Operands) -> Instruction {
+    Instruction { operands, ..row(Operation::Fma, number, Width::V128, mnemonic, loops) }
 }
 
-/// ADD, MUL, FMA, DIV and SQRT of one element and width, in registers of the kind `$kind`. `$fma` is separate, because only the
+/// ADD, MUL, FMA, DIV and SQRT of one number and width, in registers of the kind `$kind`. `$fma` is separate, because only the
 /// scalar form has a third operand. In the vector form both the addend and a factor are the chain, `x + x · ε`; otherwise the
 /// chain would only go through the addend, which some cores forward early. It grows as MUL does.
 macro_rules! floats {
-    ($element:ident, $width:ident, $kind:tt, $constant:literal, $fma:expr) => {
+    ($number:ident, $width:ident, $kind:tt, $constant:literal, $fma:expr) => {
         [
             row(
                 Operation::Add,
-                Element::$element,
+                Number::$number,
                 Width::$width,
                 concat!("fadd ", $kind),
                 vector_chains!($kind, concat!("fadd \\r, \\r, ", $constant)),
             ),
             row(
                 Operation::Mul,
-                Element::$element,
+                Number::$number,
                 Width::$width,
                 concat!("fmul ", $kind),
                 vector_chains!($kind, concat!("fmul \\r, \\r, ", $constant)),
@@ -159,14 +154,14 @@ macro_rules! floats {
             $fma,
             row(
                 Operation::Div,
-                Element::$element,
+                Number::$number,
                 Width::$width,
                 concat!("fdiv ", $kind),
                 vector_chains!($kind, concat!("fdiv \\r, ", $constant, ", \\r")),
             ),
             row(
                 Operation::Sqrt,
-                Element::$element,
+                Number::$number,
                 Width::$width,
                 concat!("fsqrt ", $kind),
                 vector_chains!($kind, "fsqrt \\r, \\r"),
@@ -175,16 +170,16 @@ macro_rules! floats {
     };
 }
 
-/// Floating point, by element and width.
+/// Floating point, by number and width.
 #[rustfmt::skip]
 pub(super) static FLOATS: [[Instruction; 5]; 4] = [
-    floats!(F64, Scalar, "d", "d14", row(Operation::Fma, Element::F64, Width::Scalar, "fmadd d",
+    floats!(F64, Scalar, "d", "d14", row(Operation::Fma, Number::F64, Width::Scalar, "fmadd d",
         vector_chains!("d", "fmadd \\r, \\r, d14, d15"))),
-    floats!(F64, V128, "2d", "v14.2d", vector_fma(Element::F64, "fmla 2d",
+    floats!(F64, V128, "2d", "v14.2d", vector_fma(Number::F64, "fmla 2d",
         vector_chains!("2d", "fmla \\r, \\r, v14.2d"), Operands::f64(1.37, f64::EPSILON, 0.0))),
-    floats!(F32, Scalar, "s", "s14", row(Operation::Fma, Element::F32, Width::Scalar, "fmadd s",
+    floats!(F32, Scalar, "s", "s14", row(Operation::Fma, Number::F32, Width::Scalar, "fmadd s",
         vector_chains!("s", "fmadd \\r, \\r, s14, s15"))),
-    floats!(F32, V128, "4s", "v14.4s", vector_fma(Element::F32, "fmla 4s",
+    floats!(F32, V128, "4s", "v14.4s", vector_fma(Number::F32, "fmla 4s",
         vector_chains!("4s", "fmla \\r, \\r, v14.4s"), Operands::f32(1.37, f32::EPSILON, 0.0))),
 ];
 
@@ -192,9 +187,9 @@ pub(super) static FLOATS: [[Instruction; 5]; 4] = [
 /// may fold a constant.
 #[rustfmt::skip]
 pub(super) static INTEGERS: [Instruction; 5] = [
-    row(Operation::Add, Element::I64, Width::Scalar, "add x", general_chains!("add x\\r, x\\r, x14")),
-    row(Operation::Mul, Element::I64, Width::Scalar, "mul x", general_chains!("mul x\\r, x\\r, x13")),
-    row(Operation::Div, Element::I64, Width::Scalar, "udiv x", general_chains!("udiv x\\r, x13, x\\r")),
-    row(Operation::Add, Element::I32, Width::V128, "add 4s", vector_chains!("4s", "add \\r, \\r, v14.4s")),
-    row(Operation::Mul, Element::I32, Width::V128, "mul 4s", vector_chains!("4s", "mul \\r, \\r, v14.4s")),
+    row(Operation::Add, Number::I64, Width::Scalar, "add x", general_chains!("add x\\r, x\\r, x14")),
+    row(Operation::Mul, Number::I64, Width::Scalar, "mul x", general_chains!("mul x\\r, x\\r, x13")),
+    row(Operation::Div, Number::I64, Width::Scalar, "udiv x", general_chains!("udiv x\\r, x13, x\\r")),
+    row(Operation::Add, Number::I32, Width::V128, "add 4s", vector_chains!("4s", "add \\r, \\r, v14.4s")),
+    row(Operation::Mul, Number::I32, Width::V128, "mul 4s", vector_chains!("4s", "mul \\r, \\r, v14.4s")),
 ];
