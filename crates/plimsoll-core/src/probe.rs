@@ -102,14 +102,6 @@ pub trait Backend: Sized + 'static {
     /// The backend's name in records.
     const NAME: &'static str;
 
-    /// Whether a device has this capability.
-    ///
-    /// # Errors
-    /// [`Fault::Unavailable`] with the reason and a hint.
-    fn has(device: &Self::Device, need: Self::Need) -> Result<(), Fault> {
-        need.check(device)
-    }
-
     /// Whether hardware counters can be read on this device.
     ///
     /// # Errors
@@ -183,7 +175,7 @@ pub trait Probe<B: Backend>: Sync {
     /// [`Fault::Unavailable`] with the reason and a hint.
     fn supports(&self, device: &B::Device) -> Result<(), Fault> {
         B::Need::check_ready(device)?;
-        self.needs().iter().try_for_each(|need| B::has(device, *need))?;
+        self.needs().iter().try_for_each(|need| need.check(device))?;
         self.check_device(device)
     }
 
