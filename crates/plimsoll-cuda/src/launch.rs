@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
-use plimsoll_gpu::{Setup, Trust};
 pub use plimsoll_gpu::launch::{Arguments, Form, Geometry, MOST_PARAMETERS};
+use plimsoll_gpu::{Setup, Trust};
 
 use crate::Cuda;
 use crate::driver::{AccessWindow, Function};

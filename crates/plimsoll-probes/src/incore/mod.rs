@@ -76,7 +76,8 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let known = MICROARCHITECTURES.iter().find(|core| Some(core.name) == device.architecture.as_deref());
     let mut findings = Vec::new();
     for (name, row, cycles) in case("operations").into_iter().flat_map(|series| rows(series, |ilp| ilp == Count(1))) {
-        let published = known.and_then(|core| Some(published_figure(core, core.figure_by_name(name.as_str())?.latency?)));
+        let published =
+            known.and_then(|core| Some(published_figure(core, core.figure_by_name(name.as_str())?.latency?)));
         findings.push(Finding { published, ..finding(format!("latency {name}"), Unit::Cycle, row, cycles) });
     }
     for (name, row, cycles) in case("best").into_iter().flat_map(|series| rows(series, |_| true)) {

@@ -11,8 +11,8 @@ use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
 use plimsoll_cpu::workload::chain::{Chain, Order, PAGE_BYTES};
 
-use super::{CHASE, Chase, KNEES};
 use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
+use super::{CHASE, Chase, KNEES};
 use crate::prelude::cpu::*;
 use crate::sizes;
 

@@ -6,10 +6,10 @@
 use plimsoll_core::flag::Flag;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 
-use super::{CHASE, KNEES, Order};
 use super::device::{self, Chase};
 use super::kernels::{self, Nearest};
 use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
+use super::{CHASE, KNEES, Order};
 use crate::chains::{BuiltChain, Chains, Trap};
 use crate::prelude::gpu::*;
 use crate::sizes;
