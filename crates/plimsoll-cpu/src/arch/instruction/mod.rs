@@ -219,3 +219,20 @@ macro_rules! loops {
     };
 }
 use loops;
+
+/// The assembly of an iteration's links, over and over for the chains whose number is below `{chains}`. `\r` stands for the
+/// chain's register, one of a list that is separated by commas.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! each_chain {
+    ($registers:expr, $($link:expr),+) => {
+        concat!(
+            ".p2align 6\n2:\n.rept {links}\n.set .Lchain, 0\n.irp r,",
+            $registers,
+            "\n.if .Lchain < {chains}\n",
+            $($link, "\n",)+
+            ".endif\n.set .Lchain, .Lchain + 1\n.endr\n.endr"
+        )
+    };
+}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use each_chain;

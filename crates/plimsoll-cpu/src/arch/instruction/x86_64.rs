@@ -6,7 +6,7 @@
 
 use std::arch::asm;
 
-use super::{Instruction, Links, Loops, MAX_ILP, Number, Operands, Operation, Width, links, loops};
+use super::{Instruction, Links, Loops, MAX_ILP, Number, Operands, Operation, Width, each_chain, links, loops};
 
 /// 64 bytes to load a register of any width from.
 #[repr(align(64))]
@@ -30,15 +30,7 @@ macro_rules! vector_chains {
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
                     concat!("vmovups ", $register, "\\r, [{seed}]"),
                     ".endr",
-                    ".p2align 6",
-                    "2:",
-                    ".rept {links}",
-                    ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
-                    ".if \\r < {chains}",
-                    $link,
-                    ".endif",
-                    ".endr",
-                    ".endr",
+                    each_chain!("0,1,2,3,4,5,6,7,8,9,10,11", $link),
                     "dec {iterations}",
                     "jnz 2b",
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
@@ -174,17 +166,7 @@ macro_rules! general_chains {
             // are at least one.
             unsafe {
                 asm!(
-                    ".p2align 6",
-                    "2:",
-                    ".rept {links}",
-                    ".set .Lchain, 0",
-                    concat!(".irp r" $(, ",", $register)+),
-                    ".if .Lchain < {chains}",
-                    $($link,)+
-                    ".endif",
-                    ".set .Lchain, .Lchain + 1",
-                    ".endr",
-                    ".endr",
+                    each_chain!(concat!($($register, ","),+), $($link),+),
                     "dec r15",
                     "jnz 2b",
                     $(inout($register) last[$chain],)+
