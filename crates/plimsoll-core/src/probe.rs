@@ -38,6 +38,12 @@ pub struct ProbeSpec {
 }
 
 impl ProbeSpec {
+    /// A probe outside the registry, such as a test's: it has no group, sentence or headlines, and a budget of a second.
+    #[must_use]
+    pub const fn unlisted(name: &'static str, findings: fn(&DeviceInfo, &[Series]) -> Vec<Finding>) -> Self {
+        Self { name, group: "", sentence: "", seconds: [1.0; 3], takes_bytes: false, headlines: &[], findings }
+    }
+
     /// The time budget for an effort, seconds.
     #[must_use]
     pub fn budget(&self, effort: Effort) -> f64 {
