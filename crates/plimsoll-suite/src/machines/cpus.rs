@@ -20,7 +20,7 @@ pub enum Number {
 impl Number {
     /// Its name in records and tables.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",
             Self::F32 => "f32",
@@ -31,7 +31,7 @@ impl Number {
 
     /// Bytes of one lane.
     #[must_use]
-    pub const fn bytes(self) -> usize {
+    pub fn bytes(self) -> usize {
         match self {
             Self::F64 | Self::I64 => 8,
             Self::F32 | Self::I32 => 4,
@@ -55,7 +55,7 @@ pub enum Width {
 impl Width {
     /// Its name in records and tables: `scalar`, or the number of bits.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
             Self::V128 => "128",
@@ -66,7 +66,7 @@ impl Width {
 
     /// Lanes of `number` that one instruction works on.
     #[must_use]
-    pub const fn lanes(self, number: Number) -> usize {
+    pub fn lanes(self, number: Number) -> usize {
         match self {
             Self::Scalar => 1,
             Self::V128 => 16 / number.bytes(),
@@ -94,7 +94,7 @@ pub enum Operation {
 impl Operation {
     /// Its name in records and tables.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Add => "ADD",
             Self::Mul => "MUL",
@@ -252,11 +252,8 @@ const fn vector_adders(units: u32) -> [Figure; 1] {
 const SKYLAKE_FLOATS: &[Figure] = &two_per_cycle(AVX, [4.0, 4.0, 4.0]);
 
 /// Golden Cove has two separate adders, which forward results to each other in 2 cycles and to other units in 3.
-const GOLDEN_COVE_FLOATS: &[Figure] = &[
-    spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
-    row(Mul, FLOATS, AVX, 4.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-];
+const GOLDEN_COVE_FLOATS: &[Figure] =
+    &[spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5), row(Mul, FLOATS, AVX, 4.0, 0.5), row(Fma, FLOATS, AVX, 4.0, 0.5)];
 
 /// Divider and vector integer figures of Skylake, which later cores kept up to Golden Cove.
 const SINCE_SKYLAKE: &[Figure] = &[
@@ -286,8 +283,7 @@ const GOLDEN_COVE_512: &[Figure] = &[rate(Add, FLOATS, ZMM, 0.5)];
 const SKYLAKE: Figures = &[SKYLAKE_FLOATS, FOUR_ADDERS, SINCE_SKYLAKE];
 const SKYLAKE_SERVER: Figures = &[SKYLAKE_FLOATS, FOUR_ADDERS, SINCE_SKYLAKE, INTEL_512, SKYLAKE_512];
 const GOLDEN_COVE_CLIENT: Figures = &[GOLDEN_COVE_FLOATS, FIVE_ADDERS, SINCE_SKYLAKE];
-const GOLDEN_COVE_SERVER: Figures =
-    &[GOLDEN_COVE_FLOATS, FIVE_ADDERS, SINCE_SKYLAKE, INTEL_512, GOLDEN_COVE_512];
+const GOLDEN_COVE_SERVER: Figures = &[GOLDEN_COVE_FLOATS, FIVE_ADDERS, SINCE_SKYLAKE, INTEL_512, GOLDEN_COVE_512];
 
 /// Redwood Cove; the manual gives multiply-adds the same figures as Golden Cove's.
 const REDWOOD_COVE: Figures = &[&[row(Fma, FLOATS, AVX, 4.0, 0.5), row(Fma, FLOATS, ZMM, 4.0, 0.5)]];
@@ -304,8 +300,7 @@ const BROADWELL: Figures = &[BROADWELL_FLOATS, FOUR_ADDERS, &vector_adders(2)];
 const ZEN2: Figures = &[&two_per_cycle(AVX, [3.0, 3.0, 5.0]), FOUR_ADDERS, &vector_adders(3)];
 const ZEN3: Figures = &[&two_per_cycle(AVX, [3.0, 3.0, 4.0]), FOUR_ADDERS, &vector_adders(4)];
 /// Zen 4 runs 512-bit instructions in two passes of its 256-bit units.
-const ZEN4_512: &[Figure] =
-    &[rate(Add, FLOATS, ZMM, 1.0), rate(Mul, FLOATS, ZMM, 1.0), rate(Fma, FLOATS, ZMM, 1.0)];
+const ZEN4_512: &[Figure] = &[rate(Add, FLOATS, ZMM, 1.0), rate(Mul, FLOATS, ZMM, 1.0), rate(Fma, FLOATS, ZMM, 1.0)];
 const ZEN4: Figures = &[&two_per_cycle(AVX, [3.0, 3.0, 4.0]), ZEN4_512, FOUR_ADDERS, &vector_adders(4)];
 const ZEN5: Figures = &[&[
     row(Mul, FLOATS, AVX, 3.0, 0.5),
