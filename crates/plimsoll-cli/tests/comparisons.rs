@@ -16,6 +16,14 @@ fn suite(number: u8) -> String {
     record(&format!("h200/2026-11-22-suite/suite-{number}"))
 }
 
+/// Runs of `stream` on a device above its peak, in the folder `fast`, and on a usual one, in `slow`.
+fn fast_and_slow() -> Place {
+    let place = Place::new();
+    place.run("measure stream --device sim:above-peak --effort standard --out fast").ends(0);
+    place.run("measure stream --device sim --effort standard --out slow").ends(0);
+    place
+}
+
 #[test]
 fn two_standard_runs_of_one_h200_pass_the_gate() {
     let place = Place::new();
@@ -71,9 +79,7 @@ fn a_report_of_chosen_probes_names_those_that_are_left_out() {
 
 #[test]
 fn a_lower_bandwidth_fails_unless_the_threshold_allows_it() {
-    let place = Place::new();
-    place.run("measure stream --device sim:above-peak --effort standard --out fast").ends(0);
-    place.run("measure stream --device sim --effort standard --out slow").ends(0);
+    let place = fast_and_slow();
     let ran = place.run("compare fast slow").ends(1);
     assert!(ran.stdout.contains("worse: ") && ran.stdout.contains("memory read"), "{}", ran.stdout);
     place.run("compare slow fast").ends(0);
@@ -145,12 +151,10 @@ fn a_baseline_is_stored_under_a_name_and_compared_with() {
 
 #[test]
 fn several_runs_are_shown_side_by_side() {
-    let place = Place::new();
-    place.run("measure stream --device sim --effort standard --out a").ends(0);
-    place.run("measure stream --device sim:above-peak --effort standard --out b").ends(0);
-    let ran = place.run("report a a a b").ends(0);
+    let place = fast_and_slow();
+    let ran = place.run("report slow slow slow fast").ends(0);
     assert!(ran.stdout.contains("[4]") && ran.stdout.contains('▲'), "{}", ran.stdout);
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80), "{}", ran.stdout);
-    let all = place.run("report a b --all").ends(0).stdout;
+    let all = place.run("report slow fast --all").ends(0).stdout;
     assert!(all.contains("achieved") && !all.contains("[2]"), "{all}");
 }

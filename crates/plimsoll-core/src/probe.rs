@@ -38,6 +38,12 @@ pub struct ProbeSpec {
 }
 
 impl ProbeSpec {
+    /// A probe outside the registry, such as a test's: it has no group, sentence or headlines, and a budget of a second.
+    #[must_use]
+    pub const fn unlisted(name: &'static str, findings: fn(&DeviceInfo, &[Series]) -> Vec<Finding>) -> Self {
+        Self { name, group: "", sentence: "", seconds: [1.0; 3], takes_bytes: false, headlines: &[], findings }
+    }
+
     /// The time budget for an effort, seconds.
     #[must_use]
     pub fn budget(&self, effort: Effort) -> f64 {
@@ -101,14 +107,6 @@ pub trait Backend: Sized + 'static {
     type Need: Requirement<Self>;
     /// The backend's name in records.
     const NAME: &'static str;
-
-    /// Whether a device has this capability.
-    ///
-    /// # Errors
-    /// [`Fault::Unavailable`] with the reason and a hint.
-    fn has(device: &Self::Device, need: Self::Need) -> Result<(), Fault> {
-        need.check(device)
-    }
 
     /// Whether hardware counters can be read on this device.
     ///
@@ -183,7 +181,7 @@ pub trait Probe<B: Backend>: Sync {
     /// [`Fault::Unavailable`] with the reason and a hint.
     fn supports(&self, device: &B::Device) -> Result<(), Fault> {
         B::Need::check_ready(device)?;
-        self.needs().iter().try_for_each(|need| B::has(device, *need))?;
+        self.needs().iter().try_for_each(|need| need.check(device))?;
         self.check_device(device)
     }
 

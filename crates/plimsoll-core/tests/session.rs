@@ -61,15 +61,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     rows.map(finding).collect()
 }
 
-static SPEC: ProbeSpec = ProbeSpec {
-    name: "fake",
-    group: "",
-    sentence: "",
-    seconds: [1.0, 1.0, 1.0],
-    takes_bytes: true,
-    headlines: &[],
-    findings,
-};
+static SPEC: ProbeSpec = ProbeSpec { takes_bytes: true, ..ProbeSpec::unlisted("fake", findings) };
 
 /// A probe with one point, whose axis is a footprint.
 struct FakeProbe {

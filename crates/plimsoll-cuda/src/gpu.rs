@@ -10,8 +10,8 @@ use plimsoll_core::Fault;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 use plimsoll_gpu::{
-    Arguments, Capabilities, ClusterSizes, Form, Geometry, Gpu, KernelClock, Limits, Memory, Meter, Owner, Span,
-    Stamps, Trust, Unavailable,
+    Capabilities, ClusterSizes, Geometry, Gpu, KernelClock, Limits, Memory, Meter, Owner, Setup, Span, Stamps, Trust,
+    Unavailable,
 };
 
 use crate::compile::Kernels;
@@ -184,13 +184,8 @@ impl Gpu for Cuda {
         device.kernels.load_described(&target.to_string(), source, kernels, trust)
     }
 
-    unsafe fn prepare(
-        function: &Function,
-        geometry: Geometry,
-        form: Form,
-        arguments: &Arguments,
-    ) -> Result<Launch, Fault> {
-        Launch::from_arguments(function, geometry, form, arguments)
+    unsafe fn prepare(function: &Function, setup: Setup<'_>) -> Result<Launch, Fault> {
+        Launch::from_setup(function, setup)
     }
 
     fn allow_shared(function: &Function, bytes: u32) -> Result<(), Fault> {

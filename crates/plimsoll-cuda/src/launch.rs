@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
-use plimsoll_gpu::Trust;
 pub use plimsoll_gpu::launch::{Arguments, Form, Geometry, MOST_PARAMETERS};
+use plimsoll_gpu::{Setup, Trust};
 
 use crate::Cuda;
 use crate::driver::{AccessWindow, Function};
@@ -146,16 +146,12 @@ impl Launch {
         let sizes: Vec<u64> = arguments.kinds().iter().map(|kind| kind.bytes()).collect();
         function.check_parameters(&sizes)?;
         geometry.check()?;
-        Self::from_arguments(function, geometry, Form::default(), &arguments)
+        Self::from_setup(function, Setup { geometry, form: Form::default(), arguments: &arguments })
     }
 
     /// A launch whose arguments were checked, or which the caller guarantees to fit.
-    pub(crate) fn from_arguments(
-        function: &Function,
-        geometry: Geometry,
-        form: Form,
-        arguments: &Arguments,
-    ) -> Result<Self, Fault> {
+    pub(crate) fn from_setup(function: &Function, setup: Setup<'_>) -> Result<Self, Fault> {
+        let Setup { geometry, form, arguments } = setup;
         let (function, regions) = (function.clone(), find_regions(arguments, function)?);
         let parameters = Parameters::Slots(*arguments.slots());
         Ok(Self { function, geometry, parameters, form, window: None, regions })

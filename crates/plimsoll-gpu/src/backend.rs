@@ -11,7 +11,7 @@ use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 
 use crate::capability::{Capabilities, Need};
-use crate::launch::{Arguments, Form, Geometry, Kernel};
+use crate::launch::{Geometry, Kernel, Setup};
 use crate::{Memory, Span, Unavailable};
 
 /// The lowest compute capability that kernels are written for.
@@ -78,8 +78,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Unavailable`] where there is only one stream.
     fn new_stream(_device: &Self::Device) -> Result<Arc<Self::Stream>, Fault> {
-        let why = format!("{} has one stream", Self::NAME);
-        Err(Unavailable::new("a second stream", why, "Use the CUDA backend").into())
+        Err(only_cuda::<Self>("a second stream", "has one stream").into())
     }
     /// The device's energy and temperature readings, if it has any.
     fn meter(_device: &Self::Device) -> Option<Arc<dyn Meter>> {
@@ -117,8 +116,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
         _source: &'static Source,
         _kernels: &[KernelDesc],
     ) -> Result<Vec<Kernel<Self>>, Fault> {
-        let why = format!("{} has none", Self::NAME);
-        Err(Unavailable::new("architecture-specific kernels", why, "Use the CUDA backend").into())
+        Err(only_cuda::<Self>("architecture-specific kernels", "has none").into())
     }
     /// Prepares a launch that can be repeated.
     ///
@@ -129,12 +127,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Invalid`] where memory was freed or belongs to another device; [`Fault::Unavailable`] for a form that the device
     /// lacks.
-    unsafe fn prepare(
-        function: &Self::Function,
-        geometry: Geometry,
-        form: Form,
-        arguments: &Arguments,
-    ) -> Result<Self::Launch, Fault>;
+    unsafe fn prepare(function: &Self::Function, setup: Setup<'_>) -> Result<Self::Launch, Fault>;
     /// Allows blocks of a function to use `bytes` bytes of dynamic shared memory.
     ///
     /// # Errors
@@ -151,8 +144,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Unavailable`] where the driver doesn't report it.
     fn blocks_per_multiprocessor(_function: &Self::Function, _threads: u32, _shared: u32) -> Result<u32, Fault> {
-        let why = format!("{} doesn't report how many blocks fit on a multiprocessor", Self::NAME);
-        Err(Unavailable::new("occupancy", why, "Use the CUDA backend").into())
+        Err(only_cuda::<Self>("occupancy", "doesn't report how many blocks fit on a multiprocessor").into())
     }
 
     /// Allocates memory with undefined content; 0 bytes allocate nothing.
@@ -165,8 +157,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Unavailable`] where kernels can't read host memory; [`Fault::OutOfMemory`].
     fn host_memory(_stream: &Arc<Self::Stream>, _content: &[u8]) -> Result<Box<dyn Memory>, Fault> {
-        let why = format!("{} kernels can't read it", Self::NAME);
-        Err(Unavailable::new("memory of the host", why, "Use the CUDA backend").into())
+        Err(only_cuda::<Self>("memory of the host", "kernels can't read it").into())
     }
     /// Wraps memory of another library, such as a tensor's, for launches and copies. `owner` is dropped only after all work that
     /// uses the memory is done.
@@ -183,8 +174,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
         _bytes: u64,
         _owner: Owner,
     ) -> Result<Box<dyn Memory>, Fault> {
-        let why = format!("{} can't use it by its address", Self::NAME);
-        Err(Unavailable::new("memory of another library", why, "Use the CUDA backend").into())
+        Err(only_cuda::<Self>("memory of another library", "can't use it by its address").into())
     }
     /// Wraps a stream of another library, given by the driver's handle. `owner` is dropped only after the result and the work that
     /// was enqueued through it.
@@ -195,16 +185,14 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Unavailable`] where the backend has only streams of its own.
     unsafe fn borrow_stream(_device: &Self::Device, _handle: u64, _owner: Owner) -> Result<Arc<Self::Stream>, Fault> {
-        let why = format!("{} has only its own", Self::NAME);
-        Err(Unavailable::new("a stream of another library", why, "Use the CUDA backend").into())
+        Err(only_cuda::<Self>("a stream of another library", "has only its own").into())
     }
     /// A variable of the module that a function belongs to: `__device__` or `__constant__` in CUDA. The result keeps the module.
     ///
     /// # Errors
     /// [`Fault::Unavailable`] where modules have no variables; the driver's where the module has none of this name.
     fn global(_function: &Self::Function, _name: &str) -> Result<Box<dyn Memory>, Fault> {
-        let why = format!("{} modules have none", Self::NAME);
-        Err(Unavailable::new("variables of modules", why, "Use the CUDA backend").into())
+        Err(only_cuda::<Self>("variables of modules", "modules have none").into())
     }
     /// The machine code of the module that a function belongs to, as an ELF file.
     ///
@@ -304,17 +292,18 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Unavailable`] where the backend has no clusters.
     fn allow_large_clusters(_function: &Self::Function) -> Result<(), Fault> {
-        Err(no_clusters(Self::NAME))
+        Err(only_cuda::<Self>("clusters of blocks", "has none").into())
     }
     /// How many clusters of `blocks` blocks run at once.
     ///
     /// # Errors
     /// Those of [`Gpu::allow_large_clusters`].
     fn clusters_at_once(_function: &Self::Function, _geometry: Geometry, _blocks: u32) -> Result<u32, Fault> {
-        Err(no_clusters(Self::NAME))
+        Err(only_cuda::<Self>("clusters of blocks", "has none").into())
     }
 }
 
-fn no_clusters(backend: &str) -> Fault {
-    Unavailable::new("clusters of blocks", format!("{backend} has none"), "Use the CUDA backend").into()
+/// The reason of the defaults: of the backends only CUDA has `what`.
+fn only_cuda<G: Gpu>(what: &'static str, why: &str) -> Unavailable {
+    Unavailable::new(what, format!("{} {why}", G::NAME), "Use the CUDA backend")
 }

@@ -55,6 +55,17 @@ pub struct Form {
     pub cluster: u32,
 }
 
+/// What a launch of a kernel consists of.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// Blocks, threads and shared memory.
+    pub geometry: Geometry,
+    /// How it differs from a plain launch.
+    pub form: Form,
+    /// The kernel's arguments.
+    pub arguments: &'a Arguments,
+}
+
 /// The type of a passed argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -259,7 +270,7 @@ impl<G: Gpu> Kernel<G> {
         // SAFETY: the check above found the number, kinds, ranges and extents of the arguments to be those that the kernel states.
         #[allow(unsafe_code)]
         unsafe {
-            G::prepare(&self.function, geometry, form, arguments)
+            G::prepare(&self.function, Setup { geometry, form, arguments })
         }
     }
 }

@@ -28,7 +28,7 @@ pub mod window;
 pub use accept::{Touched, accept};
 pub use backend::{Gpu, Meter, Owner};
 pub use capability::{Capabilities, ClusterSizes, KernelClock, Limits, Need, Stamps};
-pub use launch::{Arguments, Form, Geometry, Kernel};
+pub use launch::{Arguments, Form, Geometry, Kernel, Setup};
 pub use span::{Memory, Span};
 pub use trust::Trust;
 pub use unavailable::{Unavailable, capability};

@@ -176,21 +176,19 @@ pub(crate) fn run(name: &str, started: &str, slower: f64) -> Run {
     builder.run()
 }
 
-/// One series of (x, seconds), drawn as a line with logarithmic axes.
-pub(crate) fn curve(points: &[(f64, f64)]) -> Run {
+/// A run of the latency probe with a series of times over footprints, drawn as a line with logarithmic axes.
+pub(crate) fn over_footprints(case: &str, figure: Figure, name: &str) -> RunBuilder {
     use plimsoll_core::series::{Draw, Quantity, axis, metric};
+    let (axes, metrics) = (vec![axis("footprint", Unit::Byte)], vec![metric(name, Unit::Second, Quantity::Time)]);
+    let draw = Draw::lines("footprint", name).log_x().log_y();
     let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
-    builder.series(
-        "latency",
-        SeriesSpec::new(
-            "curve",
-            Figure::Latency,
-            CachePolicy::Hot,
-            vec![axis("footprint", Unit::Byte)],
-            vec![metric("time", Unit::Second, Quantity::Time)],
-            Draw::lines("footprint", "time").log_x().log_y(),
-        ),
-    );
+    builder.series("latency", SeriesSpec::new(case, figure, CachePolicy::Hot, axes, metrics, draw));
+    builder
+}
+
+/// One series of (x, seconds).
+pub(crate) fn curve(points: &[(f64, f64)]) -> Run {
+    let mut builder = over_footprints("curve", Figure::Latency, "time");
     for &(x, y) in points {
         builder.point(vec![x.into()], y, Work::default(), Flags::NONE);
     }

@@ -28,7 +28,6 @@ pub use world::SimClock;
 
 use std::convert::Infallible;
 
-use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Bench};
 
 /// The simulated backend.
@@ -40,10 +39,6 @@ impl Backend for Sim {
     type Clock = SimClock;
     type Need = Infallible;
     const NAME: &'static str = "sim";
-
-    fn has(_: &SimDevice, need: Infallible) -> Result<(), Fault> {
-        match need {}
-    }
 }
 
 /// Opens the simulated device of a scenario.

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use plimsoll_core::Fault;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
-use plimsoll_gpu::{
-    Arguments, Capabilities, Form, Geometry, Gpu, Kernel, KernelClock, Limits, Span, Stamps, Unavailable,
-};
+use plimsoll_gpu::{Capabilities, Gpu, Kernel, KernelClock, Limits, Setup, Span, Stamps, Unavailable};
 
 use crate::core::Core;
 use crate::device::{Vulkan, VulkanDevice};
@@ -114,13 +112,8 @@ impl Gpu for Vulkan {
         kernels.iter().map(make).collect()
     }
 
-    unsafe fn prepare(
-        function: &Function,
-        geometry: Geometry,
-        form: Form,
-        arguments: &Arguments,
-    ) -> Result<Launch, Fault> {
-        Launch::new(function, geometry, form, arguments)
+    unsafe fn prepare(function: &Function, setup: Setup<'_>) -> Result<Launch, Fault> {
+        Launch::new(function, setup)
     }
 
     fn allow_shared(_: &Function, _: u32) -> Result<(), Fault> {

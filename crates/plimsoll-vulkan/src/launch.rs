@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
-use plimsoll_gpu::{Arguments, Form, Geometry};
+use plimsoll_gpu::{Form, Geometry, Setup};
 
 use crate::core::{Core, never};
 use crate::function::{Function, Pipeline};
@@ -39,12 +39,8 @@ impl Launch {
     /// # Errors
     /// [`Fault::Invalid`] for arguments, memory or a geometry that the function doesn't take; [`Fault::Unavailable`] for forms that
     /// Vulkan has not.
-    pub(crate) fn new(
-        function: &Function,
-        geometry: Geometry,
-        form: Form,
-        arguments: &Arguments,
-    ) -> Result<Self, Fault> {
+    pub(crate) fn new(function: &Function, setup: Setup<'_>) -> Result<Self, Fault> {
+        let Setup { geometry, form, arguments } = setup;
         check_form(form, geometry)?;
         let core = function.core();
         core.check("vkCmdDispatch")?;

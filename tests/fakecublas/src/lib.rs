@@ -9,9 +9,13 @@
 //! | `version=12` | the major version |
 #![allow(unsafe_code, non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+#[path = "../../fake.rs"]
+mod fake;
+
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ffi::{c_char, c_int, c_void};
+
+use fake::{Shared, read_settings};
 
 const OK: c_int = 0;
 const NOT_INITIALIZED: c_int = 1;
@@ -29,11 +33,7 @@ struct State {
     products: u64,
 }
 
-static STATE: Mutex<Option<State>> = Mutex::new(None);
-
-fn lock() -> MutexGuard<'static, Option<State>> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static STATE: Shared<State> = Shared::new();
 
 fn new_state() -> State {
     State { version: 13, ..State::default() }
@@ -41,7 +41,7 @@ fn new_state() -> State {
 
 /// Runs the body of a call, or returns the error injected for it.
 fn run_call(call: &str, body: impl FnOnce(&mut State) -> c_int) -> c_int {
-    let mut guard = lock();
+    let mut guard = STATE.lock();
     let state = guard.get_or_insert_with(new_state);
     match state.fail.get(call) {
         Some(code) => *code,
@@ -53,29 +53,26 @@ fn run_call(call: &str, body: impl FnOnce(&mut State) -> c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fakecublas_configure(settings: *const c_char) {
     let mut state = new_state();
+    let set = |key: &str, value: &str| match (key, value.split_once(':')) {
+        ("fail", Some((call, code))) => drop(state.fail.insert(call.to_owned(), code.parse().unwrap_or(14))),
+        ("version", _) => state.version = value.parse().unwrap_or(0),
+        _ => {}
+    };
     // SAFETY: the test passes a terminated string.
-    let settings = unsafe { CStr::from_ptr(settings) }.to_string_lossy().into_owned();
-    for word in settings.split([' ', ';']) {
-        let Some((key, value)) = word.split_once('=') else { continue };
-        match (key, value.split_once(':')) {
-            ("fail", Some((call, code))) => drop(state.fail.insert(call.to_owned(), code.parse().unwrap_or(14))),
-            ("version", _) => state.version = value.parse().unwrap_or(0),
-            _ => {}
-        }
-    }
-    *lock() = Some(state);
+    unsafe { read_settings(settings, set) };
+    *STATE.lock() = Some(state);
 }
 
 /// The number of handles that still exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecublas_alive() -> u64 {
-    lock().as_ref().map_or(0, |state| state.handles.len() as u64)
+    STATE.lock().as_ref().map_or(0, |state| state.handles.len() as u64)
 }
 
 /// The number of products requested.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecublas_products() -> u64 {
-    lock().as_ref().map_or(0, |state| state.products)
+    STATE.lock().as_ref().map_or(0, |state| state.products)
 }
 
 /// As declared in cublas_api.h.

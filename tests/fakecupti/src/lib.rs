@@ -14,9 +14,13 @@
 //! | `version=26` | the version of the interface |
 #![allow(unsafe_code, non_snake_case, clippy::missing_safety_doc)]
 
+#[path = "../../fake.rs"]
+mod fake;
+
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fake::{Shared, read_settings};
 
 const OK: u32 = 0;
 const INVALID_PARAMETER: u32 = 1;
@@ -50,11 +54,7 @@ struct State {
     calls: u64,
 }
 
-static STATE: Mutex<Option<State>> = Mutex::new(None);
-
-fn lock() -> MutexGuard<'static, Option<State>> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static STATE: Shared<State> = Shared::new();
 
 fn new_state() -> State {
     State { passes: 1, version: 130_000, ..State::default() }
@@ -64,10 +64,7 @@ fn new_state() -> State {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fakecupti_configure(settings: *const c_char) {
     let mut state = new_state();
-    // SAFETY: the test passes a terminated string.
-    let settings = unsafe { CStr::from_ptr(settings) }.to_string_lossy().into_owned();
-    for word in settings.split([' ', ';']) {
-        let Some((key, value)) = word.split_once('=') else { continue };
+    let set = |key: &str, value: &str| {
         let (name, number) = value.split_once(':').unwrap_or((value, ""));
         match key {
             "fail" => drop(state.fail.insert(name.to_owned(), number.parse().unwrap_or(999))),
@@ -79,20 +76,22 @@ pub unsafe extern "C" fn fakecupti_configure(settings: *const c_char) {
             "version" => state.version = name.parse().unwrap_or(0),
             _ => {}
         }
-    }
-    *lock() = Some(state);
+    };
+    // SAFETY: the test passes a terminated string.
+    unsafe { read_settings(settings, set) };
+    *STATE.lock() = Some(state);
 }
 
 /// The number of objects that still exist: hosts, and the profiler if it is enabled.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecupti_alive() -> u64 {
-    lock().as_ref().map_or(0, |state| state.hosts.len() as u64 + u64::from(state.enabled))
+    STATE.lock().as_ref().map_or(0, |state| state.hosts.len() as u64 + u64::from(state.enabled))
 }
 
 /// 1 if the last buffer passed to the profiler still has the bytes written there, or none was passed; else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecupti_kept() -> u64 {
-    lock().as_ref().map_or(1, |state| u64::from(state.is_data_intact()))
+    STATE.lock().as_ref().map_or(1, |state| u64::from(state.is_data_intact()))
 }
 
 impl State {
@@ -112,14 +111,14 @@ impl State {
 /// The number of calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecupti_total() -> u64 {
-    lock().as_ref().map_or(0, |state| state.calls)
+    STATE.lock().as_ref().map_or(0, |state| state.calls)
 }
 
 /// The version of the interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> u32 {
     // SAFETY: the caller passes a pointer to a live integer.
-    unsafe { *version = lock().get_or_insert_with(new_state).version };
+    unsafe { *version = STATE.lock().get_or_insert_with(new_state).version };
     OK
 }
 
@@ -134,7 +133,7 @@ macro_rules! calls {
             struct Params { size: usize, private: *mut c_void, $($field: $ty),* }
             // SAFETY: the caller passes this call's structure.
             let $params = unsafe { &mut *params.cast::<Params>() };
-            let mut guard = lock();
+            let mut guard = STATE.lock();
             let $state = guard.get_or_insert_with(new_state);
             $state.calls += 1;
             if let Some(code) = $state.fail.get(stringify!($symbol)) {

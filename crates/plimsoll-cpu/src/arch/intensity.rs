@@ -28,21 +28,17 @@ impl Form {
 }
 
 /// The forms that kernels exist for, in ascending order: each has twice the intensity of the one before.
-pub const FORMS: [Form; 13] = [
-    Form { fma: 1, elements: 4 },
-    Form { fma: 1, elements: 2 },
-    Form { fma: 1, elements: 1 },
-    Form { fma: 2, elements: 1 },
-    Form { fma: 4, elements: 1 },
-    Form { fma: 8, elements: 1 },
-    Form { fma: 16, elements: 1 },
-    Form { fma: 32, elements: 1 },
-    Form { fma: 64, elements: 1 },
-    Form { fma: 128, elements: 1 },
-    Form { fma: 256, elements: 1 },
-    Form { fma: 512, elements: 1 },
-    Form { fma: 1024, elements: 1 },
-];
+pub const FORMS: [Form; 13] = {
+    let mut forms = [Form { fma: 1, elements: 4 }; 13];
+    let mut place = 1;
+    while place < forms.len() {
+        let Form { fma, elements } = forms[place - 1];
+        forms[place] =
+            if elements > 1 { Form { fma, elements: elements / 2 } } else { Form { fma: 2 * fma, elements } };
+        place += 1;
+    }
+    forms
+};
 
 /// Accumulators: at least latency × throughput (4 cycles × 2 FMA on current x86-64 cores; enough for up to 3 FMA per cycle).
 /// With two constants, or one constant and the two vectors of `PARITIES`, they fit the 16 registers of AVX2.

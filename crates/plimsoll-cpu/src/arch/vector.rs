@@ -113,6 +113,20 @@ pub(crate) unsafe fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     }
 }
 
+/// Functions that stand for instructions which a set lacks: the expression consists of its intrinsics.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! composed {
+    ($($name:ident($($operand:ident),+: $register:ty) -> $result:ty = $value:expr;)+) => {$(
+        #[inline(always)]
+        pub(super) unsafe fn $name($($operand: $register),+) -> $result {
+            // SAFETY: the caller promises the instruction set.
+            unsafe { $value }
+        }
+    )+};
+}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use composed;
+
 /// [`Vector`] from the intrinsics of one register type. If a set has no single instruction for an
 /// operation, a function replaces it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -67,7 +67,7 @@ fn untouched() -> u64 {
 /// The largest buffer that [`Buffer::new`] would grant now, in bytes; `None` if the system doesn't report free memory.
 #[must_use]
 pub fn free_bytes() -> Option<u64> {
-    Headroom::read().free().map(|free| beyond_reserve(free.saturating_sub(untouched())))
+    Headroom::read_under(Path::new("/")).free().map(|free| beyond_reserve(free.saturating_sub(untouched())))
 }
 
 /// `len` elements of `T` in their own mapping, zero until written, at a 2 MiB boundary. Share it as `&Buffer` or

@@ -69,7 +69,7 @@ pub(super) fn build_report(mapping: &Mapping, requested: Pages) -> PageReport {
         Some(SmallPages::Requested)
     } else if !mapping.advised {
         Some(SmallPages::AdviceRefused)
-    } else if HugePages::read().transparent == Transparent::Never {
+    } else if HugePages::read_under(Path::new("/")).transparent == Transparent::Never {
         Some(SmallPages::SwitchedOff)
     } else {
         Some(SmallPages::NoneFree)

@@ -18,13 +18,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// Reads the machine's current state.
-    #[must_use]
-    pub fn read() -> Self {
-        Self::read_under(Path::new("/"))
-    }
-
-    /// Reads from a copy of `/proc` and `/sys` under `root`.
+    /// Reads the current state from `/proc` and `/sys` under `root`, which is `/` except in tests.
     #[must_use]
     pub fn read_under(root: &Path) -> Self {
         let meminfo = text::read(&root.join("proc/meminfo")).unwrap_or_default();

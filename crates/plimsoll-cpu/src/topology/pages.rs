@@ -26,13 +26,7 @@ pub struct HugePages {
 }
 
 impl HugePages {
-    /// Reads the machine's current setting.
-    #[must_use]
-    pub fn read() -> Self {
-        Self::read_under(Path::new("/"))
-    }
-
-    /// Reads from a copy of `/sys` under `root`.
+    /// Reads the current setting from `/sys` under `root`, which is `/` except in tests.
     #[must_use]
     pub fn read_under(root: &Path) -> Self {
         let folder = root.join("sys/kernel/mm/transparent_hugepage");

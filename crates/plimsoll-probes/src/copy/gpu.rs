@@ -82,12 +82,12 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
         let cold = |size| Rotation::cold(size, least).within(bench.bytes());
 
         let points = runnable::<G, _>(session.device, by_kernel(&sizes), Variant::kernel);
-        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.31, flags };
+        let sweep = Sweep { series: copy::all_kernels(CachePolicy::ColdRotate), points: &points, share: 0.31, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(&v.kernel, cold(v.size), GRAPH))?;
 
         let points =
             runnable::<G, _>(session.device, by_kernel(&hot(&sizes, cache::<G>(session.device))), Variant::kernel);
-        let sweep = Sweep { series: copy::hot(), points: &points, share: 0.25, flags };
+        let sweep = Sweep { series: copy::all_kernels(CachePolicy::Hot), points: &points, share: 0.25, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(&v.kernel, Rotation::hot(v.size), GRAPH))?;
 
         let few = few(&sizes);

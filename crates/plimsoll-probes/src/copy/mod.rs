@@ -97,16 +97,10 @@ fn over_sizes<A: Axes>(case: &str, cache: CachePolicy, by: &str, metrics: Vec<Me
     TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
-/// Every kernel by bytes per array, from memory.
+/// Every kernel by bytes per array, from memory or on the same arrays every time.
 #[must_use]
-pub fn cold() -> TypedSeries<ByKernel> {
-    over_sizes("cold", CachePolicy::ColdRotate, "kernel", figures())
-}
-
-/// Every kernel by bytes per array, on the same arrays every time.
-#[must_use]
-pub fn hot() -> TypedSeries<ByKernel> {
-    over_sizes("hot", CachePolicy::Hot, "kernel", figures())
+pub fn all_kernels(cache: CachePolicy) -> TypedSeries<ByKernel> {
+    over_sizes(if cache == CachePolicy::Hot { "hot" } else { "cold" }, cache, "kernel", figures())
 }
 
 /// Grid policies by size, from memory.
@@ -311,11 +305,11 @@ mod tests {
     fn hot_against_cold_is_the_ratio_of_the_same_copy() {
         let by_kernel = |kernel, size| ByKernel { kernel, size: Bytes(size) };
         let hot = Series::new(
-            hot(),
+            all_kernels(CachePolicy::Hot),
             [point(by_kernel(Kernel::Vec4, SHOWN_BYTES), 1.58e12), point(by_kernel(Kernel::Naive, SHOWN_BYTES), 9e12)],
         );
         let cold = Series::new(
-            cold(),
+            all_kernels(CachePolicy::ColdRotate),
             [point(by_kernel(Kernel::Vec4, SHOWN_BYTES), 0.235e12), point(by_kernel(Kernel::Vec4, 8 << 20), 5e12)],
         );
         let ratio = find(&findings(&DeviceInfo::default(), &[cold, hot]), "hot against cold");
@@ -342,7 +336,10 @@ mod tests {
             point(by_kernel(Kernel::Naive, 8 << 20), 9.0e12),
             point(by_kernel(Kernel::Vec4, 8 << 20), 1.0e12),
         ];
-        let change = find(&findings(&DeviceInfo::default(), &[Series::new(cold(), points)]), "vec4 against naive");
+        let change = find(
+            &findings(&DeviceInfo::default(), &[Series::new(all_kernels(CachePolicy::ColdRotate), points)]),
+            "vec4 against naive",
+        );
         assert!((change.value - 25.0).abs() < 0.01 && change.says.contains("1 GiB"), "{change:?}");
     }
 

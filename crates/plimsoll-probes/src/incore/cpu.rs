@@ -3,7 +3,7 @@
 
 use plimsoll_core::series::{Axes as _, Series};
 use plimsoll_cpu::arch::instruction::{
-    Element, ILP, Instruction, Kernel, Operation, Width, instructions, kernel, naive,
+    ILP, Instruction, Kernel, Number, Operation, Width, instructions, kernel, naive,
 };
 use plimsoll_cpu::timer::Timer;
 
@@ -61,7 +61,7 @@ impl Run<Cpu> for super::CpuRunner {
 
 /// The instruction as the axis names it: operation, type, width.
 fn name(instruction: &Instruction) -> String {
-    format!("{} {} {}", instruction.name(), instruction.element.name(), instruction.width.name())
+    format!("{} {} {}", instruction.name(), instruction.number.name(), instruction.width.name())
 }
 
 fn coordinates(kernel: &Kernel) -> Chains {
@@ -71,7 +71,7 @@ fn coordinates(kernel: &Kernel) -> Chains {
 /// Every kernel that an effort measures.
 fn plan(effort: Effort) -> Vec<Kernel> {
     let quick = effort == Effort::Quick;
-    let wanted = |one: &&Instruction| !quick || matches!(one.element, Element::F64 | Element::I64);
+    let wanted = |one: &&Instruction| !quick || matches!(one.number, Number::F64 | Number::I64);
     let ilp: &[usize] = if quick { &QUICK_ILP } else { &ILP };
     let kernels = |one: &'static Instruction| ilp.iter().filter_map(move |&ilp| kernel(one, ilp));
     instructions().into_iter().filter(wanted).flat_map(kernels).collect()

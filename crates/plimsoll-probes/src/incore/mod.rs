@@ -11,7 +11,7 @@ probe! {
 #[cfg(feature = "gpu")]
 mod oracle;
 
-use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture, Number, Operation, Width};
+use plimsoll_suite::machines::cpus::{MICROARCHITECTURES, Microarchitecture};
 
 use crate::prelude::meaning::*;
 
@@ -76,11 +76,12 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let known = MICROARCHITECTURES.iter().find(|core| Some(core.name) == device.architecture.as_deref());
     let mut findings = Vec::new();
     for (name, row, cycles) in case("operations").into_iter().flat_map(|series| rows(series, |ilp| ilp == Count(1))) {
-        let published = known.and_then(|core| Some(published_figure(core, published(core, name.as_str())?.latency?)));
+        let published =
+            known.and_then(|core| Some(published_figure(core, core.figure_by_name(name.as_str())?.latency?)));
         findings.push(Finding { published, ..finding(format!("latency {name}"), Unit::Cycle, row, cycles) });
     }
     for (name, row, cycles) in case("best").into_iter().flat_map(|series| rows(series, |_| true)) {
-        let cycles_of = |core| published(core, name.as_str())?.reciprocal_throughput;
+        let cycles_of = |core: &Microarchitecture| core.figure_by_name(name.as_str())?.reciprocal_throughput;
         let published = known.and_then(|core| cycles_of(core).map(|cycles| published_figure(core, [cycles, cycles])));
         findings.push(Finding {
             published,
@@ -153,34 +154,6 @@ fn rows(series: &Series, keep: impl Fn(Count) -> bool) -> impl Iterator<Item = (
 
 fn published_figure(core: &Microarchitecture, [lo, hi]: [f64; 2]) -> Published {
     Published { range: Interval { lo, hi }, source: format!("{}: {}", core.name, core.source) }
-}
-
-/// The published figure of an instruction as the axis names it: `FMA f64 512`.
-fn published(core: &Microarchitecture, name: &str) -> Option<&'static cpus::Figure> {
-    let mut words = name.split(' ');
-    let operation = match words.next()? {
-        "ADD" => Operation::Add,
-        "MUL" => Operation::Mul,
-        "FMA" => Operation::Fma,
-        "DIV" => Operation::Div,
-        "SQRT" => Operation::Sqrt,
-        _ => return None,
-    };
-    let number = match words.next()? {
-        "f64" => Number::F64,
-        "f32" => Number::F32,
-        "i64" => Number::I64,
-        "i32" => Number::I32,
-        _ => return None,
-    };
-    let width = match words.next()? {
-        "scalar" => Width::Scalar,
-        "128" => Width::V128,
-        "256" => Width::V256,
-        "512" => Width::V512,
-        _ => return None,
-    };
-    core.figure(operation, number, width)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
 use plimsoll_cpu::workload::chain::{Chain, Order, PAGE_BYTES};
 
-use super::Chase;
 use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
+use super::{CHASE, Chase, KNEES};
 use crate::prelude::cpu::*;
 use crate::sizes;
 
@@ -93,8 +93,8 @@ impl Run<Cpu> for super::CpuRunner {
             let (task, work, check) = buffers.chase(spot)?;
             Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
         };
-        let sweep = Sweep { series: super::chase(), points: &points, share: COARSE, flags };
-        sweep_twice(session, sweep, (super::knees(), 1.0 - COARSE), |series| knees(series, pages, line), load)
+        let sweep = Sweep { series: super::hops(CHASE), points: &points, share: COARSE, flags };
+        sweep_twice(session, sweep, (super::hops(KNEES), 1.0 - COARSE), |series| knees(series, pages, line), load)
     }
 
     fn verify(&self, device: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

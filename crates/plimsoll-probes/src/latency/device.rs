@@ -29,19 +29,9 @@ pub const CYCLES: &str = "cycles";
 /// Requested half-width: memory refresh and cache contents move a figure by more than a smaller one.
 const PRECISION: f64 = 0.005;
 
-/// One hop over the footprint, by order.
+/// One hop over the footprint, by order: [`CHASE`](super::CHASE) or [`KNEES`](super::KNEES).
 #[must_use]
-pub fn chase() -> TypedSeries<Chase> {
-    spec("chase")
-}
-
-/// The same between the neighbours of each knee of `chase`: where capacities are found.
-#[must_use]
-pub fn knees() -> TypedSeries<Chase> {
-    spec("knees")
-}
-
-fn spec(case: &str) -> TypedSeries<Chase> {
+pub fn hops(case: &str) -> TypedSeries<Chase> {
     super::chases(case, Quantity::Extra, Draw::lines("footprint", CYCLES).grouped_by("order")).with_precision(PRECISION)
 }
 
@@ -212,6 +202,7 @@ fn translation(series: &[Series]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CHASE;
     use super::*;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;
@@ -251,7 +242,7 @@ mod tests {
         let footprint = |i: u32| (2048.0 * (f64::from(i) / 8.0).exp2()).round();
         let random = (0..=160).map(|i| point(Order::PageRandom, footprint(i), cycles(footprint(i), far)));
         let pages = (11..=25).map(|i| point(Order::Sparse, footprint(8 * i), sparse(footprint(8 * i))));
-        findings(&device(), &[Series::new(chase(), random.chain(pages))])
+        findings(&device(), &[Series::new(hops(CHASE), random.chain(pages))])
     }
 
     fn assert_finding(found: &[Finding], name: &str, value: f64, within: f64) {
@@ -286,7 +277,7 @@ mod tests {
         let footprints = (0..=160).map(|i| (2048.0 * (f64::from(i) / 8.0).exp2()).round());
         let points = footprints.take_while(|footprint| *footprint <= largest);
         let points = points.map(|footprint| point(Order::PageRandom, footprint, cycles(footprint, 281.0)));
-        findings(&DeviceInfo { caches, ..DeviceInfo::default() }, &[Series::new(chase(), points)])
+        findings(&DeviceInfo { caches, ..DeviceInfo::default() }, &[Series::new(hops(CHASE), points)])
     }
 
     #[test]
@@ -330,15 +321,15 @@ mod tests {
             .zip(0..)
             .map(|(cycles, round)| Point { round, ..point(Order::Sparse, 1e9, cycles) });
         let few = std::iter::once(point(Order::Sparse, 1e6, 281.0));
-        let found = translation(&[Series::new(chase(), few.chain(rounds))]);
+        let found = translation(&[Series::new(hops(CHASE), few.chain(rounds))]);
         assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]
     fn empty_series_have_no_findings() {
-        assert!(findings(&device(), &[Series::new(chase(), [])]).is_empty());
+        assert!(findings(&device(), &[Series::new(hops(CHASE), [])]).is_empty());
         assert!(
-            findings(&DeviceInfo::default(), &[Series::new(chase(), [point(Order::PageRandom, 4096.0, 32.0)])])
+            findings(&DeviceInfo::default(), &[Series::new(hops(CHASE), [point(Order::PageRandom, 4096.0, 32.0)])])
                 .is_empty()
         );
     }

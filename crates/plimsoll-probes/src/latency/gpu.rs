@@ -6,10 +6,10 @@
 use plimsoll_core::flag::Flag;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 
-use super::Order;
 use super::device::{self, Chase};
 use super::kernels::{self, Nearest};
 use super::knees::{FINE_POINTS, between_neighbours, sweep_twice};
+use super::{CHASE, KNEES, Order};
 use crate::chains::{BuiltChain, Chains, Trap};
 use crate::prelude::gpu::*;
 use crate::sizes;
@@ -79,8 +79,8 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
         let bench = Bench::<G>::new(session.device, room, session.request.seed as u32, cache)?;
         let points = plan(session.request.effort, wanted.min(room), sparse.min(room));
         let shares = SHARES[usize::from(session.request.effort != Effort::Quick)];
-        let sweep = Sweep { series: device::chase(), points: &points, share: shares[0], flags: shrunk };
-        sweep_twice(session, sweep, (device::knees(), shares[1]), knees, |spot| bench.load(spot))
+        let sweep = Sweep { series: device::hops(CHASE), points: &points, share: shares[0], flags: shrunk };
+        sweep_twice(session, sweep, (device::hops(KNEES), shares[1]), knees, |spot| bench.load(spot))
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

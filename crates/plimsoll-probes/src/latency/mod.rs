@@ -63,19 +63,14 @@ pub const TOLERANCE: f64 = 0.1;
 /// Small pages, or one line a page, cost something from where they are this much slower than huge pages, or few.
 const TRANSLATION_SHOWS: f64 = 1.15;
 
-/// One hop over the footprint, by page size and order.
-#[must_use]
-pub fn chase() -> TypedSeries<Chase> {
-    spec("chase")
-}
+/// The whole range of footprints.
+pub const CHASE: &str = "chase";
+/// The neighbours of each knee of [`CHASE`], on a CPU in huge pages: where capacities are found.
+pub const KNEES: &str = "knees";
 
-/// The same between the neighbours of each knee of `chase`, in huge pages: where capacities are found.
+/// One hop over the footprint, by page size and order: [`CHASE`] or [`KNEES`].
 #[must_use]
-pub fn knees() -> TypedSeries<Chase> {
-    spec("knees")
-}
-
-fn spec(case: &str) -> TypedSeries<Chase> {
+pub fn hops(case: &str) -> TypedSeries<Chase> {
     chases(case, Quantity::CyclesPerOperation, Draw::lines("footprint", "latency").grouped_by("pages"))
 }
 

@@ -44,7 +44,7 @@ fn series(curves: &[(Pages, f64)]) -> Series {
             });
         }
     }
-    Series::new(chase(), points)
+    Series::new(hops(CHASE), points)
 }
 
 fn value(findings: &[Finding], name: &str) -> f64 {
@@ -158,7 +158,7 @@ fn without_huge_pages_there_are_levels_but_no_translation_findings() {
 #[test]
 fn a_run_that_was_stopped_at_once_has_no_findings() {
     assert!(findings(&device(), &[]).is_empty());
-    assert!(findings(&device(), &[Series::new(chase(), [])]).is_empty());
+    assert!(findings(&device(), &[Series::new(hops(CHASE), [])]).is_empty());
     assert!(findings(&DeviceInfo::default(), &[series(&[(Huge, 2048.0)])]).is_empty());
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_core::Fault;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
-use plimsoll_gpu::{Arguments, Capabilities, Form, Geometry, Gpu, Kernel, Span, Unavailable};
+use plimsoll_gpu::{Capabilities, Geometry, Gpu, Kernel, Setup, Span, Unavailable};
 
 use super::{Buffer, Device, Function, Host, Launch, Stream};
 
@@ -69,12 +69,8 @@ impl Gpu for Host {
         kernels.iter().map(make).collect()
     }
 
-    unsafe fn prepare(
-        function: &Function,
-        geometry: Geometry,
-        form: Form,
-        arguments: &Arguments,
-    ) -> Result<Launch, Fault> {
+    unsafe fn prepare(function: &Function, setup: Setup<'_>) -> Result<Launch, Fault> {
+        let Setup { geometry, form, arguments } = setup;
         Ok(Launch { function: function.clone(), geometry, form, arguments: *arguments })
     }
 

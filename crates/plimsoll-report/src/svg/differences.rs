@@ -5,7 +5,7 @@ use plimsoll_core::headline::Role;
 use plimsoll_suite::gate::{Gate, Row, Verdict};
 
 use super::markup::{Markup, escape, fit, hue, width};
-use super::{PALETTE, RIGHT, STYLE, TOP, WIDTH};
+use super::{RIGHT, TOP, WIDTH, in_file};
 use crate::chart::Mark;
 
 const BAR: f64 = 14.0;
@@ -24,8 +24,7 @@ const HEAD: f64 = TOP - 34.0;
 /// The picture as a self-contained file.
 #[must_use]
 pub fn render_differences(gate: &Gate) -> String {
-    let style = format!("<style>{PALETTE}{STYLE}</style>");
-    draw(gate, Markup::new(false), " xmlns=\"http://www.w3.org/2000/svg\"", &style)
+    in_file(|attributes, style| draw(gate, Markup::new(false), attributes, style))
 }
 
 /// The picture for a page that already contains the style sheets.

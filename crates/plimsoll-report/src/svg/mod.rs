@@ -74,8 +74,12 @@ fn unused_name(stem: &str, taken: impl Fn(&str) -> bool) -> String {
 /// A picture as a self-contained file.
 #[must_use]
 pub fn render_file(chart: &Chart) -> String {
-    let style = format!("<style>{PALETTE}{STYLE}</style>");
-    draw(chart, Markup::new(false), " xmlns=\"http://www.w3.org/2000/svg\"", &style)
+    in_file(|attributes, style| draw(chart, Markup::new(false), attributes, style))
+}
+
+/// Draws with what a self-contained file needs: attributes of its root, and its style sheets.
+fn in_file(draw: impl FnOnce(&str, &str) -> String) -> String {
+    draw(" xmlns=\"http://www.w3.org/2000/svg\"", &format!("<style>{PALETTE}{STYLE}</style>"))
 }
 
 /// A picture for an HTML page that already contains [`PALETTE`] and [`STYLE`].

@@ -60,11 +60,11 @@ fn by_kernel(input: &PlanInput<'_>, series: TypedSeries<ByKernel>, share: f64) -
 }
 
 fn cold(input: &PlanInput<'_>) -> Planned {
-    by_kernel(input, copy::cold(), 0.3)
+    by_kernel(input, copy::all_kernels(CachePolicy::ColdRotate), 0.3)
 }
 
 fn hot(input: &PlanInput<'_>) -> Planned {
-    by_kernel(input, copy::hot(), 0.3)
+    by_kernel(input, copy::all_kernels(CachePolicy::Hot), 0.3)
 }
 
 fn grids(input: &PlanInput<'_>) -> Planned {

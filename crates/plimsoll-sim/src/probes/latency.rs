@@ -2,7 +2,7 @@
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_probes::latency::{self, Chase, Order, Pages, SPEC};
+use plimsoll_probes::latency::{self, CHASE, Chase, KNEES, Order, Pages, SPEC};
 use plimsoll_suite::findings::levels::{levels, refinement};
 
 use super::{LAUNCH_SECONDS, PlanInput, Planned, Simulated};
@@ -25,7 +25,7 @@ fn chase(input: &PlanInput<'_>) -> Planned {
         input.footprints(LEAST, input.by_effort([512 << 20, 2 << 30, 2 << 30]), input.by_effort([3, 3, 5]));
     let each = |(pages, order)| footprints.iter().map(move |&bytes| point(input, pages, order, bytes));
     let points = ORDERS.into_iter().flat_map(each).collect();
-    Planned::new(latency::chase(), 0.8, Flags::NONE, points)
+    Planned::new(latency::hops(CHASE), 0.8, Flags::NONE, points)
 }
 
 /// Footprints between the neighbours of each knee in the first sweep.
@@ -34,7 +34,7 @@ fn knees(input: &PlanInput<'_>) -> Planned {
     let shown = levels(&latency::curve(input.series, pages, order), latency::TOLERANCE);
     let footprints = refinement(&shown, RESOLUTION, MOST_AT_A_KNEE);
     let points = footprints.into_iter().map(|bytes| point(input, pages, order, bytes as u64 / 64 * 64)).collect();
-    Planned::new(latency::knees(), 0.2, Flags::NONE, points)
+    Planned::new(latency::hops(KNEES), 0.2, Flags::NONE, points)
 }
 
 fn point(input: &PlanInput<'_>, pages: Pages, order: Order, bytes: u64) -> (Chase, Job) {

@@ -15,7 +15,7 @@ fn nothing(_: &DeviceInfo, _: &[plimsoll_core::series::Series]) -> Vec<Finding> 
 }
 
 const fn spec(name: &'static str, headlines: &'static [Headline]) -> ProbeSpec {
-    ProbeSpec { name, group: "", sentence: "", seconds: [1.0; 3], takes_bytes: false, headlines, findings: nothing }
+    ProbeSpec { headlines, ..ProbeSpec::unlisted(name, nothing) }
 }
 
 static STREAM: ProbeSpec =

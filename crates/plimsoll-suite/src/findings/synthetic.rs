@@ -1,5 +1,6 @@
 //! Synthetic points for tests: 30 equal samples on a device that runs at 2 GHz.
 
+use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{Evidence, Work};
 use plimsoll_core::series::{Point, Value};
 
@@ -15,4 +16,12 @@ pub fn point(at: Vec<Value>, seconds: f64, work: Work, extra: &[(&str, f64)]) ->
         extra: extra.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         ..Point::new(at, work, vec![(seconds * 1e12).round() as u64; 30])
     }
+}
+
+/// Checks that a finding says all of this.
+///
+/// # Panics
+/// If it doesn't.
+pub fn assert_says(finding: &Finding, parts: &[&str]) {
+    parts.iter().for_each(|part| assert!(finding.says.contains(part), "{part}: {}", finding.says));
 }

@@ -20,15 +20,7 @@ const HEADLINES: &[Headline] = &[
     Headline::gate("shown", "shown", Better::More, &["shown"], 0.003).shown_only(),
 ];
 
-const SPEC: ProbeSpec = ProbeSpec {
-    name: "stream",
-    group: "",
-    sentence: "",
-    seconds: [1.0; 3],
-    takes_bytes: false,
-    headlines: HEADLINES,
-    findings: nothing,
-};
+const SPEC: ProbeSpec = ProbeSpec { headlines: HEADLINES, ..ProbeSpec::unlisted("stream", nothing) };
 static PROBE: ProbeSpec = SPEC;
 
 fn device(name: &str, id: &str, backend: &str) -> DeviceInfo {

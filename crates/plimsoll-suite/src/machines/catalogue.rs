@@ -1,6 +1,13 @@
 //! The machines as plain data, by vendor. Every figure is published by the vendor or in the source given with it; figures that
 //! aren't known for certain are left out. The parent module looks up names.
 
+/// Peaks in 10¹² operations per second.
+macro_rules! tera {
+    ($($arithmetic:ident $peak:literal),+) => {
+        &[$(($arithmetic, $peak * 1e12)),+]
+    };
+}
+
 mod amd;
 mod blackwell;
 mod client;
@@ -11,7 +18,6 @@ use super::{Class, Machine, MemoryType, Vendor};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-const TERA: f64 = 1e12;
 
 /// A GPU about which nothing is known; families and machines override what is.
 const BLANK: Machine = Machine {

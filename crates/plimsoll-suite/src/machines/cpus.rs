@@ -4,15 +4,86 @@
 use Operation::{Add, Div, Fma, Mul, Sqrt};
 use Width::{Scalar, V128, V256, V512};
 
+/// The type of number in one lane of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// 64-bit floating point.
+    F64,
+    /// 32-bit floating point.
+    F32,
+    /// 64-bit integer.
+    I64,
+    /// 32-bit integer.
+    I32,
+}
+
+impl Number {
+    /// Its name in records and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F64 => "f64",
+            Self::F32 => "f32",
+            Self::I64 => "i64",
+            Self::I32 => "i32",
+        }
+    }
+
+    /// Bytes of one lane.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F64 | Self::I64 => 8,
+            Self::F32 | Self::I32 => 4,
+        }
+    }
+}
+
+/// How much of a register one instruction works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Width {
+    /// One lane.
+    Scalar,
+    /// 128 bits.
+    V128,
+    /// 256 bits.
+    V256,
+    /// 512 bits.
+    V512,
+}
+
+impl Width {
+    /// Its name in records and tables: `scalar`, or the number of bits.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::V128 => "128",
+            Self::V256 => "256",
+            Self::V512 => "512",
+        }
+    }
+
+    /// Lanes of `number` that one instruction works on.
+    #[must_use]
+    pub fn lanes(self, number: Number) -> usize {
+        match self {
+            Self::Scalar => 1,
+            Self::V128 => 16 / number.bytes(),
+            Self::V256 => 32 / number.bytes(),
+            Self::V512 => 64 / number.bytes(),
+        }
+    }
+}
+
 /// The operation of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Operation {
     /// Addition.
     Add,
     /// Multiplication (the low half, for integers).
     Mul,
-    /// Fused multiply-add.
+    /// Multiplication and addition in one, rounded once.
     Fma,
     /// Division.
     Div,
@@ -20,32 +91,18 @@ pub enum Operation {
     Sqrt,
 }
 
-/// The type of number that an instruction works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Number {
-    /// 64-bit floating point.
-    F64,
-    /// 32-bit floating point.
-    F32,
-    /// 64-bit integers.
-    I64,
-    /// 32-bit integers.
-    I32,
-}
-
-/// The width of an instruction's registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Width {
-    /// One number.
-    Scalar,
-    /// 128-bit vectors.
-    V128,
-    /// 256-bit vectors.
-    V256,
-    /// 512-bit vectors.
-    V512,
+impl Operation {
+    /// Its name in records and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Add => "ADD",
+            Self::Mul => "MUL",
+            Self::Fma => "FMA",
+            Self::Div => "DIV",
+            Self::Sqrt => "SQRT",
+        }
+    }
 }
 
 /// Published latency and throughput of an operation, for one or more types of numbers and widths.
@@ -86,11 +143,15 @@ pub struct Microarchitecture {
 }
 
 impl Microarchitecture {
-    /// The published figure of one instruction.
+    /// The published figure of an instruction as records name it: `FMA f64 512`.
     #[must_use]
-    pub fn figure(&self, operation: Operation, number: Number, width: Width) -> Option<&'static Figure> {
+    pub fn figure_by_name(&self, name: &str) -> Option<&'static Figure> {
+        let words: Vec<&str> = name.split(' ').collect();
+        let [operation, number, width] = words[..] else { return None };
         self.figures.iter().copied().flatten().find(|figure| {
-            figure.operation == operation && figure.numbers.contains(&number) && figure.widths.contains(&width)
+            figure.operation.name() == operation
+                && figure.numbers.iter().any(|known| known.name() == number)
+                && figure.widths.iter().any(|known| known.name() == width)
         })
     }
 
@@ -163,24 +224,38 @@ const fn rate(
     Figure { operation, numbers, widths, latency: None, reciprocal_throughput: Some(reciprocal_throughput) }
 }
 
-/// Figures of Skylake and Sunny Cove only.
-const SKYLAKE_OWN: &[Figure] = &[
-    row(Add, FLOATS, AVX, 4.0, 0.5),
-    row(Mul, FLOATS, AVX, 4.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    row(Add, I64, SCALAR, 1.0, 0.25),
-];
+/// ADD, MUL and FMA of f64 and f32 by cores with two FMA units, which take two per cycle: latencies.
+const fn two_per_cycle(widths: &'static [Width], [add, mul, fma]: [f64; 3]) -> [Figure; 3] {
+    [row(Add, FLOATS, widths, add, 0.5), row(Mul, FLOATS, widths, mul, 0.5), row(Fma, FLOATS, widths, fma, 0.5)]
+}
 
-/// Figures of Golden Cove only. It has two separate adders, which forward results to each other in 2 cycles and to other units
-/// in 3.
-const GOLDEN_COVE_OWN: &[Figure] = &[
-    spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
-    row(Mul, FLOATS, AVX, 4.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    row(Add, I64, SCALAR, 1.0, 0.2),
-];
+/// ADD, MUL and FMA of 64-bit Arm cores. Latency of a multiply-add whose addend alone is forwarded is 2.
+const fn neoverse(reciprocal_throughput: f64) -> [Figure; 3] {
+    [
+        row(Add, FLOATS, NARROW, 2.0, reciprocal_throughput),
+        row(Mul, FLOATS, NARROW, 3.0, reciprocal_throughput),
+        spread(Fma, FLOATS, NARROW, [2.0, 4.0], reciprocal_throughput),
+    ]
+}
 
-/// Divider and integer figures of Skylake, which later cores kept up to Golden Cove.
+const IMUL: Figure = row(Mul, I64, SCALAR, 3.0, 1.0);
+/// ADD and MUL of 64-bit integers by cores that add four per cycle.
+const FOUR_ADDERS: &[Figure] = &[row(Add, I64, SCALAR, 1.0, 0.25), IMUL];
+/// The same by Golden Cove.
+const FIVE_ADDERS: &[Figure] = &[row(Add, I64, SCALAR, 1.0, 0.2), IMUL];
+
+/// ADD of vectors of 32-bit integers by a number of units.
+const fn vector_adders(units: u32) -> [Figure; 1] {
+    [row(Add, I32, VECTORS, 1.0, 1.0 / units as f64)]
+}
+
+const SKYLAKE_FLOATS: &[Figure] = &two_per_cycle(AVX, [4.0, 4.0, 4.0]);
+
+/// Golden Cove has two separate adders, which forward results to each other in 2 cycles and to other units in 3.
+const GOLDEN_COVE_FLOATS: &[Figure] =
+    &[spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5), row(Mul, FLOATS, AVX, 4.0, 0.5), row(Fma, FLOATS, AVX, 4.0, 0.5)];
+
+/// Divider and vector integer figures of Skylake, which later cores kept up to Golden Cove.
 const SINCE_SKYLAKE: &[Figure] = &[
     spread(Div, F64, NARROW, [13.0, 14.0], 4.0),
     spread(Div, F64, YMM, [13.0, 15.0], 8.0),
@@ -188,8 +263,7 @@ const SINCE_SKYLAKE: &[Figure] = &[
     row(Div, F32, YMM, 11.0, 5.0),
     row(Sqrt, F32, NARROW, 12.0, 3.0),
     row(Sqrt, F32, YMM, 12.0, 6.0),
-    IMUL,
-    VECTOR_ADD,
+    row(Add, I32, VECTORS, 1.0, 1.0 / 3.0),
     row(Mul, I32, VECTORS, 10.0, 1.0),
 ];
 
@@ -202,68 +276,32 @@ const INTEL_512: &[Figure] = &[
     rate(Sqrt, F32, ZMM, 12.0),
     row(Add, I32, ZMM, 1.0, 0.5),
 ];
-
-const IMUL: Figure = row(Mul, I64, SCALAR, 3.0, 1.0);
-const VECTOR_ADD: Figure = row(Add, I32, VECTORS, 1.0, 1.0 / 3.0);
-
-const SKYLAKE: Figures = &[SKYLAKE_OWN, SINCE_SKYLAKE];
-const SKYLAKE_SERVER: Figures = &[SKYLAKE_OWN, SINCE_SKYLAKE, INTEL_512, &[row(Add, FLOATS, ZMM, 4.0, 0.5)]];
-const GOLDEN_COVE_CLIENT: Figures = &[GOLDEN_COVE_OWN, SINCE_SKYLAKE];
+const SKYLAKE_512: &[Figure] = &[row(Add, FLOATS, ZMM, 4.0, 0.5)];
 /// The 512-bit ADD's latency depends on the port that takes it, so none is given.
-const GOLDEN_COVE_SERVER: Figures = &[GOLDEN_COVE_OWN, SINCE_SKYLAKE, INTEL_512, &[rate(Add, FLOATS, ZMM, 0.5)]];
+const GOLDEN_COVE_512: &[Figure] = &[rate(Add, FLOATS, ZMM, 0.5)];
+
+const SKYLAKE: Figures = &[SKYLAKE_FLOATS, FOUR_ADDERS, SINCE_SKYLAKE];
+const SKYLAKE_SERVER: Figures = &[SKYLAKE_FLOATS, FOUR_ADDERS, SINCE_SKYLAKE, INTEL_512, SKYLAKE_512];
+const GOLDEN_COVE_CLIENT: Figures = &[GOLDEN_COVE_FLOATS, FIVE_ADDERS, SINCE_SKYLAKE];
+const GOLDEN_COVE_SERVER: Figures = &[GOLDEN_COVE_FLOATS, FIVE_ADDERS, SINCE_SKYLAKE, INTEL_512, GOLDEN_COVE_512];
 
 /// Redwood Cove; the manual gives multiply-adds the same figures as Golden Cove's.
 const REDWOOD_COVE: Figures = &[&[row(Fma, FLOATS, AVX, 4.0, 0.5), row(Fma, FLOATS, ZMM, 4.0, 0.5)]];
 
-const HASWELL: Figures = &[&[
-    row(Add, FLOATS, AVX, 3.0, 1.0),
-    row(Mul, FLOATS, AVX, 5.0, 0.5),
-    row(Fma, FLOATS, AVX, 5.0, 0.5),
-    row(Add, I64, SCALAR, 1.0, 0.25),
-    IMUL,
-    row(Add, I32, VECTORS, 1.0, 0.5),
-]];
+/// Haswell adds floating-point numbers in one unit only.
+const HASWELL_FLOATS: &[Figure] =
+    &[row(Add, FLOATS, AVX, 3.0, 1.0), row(Mul, FLOATS, AVX, 5.0, 0.5), row(Fma, FLOATS, AVX, 5.0, 0.5)];
+/// As Haswell, with a shorter MUL.
+const BROADWELL_FLOATS: &[Figure] =
+    &[row(Add, FLOATS, AVX, 3.0, 1.0), row(Mul, FLOATS, AVX, 3.0, 0.5), row(Fma, FLOATS, AVX, 5.0, 0.5)];
+const HASWELL: Figures = &[HASWELL_FLOATS, FOUR_ADDERS, &vector_adders(2)];
+const BROADWELL: Figures = &[BROADWELL_FLOATS, FOUR_ADDERS, &vector_adders(2)];
 
-const BROADWELL: Figures = &[&[
-    row(Add, FLOATS, AVX, 3.0, 1.0),
-    row(Mul, FLOATS, AVX, 3.0, 0.5),
-    row(Fma, FLOATS, AVX, 5.0, 0.5),
-    row(Add, I64, SCALAR, 1.0, 0.25),
-    IMUL,
-    row(Add, I32, VECTORS, 1.0, 0.5),
-]];
-
-const ZEN2: Figures = &[&[
-    row(Add, FLOATS, AVX, 3.0, 0.5),
-    row(Mul, FLOATS, AVX, 3.0, 0.5),
-    row(Fma, FLOATS, AVX, 5.0, 0.5),
-    row(Add, I64, SCALAR, 1.0, 0.25),
-    IMUL,
-    VECTOR_ADD,
-]];
-
-const ZEN3: Figures = &[&[
-    row(Add, FLOATS, AVX, 3.0, 0.5),
-    row(Mul, FLOATS, AVX, 3.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    row(Add, I64, SCALAR, 1.0, 0.25),
-    IMUL,
-    row(Add, I32, VECTORS, 1.0, 0.25),
-]];
-
+const ZEN2: Figures = &[&two_per_cycle(AVX, [3.0, 3.0, 5.0]), FOUR_ADDERS, &vector_adders(3)];
+const ZEN3: Figures = &[&two_per_cycle(AVX, [3.0, 3.0, 4.0]), FOUR_ADDERS, &vector_adders(4)];
 /// Zen 4 runs 512-bit instructions in two passes of its 256-bit units.
-const ZEN4: Figures = &[&[
-    row(Add, FLOATS, AVX, 3.0, 0.5),
-    row(Mul, FLOATS, AVX, 3.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    rate(Add, FLOATS, ZMM, 1.0),
-    rate(Mul, FLOATS, ZMM, 1.0),
-    rate(Fma, FLOATS, ZMM, 1.0),
-    row(Add, I64, SCALAR, 1.0, 0.25),
-    IMUL,
-    row(Add, I32, VECTORS, 1.0, 0.25),
-]];
-
+const ZEN4_512: &[Figure] = &[rate(Add, FLOATS, ZMM, 1.0), rate(Mul, FLOATS, ZMM, 1.0), rate(Fma, FLOATS, ZMM, 1.0)];
+const ZEN4: Figures = &[&two_per_cycle(AVX, [3.0, 3.0, 4.0]), ZEN4_512, FOUR_ADDERS, &vector_adders(4)];
 const ZEN5: Figures = &[&[
     row(Mul, FLOATS, AVX, 3.0, 0.5),
     row(Fma, FLOATS, AVX, 4.0, 0.5),
@@ -272,17 +310,8 @@ const ZEN5: Figures = &[&[
     IMUL,
 ]];
 
-/// Latency of a multiply-add whose addend alone is forwarded is 2.
-const NEOVERSE_N: Figures = &[&[
-    row(Add, FLOATS, NARROW, 2.0, 0.5),
-    row(Mul, FLOATS, NARROW, 3.0, 0.5),
-    spread(Fma, FLOATS, NARROW, [2.0, 4.0], 0.5),
-]];
-const NEOVERSE_V: Figures = &[&[
-    row(Add, FLOATS, NARROW, 2.0, 0.25),
-    row(Mul, FLOATS, NARROW, 3.0, 0.25),
-    spread(Fma, FLOATS, NARROW, [2.0, 4.0], 0.25),
-]];
+const NEOVERSE_N: Figures = &[&neoverse(0.5)];
+const NEOVERSE_V: Figures = &[&neoverse(0.25)];
 
 const INTEL: &str = "GenuineIntel";
 const AMD: &str = "AuthenticAMD";
@@ -332,8 +361,8 @@ mod tests {
     #[test]
     fn emerald_rapids_has_golden_coves_figures() {
         let core = microarchitecture(INTEL, 6, 207).unwrap();
-        for width in [Scalar, V128, V256, V512] {
-            let fma = core.figure(Fma, Number::F64, width).unwrap();
+        for width in ["scalar", "128", "256", "512"] {
+            let fma = core.figure_by_name(&format!("FMA f64 {width}")).unwrap();
             assert_eq!(fma.latency, Some([4.0, 4.0]));
             assert_eq!(fma.reciprocal_throughput, Some(0.5));
         }
@@ -345,10 +374,10 @@ mod tests {
     #[test]
     fn peaks_agree_with_the_widest_fma() {
         for core in MICROARCHITECTURES.iter().filter(|core| core.vendor != "ARM") {
-            let peak = [(V256, 4.0), (V512, 8.0)]
+            let peak = [("FMA f64 256", 4.0), ("FMA f64 512", 8.0)]
                 .iter()
-                .filter_map(|(width, lanes)| {
-                    let fma = core.figure(Fma, Number::F64, *width)?;
+                .filter_map(|(name, lanes)| {
+                    let fma = core.figure_by_name(name)?;
                     Some(2.0 * lanes / fma.reciprocal_throughput?)
                 })
                 .fold(0.0, f64::max);

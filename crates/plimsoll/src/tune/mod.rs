@@ -35,13 +35,16 @@ pub struct Subject {
     pub graph: Graph,
 }
 
+/// How many of the expressions every run but a quick one tunes.
+const USUAL: usize = 8;
+
 /// The expressions that represent all others: a copy, arithmetic on one and on two inputs, a short function and a long one, for
 /// several type widths.
 ///
 /// # Errors
 /// Never: the texts are built in and valid.
 pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
-    let usual = [
+    let all = [
         ("x", DType::Bf16),
         ("x + 0.75", DType::F32),
         ("x + 0.75", DType::Bf16),
@@ -50,8 +53,7 @@ pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
         ("exp(x)", DType::Bf16),
         ("erf(x)", DType::F32),
         ("erf(x)", DType::Bf16),
-    ];
-    let more = [
+        // Only in a thorough run.
         ("exp(x)", DType::F32),
         ("~x", DType::U8),
         ("x + 0.75", DType::F64),
@@ -59,14 +61,14 @@ pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
         ("tanh(0.5*x + y)", DType::Bf16),
         ("in x: bf16, y: f32; d: bf16 = x * y", DType::F32),
     ];
-    let more = if effort == Effort::Thorough { &more[..] } else { &[] };
+    let tuned = if effort == Effort::Thorough { &all[..] } else { &all[..USUAL] };
     // A quick run has about a minute, enough for the most common type.
     let quick = |(_, dtype): &&(&str, DType)| effort != Effort::Quick || *dtype == DType::Bf16;
     let subject = |(text, dtype): &(&str, DType)| {
         let graph = parse(text, &Names::with_default(*dtype))?;
         Ok(Subject { name: format!("{text}, {}", types(&graph)), graph })
     };
-    usual.iter().filter(quick).chain(more).map(subject).collect()
+    tuned.iter().filter(quick).map(subject).collect()
 }
 
 /// One choice in the table, for display.

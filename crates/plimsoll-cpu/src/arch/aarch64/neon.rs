@@ -2,32 +2,16 @@
 
 use core::arch::aarch64::*;
 
-use crate::arch::vector::{Kernel, Simd, vector};
+use crate::arch::vector::{Kernel, Simd, composed, vector};
 
-// NEON has no XOR intrinsic for floating-point vectors; integer vectors use the same registers.
-#[inline(always)]
-unsafe fn xor_f64(a: float64x2_t, b: float64x2_t) -> float64x2_t {
-    // SAFETY: every 64-bit Arm machine has NEON.
-    unsafe { vreinterpretq_f64_u64(veorq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b))) }
-}
-
-#[inline(always)]
-unsafe fn xor_f32(a: float32x4_t, b: float32x4_t) -> float32x4_t {
-    // SAFETY: every 64-bit Arm machine has NEON.
-    unsafe { vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b))) }
-}
-
-// The intrinsic takes the addend first.
-#[inline(always)]
-unsafe fn fma_f64(a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
-    // SAFETY: every 64-bit Arm machine has NEON.
-    unsafe { vfmaq_f64(c, a, b) }
-}
-
-#[inline(always)]
-unsafe fn fma_f32(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
-    // SAFETY: every 64-bit Arm machine has NEON.
-    unsafe { vfmaq_f32(c, a, b) }
+// NEON has no XOR intrinsic for floating-point vectors; integer vectors use the same registers. Its FMA takes the addend first.
+composed! {
+    xor_f64(a, b: float64x2_t) -> float64x2_t =
+        vreinterpretq_f64_u64(veorq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b)));
+    xor_f32(a, b: float32x4_t) -> float32x4_t =
+        vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
+    fma_f64(a, b, c: float64x2_t) -> float64x2_t = vfmaq_f64(c, a, b);
+    fma_f32(a, b, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
 }
 
 vector!(

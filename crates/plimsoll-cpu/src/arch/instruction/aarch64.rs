@@ -5,7 +5,7 @@
 
 use std::arch::asm;
 
-use super::{Element, Instruction, Links, MAX_ILP, Operands, Operation, Width, links, loops};
+use super::{Instruction, Links, Loops, MAX_ILP, Number, Operands, Operation, Width, each_chain, links, loops};
 
 /// The registers of the chains, as `.irp` lists them.
 #[rustfmt::skip]
@@ -30,17 +30,7 @@ macro_rules! vector_chains {
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
                     "dup v\\r\\().2d, {seed}",
                     ".endr",
-                    ".p2align 6",
-                    "2:",
-                    ".rept {links}",
-                    ".set .Lchain, 0",
-                    concat!(".irp r,", registers!($kind)),
-                    ".if .Lchain < {chains}",
-                    $link,
-                    ".endif",
-                    ".set .Lchain, .Lchain + 1",
-                    ".endr",
-                    ".endr",
+                    each_chain!(registers!($kind), $link),
                     "subs {iterations}, {iterations}, #1",
                     "b.ne 2b",
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
@@ -71,35 +61,21 @@ macro_rules! vector_chains {
 /// A function over the number of chains in the general registers x0 to x11, which all start at the seed. `\r` is the
 /// chain; x13 holds the constant, x14 counts the iterations down.
 macro_rules! general_chains {
-    ($link:literal) => {{
+    ($link:literal) => {
+        general_chains!(
+            ["x0" 0, "x1" 1, "x2" 2, "x3" 3, "x4" 4, "x5" 5, "x6" 6, "x7" 7, "x8" 8, "x9" 9, "x10" 10, "x11" 11] $link
+        )
+    };
+    ([$($register:tt $chain:literal),+] $link:literal) => {{
         unsafe fn iterations<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let mut last: Links = [operands.seed; MAX_ILP];
             // SAFETY: the caller promises iterations ≥ 1; only the declared registers and the flags are changed.
             unsafe {
                 asm!(
-                    ".p2align 6",
-                    "2:",
-                    ".rept {links}",
-                    ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
-                    ".if \\r < {chains}",
-                    $link,
-                    ".endif",
-                    ".endr",
-                    ".endr",
+                    each_chain!("0,1,2,3,4,5,6,7,8,9,10,11", $link),
                     "subs x14, x14, #1",
                     "b.ne 2b",
-                    inout("x0") last[0],
-                    inout("x1") last[1],
-                    inout("x2") last[2],
-                    inout("x3") last[3],
-                    inout("x4") last[4],
-                    inout("x5") last[5],
-                    inout("x6") last[6],
-                    inout("x7") last[7],
-                    inout("x8") last[8],
-                    inout("x9") last[9],
-                    inout("x10") last[10],
-                    inout("x11") last[11],
+                    $(inout($register) last[$chain],)+
                     in("x13") operands.constant,
                     inout("x14") iterations => _,
                     chains = const CHAINS,
@@ -116,85 +92,58 @@ macro_rules! general_chains {
 
 /// One row of the table.
 const fn row(
-    operation: Operation,
-    element: Element,
-    width: Width,
+    (operation, number, width): (Operation, Number, Width),
     mnemonic: &'static str,
-    loops: [Option<super::Loop>; super::ILP.len()],
+    loops: Loops,
 ) -> Instruction {
-    let operands = Operands::for_operation(operation, element);
-    Instruction { operation, element, width, mnemonic, operands, is_available: || true, loops }
+    let operands = Operands::for_operation(operation, number);
+    Instruction { operation, number, width, mnemonic, operands, is_available: || true, loops }
 }
 
-/// The vector FMA, which needs separate operands.
-const fn vector_fma(
-    element: Element,
-    mnemonic: &'static str,
-    loops: [Option<super::Loop>; super::ILP.len()],
-    operands: Operands,
-) -> Instruction {
-    Instruction { operands, ..row(Operation::Fma, element, Width::V128, mnemonic, loops) }
+/// One row of the table, in vector registers: the instruction's name and its operands.
+#[rustfmt::skip]
+macro_rules! vector {
+    ($operation:ident $number:ident $width:ident, $name:expr, $kind:tt, $operands:expr) => {
+        row((Operation::$operation, Number::$number, Width::$width), concat!($name, " ", $kind),
+            vector_chains!($kind, concat!($name, " ", $operands)))
+    };
 }
 
-/// ADD, MUL, FMA, DIV and SQRT of one element and width, in registers of the kind `$kind`. `$fma` is separate, because only the
+/// ADD, MUL, FMA, DIV and SQRT of one number and width, in registers of the kind `$kind`. `$fma` is separate, because only the
 /// scalar form has a third operand. In the vector form both the addend and a factor are the chain, `x + x · ε`; otherwise the
 /// chain would only go through the addend, which some cores forward early. It grows as MUL does.
 macro_rules! floats {
-    ($element:ident, $width:ident, $kind:tt, $constant:literal, $fma:expr) => {
+    ($number:ident, $width:ident, $kind:tt, $constant:literal, $fma:expr) => {
         [
-            row(
-                Operation::Add,
-                Element::$element,
-                Width::$width,
-                concat!("fadd ", $kind),
-                vector_chains!($kind, concat!("fadd \\r, \\r, ", $constant)),
-            ),
-            row(
-                Operation::Mul,
-                Element::$element,
-                Width::$width,
-                concat!("fmul ", $kind),
-                vector_chains!($kind, concat!("fmul \\r, \\r, ", $constant)),
-            ),
+            vector!(Add $number $width, "fadd", $kind, concat!("\\r, \\r, ", $constant)),
+            vector!(Mul $number $width, "fmul", $kind, concat!("\\r, \\r, ", $constant)),
             $fma,
-            row(
-                Operation::Div,
-                Element::$element,
-                Width::$width,
-                concat!("fdiv ", $kind),
-                vector_chains!($kind, concat!("fdiv \\r, ", $constant, ", \\r")),
-            ),
-            row(
-                Operation::Sqrt,
-                Element::$element,
-                Width::$width,
-                concat!("fsqrt ", $kind),
-                vector_chains!($kind, "fsqrt \\r, \\r"),
-            ),
+            vector!(Div $number $width, "fdiv", $kind, concat!("\\r, ", $constant, ", \\r")),
+            vector!(Sqrt $number $width, "fsqrt", $kind, "\\r, \\r"),
         ]
     };
 }
 
-/// Floating point, by element and width.
+/// Floating point, by number and width.
 #[rustfmt::skip]
 pub(super) static FLOATS: [[Instruction; 5]; 4] = [
-    floats!(F64, Scalar, "d", "d14", row(Operation::Fma, Element::F64, Width::Scalar, "fmadd d",
-        vector_chains!("d", "fmadd \\r, \\r, d14, d15"))),
-    floats!(F64, V128, "2d", "v14.2d", vector_fma(Element::F64, "fmla 2d",
-        vector_chains!("2d", "fmla \\r, \\r, v14.2d"), Operands::f64(1.37, f64::EPSILON, 0.0))),
-    floats!(F32, Scalar, "s", "s14", row(Operation::Fma, Element::F32, Width::Scalar, "fmadd s",
-        vector_chains!("s", "fmadd \\r, \\r, s14, s15"))),
-    floats!(F32, V128, "4s", "v14.4s", vector_fma(Element::F32, "fmla 4s",
-        vector_chains!("4s", "fmla \\r, \\r, v14.4s"), Operands::f32(1.37, f32::EPSILON, 0.0))),
+    floats!(F64, Scalar, "d", "d14", vector!(Fma F64 Scalar, "fmadd", "d", "\\r, \\r, d14, d15")),
+    floats!(F64, V128, "2d", "v14.2d", Instruction {
+        operands: Operands::f64(1.37, f64::EPSILON, 0.0), ..vector!(Fma F64 V128, "fmla", "2d", "\\r, \\r, v14.2d")
+    }),
+    floats!(F32, Scalar, "s", "s14", vector!(Fma F32 Scalar, "fmadd", "s", "\\r, \\r, s14, s15")),
+    floats!(F32, V128, "4s", "v14.4s", Instruction {
+        operands: Operands::f32(1.37, f32::EPSILON, 0.0), ..vector!(Fma F32 V128, "fmla", "4s", "\\r, \\r, v14.4s")
+    }),
 ];
 
 /// Integers: scalars of 64 bits, vectors of 32. The scalar addend is the number of iterations left, as on x86-64, because a core
 /// may fold a constant.
 #[rustfmt::skip]
 pub(super) static INTEGERS: [Instruction; 5] = [
-    row(Operation::Add, Element::I64, Width::Scalar, "add x", general_chains!("add x\\r, x\\r, x14")),
-    row(Operation::Mul, Element::I64, Width::Scalar, "mul x", general_chains!("mul x\\r, x\\r, x13")),
-    row(Operation::Div, Element::I64, Width::Scalar, "udiv x", general_chains!("udiv x\\r, x13, x\\r")),
-    row(Operation::Add, Element::I32, Width::V128, "add 4s", vector_chains!("4s", "add \\r, \\r, v14.4s")),
-    row(Operation::Mul, Element::I32, Width::V128, "mul 4s", vector_chains!("4s", "mul \\r, \\r, v14.4s")),
+    row((Operation::Add, Number::I64, Width::Scalar), "add x", general_chains!("add x\\r, x\\r, x14")),
+    row((Operation::Mul, Number::I64, Width::Scalar), "mul x", general_chains!("mul x\\r, x\\r, x13")),
+    row((Operation::Div, Number::I64, Width::Scalar), "udiv x", general_chains!("udiv x\\r, x13, x\\r")),
+    vector!(Add I32 V128, "add", "4s", "\\r, \\r, v14.4s"),
+    vector!(Mul I32 V128, "mul", "4s", "\\r, \\r, v14.4s"),
 ];

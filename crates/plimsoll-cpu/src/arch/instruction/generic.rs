@@ -5,18 +5,18 @@
 
 use std::hint::black_box;
 
-use super::{Element, ILP, Instruction, Links, Loop, MAX_ILP, Operands, Operation, Width, links};
+use super::{Instruction, Links, Loop, Loops, MAX_ILP, Number, Operands, Operation, Width, links};
 
 /// The single loop of an operation, first in the order of `ILP`.
-const fn single_chain(iterations: Loop) -> [Option<Loop>; ILP.len()] {
-    let mut loops = [None; ILP.len()];
+const fn single_chain(iterations: Loop) -> Loops {
+    let mut loops = [None; super::ILP.len()];
     loops[0] = Some(iterations);
     loops
 }
 
 /// One row of the table: `$link` computes the next link from the last and the constant.
 macro_rules! scalar {
-    ($operation:ident, $element:ident, $float:ty, $bits:ty, |$x:ident, $c:ident| $link:expr) => {{
+    ($operation:ident, $number:ident, $float:ty, $bits:ty, |$x:ident, $c:ident| $link:expr) => {{
         unsafe fn iterations(iterations: u64, operands: &Operands) -> Links {
             // opaque, so that the compiler can't compute the chain beforehand
             let $c = black_box(<$float>::from_bits(operands.constant as $bits));
@@ -33,10 +33,10 @@ macro_rules! scalar {
         }
         Instruction {
             operation: Operation::$operation,
-            element: Element::$element,
+            number: Number::$number,
             width: Width::Scalar,
             mnemonic: "compiled",
-            operands: Operands::for_operation(Operation::$operation, Element::$element),
+            operands: Operands::for_operation(Operation::$operation, Number::$number),
             is_available: || true,
             loops: single_chain(iterations),
         }

@@ -14,6 +14,7 @@ mod tests;
 mod x86_64;
 
 pub use oracle::naive;
+pub use plimsoll_suite::machines::cpus::{Number, Operation, Width};
 
 /// The numbers of independent chains that kernels exist for.
 pub const ILP: [usize; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
@@ -32,102 +33,6 @@ const ITERATIONS_PER_SEED: u64 = 1 << 15;
 /// Links of each chain in one iteration of the loop.
 const fn links(ilp: usize) -> usize {
     UNROLL.div_ceil(ilp)
-}
-
-/// The type of one lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Element {
-    /// 64-bit floating point.
-    F64,
-    /// 32-bit floating point.
-    F32,
-    /// 64-bit integer.
-    I64,
-    /// 32-bit integer.
-    I32,
-}
-
-impl Element {
-    /// Its name in records and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Element::F64 => "f64",
-            Element::F32 => "f32",
-            Element::I64 => "i64",
-            Element::I32 => "i32",
-        }
-    }
-
-    /// Bytes of one lane.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Element::F64 | Element::I64 => 8,
-            Element::F32 | Element::I32 => 4,
-        }
-    }
-}
-
-/// How much of a register one instruction works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Width {
-    /// One lane.
-    Scalar,
-    /// 128 bits.
-    V128,
-    /// 256 bits.
-    V256,
-    /// 512 bits.
-    V512,
-}
-
-impl Width {
-    /// Its name in records and tables: `scalar`, or the number of bits.
-    pub fn name(self) -> &'static str {
-        match self {
-            Width::Scalar => "scalar",
-            Width::V128 => "128",
-            Width::V256 => "256",
-            Width::V512 => "512",
-        }
-    }
-
-    /// Lanes of `element` that one instruction works on.
-    pub const fn lanes(self, element: Element) -> usize {
-        match self {
-            Width::Scalar => 1,
-            Width::V128 => 16 / element.bytes(),
-            Width::V256 => 32 / element.bytes(),
-            Width::V512 => 64 / element.bytes(),
-        }
-    }
-}
-
-/// The operation of an instruction on its chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// Addition.
-    Add,
-    /// Multiplication.
-    Mul,
-    /// Multiplication and addition in one, rounded once.
-    Fma,
-    /// Division.
-    Div,
-    /// Square root.
-    Sqrt,
-}
-
-impl Operation {
-    /// Its name in records and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Operation::Add => "ADD",
-            Operation::Mul => "MUL",
-            Operation::Fma => "FMA",
-            Operation::Div => "DIV",
-            Operation::Sqrt => "SQRT",
-        }
-    }
 }
 
 /// The seed of every chain and the constants of its links, as 64 bits (an f32's 32 bits twice); all lanes are alike.
@@ -158,23 +63,23 @@ impl Operands {
         Self { seed: twice(seed), constant: twice(constant), addend: twice(addend) }
     }
 
-    /// The operands of `operation` on `element`.
-    const fn for_operation(operation: Operation, element: Element) -> Self {
-        match (element, operation) {
-            (Element::F64, Operation::Add) => Self::f64(1.37, 0.785, 0.0),
-            (Element::F64, Operation::Mul) => Self::f64(1.37, 1.0 + f64::EPSILON, 0.0),
-            (Element::F64, Operation::Fma) => Self::f64(1.37, 0.75, 0.4),
-            (Element::F64, Operation::Div) => Self::f64(1.37, 3.1, 0.0),
-            (Element::F64, Operation::Sqrt) => Self::f64(0.37, 0.0, 0.0),
-            (Element::F32, Operation::Add) => Self::f32(1.37, 0.785, 0.0),
-            (Element::F32, Operation::Mul) => Self::f32(1.37, 1.0 + f32::EPSILON, 0.0),
-            (Element::F32, Operation::Fma) => Self::f32(1.37, 0.75, 0.4),
-            (Element::F32, Operation::Div) => Self::f32(1.37, 3.1, 0.0),
-            (Element::F32, Operation::Sqrt) => Self::f32(0.37, 0.0, 0.0),
+    /// The operands of `operation` on `number`.
+    const fn for_operation(operation: Operation, number: Number) -> Self {
+        match (number, operation) {
+            (Number::F64, Operation::Add) => Self::f64(1.37, 0.785, 0.0),
+            (Number::F64, Operation::Mul) => Self::f64(1.37, 1.0 + f64::EPSILON, 0.0),
+            (Number::F64, Operation::Fma) => Self::f64(1.37, 0.75, 0.4),
+            (Number::F64, Operation::Div) => Self::f64(1.37, 3.1, 0.0),
+            (Number::F64, Operation::Sqrt) => Self::f64(0.37, 0.0, 0.0),
+            (Number::F32, Operation::Add) => Self::f32(1.37, 0.785, 0.0),
+            (Number::F32, Operation::Mul) => Self::f32(1.37, 1.0 + f32::EPSILON, 0.0),
+            (Number::F32, Operation::Fma) => Self::f32(1.37, 0.75, 0.4),
+            (Number::F32, Operation::Div) => Self::f32(1.37, 3.1, 0.0),
+            (Number::F32, Operation::Sqrt) => Self::f32(0.37, 0.0, 0.0),
             // c / x in integers: 62 bits over 31, so that the quotient has 31 bits too
-            (Element::I64, Operation::Div) => Self { seed: 1_600_000_019, constant: 1 << 61 | 12_345, addend: 0 },
+            (Number::I64, Operation::Div) => Self { seed: 1_600_000_019, constant: 1 << 61 | 12_345, addend: 0 },
             // odd, so that no product loses its low bits
-            (Element::I64 | Element::I32, _) => {
+            (Number::I64 | Number::I32, _) => {
                 Self { seed: 0x7F4A_7C15_7F4A_7C15, constant: 0x1E37_79B1_1E37_79B1, addend: 0 }
             }
         }
@@ -187,13 +92,16 @@ pub type Links = [u64; MAX_ILP];
 /// Runs `iterations` (at least one) of a loop over its chains. Unsafe, as the machine must have the instruction.
 type Loop = unsafe fn(iterations: u64, operands: &Operands) -> Links;
 
+/// The loops of an instruction, in the order of [`ILP`]; none where they would take too many registers.
+type Loops = [Option<Loop>; ILP.len()];
+
 /// One instruction of this machine. Callers only get values for instructions that the machine has.
 #[derive(Debug)]
 pub struct Instruction {
     /// Its operation.
     pub operation: Operation,
     /// The type of its lanes.
-    pub element: Element,
+    pub number: Number,
     /// How much of a register it works on.
     pub width: Width,
     /// Its assembler name with the kind of register: `vfmadd213pd zmm`.
@@ -202,8 +110,7 @@ pub struct Instruction {
     operands: Operands,
     /// Whether this machine has it.
     is_available: fn() -> bool,
-    /// Its loops, in the order of [`ILP`].
-    loops: [Option<Loop>; ILP.len()],
+    loops: Loops,
 }
 
 impl Instruction {
@@ -214,18 +121,18 @@ impl Instruction {
 
     /// The bits of a [`Links`] entry that belong to one lane.
     pub fn lane_mask(&self) -> u64 {
-        if self.element.bytes() == 4 { u64::from(u32::MAX) } else { u64::MAX }
+        if self.number.bytes() == 4 { u64::from(u32::MAX) } else { u64::MAX }
     }
 
     /// Lanes of one instruction.
     pub fn lanes(&self) -> usize {
-        self.width.lanes(self.element)
+        self.width.lanes(self.number)
     }
 
     /// Floating-point operations of one instruction, over all lanes: an FMA counts two per lane, integers none.
     pub fn flops_per_op(&self) -> u64 {
-        match (self.element, self.operation) {
-            (Element::I64 | Element::I32, _) => 0,
+        match (self.number, self.operation) {
+            (Number::I64 | Number::I32, _) => 0,
             (_, Operation::Fma) => 2 * self.lanes() as u64,
             _ => self.lanes() as u64,
         }
@@ -312,3 +219,20 @@ macro_rules! loops {
     };
 }
 use loops;
+
+/// The assembly of an iteration's links, over and over for the chains whose number is below `{chains}`. `\r` stands for the
+/// chain's register, one of a list that is separated by commas.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! each_chain {
+    ($registers:expr, $($link:expr),+) => {
+        concat!(
+            ".p2align 6\n2:\n.rept {links}\n.set .Lchain, 0\n.irp r,",
+            $registers,
+            "\n.if .Lchain < {chains}\n",
+            $($link, "\n",)+
+            ".endif\n.set .Lchain, .Lchain + 1\n.endr\n.endr"
+        )
+    };
+}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use each_chain;

@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::x86_64;
-use super::{Element, ITERATIONS_PER_SEED, Instruction, Kernel, Links, Operands, Operation, links};
+use super::{ITERATIONS_PER_SEED, Instruction, Kernel, Links, Number, Operands, Operation, links};
 
 /// The expected result of [`Kernel::run`]: one lane of every chain's last link, in the bits of [`Instruction::lane_mask`].
 pub fn naive(kernel: Kernel, iterations: u64) -> Links {
@@ -23,17 +23,17 @@ fn chain(instruction: &Instruction, iterations: u64, links: usize) -> u64 {
     let mut link = seed;
     for left in (1..=iterations).rev() {
         for _ in 0..links {
-            link = match instruction.element {
-                Element::F64 => {
+            link = match instruction.number {
+                Number::F64 => {
                     let [x, c, a] = [link, constant, addend].map(f64::from_bits);
                     float(instruction, x, c, a, |x, c, a| x.mul_add(c, a), f64::sqrt).to_bits()
                 }
-                Element::F32 => {
+                Number::F32 => {
                     let [x, c, a] = [link, constant, addend].map(|bits| f32::from_bits(bits as u32));
                     u64::from(float(instruction, x, c, a, |x, c, a| x.mul_add(c, a), f32::sqrt).to_bits())
                 }
-                Element::I64 => scalar(instruction, link, constant, left),
-                Element::I32 => u64::from(packed(instruction, link as u32, constant as u32)),
+                Number::I64 => scalar(instruction, link, constant, left),
+                Number::I32 => u64::from(packed(instruction, link as u32, constant as u32)),
             };
         }
     }

@@ -29,9 +29,9 @@ fn every_link_of_a_long_run_is_a_normal_number() {
         let iterations = if kernel.instruction().operation == Operation::Div { 1_000 } else { ITERATIONS_PER_SEED };
         for iterations in [iterations, iterations + 1] {
             let last = kernel.run(iterations)[0];
-            let (normal, value) = match kernel.instruction().element {
-                Element::F64 => (f64::from_bits(last).is_normal(), f64::from_bits(last)),
-                Element::F32 => (f32::from_bits(last as u32).is_normal(), f64::from(f32::from_bits(last as u32))),
+            let (normal, value) = match kernel.instruction().number {
+                Number::F64 => (f64::from_bits(last).is_normal(), f64::from_bits(last)),
+                Number::F32 => (f32::from_bits(last as u32).is_normal(), f64::from(f32::from_bits(last as u32))),
                 _ => continue,
             };
             assert!(normal && value != 1.0, "{}: {value}", kernel.instruction().mnemonic);
@@ -60,8 +60,8 @@ fn zero_iterations_do_nothing() {
 fn only_floating_point_counts_as_flops() {
     for instruction in instructions() {
         let per_lane = instruction.flops_per_op() / instruction.lanes() as u64;
-        let expected = match (instruction.element, instruction.operation) {
-            (Element::I32 | Element::I64, _) => 0,
+        let expected = match (instruction.number, instruction.operation) {
+            (Number::I32 | Number::I64, _) => 0,
             (_, Operation::Fma) => 2,
             _ => 1,
         };

@@ -6,7 +6,7 @@
 
 use std::arch::asm;
 
-use super::{Element, Instruction, Links, MAX_ILP, Operands, Operation, Width, links, loops};
+use super::{Instruction, Links, Loops, MAX_ILP, Number, Operands, Operation, Width, each_chain, links, loops};
 
 /// 64 bytes to load a register of any width from.
 #[repr(align(64))]
@@ -30,15 +30,7 @@ macro_rules! vector_chains {
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
                     concat!("vmovups ", $register, "\\r, [{seed}]"),
                     ".endr",
-                    ".p2align 6",
-                    "2:",
-                    ".rept {links}",
-                    ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
-                    ".if \\r < {chains}",
-                    $link,
-                    ".endif",
-                    ".endr",
-                    ".endr",
+                    each_chain!("0,1,2,3,4,5,6,7,8,9,10,11", $link),
                     "dec {iterations}",
                     "jnz 2b",
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
@@ -69,13 +61,13 @@ macro_rules! vector_chains {
 
 /// One row of the table, in vector registers: the instruction's name and its operands.
 macro_rules! vector {
-    ($operation:ident $element:ident $width:ident, $name:expr, $register:literal, $available:expr, $operands:expr) => {
+    ($operation:ident $number:ident $width:ident, $name:expr, $register:literal, $available:expr, $operands:expr) => {
         Instruction {
             operation: Operation::$operation,
-            element: Element::$element,
+            number: Number::$number,
             width: Width::$width,
             mnemonic: concat!($name, " ", $register),
-            operands: Operands::for_operation(Operation::$operation, Element::$element),
+            operands: Operands::for_operation(Operation::$operation, Number::$number),
             is_available: $available,
             loops: vector_chains!($register, concat!($name, " ", $operands)),
         }
@@ -89,19 +81,19 @@ macro_rules! and_constant {
     };
 }
 
-/// ADD, MUL, FMA, DIV and SQRT of one element and width; `$root` are the operands of the root. A scalar root names its source
+/// ADD, MUL, FMA, DIV and SQRT of one number and width; `$root` are the operands of the root. A scalar root names its source
 /// twice, so that it doesn't depend on the register's old upper lanes.
 #[rustfmt::skip]
 macro_rules! floats {
-    ($element:ident, $width:ident, $suffix:literal, $r:literal, $available:expr, $root:expr) => {
+    ($number:ident, $width:ident, $suffix:literal, $r:literal, $available:expr, $root:expr) => {
         [
-            vector!(Add $element $width, concat!("vadd", $suffix), $r, $available, and_constant!($r)),
-            vector!(Mul $element $width, concat!("vmul", $suffix), $r, $available, and_constant!($r)),
-            vector!(Fma $element $width, concat!("vfmadd213", $suffix), $r, || $available() && has_fma(),
+            vector!(Add $number $width, concat!("vadd", $suffix), $r, $available, and_constant!($r)),
+            vector!(Mul $number $width, concat!("vmul", $suffix), $r, $available, and_constant!($r)),
+            vector!(Fma $number $width, concat!("vfmadd213", $suffix), $r, || $available() && has_fma(),
                 concat!($r, "\\r, ", $r, "14, ", $r, "15")),
-            vector!(Div $element $width, concat!("vdiv", $suffix), $r, $available,
+            vector!(Div $number $width, concat!("vdiv", $suffix), $r, $available,
                 concat!($r, "\\r, ", $r, "14, ", $r, "\\r")),
-            vector!(Sqrt $element $width, concat!("vsqrt", $suffix), $r, $available, $root),
+            vector!(Sqrt $number $width, concat!("vsqrt", $suffix), $r, $available, $root),
         ]
     };
 }
@@ -129,7 +121,7 @@ fn has_avx512() -> bool {
     has_avx2() && is_x86_feature_detected!("avx512f")
 }
 
-/// Floating point, by element and width.
+/// Floating point, by number and width.
 #[rustfmt::skip]
 pub(super) static FLOATS: [[Instruction; 5]; 8] = [
     floats!(F64, Scalar, "sd", "xmm", has_avx, "xmm\\r, xmm\\r, xmm\\r"),
@@ -155,56 +147,33 @@ pub(super) static INTEGERS: [Instruction; 9] = [
     integers!(Mul, V512, "vpmulld", "zmm", has_avx512),
 ];
 
-const fn scalar(
-    mnemonic: &'static str,
-    operation: Operation,
-    loops: [Option<super::Loop>; super::ILP.len()],
-) -> Instruction {
+const fn scalar(mnemonic: &'static str, operation: Operation, loops: Loops) -> Instruction {
     // The same condition as for the vectors: either the whole table is available, or none of it.
-    let (element, width) = (Element::I64, Width::Scalar);
-    let operands = Operands::for_operation(operation, element);
-    Instruction { operation, element, width, mnemonic, operands, is_available: has_avx, loops }
+    let (number, width) = (Number::I64, Width::Scalar);
+    let operands = Operands::for_operation(operation, number);
+    Instruction { operation, number, width, mnemonic, operands, is_available: has_avx, loops }
 }
 
-/// A function over the number of chains in twelve general registers, which all start at the seed. `\r` is the chain's
-/// register; r15 counts the iterations down.
+/// A function over the number of chains in general registers, which all start at the seed: the instructions of a link, then
+/// further operands of the assembly. `\r` is the chain's register; r15 counts the iterations down.
 macro_rules! general_chains {
-    ($name:ident, $what:literal, $link:literal $(, $constant:ident)?) => {
-        #[doc = $what]
-        unsafe fn $name<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
-            let mut last: Links = [operands.seed; MAX_ILP];
-            // SAFETY: the caller promises iterations ≥ 1; only the declared registers and the flags are changed.
+    ([$($register:tt $chain:literal),+] $(#[$meta:meta])* $name:ident($operands:ident) = $($link:literal),+; $($operand:tt)*) => {
+        $(#[$meta])*
+        unsafe fn $name<const CHAINS: usize>(iterations: u64, $operands: &Operands) -> Links {
+            let mut last: Links = [$operands.seed; MAX_ILP];
+            // SAFETY: the caller promises iterations ≥ 1; only the declared registers and the flags are changed. Where a link
+            // divides, no divisor is zero and no quotient overflows: with rdx = 0 and a seed below the constant, all links
+            // are at least one.
             unsafe {
                 asm!(
-                    ".p2align 6",
-                    "2:",
-                    ".rept {links}",
-                    ".set .Lchain, 0",
-                    ".irp r,rax,rcx,rdx,rsi,rdi,r8,r9,r10,r11,r12,r13,r14",
-                    ".if .Lchain < {chains}",
-                    $link,
-                    ".endif",
-                    ".set .Lchain, .Lchain + 1",
-                    ".endr",
-                    ".endr",
+                    each_chain!(concat!($($register, ","),+), $($link),+),
                     "dec r15",
                     "jnz 2b",
-                    inout("rax") last[0],
-                    inout("rcx") last[1],
-                    inout("rdx") last[2],
-                    inout("rsi") last[3],
-                    inout("rdi") last[4],
-                    inout("r8") last[5],
-                    inout("r9") last[6],
-                    inout("r10") last[7],
-                    inout("r11") last[8],
-                    inout("r12") last[9],
-                    inout("r13") last[10],
-                    inout("r14") last[11],
+                    $(inout($register) last[$chain],)+
                     inout("r15") iterations => _,
                     chains = const CHAINS,
                     links = const links(CHAINS),
-                    $($constant = const $constant,)?
+                    $($operand)*
                     options(nomem, nostack),
                 );
             }
@@ -212,59 +181,29 @@ macro_rules! general_chains {
             last
         }
     };
+    ($($function:tt)*) => {
+        general_chains! {
+            ["rax" 0, "rcx" 1, "rdx" 2, "rsi" 3, "rdi" 4, "r8" 5, "r9" 6, "r10" 7, "r11" 8, "r12" 9, "r13" 10, "r14" 11]
+            $($function)*
+        }
+    };
 }
 
 /// The factor of [`imul`]: an immediate, as no register is left. Odd, so that no product loses its low bits.
 pub(super) const FACTOR: i32 = 0x1E37_79B1;
 
-general_chains!(
-    add,
-    "Adds the iterations left. A register, not a constant: Intel cores since Golden Cove add small constants while renaming.",
-    "add \\r, r15"
-);
-general_chains!(imul, "Multiplies by [`FACTOR`].", "imul \\r, \\r, {FACTOR}", FACTOR);
-
-/// Divides the constant by the chain: `div` divides rdx:rax, so each link sets both again, and only the divisor carries the
-/// chain. The moves are done while renaming, so they cost no latency.
-unsafe fn div<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
-    let mut last: Links = [operands.seed; MAX_ILP];
-    // SAFETY: the caller promises iterations ≥ 1; only the declared registers and the flags are changed. No divisor is
-    // zero and no quotient overflows: with rdx = 0 and a seed below the constant, all links are at least one.
-    unsafe {
-        asm!(
-            ".p2align 6",
-            "2:",
-            ".rept {links}",
-            ".set .Lchain, 0",
-            ".irp r,rcx,rsi,rdi,r8,r9,r10,r11,r12",
-            ".if .Lchain < {chains}",
-            "mov rax, r13",
-            "xor edx, edx",
-            "div \\r",
-            "mov \\r, rax",
-            ".endif",
-            ".set .Lchain, .Lchain + 1",
-            ".endr",
-            ".endr",
-            "dec r15",
-            "jnz 2b",
-            inout("rcx") last[0],
-            inout("rsi") last[1],
-            inout("rdi") last[2],
-            inout("r8") last[3],
-            inout("r9") last[4],
-            inout("r10") last[5],
-            inout("r11") last[6],
-            inout("r12") last[7],
-            in("r13") operands.constant,
-            inout("r15") iterations => _,
-            out("rax") _,
-            out("rdx") _,
-            chains = const CHAINS,
-            links = const links(CHAINS),
-            options(nomem, nostack),
-        );
-    }
-    last[CHAINS..].fill(0);
-    last
+general_chains! {
+    /// Adds the iterations left. A register, not a constant: Intel cores since Golden Cove add small constants while renaming.
+    add(operands) = "add \\r, r15";
+}
+general_chains! {
+    /// Multiplies by [`FACTOR`].
+    imul(operands) = "imul \\r, \\r, {FACTOR}"; FACTOR = const FACTOR,
+}
+general_chains! {
+    ["rcx" 0, "rsi" 1, "rdi" 2, "r8" 3, "r9" 4, "r10" 5, "r11" 6, "r12" 7]
+    /// Divides the constant by the chain: `div` divides rdx:rax, so each link sets both again, and only the divisor carries the
+    /// chain. The moves are done while renaming, so they cost no latency.
+    div(operands) = "mov rax, r13", "xor edx, edx", "div \\r", "mov \\r, rax";
+    in("r13") operands.constant, out("rax") _, out("rdx") _,
 }

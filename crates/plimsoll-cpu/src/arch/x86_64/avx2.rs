@@ -2,25 +2,13 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::vector::vector;
+use crate::arch::vector::{composed, vector};
 
-#[inline(always)]
-unsafe fn reduce_pd(a: __m256d) -> f64 {
-    // SAFETY: the caller promises AVX2.
-    unsafe {
-        let half = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd::<1>(a));
-        _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)))
-    }
-}
-
-#[inline(always)]
-unsafe fn reduce_ps(a: __m256) -> f32 {
-    // SAFETY: the caller promises AVX2.
-    unsafe {
-        let half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
-        let pairs = _mm_add_ps(half, _mm_movehl_ps(half, half));
-        _mm_cvtss_f32(_mm_add_ss(pairs, _mm_shuffle_ps::<1>(pairs, pairs)))
-    }
+composed! {
+    reduce_pd(a: __m256d) -> f64 =
+        super::sse2::reduce_pd(_mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd::<1>(a)));
+    reduce_ps(a: __m256) -> f32 =
+        super::sse2::reduce_ps(_mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a)));
 }
 
 vector!(

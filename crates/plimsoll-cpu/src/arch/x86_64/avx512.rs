@@ -2,19 +2,14 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::vector::vector;
+use crate::arch::vector::{composed, vector};
 
 // The XOR of floating-point registers needs AVX-512 DQ; that of integers only the Foundation.
-#[inline(always)]
-unsafe fn xor_pd(a: __m512d, b: __m512d) -> __m512d {
-    // SAFETY: the caller promises AVX-512 Foundation.
-    unsafe { _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(a), _mm512_castpd_si512(b))) }
-}
-
-#[inline(always)]
-unsafe fn xor_ps(a: __m512, b: __m512) -> __m512 {
-    // SAFETY: the caller promises AVX-512 Foundation.
-    unsafe { _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_castps_si512(b))) }
+composed! {
+    xor_pd(a, b: __m512d) -> __m512d =
+        _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+    xor_ps(a, b: __m512) -> __m512 =
+        _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 
 vector!(

@@ -2,33 +2,16 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::vector::vector;
+use crate::arch::vector::{composed, vector};
 
-#[inline(always)]
-unsafe fn fma_pd(a: __m128d, b: __m128d, c: __m128d) -> __m128d {
-    // SAFETY: SSE2 belongs to every x86-64 machine.
-    unsafe { _mm_add_pd(_mm_mul_pd(a, b), c) }
-}
-
-#[inline(always)]
-unsafe fn fma_ps(a: __m128, b: __m128, c: __m128) -> __m128 {
-    // SAFETY: SSE2 belongs to every x86-64 machine.
-    unsafe { _mm_add_ps(_mm_mul_ps(a, b), c) }
-}
-
-#[inline(always)]
-unsafe fn reduce_pd(a: __m128d) -> f64 {
-    // SAFETY: SSE2 belongs to every x86-64 machine.
-    unsafe { _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a))) }
-}
-
-#[inline(always)]
-unsafe fn reduce_ps(a: __m128) -> f32 {
-    // SAFETY: SSE2 belongs to every x86-64 machine.
-    unsafe {
+composed! {
+    fma_pd(a, b, c: __m128d) -> __m128d = _mm_add_pd(_mm_mul_pd(a, b), c);
+    fma_ps(a, b, c: __m128) -> __m128 = _mm_add_ps(_mm_mul_ps(a, b), c);
+    reduce_pd(a: __m128d) -> f64 = _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a)));
+    reduce_ps(a: __m128) -> f32 = {
         let pairs = _mm_add_ps(a, _mm_movehl_ps(a, a));
         _mm_cvtss_f32(_mm_add_ss(pairs, _mm_shuffle_ps::<1>(pairs, pairs)))
-    }
+    };
 }
 
 vector!(

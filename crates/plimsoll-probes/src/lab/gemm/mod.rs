@@ -267,6 +267,7 @@ mod tests {
     use super::*;
     use plimsoll_core::sample::{Evidence, Work};
     use plimsoll_core::series::Point;
+    use plimsoll_suite::findings::synthetic::assert_says;
 
     fn point(at: impl Axes, rate: f64, clock: f64, error: Option<f64>) -> Point {
         Point {
@@ -322,9 +323,10 @@ mod tests {
         let product = found.iter().find(|finding| finding.name == "product f64 8192").unwrap();
         assert!(product.published.as_ref().is_some_and(|known| (known.range.lo / 66.9e12 - 1.0).abs() < 0.01));
         // 132 · 256 · 1.8 GHz = 60.8 TFLOP/s.
-        for part in ["% of the published", "at 1.800 GHz", "98.6 % of what the units do", "power limit lowered"] {
-            assert!(product.says.contains(part), "{part}: {}", product.says);
-        }
+        assert_says(
+            product,
+            &["% of the published", "at 1.800 GHz", "98.6 % of what the units do", "power limit lowered"],
+        );
         let error = found.iter().find(|finding| finding.name == "error f64 8192").unwrap();
         assert_eq!(error.value, 3e-16);
     }

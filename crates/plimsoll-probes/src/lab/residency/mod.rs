@@ -247,7 +247,7 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
-    use plimsoll_suite::findings::synthetic;
+    use plimsoll_suite::findings::synthetic::{self, assert_says};
 
     use super::*;
     use plimsoll_suite::findings::advice::is_advice;
@@ -285,15 +285,16 @@ mod tests {
         });
         let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
         assert!((advice.value - 1.5).abs() < 1e-6 && advice.is_sound());
-        for part in [
-            "Pin what",
-            "30 MiB that can be set aside",
-            "50 % faster",
-            "10 % slower",
-            "two thirds of the set-aside as fast",
-        ] {
-            assert!(advice.says.contains(part), "{part}: {}", advice.says);
-        }
+        assert_says(
+            advice,
+            &[
+                "Pin what",
+                "30 MiB that can be set aside",
+                "50 % faster",
+                "10 % slower",
+                "two thirds of the set-aside as fast",
+            ],
+        );
         let left = found.iter().find(|finding| finding.name == "other data after: left pinned").unwrap();
         assert!((left.value - 4.0 / 6.0).abs() < 1e-6 && left.says.ends_with("slower afterwards"), "{}", left.says);
         let expected =

@@ -1,13 +1,13 @@
 use plimsoll_core::record::Run;
-use plimsoll_core::sample::{CachePolicy, Figure, Work};
-use plimsoll_core::series::{Draw, Quantity, SeriesSpec, axis, metric};
+use plimsoll_core::sample::{Figure, Work};
+use plimsoll_core::series::{Quantity, SeriesSpec};
 use plimsoll_core::{Flags, Traffic};
 use plimsoll_probes::launch::{self, Mode};
 use plimsoll_probes::roofline;
 
 use super::super::{Chart, Plot, charts};
 use super::*;
-use crate::synthetic::RunBuilder;
+use crate::synthetic::{RunBuilder, over_footprints};
 
 fn charts_of(run: Run, probe: &str) -> Vec<Chart> {
     let runs = [run];
@@ -29,18 +29,7 @@ fn labels(chart: &Chart) -> Vec<&str> {
 
 /// Three levels: 1 ns up to 32 KiB, 10 ns up to 2 MiB, 100 ns beyond.
 fn staircase() -> RunBuilder {
-    let mut builder = RunBuilder::new("Box", "2026-01-02T03:04:05Z");
-    builder.series(
-        "latency",
-        SeriesSpec::new(
-            "chase",
-            Figure::Throughput,
-            CachePolicy::Hot,
-            vec![axis("footprint", Unit::Byte)],
-            vec![metric("latency", Unit::Second, Quantity::Time)],
-            Draw::lines("footprint", "latency").log_x().log_y(),
-        ),
-    );
+    let mut builder = over_footprints("chase", Figure::Throughput, "latency");
     for power in 12..=26 {
         let seconds = if power <= 15 {
             1e-9

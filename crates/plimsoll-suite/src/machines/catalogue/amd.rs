@@ -2,7 +2,7 @@
 
 use super::super::Arithmetic::{F8Matrix, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix};
 use super::super::{Machine, MemoryType, Vendor};
-use super::{BLANK, KIB, MIB, TERA};
+use super::{BLANK, KIB, MIB};
 
 const CDNA2: Machine = Machine {
     vendor: Vendor::Amd,
@@ -21,15 +21,9 @@ const CDNA3: Machine = Machine {
     caches_bytes: Some(8 * 4 * MIB + 256 * MIB),
     l1_bytes_per_multiprocessor: Some(32 * KIB),
     boost_clock_hz: Some(2.1e9),
-    peaks: &[
-        (F64, 81.7 * TERA),
-        (F32, 163.4 * TERA),
-        (F64Matrix, 163.4 * TERA),
-        (Tf32Matrix, 653.7 * TERA),
-        (F16Matrix, 1307.4 * TERA),
-        (F8Matrix, 2614.9 * TERA),
-        (I8Matrix, 2614.9 * TERA),
-    ],
+    peaks: tera!(
+        F64 81.7, F32 163.4, F64Matrix 163.4, Tf32Matrix 653.7, F16Matrix 1307.4, F8Matrix 2614.9, I8Matrix 2614.9
+    ),
     ..BLANK
 };
 
@@ -44,7 +38,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(104),
         l2_bytes: Some(8 * MIB),
         power_w: Some(300.0),
-        peaks: &[(F64, 22.6 * TERA), (F32, 22.6 * TERA), (F64Matrix, 45.3 * TERA), (F16Matrix, 181.0 * TERA)],
+        peaks: tera!(F64 22.6, F32 22.6, F64Matrix 45.3, F16Matrix 181.0),
         source: "AMD Instinct MI210 data sheet (1.6 TB/s); L2: CDNA 2 white paper",
         ..CDNA2
     },
@@ -53,7 +47,7 @@ pub(super) const MACHINES: &[Machine] = &[
         bus_width_bits: 8192,
         multiprocessors: Some(220),
         l2_bytes: Some(16 * MIB),
-        peaks: &[(F64, 47.9 * TERA), (F32, 47.9 * TERA), (F64Matrix, 95.7 * TERA), (F16Matrix, 383.0 * TERA)],
+        peaks: tera!(F64 47.9, F32 47.9, F64Matrix 95.7, F16Matrix 383.0),
         source: "AMD Instinct MI250X data sheet (3.2 TB/s, both dies together); L2: CDNA 2 white paper",
         ..CDNA2
     },
@@ -80,14 +74,7 @@ pub(super) const MACHINES: &[Machine] = &[
         aliases: &["MI350X OAM"],
         boost_clock_hz: Some(2.2e9),
         power_w: Some(1000.0),
-        peaks: &[
-            (F64, 72.1 * TERA),
-            (F32, 144.2 * TERA),
-            (F64Matrix, 72.1 * TERA),
-            (F16Matrix, 2306.9 * TERA),
-            (F8Matrix, 4613.7 * TERA),
-            (I8Matrix, 4613.7 * TERA),
-        ],
+        peaks: tera!(F64 72.1, F32 144.2, F64Matrix 72.1, F16Matrix 2306.9, F8Matrix 4613.7, I8Matrix 4613.7),
         source: "AMD Instinct MI350X data sheet (8 TB/s); caches: CDNA 4 white paper",
         ..CDNA4
     },
@@ -96,14 +83,7 @@ pub(super) const MACHINES: &[Machine] = &[
         aliases: &["MI355X OAM"],
         boost_clock_hz: Some(2.4e9),
         power_w: Some(1400.0),
-        peaks: &[
-            (F64, 78.6 * TERA),
-            (F32, 157.3 * TERA),
-            (F64Matrix, 78.6 * TERA),
-            (F16Matrix, 2516.6 * TERA),
-            (F8Matrix, 5033.2 * TERA),
-            (I8Matrix, 5033.2 * TERA),
-        ],
+        peaks: tera!(F64 78.6, F32 157.3, F64Matrix 78.6, F16Matrix 2516.6, F8Matrix 5033.2, I8Matrix 5033.2),
         source: "AMD Instinct MI355X data sheet (8 TB/s); caches: CDNA 4 white paper",
         ..CDNA4
     },

@@ -2,7 +2,7 @@
 
 use super::super::Arithmetic::{F8Matrix, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix};
 use super::super::{Machine, MemoryType};
-use super::{BLANK, KIB, MIB, TERA};
+use super::{BLANK, KIB, MIB};
 
 /// Both dies together.
 const DATA_CENTER: Machine = Machine {
@@ -34,15 +34,9 @@ pub(super) const MACHINES: &[Machine] = &[
         compute_capability: Some((10, 0)),
         boost_clock_hz: Some(1.965e9),
         power_w: Some(1000.0),
-        peaks: &[
-            (F64, 37.0 * TERA),
-            (F32, 75.0 * TERA),
-            (F64Matrix, 37.0 * TERA),
-            (Tf32Matrix, 1125.0 * TERA),
-            (F16Matrix, 2250.0 * TERA),
-            (F8Matrix, 4500.0 * TERA),
-            (I8Matrix, 4500.0 * TERA),
-        ],
+        peaks: tera!(
+            F64 37.0, F32 75.0, F64Matrix 37.0, Tf32Matrix 1125.0, F16Matrix 2250.0, F8Matrix 4500.0, I8Matrix 4500.0
+        ),
         source: "NVIDIA HGX B200 specifications (7.7 TB/s, peaks); bus, clocks, multiprocessors and L2 as the driver reports \
                  them (pytorch/ao, pull request 4002)",
         ..DATA_CENTER
@@ -55,14 +49,7 @@ pub(super) const MACHINES: &[Machine] = &[
         compute_capability: Some((10, 3)),
         boost_clock_hz: Some(2.032e9),
         power_w: Some(1100.0),
-        peaks: &[
-            (F64, 1.25 * TERA),
-            (F32, 75.0 * TERA),
-            (F64Matrix, 1.25 * TERA),
-            (Tf32Matrix, 1125.0 * TERA),
-            (F16Matrix, 2250.0 * TERA),
-            (F8Matrix, 4500.0 * TERA),
-        ],
+        peaks: tera!(F64 1.25, F32 75.0, F64Matrix 1.25, Tf32Matrix 1125.0, F16Matrix 2250.0, F8Matrix 4500.0),
         source: "NVIDIA HGX B300 specifications (7.7 TB/s, peaks); bus, clocks, multiprocessors and L2 as the driver of a B300 \
                  SXM6 AC reports them",
         ..DATA_CENTER
@@ -75,15 +62,9 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(152),
         compute_capability: Some((10, 0)),
         power_w: Some(1200.0),
-        peaks: &[
-            (F64, 40.0 * TERA),
-            (F32, 80.0 * TERA),
-            (F64Matrix, 40.0 * TERA),
-            (Tf32Matrix, 1250.0 * TERA),
-            (F16Matrix, 2500.0 * TERA),
-            (F8Matrix, 5000.0 * TERA),
-            (I8Matrix, 5000.0 * TERA),
-        ],
+        peaks: tera!(
+            F64 40.0, F32 80.0, F64Matrix 40.0, Tf32Matrix 1250.0, F16Matrix 2500.0, F8Matrix 5000.0, I8Matrix 5000.0
+        ),
         source: "NVIDIA GB200 NVL72 specifications, one of 72 GPUs (8 TB/s, peaks); bus, memory clock and multiprocessors as \
                  the driver reports them; L2 of the B200",
         ..DATA_CENTER
@@ -95,12 +76,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(152),
         compute_capability: Some((10, 3)),
         power_w: Some(1400.0),
-        peaks: &[
-            (F32, 80.0 * TERA),
-            (Tf32Matrix, 1250.0 * TERA),
-            (F16Matrix, 2500.0 * TERA),
-            (F8Matrix, 5000.0 * TERA),
-        ],
+        peaks: tera!(F32 80.0, Tf32Matrix 1250.0, F16Matrix 2500.0, F8Matrix 5000.0),
         source: "NVIDIA GB300 NVL72 specifications, one of 72 GPUs (8 TB/s, peaks); bus of the full chip: NVIDIA's blog on \
                  Blackwell Ultra; multiprocessors as the driver reports them; memory clock and L2 of the B300",
         ..DATA_CENTER
@@ -108,7 +84,7 @@ pub(super) const MACHINES: &[Machine] = &[
     Machine {
         name: "RTX PRO 6000 Blackwell Workstation Edition",
         power_w: Some(600.0),
-        peaks: &[(F32, 125.0 * TERA)],
+        peaks: tera!(F32 125.0),
         source: "NVIDIA RTX PRO 6000 Blackwell Workstation Edition data sheet (1792 GB/s); L2 of the full GB202",
         ..RTX_PRO_6000
     },
@@ -116,7 +92,7 @@ pub(super) const MACHINES: &[Machine] = &[
         name: "RTX PRO 6000 Blackwell Max-Q Workstation Edition",
         aliases: &["RTX PRO 6000 Blackwell Max-Q"],
         power_w: Some(300.0),
-        peaks: &[(F32, 110.0 * TERA)],
+        peaks: tera!(F32 110.0),
         source: "NVIDIA RTX PRO 6000 Blackwell Max-Q data sheet (1792 GB/s); L2 of the full GB202",
         ..RTX_PRO_6000
     },
@@ -124,7 +100,7 @@ pub(super) const MACHINES: &[Machine] = &[
         name: "RTX PRO 6000 Blackwell Server Edition",
         memory_clock_hz: 1.56e9,
         power_w: Some(600.0),
-        peaks: &[(F32, 120.0 * TERA)],
+        peaks: tera!(F32 120.0),
         source: "NVIDIA RTX PRO 6000 Blackwell Server Edition data sheet (1597 GB/s, from which the memory clock follows); L2 \
                  of the full GB202",
         ..RTX_PRO_6000
@@ -136,7 +112,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(96 * MIB),
         boost_clock_hz: Some(2.407e9),
         power_w: Some(575.0),
-        peaks: &[(F32, 104.8 * TERA)],
+        peaks: tera!(F32 104.8),
         source: "NVIDIA RTX Blackwell white paper (1792 GB/s)",
         ..RTX
     },
@@ -148,7 +124,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(64 * MIB),
         boost_clock_hz: Some(2.617e9),
         power_w: Some(360.0),
-        peaks: &[(F32, 56.3 * TERA)],
+        peaks: tera!(F32 56.3),
         source: "NVIDIA RTX Blackwell white paper (960 GB/s)",
         ..RTX
     },
@@ -159,7 +135,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(48 * MIB),
         boost_clock_hz: Some(2.452e9),
         power_w: Some(300.0),
-        peaks: &[(F32, 43.9 * TERA)],
+        peaks: tera!(F32 43.9),
         source: "NVIDIA RTX Blackwell white paper (896 GB/s)",
         ..RTX
     },
@@ -171,7 +147,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(48 * MIB),
         boost_clock_hz: Some(2.512e9),
         power_w: Some(250.0),
-        peaks: &[(F32, 30.9 * TERA)],
+        peaks: tera!(F32 30.9),
         source: "NVIDIA RTX Blackwell white paper (672 GB/s)",
         ..RTX
     },
@@ -182,7 +158,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(36),
         boost_clock_hz: Some(2.572e9),
         power_w: Some(180.0),
-        peaks: &[(F32, 23.7 * TERA)],
+        peaks: tera!(F32 23.7),
         source: "NVIDIA GeForce RTX 5060 family specifications (448 GB/s); the peak follows from 4608 cores at the boost clock",
         ..RTX
     },
@@ -193,7 +169,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(30),
         boost_clock_hz: Some(2.497e9),
         power_w: Some(145.0),
-        peaks: &[(F32, 19.2 * TERA)],
+        peaks: tera!(F32 19.2),
         source: "NVIDIA GeForce RTX 5060 family specifications (448 GB/s); the peak follows from 3840 cores at the boost clock",
         ..RTX
     },

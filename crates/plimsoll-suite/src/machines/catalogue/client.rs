@@ -2,7 +2,7 @@
 
 use super::super::Arithmetic::{F32, I8Matrix};
 use super::super::{Class, Machine, MemoryType, Vendor};
-use super::{BLANK, MIB, TERA};
+use super::{BLANK, MIB};
 
 /// LPDDR5 at 6400 MT/s. Apple publishes bandwidths; clocks, caches and arithmetic rates it doesn't.
 const M3: Machine = Machine {
@@ -28,7 +28,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(18 * MIB),
         boost_clock_hz: Some(2.67e9),
         power_w: Some(190.0),
-        peaks: &[(F32, 13.67 * TERA), (I8Matrix, 233.0 * TERA)],
+        peaks: tera!(F32 13.67, I8Matrix 233.0),
         source: "Intel Arc B580 specifications (456 GB/s); the f32 peak follows from 20 Xe cores of 128 lanes at the graphics \
                  clock",
         ..BLANK

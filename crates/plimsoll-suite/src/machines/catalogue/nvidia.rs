@@ -2,7 +2,7 @@
 
 use super::super::Arithmetic::{Bf16, F8Matrix, F16, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix};
 use super::super::{Machine, MemoryType};
-use super::{BLANK, KIB, MIB, TERA};
+use super::{BLANK, KIB, MIB};
 
 const VOLTA: Machine = Machine {
     memory: MemoryType::Hbm2,
@@ -23,16 +23,9 @@ const A100: Machine = Machine {
     l1_bytes_per_multiprocessor: Some(192 * KIB),
     compute_capability: Some((8, 0)),
     boost_clock_hz: Some(1.410e9),
-    peaks: &[
-        (F64, 9.7 * TERA),
-        (F32, 19.5 * TERA),
-        (F16, 78.0 * TERA),
-        (Bf16, 39.0 * TERA),
-        (F64Matrix, 19.5 * TERA),
-        (Tf32Matrix, 156.0 * TERA),
-        (F16Matrix, 312.0 * TERA),
-        (I8Matrix, 624.0 * TERA),
-    ],
+    peaks: tera!(
+        F64 9.7, F32 19.5, F16 78.0, Bf16 39.0, F64Matrix 19.5, Tf32Matrix 156.0, F16Matrix 312.0, I8Matrix 624.0
+    ),
     ..BLANK
 };
 
@@ -59,15 +52,9 @@ const HOPPER: Machine = Machine {
     l1_bytes_per_multiprocessor: Some(256 * KIB),
     compute_capability: Some((9, 0)),
     boost_clock_hz: Some(1.980e9),
-    peaks: &[
-        (F64, 33.5 * TERA),
-        (F32, 66.9 * TERA),
-        (F64Matrix, 66.9 * TERA),
-        (Tf32Matrix, 494.7 * TERA),
-        (F16Matrix, 989.4 * TERA),
-        (F8Matrix, 1978.9 * TERA),
-        (I8Matrix, 1978.9 * TERA),
-    ],
+    peaks: tera!(
+        F64 33.5, F32 66.9, F64Matrix 66.9, Tf32Matrix 494.7, F16Matrix 989.4, F8Matrix 1978.9, I8Matrix 1978.9
+    ),
     ..BLANK
 };
 
@@ -78,7 +65,7 @@ pub(super) const MACHINES: &[Machine] = &[
         aliases: &["V100 PCIe 16GB", "V100 PCIe 32GB"],
         boost_clock_hz: Some(1.380e9),
         power_w: Some(250.0),
-        peaks: &[(F64, 7.0 * TERA), (F32, 14.0 * TERA), (F16Matrix, 112.0 * TERA)],
+        peaks: tera!(F64 7.0, F32 14.0, F16Matrix 112.0),
         ..VOLTA
     },
     Machine {
@@ -86,7 +73,7 @@ pub(super) const MACHINES: &[Machine] = &[
         aliases: &["V100 SXM2 16GB", "V100 SXM2 32GB"],
         boost_clock_hz: Some(1.530e9),
         power_w: Some(300.0),
-        peaks: &[(F64, 7.8 * TERA), (F32, 15.7 * TERA), (F16Matrix, 125.0 * TERA)],
+        peaks: tera!(F64 7.8, F32 15.7, F16Matrix 125.0),
         ..VOLTA
     },
     Machine {
@@ -100,7 +87,7 @@ pub(super) const MACHINES: &[Machine] = &[
         compute_capability: Some((7, 5)),
         boost_clock_hz: Some(1.590e9),
         power_w: Some(70.0),
-        peaks: &[(F32, 8.1 * TERA), (F16Matrix, 65.0 * TERA), (I8Matrix, 130.0 * TERA)],
+        peaks: tera!(F32 8.1, F16Matrix 65.0, I8Matrix 130.0),
         source: "NVIDIA T4 data sheet and Turing white paper (320 GB/s)",
         ..BLANK
     },
@@ -140,14 +127,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(24 * MIB),
         boost_clock_hz: Some(1.440e9),
         power_w: Some(165.0),
-        peaks: &[
-            (F64, 5.2 * TERA),
-            (F32, 10.3 * TERA),
-            (F64Matrix, 10.3 * TERA),
-            (Tf32Matrix, 82.0 * TERA),
-            (F16Matrix, 165.0 * TERA),
-            (I8Matrix, 330.0 * TERA),
-        ],
+        peaks: tera!(F64 5.2, F32 10.3, F64Matrix 10.3, Tf32Matrix 82.0, F16Matrix 165.0, I8Matrix 330.0),
         source: "NVIDIA A30 data sheet (933 GB/s)",
         ..A100
     },
@@ -157,7 +137,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(72),
         boost_clock_hz: Some(1.695e9),
         power_w: Some(150.0),
-        peaks: &[(F32, 31.2 * TERA), (Tf32Matrix, 62.5 * TERA), (F16Matrix, 125.0 * TERA), (I8Matrix, 250.0 * TERA)],
+        peaks: tera!(F32 31.2, Tf32Matrix 62.5, F16Matrix 125.0, I8Matrix 250.0),
         source: "Elementwise Operations on GPUs, 2024 (600 GB/s); NVIDIA A10 data sheet, whose 31.2 TFLOP/s at 1.695 GHz \
                  are those of 72 multiprocessors, where the article counts 80",
         ..AMPERE_86
@@ -168,7 +148,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(84),
         boost_clock_hz: Some(1.740e9),
         power_w: Some(300.0),
-        peaks: &[(F32, 37.4 * TERA), (Tf32Matrix, 74.8 * TERA), (F16Matrix, 149.7 * TERA), (I8Matrix, 299.3 * TERA)],
+        peaks: tera!(F32 37.4, Tf32Matrix 74.8, F16Matrix 149.7, I8Matrix 299.3),
         source: "NVIDIA A40 data sheet (696 GB/s)",
         ..AMPERE_86
     },
@@ -179,7 +159,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(82),
         boost_clock_hz: Some(1.695e9),
         power_w: Some(350.0),
-        peaks: &[(F32, 35.6 * TERA)],
+        peaks: tera!(F32 35.6),
         source: "NVIDIA GA102 white paper (936 GB/s)",
         ..AMPERE_86
     },
@@ -191,13 +171,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(48 * MIB),
         boost_clock_hz: Some(2.040e9),
         power_w: Some(72.0),
-        peaks: &[
-            (F32, 30.3 * TERA),
-            (Tf32Matrix, 60.0 * TERA),
-            (F16Matrix, 121.0 * TERA),
-            (F8Matrix, 242.5 * TERA),
-            (I8Matrix, 242.5 * TERA),
-        ],
+        peaks: tera!(F32 30.3, Tf32Matrix 60.0, F16Matrix 121.0, F8Matrix 242.5, I8Matrix 242.5),
         source: "Elementwise Operations on GPUs, 2024 (300 GB/s); NVIDIA L4 data sheet, whose 30.3 TFLOP/s at 2.04 GHz \
                  are those of 58 multiprocessors, where the article counts 56",
         ..ADA
@@ -209,13 +183,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(96 * MIB),
         boost_clock_hz: Some(2.490e9),
         power_w: Some(300.0),
-        peaks: &[
-            (F32, 90.5 * TERA),
-            (Tf32Matrix, 90.5 * TERA),
-            (F16Matrix, 181.0 * TERA),
-            (F8Matrix, 362.0 * TERA),
-            (I8Matrix, 362.0 * TERA),
-        ],
+        peaks: tera!(F32 90.5, Tf32Matrix 90.5, F16Matrix 181.0, F8Matrix 362.0, I8Matrix 362.0),
         source: "NVIDIA L40 data sheet (864 GB/s)",
         ..ADA
     },
@@ -225,13 +193,7 @@ pub(super) const MACHINES: &[Machine] = &[
         multiprocessors: Some(142),
         boost_clock_hz: Some(2.520e9),
         power_w: Some(350.0),
-        peaks: &[
-            (F32, 91.6 * TERA),
-            (Tf32Matrix, 183.0 * TERA),
-            (F16Matrix, 362.0 * TERA),
-            (F8Matrix, 733.0 * TERA),
-            (I8Matrix, 733.0 * TERA),
-        ],
+        peaks: tera!(F32 91.6, Tf32Matrix 183.0, F16Matrix 362.0, F8Matrix 733.0, I8Matrix 733.0),
         source: "NVIDIA L40S data sheet (864 GB/s)",
         ..ADA
     },
@@ -243,7 +205,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(72 * MIB),
         boost_clock_hz: Some(2.520e9),
         power_w: Some(450.0),
-        peaks: &[(F32, 82.6 * TERA)],
+        peaks: tera!(F32 82.6),
         source: "NVIDIA Ada white paper (1008 GB/s)",
         ..ADA
     },
@@ -257,15 +219,9 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(50 * MIB),
         boost_clock_hz: Some(1.755e9),
         power_w: Some(350.0),
-        peaks: &[
-            (F64, 25.6 * TERA),
-            (F32, 51.2 * TERA),
-            (F64Matrix, 51.2 * TERA),
-            (Tf32Matrix, 378.0 * TERA),
-            (F16Matrix, 756.0 * TERA),
-            (F8Matrix, 1513.0 * TERA),
-            (I8Matrix, 1513.0 * TERA),
-        ],
+        peaks: tera!(
+            F64 25.6, F32 51.2, F64Matrix 51.2, Tf32Matrix 378.0, F16Matrix 756.0, F8Matrix 1513.0, I8Matrix 1513.0
+        ),
         source: "NVIDIA H100 data sheet and Hopper white paper (2039 GB/s)",
         ..HOPPER
     },
@@ -286,15 +242,9 @@ pub(super) const MACHINES: &[Machine] = &[
         memory_clock_hz: 2.619e9,
         boost_clock_hz: Some(1.785e9),
         power_w: Some(400.0),
-        peaks: &[
-            (F64, 30.0 * TERA),
-            (F32, 60.0 * TERA),
-            (F64Matrix, 60.0 * TERA),
-            (Tf32Matrix, 417.5 * TERA),
-            (F16Matrix, 835.5 * TERA),
-            (F8Matrix, 1670.5 * TERA),
-            (I8Matrix, 1670.5 * TERA),
-        ],
+        peaks: tera!(
+            F64 30.0, F32 60.0, F64Matrix 60.0, Tf32Matrix 417.5, F16Matrix 835.5, F8Matrix 1670.5, I8Matrix 1670.5
+        ),
         source: "NVIDIA H100 data sheet (3.9 TB/s) and H100 NVL product brief (bus, memory clock, boost clock)",
         ..HOPPER
     },
@@ -319,14 +269,7 @@ pub(super) const MACHINES: &[Machine] = &[
         l2_bytes: Some(60 * MIB),
         boost_clock_hz: None,
         power_w: Some(400.0),
-        peaks: &[
-            (F64, 1.0 * TERA),
-            (F32, 44.0 * TERA),
-            (Tf32Matrix, 74.0 * TERA),
-            (F16Matrix, 148.0 * TERA),
-            (F8Matrix, 296.0 * TERA),
-            (I8Matrix, 296.0 * TERA),
-        ],
+        peaks: tera!(F64 1.0, F32 44.0, Tf32Matrix 74.0, F16Matrix 148.0, F8Matrix 296.0, I8Matrix 296.0),
         source: "NVIDIA H20 specifications as sellers reprint them (96 GB, 4.0 TB/s); bus and memory clock are those of the \
                  GH200 96GB, whose memory is the same",
         ..HOPPER

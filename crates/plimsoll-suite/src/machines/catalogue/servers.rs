@@ -84,64 +84,40 @@ const fn model(
     }
 }
 
+/// A model whose cores do `$flop` operations on f64 per cycle, and twice as many on f32: family, name and other names, then as
+/// [`model`].
+macro_rules! server {
+    ($family:ident, $name:literal $aliases:expr, $cores:literal at $hz:literal, $caches:expr, $flop:literal per cycle) => {
+        Machine {
+            aliases: &$aliases,
+            peaks: &[(F64, $flop * $cores as f64 * $hz), (F32, 2.0 * $flop * $cores as f64 * $hz)],
+            ..model($name, $family, ($cores, $hz), $caches)
+        }
+    };
+}
+
 /// By vendor and generation.
+#[rustfmt::skip]
 pub(super) const MACHINES: &[Machine] = &[
+    server!(ZEN4, "EPYC 9554" ["EPYC 9554 64-Core"], 64 at 3.75e9, [1, 256], 16.0 per cycle),
+    server!(ZEN4, "EPYC 9654" ["EPYC 9654 96-Core", "EPYC Genoa", "Genoa"], 96 at 3.7e9, [1, 384], 16.0 per cycle),
     Machine {
-        aliases: &["EPYC 9554 64-Core"],
-        peaks: &[(F64, 16.0 * 64.0 * 3.75e9), (F32, 32.0 * 64.0 * 3.75e9)],
-        ..model("EPYC 9554", ZEN4, (64, 3.75e9), [1, 256])
-    },
-    Machine {
-        aliases: &["EPYC 9654 96-Core", "EPYC Genoa", "Genoa"],
-        peaks: &[(F64, 16.0 * 96.0 * 3.7e9), (F32, 32.0 * 96.0 * 3.7e9)],
-        ..model("EPYC 9654", ZEN4, (96, 3.7e9), [1, 384])
-    },
-    Machine {
-        aliases: &["EPYC 9684X 96-Core", "EPYC Genoa-X", "Genoa-X"],
         power_w: Some(400.0),
-        peaks: &[(F64, 16.0 * 96.0 * 3.7e9), (F32, 32.0 * 96.0 * 3.7e9)],
-        ..model("EPYC 9684X", ZEN4, (96, 3.7e9), [1, 1152])
+        ..server!(ZEN4, "EPYC 9684X" ["EPYC 9684X 96-Core", "EPYC Genoa-X", "Genoa-X"], 96 at 3.7e9, [1, 1152], 16.0 per cycle)
     },
+    server!(ZEN4, "EPYC 9754" ["EPYC 9754 128-Core", "EPYC Bergamo", "Bergamo"], 128 at 3.1e9, [1, 256], 16.0 per cycle),
     Machine {
-        aliases: &["EPYC 9754 128-Core", "EPYC Bergamo", "Bergamo"],
-        peaks: &[(F64, 16.0 * 128.0 * 3.1e9), (F32, 32.0 * 128.0 * 3.1e9)],
-        ..model("EPYC 9754", ZEN4, (128, 3.1e9), [1, 256])
-    },
-    Machine {
-        aliases: &["EPYC 9575F 64-Core"],
         power_w: Some(400.0),
-        peaks: &[(F64, 32.0 * 64.0 * 5.0e9), (F32, 64.0 * 64.0 * 5.0e9)],
-        ..model("EPYC 9575F", ZEN5, (64, 5.0e9), [1, 256])
+        ..server!(ZEN5, "EPYC 9575F" ["EPYC 9575F 64-Core"], 64 at 5.0e9, [1, 256], 32.0 per cycle)
     },
-    Machine {
-        aliases: &["EPYC 9755 128-Core", "EPYC Turin", "Turin"],
-        peaks: &[(F64, 32.0 * 128.0 * 4.1e9), (F32, 64.0 * 128.0 * 4.1e9)],
-        ..model("EPYC 9755", ZEN5, (128, 4.1e9), [1, 512])
-    },
-    Machine {
-        aliases: &["EPYC 9965 192-Core", "EPYC Turin Dense", "Turin Dense"],
-        peaks: &[(F64, 32.0 * 192.0 * 3.7e9), (F32, 64.0 * 192.0 * 3.7e9)],
-        ..model("EPYC 9965", ZEN5, (192, 3.7e9), [1, 384])
-    },
-    Machine {
-        aliases: &["Xeon 8480+", "Xeon Sapphire Rapids", "Sapphire Rapids"],
-        peaks: &[(F64, 32.0 * 56.0 * 3.8e9), (F32, 64.0 * 56.0 * 3.8e9)],
-        ..model("Xeon Platinum 8480+", SAPPHIRE_RAPIDS, (56, 3.8e9), [2, 105])
-    },
-    Machine {
-        aliases: &["Xeon 8592+", "Xeon Emerald Rapids", "Emerald Rapids"],
-        peaks: &[(F64, 32.0 * 64.0 * 3.9e9), (F32, 64.0 * 64.0 * 3.9e9)],
-        ..model("Xeon Platinum 8592+", EMERALD_RAPIDS, (64, 3.9e9), [2, 320])
-    },
-    Machine {
-        peaks: &[(F64, 32.0 * 96.0 * 3.9e9), (F32, 64.0 * 96.0 * 3.9e9)],
-        ..model("Xeon 6972P", GRANITE_RAPIDS, (96, 3.9e9), [2, 480])
-    },
-    Machine {
-        aliases: &["Xeon Granite Rapids", "Granite Rapids"],
-        peaks: &[(F64, 32.0 * 128.0 * 3.9e9), (F32, 64.0 * 128.0 * 3.9e9)],
-        ..model("Xeon 6980P", GRANITE_RAPIDS, (128, 3.9e9), [2, 504])
-    },
+    server!(ZEN5, "EPYC 9755" ["EPYC 9755 128-Core", "EPYC Turin", "Turin"], 128 at 4.1e9, [1, 512], 32.0 per cycle),
+    server!(ZEN5, "EPYC 9965" ["EPYC 9965 192-Core", "EPYC Turin Dense", "Turin Dense"], 192 at 3.7e9, [1, 384], 32.0 per cycle),
+    server!(SAPPHIRE_RAPIDS, "Xeon Platinum 8480+" ["Xeon 8480+", "Xeon Sapphire Rapids", "Sapphire Rapids"], 56 at 3.8e9,
+        [2, 105], 32.0 per cycle),
+    server!(EMERALD_RAPIDS, "Xeon Platinum 8592+" ["Xeon 8592+", "Xeon Emerald Rapids", "Emerald Rapids"], 64 at 3.9e9,
+        [2, 320], 32.0 per cycle),
+    server!(GRANITE_RAPIDS, "Xeon 6972P" [], 96 at 3.9e9, [2, 480], 32.0 per cycle),
+    server!(GRANITE_RAPIDS, "Xeon 6980P" ["Xeon Granite Rapids", "Granite Rapids"], 128 at 3.9e9, [2, 504], 32.0 per cycle),
     Machine { power_w: Some(250.0), ..model("Xeon 6766E", SIERRA_FOREST, (144, 2.7e9), [1, 108]) },
     Machine {
         aliases: &["Xeon Sierra Forest", "Sierra Forest"],
