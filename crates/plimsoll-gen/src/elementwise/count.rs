@@ -162,7 +162,9 @@ fn operation(block: &Block, instruction: &Instruction) -> Slots {
         Op::Unary(Unary::Abs | Unary::Sign) => Slots::alu(2.0 * words),
         Op::Unary(_) => Slots::alu(words),
         // Part of the sum or difference that uses it.
-        Op::Binary(Binary::Add) if dtype.is_int() && instruction.operands()[0] == instruction.operands()[1] => Slots::NONE,
+        Op::Binary(Binary::Add) if dtype.is_int() && instruction.operands()[0] == instruction.operands()[1] => {
+            Slots::NONE
+        }
         Op::Binary(op) => binary(op, dtype, words),
         Op::Fma if dtype == DType::F32 => Slots::fma(1.0),
         Op::Fma if dtype == DType::F64 => Slots { fp64: 1.0, ..Slots::NONE },
