@@ -35,9 +35,12 @@ pub struct Reference {
     pub unit: Unit,
     /// The public document or the program that it comes from, in plain words.
     pub source: String,
-    /// The figure's place on a curve; none if it isn't of one.
-    #[serde(flatten)]
-    pub on_curve: Option<OnCurve>,
+    /// The figure's position on a curve, in `x_unit`: the footprint, the transfer size or the threads per multiprocessor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// The unit of `x`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_unit: Option<Unit>,
     /// The figure's coordinates in the probe's series, on the axes that its source names. It applies to all coordinates on other
     /// axes (`plain memory, any grid`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -49,15 +52,6 @@ pub struct Reference {
     /// listed and drawn with this reason, but no measurement is compared with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_bound: Option<String>,
-}
-
-/// A place on a curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OnCurve {
-    /// The footprint, the transfer size or the threads per multiprocessor.
-    pub x: f64,
-    /// The unit of `x`.
-    pub x_unit: Unit,
 }
 
 /// The start of the case of a theoretical figure that belongs to another probe.
@@ -132,9 +126,6 @@ mod tests {
         assert_eq!(read.len(), SHIPPED.lines().count());
         assert_eq!(read.len(), shipped().len());
         assert!(read.len() > 300);
-        let on_curves = read.iter().filter(|figure| figure.on_curve.is_some()).count();
-        assert!(on_curves > 0);
-        assert_eq!([SHIPPED.matches("\"x\":").count(), SHIPPED.matches("\"x_unit\":").count()], [on_curves; 2]);
     }
 
     #[test]
@@ -142,7 +133,8 @@ mod tests {
         for figure in shipped() {
             assert!(figure.value.is_finite() && figure.value > 0.0, "{figure:?}");
             assert!(figure.unit.is_known() && !figure.source.is_empty(), "{figure:?}");
-            assert!(figure.on_curve.as_ref().is_none_or(|place| place.x_unit.is_known()), "{figure:?}");
+            assert!(figure.x_unit.as_ref().is_none_or(Unit::is_known), "{figure:?}");
+            assert_eq!(figure.x.is_some(), figure.x_unit.is_some(), "{figure:?}");
             if let Some([lo, hi]) = figure.interval {
                 assert!(lo <= figure.value && figure.value <= hi, "{figure:?}");
             }
@@ -152,7 +144,7 @@ mod tests {
     /// One program's figures of one memory lie close together unless the program limits some of them.
     #[test]
     fn a_stream_figure_far_below_the_same_programs_best_is_marked_as_a_lower_bound() {
-        let stream = || shipped().iter().filter(|figure| figure.probe == "stream" && figure.on_curve.is_none());
+        let stream = || shipped().iter().filter(|figure| figure.probe == "stream" && figure.x.is_none());
         let program = |figure: &Reference| figure.source.split([' ', ';']).next().map(str::to_owned);
         for figure in stream() {
             let same = stream().filter(|other| other.machine == figure.machine && program(other) == program(figure));
@@ -201,14 +193,7 @@ mod tests {
     fn no_figure_is_listed_twice() {
         let mut seen = std::collections::BTreeSet::new();
         for f in shipped() {
-            let key = (
-                &f.machine,
-                &f.probe,
-                &f.case,
-                &f.metric,
-                f.on_curve.as_ref().map(|place| place.x.to_bits()),
-                &f.source,
-            );
+            let key = (&f.machine, &f.probe, &f.case, &f.metric, f.x.map(f64::to_bits), &f.source);
             assert!(seen.insert(key), "{f:?}");
         }
     }

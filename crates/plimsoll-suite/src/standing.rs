@@ -140,7 +140,7 @@ pub fn shipped_reference(device: &DeviceInfo, finding: &Finding) -> Option<Yards
         named
             && figure.probe == finding.probe
             && figure.unit == finding.unit
-            && figure.on_curve.is_none()
+            && figure.x.is_none()
             && figure.lower_bound.is_none()
     };
     let figure = references::of_machine(&device.name).find(matches)?;

@@ -4,7 +4,7 @@
 use plimsoll_core::series::{Row, Series};
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::findings::LAB;
-use plimsoll_suite::references::{self, OnCurve, Reference};
+use plimsoll_suite::references::{self, Reference};
 
 use super::{Mark, Trace};
 use crate::content::Case;
@@ -35,12 +35,12 @@ fn mark(figure: &Reference, x: f64, place: String) -> Mark {
 pub(super) fn build_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -> Vec<Trace> {
     let mut traces: Vec<Trace> = Vec::new();
     for figure in find_references(case, metric, unit) {
-        let Some(OnCurve { x, x_unit: in_unit }) = &figure.on_curve else { continue };
+        let (Some(x), Some(in_unit)) = (figure.x, &figure.x_unit) else { continue };
         if in_unit != x_unit {
             continue;
         }
         let label = clean(&format!("{}: {} (reference)", figure.machine, figure.case));
-        let mark = mark(figure, *x, format!("{label}, {}", clean(&x_unit.format(*x))));
+        let mark = mark(figure, x, format!("{label}, {}", clean(&x_unit.format(x))));
         match traces.iter_mut().find(|trace| trace.label == label) {
             Some(trace) => trace.marks.push(mark),
             None => {

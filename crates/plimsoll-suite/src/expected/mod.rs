@@ -89,7 +89,7 @@ fn published(figure: &Figure<'_>) -> Option<Expected> {
             && known.case == *name
             && known.metric == *metric
             && known.unit == *unit
-            && known.on_curve.is_none()
+            && known.x.is_none()
             && known.at.is_empty()
             && !known.is_theoretical()
             && known.lower_bound.is_none()

@@ -8,7 +8,7 @@ use plimsoll_core::stats::Interval;
 
 use super::{Profile, SCHEMA, StoredFinding};
 use crate::machines::{self, LookupError};
-use crate::references::{self, OnCurve, Reference};
+use crate::references::{self, Reference};
 
 /// Machines that plimsoll has measured: the catalogue's name and the profile.
 const MEASURED: &[(&str, &str)] = &[("H200", include_str!("../../profiles/h200.json"))];
@@ -71,7 +71,7 @@ fn published_findings(name: &str) -> impl Iterator<Item = StoredFinding> {
         // Data sheets are in the catalogue.
         !figure.is_theoretical()
             && figure.probe != NO_MEASUREMENT
-            && (figure.on_curve.is_none() || count_points(figure) <= MOST_POINTS)
+            && (figure.x.is_none() || count_points(figure) <= MOST_POINTS)
     };
     figures.iter().filter(is_usable).map(|figure| to_finding(figure)).collect::<Vec<_>>().into_iter()
 }
@@ -80,8 +80,8 @@ fn to_finding(figure: &Reference) -> StoredFinding {
     let Reference { probe, case, metric, value, unit, .. } = figure;
     // Probes name bandwidths after their kernel; other findings begin with the metric (`latency L2`).
     let mut name = if metric == "bandwidth" { case.clone() } else { format!("{metric} {case}") };
-    if let Some(OnCurve { x, x_unit }) = &figure.on_curve {
-        name.push_str(&format!(" at {}", x_unit.format(*x)));
+    if let (Some(x), Some(x_unit)) = (figure.x, &figure.x_unit) {
+        name.push_str(&format!(" at {}", x_unit.format(x)));
     }
     let [lo, hi] = figure.interval.unwrap_or([value * (1.0 - PUBLISHED_SPREAD), value * (1.0 + PUBLISHED_SPREAD)]);
     let finding = Finding {
