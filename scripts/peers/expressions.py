@@ -9,6 +9,7 @@ caches, launches in a CUDA graph, and the median of its samples.
 """
 import argparse
 import csv
+import gc
 import os
 import random
 import re
@@ -74,6 +75,12 @@ class Torch:
         first, second = (pools.views(dtype, nbytes) for pools in self.pools)
         return [first[0], first[1], second[0]], first[2]
 
+    def forget(self):
+        """frees what compiled functions and graphs hold"""
+        self.torch._dynamo.reset()
+        gc.collect()
+        self.torch.cuda.empty_cache()
+
     def time(self, text, dtype, nbytes, compiled):
         inputs, function = as_torch(text)
         tensors, outputs = self.tensors(dtype, nbytes)
@@ -135,6 +142,7 @@ def main():
             rows = []
             for nbytes in sizes:
                 compiled = torch.time(text, dtype, nbytes, True)
+                torch.forget()
                 eager = torch.time(text, dtype, nbytes, False)
                 old = before.get(nbytes)
                 rows.append([text, dtype, nbytes >> 20, f"{new[nbytes]:.3f}", f"{old:.3f}" if old else "", f"{compiled:.3f}",

@@ -17,7 +17,7 @@ pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
 /// The axes and their values, for messages.
 const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
-                    tier=accurate|fast|full release=start|early|tail|late|exit|none prefetch=yes|no";
+                    tier=exact|accurate|fast|full release=start|early|tail|late|exit|none prefetch=yes|no";
 
 /// The choices by hand in a plan; the default leaves everything to the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
