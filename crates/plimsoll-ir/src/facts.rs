@@ -114,8 +114,8 @@ impl Facts {
 #[must_use]
 pub fn derive(op: Op, dtype: DType, operands: &[Facts]) -> Facts {
     let unknown = Facts { nan: dtype.is_float(), ..Facts::of_type(dtype) };
-    let facts = match (op, operands) {
-        (Op::Constant(bits), _) => return Facts::of_constant(dtype, bits),
+    match (op, operands) {
+        (Op::Constant(bits), _) => Facts::of_constant(dtype, bits),
         (Op::Unary(op), [a]) if dtype.is_float() => unary(op, *a),
         (Op::Binary(op), [a, b]) if dtype.is_float() => binary(op, *a, *b),
         (Op::Fma, [a, b, c]) if dtype.is_float() => {
@@ -144,9 +144,11 @@ pub fn derive(op: Op, dtype: DType, operands: &[Facts]) -> Facts {
         (Op::Saturate, [a]) => Facts::between(a.low.clamp(0.0, 1.0), a.high.clamp(0.0, 1.0), false),
         (Op::Primitive(primitive), [a]) => self::primitive(primitive, *a),
         _ => unknown,
-    };
-    facts
+    }
 }
+
+/// A little more than π, as results may be rounded up.
+const HALF_TURN: f64 = std::f64::consts::PI * 1.000_001;
 
 fn unary(op: Unary, a: Facts) -> Facts {
     let between = |low, high| Facts::between(low, high, a.nan);
@@ -173,7 +175,7 @@ fn unary(op: Unary, a: Facts) -> Facts {
         Unary::Erfc => between(0.0, 2.0),
         Unary::Cosh => between(1.0, f64::INFINITY),
         Unary::Softplus => between(0.0, f64::INFINITY),
-        Unary::Atan => between(-1.5708, 1.5708),
+        Unary::Atan => between(-HALF_TURN / 2.0, HALF_TURN / 2.0),
         _ => Facts::UNKNOWN,
     }
 }
@@ -202,7 +204,7 @@ fn binary(op: Binary, a: Facts, b: Facts) -> Facts {
         Binary::Fmin | Binary::Fmax => {
             Facts { low: a.low.min(b.low), high: a.high.max(b.high), nan: a.nan && b.nan, ..both(a, b) }
         }
-        Binary::Atan2 => Facts::between(-3.1416, 3.1416, nan),
+        Binary::Atan2 => Facts::between(-HALF_TURN, HALF_TURN, nan),
         _ => Facts::UNKNOWN,
     }
 }
