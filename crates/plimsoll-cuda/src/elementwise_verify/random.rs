@@ -212,7 +212,7 @@ impl Tensors {
 fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     let rotation = number + kind as usize;
     let exact = |tier: Tier| is_exact(&meaning(graph, tier), tier);
-    let tier = if rotation % 3 > 0 && exact(Tier::Accurate) { Tier::Accurate } else { Tier::Exact };
+    let tier = if !rotation.is_multiple_of(3) && exact(Tier::Accurate) { Tier::Accurate } else { Tier::Exact };
     let prefetch = (rotation % 4 == 3).then_some(false);
     let plain = Choose { dependent: rotation % 2 == 1, prefetch, tier, ..Choose::default() };
     let forms = Form::ALL.into_iter().filter(|form| *form != Form::Batch);
