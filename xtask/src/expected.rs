@@ -8,7 +8,6 @@ use plimsoll::probes;
 use plimsoll_core::flag::Flag;
 use plimsoll_core::headline::Headline;
 use plimsoll_core::record::{Run, read_file};
-use plimsoll_core::sample::Effort;
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::expected::derive::{Card, derive};
 use plimsoll_suite::expected::shipped::{Model, ModelFigure};
@@ -22,18 +21,7 @@ use crate::test::root;
 const DIGITS: i32 = 5;
 
 /// The figures of all cards: by headline, then by the device's identity.
-type Cards = BTreeMap<&'static str, BTreeMap<String, Runs>>;
-
-/// The figures of a card: of runs that measure them as `check` does or longer, and of `measure --effort quick`, which has fewer and shorter
-/// points.
-#[derive(Clone, Debug, Default)]
-struct Runs {
-    full: Card,
-    quick: Card,
-}
-
-/// The fewest cards with full runs for which quick ones are left out.
-const ENOUGH_CARDS: usize = 2;
+type Cards = BTreeMap<&'static str, BTreeMap<String, Card>>;
 
 /// The expectations of a model as text.
 pub(crate) fn build(folder: &str, name: &str) -> Result<String> {
@@ -65,7 +53,6 @@ fn cards_in(folder: &std::path::Path) -> Result<Vec<PathBuf>> {
 
 /// Adds the headlines of a run through CUDA, unless it was made under special conditions or another process disturbed it.
 fn add_run(cards: &mut Cards, units: &mut BTreeMap<&'static str, Unit>, run: &Run) {
-    let is_quick = run.header.effort == Effort::Quick && run.header.argv.first().is_none_or(|verb| verb != "check");
     for (device, info) in (0..).zip(&run.header.devices) {
         let is_shared = info.health.other_processes.unwrap_or(0) > 0;
         if info.backend != "cuda" || is_shared || !matches!(Profile::from_run(run, device, ""), Ok(Some(_))) {
@@ -75,18 +62,15 @@ fn add_run(cards: &mut Cards, units: &mut BTreeMap<&'static str, Unit>, run: &Ru
             let disturbed = [Flag::VerifyFail, Flag::Cotenant, Flag::ThrottleHw, Flag::ThrottleThermal];
             if figure.finding.value > 0.0 && !disturbed.iter().any(|flag| figure.finding.flags.contains(*flag)) {
                 let id = figure.headline.id;
-                let runs = cards.entry(id).or_default().entry(info.id.clone()).or_default();
-                if is_quick { &mut runs.quick } else { &mut runs.full }.push(figure.finding.value);
+                cards.entry(id).or_default().entry(info.id.clone()).or_default().push(figure.finding.value);
                 units.insert(id, figure.finding.unit.clone());
             }
         }
     }
 }
 
-fn build_figure(headline: &Headline, cards: &BTreeMap<String, Runs>, unit: Unit) -> Option<ModelFigure> {
-    let full: Vec<Card> = cards.values().map(|runs| runs.full.clone()).filter(|runs| !runs.is_empty()).collect();
-    let all = cards.values().map(|runs| [runs.full.as_slice(), &runs.quick].concat());
-    let runs: Vec<Card> = if full.len() >= ENOUGH_CARDS { full } else { all.collect() };
+fn build_figure(headline: &Headline, cards: &BTreeMap<String, Card>, unit: Unit) -> Option<ModelFigure> {
+    let runs: Vec<Card> = cards.values().cloned().collect();
     let known = derive(&runs, headline.spread)?;
     let interval = |range: plimsoll_core::stats::Interval| plimsoll_core::stats::Interval {
         lo: round(range.lo),
