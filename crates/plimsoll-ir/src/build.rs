@@ -1,5 +1,5 @@
-//! Building a block: every instruction is folded, simplified and shared with an equal one as it is added, and what is known about its
-//! result is kept. So one walk over an expression does constant folding, common subexpressions, strength reduction and ranges.
+//! Building a block. Adding an instruction folds it, simplifies it, or returns an equal one that exists; what is known about its result is
+//! kept. So one walk over an expression does constant folding, common subexpressions, strength reduction and ranges.
 
 use std::collections::HashMap;
 

@@ -27,7 +27,7 @@ pub(crate) fn keep_probes(runs: &mut [Run], names: &[String]) -> Result<Vec<Stri
     Ok(known.into_iter().filter(|name| !names.contains(name)).collect())
 }
 
-/// The probes of which a run has a series, a finding or a fault, in the order of the records.
+/// The probes with a series, a finding or a fault in a run, in the order of the records.
 fn list_probes(runs: &[Run]) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for run in runs {
