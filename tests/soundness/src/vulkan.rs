@@ -40,19 +40,19 @@
 //!
 //! ```compile_fail,E0133
 //! # use plimsoll_core::Fault;
-//! # use plimsoll_gpu::{Arguments, Form, Geometry, Gpu};
+//! # use plimsoll_gpu::{Gpu, Setup};
 //! # use plimsoll_vulkan::{Function, Launch, Vulkan};
-//! fn launch(function: &Function) -> Result<Launch, Fault> {
-//!     Vulkan::prepare(function, Geometry::linear(1, 32), Form::default(), &Arguments::new())
+//! fn launch(function: &Function, setup: Setup<'_>) -> Result<Launch, Fault> {
+//!     Vulkan::prepare(function, setup)
 //! }
 //! ```
 //!
 //! ```
 //! # use plimsoll_core::Fault;
-//! # use plimsoll_gpu::{Arguments, Form, Geometry, Gpu};
+//! # use plimsoll_gpu::{Gpu, Setup};
 //! # use plimsoll_vulkan::{Function, Launch, Vulkan};
-//! unsafe fn launch(function: &Function) -> Result<Launch, Fault> {
-//!     unsafe { Vulkan::prepare(function, Geometry::linear(1, 32), Form::default(), &Arguments::new()) }
+//! unsafe fn launch(function: &Function, setup: Setup<'_>) -> Result<Launch, Fault> {
+//!     unsafe { Vulkan::prepare(function, setup) }
 //! }
 //! ```
 //!
