@@ -1,16 +1,17 @@
 //! Compiles every operation of elementwise expressions in every type and checks the machine code: no local memory; no integer
-//! pattern compiled as an absolute value, which the compiler assumes is never negative; no comparison with NaN folded to true; and
-//! for functions the instruction counts in `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
+//! pattern compiled as an absolute value, which the compiler assumes is never negative; no comparison with NaN folded to true; no
+//! packed maximum with one predicate for both halves; and for functions the instruction counts in
+//! `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
 
 use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::elementwise::body::catalogue::{Entry, every_operation, float_orders, integer_idioms, unit};
+use plimsoll_gen::elementwise::body::catalogue::{self, Entry};
 use plimsoll_gen::elementwise::body::{self};
 use plimsoll_gen::kernel;
 use plimsoll_gen::sass::expect::Facts;
-use plimsoll_gen::sass::{Function, Listing};
+use plimsoll_gen::sass::{Function, Instruction, Listing};
 
 use crate::seen::{Counts, Seen};
 use crate::tools::Tools;
@@ -21,9 +22,14 @@ const TARGETS: [Target; 3] = [Target::plain(90), Target::plain(80), Target::plai
 /// Returns the faults, and for every function in every type the registers and instructions of a kernel that loads, computes and
 /// stores one element. Fails if a body doesn't compile or its code can't be parsed.
 pub fn check(tools: &Tools, seen: &Seen) -> Result<(Vec<String>, Facts)> {
-    let entries = every_operation().into_iter().chain(integer_idioms()).chain(float_orders());
+    let entries = [
+        catalogue::every_operation(),
+        catalogue::integer_idioms(),
+        catalogue::float_orders(),
+        catalogue::small_extremes(),
+    ];
     let mut units: Vec<Vec<Entry>> = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         // One unit per type, so that each compiles in a few seconds.
         let dtype = entry.graph.inputs().first().map(|input| input.dtype);
         match units.last_mut() {
@@ -63,7 +69,7 @@ pub fn check(tools: &Tools, seen: &Seen) -> Result<(Vec<String>, Facts)> {
 fn check_unit(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> Result<(Vec<String>, Counts)> {
     let headers: Vec<(&str, &str)> = body::HEADERS.into_iter().chain(kernel::HEADERS).collect();
     let options = kernel::OPTIONS.map(str::to_owned);
-    let (source, arch) = (unit(entries), target.to_string());
+    let (source, arch) = (catalogue::unit(entries), target.to_string());
     let program = Program { name: "bodies.cu", source: &source, headers: &headers, options: &options, target: &arch };
     let names = || entries.iter().map(|entry| entry.name.as_str());
     let first = names().next().unwrap_or_default();
@@ -84,20 +90,11 @@ fn check_unit(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> 
         if local != (0, 0) && !keeps_tables(&entry.name) {
             wrong.push(format!("{} for {target}: {} bytes of local memory, {} accesses", entry.name, local.0, local.1));
         }
-        let function = listing.function(&entry.name);
-        let has_abs =
-            |function: &Function| function.instructions.iter().any(|instruction| instruction.opcode() == "IABS");
-        if entry.name.starts_with("idiom") && function.is_none_or(has_abs) {
-            wrong.push(format!("{} for {target}: compiled as an absolute value (IABS)", entry.name));
-        }
-        let compares =
-            |function: &Function| function.instructions.iter().any(|instruction| instruction.opcode() == "FSETP");
-        if entry.name.starts_with("order") && !function.is_some_and(compares) {
-            wrong.push(format!(
-                "{} for {target}: the comparison was folded to true, which is wrong for NaN",
-                entry.name
-            ));
-        }
+        let fault = match listing.function(&entry.name) {
+            Some(function) => wrong_pattern(&entry.name, function),
+            None => Some("not in the listing"),
+        };
+        wrong.extend(fault.map(|fault| format!("{} for {target}: {fault}", entry.name)));
         if is_function(&entry.name) {
             let counts = (found.registers.unwrap_or(0), found.instructions);
             facts.insert(entry.name.clone(), counts);
@@ -107,6 +104,29 @@ fn check_unit(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> 
         seen.note(&unit, &facts);
     }
     Ok((wrong, facts))
+}
+
+/// A pattern in the machine code that NVIDIA's compiler makes of a correct expression and that is wrong.
+fn wrong_pattern(name: &str, function: &Function) -> Option<&'static str> {
+    let has = |opcode: &str| function.instructions.iter().any(|instruction| instruction.opcode() == opcode);
+    if name.starts_with("idiom") && has("IABS") {
+        Some("compiled as an absolute value (IABS)")
+    } else if name.starts_with("order") && !has("FSETP") {
+        Some("the comparison was folded to true, which is wrong for NaN")
+    } else if function.instructions.iter().any(shares_a_predicate) {
+        Some("both halves of a packed maximum write one predicate")
+    } else {
+        None
+    }
+}
+
+/// True for `VIMNMX.S16x2 R0, P0, P0, …`.
+fn shares_a_predicate(instruction: &Instruction) -> bool {
+    let predicates: Vec<&String> = instruction.operands.iter().skip(1).take(2).collect();
+    let written = |name: &String| name.starts_with('P') && name != "PT";
+    instruction.modifiers().any(|modifier| modifier.ends_with("16x2"))
+        && predicates.iter().all(|name| written(name))
+        && predicates.first() == predicates.last()
 }
 
 /// True for functions that may use local memory: CUDA's double-precision reduction of large angles keeps a table there.

@@ -15,7 +15,7 @@ use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::random::{self, Expressions, Operations};
 use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Node, Space, Value, parse};
 use plimsoll_gen::elementwise::accuracy::{is_exact, meaning};
-use plimsoll_gen::elementwise::body::catalogue::integer_idioms;
+use plimsoll_gen::elementwise::body::catalogue::{integer_idioms, small_extremes};
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
 
@@ -71,10 +71,11 @@ pub(super) fn run(
 /// The number of every fixed expression, which selects 4,099 elements.
 const ALWAYS: usize = 7;
 
-/// Expressions that random draws rarely contain: integer idioms that a compiler might take for an absolute value, floored divisions
-/// of one type by itself, and quotients near whole numbers of any size.
+/// Expressions that random draws rarely contain: integer idioms that a compiler might take for an absolute value, comparisons of the
+/// minimum and maximum of small integers, floored divisions of one type by itself, and quotients near whole numbers of any size.
 fn fixed_expressions() -> Vec<Graph> {
-    let mut graphs: Vec<Graph> = integer_idioms().into_iter().map(|entry| entry.graph).collect();
+    let mut graphs: Vec<Graph> =
+        integer_idioms().into_iter().chain(small_extremes()).map(|entry| entry.graph).collect();
     for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
         let other = match dtype {
             _ if dtype.is_int() => "p = pow(a, b)",
@@ -446,7 +447,7 @@ mod tests {
     #[test]
     fn fixed_expressions_contain_all_divisions_and_integer_idioms() {
         let graphs = fixed_expressions();
-        assert_eq!(graphs.len(), integer_idioms().len() + DType::ALL.len() - 1);
+        assert_eq!(graphs.len(), integer_idioms().len() + small_extremes().len() + DType::ALL.len() - 1);
         let has = |op: Binary, float: bool| {
             let is = |node: &plimsoll_expr::Node| matches!(node.kind, Kind::Binary(binary, _) if binary == op);
             graphs.iter().any(|graph| graph.nodes().iter().any(|node| is(node) && node.dtype.is_float() == float))

@@ -69,6 +69,17 @@ pub const INTEGER_IDIOMS: [&str; 12] = [
     "y: f32 = sqrt(abs(f32(-abs(-x))))",
 ];
 
+/// Functions of a minimum or maximum of small integers that compare it with one of its operands, 0, after the call is inlined.
+/// NVIDIA's compiler fuses the comparison with a packed maximum wrongly.
+pub const SMALL_EXTREMES: [&str; 6] = [
+    "y: f32 = expm1(f32(max(x, x - x)))",
+    "y: f32 = expm1(f32(min(x, x - x)))",
+    "y: f32 = expm1(f32(relu(x)))",
+    "y: f32 = expm1(f32(select(x > 0, x, 0)))",
+    "y: f32 = expm1(f32(clamp(x, 0, 5)))",
+    "y: f32 = expm1(f32(min(max(x, x - x), 9)))",
+];
+
 /// Comparisons of a float of known sign, derived from `x`; they are false for NaN. NVIDIA's compiler assumes those in
 /// f32 to be true.
 pub const FLOAT_ORDERS: [&str; 6] = [
@@ -83,24 +94,28 @@ pub const FLOAT_ORDERS: [&str; 6] = [
 /// Each of [`FLOAT_ORDERS`] in every type that is computed in f32.
 #[must_use]
 pub fn float_orders() -> Vec<Entry> {
-    let all = [DType::F32, DType::F16, DType::Bf16]
-        .into_iter()
-        .flat_map(|dtype| (0..).zip(FLOAT_ORDERS).map(move |order| (dtype, order)));
-    let build = |(dtype, (index, text)): (DType, (usize, &str))| {
-        let graph = parse(&format!("in x: {dtype}\n{text}"), &Names::default()).ok()?;
-        Some(Entry { name: format!("order{index}_{dtype}"), graph, tier: Tier::Accurate })
-    };
-    all.filter_map(build).collect()
+    in_types("order", &FLOAT_ORDERS, &[DType::F32, DType::F16, DType::Bf16])
 }
 
 /// Each of [`INTEGER_IDIOMS`] in every signed type.
 #[must_use]
 pub fn integer_idioms() -> Vec<Entry> {
+    in_types("idiom", &INTEGER_IDIOMS, &[DType::I8, DType::I16, DType::I32, DType::I64])
+}
+
+/// Each of [`SMALL_EXTREMES`] in every type of 8 and 16 bits.
+#[must_use]
+pub fn small_extremes() -> Vec<Entry> {
+    in_types("extreme", &SMALL_EXTREMES, &[DType::I8, DType::U8, DType::I16, DType::U16])
+}
+
+/// An entry for each text of an expression of `x` in each type.
+fn in_types(prefix: &str, texts: &[&str], dtypes: &[DType]) -> Vec<Entry> {
     let mut entries = Vec::new();
-    for dtype in [DType::I8, DType::I16, DType::I32, DType::I64] {
-        for (place, text) in INTEGER_IDIOMS.iter().enumerate() {
+    for dtype in dtypes {
+        for (place, text) in texts.iter().enumerate() {
             let graph = parse(&format!("in x: {dtype}\n{text}"), &Names::default());
-            let name = format!("idiom{place}_{dtype}");
+            let name = format!("{prefix}{place}_{dtype}");
             entries.extend(graph.ok().map(|graph| Entry { name, graph, tier: Tier::Accurate }));
         }
     }
@@ -203,5 +218,6 @@ mod tests {
         assert!(!names.contains("accurate_and_f32"));
         assert_eq!(integer_idioms().len(), 4 * INTEGER_IDIOMS.len());
         assert_eq!(float_orders().len(), 3 * FLOAT_ORDERS.len());
+        assert_eq!(small_extremes().len(), 4 * SMALL_EXTREMES.len());
     }
 }
