@@ -9,10 +9,11 @@ import numpy as np
 import exact
 import expression as ex
 from bounds import Bounds, between, corners, crosses_zero, exactly, hull, may_be_infinite, order
-from dtypes import BOOL, TYPES, DType, cast, round_to
+from dtypes import BOOL, F32, TYPES, DType, cast, round_to
 from expression import Kernel, Node
 from functions import true_atan2, true_pow, true_range
 from promises import Need, Promise, blur_of, is_exact
+from ranges import Range, product, ranges_of
 
 MONOTONE = {
     "floor": np.floor,
@@ -101,9 +102,36 @@ def fused_products(kernel: Kernel) -> dict[int, int]:
     return fused
 
 
+SMOOTH = ("recip", "tanh", "erf", "atan", "asinh")
+SMOOTH_IF_POSITIVE = ("sqrt", "rsqrt")
+SMOOTH_IF_SMALL = (
+    "exp", "exp2", "expm1", "sinh", "cosh", "sin", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish"
+)  # fmt: skip
+SMALL = 2.25
+"""Functions that change relatively little more than their operand: all, those without a cancellation in the operand, and those whose
+operand is known to be within ±SMALL; see docs/mathematics.md."""
+
+
+def may_cancel(kernel: Kernel, ranges: dict[int, Range]) -> dict[int, bool]:
+    """Whether a value depends on a sum of terms that may have different signs."""
+    cancels: dict[int, bool] = {}
+    for node in kernel.nodes():
+        operands = [ranges[id(arg)] for arg in node.args]
+        terms = {
+            "+": lambda: [operands[0].low, operands[1].low],
+            "-": lambda: [operands[0].low, -operands[1].high],
+            "fma": lambda: [product(operands[0], operands[1]).low, operands[2].low],
+        }
+        itself = node.op in terms and min(terms[node.op]()) < 0
+        cancels[id(node)] = itself or any(cancels[id(arg)] for arg in node.args)
+    return cancels
+
+
 def needs_of(kernel: Kernel) -> dict[int, Need | None]:
     """The precision to which each value is needed, see docs/mathematics.md; `None` is the full precision of its carrier."""
     needs: dict[int, Need | None] = {}
+    ranges = ranges_of(kernel)
+    cancels = may_cancel(kernel, ranges)
 
     def pass_on(node: Node, need: Need | None) -> None:
         before = needs.get(id(node), need)
@@ -114,15 +142,15 @@ def needs_of(kernel: Kernel) -> dict[int, Need | None]:
     for node in reversed(kernel.nodes()):
         need = needs.get(id(node))
         for place, arg in enumerate(node.args):
-            if node.op == "cast":
+            if node.op == "cast" and not (node.dtype is F32 and arg.dtype.carrier == np.float32):
                 pass_on(arg, SHORT.get(node.dtype.name))
             elif arg.dtype.carrier != node.taken.carrier or (node.op == "select" and place == 0):
                 pass_on(arg, None)
-            elif node.op in PASSES_NEED:
+            elif node.op in PASSES_NEED or node.op == "cast":
                 pass_on(arg, need)
-            elif node.op in ("*", "/"):
+            elif node.op in ("*", "/", *SMOOTH) or (node.op in SMOOTH_IF_POSITIVE and not cancels[id(arg)]):
                 pass_on(arg, need and need.scaled)
-            elif node.op in ("+", "-", "fma"):
+            elif node.op in ("+", "-", "fma") or (node.op in SMOOTH_IF_SMALL and ranges[id(arg)].most <= SMALL):
                 pass_on(arg, need and TERM)
             else:
                 pass_on(arg, None)

@@ -123,7 +123,7 @@ def fingerprint(subject: str) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subject", required=True, help="the compiled example '09_evaluate'")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda:N, or program: kernels as the interpreter computes them")
     parser.add_argument("--cases", type=int, default=2000, help="number of kernels")
     parser.add_argument("--sets", type=int, help="layouts and data sets per kernel; default: 10 on GPUs, else 3")
     parser.add_argument("--seed", default="1", help="seed of kernels and data")
@@ -133,7 +133,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=int, help="run only the kernel with this number and print its text")
     options = parser.parse_args()
     if options.sets is None:
-        options.sets = 3 if options.device == "cpu" else 10
+        options.sets = 10 if options.device.startswith("cuda") else 3
     return options
 
 

@@ -16,7 +16,8 @@ const PACKAGES: [&str; 3] = ["numpy==2.4.*", "mpmath==1.4.*", "ml-dtypes==0.6.*"
 /// The folder below `target/` with the oracle's Python environment.
 const ENVIRONMENT: &str = "differential-tools";
 
-/// The step of the test command: tests the oracle, then runs a fixed set of cases on the CPU from the start. Fails on a wrong
+/// The step of the test command: tests the oracle, then runs a fixed set of cases from the start, on the CPU and as the interpreted
+/// programs of GPU kernels. Fails on a wrong
 /// result, and in continuous integration also if Python or its packages are missing.
 pub fn step() -> Result<()> {
     let unchecked = "the differential test of elementwise expressions";
@@ -24,7 +25,10 @@ pub fn step() -> Result<()> {
     let mut tests = python(&home);
     tests.args(["-m", "unittest", "discover", "--start-directory", "tests/differential"]);
     finish(tests)?;
-    run(&home, &["--cases", "2000", "--anew"].map(str::to_owned))
+    for device in ["cpu", "program"] {
+        run(&home, &["--device", device, "--cases", "2000", "--anew"].map(str::to_owned))?;
+    }
+    Ok(())
 }
 
 /// `cargo xtask differential`: the arguments are those of `tests/differential/run.py`. Fails on a wrong result, if Python or its

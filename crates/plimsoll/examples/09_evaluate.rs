@@ -1,5 +1,6 @@
 //! Evaluates expressions for the differential test in `tests/differential`: reads requests from standard input and writes outputs
-//! to standard output. The first argument is `cpu` or `cuda:0`; the second is the index of the CPU to run on.
+//! to standard output. The first argument is `cpu`, `cuda:0`, or `program`:
+//! what kernels compute, by the interpreter of their programs. The second is the index of the CPU to run on.
 //!
 //! `cargo run -p plimsoll --example 09_evaluate -- cpu 0`
 //!
@@ -11,6 +12,7 @@ use std::error::Error;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use plimsoll::elementwise::{Choose, Expression, Gpu, Operand};
+use plimsoll::expr::layout::Space;
 use plimsoll::expr::{DType, Graph, Layout, Names, Value, parse};
 use plimsoll_cpu::arch::available;
 use plimsoll_cpu::elementwise::{How, Program, Set, StorePolicy};
@@ -18,6 +20,8 @@ use plimsoll_cpu::threads::{Team, affinity};
 use plimsoll_cpu::timer::Timer;
 use plimsoll_cuda::driver::Driver;
 use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_gen::elementwise::{Tier, accuracy, body};
+use plimsoll_ir::eval;
 use serde_json::{Value as Json, json};
 
 type Answer<T> = Result<T, Box<dyn Error>>;
@@ -118,6 +122,7 @@ impl Request {
 enum Subject {
     Cpu(Box<Team>),
     Gpu(Box<Device>),
+    Program,
 }
 
 impl Subject {
@@ -127,7 +132,10 @@ impl Subject {
             let cpu = cpus[place % cpus.len()];
             return Ok(Self::Cpu(Box::new(Team::new(&[cpu], Timer::best())?)));
         }
-        let index = device.strip_prefix("cuda:").ok_or("the device is 'cpu' or 'cuda:N'")?.parse()?;
+        if device == "program" {
+            return Ok(Self::Program);
+        }
+        let index = device.strip_prefix("cuda:").ok_or("the device is 'cpu', 'cuda:N' or 'program'")?.parse()?;
         let options = plimsoll::CudaOptions { no_cache: true, ..Default::default() };
         let gpu = Gpu::open(&Driver::system()?, index, &options)?;
         Ok(Self::Gpu(Box::new(Device { gpu, last: None, memory: Vec::new() })))
@@ -137,6 +145,7 @@ impl Subject {
         match self {
             Self::Cpu(team) => on_cpu(team, request),
             Self::Gpu(device) => device.run(request),
+            Self::Program => interpreted(request),
         }
     }
 }
@@ -159,6 +168,58 @@ fn on_cpu(team: &mut Team, request: &Request) -> Answer<Vec<Vec<u8>>> {
     let mut prepared = Program::new(&graph).prepare(&input_layouts, &output_layouts, &how)?;
     prepared.run(team, Set { inputs: &inputs, outputs: &mut written }, &request.scalars(&graph))?;
     Ok(outputs.iter().map(|output| output.bytes().to_vec()).collect())
+}
+
+/// Interprets the program of a kernel: as on a GPU, the common part, and the general one where a guard of it doesn't hold.
+fn interpreted(request: &Request) -> Answer<Vec<Vec<u8>>> {
+    let graph = parse(&request.text, &Names::default())?;
+    request.check_types(&graph)?;
+    let tier = Tier::Accurate;
+    let program = body::program(&accuracy::meaning(&graph, tier).with_raw_copies(), tier);
+    let in_place: Vec<Option<usize>> =
+        graph.outputs().iter().map(|output| output.in_place.map(|k| k as usize)).collect();
+    let written: Vec<&Tensor> =
+        (request.outputs.iter().zip(&in_place)).map(|(tensor, k)| k.map_or(tensor, |k| &request.inputs[k])).collect();
+    let mut outputs: Vec<Vec<u8>> = written.iter().map(|tensor| tensor.memory.clone()).collect();
+    let shape = request.outputs.first().ok_or("there is no output")?.layout.shape();
+    let layouts: Vec<Layout> =
+        request.inputs.iter().map(|tensor| tensor.layout.broadcast_to(shape)).collect::<Result<_, _>>()?;
+    for (place, coordinates) in Space::with_shape(shape, &layouts)?.coordinates().enumerate() {
+        let inputs: Vec<u64> = (request.inputs.iter().zip(&layouts))
+            .map(|(tensor, layout)| {
+                let at = place_of(layout, &coordinates, tensor.dtype)?;
+                let mut bits = [0; 8];
+                bits[..at.len()].copy_from_slice(&tensor.memory[at]);
+                Ok(u64::from_le_bytes(bits))
+            })
+            .collect::<Answer<_>>()?;
+        let element = eval::Element {
+            inputs: &inputs,
+            scalars: &request.scalars,
+            types: (&program.inputs, &program.scalars),
+            place: place as u64,
+            coordinates: &coordinates,
+        };
+        let (mut results, held) = eval::run(&program.common, element);
+        if !held {
+            results = eval::run(program.total(), element).0;
+        }
+        for (slot, (bits, dtype)) in results.iter().zip(&program.outputs).enumerate() {
+            let bytes = dtype.encode(dtype.cast(dtype.carrier().decode(*bits))).to_le_bytes();
+            let at = place_of(&written[slot].layout, &coordinates, *dtype)?;
+            let length = at.len();
+            outputs[slot][at].copy_from_slice(&bytes[..length]);
+        }
+    }
+    Ok(outputs)
+}
+
+/// The bytes of an element.
+fn place_of(layout: &Layout, coordinates: &[u64], dtype: DType) -> Answer<std::ops::Range<usize>> {
+    let element = layout.offset_of(coordinates).ok_or("a tensor has too few dimensions")?;
+    let size = dtype.bytes() as usize;
+    let start = usize::try_from(element)? * size;
+    Ok(start..start + size)
 }
 
 /// Bytes that begin at a multiple of 16, which a plain vector of bytes doesn't guarantee.

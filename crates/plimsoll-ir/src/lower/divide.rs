@@ -56,6 +56,10 @@ fn demand_zero_or_least(x: Term<'_>, least: f32) {
 fn by_constant(x: Term<'_>, divisor: f64, guarded: bool) -> Option<Term<'_>> {
     let c = divisor as f32;
     let inverse = Inverse::new(c).filter(Inverse::is_right)?;
+    if inverse.w == 0.0 {
+        // A power of two. An infinite x times w would be NaN.
+        return Some(x * f64::from(inverse.z));
+    }
     // x·w must not lose digits as a subnormal: |x/c| ≥ 2⁻¹⁰².
     let least = divisor.abs() * 2_f64.powi(-102);
     let normal = (least as f32).max(f32::MIN_POSITIVE);
@@ -135,7 +139,10 @@ fn inverse_modulo(a: u64, modulus: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_expr::{Names, parse};
+
     use super::*;
+    use crate::eval;
 
     /// Divides every significand by `c`, in integers: an oracle that knows nothing of the two parts.
     fn is_right_for_all(inverse: &Inverse) -> bool {
@@ -144,6 +151,26 @@ mod tests {
             (f64::from(x) * f64::from(inverse.z) + f64::from(x * inverse.w)) as f32 == x / inverse.c
                 || inverse.divides(x)
         })
+    }
+
+    #[test]
+    fn quotients_by_constants_keep_infinities_and_zeros() {
+        for (text, divisor) in [("x / 0.5", 0.5_f32), ("x / -4", -4.0), ("x / 7", 7.0)] {
+            let graph = parse(&format!("in x: f32\ny = {text}"), &Names::default()).unwrap();
+            let program = crate::lower(&graph, crate::Accuracy::Accurate, true);
+            for x in [f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, f32::MAX, 1e-40, -f32::from_bits(1)] {
+                let element = eval::Element {
+                    inputs: &[x.to_bits().into()],
+                    scalars: &[],
+                    types: (&program.inputs, &program.scalars),
+                    place: 0,
+                    coordinates: &[0],
+                };
+                let (common, held) = eval::run(&program.common, element);
+                let found = if held { common } else { eval::run(program.total(), element).0 };
+                assert_eq!(f32::from_bits(found[0] as u32).to_bits(), (x / divisor).to_bits(), "{x:e} in {text}");
+            }
+        }
     }
 
     #[test]

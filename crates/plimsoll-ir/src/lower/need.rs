@@ -1,8 +1,11 @@
 //! The precision needed for each value of an expression. A short function suffices if its result only becomes a 16-bit float.
 
-use plimsoll_expr::graph::Kind;
+use plimsoll_expr::graph::{Kind, Node};
 use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::{DType, Graph, NodeId};
+
+use crate::Op;
+use crate::facts::{self, Facts};
 
 /// The precision that a value needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,7 @@ impl Need {
 /// The precision needed for every node.
 #[must_use]
 pub fn needs(graph: &Graph) -> Vec<Need> {
+    let known = Known::new(graph);
     let mut needs: Vec<Option<Need>> = vec![None; graph.nodes().len()];
     for output in graph.outputs() {
         join(&mut needs, output.node, Need::from_dtype(output.dtype));
@@ -64,8 +68,10 @@ pub fn needs(graph: &Graph) -> Vec<Need> {
     for (place, node) in graph.nodes().iter().enumerate().rev() {
         let need = needs[place].unwrap_or(Need::Full);
         match node.kind {
+            // An f32 holds every value of the smaller types.
+            Kind::Cast(a) if node.dtype == DType::F32 && known.is_in_f32(a) => join(&mut needs, a, need),
             Kind::Cast(a) => join(&mut needs, a, Need::from_dtype(node.dtype)),
-            Kind::Unary(Unary::Neg | Unary::Abs | Unary::Relu, a) => join(&mut needs, a, need),
+            Kind::Unary(op, a) => join(&mut needs, a, known.operand_of(op, a, need)),
             Kind::Binary(Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, [a, b]) => {
                 join(&mut needs, a, need);
                 join(&mut needs, b, need);
@@ -93,6 +99,92 @@ pub fn needs(graph: &Graph) -> Vec<Need> {
         }
     }
     needs.into_iter().map(|need| need.unwrap_or(Need::Full)).collect()
+}
+
+/// The largest operand of functions like e^x whose relative change is at most four times their operand's.
+const SMALL: f64 = 2.25;
+
+/// What decides which precision an operand needs.
+struct Known<'g> {
+    graph: &'g Graph,
+    /// The range of every value.
+    ranges: Vec<Facts>,
+    /// For every value, whether it may be the small rest of larger terms.
+    cancels: Vec<bool>,
+}
+
+impl<'g> Known<'g> {
+    fn new(graph: &'g Graph) -> Self {
+        let mut known = Self { graph, ranges: Vec::new(), cancels: Vec::new() };
+        for node in graph.nodes() {
+            known.ranges.push(known.range(node));
+            known.cancels.push(known.may_cancel(node.kind));
+        }
+        known
+    }
+
+    fn range(&self, node: &Node) -> Facts {
+        let operands: Vec<Facts> = node.kind.operands().iter().map(|id| self.ranges[id.index()]).collect();
+        let op = match node.kind {
+            Kind::Constant(_) => {
+                let value = node.constant().map_or(f64::NAN, |value| value.as_f64());
+                return Facts::of_constant(DType::F64, value.to_bits());
+            }
+            Kind::Unary(op, _) => Op::Unary(op),
+            Kind::Binary(op, _) => Op::Binary(op),
+            Kind::Fma(_) => Op::Fma,
+            Kind::Select(_) => Op::Select,
+            Kind::Cast(_) => Op::Convert,
+            _ => return Facts::of_type(node.dtype),
+        };
+        facts::derive(op, node.dtype, &operands)
+    }
+
+    fn may_cancel(&self, kind: Kind) -> bool {
+        let range = |id: NodeId| self.ranges[id.index()];
+        let itself = match kind {
+            Kind::Binary(Binary::Add, [a, b]) => range(a).low.min(range(b).low) < 0.0,
+            Kind::Binary(Binary::Sub, [a, b]) => range(a).low.min(-range(b).high) < 0.0,
+            Kind::Fma([a, b, c]) => {
+                let product = facts::derive(Op::Binary(Binary::Mul), DType::F32, &[range(a), range(b)]);
+                product.low.min(range(c).low) < 0.0
+            }
+            _ => false,
+        };
+        itself || kind.operands().iter().any(|id| self.cancels[id.index()])
+    }
+
+    fn is_in_f32(&self, id: NodeId) -> bool {
+        self.graph.nodes()[id.index()].dtype.carrier() == DType::F32
+    }
+
+    /// The precision needed for the operand of a function with this need. It is the full one unless a small relative change of the
+    /// operand changes the result little more.
+    fn operand_of(&self, op: Unary, a: NodeId, need: Need) -> Need {
+        match op {
+            Unary::Neg | Unary::Abs | Unary::Relu => need,
+            Unary::Recip | Unary::Tanh | Unary::Erf | Unary::Atan | Unary::Asinh => need.scaled(),
+            // A rest of larger terms might become negative.
+            Unary::Sqrt | Unary::Rsqrt if !self.cancels[a.index()] => need.scaled(),
+            Unary::Exp
+            | Unary::Exp2
+            | Unary::Expm1
+            | Unary::Sinh
+            | Unary::Cosh
+            | Unary::Sin
+            | Unary::Sigmoid
+            | Unary::Silu
+            | Unary::Gelu
+            | Unary::GeluTanh
+            | Unary::Softplus
+            | Unary::Mish
+                if self.ranges[a.index()].most() <= SMALL =>
+            {
+                need.term()
+            }
+            _ => Need::Full,
+        }
+    }
 }
 
 fn join(needs: &mut [Option<Need>], id: NodeId, need: Need) {
@@ -144,6 +236,25 @@ mod tests {
         assert_eq!(need("in x: bf16\ny = exp(x) - 1", "exp"), Need::Wide);
         assert_eq!(need("in x: f16, z: f16\ny = z + x*exp(x)", "exp"), Need::Wide);
         assert_eq!(need("in x: bf16\nlet e = exp(x)\ny = e\nz = e + x", "exp"), Need::Wide);
+    }
+
+    #[test]
+    fn operands_of_functions_that_follow_them_smoothly_need_no_more_than_the_result() {
+        assert_eq!(need("in x: bf16\ny = sqrt(gelu(x))", "gelu"), Need::Bf16);
+        assert_eq!(need("in x: f16\ny = tanh(silu(x))", "silu"), Need::Wide);
+        assert_eq!(need("in x: bf16\ny = gelu(sigmoid(x))", "sigmoid"), Need::Wide);
+        assert_eq!(need("in x: bf16\ny = exp(min(max(sinh(x), -1), 2))", "sinh"), Need::Wide);
+        assert_eq!(need("in x: bf16, z: f32\ny: bf16 = z * exp(x)", "exp"), Need::Bf16);
+    }
+
+    #[test]
+    fn operands_whose_error_grows_need_full_precision() {
+        assert_eq!(need("in x: bf16\ny = exp(sinh(x))", "sinh"), Need::Full);
+        assert_eq!(need("in x: bf16\ny = log(sigmoid(x))", "sigmoid"), Need::Full);
+        assert_eq!(need("in x: bf16\ny = cos(tanh(x))", "tanh"), Need::Full);
+        assert_eq!(need("in x: bf16\ny = sqrt(cosh(x) - 1)", "cosh"), Need::Full);
+        assert_eq!(need("in x: bf16\ny = sqrt(tanh(cosh(x) - 1))", "cosh"), Need::Full);
+        assert_eq!(need("in x: bf16\ny = sqrt(exp(x) + 1)", "exp"), Need::Wide);
     }
 
     #[test]
