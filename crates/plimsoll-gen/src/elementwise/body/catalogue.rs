@@ -69,15 +69,15 @@ pub const INTEGER_IDIOMS: [&str; 12] = [
     "y: f32 = sqrt(abs(f32(-abs(-x))))",
 ];
 
-/// Functions of a minimum or maximum of small integers that compare it with one of its operands, 0, after the call is inlined.
-/// NVIDIA's compiler fuses the comparison with a packed maximum wrongly.
+/// Comparisons of the minimum or maximum of small integers with one of its operands, 0, whose value only the last stage of NVIDIA's
+/// compiler sees. That stage fuses the comparison with a packed maximum wrongly.
 pub const SMALL_EXTREMES: [&str; 6] = [
-    "y: f32 = expm1(f32(max(x, x - x)))",
-    "y: f32 = expm1(f32(min(x, x - x)))",
-    "y: f32 = expm1(f32(relu(x)))",
-    "y: f32 = expm1(f32(select(x > 0, x, 0)))",
-    "y: f32 = expm1(f32(clamp(x, 0, 5)))",
-    "y: f32 = expm1(f32(min(max(x, x - x), 9)))",
+    "let m = max(x, x - x)\ny = select(m == 0, 5, m)",
+    "let m = min(x, x - x)\ny = select(m == 0, 5, m)",
+    "let m = max(x*0, x)\ny: f32 = select(f32(m) == 0, 0.5, f32(m))",
+    "let m = f32(min(x, x - x))\ny: f32 = select(m != 0, m, 0.5)",
+    "let m = min(max(x, x - x), 9)\ny = select(m == 0, 5, m)",
+    "let m = select(x > x - x, x, x - x)\ny = select(m == 0, 5, m)",
 ];
 
 /// Comparisons of a float of known sign, derived from `x`; they are false for NaN. NVIDIA's compiler assumes those in
