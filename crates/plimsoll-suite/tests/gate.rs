@@ -134,7 +134,7 @@ fn compare(base: &Run, new: &Run) -> Gate {
 
 /// The headlines that decide between these runs.
 fn gate_headlines(runs: &[Run]) -> Vec<&'static str> {
-    compare(&runs[0], &runs[1]).gates().map(|row| row.id).collect()
+    compare(&runs[0], &runs[1]).gates().map(|row| row.headline.id).collect()
 }
 
 /// How many of `pairs` comparisons end with each exit code of interest, and what was found instead.
@@ -163,7 +163,7 @@ impl Tally {
 
 fn describe(found: &Gate) -> String {
     let rows = found.rows.iter().filter(|row| row.decides());
-    let rows: Vec<String> = rows.map(|row| format!("{} {}", row.id, row.verdict.name())).collect();
+    let rows: Vec<String> = rows.map(|row| format!("{} {}", row.headline.id, row.verdict.name())).collect();
     format!("exit {}: {}", found.exit_code(), rows.join(", "))
 }
 
@@ -242,8 +242,8 @@ fn real_runs_of_one_card_pass() {
             for row in &found.rows {
                 println!(
                     "   {:16} {:?} {:+.2} % spread {:.3} % threshold {:.2} % {:?} {}",
-                    row.id,
-                    row.role,
+                    row.headline.id,
+                    row.headline.role,
                     100.0 * row.gain(),
                     100.0 * row.spread,
                     100.0 * row.threshold,
@@ -265,9 +265,9 @@ fn slowing_points_down_slows_their_headline_by_as_much_and_no_other() {
         let mut slow = runs[0].clone();
         slow_down(&mut slow, id, loss_of(id));
         for row in compare(&runs[0], &slow).gates() {
-            let expected = if row.id == id { -loss_of(id) } else { 0.0 };
-            assert!((row.gain() - expected).abs() < 1e-3, "{id} slower: {} gained {}", row.id, row.gain());
-            assert_eq!(row.verdict == Verdict::Worse, row.id == id, "{row:?}");
+            let expected = if row.headline.id == id { -loss_of(id) } else { 0.0 };
+            assert!((row.gain() - expected).abs() < 1e-3, "{id} slower: {} gained {}", row.headline.id, row.gain());
+            assert_eq!(row.verdict == Verdict::Worse, row.headline.id == id, "{row:?}");
         }
     }
 }

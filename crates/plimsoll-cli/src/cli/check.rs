@@ -140,9 +140,9 @@ fn row_to_json(row: &Row) -> Value {
         })
     });
     json!({
-        "id": row.id, "name": row.name, "probe": row.probe, "value": row.measured.value, "unit": row.unit.to_string(),
-        "interval": [row.measured.interval.lo, row.measured.interval.hi], "better": row.better.name(),
-        "gate": row.role == Role::Gate, "expected": expected, "peak": row.peak, "of_peak": row.of_peak(),
+        "id": row.headline.id, "name": row.headline.name, "probe": row.probe, "value": row.measured.value, "unit": row.unit.to_string(),
+        "interval": [row.measured.interval.lo, row.measured.interval.hi], "better": row.headline.better.name(),
+        "gate": row.headline.role == Role::Gate, "expected": expected, "peak": row.peak, "of_peak": row.of_peak(),
         "state": row.state.name(), "flags": row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>(), "why": row.why,
     })
 }
@@ -158,7 +158,7 @@ fn to_sheet(checks: &[Check], run: &Run) -> Sheet<8> {
             };
             sheet.row([
                 device.clone(),
-                row.id.to_owned(),
+                row.headline.id.to_owned(),
                 row.measured.value.to_string(),
                 row.unit.to_string(),
                 end(|known| known.interval.lo),

@@ -66,11 +66,11 @@ pub(crate) fn headline_sheet(gate: &Gate, top: Option<usize>) -> Sheet<15> {
     for row in gate.worst(top) {
         sheet.row([
             row.device.clone(),
-            row.id.to_owned(),
-            row.name.to_owned(),
+            row.headline.id.to_owned(),
+            row.headline.name.to_owned(),
             row.probe.to_owned(),
-            role(row.role).to_owned(),
-            row.better.name().to_owned(),
+            role(row.headline.role).to_owned(),
+            row.headline.better.name().to_owned(),
             row.unit.to_string(),
             row.base.value.to_string(),
             row.new.value.to_string(),
@@ -126,8 +126,8 @@ pub(crate) fn as_json(gate: &Gate, points: &Comparison, all: bool, top: Option<u
 
 fn headline(row: &gate::Row) -> Value {
     json!({
-        "id": row.id, "name": row.name, "device": row.device, "probe": row.probe, "role": role(row.role),
-        "better": row.better.name(), "unit": row.unit.to_string(),
+        "id": row.headline.id, "name": row.headline.name, "device": row.device, "probe": row.probe, "role": role(row.headline.role),
+        "better": row.headline.better.name(), "unit": row.unit.to_string(),
         "base": row.base.value, "base_interval": [row.base.interval.lo, row.base.interval.hi],
         "new": row.new.value, "new_interval": [row.new.interval.lo, row.new.interval.hi],
         "ratio": row.ratio, "interval": [row.interval.lo, row.interval.hi], "ratio_unit": NO_UNIT,
@@ -147,7 +147,7 @@ fn point(row: &Compared) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll::core::headline::Better;
+    use plimsoll::core::headline::{Better, Headline};
     use plimsoll::core::series::Estimate;
     use plimsoll::core::stats::Interval;
     use plimsoll::suite::verdict::{Cause, Counts, Incomparable, Subject, Verdict};
@@ -163,12 +163,9 @@ mod tests {
         let estimate = |value: f64| Estimate { value, interval: Interval { lo: value, hi: value } };
         let row = gate::Row {
             device: "Box".into(),
-            id: "memory-read",
-            name: "memory read",
+            headline: &const { Headline::gate("memory-read", "memory read", Better::More, &["read"], 0.001) },
             probe: "stream",
             unit: Unit::BytePerSecond,
-            better: Better::More,
-            role: Role::Gate,
             base: estimate(4.6e12),
             new: estimate(4.4e12),
             ratio: 4.4 / 4.6,

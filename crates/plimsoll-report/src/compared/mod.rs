@@ -99,14 +99,14 @@ impl RunView {
 impl RowView {
     fn new(row: &Row, several: bool) -> Self {
         Self {
-            name: row.name,
+            name: row.headline.name,
             device: if several { clean(&row.device) } else { String::new() },
             base: clean(&row.unit.format(row.base.value)),
             new: clean(&row.unit.format(row.new.value)),
             ratio: format!("{:.3}", row.ratio),
             interval: format!("{:.3} … {:.3}", row.interval.lo, row.interval.hi),
             verdict: row.verdict.name(),
-            counts: row.role == Role::Gate,
+            counts: row.headline.role == Role::Gate,
             why: clean(&row.why),
         }
     }

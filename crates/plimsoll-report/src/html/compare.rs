@@ -64,8 +64,10 @@ pub(super) fn compare_machines(report: &Report<'_>, machines: &[Machine<'_>]) ->
     let mut rows: Vec<(Role, MatrixRow)> = Vec::new();
     for probe in plimsoll_probes::ALL {
         for headline in probe.headlines {
-            let own: Vec<Option<&Row>> =
-                machines.iter().map(|machine| machine.check.rows.iter().find(|row| row.id == headline.id)).collect();
+            let own: Vec<Option<&Row>> = machines
+                .iter()
+                .map(|machine| machine.check.rows.iter().find(|row| row.headline.id == headline.id))
+                .collect();
             if own.iter().any(Option::is_some) {
                 let row = build_row(report, machines, (headline.id, headline.name), &own);
                 rows.push((headline.role, row));
@@ -155,7 +157,7 @@ fn deviation(
     }
     let middle = median(&values);
     let share = row.measured.value / middle - 1.0;
-    (share.abs() < 1e6 && share.abs() > limit(report, machine, row, row.id, middle)).then_some(share)
+    (share.abs() < 1e6 && share.abs() > limit(report, machine, row, row.headline.id, middle)).then_some(share)
 }
 
 /// How far from the median a figure may be: the usual spread from run to run, half the expected range, or its own interval,

@@ -131,7 +131,7 @@ pub(super) fn sentence(check: &Check) -> String {
 
 /// The rows before the fold, in display order, and the rest. Rows that are not as expected are never folded away.
 fn split_rows(rows: &[Row]) -> (Vec<&Row>, Vec<&Row>) {
-    let is_gate = |row: &Row| row.role == Role::Gate || row.state != State::Unjudged;
+    let is_gate = |row: &Row| row.headline.role == Role::Gate || row.state != State::Unjudged;
     let is_bad = |row: &Row| !matches!(row.state, State::Ok | State::Unjudged);
     let bad = rows.iter().filter(|row| is_bad(row)).count();
     let mut room = MOST_GATES.saturating_sub(bad);
@@ -153,7 +153,7 @@ pub(super) fn view_row(report: &Report<'_>, row: &Row) -> Gate {
     let measured = &row.measured;
     Gate {
         id: anchor_of(report, row.probe),
-        name: row.name,
+        name: row.headline.name,
         measured: clean(&row.unit.format(measured.value)),
         exact: clean(&row.unit.format_with_interval(measured.value, measured.interval.into())),
         expected: row

@@ -53,9 +53,9 @@ pub(super) fn build_tiles(report: &Report<'_>, machines: &[Machine<'_>]) -> Vec<
         return Vec::new();
     }
     let rows = &first.check.rows;
-    let find = |ids: &&[&str]| ids.iter().find_map(|id| rows.iter().find(|row| row.id == *id));
+    let find = |ids: &&[&str]| ids.iter().find_map(|id| rows.iter().find(|row| row.headline.id == *id));
     let mut chosen: Vec<&Row> = TILES.iter().filter_map(find).collect();
-    let more = rows.iter().filter(|row| !TILES.concat().contains(&row.id));
+    let more = rows.iter().filter(|row| !TILES.concat().contains(&row.headline.id));
     let wanted = TILES.len().saturating_sub(chosen.len());
     chosen.extend(more.take(wanted));
     if chosen.is_empty() {
@@ -65,7 +65,11 @@ pub(super) fn build_tiles(report: &Report<'_>, machines: &[Machine<'_>]) -> Vec<
 }
 
 fn build_tile(report: &Report<'_>, row: &Row, machines: &[Machine<'_>]) -> Tile {
-    let all = || machines.iter().filter_map(|machine| machine.check.rows.iter().find(|other| other.id == row.id));
+    let all = || {
+        machines
+            .iter()
+            .filter_map(|machine| machine.check.rows.iter().find(|other| other.headline.id == row.headline.id))
+    };
     let mut values: Vec<f64> = all().map(|row| row.measured.value).collect();
     values.sort_by(f64::total_cmp);
     let value = super::compare::median(&values);
@@ -79,7 +83,7 @@ fn build_tile(report: &Report<'_>, row: &Row, machines: &[Machine<'_>]) -> Tile 
     let expected = row.expected.as_ref();
     let tile = Tile {
         id: anchor_of(report, row.probe),
-        name: row.name.to_owned(),
+        name: row.headline.name.to_owned(),
         detail,
         class: state_class(worst.state),
         range: expected.and_then(|known| range_picture(value, known.interval.into())),

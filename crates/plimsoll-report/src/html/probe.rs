@@ -145,7 +145,7 @@ fn list_figures(
 ) -> Vec<FigureView> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in machines.iter().flat_map(|machine| &machine.check.rows).filter(|row| row.probe == section.probe) {
-        match groups.iter_mut().find(|group| group[0].id == row.id) {
+        match groups.iter_mut().find(|group| group[0].headline.id == row.headline.id) {
             Some(group) => group.push(row),
             None => groups.push(vec![row]),
         }

@@ -47,7 +47,7 @@ fn draw(gate: &Gate, mut out: Markup, attributes: &str, extra: &str) -> String {
 
 /// Returns the picture's height.
 fn draw_rows(out: &mut Markup, rows: &[Row]) -> f64 {
-    let left = rows.iter().map(|row| width(row.name)).fold(20.0, f64::max).min(NAMES) + 12.0;
+    let left = rows.iter().map(|row| width(row.headline.name)).fold(20.0, f64::max).min(NAMES) + 12.0;
     let reach = rows.iter().flat_map(|row| [gain(row), bounds(row)[0], bounds(row)[1]]).map(f64::abs);
     let reach = reach.filter(|gain| gain.is_finite()).fold(LEAST, f64::max).min(MOST);
     let right = WIDTH - RIGHT - FIGURE;
@@ -60,10 +60,10 @@ fn draw_rows(out: &mut Markup, rows: &[Row]) -> f64 {
     for (row, top) in rows.iter().zip((0..).map(|step| HEAD + f64::from(step) * STEP)) {
         let middle = top + BAR / 2.0;
         out.text(
-            if row.role == Role::Gate { "" } else { "soft" },
+            if row.headline.role == Role::Gate { "" } else { "soft" },
             (left - 8.0, middle + 4.0),
             "end",
-            &fit(row.name, NAMES),
+            &fit(row.headline.name, NAMES),
         );
         let (from, to) = (place(gain(row).min(0.0)), place(gain(row).max(0.0)));
         let figure = format!("{} → {}", row.unit.format(row.base.value), row.unit.format(row.new.value));
@@ -71,9 +71,9 @@ fn draw_rows(out: &mut Markup, rows: &[Row]) -> f64 {
             x: 0.0,
             y: gain(row),
             interval: row.interval,
-            place: row.name.to_owned(),
+            place: row.headline.name.to_owned(),
             figure: format!("{figure}, {} %, {}", signed(gain(row), 1), row.verdict.name()),
-            doubtful: row.role == Role::Information,
+            doubtful: row.headline.role == Role::Information,
             row: None,
         };
         out.point(&class(row), None, &mark, |out| {
@@ -105,7 +105,7 @@ fn gain(row: &Row) -> f64 {
 
 /// The interval of the gain, per cent, from worse to better.
 fn bounds(row: &Row) -> [f64; 2] {
-    let ends = [row.interval.lo, row.interval.hi].map(|ratio| 100.0 * (row.better.ratio(ratio, 1.0) - 1.0));
+    let ends = [row.interval.lo, row.interval.hi].map(|ratio| 100.0 * (row.headline.better.ratio(ratio, 1.0) - 1.0));
     [ends[0].min(ends[1]), ends[0].max(ends[1])]
 }
 

@@ -13,11 +13,12 @@ use crate::text::clean;
 #[must_use]
 pub fn check(check: &Check, info: &DeviceInfo, all: bool, style: &Style) -> String {
     let mut out = format!("{}\n", wrap(&style.bold(&describe_device(info)), style.columns(), "  "));
-    let rows: Vec<&Row> = check.rows.iter().filter(|row| all || row.role == Role::Gate).collect();
+    let rows: Vec<&Row> = check.rows.iter().filter(|row| all || row.headline.role == Role::Gate).collect();
     if !rows.is_empty() {
         out += &build_table(&rows).render(style);
     }
-    let width = rows.iter().map(|row| row.name.width()).chain(check.notes.iter().map(|note| note.name.width())).max();
+    let width =
+        rows.iter().map(|row| row.headline.name.width()).chain(check.notes.iter().map(|note| note.name.width())).max();
     for note in &check.notes {
         out += &describe_note(note, width.unwrap_or(0), style);
     }
@@ -74,7 +75,7 @@ fn build_table(rows: &[&Row]) -> Table {
         let expected = row.expected.as_ref().map(|known| row.unit.format_range(known.interval.lo, known.interval.hi));
         let of_peak = row.of_peak().map(|share| format!("{:.0} %", 100.0 * share));
         table.row([
-            row.name.to_owned(),
+            row.headline.name.to_owned(),
             measured,
             expected.unwrap_or_else(|| "–".to_owned()),
             of_peak.unwrap_or_else(|| "–".to_owned()),

@@ -26,7 +26,7 @@ pub fn gate(gate: &Gate, points: &Comparison, top: Option<usize>, style: &Style)
     for row in shown {
         table.row([
             if several { row.device.clone() } else { String::new() },
-            row.name.to_owned(),
+            row.headline.name.to_owned(),
             row.unit.format(row.base.value),
             row.unit.format(row.new.value),
             format!("{:.3} ± {:.3}", row.ratio, (row.interval.hi - row.interval.lo) / 2.0),
@@ -39,7 +39,7 @@ pub fn gate(gate: &Gate, points: &Comparison, top: Option<usize>, style: &Style)
     if shown.len() < gate.rows.len() {
         line(&format!("--top left out {} of {} figures", gate.rows.len() - shown.len(), gate.rows.len()));
     }
-    if shown.iter().any(|row| row.role == Role::Information) {
+    if shown.iter().any(|row| row.headline.role == Role::Information) {
         line("Verdicts in parentheses don't count: those figures are for information.");
     }
     gate.notes.iter().for_each(|note| line(&format!("note: {note}")));
@@ -55,7 +55,7 @@ pub fn gate(gate: &Gate, points: &Comparison, top: Option<usize>, style: &Style)
 
 /// The verdict, in parentheses where it doesn't count.
 fn word(row: &Row) -> String {
-    match row.role {
+    match row.headline.role {
         Role::Gate => row.verdict.name().to_owned(),
         Role::Information => format!("({})", row.verdict.name()),
     }

@@ -110,7 +110,7 @@ pub(super) fn explain(check: &Check, info: &DeviceInfo) -> String {
             format!("broken: {}. Take the device out of service.", bad.join("; "))
         }
         Verdict::Unknown => {
-            let first = doubtful().next().map_or_else(String::new, |row| format!("{}: {}", row.name, row.why));
+            let first = doubtful().next().map_or_else(String::new, |row| format!("{}: {}", row.headline.name, row.why));
             format!("unknown: {unclear} of {judged} figures can't be judged. {first}. Check again on an idle device.")
         }
         Verdict::NotJudged => {
@@ -122,7 +122,7 @@ pub(super) fn explain(check: &Check, info: &DeviceInfo) -> String {
 fn describe_low(row: &Row) -> String {
     let cause =
         if row.why.is_empty() { "no cause is visible".to_owned() } else { format!("likely cause: {}", row.why) };
-    format!("Worst: {}, {:.1} % below; {cause}.", row.name, 100.0 * row.shortfall())
+    format!("Worst: {}, {:.1} % below; {cause}.", row.headline.name, 100.0 * row.shortfall())
 }
 
 fn describe_basis(check: &Check) -> String {

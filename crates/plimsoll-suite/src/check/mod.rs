@@ -9,7 +9,7 @@ mod notes;
 mod tests;
 
 use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::headline::{Better, Role};
+use plimsoll_core::headline::{Better, Headline, Role};
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Run;
 use plimsoll_core::series::Estimate;
@@ -105,18 +105,12 @@ impl State {
 /// A headline figure with its judgement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The headline's id.
-    pub id: &'static str,
-    /// Its name on screen.
-    pub name: &'static str,
+    /// Its declaration.
+    pub headline: &'static Headline,
     /// The probe that measured it.
     pub probe: &'static str,
     /// The unit of all numbers.
     pub unit: Unit,
-    /// The direction in which it improves.
-    pub better: Better,
-    /// Whether it is part of the verdict.
-    pub role: Role,
     /// The figure with its 95 % interval.
     pub measured: Estimate,
     /// What it should be.
@@ -142,8 +136,8 @@ impl Row {
     #[must_use]
     pub fn shortfall(&self) -> f64 {
         let Some(known) = &self.expected else { return 0.0 };
-        let bound = worse_bound(self.better, known.interval);
-        (1.0 - self.better.ratio(self.measured.value, bound)).max(0.0)
+        let bound = worse_bound(self.headline.better, known.interval);
+        (1.0 - self.headline.better.ratio(self.measured.value, bound)).max(0.0)
     }
 }
 
@@ -172,7 +166,7 @@ impl Check {
             State::Impossible | State::Low => 0,
             State::Unclear => 1,
             State::Ok => 2,
-            State::Unjudged if row.role == Role::Gate => 3,
+            State::Unjudged if row.headline.role == Role::Gate => 3,
             State::Unjudged => 4,
         };
         let mut ranks: Vec<(u8, usize)> = self.rows.iter().map(rank).zip(0..).collect();
@@ -233,12 +227,9 @@ fn judge(figure: &Figure<'_>, of_probes: &[(&str, Flags)]) -> Row {
     let of_probe = of_probes.iter().filter(|(probe, _)| *probe == figure.probe.name);
     let flags = of_probe.fold(finding.flags, |all, (_, flags)| all.union(*flags));
     let mut row = Row {
-        id: headline.id,
-        name: headline.name,
+        headline,
         probe: figure.probe.name,
         unit: figure.unit(),
-        better: headline.better,
-        role: headline.role,
         measured: Estimate { value: finding.value, interval: finding.interval },
         expected: expected(figure),
         peak: figure.peak(),
@@ -257,9 +248,9 @@ fn find_state(row: &Row, flags: Flags, is_shared: bool) -> State {
     if row.peak.is_some_and(|peak| interval.lo > peak * (1.0 + ROUNDING)) {
         return State::Impossible;
     }
-    let (Some(known), Role::Gate) = (&row.expected, row.role) else { return State::Unjudged };
-    let bound = worse_bound(row.better, known.interval);
-    let is_worse = |value: f64| row.better.ratio(value, bound) < 1.0;
+    let (Some(known), Role::Gate) = (&row.expected, row.headline.role) else { return State::Unjudged };
+    let bound = worse_bound(row.headline.better, known.interval);
+    let is_worse = |value: f64| row.headline.better.ratio(value, bound) < 1.0;
     if !is_worse(value) {
         return State::Ok;
     }

@@ -62,12 +62,9 @@ impl<'r> Pair<'r> {
         let estimate = |finding: &Finding| Estimate { value: finding.value, interval: finding.interval };
         let mut row = Row {
             device: base.figure.info.name.clone(),
-            id: headline.id,
-            name: headline.name,
+            headline,
             probe: base.figure.probe.name,
             unit: base.figure.unit(),
-            better: headline.better,
-            role: headline.role,
             base: estimate(base.figure.finding),
             new: estimate(new.figure.finding),
             ratio: judgement.ratio,

@@ -9,7 +9,7 @@ mod tests;
 
 use plimsoll_core::Flags;
 use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::headline::{Better, Role};
+use plimsoll_core::headline::{Headline, Role};
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Run;
 use plimsoll_core::series::Estimate;
@@ -74,18 +74,12 @@ impl Default for Options {
 pub struct Row {
     /// The device's name.
     pub device: String,
-    /// The headline's id.
-    pub id: &'static str,
-    /// Its name on screen.
-    pub name: &'static str,
+    /// Its declaration.
+    pub headline: &'static Headline,
     /// The probe that measured it.
     pub probe: &'static str,
     /// The unit of `base` and `new`.
     pub unit: Unit,
-    /// The direction in which it improves.
-    pub better: Better,
-    /// Whether it decides the exit code.
-    pub role: Role,
     /// The base run's figure.
     pub base: Estimate,
     /// The new run's figure.
@@ -110,13 +104,13 @@ impl Row {
     /// How much it gained, as a share; negative where it is worse.
     #[must_use]
     pub fn gain(&self) -> f64 {
-        self.better.ratio(self.ratio, 1.0) - 1.0
+        self.headline.better.ratio(self.ratio, 1.0) - 1.0
     }
 
     /// Whether it makes the comparison fail or inconclusive.
     #[must_use]
     pub fn decides(&self) -> bool {
-        self.role == Role::Gate && matches!(self.verdict, Verdict::Worse | Verdict::Unclear)
+        self.headline.role == Role::Gate && matches!(self.verdict, Verdict::Worse | Verdict::Unclear)
     }
 }
 
@@ -155,14 +149,15 @@ impl Gate {
 
     /// The headlines that decide the exit code.
     pub fn gates(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.role == Role::Gate)
+        self.rows.iter().filter(|row| row.headline.role == Role::Gate)
     }
 
     /// The result in a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let names = |verdict: Verdict| {
-            let names: Vec<&str> = self.gates().filter(|row| row.verdict == verdict).map(|row| row.name).collect();
+            let names: Vec<&str> =
+                self.gates().filter(|row| row.verdict == verdict).map(|row| row.headline.name).collect();
             names.join(", ")
         };
         let all = self.gates().count();
@@ -204,7 +199,7 @@ pub fn gate(base: &Run, new: &Run, probes: &[&'static ProbeSpec], options: &Opti
     }
     let gates = pairs.iter().filter(|pair| pair.headline().role == Role::Gate).count();
     let mut rows: Vec<Row> = pairs.iter().map(|pair| pair.judge(options.least, gates)).collect();
-    let order = |row: &Row| (!row.decides(), row.role != Role::Gate);
+    let order = |row: &Row| (!row.decides(), row.headline.role != Role::Gate);
     rows.sort_by(|a, b| order(a).cmp(&order(b)).then(a.gain().total_cmp(&b.gain())));
     Gate { rows, incomparable: partners.incomparable, notes: partners.notes, least: options.least }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::headline::Headline;
+use plimsoll_core::headline::Better;
 use plimsoll_core::record::{Finding, Record, RunHeader};
 use plimsoll_core::sample::Effort;
 use plimsoll_core::{Flag, Flags};
@@ -83,7 +83,7 @@ fn the_exit_code_follows_from_gate_headlines_only() {
 fn rows_that_decide_come_first_and_information_last() {
     let new = box_run(&[("read", 110.0), ("wait", 11.0), ("shown", 1.0)]);
     let found = compare(&box_run(BASE), &new);
-    assert_eq!(found.rows.iter().map(|row| row.id).collect::<Vec<_>>(), ["wait", "read", "shown"]);
+    assert_eq!(found.rows.iter().map(|row| row.headline.id).collect::<Vec<_>>(), ["wait", "read", "shown"]);
     assert_eq!(found.sentence(), "worse: wait");
     assert!((found.rows[0].gain() + 1.0 / 11.0).abs() < 1e-9 && (found.rows[0].ratio - 1.1).abs() < 1e-9);
 }
