@@ -60,11 +60,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     Ok(exit_for(verdict, ran))
 }
 
-/// The names of those probes that a device here has.
+/// The names of those probes that a device here has. Those without a judged figure come last: if the time is short, the verdict's
+/// figures matter more.
 fn offered(specs: &[&'static ProbeSpec], instruments: &[Box<dyn Instrument>]) -> Vec<String> {
     let listed: Vec<_> = instruments.iter().flat_map(|device| device.probes(&Request::default())).collect();
     let has = |spec: &&&'static ProbeSpec| listed.iter().any(|listing| listing.spec.name == spec.name);
-    specs.iter().filter(has).map(|spec| spec.name.to_owned()).collect()
+    let mut offered: Vec<_> = specs.iter().filter(has).collect();
+    offered.sort_by_key(|spec| spec.headlines.is_empty());
+    offered.into_iter().map(|spec| spec.name.to_owned()).collect()
 }
 
 fn default_seconds(instruments: &[Box<dyn Instrument>]) -> f64 {

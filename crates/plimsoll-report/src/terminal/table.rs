@@ -64,6 +64,8 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// A cell of a row for which a column has nothing to say.
+const NOTHING: &str = "–";
 /// Spaces between two columns.
 const GAP: usize = 2;
 /// Smallest width of a column of text that has to wrap.
@@ -107,7 +109,7 @@ impl Table {
         };
         for row in self.rows.iter().filter(|_| !below.is_empty()) {
             text += &self.draw((false, std::slice::from_ref(row)), &shown, &widths, style);
-            for &place in below.iter().filter(|&&place| !is_blank(&row[place])) {
+            for &place in below.iter().filter(|&&place| !is_blank(&row[place]) && row[place] != NOTHING) {
                 let line = format!("{}: {}", self.columns[place].title, row[place]);
                 text += &format!("  {}\n", wrap(&line, room - 2, "    "));
             }
@@ -125,6 +127,11 @@ impl Table {
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&place| self.has_content(place)).collect();
         let least =
             |place: usize| if self.columns[place].wraps { widths[place].min(WRAPPED_WIDTH) } else { widths[place] };
+        if total_width(&shown, least) > room {
+            let says_nothing =
+                |place: usize| self.columns[place].below && self.cells(place).all(|cell| cell == NOTHING);
+            shown.retain(|&place| !says_nothing(place));
+        }
         while total_width(&shown, least) > room {
             let optional = shown.iter().copied().filter(|&place| self.columns[place].keep < u8::MAX);
             let Some(first) = optional.min_by_key(|&place| self.columns[place].keep) else { break };

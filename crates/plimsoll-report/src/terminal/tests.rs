@@ -126,6 +126,26 @@ fn flags_are_shown_below_their_rows_where_the_table_is_too_wide() {
     }
 }
 
+#[test]
+fn a_column_without_content_gives_way_first_and_takes_no_lines() {
+    let mut table = Table::new(vec![
+        Column::text(""),
+        Column::number("measured"),
+        Column::number("expected").keep(3).below(),
+        Column::number("of peak").keep(2).below(),
+        Column::text("why").keep(1).below(),
+    ]);
+    table.row(["memory read", "33.8 GB/s", "–", "–", ""].map(str::to_owned));
+    table.row(
+        ["FMA f32", "106 GFLOP/s", "178 … 237 GFLOP/s", "–", "another process used the device"].map(str::to_owned),
+    );
+    let text = table.render(&Style { width: 52, ..Style::PLAIN });
+    assert!(!text.contains("of peak") && text.contains("expected"), "{text}");
+    assert_eq!(text.matches("why: ").count(), 1, "{text}");
+    let narrow = table.render(&Style { width: 34, ..Style::PLAIN });
+    assert_eq!(narrow.matches("expected: ").count(), 1, "{narrow}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]

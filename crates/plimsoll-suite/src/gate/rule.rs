@@ -12,6 +12,8 @@ const KNOWN: f64 = 30.0;
 /// Its weight, in degrees of freedom, against what the rounds of the two runs show: from records of the model, and as declared for
 /// devices of any model. A standard run has three rounds, so two degrees of freedom.
 const WEIGHTS: [f64; 2] = [30.0, 4.0];
+/// Runs so noisy that a loss of this share could hide in them don't show that a figure is the same.
+const HIDDEN: f64 = 0.2;
 /// Probability that the true ratio lies outside the interval shown.
 const OUTSIDE: f64 = 0.05;
 
@@ -71,7 +73,8 @@ impl Side {
 /// Two runs of an unchanged device differ by their usual spread, so the variance of the log ratio is twice the squared spread. Where
 /// the rounds of a run vary more than that, the variance is moderated by theirs. The figure is worse where the loss is at least `least`,
 /// and larger than chance makes it with probability [`FALSE_ALARM`] in any of all `figures` (Bonferroni). Where the loss is larger than
-/// the usual spread explains, but not than these runs' own noise, or where something disturbed them, it is unclear.
+/// the usual spread explains, but not than these runs' own noise, or where something disturbed them, it is unclear; so it is where that
+/// noise could hide a loss of a fifth.
 ///
 /// The rounds alone would not do: three rounds estimate a variance so badly that only losses above 20 % could be told from chance, and
 /// rounds that differ in the same way in every run (the first one is cooler) do not make the run any less repeatable.
@@ -85,16 +88,19 @@ pub fn judge(base: &Side, new: &Side, terms: &Terms) -> Judgement {
     let least = -(-terms.least).ln_1p();
     let usual_limit = least.max(usual.quantile(1.0 - chance));
     let limit = usual_limit.max(whole.quantile(1.0 - chance));
+    let threshold = -(-limit).exp_m1();
     let half = whole.quantile(1.0 - OUTSIDE / 2.0);
     let verdict = if -gain >= usual_limit {
         if -gain >= limit && !terms.disturbed { Verdict::Worse } else { Verdict::Unclear }
     } else if gain >= limit {
         Verdict::Better
+    } else if limit > usual_limit && threshold > HIDDEN {
+        Verdict::Unclear
     } else {
         Verdict::Same
     };
     let interval = Interval { lo: ratio * (-half).exp(), hi: ratio * half.exp() };
-    Judgement { ratio, interval, threshold: -(-limit).exp_m1(), verdict }
+    Judgement { ratio, interval, threshold, verdict }
 }
 
 /// The variance of the log ratio of two runs, with its degrees of freedom.
@@ -207,6 +213,8 @@ mod tests {
         let disturbed = Terms { disturbed: true, ..terms(0.001) };
         assert_eq!(judge(&side(100.0, 0.0), &side(95.0, 0.0), &disturbed).verdict, Verdict::Unclear);
         assert_eq!(judge(&side(100.0, 0.0), &side(99.9, 0.03), &terms(0.001)).verdict, Verdict::Same);
+        let hopeless = judge(&side(100.0, 0.0), &side(150.0, 0.3), &guessed);
+        assert!(hopeless.verdict == Verdict::Unclear && hopeless.threshold > 0.5, "{hopeless:?}");
     }
 
     #[test]
