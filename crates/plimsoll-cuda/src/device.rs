@@ -237,7 +237,7 @@ impl Options {
     fn cache(&self) -> Result<Cache, Unavailable> {
         match &self.cache {
             _ if self.no_cache => {
-                Err(Unavailable::new("kernel cache", "--no-cache was given", "Run without --no-cache"))
+                Err(Unavailable::new("kernel cache", "switched off", "Open the device with its kernel cache"))
             }
             Some(folder) => Cache::open(folder),
             None => Cache::open_default(),

@@ -100,8 +100,8 @@ pub fn hint(code: Code) -> &'static str {
         DEVICE_UNAVAILABLE => {
             "Another process holds the device in exclusive mode, or computing is prohibited: see nvidia-smi -q -d COMPUTE"
         }
-        NO_DEVICE | 101 => "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows, or use --device cpu",
-        200 | 209 | 218 => "Compile for this device: empty the kernel cache or run with --no-cache",
+        NO_DEVICE | 101 => "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows, or use the CPU",
+        200 | 209 | 218 => "Compile for this device: empty the kernel cache, or switch it off",
         800 => "Ask the administrator for access to the device",
         215 | 801 => "This device or driver doesn't support it; the other probes continue",
         802 => "Wait until the machine's fabric manager has started: systemctl status nvidia-fabricmanager",

@@ -103,7 +103,7 @@ impl Driver {
                 format!("can't load it: {why}"),
                 format!(
                     "Install the NVIDIA driver, or add the folder of its {LIBRARY} to LD_LIBRARY_PATH; without a GPU \
-                     use --device cpu"
+                     use the CPU"
                 ),
             )
         })?;

@@ -58,6 +58,16 @@ fn printable(c: char) -> char {
     if c.is_control() || bidirectional { '\u{fffd}' } else { c }
 }
 
+impl ParseError {
+    /// The same in the text without its first lines, which declare parameters.
+    pub(crate) fn without(self, first: &str) -> Self {
+        let lines = first.matches('\n').count();
+        let shifted = |byte: usize| byte.saturating_sub(first.len());
+        let place = shifted(self.place.start)..shifted(self.place.end);
+        Self { line: self.line.saturating_sub(lines).max(1), place, ..self }
+    }
+}
+
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { message, line, column, shown, caret, .. } = self;

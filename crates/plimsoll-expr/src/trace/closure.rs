@@ -60,8 +60,8 @@ impl<T: Element, K: Role> Results for Expr<T, K> {
 
 /// A traced closure: its expression, and the types of its parameters and results for the backends' typed calls.
 pub struct Traced<Args, R> {
-    graph: Graph,
-    types: PhantomData<fn(Args) -> R>,
+    pub(super) graph: Graph,
+    pub(super) types: PhantomData<fn(Args) -> R>,
 }
 
 impl<Args, R> Traced<Args, R> {
@@ -147,10 +147,11 @@ macro_rules! closures {
 macro_rules! up_to {
     ($macro:ident: $first:ident $($rest:ident)*) => {
         $macro!($first $($rest)*);
-        up_to!($macro: $($rest)*);
+        $crate::trace::closure::up_to!($macro: $($rest)*);
     };
     ($macro:ident:) => {};
 }
+pub(super) use up_to;
 
 up_to!(results: A B C D E F G H);
 up_to!(closures: A B C D E F G H I J K L);

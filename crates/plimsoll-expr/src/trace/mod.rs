@@ -15,6 +15,7 @@
 mod closure;
 mod element;
 mod operators;
+mod text;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -26,6 +27,9 @@ use crate::graph::{Builder, ExprError, NodeId};
 pub use closure::{Arg, Elementwise, Results, Traced, trace};
 pub use element::{Element, F8E4M3, F8E5M2, Promote, Role, Tensor, Weak};
 pub use operators::{IntoOperand, coordinate, place};
+#[doc(hidden)]
+pub use text::{Parameter, Stored};
+pub use text::{Parameters, TextError};
 
 /// A value of type `T`: an element of a tensor, or with `K` = [`Weak`] a scalar, which doesn't promote tensors. It is valid only
 /// inside its own closure; used in another one it makes [`trace`] fail with [`ExprError::ForeignHandle`].
