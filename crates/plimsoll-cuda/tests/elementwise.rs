@@ -14,7 +14,7 @@ use plimsoll_core::probe::{Case, Depth, EXPRESSIONS, Instrument as _};
 use plimsoll_cuda::Options;
 use plimsoll_cuda::elementwise::{Buffer, Engine, Error, Gpu, Kernel, Operand, Recorded};
 use plimsoll_cuda::memory::Span;
-use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Value, parse, trace};
+use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Traced, Value, parse, trace};
 use plimsoll_gen::elementwise::{Choose, Dependent};
 
 fn open(fake: &Fake) -> Result<Gpu, Error> {
@@ -133,6 +133,30 @@ fn typed_calls_launch_once_each_and_no_object_leaks() {
         let mut lesses = less.shaped_mut(&[40, 30]).unwrap();
         both.run(&rows, &columns, (&mut sums, &mut lesses)).unwrap();
         assert_eq!(gpu.download(&less).unwrap(), [false; 1200]);
+        gpu.wait().unwrap();
+    }
+    drop(gpu);
+    assert_eq!(fake.alive(), 0);
+}
+
+#[test]
+fn calls_return_buffers_of_the_common_shape_and_none_leaks() {
+    let (fake, gpu) = gpu();
+    {
+        let x = gpu.zeros::<f32>(40).unwrap();
+        let y = gpu.zeros::<f32>(30).unwrap();
+        type Sum = Traced<(In<f32>, In<f32>), (In<f32>, In<bool>)>;
+        let sum = gpu.compile(&Sum::from_text(&["x", "y"], "s = x + y\nless = x < y").unwrap()).unwrap();
+        let (values, less) = sum.call(&x.shaped(&[40, 1]).unwrap(), &y).unwrap();
+        assert_eq!((values.len(), less.len()), (1200, 1200));
+        let launches = fake.count("cuLaunchKernelEx");
+        let error = sum.call(&x, &y).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Layout(_)) && error.to_string().contains("shapes 40 and 30"), "{error}");
+        assert_eq!(fake.count("cuLaunchKernelEx"), launches);
+        // A result that isn't returned, because it is in place.
+        let mut m = gpu.zeros::<f32>(30).unwrap();
+        let step = gpu.compile(&trace(|g: In<f32>, m: InOut<f32>| m.set(m.get() + g)).unwrap()).unwrap();
+        step.call(&y, &mut m).unwrap();
         gpu.wait().unwrap();
     }
     drop(gpu);

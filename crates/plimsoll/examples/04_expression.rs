@@ -18,6 +18,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     axpy.run(0.25, &x, &y, &mut out)?;
     println!("tanh(0.25·1 + 0.5) = {}", out[0]);
 
+    // The same from text; `call` returns its result in a new vector.
+    let text = Traced::<(Scalar<f32>, In<f32>, In<f32>), In<f32>>::from_text(&["a", "x", "y"], "tanh(a*x + y)")?;
+    let again = Cpu::new()?.compile(&text)?.call(0.25, &x, &y)?;
+    println!("from text: {}", again[0]);
+
     // An optimizer step: the momentum `m` and the parameters `p` are updated in place.
     let step = trace(|rate: Scalar<f32>, g: In<f32>, m: InOut<f32>, p: InOut<f32>| {
         let momentum = 0.9 * m.get() + g;

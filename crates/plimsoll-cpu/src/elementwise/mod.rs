@@ -22,4 +22,4 @@ pub use error::Error;
 pub use load::Load;
 pub use plan::{How, StorePolicy};
 pub use prepared::{Prepared, Program, Set};
-pub use typed::{Argument, Cpu, Kernel, Outputs, View, ViewMut};
+pub use typed::{Argument, Cpu, Kernel, Outputs, Returned, View, ViewMut};

@@ -10,7 +10,7 @@ mod sealed {
 }
 
 /// A Rust element type whose values have [`DType::bytes`] bytes, all of them initialised. Other crates can't implement it.
-pub trait Lendable: Element + Send + Sync + sealed::Sealed {
+pub trait Lendable: Element + Default + Send + Sync + sealed::Sealed {
     /// Its value.
     #[must_use]
     fn value(self) -> Value;

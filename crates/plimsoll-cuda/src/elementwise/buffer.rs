@@ -29,7 +29,8 @@ fn size<T: Plain>(length: usize) -> Result<u64, Error> {
 }
 
 impl<T: Plain> Buffer<T> {
-    fn new(lane: &Arc<Lane>, length: usize) -> Result<Self, Error> {
+    /// With any content.
+    pub(super) fn new(lane: &Arc<Lane>, length: usize) -> Result<Self, Error> {
         let memory = Arc::new(StreamBuffer::new(lane.stream(), size::<T>(length)?)?);
         Ok(Self { memory, lane: Arc::clone(lane), length, element: PhantomData })
     }

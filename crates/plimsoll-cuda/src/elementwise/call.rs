@@ -4,15 +4,16 @@
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
+use plimsoll_expr::layout::broadcast;
 use plimsoll_expr::trace::{Expr, Role};
-use plimsoll_expr::{Graph, In, InOut, Scalar};
+use plimsoll_expr::{Graph, In, InOut, Layout, LayoutError, Scalar};
 use plimsoll_gen::elementwise::{Choose, Tier};
 
 use super::buffer::{Buffer, CallTensor, Home, View, ViewMut};
 use super::engine::{Expression, Ready};
 use super::error::Error;
 use super::gpu::Gpu;
-use super::operand::Raw;
+use super::operand::{Extent, Raw};
 use crate::memory::Plain;
 
 /// Most parameters of a traced closure.
@@ -79,6 +80,16 @@ impl<'s, const N: usize> Call<'s, N> {
                 self.count += 1;
             }
         }
+    }
+
+    /// The shape to which the tensors are broadcast.
+    fn shape(&self) -> Result<Vec<u64>, LayoutError> {
+        let shape = |tensor: &Raw<'_>| match tensor.extent {
+            Extent::Flat(length) => vec![length],
+            Extent::Laid(layout) => layout.shape().to_vec(),
+        };
+        let shapes: Vec<Vec<u64>> = self.tensors[..self.count].iter().map(shape).collect();
+        broadcast(&shapes.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
     fn homes(&self) -> impl Iterator<Item = Home<'s>> + Clone + '_ {
@@ -212,6 +223,44 @@ impl Outputs<()> for () {
     }
 }
 
+/// Results of type `R` that a call returns: a buffer for each value, a tuple of buffers, or `()`.
+pub trait Returned {
+    /// The buffers.
+    type Values;
+    /// Entries that they take among a call's tensors.
+    #[doc(hidden)]
+    const PLACES: usize;
+    #[doc(hidden)]
+    fn allocate(gpu: &Gpu, layout: &Layout) -> Result<Self::Values, Error>;
+    #[doc(hidden)]
+    fn add_to<'s, const N: usize>(values: &'s Self::Values, layout: &'s Layout, call: &mut Call<'s, N>);
+}
+
+impl Returned for () {
+    type Values = ();
+    const PLACES: usize = 0;
+
+    fn allocate(_: &Gpu, _: &Layout) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn add_to<'s, const N: usize>((): &'s (), _: &'s Layout, _: &mut Call<'s, N>) {}
+}
+
+impl<T: Plain, K: Role> Returned for Expr<T, K> {
+    type Values = Buffer<T>;
+    const PLACES: usize = 1;
+
+    fn allocate(gpu: &Gpu, layout: &Layout) -> Result<Buffer<T>, Error> {
+        // A length beyond the host's addresses is more than any memory.
+        Buffer::new(&gpu.lane, usize::try_from(layout.elements()).unwrap_or(usize::MAX))
+    }
+
+    fn add_to<'s, const N: usize>(values: &'s Buffer<T>, layout: &'s Layout, call: &mut Call<'s, N>) {
+        call.push_result(values.tensor(Some(layout)));
+    }
+}
+
 /// A traced closure on a device. [`Kernel::run`] launches it on arguments and outputs.
 pub struct Kernel<Args, R> {
     expression: Arc<Expression>,
@@ -317,6 +366,21 @@ macro_rules! tuples {
                 Ok(($($o.hold(gpu)?,)+))
             }
         }
+
+        impl<$($r: Returned),+> Returned for ($($r,)+) {
+            type Values = ($($r::Values,)+);
+            const PLACES: usize = 0 $(+ $r::PLACES)+;
+
+            fn allocate(gpu: &Gpu, layout: &Layout) -> Result<Self::Values, Error> {
+                Ok(($($r::allocate(gpu, layout)?,)+))
+            }
+
+            #[allow(non_snake_case)]
+            fn add_to<'s, const N: usize>(values: &'s Self::Values, layout: &'s Layout, call: &mut Call<'s, N>) {
+                let ($($o,)+) = values;
+                $($r::add_to($o, layout, call);)+
+            }
+        }
     };
 }
 
@@ -338,8 +402,37 @@ macro_rules! runs {
                     _ => runs!(@add_to MOST_TENSORS, self, out, $($x)*),
                 }
             }
+
+            /// Launches it asynchronously and returns its results as new buffers, row-major in the shape to which the tensors are
+            /// broadcast. It can't be recorded, because it allocates.
+            ///
+            /// # Errors
+            /// Those of `run`; shapes that can't be broadcast, or too little memory for the results.
+            #[allow(non_snake_case, clippy::too_many_arguments)]
+            pub fn call<$($x: Argument<$a>),*>(&self, $($x: $x),*) -> Result<R::Values, Error>
+            where
+                R: Returned,
+            {
+                $(let $x = $x.hold(&self.gpu)?;)*
+                match const { 0 $(+ $x::Held::PLACES)* + R::PLACES } {
+                    0..=4 => runs!(@returned 4, self, $($x)*),
+                    5..=12 => runs!(@returned 12, self, $($x)*),
+                    _ => runs!(@returned MOST_TENSORS, self, $($x)*),
+                }
+            }
         }
     };
+    (@returned $n:expr, $this:ident, $($x:ident)*) => {{
+        // Before the call, which borrows them.
+        let (layout, values);
+        let mut call = Call::<'_, { $n }>::new();
+        $($x.add_to(&mut call);)*
+        layout = Layout::contiguous(&call.shape()?)?;
+        values = R::allocate(&$this.gpu, &layout)?;
+        R::add_to(&values, &layout, &mut call);
+        $this.launch(&mut call)?;
+        Ok(values)
+    }};
     (@add_to $n:expr, $this:ident, $out:ident, $($x:ident)*) => {{
         let mut call = Call::<'_, { $n }>::new();
         $($x.add_to(&mut call);)*

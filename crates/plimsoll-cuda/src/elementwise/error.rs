@@ -130,6 +130,9 @@ pub enum Error {
         /// The tensor.
         name: String,
     },
+    /// Tensors whose shapes have no common one, or one that is too large.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     /// No kernel does this.
     #[error(transparent)]
     Plan(#[from] PlanError),

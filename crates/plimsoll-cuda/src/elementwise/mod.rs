@@ -19,7 +19,7 @@ mod launch;
 mod operand;
 
 pub use buffer::{Buffer, View, ViewMut};
-pub use call::{Argument, Kernel, Outputs};
+pub use call::{Argument, Kernel, Outputs, Returned};
 pub use engine::{Engine, Expression};
 pub use error::Error;
 pub use gpu::Gpu;

@@ -3,8 +3,8 @@
 #[cfg(feature = "cudarc")]
 pub use plimsoll_cuda::elementwise::cudarc;
 pub use plimsoll_cuda::elementwise::{
-    Argument, BoundExpression, Buffer, Engine, Error, Expression, Gpu, Kernel, Operand, Outputs, Recorded, View,
-    ViewMut,
+    Argument, BoundExpression, Buffer, Engine, Error, Expression, Gpu, Kernel, Operand, Outputs, Recorded, Returned,
+    View, ViewMut,
 };
 pub use plimsoll_cuda::memory::Plain;
 pub use plimsoll_gen::elementwise::{Choose, Dependent, Plan, Tier};

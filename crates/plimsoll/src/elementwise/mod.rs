@@ -13,6 +13,11 @@
 //! let mut out = gpu.zeros::<bf16>(x.len())?;
 //! axpy.run(0.5, &x, &y, &mut out)?; // asynchronous, in the order of gpu's stream
 //! let out = gpu.download(&out)?; // waits for the result
+//! let other = axpy.call(0.25, &x, &y)?; // the same in a new buffer
+//!
+//! // From text, with the names of the parameters in the order of the types.
+//! type Axpy = Traced<(Scalar<f32>, In<bf16>, In<bf16>), In<bf16>>;
+//! let same = gpu.compile(&Axpy::from_text(&["a", "x", "y"], "tanh(a*x + y)")?)?;
 //!
 //! // Two tensors updated in place.
 //! let step = trace(|rate: Scalar<f32>, g: In<bf16>, m: InOut<f32>, p: InOut<f32>| {

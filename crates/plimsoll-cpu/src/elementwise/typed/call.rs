@@ -1,6 +1,8 @@
 //! The arguments of a call: parameters and results as slices and numbers, reordered for the expression.
 
+use plimsoll_core::Fault;
 use plimsoll_expr::graph::MAX_OUTPUTS;
+use plimsoll_expr::layout::broadcast;
 use plimsoll_expr::trace::{Expr, Role};
 use plimsoll_expr::{DType, Graph, In, InOut, Layout, LayoutError, Scalar, Value};
 
@@ -126,6 +128,18 @@ impl<'s> Call<'s> {
         self.tensors().map(CallTensor::layout).collect()
     }
 
+    /// The shape to which the tensors are broadcast.
+    pub(super) fn shape(&self) -> Result<Vec<u64>, LayoutError> {
+        let lengths: [[u64; 1]; MOST_TENSORS] =
+            std::array::from_fn(|place| [self.tensors[place].as_ref().map_or(0, |given| given.length)]);
+        let shapes: Vec<&[u64]> = self
+            .tensors()
+            .zip(&lengths)
+            .map(|(given, length)| given.layout.map_or(&length[..], Layout::shape))
+            .collect();
+        broadcast(&shapes)
+    }
+
     /// Checks the number and types of arguments. Rust's types already ensure both, unless a foreign type implements the traits.
     pub(super) fn check(&self, graph: &Graph) -> Result<(), Error> {
         let results = graph.outputs().iter().filter(|output| output.in_place.is_none());
@@ -191,6 +205,44 @@ pub trait Outputs<R> {
     fn give<'s>(self, call: &mut Call<'s>)
     where
         Self: 's;
+}
+
+/// Results of type `R` that a call returns: a vector for each value, a tuple of vectors, or `()`.
+pub trait Returned {
+    /// The vectors.
+    type Values;
+    #[doc(hidden)]
+    fn allocate(layout: &Layout) -> Result<Self::Values, Error>;
+    #[doc(hidden)]
+    fn give<'s>(values: &'s mut Self::Values, layout: &'s Layout, call: &mut Call<'s>);
+}
+
+impl Returned for () {
+    type Values = ();
+
+    fn allocate(_: &Layout) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn give<'s>((): &'s mut (), _: &'s Layout, _: &mut Call<'s>) {}
+}
+
+impl<T: Lendable, K: Role> Returned for Expr<T, K> {
+    type Values = Vec<T>;
+
+    fn allocate(layout: &Layout) -> Result<Vec<T>, Error> {
+        let elements = layout.elements();
+        let refused = || Error::Fault(Fault::OutOfMemory { asked: elements.saturating_mul(T::DTYPE.bytes()), free: 0 });
+        let length = usize::try_from(elements).map_err(|_| refused())?;
+        let mut values = Vec::new();
+        values.try_reserve_exact(length).map_err(|_| refused())?;
+        values.resize(length, T::default());
+        Ok(values)
+    }
+
+    fn give<'s>(values: &'s mut Vec<T>, layout: &'s Layout, call: &mut Call<'s>) {
+        call.result(CallTensor::exclusive(values, Some(layout)));
+    }
 }
 
 impl<T: Lendable> Argument<Scalar<T>> for T {
@@ -269,6 +321,20 @@ macro_rules! tuples {
             {
                 let ($($o,)+) = self;
                 $($o.give(call);)+
+            }
+        }
+
+        impl<$($r: Returned),+> Returned for ($($r,)+) {
+            type Values = ($($r::Values,)+);
+
+            fn allocate(layout: &Layout) -> Result<Self::Values, Error> {
+                Ok(($($r::allocate(layout)?,)+))
+            }
+
+            #[allow(non_snake_case)]
+            fn give<'s>(values: &'s mut Self::Values, layout: &'s Layout, call: &mut Call<'s>) {
+                let ($($o,)+) = values;
+                $($r::give($o, layout, call);)+
             }
         }
     };

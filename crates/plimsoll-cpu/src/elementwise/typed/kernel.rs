@@ -9,7 +9,7 @@ use plimsoll_expr::{DType, Graph, Layout};
 
 use super::super::error::Error;
 use super::super::prepared::{Prepared, Program};
-use super::call::{Argument, Call, Outputs};
+use super::call::{Argument, Call, Outputs, Returned};
 use super::{MOST_PLANS, SMALL, Shared};
 use crate::threads::SharedTeam;
 use crate::timer::Timer;
@@ -173,6 +173,26 @@ macro_rules! runs {
                 $($x.give(&mut call);)*
                 out.give(&mut call);
                 self.launch(call)
+            }
+
+            /// Runs it and returns its results as new vectors, row-major in the shape to which the tensors are broadcast.
+            ///
+            /// # Errors
+            /// Those of `run`; shapes that can't be broadcast, or too little memory for the results.
+            #[allow(non_snake_case, clippy::too_many_arguments)]
+            pub fn call<$($x: Argument<$a>),*>(&self, $($x: $x),*) -> Result<R::Values, Error>
+            where
+                R: Returned,
+            {
+                // Before the arguments, which are borrowed for as long as the results.
+                let (layout, mut values);
+                let mut call = Call::new();
+                $($x.give(&mut call);)*
+                layout = Layout::contiguous(&call.shape()?)?;
+                values = R::allocate(&layout)?;
+                R::give(&mut values, &layout, &mut call);
+                self.launch(call)?;
+                Ok(values)
             }
         }
     };

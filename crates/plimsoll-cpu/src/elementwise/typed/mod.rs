@@ -9,11 +9,12 @@
 //! let mut out = vec![0.0; 3];
 //! axpy.run(0.5, &[2.0, 4.0, 6.0], &[1.0; 3], &mut out)?;
 //! assert_eq!(out, [2.0, 3.0, 4.0]);
+//! assert_eq!(axpy.call(0.5, &[2.0, 4.0, 6.0], &[1.0; 3])?, out); // allocates its result
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! **Calls.** [`Kernel::run`] takes one [`Argument`] per parameter and the [`Outputs`], as on a GPU, and returns when all
-//! results are written. The compiler checks types, and borrows ensure that outputs share no memory with other operands. Every
+//! results are written; [`Kernel::call`] allocates and returns them. The compiler checks types, and borrows ensure that outputs share no memory with other operands. Every
 //! call checks shapes, sizes and strides before anything is written. The traits look like the GPU's but are separate: with one
 //! trait in `plimsoll-expr` for both, the orphan rule would forbid `impl Argument<Scalar<T>> for T` here.
 //!
@@ -41,7 +42,7 @@ use crate::threads::SharedTeam;
 use crate::timer::Timer;
 use crate::topology::Topology;
 
-pub use call::{Argument, Outputs};
+pub use call::{Argument, Outputs, Returned};
 pub use kernel::Kernel;
 pub use view::{View, ViewMut};
 

@@ -1,7 +1,7 @@
 use half::{bf16, f16};
 use plimsoll_expr::oracle::{self, Precision, Tensor};
 use plimsoll_expr::trace::{Expr, F8E4M3, F8E5M2, Promote, Tensor as OfTensor, place};
-use plimsoll_expr::{DType, In, InOut, Layout, Scalar, Value, trace};
+use plimsoll_expr::{DType, In, InOut, Layout, Scalar, Traced, Value, trace};
 use proptest::prelude::*;
 
 use super::*;
@@ -46,6 +46,35 @@ fn parameters_may_be_numbers_slices_vectors_arrays_and_views() {
     assert_eq!(wide, [9.0, 2.0, 6.0, 4.0, 2.0]);
     // All of these except the last have the same layouts.
     assert_eq!(axpy.plans.lock().unwrap().ready.len(), 2);
+}
+
+#[test]
+fn calls_return_vectors_of_the_common_shape() {
+    type Sum = Traced<(Scalar<i32>, In<i32>, In<i32>), (In<i32>, In<bool>)>;
+    let sum = Sum::from_text(&["a", "x", "y"], "s = a*x + y\nless = x < y").unwrap();
+    let sum = cpu(1).compile(&sum).unwrap();
+    let (x, y) = ([1, 2], [10, 20, 30]);
+    let (values, less) = sum.call(2, &View::shaped(&x, &[2, 1]).unwrap(), &y).unwrap();
+    assert_eq!(values, [12, 22, 32, 14, 24, 34]);
+    assert_eq!(less, [true; 6]);
+    let error = sum.call(2, &x, &y).unwrap_err();
+    assert!(matches!(error, Error::Layout(_)) && error.to_string().contains("shapes 2 and 3"), "{error}");
+    assert_eq!(sum.call(2, &[] as &[i32], &[7]).unwrap(), (vec![], vec![]));
+    // What is in place is not returned.
+    let step = trace(|g: In<f32>, m: InOut<f32>| m.set(m.get() + g)).unwrap();
+    let mut m = vec![1.0_f32; 3];
+    cpu(1).compile(&step).unwrap().call(&[1.0, 2.0, 3.0], &mut m).unwrap();
+    assert_eq!(m, [2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn a_result_too_large_for_memory_is_refused_before_anything_runs() {
+    let sum = cpu(1).compile(&trace(|x: In<f64>, y: In<f64>| x + y).unwrap()).unwrap();
+    let one = [1.0];
+    let wide = View::new(&one, Layout::strided(&[1 << 40, 1], &[0, 0], 0).unwrap());
+    let tall = View::new(&one, Layout::strided(&[1 << 20], &[0], 0).unwrap());
+    let error = sum.call(&wide, &tall).unwrap_err();
+    assert!(error.to_string().contains("memory"), "{error}");
 }
 
 #[test]
