@@ -5,7 +5,7 @@
 //! [`Program`] takes expressions of any number of tensors in bytes; [`Cpu`] and [`Kernel`] are the typed interface for closures.
 //!
 //! `plimsoll_expr` defines the meaning of expressions; the loops, and all code that accesses memory, are in `crate::arch`.
-//! Functions of f32 are evaluated in vector registers; those of f64 by the oracle, element by element.
+//! Functions are evaluated in vector registers.
 
 mod compile;
 mod error;

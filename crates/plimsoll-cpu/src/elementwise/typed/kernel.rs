@@ -17,8 +17,8 @@ use crate::timer::Timer;
 /// Bytes that move within a core's caches in the time of a function of f32: tanh took a nanosecond, in which 23 bytes moved (same
 /// machine as for `SMALL`).
 const FUNCTION: u64 = 24;
-/// As [`FUNCTION`], for functions that the oracle computes element by element, some tens of nanoseconds: a guess.
-const REFERENCE: u64 = 1024;
+/// As [`FUNCTION`], for functions of f64, which take 2 to 12 ns.
+const DOUBLE_FUNCTION: u64 = 5 * FUNCTION;
 
 /// A traced closure on the CPU: call [`Kernel::run`] with its arguments and results.
 pub struct Kernel<Args, R> {
@@ -153,7 +153,7 @@ fn weight(graph: &Graph) -> u64 {
     let cost = Cost::from_graph(graph);
     let time = |((class, dtype), count): (&(Class, DType), &u64)| match class {
         Class::Function(_) if *dtype == DType::F32 => count * FUNCTION,
-        Class::Function(_) => count * REFERENCE,
+        Class::Function(_) => count * DOUBLE_FUNCTION,
         _ => 0,
     };
     cost.traffic.read + cost.traffic.written + cost.operations.iter().map(time).sum::<u64>()
