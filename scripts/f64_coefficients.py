@@ -1,4 +1,4 @@
-"""Coefficients of the f64 functions of `crates/plimsoll-cpu/src/arch/math/full.rs`, by interpolation at Chebyshev nodes (mpmath).
+"""Coefficients of the f64 functions of `crates/plimsoll-cpu/src/arch/math/full`, by interpolation at Chebyshev nodes (mpmath).
 
     python3 scripts/f64_coefficients.py
 """

@@ -9,7 +9,7 @@ use plimsoll_core::flag::Flag;
 use plimsoll_core::headline::Headline;
 use plimsoll_core::record::{Run, read_file};
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::expected::derive::{Card, derive};
+use plimsoll_suite::expected::derive::{Card, Derived, derive};
 use plimsoll_suite::expected::shipped::{Model, ModelFigure};
 use plimsoll_suite::headlines::figures;
 use plimsoll_suite::profile::Profile;
@@ -81,11 +81,13 @@ fn build_figure(headline: &Headline, cards: &BTreeMap<String, Card>, unit: Unit)
         unit,
         cards: runs.len() as u32,
         runs: runs.iter().map(|runs| runs.len() as u32).sum(),
-        typical: round(known.typical),
-        expected: interval(known.interval),
-        card_spread: known.card_spread.map(round),
-        run_spread: known.run_spread.map(round),
-        groups: known.groups.into_iter().map(interval).collect(),
+        known: Derived {
+            typical: round(known.typical),
+            interval: interval(known.interval),
+            card_spread: known.card_spread.map(round),
+            run_spread: known.run_spread.map(round),
+            groups: known.groups.into_iter().map(interval).collect(),
+        },
     })
 }
 

@@ -27,10 +27,10 @@ pub(crate) fn write(path: &Path, request: &BenchRequest, args: &BenchArgs) -> Re
     let existing = Existing::ReplacedIfForced(args.force);
     Outputs::new([], existing).check(path)?;
     let mut device = bench::open(&args.device)?;
-    let inputs = profile::input_files(&args.profile, &args.device, device.info());
+    let inputs = profile::input_files(&args.run.profile, &args.device, device.info());
     let output = Outputs::new(inputs.iter().map(PathBuf::as_path), existing);
     output.check(path)?;
-    let table = profile::plans(&args.profile, device.info());
+    let table = profile::plans(&args.run.profile, device.info());
     let patterns = encode_patterns(dtype, args.first, count);
     let outputs = apply(&mut device, &graph, (count, &[patterns]), &[], table.as_ref())?;
     let bytes = outputs.first().map(Vec::as_slice).unwrap_or_default();

@@ -50,21 +50,21 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     if args.bytes.is_none() && args.subject.meaning.inputs.is_empty() {
         retain_fitting(&mut points, &info);
     }
-    let known = profile::known(&args.profile, &info);
+    let known = profile::known(&args.run.profile, &info);
     let profile_ceiling = |point: &Point| ceiling(&known.as_ref()?.1, point.cell.traffic);
     points.iter_mut().for_each(|point| point.cell.ceiling = profile_ceiling(point));
-    let table = profile::plans(&args.profile, &info);
+    let table = profile::plans(&args.run.profile, &info);
     let subject = Subject::from_device(&mut device, known.as_ref().map(|(_, profile)| profile), table.as_ref())?;
     let request = Request { effort: args.run.effort, seed: args.run.seed, ..Request::default() };
     let timed = time_points(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
     if let Some(run) = &timed.run {
         // The CSV form has no column for predictions, and they cost compiling kernels.
-        let wanted: &[Point] = if args.format == Format::Csv { &[] } else { &points };
+        let wanted: &[Point] = if args.run.format == Format::Csv { &[] } else { &points };
         let predicted = Predicted::from_points(&subject, wanted, args.device.nvrtc.as_deref());
         show(args, run, (peers.as_ref(), &predicted))?;
         predicted.print_footnote();
     }
-    if known.is_none() && args.format == Format::Table {
+    if known.is_none() && args.run.format == Format::Table {
         say("note", "the ceiling of this device is not known: `plimsoll measure stream` finds it");
     }
     timed.end()
@@ -219,10 +219,10 @@ type References<'a> = (Option<&'a BTreeMap<Key, Peer>>, &'a Predicted);
 
 fn show(args: &BenchArgs, run: &Run, (peers, predicted): References<'_>) -> Result<(), Failure> {
     let lines = lines(run);
-    if lines.is_empty() && args.format == Format::Table {
+    if lines.is_empty() && args.run.format == Format::Table {
         return Ok(());
     }
-    let text = match args.format {
+    let text = match args.run.format {
         Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
         Format::Json => {
             json::to_text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into())

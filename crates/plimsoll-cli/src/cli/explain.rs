@@ -32,9 +32,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.bytes.is_none() && args.subject.meaning.inputs.is_empty() {
         shrink_to_fit(&bench_request, &mut points, &info)?;
     }
-    let known = profile::known(&args.profile, &info);
+    let known = profile::known(&args.run.profile, &info);
     let known = known.as_ref().map(|(_, profile)| profile);
-    let table = profile::plans(&args.profile, &info);
+    let table = profile::plans(&args.run.profile, &info);
     let subject = Subject::from_device(&mut device, known, table.as_ref())?;
     let why_not = if args.no_counters { "--no-counters was given".to_owned() } else { counters_error(&device) };
     let request =
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
     if let Some(run) = &timed.run {
         let all = explanations(&subject, &points, run, &why_not, tools);
-        output::print(&text(&all, args.format)?)?;
+        output::print(&text(&all, args.run.format)?)?;
         notes(&subject, &all);
     }
     timed.end()

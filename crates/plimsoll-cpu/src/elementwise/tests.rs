@@ -300,9 +300,9 @@ fn every_operation_matches_the_oracle_in_every_type_and_set() {
     }
 }
 
-/// Runs a text over two lists of integers on every set, and compares the results with the oracle.
-fn check_integers(text: &str, dtype: DType, drawn: &[[Value; 2]], scalar: Option<Value>) {
-    let scalars: Vec<Value> = scalar.into_iter().collect();
+/// Runs a text over two lists of numbers on every set, and compares the results with the oracle. With scalars, the text has an `s` and
+/// runs once for each of them.
+fn check_pairs(text: &str, dtype: DType, drawn: &[[Value; 2]], scalars: &[Value]) {
     let declared = if scalars.is_empty() { String::new() } else { format!("scalar s: {dtype}\n") };
     let text = format!("in a: {dtype}, b: {dtype}\n{declared}{text}");
     let graph = parse(&text, &Names::default()).unwrap();
@@ -313,11 +313,14 @@ fn check_integers(text: &str, dtype: DType, drawn: &[[Value; 2]], scalar: Option
         (layout.clone(), bytes)
     });
     let outputs = vec![layout; graph.outputs().len()];
-    let case = Case { inputs: inputs.to_vec(), outputs, scalars, graph };
+    let runs = if scalars.is_empty() { vec![vec![]] } else { scalars.iter().map(|scalar| vec![*scalar]).collect() };
     let mut team = team(1);
-    for isa in available() {
-        let how = How { isa, ..How::for_threads(1) };
-        check(&case, &how, &mut team, exact).unwrap_or_else(|wrong| panic!("{text} {isa:?}: {wrong}"));
+    for scalars in runs {
+        let case = Case { inputs: inputs.to_vec(), outputs: outputs.clone(), scalars, graph: graph.clone() };
+        for isa in available() {
+            let how = How { isa, ..How::for_threads(1) };
+            check(&case, &how, &mut team, exact).unwrap_or_else(|wrong| panic!("{text} {isa:?}: {wrong}"));
+        }
     }
 }
 
@@ -326,7 +329,7 @@ fn integers_of_8_bits_match_the_oracle_for_all_pairs() {
     for dtype in [DType::I8, DType::U8] {
         let pairs: Vec<[Value; 2]> =
             (0..1 << 16).map(|bits| [dtype.decode(bits & 0xff), dtype.decode(bits >> 8)]).collect();
-        check_integers("q = a // b\nr = a % b\np = pow(a, b)\nf = fma(a, b, a)", dtype, &pairs, None);
+        check_pairs("q = a // b\nr = a % b\np = pow(a, b)\nf = fma(a, b, a)", dtype, &pairs, &[]);
     }
 }
 
@@ -338,43 +341,24 @@ fn integer_powers_and_fused_products_match_the_oracle() {
         let pair = [values(dtype), values(dtype)];
         let drawn: Vec<[Value; 2]> = (0..3000).map(|_| pair.new_tree(&mut runner).unwrap().current()).collect();
         let texts = ["p = pow(a, b)\nf = fma(a, b, a)", "p = pow(a, b & 63)\nf = fma(b, 3, a)"];
-        texts.iter().for_each(|text| check_integers(text, dtype, &drawn, None));
-        let scalars = drawn.iter().take(3).map(|pair| pair[1]).chain([dtype.cast(Value::Int(63))]);
-        for scalar in scalars {
-            check_integers("p = pow(a, s)\nq = pow(s, b)\nf = fma(a, s, b)", dtype, &drawn, Some(scalar));
-        }
+        texts.iter().for_each(|text| check_pairs(text, dtype, &drawn, &[]));
+        let scalars: Vec<Value> =
+            drawn.iter().take(3).map(|pair| pair[1]).chain([dtype.cast(Value::Int(63))]).collect();
+        check_pairs("p = pow(a, s)\nq = pow(s, b)\nf = fma(a, s, b)", dtype, &drawn, &scalars);
     }
 }
 
 #[test]
 fn quotients_and_remainders_match_the_oracle_bitwise() {
     let mut runner = TestRunner::deterministic();
-    let mut team = team(1);
     for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
         let drawn: Vec<[Value; 2]> =
             (0..3000).map(|_| divisions(dtype).new_tree(&mut runner).unwrap().current()).collect();
         // Two tensors, and a tensor with a scalar on either side.
-        for text in ["q = a // b\nr = a % b", "q = a // s\nr = a % s", "q = s // b\nr = s % b"] {
-            let text = format!("in a: {dtype}, b: {dtype}\nscalar s: {dtype}\n{text}");
-            let graph = parse(&text, &Names::default()).unwrap();
-            let layout = Layout::contiguous(&[drawn.len() as u64]).unwrap();
-            let inputs = [0, 1].map(|slot| {
-                let mut bytes = Vec::new();
-                drawn.iter().for_each(|pair| dtype.write(pair[slot], &mut bytes));
-                (layout.clone(), bytes)
-            });
-            for scalar in drawn.iter().take(4).map(|pair| pair[1]) {
-                let case = Case {
-                    inputs: inputs.to_vec(),
-                    outputs: vec![layout.clone(); 2],
-                    scalars: vec![scalar],
-                    graph: graph.clone(),
-                };
-                for isa in available() {
-                    let how = How { isa, ..How::for_threads(1) };
-                    check(&case, &how, &mut team, exact).unwrap_or_else(|wrong| panic!("{text} {isa:?}: {wrong}"));
-                }
-            }
+        check_pairs("q = a // b\nr = a % b", dtype, &drawn, &[]);
+        let scalars: Vec<Value> = drawn.iter().take(4).map(|pair| pair[1]).collect();
+        for text in ["q = a // s\nr = a % s", "q = s // b\nr = s % b"] {
+            check_pairs(text, dtype, &drawn, &scalars);
         }
     }
 }

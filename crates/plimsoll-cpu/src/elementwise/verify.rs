@@ -86,7 +86,7 @@ pub fn bound(function: Function, dtype: DType) -> f64 {
     }
 }
 
-/// The error bound of a function of f64 (`arch/math/full.rs`).
+/// The error bound of a function of f64 (`arch/math/full`).
 fn double_bound(function: Function) -> f64 {
     use Unary::{Cos, Exp2, Log, Log1p, Log2, Log10, Sin};
     match function {

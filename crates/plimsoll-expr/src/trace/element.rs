@@ -178,24 +178,22 @@ rows! { equal_roles
     bool  : f64    f32    f16    bf16   F8E4M3 F8E5M2 i8     i16    i32    i64    u8     u16    u32    u64    bool;
 }
 
-// A tensor (row) and a scalar (column).
-rows! { tensor_and_scalar
-    f64   : f64    f64    f64    f64    f64    f64    f64    f64    f64    f64    f64    f64    f64    f64    f64;
-    f32   : f32    f32    f32    f32    f32    f32    f32    f32    f32    f32    f32    f32    f32    f32    f32;
-    f16   : f16    f16    f16    f16    f16    f16    f16    f16    f16    f16    f16    f16    f16    f16    f16;
-    bf16  : bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16   bf16;
-    F8E4M3: F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3 F8E4M3;
-    F8E5M2: F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2 F8E5M2;
-    i8    : f64    f32    f16    bf16   F8E4M3 F8E5M2 i8     i8     i8     i8     i8     i8     i8     i8     i8;
-    i16   : f64    f32    f16    bf16   F8E4M3 F8E5M2 i16    i16    i16    i16    i16    i16    i16    i16    i16;
-    i32   : f64    f32    f16    bf16   F8E4M3 F8E5M2 i32    i32    i32    i32    i32    i32    i32    i32    i32;
-    i64   : f64    f32    f16    bf16   F8E4M3 F8E5M2 i64    i64    i64    i64    i64    i64    i64    i64    i64;
-    u8    : f64    f32    f16    bf16   F8E4M3 F8E5M2 u8     u8     u8     u8     u8     u8     u8     u8     u8;
-    u16   : f64    f32    f16    bf16   F8E4M3 F8E5M2 u16    u16    u16    u16    u16    u16    u16    u16    u16;
-    u32   : f64    f32    f16    bf16   F8E4M3 F8E5M2 u32    u32    u32    u32    u32    u32    u32    u32    u32;
-    u64   : f64    f32    f16    bf16   F8E4M3 F8E5M2 u64    u64    u64    u64    u64    u64    u64    u64    u64;
-    bool  : f64    f32    f16    bf16   F8E4M3 F8E5M2 i8     i16    i32    i64    u8     u16    u32    u64    bool;
+/// Tensors of each type in the first list with scalars of each type in the second. The last word says whose type the result has.
+macro_rules! tensors_and_scalars {
+    ([$($tensor:ident)*] $scalars:tt => $result:ident) => {
+        $(tensors_and_scalars!(@one $tensor $scalars $result);)*
+    };
+    (@one $tensor:ident [$($scalar:ident)*] tensor) => { $(tensor_and_scalar!($tensor $scalar $tensor);)* };
+    (@one $tensor:ident [$($scalar:ident)*] scalar) => { $(tensor_and_scalar!($tensor $scalar $scalar);)* };
 }
+
+// A scalar determines the type only if its category is higher: floats above integers above `bool`.
+tensors_and_scalars! {
+    [f64 f32 f16 bf16 F8E4M3 F8E5M2] [f64 f32 f16 bf16 F8E4M3 F8E5M2 i8 i16 i32 i64 u8 u16 u32 u64 bool] => tensor
+}
+tensors_and_scalars! { [i8 i16 i32 i64 u8 u16 u32 u64] [f64 f32 f16 bf16 F8E4M3 F8E5M2] => scalar }
+tensors_and_scalars! { [i8 i16 i32 i64 u8 u16 u32 u64] [i8 i16 i32 i64 u8 u16 u32 u64 bool] => tensor }
+tensors_and_scalars! { [bool] [f64 f32 f16 bf16 F8E4M3 F8E5M2 i8 i16 i32 i64 u8 u16 u32 u64 bool] => scalar }
 
 #[cfg(test)]
 mod tests {

@@ -157,8 +157,8 @@ fn operation(block: &Block, instruction: &Instruction) -> Slots {
     match instruction.op {
         // Signs are modifiers of the instructions that use the value.
         Op::Unary(Unary::Neg | Unary::Abs) if dtype.is_float() => Slots::NONE,
-        Op::Unary(op) if dtype == DType::F64 => of_two_elements(double_unary(op)),
-        Op::Unary(op) if dtype == DType::F32 => of_four_elements(single_unary(op)),
+        Op::Unary(op) if dtype == DType::F64 => of_two_elements(unary(op).1),
+        Op::Unary(op) if dtype == DType::F32 => of_four_elements(unary(op).0),
         Op::Unary(Unary::Abs | Unary::Sign) => Slots::alu(2.0 * words),
         Op::Unary(_) => Slots::alu(words),
         // Part of the sum or difference that uses it.
@@ -234,60 +234,34 @@ fn of_two_elements(figures: [f64; 6]) -> Slots {
     Slots::new(figures.map(|figure| figure / 2.0))
 }
 
-/// Of four elements of f32: FMA, ALU, MUFU, f64, conversions, others.
-const fn single_unary(op: Unary) -> [f64; 6] {
+/// Of four elements of f32, and of two elements of f64: FMA, ALU, MUFU, f64, conversions, others.
+const fn unary(op: Unary) -> ([f64; 6], [f64; 6]) {
     match op {
-        Unary::Sign => [0.0, 16.0, 0.0, 0.0, 0.0, 0.0],
-        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => [0.0, 0.0, 0.0, 0.0, 4.0, 0.0],
-        Unary::Exp => [24.0, 6.0, 4.0, 0.0, 0.0, 0.0],
-        Unary::Exp2 => [8.0, 4.0, 4.0, 0.0, 0.0, 0.0],
-        Unary::Expm1 => [63.0, 42.0, 4.0, 0.0, 4.0, 0.0],
-        Unary::Log => [59.0, 41.0, 0.0, 0.0, 0.0, 0.0],
-        Unary::Log2 => [67.0, 41.0, 0.0, 0.0, 0.0, 0.0],
-        Unary::Log10 => [63.0, 41.0, 0.0, 0.0, 0.0, 0.0],
-        Unary::Log1p => [64.0, 41.0, 0.0, 0.0, 0.0, 12.0],
-        Unary::Tanh => [36.0, 18.0, 8.0, 0.0, 0.0, 0.0],
-        Unary::Sinh => [56.0, 26.0, 8.0, 0.0, 4.0, 0.0],
-        Unary::Cosh => [31.0, 18.0, 8.0, 0.0, 4.0, 0.0],
-        Unary::Asinh => [84.0, 61.0, 8.0, 0.0, 0.0, 12.0],
-        Unary::Acosh => [96.0, 57.0, 4.0, 0.0, 0.0, 12.0],
-        Unary::Atanh => [80.0, 54.0, 4.0, 0.0, 0.0, 12.0],
-        Unary::Atan => [43.0, 26.0, 4.0, 0.0, 0.0, 0.0],
-        Unary::Erf => [43.0, 44.0, 4.0, 0.0, 0.0, 0.0],
-        Unary::Erfc => [136.0, 31.0, 12.0, 0.0, 4.0, 0.0],
-        Unary::Sqrt => [15.0, 8.0, 4.0, 0.0, 0.0, 12.0],
-        Unary::Rsqrt => [8.0, 4.0, 4.0, 0.0, 0.0, 0.0],
-        Unary::Recip => [12.0, 11.0, 4.0, 0.0, 0.0, 12.0],
-        Unary::Sin | Unary::Cos => [106.0, 311.0, 0.0, 0.0, 4.0, 20.0],
-        _ => [0.0; 6],
-    }
-}
-
-/// Of two elements of f64.
-const fn double_unary(op: Unary) -> [f64; 6] {
-    match op {
-        Unary::Sign => [0.0, 8.0, 0.0, 6.0, 0.0, 0.0],
-        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => [0.0, 0.0, 0.0, 0.0, 2.0, 0.0],
-        Unary::Exp => [14.0, 13.0, 0.0, 36.0, 0.0, 28.0],
-        Unary::Exp2 => [14.0, 17.0, 0.0, 38.0, 0.0, 28.0],
-        Unary::Expm1 => [14.0, 23.0, 0.0, 38.0, 0.0, 50.0],
-        Unary::Log => [27.0, 29.0, 2.0, 60.0, 0.0, 46.0],
-        Unary::Log2 | Unary::Log10 => [25.0, 29.0, 2.0, 64.0, 0.0, 50.0],
-        Unary::Log1p => [33.0, 31.0, 2.0, 62.0, 0.0, 50.0],
-        Unary::Tanh => [12.0, 11.0, 4.0, 42.0, 8.0, 50.0],
-        Unary::Sinh => [26.0, 35.0, 2.0, 60.0, 0.0, 62.0],
-        Unary::Cosh => [15.0, 13.0, 2.0, 42.0, 0.0, 50.0],
-        Unary::Asinh => [37.0, 44.0, 6.0, 88.0, 0.0, 52.0],
-        Unary::Acosh => [36.0, 47.0, 4.0, 84.0, 0.0, 52.0],
-        Unary::Atanh => [34.0, 39.0, 4.0, 84.0, 0.0, 56.0],
-        Unary::Atan => [10.0, 9.0, 2.0, 56.0, 0.0, 56.0],
-        Unary::Erf => [6.0, 6.0, 2.0, 84.0, 8.0, 88.0],
-        Unary::Erfc => [28.0, 21.0, 4.0, 124.0, 0.0, 138.0],
-        Unary::Sqrt => [6.0, 9.0, 2.0, 16.0, 0.0, 6.0],
-        Unary::Rsqrt => [7.0, 6.0, 2.0, 10.0, 0.0, 6.0],
-        Unary::Recip => [3.0, 4.0, 2.0, 10.0, 0.0, 6.0],
-        Unary::Sin | Unary::Cos => [12.0, 8.0, 0.0, 32.0, 4.0, 32.0],
-        _ => [0.0; 6],
+        Unary::Sign => ([0.0, 16.0, 0.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 6.0, 0.0, 0.0]),
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => {
+            ([0.0, 0.0, 0.0, 0.0, 4.0, 0.0], [0.0, 0.0, 0.0, 0.0, 2.0, 0.0])
+        }
+        Unary::Exp => ([24.0, 6.0, 4.0, 0.0, 0.0, 0.0], [14.0, 13.0, 0.0, 36.0, 0.0, 28.0]),
+        Unary::Exp2 => ([8.0, 4.0, 4.0, 0.0, 0.0, 0.0], [14.0, 17.0, 0.0, 38.0, 0.0, 28.0]),
+        Unary::Expm1 => ([63.0, 42.0, 4.0, 0.0, 4.0, 0.0], [14.0, 23.0, 0.0, 38.0, 0.0, 50.0]),
+        Unary::Log => ([59.0, 41.0, 0.0, 0.0, 0.0, 0.0], [27.0, 29.0, 2.0, 60.0, 0.0, 46.0]),
+        Unary::Log2 => ([67.0, 41.0, 0.0, 0.0, 0.0, 0.0], [25.0, 29.0, 2.0, 64.0, 0.0, 50.0]),
+        Unary::Log10 => ([63.0, 41.0, 0.0, 0.0, 0.0, 0.0], [25.0, 29.0, 2.0, 64.0, 0.0, 50.0]),
+        Unary::Log1p => ([64.0, 41.0, 0.0, 0.0, 0.0, 12.0], [33.0, 31.0, 2.0, 62.0, 0.0, 50.0]),
+        Unary::Tanh => ([36.0, 18.0, 8.0, 0.0, 0.0, 0.0], [12.0, 11.0, 4.0, 42.0, 8.0, 50.0]),
+        Unary::Sinh => ([56.0, 26.0, 8.0, 0.0, 4.0, 0.0], [26.0, 35.0, 2.0, 60.0, 0.0, 62.0]),
+        Unary::Cosh => ([31.0, 18.0, 8.0, 0.0, 4.0, 0.0], [15.0, 13.0, 2.0, 42.0, 0.0, 50.0]),
+        Unary::Asinh => ([84.0, 61.0, 8.0, 0.0, 0.0, 12.0], [37.0, 44.0, 6.0, 88.0, 0.0, 52.0]),
+        Unary::Acosh => ([96.0, 57.0, 4.0, 0.0, 0.0, 12.0], [36.0, 47.0, 4.0, 84.0, 0.0, 52.0]),
+        Unary::Atanh => ([80.0, 54.0, 4.0, 0.0, 0.0, 12.0], [34.0, 39.0, 4.0, 84.0, 0.0, 56.0]),
+        Unary::Atan => ([43.0, 26.0, 4.0, 0.0, 0.0, 0.0], [10.0, 9.0, 2.0, 56.0, 0.0, 56.0]),
+        Unary::Erf => ([43.0, 44.0, 4.0, 0.0, 0.0, 0.0], [6.0, 6.0, 2.0, 84.0, 8.0, 88.0]),
+        Unary::Erfc => ([136.0, 31.0, 12.0, 0.0, 4.0, 0.0], [28.0, 21.0, 4.0, 124.0, 0.0, 138.0]),
+        Unary::Sqrt => ([15.0, 8.0, 4.0, 0.0, 0.0, 12.0], [6.0, 9.0, 2.0, 16.0, 0.0, 6.0]),
+        Unary::Rsqrt => ([8.0, 4.0, 4.0, 0.0, 0.0, 0.0], [7.0, 6.0, 2.0, 10.0, 0.0, 6.0]),
+        Unary::Recip => ([12.0, 11.0, 4.0, 0.0, 0.0, 12.0], [3.0, 4.0, 2.0, 10.0, 0.0, 6.0]),
+        Unary::Sin | Unary::Cos => ([106.0, 311.0, 0.0, 0.0, 4.0, 20.0], [12.0, 8.0, 0.0, 32.0, 4.0, 32.0]),
+        _ => ([0.0; 6], [0.0; 6]),
     }
 }
 

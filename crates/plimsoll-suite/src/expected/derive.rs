@@ -2,6 +2,7 @@
 //! spread from run to run.
 
 use plimsoll_core::stats::{Interval, student_t_quantile};
+use serde::{Deserialize, Serialize};
 
 /// The runs of one card: its figures, in any order.
 pub type Card = Vec<f64>;
@@ -20,17 +21,21 @@ const SEPARATION: f64 = 4.0;
 const ENOUGH_REPEATS: usize = 3;
 
 /// What is known of a figure of one model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Derived {
     /// The median card.
     pub typical: f64,
-    /// The range of a further card.
+    /// The range of a further healthy card.
+    #[serde(rename = "expected")]
     pub interval: Interval,
     /// Relative standard deviation from card to card; `None` for fewer than two cards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card_spread: Option<f64>,
     /// Relative standard deviation from run to run on one card; `None` where no card was measured often enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_spread: Option<f64>,
     /// Ranges of the groups into which the cards fall; empty where they form one group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Interval>,
 }
 

@@ -106,6 +106,6 @@ fn published(figure: &Figure<'_>) -> Option<Expected> {
 #[must_use]
 pub fn run_spread(figure: &Figure<'_>) -> f64 {
     let model = shipped::of_device(&figure.info.name);
-    let own = model.and_then(|model| model.figure(figure.headline.id)).and_then(|known| known.run_spread);
+    let own = model.and_then(|model| model.figure(figure.headline.id)).and_then(|figure| figure.known.run_spread);
     own.unwrap_or(figure.headline.spread)
 }

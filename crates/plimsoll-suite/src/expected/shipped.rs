@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use serde::{Deserialize, Serialize};
 
+use super::derive::Derived;
 use super::{Expected, Origin};
 use crate::machines;
 
@@ -34,19 +34,9 @@ pub struct ModelFigure {
     pub cards: u32,
     /// The number of runs on all cards.
     pub runs: u32,
-    /// The median card.
-    pub typical: f64,
-    /// The range of a healthy card.
-    pub expected: Interval,
-    /// Relative standard deviation from card to card.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub card_spread: Option<f64>,
-    /// Relative standard deviation from run to run on one card.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_spread: Option<f64>,
-    /// Ranges of the groups into which the cards fall.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<Interval>,
+    /// What its cards show.
+    #[serde(flatten)]
+    pub known: Derived,
 }
 
 impl Model {
@@ -59,10 +49,10 @@ impl Model {
     /// What to expect of a headline.
     #[must_use]
     pub fn expected(&self, id: &str) -> Option<Expected> {
-        let known = self.figure(id)?;
+        let figure = self.figure(id)?;
         let model = machines::machine(&self.machine).ok()?.name;
-        let origin = Origin::Measured { model, cards: known.cards };
-        Some(Expected { interval: known.expected, origin, groups: known.groups.clone() })
+        let origin = Origin::Measured { model, cards: figure.cards };
+        Some(Expected { interval: figure.known.interval, origin, groups: figure.known.groups.clone() })
     }
 }
 
@@ -88,12 +78,20 @@ mod tests {
     fn every_shipped_file_is_read_and_its_ranges_hold_the_typical_card() {
         assert_eq!(models().len(), FILES.len());
         for figure in models().iter().flat_map(|model| &model.figures) {
-            assert!(figure.expected.contains(figure.typical), "{figure:?}");
+            assert!(figure.known.interval.contains(figure.known.typical), "{figure:?}");
             assert!(figure.cards > 0 && figure.runs >= figure.cards, "{figure:?}");
-            let spreads = [figure.card_spread, figure.run_spread];
+            let spreads = [figure.known.card_spread, figure.known.run_spread];
             assert!(spreads.into_iter().flatten().all(|spread| (0.0..0.5).contains(&spread)), "{figure:?}");
         }
         assert!(models().iter().all(|model| machines::machine(&model.machine).is_ok()));
+    }
+
+    #[test]
+    fn every_shipped_file_is_written_as_it_was_read() {
+        for text in FILES {
+            let model: Model = serde_json::from_str(text).unwrap();
+            assert_eq!(format!("{}\n", serde_json::to_string_pretty(&model).unwrap()), *text);
+        }
     }
 
     #[test]

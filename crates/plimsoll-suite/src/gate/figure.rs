@@ -52,7 +52,7 @@ impl<'r> Pair<'r> {
         let disturbance: Flags = base.flags.union(new.flags).iter().filter(|flag| DISTURBED.contains(flag)).collect();
         let spread = run_spread(&base.figure);
         let disturbed = !disturbance.is_empty();
-        let spread_is_measured = self.model_figure().is_some_and(|known| known.run_spread.is_some());
+        let spread_is_measured = self.model_figure().is_some_and(|figure| figure.known.run_spread.is_some());
         let terms = Terms { better: headline.better, spread, spread_is_measured, least, figures, disturbed };
         let mut judgement = judge(&base.side, &new.side, &terms);
         let wrong = base.flags.union(new.flags).contains(Flag::VerifyFail);
@@ -100,7 +100,7 @@ impl<'r> Pair<'r> {
             why.push(format!("these runs can only show losses above {:.1} %", 100.0 * row.threshold));
         }
         let (ours, theirs) = (self.base.figure.info, self.new.figure.info);
-        if let Some(spread) = self.model_figure().and_then(|known| known.card_spread)
+        if let Some(spread) = self.model_figure().and_then(|figure| figure.known.card_spread)
             && differs
             && ours.id != theirs.id
         {

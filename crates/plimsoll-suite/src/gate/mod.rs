@@ -226,7 +226,7 @@ fn remark_on_cards(base: &DeviceInfo, new: &DeviceInfo, probes: &[&'static Probe
     }
     let gates = probes.iter().flat_map(|probe| probe.headlines).filter(|headline| headline.role == Role::Gate);
     let model = shipped::of_device(&base.name);
-    let spreads = gates.filter_map(|headline| model?.figure(headline.id)?.card_spread);
+    let spreads = gates.filter_map(|headline| model?.figure(headline.id)?.known.card_spread);
     let known = spreads.reduce(f64::max).map(|most| {
         format!(" From card to card the figures that decide vary by up to {:.1} % (standard deviation).", 100.0 * most)
     });

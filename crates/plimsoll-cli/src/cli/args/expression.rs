@@ -99,7 +99,7 @@ impl TimingArgs {
     }
 }
 
-/// How thoroughly an expression is timed, and where the record goes.
+/// How thoroughly an expression is timed, where the record goes, and what is shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// quick for a first look, standard for figures to compare, thorough for figures to publish
@@ -111,6 +111,11 @@ pub(crate) struct RunArgs {
     /// Seed of all random data
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub profile: ProfileArg,
 }
 
 #[derive(Debug, clap::Args)]
@@ -145,11 +150,6 @@ pub(crate) struct BenchArgs {
     pub device: DeviceArg,
     #[command(flatten)]
     pub run: RunArgs,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-    #[command(flatten)]
-    pub profile: ProfileArg,
 }
 
 #[derive(Debug, clap::Args)]
@@ -244,11 +244,6 @@ pub(crate) struct ExplainArgs {
     pub nvdisasm: Option<PathBuf>,
     #[command(flatten)]
     pub run: RunArgs,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-    #[command(flatten)]
-    pub profile: ProfileArg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,31 +1,13 @@
 //! Exponential, logarithm and circular functions on f64 with about 45 correct bits: enough for results that are rounded to f32,
 //! and only for the arguments that those need. [`super::full`] has the functions of f64 to the last place.
 
-use std::f64::consts::{FRAC_2_PI, LN_2, LOG2_E};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E, PI};
 
+use super::parts::{self, Octant, angle_edges, log_edges, power_of_two, quadrant, within};
 use super::polynomial;
 
-/// 1.5·2⁵²: added to a small integer, it leaves that integer in the low bits.
-const INTEGER: f64 = 6_755_399_441_055_744.0;
-/// The bits of √½: significands are taken from [√½, √2).
-const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
-const ONE: u64 = 0x3ff0_0000_0000_0000;
-const FRACTION: u64 = (1 << 52) - 1;
 /// Beyond these, eˣ counts as 0 or infinite: far outside the range of f32.
 const EXP_RANGE: (f64, f64) = (-708.0, 709.0);
-
-/// 2ᵏ for an integer k from −1022 to 1023.
-#[inline(always)]
-fn power_of_two(k: f64) -> f64 {
-    f64::from_bits((k + (INTEGER + 1023.0)).to_bits() << 52)
-}
-
-/// Clamps x to two bounds; keeps NaN.
-#[inline(always)]
-fn within(x: f64, low: f64, high: f64) -> f64 {
-    let x = if x < low { low } else { x };
-    if x > high { high } else { x }
-}
 
 /// (eʳ − 1)/r for |r| ≤ ln 2/2, within 2⁻⁴⁹.
 #[inline(always)]
@@ -82,15 +64,6 @@ pub fn expm1(x: f64) -> f64 {
     scale.mul_add(tail, scale - 1.0).copysign(x)
 }
 
-/// The exponent e of a positive normal number and its significand m in [√½, √2): x = m·2ᵉ.
-#[inline(always)]
-fn split(x: f64) -> (f64, f64) {
-    let shifted = x.to_bits().wrapping_add(ONE - ROOT_HALF);
-    // The exponent as an integer: build 2⁵² + exponent, then subtract 2⁵² and the bias.
-    let exponent = f64::from_bits(shifted >> 52 | 0x4330_0000_0000_0000) - (4_503_599_627_370_496.0 + 1023.0);
-    (exponent, f64::from_bits((shifted & FRACTION) + ROOT_HALF))
-}
-
 /// ln m = 2·artanh s for s = (m − 1)/(m + 1), m in [√½, √2], within 2⁻⁵¹.
 #[inline(always)]
 fn log_reduced(s: f64) -> f64 {
@@ -106,12 +79,10 @@ fn log_reduced(s: f64) -> f64 {
     s * polynomial(s * s, series)
 }
 
-/// `value` for a positive finite u, else the logarithm's value at 0, infinity, negative numbers and NaN.
+/// The exponent e of a positive normal number and its significand m in [√½, √2): x = m·2ᵉ.
 #[inline(always)]
-fn log_edges(u: f64, value: f64) -> f64 {
-    let value = if u == f64::INFINITY { u } else { value };
-    let at_most_zero = if u == 0.0 { f64::NEG_INFINITY } else { f64::NAN };
-    if u > 0.0 { value } else { at_most_zero }
+fn split(x: f64) -> (f64, f64) {
+    parts::split(x, parts::BIAS)
 }
 
 /// The exponent and the logarithm of the significand.
@@ -148,9 +119,6 @@ pub fn log1p(x: f64) -> f64 {
     log_edges(u, value).copysign(x)
 }
 
-/// Largest argument of sin and cos that is reduced here; beyond, the reduction's 2⁻⁷⁶ isn't accurate enough.
-pub const CIRCULAR_RANGE: f64 = 1_073_741_824.0;
-
 /// sin x, or cos x with `quarter` = 1, for f32 numbers |x| ≤ 2³⁰.
 #[inline(always)]
 pub fn circular(x: f64, quarter: u64) -> f64 {
@@ -161,7 +129,7 @@ pub fn circular(x: f64, quarter: u64) -> f64 {
     let reduced = (-n).mul_add(LOW, (-n).mul_add(HIGH, x));
     // Keeps the sign of zero.
     let r = if n == 0.0 { x } else { reduced };
-    let quadrant = (n + INTEGER).to_bits().wrapping_add(quarter);
+    let quadrant = quadrant(n, quarter);
     let w = r * r;
     // Within 2⁻⁴⁷ and 2⁻⁵² up to π/4.
     let sine = [
@@ -188,23 +156,17 @@ pub fn circular(x: f64, quarter: u64) -> f64 {
 /// The angle of the point (x, y), in radians.
 #[inline(always)]
 pub fn atan2(y: f64, x: f64) -> f64 {
-    let (ay, ax) = (y.abs(), x.abs());
-    let steep = ay > ax;
-    let least = if steep { ax } else { ay };
-    let most = if steep { ay } else { ax };
-    // tan of the angle, or of the angle minus π/4: |t| ≤ tan π/8 in both cases.
-    let far = least > 0.414_213_562_373_095_05 * most;
+    let Octant { steep, least, most, far } = Octant::new(y, x);
     let t = if far { least - most } else { least } / if far { least + most } else { most };
     // 0/0 and ∞/∞: the angle is 0 or π/4.
     let degenerate = least == most;
     let t = if degenerate { 0.0 } else { t };
-    let base = if far { std::f64::consts::FRAC_PI_4 } else { 0.0 };
-    let base = if degenerate && most > 0.0 { std::f64::consts::FRAC_PI_4 } else { base };
+    let base = if far { FRAC_PI_4 } else { 0.0 };
+    let base = if degenerate && most > 0.0 { FRAC_PI_4 } else { base };
     let angle = base + atan_reduced(t);
-    let angle = if steep { std::f64::consts::FRAC_PI_2 - angle } else { angle };
-    let angle = if x.is_sign_negative() { std::f64::consts::PI - angle } else { angle };
-    let angle = if x.is_nan() || y.is_nan() { f64::NAN } else { angle };
-    angle.copysign(y)
+    let angle = if steep { FRAC_PI_2 - angle } else { angle };
+    let angle = if x.is_sign_negative() { PI - angle } else { angle };
+    angle_edges(y, x, angle)
 }
 
 /// arctan t for |t| ≤ tan π/8, within 2⁻⁴⁹.

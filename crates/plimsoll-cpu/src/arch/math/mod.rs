@@ -6,6 +6,7 @@
 
 pub mod double;
 pub mod full;
+mod parts;
 pub mod single;
 
 /// A polynomial by Horner's rule with fused multiply-adds.

@@ -3,10 +3,10 @@
 //! standard. The caller must pass arguments of `sin` and `cos` beyond [`CIRCULAR_RANGE`] to [`far_sin`] and [`far_cos`], as
 //! their reduction needs a table.
 
-use super::{double, polynomial_f32};
+use super::{double, parts, polynomial_f32};
 
 /// The largest argument that [`sin`] and [`cos`] take.
-pub const CIRCULAR_RANGE: f32 = double::CIRCULAR_RANGE as f32;
+pub const CIRCULAR_RANGE: f32 = parts::CIRCULAR_RANGE as f32;
 
 /// Declares functions of f32 that are evaluated in f64.
 macro_rules! by_f64 {
