@@ -99,10 +99,18 @@ fn disjoint_columns_of_one_matrix_and_in_place_are_allowed() {
     }
 }
 
+/// Fails if something that `run` makes on a device outlives it.
+fn without_leaks(run: impl FnOnce(&Fake, &Gpu)) {
+    let (fake, gpu) = gpu();
+    run(&fake, &gpu);
+    gpu.wait().unwrap();
+    drop(gpu);
+    assert_eq!(fake.alive(), 0);
+}
+
 #[test]
 fn typed_calls_launch_once_each_and_no_object_leaks() {
-    let (fake, gpu) = gpu();
-    {
+    without_leaks(|fake, gpu| {
         let axpy = trace(|a: Scalar<f32>, x: In<bf16>, y: In<bf16>| (a * x + y).tanh()).unwrap();
         let axpy = gpu.compile(&axpy).unwrap();
         let x = gpu.upload(&[bf16::ONE; 1000]).unwrap();
@@ -133,16 +141,12 @@ fn typed_calls_launch_once_each_and_no_object_leaks() {
         let mut lesses = less.shaped_mut(&[40, 30]).unwrap();
         both.run(&rows, &columns, (&mut sums, &mut lesses)).unwrap();
         assert_eq!(gpu.download(&less).unwrap(), [false; 1200]);
-        gpu.wait().unwrap();
-    }
-    drop(gpu);
-    assert_eq!(fake.alive(), 0);
+    });
 }
 
 #[test]
 fn calls_return_buffers_of_the_common_shape_and_none_leaks() {
-    let (fake, gpu) = gpu();
-    {
+    without_leaks(|fake, gpu| {
         let x = gpu.zeros::<f32>(40).unwrap();
         let y = gpu.zeros::<f32>(30).unwrap();
         type Sum = Traced<(In<f32>, In<f32>), (In<f32>, In<bool>)>;
@@ -157,10 +161,7 @@ fn calls_return_buffers_of_the_common_shape_and_none_leaks() {
         let mut m = gpu.zeros::<f32>(30).unwrap();
         let step = gpu.compile(&trace(|g: In<f32>, m: InOut<f32>| m.set(m.get() + g)).unwrap()).unwrap();
         step.call(&y, &mut m).unwrap();
-        gpu.wait().unwrap();
-    }
-    drop(gpu);
-    assert_eq!(fake.alive(), 0);
+    });
 }
 
 #[test]

@@ -222,53 +222,39 @@ mod tests {
         needs(&graph)[index.unwrap_or_else(|| panic!("{text} has no {op}"))]
     }
 
+    /// What a function's result needs, for reasons in order: it is stored in 16 bits; it is a term of a sum that is; it is compared or
+    /// stored wide; a factor of unknown size may bring it back into range; what follows it is smooth; what follows it isn't.
     #[test]
-    fn values_stored_in_16_bits_need_no_more_precision() {
-        assert_eq!(need("in x: bf16\ny = exp(x)", "exp"), Need::Bf16);
-        assert_eq!(need("in x: f16\ny = -abs(exp(x))", "exp"), Need::F16);
-        assert_eq!(need("in x: f16\ny = x * exp(x)", "exp"), Need::F16);
-        assert_eq!(need("in x: f32\ny: bf16 = max(exp(x), x)", "exp"), Need::Bf16);
-        assert_eq!(need("in x: bf16, c: bool\ny = select(c, exp(x), x)", "exp"), Need::Bf16);
-    }
-
-    #[test]
-    fn terms_of_sums_that_are_stored_in_16_bits_need_a_little_more() {
-        assert_eq!(need("in x: bf16\ny = exp(x) - 1", "exp"), Need::Wide);
-        assert_eq!(need("in x: f16, z: f16\ny = z + x*exp(x)", "exp"), Need::Wide);
-        assert_eq!(need("in x: bf16\nlet e = exp(x)\ny = e\nz = e + x", "exp"), Need::Wide);
-    }
-
-    #[test]
-    fn operands_of_functions_that_follow_them_smoothly_need_no_more_than_the_result() {
-        assert_eq!(need("in x: bf16\ny = sqrt(gelu(x))", "gelu"), Need::Bf16);
-        assert_eq!(need("in x: f16\ny = tanh(silu(x))", "silu"), Need::Wide);
-        assert_eq!(need("in x: bf16\ny = gelu(sigmoid(x))", "sigmoid"), Need::Wide);
-        assert_eq!(need("in x: bf16\ny = exp(min(max(sinh(x), -1), 2))", "sinh"), Need::Wide);
-        assert_eq!(need("in x: bf16, z: f32\ny: bf16 = z * exp(x)", "exp"), Need::Bf16);
-    }
-
-    #[test]
-    fn operands_whose_error_grows_need_full_precision() {
-        assert_eq!(need("in x: bf16\ny = exp(sinh(x))", "sinh"), Need::Full);
-        assert_eq!(need("in x: bf16\ny = log(sigmoid(x))", "sigmoid"), Need::Full);
-        assert_eq!(need("in x: bf16\ny = cos(tanh(x))", "tanh"), Need::Full);
-        assert_eq!(need("in x: bf16\ny = sqrt(cosh(x) - 1)", "cosh"), Need::Full);
-        assert_eq!(need("in x: bf16\ny = sqrt(tanh(cosh(x) - 1))", "cosh"), Need::Full);
-        assert_eq!(need("in x: bf16\ny = sqrt(exp(x) + 1)", "exp"), Need::Wide);
-    }
-
-    #[test]
-    fn values_that_are_compared_or_stored_wide_need_full_precision() {
-        assert_eq!(need("in x: bf16\ny: f32 = exp(x) - 1", "exp"), Need::Full);
-        assert_eq!(need("in x: bf16\ny: f32 = exp(x)", "exp"), Need::Full);
-        assert_eq!(need("in x: bf16\ny = sin(exp(x))", "exp"), Need::Full);
-        assert_eq!(need("in x: bf16\nlet e = exp(x)\ny = e\nz: f32 = e", "exp"), Need::Full);
-    }
-
-    #[test]
-    fn factors_of_unknown_size_need_the_range_of_f32() {
-        assert_eq!(need("in x: f16\nscalar a: f32\ny = a * exp(x)", "exp"), Need::Wide);
-        assert_eq!(need("in x: f16\nscalar a: f32\ny = exp(x) / a", "exp"), Need::Wide);
-        assert_eq!(need("in x: bf16\nscalar a: f32\ny = a * exp(x)", "exp"), Need::Bf16);
+    fn needs_follow_from_what_is_done_with_a_result() {
+        for (text, op, expected) in [
+            ("in x: bf16\ny = exp(x)", "exp", Need::Bf16),
+            ("in x: f16\ny = -abs(exp(x))", "exp", Need::F16),
+            ("in x: f16\ny = x * exp(x)", "exp", Need::F16),
+            ("in x: f32\ny: bf16 = max(exp(x), x)", "exp", Need::Bf16),
+            ("in x: bf16, c: bool\ny = select(c, exp(x), x)", "exp", Need::Bf16),
+            ("in x: bf16\ny = exp(x) - 1", "exp", Need::Wide),
+            ("in x: f16, z: f16\ny = z + x*exp(x)", "exp", Need::Wide),
+            ("in x: bf16\nlet e = exp(x)\ny = e\nz = e + x", "exp", Need::Wide),
+            ("in x: bf16\ny = sqrt(gelu(x))", "gelu", Need::Bf16),
+            ("in x: f16\ny = tanh(silu(x))", "silu", Need::Wide),
+            ("in x: bf16\ny = gelu(sigmoid(x))", "sigmoid", Need::Wide),
+            ("in x: bf16\ny = exp(min(max(sinh(x), -1), 2))", "sinh", Need::Wide),
+            ("in x: bf16, z: f32\ny: bf16 = z * exp(x)", "exp", Need::Bf16),
+            ("in x: bf16\ny = exp(sinh(x))", "sinh", Need::Full),
+            ("in x: bf16\ny = log(sigmoid(x))", "sigmoid", Need::Full),
+            ("in x: bf16\ny = cos(tanh(x))", "tanh", Need::Full),
+            ("in x: bf16\ny = sqrt(cosh(x) - 1)", "cosh", Need::Full),
+            ("in x: bf16\ny = sqrt(tanh(cosh(x) - 1))", "cosh", Need::Full),
+            ("in x: bf16\ny = sqrt(exp(x) + 1)", "exp", Need::Wide),
+            ("in x: bf16\ny: f32 = exp(x) - 1", "exp", Need::Full),
+            ("in x: bf16\ny: f32 = exp(x)", "exp", Need::Full),
+            ("in x: bf16\ny = sin(exp(x))", "exp", Need::Full),
+            ("in x: bf16\nlet e = exp(x)\ny = e\nz: f32 = e", "exp", Need::Full),
+            ("in x: f16\nscalar a: f32\ny = a * exp(x)", "exp", Need::Wide),
+            ("in x: f16\nscalar a: f32\ny = exp(x) / a", "exp", Need::Wide),
+            ("in x: bf16\nscalar a: f32\ny = a * exp(x)", "exp", Need::Bf16),
+        ] {
+            assert_eq!(need(text, op), expected, "{op} in {text}");
+        }
     }
 }
