@@ -143,7 +143,8 @@ fn row_to_json(row: &Row) -> Value {
         })
     });
     json!({
-        "id": row.headline.id, "name": row.headline.name, "probe": row.probe, "value": row.measured.value, "unit": row.unit.to_string(),
+        "id": row.headline.id, "name": row.headline.name, "probe": row.probe, "value": row.measured.value,
+        "unit": row.unit.to_string(),
         "interval": [row.measured.interval.lo, row.measured.interval.hi], "better": row.headline.better.name(),
         "gate": row.headline.role == Role::Gate, "expected": expected, "peak": row.peak, "of_peak": row.of_peak(),
         "state": row.state.name(), "flags": row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>(), "why": row.why,

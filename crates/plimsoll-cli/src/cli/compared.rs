@@ -126,8 +126,8 @@ pub(crate) fn as_json(gate: &Gate, points: &Comparison, all: bool, top: Option<u
 
 fn headline(row: &gate::Row) -> Value {
     json!({
-        "id": row.headline.id, "name": row.headline.name, "device": row.device, "probe": row.probe, "role": role(row.headline.role),
-        "better": row.headline.better.name(), "unit": row.unit.to_string(),
+        "id": row.headline.id, "name": row.headline.name, "device": row.device, "probe": row.probe,
+        "role": role(row.headline.role), "better": row.headline.better.name(), "unit": row.unit.to_string(),
         "base": row.base.value, "base_interval": [row.base.interval.lo, row.base.interval.hi],
         "new": row.new.value, "new_interval": [row.new.interval.lo, row.new.interval.hi],
         "ratio": row.ratio, "interval": [row.interval.lo, row.interval.hi], "ratio_unit": NO_UNIT,
