@@ -16,7 +16,7 @@ use crate::host;
 /// The settings of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Names of the probes to run; empty for all. Each device runs them in the order of its own list.
+    /// Names of the probes to run, in this order; empty for all, in the order of each device's list.
     pub probes: Vec<String>,
     /// The request for every probe.
     pub request: Request,
@@ -133,9 +133,12 @@ fn choose(instruments: &[Box<dyn Instrument>], plan: &Plan) -> Result<Vec<Vec<St
     if let Some(unknown) = plan.probes.iter().find(|name| !has(name)) {
         return Err(Fault::Invalid(format!("no device has a probe '{unknown}'")));
     }
-    let wanted = |name: &str| plan.probes.is_empty() || plan.probes.iter().any(|probe| probe == name);
+    let place = |name: &str| plan.probes.iter().position(|probe| probe == name);
     let names = |listings: &Vec<Listing>| {
-        listings.iter().map(|listing| listing.spec.name).filter(|name| wanted(name)).map(str::to_owned).collect()
+        let all = listings.iter().map(|listing| listing.spec.name);
+        let mut names: Vec<&str> = all.filter(|name| plan.probes.is_empty() || place(name).is_some()).collect();
+        names.sort_by_key(|name| place(name));
+        names.into_iter().map(str::to_owned).collect()
     };
     Ok(listed.iter().map(names).collect())
 }

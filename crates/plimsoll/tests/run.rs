@@ -97,7 +97,7 @@ fn run_begins_with_a_header_and_ends_with_an_end_record() {
     assert!(summary.complete);
     let Some(Record::Run(header)) = records.first() else { panic!("{records:?}") };
     assert_eq!((header.tool.as_str(), header.devices.len()), (plimsoll::VERSION, 1));
-    assert_eq!(series(&records), [(0, 0, "stream"), (1, 0, "latency")], "in the device's order");
+    assert_eq!(series(&records), [(0, 0, "latency"), (1, 0, "stream")], "in the order of the plan");
     assert_eq!(records.last(), Some(&Record::End { complete: true }));
     assert!(plimsoll::core::record::Run::from_records(records).unwrap().damage.is_empty());
 }

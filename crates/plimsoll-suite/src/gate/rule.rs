@@ -94,7 +94,8 @@ pub fn judge(base: &Side, new: &Side, terms: &Terms) -> Judgement {
         if -gain >= limit && !terms.disturbed { Verdict::Worse } else { Verdict::Unclear }
     } else if gain >= limit {
         Verdict::Better
-    } else if limit > usual_limit && threshold > HIDDEN {
+    } else if gain != 0.0 && limit > usual_limit && threshold > HIDDEN {
+        // Only a run and itself have exactly equal figures.
         Verdict::Unclear
     } else {
         Verdict::Same
