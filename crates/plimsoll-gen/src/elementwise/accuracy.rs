@@ -71,8 +71,8 @@ pub fn meaning(graph: &Graph, tier: Tier) -> Graph {
     if tier == Tier::Exact { graph.clone() } else { graph.with_fused_products() }
 }
 
-/// The error bound of every node's function, as used in kernel bodies; `graph` is the [`meaning`] of an expression. Functions whose results become 16-bit floats may be off
-/// by the promised error minus the half unit of the final rounding. In f64 the bound is the worst that CUDA publishes (`erfc`:
+/// The error bound of every node's function, as used in kernel bodies; `graph` is the [`meaning`] of an expression. Functions
+/// whose results become 16-bit floats may be off by the promised error minus the half unit of the final rounding. In f64 the bound is the worst that CUDA publishes (`erfc`:
 /// 5 units from the correctly rounded result); functions composed in this crate keep their f32 bound.
 #[must_use]
 pub fn bounds(graph: &Graph, tier: Tier) -> Vec<Bound> {

@@ -41,7 +41,8 @@ pub fn log_edges(u: f64, value: f64) -> f64 {
     if u > 0.0 { value } else { at_most_zero }
 }
 
-/// The quadrant of an angle of n + `quarter` quarter turns, in the low two bits.
+/// The integer n + `quarter`, of which the low two bits count: they are the quadrant of an angle near n quarter turns, shifted by
+/// `quarter`.
 #[inline(always)]
 pub fn quadrant(n: f64, quarter: u64) -> u64 {
     (n + INTEGER).to_bits().wrapping_add(quarter)

@@ -14,9 +14,10 @@
 //! ```
 //!
 //! **Calls.** [`Kernel::run`] takes one [`Argument`] per parameter and the [`Outputs`], as on a GPU, and returns when all
-//! results are written; [`Kernel::call`] allocates and returns them. The compiler checks types, and borrows ensure that outputs share no memory with other operands. Every
-//! call checks shapes, sizes and strides before anything is written. The traits look like the GPU's but are separate: with one
-//! trait in `plimsoll-expr` for both, the orphan rule would forbid `impl Argument<Scalar<T>> for T` here.
+//! results are written; [`Kernel::call`] allocates and returns them. The compiler checks types, and borrows ensure that outputs
+//! share no memory with other operands. Every call checks shapes, sizes and strides before anything is written. The traits look
+//! like the GPU's but are separate: with one trait in `plimsoll-expr` for both, the orphan rule would forbid
+//! `impl Argument<Scalar<T>> for T` here.
 //!
 //! **Plans.** A call whose tensors have the layouts of an earlier call reuses its plan and allocates nothing; scalars don't
 //! matter. A kernel keeps the last [`MOST_PLANS`], each with its scratch memory.
