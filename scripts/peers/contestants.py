@@ -21,6 +21,9 @@ ALPHA = 0.75
 SHIFT = 42.0
 REPLAYS = 15
 
+# torch.compile's mode max-autotune with static shapes, without its CUDA graphs, which would copy the operands.
+MAX_AUTOTUNE = {"max_autotune": True, "max_autotune_pointwise": True, "coordinate_descent_tuning": True, "triton.cudagraphs": False}
+
 # Configurations that a Triton user would try: elements per block, warps. At most eight vectors of 16 bytes per thread.
 TRITON_CONFIGS = [
     (256, 1), (256, 2), (512, 1), (512, 2), (512, 4), (1024, 2), (1024, 4), (1024, 8), (2048, 4), (2048, 8), (2048, 16),
@@ -88,46 +91,53 @@ class Pools:
         return [[tensor_of(pool, window) for window in range(windows(nbytes))] for pool in (self.a, self.b, self.y)]
 
 
+class Launches:
+    """Launches over all windows, several times if that takes less than 2 ms, captured into a CUDA graph or made one by one."""
+
+    def __init__(self, stream, launch, window_count, guess_us, graph=True):
+        import torch
+
+        self.torch, self.stream, self.launch, self.windows = torch, stream, launch, window_count
+        self.count = window_count * max(1, math.ceil(2000.0 / (max(2.0, guess_us) * window_count)))
+        self.graph = None
+        with torch.cuda.stream(stream):
+            launch(0)
+            launch(1 % window_count)
+            stream.synchronize()
+            if graph:
+                self.graph = torch.cuda.CUDAGraph()
+                self.graph.capture_begin(capture_error_mode="relaxed")
+                try:
+                    self.each()
+                finally:
+                    self.graph.capture_end()
+
+    def each(self):
+        for i in range(self.count):
+            self.launch(i % self.windows)
+
+    def samples(self, replays, warm_up=2):
+        """microseconds of one launch, from each replay"""
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        run = self.each if self.graph is None else self.graph.replay
+        found = []
+        with self.torch.cuda.stream(self.stream):
+            for _ in range(warm_up):
+                run()
+            self.stream.synchronize()
+            for _ in range(replays):
+                begin.record(self.stream)
+                run()
+                end.record(self.stream)
+                end.synchronize()
+                found.append(begin.elapsed_time(end) * 1e3 / self.count)
+        return found
+
+
 def time_it(stream, nbytes, tensors, launch, graph=True, cold=True, replays=REPLAYS):
     """median microseconds of one launch(window)"""
-    import torch
-
-    w = windows(nbytes) if cold else 1
-    guess = max(2.0, nbytes * tensors / 4.0e6)
-    k = w * max(1, math.ceil(2000.0 / (guess * w)))
-    with torch.cuda.stream(stream):
-        launch(0)
-        launch(1 % w)
-        stream.synchronize()
-        captured = None
-        if graph:
-            captured = torch.cuda.CUDAGraph()
-            captured.capture_begin(capture_error_mode="relaxed")
-            try:
-                for i in range(k):
-                    launch(i % w)
-            finally:
-                captured.capture_end()
-
-        def run():
-            if captured is not None:
-                captured.replay()
-            else:
-                for i in range(k):
-                    launch(i % w)
-
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        run()
-        run()
-        stream.synchronize()
-        ms = []
-        for _ in range(replays):
-            begin.record(stream)
-            run()
-            end.record(stream)
-            end.synchronize()
-            ms.append(begin.elapsed_time(end))
-    return statistics.median(ms) * 1e3 / k
+    launches = Launches(stream, launch, windows(nbytes) if cold else 1, nbytes * tensors / 4.0e6, graph)
+    return statistics.median(launches.samples(replays))
 
 
 # ------------------------------------------------------------------------------------------------ PyTorch
@@ -151,10 +161,8 @@ def compiled(op):
     """torch.compile with max-autotune and static shapes, without its CUDA graphs, which would copy the operands"""
     import torch
 
-    options = {"max_autotune": True, "max_autotune_pointwise": True, "coordinate_descent_tuning": True,
-               "triton.cudagraphs": False}
     if op == "triad":
-        return torch.compile(lambda a, b, y: y.copy_(a + ALPHA * b), dynamic=False, fullgraph=True, options=options)
+        return torch.compile(lambda a, b, y: y.copy_(a + ALPHA * b), dynamic=False, fullgraph=True, options=MAX_AUTOTUNE)
     bodies = {
         "copy": lambda a, y: y.copy_(a),
         "add_const": lambda a, y: y.copy_(a + SHIFT),
@@ -162,7 +170,7 @@ def compiled(op):
         "log": lambda a, y: y.copy_(torch.log(a)),
         "erf": lambda a, y: y.copy_(torch.erf(a)),
     }
-    f = torch.compile(bodies[op], dynamic=False, fullgraph=True, options=options)
+    f = torch.compile(bodies[op], dynamic=False, fullgraph=True, options=MAX_AUTOTUNE)
     return lambda a, b, y: f(a, y)
 
 

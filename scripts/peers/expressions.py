@@ -19,6 +19,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import contestants as c  # noqa: E402
+import torch_text  # noqa: E402
 
 BEGAN = time.perf_counter()
 LISTED = ["x/7", "x/y", "gelu(x)", "gelu(x + y) + z", "silu(x)", "mish(x)", "softplus(x)", "atan2(x, y)", "pow(x, y)", "sin(x)", "exp(x)",
@@ -48,15 +49,9 @@ def drawn(seed, number):
 
 
 def as_torch(text):
-    """the expression as a function of tensors"""
-    import torch
-    from torch.nn import functional as f
-
-    names = {name: getattr(torch, name) for name in ("exp", "log", "sin", "cos", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "abs", "relu", "atan2", "pow")}
-    names |= {"silu": f.silu, "gelu": f.gelu, "softplus": lambda x: f.softplus(x, threshold=1e9), "mish": f.mish}
-    names |= {"max": torch.maximum, "min": torch.minimum, "clamp": torch.clamp}
+    """the expression as a function of tensors, and the names of these"""
     inputs = sorted(set(re.findall(r"\b[xyz]\b", text)))
-    return inputs, eval(f"lambda {', '.join(inputs)}: {text}", names)  # noqa: S307 (our own text)
+    return inputs, torch_text.function_of(text, inputs, torch_text.names())
 
 
 class Torch:
@@ -85,11 +80,10 @@ class Torch:
         inputs, function = as_torch(text)
         tensors, outputs = self.tensors(dtype, nbytes)
         if compiled:
-            options = {"max_autotune": True, "max_autotune_pointwise": True, "coordinate_descent_tuning": True, "triton.cudagraphs": False}
-            body = self.torch.compile(lambda out, *args: out.copy_(function(*args)), dynamic=False, fullgraph=True, options=options)
+            body = self.torch.compile(lambda out, *args: out.copy_(function(*args)[0]), dynamic=False, fullgraph=True, options=c.MAX_AUTOTUNE)
         else:
             def body(out, *args):
-                out.copy_(function(*args))
+                out.copy_(function(*args)[0])
         launch = lambda window: body(outputs[window], *(tensor[window] for tensor in tensors[: len(inputs)]))  # noqa: E731
         return c.time_it(self.pools[0].stream, nbytes, len(inputs) + 1, launch, replays=10)
 
