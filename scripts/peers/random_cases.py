@@ -5,12 +5,15 @@
   random_cases.py --seed S --cases N --out FILE [--plimsoll NEW] [--before OLD] [--tune] [--limit-seconds T]
   random_cases.py --summary FILE…                               Markdown: means, shares, the worst cases
 
-Case k of a seed is the same for every N. A finished case is one JSON line at the end of FILE; a second call continues. Cases are compiled
-in batches, in several processes, while nothing is timed. Then each is timed in rounds: torch.compile, eager, plimsoll, all with cold
-data (windows that are together larger than the caches) and launches in a CUDA graph. Eager is left out of further rounds if it is
-more than 10 % behind torch.compile.
+Case k of a seed is the same for every N. A finished case is one JSON line at the end of FILE; a second call continues. Cases are
+compiled in batches, in several processes, while nothing is timed. Then each is timed in rounds: torch.compile, eager, plimsoll, all
+with cold data (windows that are together larger than the caches) and launches in a CUDA graph. Eager is left out of further rounds if
+it is more than 10 % behind torch.compile. A case with a wrong result is not timed: plimsoll checks its own, torch.compile is compared
+with eager PyTorch in f64.
 """
 import argparse
+import csv
+import gc
 import json
 import os
 import shutil
@@ -30,6 +33,8 @@ BEHIND = 1.1
 """Times of torch.compile from which on eager is not timed again."""
 RESERVE = 15.0
 """Seconds that a case may take: nothing is started later than this before the limit."""
+SECONDS_PER_CASE = 4.0
+"""Usual seconds of a case, to compile no more of them than there is time for."""
 
 
 class Results:
@@ -73,32 +78,39 @@ class Wrong(Exception):
 
 
 def ours(args, program, case, tune):
-    """{launch: microseconds}, and the flags and bytes of one run of `plimsoll bench`"""
+    """{launch: microseconds}, flags and bytes moved of one run of `plimsoll bench`. As CSV, because JSON has predictions, which cost
+    time."""
     folder = tempfile.mkdtemp(prefix="random-cases-")
     try:
-        command = [program, "bench", *case.arguments(), "--plain", "--dependent", "--format", "json", "--effort", args.effort,
+        command = [program, "bench", *case.arguments(), "--plain", "--dependent", "--format", "csv", "--effort", args.effort,
                    "--seed", "1", "--device", args.device, "--out", os.path.join(folder, "run"), *(["--tune"] if tune else [])]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        path = os.path.join(folder, "run", "run.jsonl")
+        points = [record for record in read(path) if record.get("kind") == "point"] if os.path.exists(path) else []
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    lines = json.loads(done.stdout) if done.stdout.strip().startswith("[") else []
-    flags = sorted({flag for line in lines for flag in line["flags"].split()})
-    if "VERIFY_FAIL" in flags:
-        raise Wrong("plimsoll: VERIFY_FAIL")
-    if done.returncode or {line["launch"] for line in lines} != {"plain", "dependent"}:
-        raise RuntimeError(f"plimsoll bench: exit {done.returncode}: {done.stderr.strip()[-400:]}")
-    return {line["launch"]: line["seconds"] * 1e6 for line in lines}, flags, lines[0]["bytes_moved"]
+    flags = {flag for point in points for flag in point.get("flags", [])}
+    if "VERIFY_FAIL" in flags or done.returncode == 1:
+        raise Wrong(f"{program} bench: {done.stderr.strip()[-400:]}")
+    rows = {row["peer"].split()[0]: row for row in csv.DictReader(done.stdout.splitlines())}
+    if done.returncode or set(rows) != {"plimsoll", "plimsoll_dependent"}:
+        raise RuntimeError(f"{program} bench: exit {done.returncode}: {done.stderr.strip()[-400:]}")
+    us = {"plain": float(rows["plimsoll"]["median_us"]), "dependent": float(rows["plimsoll_dependent"]["median_us"])}
+    return us, flags, int(rows["plimsoll"]["bytes_moved"])
 
 
 # ---------------------------------------------------------------------------------------------- the race
 class Race:
     def __init__(self, args):
         import contestants
+
+        # Compiled in other processes: this one only loads it.
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        contestants.prepare_inductor(args.cache)
         import torch
         import torch_side
 
         self.args, self.torch, self.contestants, self.torch_side = args, torch, contestants, torch_side
-        contestants.prepare_inductor(args.cache)
         contestants.unlimited_recompiles()
         self.stream = torch.cuda.Stream()
         self.compilers = torch_side.Compilers(args.cache, args.workers)
@@ -109,8 +121,10 @@ class Race:
         left = list(cases)
         try:
             while left and not over(self.args):
-                batch = left[: self.args.batch]
+                batch = left[: min(self.args.batch, affordable(self.args))]
+                began = time.monotonic()
                 prepared = self.compilers.prepare(batch)
+                print(f"# {len(batch)} cases compiled in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
                 for case, found in zip(batch, prepared):
                     if over(self.args):
                         return len(left)
@@ -144,19 +158,30 @@ class Race:
         side = self.torch_side.Side(case)
         side.allocate()
         side.fill(*range_of_data)
+        self.torch.cuda.synchronize()
         moved = side.bytes_moved()
+        began = time.monotonic()
         launches = {name: self.contestants.Launches(self.stream, launch, side.windows, moved / 4.0e6)
                     for name, launch in (("compile", side.compiled()), ("eager", side.eager()))}
+        loaded = time.monotonic() - began
         programs = {"": (args.plimsoll, args.tune)} | ({"before_": (args.before, False)} if args.before else {})
-        found, flags = {}, set()
+        found, flags, missing = {}, set(), {}
         for _ in range(args.rounds):
             for name in list(launches):
                 found.setdefault(name, []).append(statistics.median(launches[name].samples(REPLAYS, WARM_UP)))
             if "eager" in launches and found["eager"][-1] > BEHIND * found["compile"][-1]:
                 del launches["eager"]
-            for prefix, (program, tune) in programs.items():
-                us, raised, bytes_moved = ours(args, program, case, tune)
-                flags |= set(raised)
+            for prefix, (program, tune) in list(programs.items()):
+                try:
+                    us, raised, bytes_moved = ours(args, program, case, tune)
+                except (Wrong, RuntimeError) as error:
+                    if not prefix:
+                        raise
+                    # The older program may lack or fail at what the newer one does.
+                    missing = {"before_error": str(error)}
+                    del programs[prefix]
+                    continue
+                flags |= set() if prefix else raised
                 if bytes_moved != moved:
                     raise RuntimeError(f"plimsoll moves {bytes_moved} bytes, PyTorch {moved}")
                 for launch, value in us.items():
@@ -164,12 +189,10 @@ class Race:
         found["compile"].append(statistics.median(launches["compile"].samples(REPLAYS, WARM_UP)))
         medians = {f"{name}_us": round(statistics.median(values), 3) for name, values in found.items()}
         rounds = {name: [round(value, 3) for value in values] for name, values in found.items()}
-        return {"bytes": moved, **medians, "flags": " ".join(sorted(flags)), "rounds": rounds}
+        return {"bytes": moved, **medians, "flags": " ".join(sorted(flags)), "rounds": rounds, "loaded": round(loaded, 2), **missing}
 
     def forget(self):
         """frees what functions and graphs hold"""
-        import gc
-
         self.torch._dynamo.reset()
         gc.collect()
         self.torch.cuda.empty_cache()
@@ -187,6 +210,13 @@ def shown(record):
 
 def over(args):
     return args.limit_seconds is not None and time.monotonic() - BEGAN > args.limit_seconds - RESERVE
+
+
+def affordable(args):
+    """how many cases fit before the limit"""
+    if args.limit_seconds is None:
+        return args.batch
+    return max(1, int((args.limit_seconds - (time.monotonic() - BEGAN)) / SECONDS_PER_CASE))
 
 
 def stop_on_terminate():

@@ -4,6 +4,7 @@ import statistics
 
 MIB = 1 << 20
 LEAST = 0.98
+LAUNCHES = ("plain", "dependent")
 
 
 def latest(records):
@@ -47,46 +48,64 @@ def share(ratios):
 
 def table(records):
     before = any("before_plain_us" in record for record in records)
-    text = ["| cases | number | plain: mean | ≥ 0.98 | worst | dependent: mean | ≥ 0.98 | worst |" + (" of before: plain | worst | dependent | worst |" if before else ""),
-            "|---|---|---|---|---|---|---|---|" + ("---|---|---|---|" if before else "")]
+    heads = ["cases", "number", "plain: mean", "≥ 0.98", "worst", "dependent: mean", "≥ 0.98", "worst"]
+    heads += ["before/now plain: mean", "worst", "dependent: mean", "worst"] if before else []
+    text = [row(heads), "|---" * len(heads) + "|"]
     for name, of in groups(records):
-        row = f"| {name} | {len(of)} | " + " | ".join(cells([ratio(record, launch) for record in of]) for launch in ("plain", "dependent")) + " |"
+        found = [name, len(of), *(cells([ratio(record, launch) for record in of]) for launch in LAUNCHES)]
         if before:
-            for launch in ("plain", "dependent"):
-                old = [record[f"before_{launch}_us"] / record[f"{launch}_us"] for record in of if f"before_{launch}_us" in record]
-                row += f" {mean(old):.3f} | {min(old):.3f} |" if old else " | |"
-        text.append(row)
+            found += [compared(of, launch) for launch in LAUNCHES]
+        text.append(row(found))
     return text
 
 
+def row(found):
+    return "| " + " | ".join(map(str, found)) + " |"
+
+
+def compared(records, launch):
+    """time of the older program over that of the newer one"""
+    ratios = [record[f"before_{launch}_us"] / record[f"{launch}_us"] for record in records if f"before_{launch}_us" in record]
+    return f"{mean(ratios):.3f} | {min(ratios):.3f}" if ratios else "— | —"
+
+
 def worst(records, launch, count=10):
-    text = [f"\nThe {count} worst of {launch} launches:\n", "| ratio | µs | compile | eager | case | |", "|---|---|---|---|---|---|"]
+    text = [f"\nThe {count} worst of {launch} launches:\n", row(["ratio", "µs", "compile", "eager", "case", ""]), "|---" * 6 + "|"]
     for record in sorted(records, key=lambda record: ratio(record, launch))[:count]:
-        command = record["command"].replace("|", "\\|")
-        text.append(f"| {ratio(record, launch):.3f} | {record[f'{launch}_us']:.2f} | {record['compile_us']:.2f} | {record['eager_us']:.2f} | "
-                    f"{record['key']} {record['layout']}, {record['bytes'] / MIB:.1f} MiB | `{command}` |")
+        times = [f"{record[f'{name}_us']:.2f}" for name in (launch, "compile", "eager")]
+        case = f"{record['key']} {record['layout']}, {record['bytes'] / MIB:.1f} MiB"
+        text.append(row([f"{ratio(record, launch):.3f}", *times, case, f"`{escape(record['command'])}`"]))
+    return text
+
+
+def escape(command):
+    return command.replace("|", "\\|")
+
+
+def section(device, tuned, records):
+    timed = [record for record in records if not record["wrong"] and not record["error"]]
+    wrong, failed = (sum(bool(record[field]) for record in records) for field in ("wrong", "error"))
+    seeds, versions = (", ".join(sorted({record[field] for record in records})) for field in ("seed", "torch"))
+    text = [f"## {device}, {'tuned' if tuned else 'untuned'}, seed {seeds}\n",
+            f"{len(timed)} cases timed, {wrong} wrong, {failed} failed, PyTorch {versions}. Ratios are the time of the better of "
+            "torch.compile and eager over ours.\n"]
+    if timed:
+        text += table(timed)
+        slower = sum(record["dependent_us"] > 1.01 * record["plain_us"] for record in timed)
+        eager = sum(record["eager_us"] < record["compile_us"] for record in timed)
+        text.append(f"\nDependent launches are more than 1 % slower than plain ones in {slower} cases. Eager is the better peer in {eager}. "
+                    f"A case took {statistics.fmean(record['took'] for record in timed):.1f} s without compiling.")
+        text += [line for launch in LAUNCHES for line in worst(timed, launch)]
+    for record in records:
+        if record["wrong"] or record["error"]:
+            what = "Wrong" if record["wrong"] else "Failed"
+            text.append(f"\n{what}: {record['key']}: {record['wrong'] or record['error']}: `{record['command']}`")
     return text
 
 
 def text(records):
     records = latest(records)
-    text = []
+    found = []
     for device, tuned in sorted({(record["device"], record["tuned"]) for record in records}):
-        of = [record for record in records if (record["device"], record["tuned"]) == (device, tuned)]
-        timed = [record for record in of if not record["wrong"] and not record["error"]]
-        seeds = sorted({record["seed"] for record in of})
-        text.append(f"## {device}, {'tuned' if tuned else 'untuned'}, seed {', '.join(seeds)}\n")
-        text.append(f"{len(timed)} cases timed, {sum(bool(r['wrong']) for r in of)} wrong, {sum(bool(r['error']) for r in of)} failed, "
-                    f"PyTorch {', '.join(sorted({r['torch'] for r in of}))}. Ratios are the time of the better of torch.compile and eager over ours.\n")
-        if timed:
-            text += table(timed)
-            slower = [r for r in timed if r["dependent_us"] > 1.01 * r["plain_us"]]
-            eager = sum(r["eager_us"] < r["compile_us"] for r in timed)
-            text.append(f"\nDependent launches are more than 1 % slower than plain ones in {len(slower)} cases. Eager is the better peer in {eager}. "
-                        f"A case took {statistics.fmean(r['took'] for r in timed):.1f} s without compiling.")
-            text += worst(timed, "plain") + worst(timed, "dependent")
-        for record in of:
-            if record["wrong"] or record["error"]:
-                text.append(f"\n{'Wrong' if record['wrong'] else 'Failed'}: {record['key']}: {record['wrong'] or record['error']}: `{record['command']}`")
-        text.append("")
-    return "\n".join(text)
+        found += section(device, tuned, [record for record in records if (record["device"], record["tuned"]) == (device, tuned)])
+    return "\n".join(found)

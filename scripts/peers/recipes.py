@@ -1,7 +1,7 @@
 """Elementwise expressions like those people write, as templates for random_cases.py.
 
-A recipe is (family, text, roles). `{a}` stands for an activation, `{k}` for a factor, `{s}` for a small positive number and `{op}` for an
-operator; each is drawn. A role says what an input may be:
+A recipe is (family, text, roles). `{a:x}` stands for an activation of x, `{f:x}` for a function, `{k}` for a factor, `{s}` for a small
+positive number, `{q}` for a scale of 8-bit integers and `{op}` for an operator; each is drawn. A role says what an input may be:
 
   full    any float type, the whole shape        row, col   a float, broadcast over rows or over columns where the layout allows it
   state   f32 (f64 among f64), the whole shape   vec        the same, in either direction
@@ -10,10 +10,12 @@ operator; each is drawn. A role says what an input may be:
 Texts are also valid Python: torch_text.py runs them with PyTorch, the tests with the oracle in tests/differential.
 """
 
+import re
+
 ACTIVATIONS = ["relu({})", "silu({})", "gelu({})", "gelu_tanh({})", "tanh({})", "sigmoid({})", "mish({})", "softplus({})",
                "max({}, 0.01*{})", "select({} > 0, {}, expm1({}))", "{}*clamp({} + 3, 0, 6)/6", "relu({})*relu({})"]
 
-X, XY, XYZ = ({name: "full" for name in names} for names in ("x", "xy", "xyz"))
+X, XY, XYZ = (dict.fromkeys(names, "full") for names in ("x", "xy", "xyz"))
 
 RECIPES = [
     # Activations, and products of them.
@@ -135,27 +137,25 @@ def random_tree(draw):
         a, kind = terms[-1] if draw.random() < 0.5 else draw.choice(terms), draw.random()
         if kind < 0.45:
             terms.append(draw.choice(FUNCTIONS).replace("{}", a))
-        elif kind < 0.9:
-            terms.append(f"({a} {draw.choice('+-**')} {draw.choice([*terms, '0.5', '3', '0.7'])})")
         else:
-            terms.append(f"{draw.choice(['max', 'min'])}({a}, {draw.choice(terms)})")
+            other = draw.choice([term for term in [*terms, "0.5", "3", "0.7"] if term != a])
+            if kind < 0.9:
+                terms.append(f"({a} {draw.choice('+-**')} {other})")
+            else:
+                terms.append(f"{draw.choice(['max', 'min'])}({a}, {other})")
         if len(terms[-1]) > 160:
             terms.pop()
     missing = [name for name in names if name not in inputs_in(terms[-1])]
-    return "random", " + ".join([terms[-1], *missing]), {name: "full" for name in names}
+    return "random", " + ".join([terms[-1], *missing]), dict.fromkeys(names, "full")
 
 
 def inputs_in(text):
     """the names in a text that aren't functions"""
-    import re
-
     return set(re.findall(r"\b[a-z]\b(?!\()", text))
 
 
 def fill(draw, text):
     """the text with everything drawn"""
-    import re
-
     def drawn(match):
         what, _, of = match.group(1).partition(":")
         if what in "af":

@@ -6,6 +6,7 @@ tensor, at least two; windows begin at multiples of 4 KiB.
 import math
 import multiprocessing
 import os
+import signal
 import time
 
 import contestants as c
@@ -22,7 +23,7 @@ TOLERANCE = {"f64": 1e-9, "f32": 2e-4, "f16": 2e-3, "bf16": 1e-2, "f8e4m3": 0.15
 """Of the value, or of the root mean square of the output."""
 STRAY = 0.01
 """Share of elements that may be further off: cancellation, and values next to a step of `floor`, `round` or a comparison."""
-TIMEOUT = 90.0
+TIMEOUT = 180.0
 """Seconds for compiling one batch."""
 
 
@@ -212,6 +213,8 @@ class Side:
 # ---------------------------------------------------------------------------------------------- compiling ahead
 def start_worker(folder, lock):
     """compiles in this process only, and measures nothing while another process does"""
+    # The parent stops its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     c.prepare_inductor(folder)
     c.unlimited_recompiles()
@@ -221,11 +224,11 @@ def start_worker(folder, lock):
     LOCK = Nested(lock)
     measure = benchmarking.benchmarker.benchmark_gpu
 
-    def alone(*args, **options):
+    def measure_alone(*args, **options):
         with LOCK:
             return measure(*args, **options)
 
-    benchmarking.benchmarker.benchmark_gpu = alone
+    benchmarking.benchmarker.benchmark_gpu = measure_alone
 
 
 class Nested:
