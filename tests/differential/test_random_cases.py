@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from collections import Counter
 
@@ -27,10 +28,12 @@ from subject import Subject
 
 sys.path.insert(0, str(ROOT / "scripts/peers"))
 import drawn_case  # noqa: E402
+import random_cases  # noqa: E402
+import random_summary  # noqa: E402
 import torch_text  # noqa: E402
 
 PROGRAMS = os.environ.get("PLIMSOLL_PROGRAMS")
-CASES = 400
+CASES = 300
 SMALL = (1 << 10, 1 << 14)
 """Bytes that a case for the oracle moves."""
 LEAST_JUDGED = 0.9
@@ -155,7 +158,6 @@ class RandomCases(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_pytorch_agrees_with_the_oracle(self):
         import torch
-
         import torch_side
 
         for number in range(CASES):
@@ -172,9 +174,46 @@ class RandomCases(unittest.TestCase):
                 found = value.to(torch.float64).numpy().ravel()[: bound.low.size]
                 low, high = (end.astype(np.float64) for end in (bound.low, bound.high))
                 scale = np.sqrt(np.mean(np.square(low[np.isfinite(low)]))) if np.isfinite(low).any() else 0.0
-                slack = (2.0 ** (1 - output.dtype.precision) + 1e-5) * np.maximum(np.abs(low), scale) if output.dtype.is_float else 1.0
+                units = 2.0 ** (1 - output.dtype.precision) + 1e-5
+                slack = units * np.maximum(np.abs(low), scale) if output.dtype.is_float else 1.0
                 near = (found >= low - slack) & (found <= high + slack) | np.isnan(low) | ~bound.sure
                 self.assertLess(np.mean(~near[: found.size]), 0.01, f"{case.line()} {output.name}")
+
+
+def record(number: int, plain: float, **others) -> dict:
+    """What the race writes for one case; PyTorch takes 10 us."""
+    case = drawn_case.drawn("results", number)
+    times = {"plain_us": plain, "dependent_us": plain, "compile_us": 10.0, "eager_us": 20.0, "bytes": 1 << 21, "took": 1.0}
+    about = {"key": case.key, "seed": case.seed, "layout": "flat", "types": "f32", "family": "loss", "command": case.command()}
+    about |= {"device": "GPU", "torch": "2", "tuned": False, "wrong": None, "error": None}
+    return about | times | others
+
+
+class ResultsOfARace(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = f"{folder.name}/results.jsonl"
+
+    def test_cases_that_failed_or_were_cut_off_run_again(self):
+        results = random_cases.Results(self.path)
+        for found in (record(0, 8.0), record(1, 8.0, error="out of memory"), record(2, 8.0, wrong="NaN")):
+            results.add(found)
+        with open(self.path, "a") as file:
+            file.write(json.dumps(record(3, 8.0))[:50])
+        again = random_cases.Results(self.path)
+        self.assertEqual(again.done(tuned=False), {"results/0", "results/2"})
+        self.assertEqual(again.done(tuned=True), set())
+        again.add(record(3, 8.0))
+        self.assertIn("results/3", random_cases.Results(self.path).done(tuned=False))
+
+    def test_the_summary_counts_each_case_once_and_shows_the_worst_command(self):
+        records = [record(0, 40.0), record(0, 8.0), record(1, 12.5), record(2, 1.0, wrong="plimsoll: NaN")]
+        text = random_summary.text(records)
+        self.assertIn("| all | 2 | 1.000 | 50.0% | 0.800 |", text)
+        worst = text.split("worst of plain")[1].splitlines()[4]
+        self.assertTrue(worst.startswith("| 0.800 | 12.50 | 10.00 | 20.00 | results/1 flat, 2.0 MiB |"), worst)
+        self.assertIn("Wrong: results/2: plimsoll: NaN", text)
 
 
 if __name__ == "__main__":

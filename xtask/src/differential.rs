@@ -1,7 +1,7 @@
 //! The differential test of elementwise expressions: `tests/differential` generates expressions with layouts and data, and compares
 //! the results of the example `09_evaluate` with an oracle in Python that shares no code with the engine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -16,14 +16,17 @@ const PACKAGES: [&str; 3] = ["numpy==2.4.*", "mpmath==1.4.*", "ml-dtypes==0.6.*"
 /// The folder below `target/` with the oracle's Python environment.
 const ENVIRONMENT: &str = "differential-tools";
 
-/// The step of the test command: tests the oracle, then runs a fixed set of cases from the start, on the CPU and as the interpreted
-/// programs of GPU kernels. Fails on a wrong
-/// result, and in continuous integration also if Python or its packages are missing.
+/// The step of the test command: tests the oracle and the cases of `scripts/peers/random_cases.py`, then runs a fixed set of cases
+/// from the start, on the CPU and as the interpreted programs of GPU kernels. Fails on a wrong result, and in continuous
+/// integration also if Python or its packages are missing.
 pub fn step() -> Result<()> {
     let unchecked = "the differential test of elementwise expressions";
     let Some(home) = python::environment_or_skip(ENVIRONMENT, &PACKAGES, unchecked)? else { return Ok(()) };
+    cargo(&["build", "--package", "plimsoll-cli"])?;
+    build_subject()?;
     let mut tests = python(&home);
     tests.args(["-m", "unittest", "discover", "--start-directory", "tests/differential"]);
+    tests.env("PLIMSOLL_PROGRAMS", programs());
     finish(tests)?;
     for device in ["cpu", "program"] {
         run(&home, &["--device", device, "--cases", "2000", "--anew"].map(str::to_owned))?;
@@ -43,13 +46,19 @@ fn python(home: &Path) -> Command {
     python
 }
 
+fn build_subject() -> Result<()> {
+    cargo(&["build", "--package", "plimsoll", "--example", "09_evaluate"])
+}
+
+/// The folder of built programs; examples are in a folder of it.
+fn programs() -> PathBuf {
+    let target: PathBuf = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    target.join("debug")
+}
+
 fn run(home: &Path, arguments: &[String]) -> Result<()> {
-    cargo(&["build", "--package", "plimsoll", "--example", "09_evaluate"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    build_subject()?;
     let mut test = python(home);
-    test.arg("tests/differential/run.py")
-        .arg("--subject")
-        .arg(target.join("debug/examples/09_evaluate"))
-        .args(arguments);
+    test.arg("tests/differential/run.py").arg("--subject").arg(programs().join("examples/09_evaluate")).args(arguments);
     finish(test)
 }
