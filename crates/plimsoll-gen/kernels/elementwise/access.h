@@ -21,6 +21,14 @@ struct Parameters {
     u64 at[WORDS];
 };
 
+// RESIDENT blocks must fit on an SM at once, so the compiler may use the registers of fewer. Left to itself it often stays at 32 registers:
+// it computes with the first inputs before it loads the others, and a thread waits for memory several times, one after the other.
+#if RESIDENT
+#define LAUNCH_BOUNDS __launch_bounds__(THREADS, RESIDENT)
+#else
+#define LAUNCH_BOUNDS __launch_bounds__(THREADS)
+#endif
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 // True for blocks that may still be resident together with the last one: at most as many as all SMs hold.
 __device__ __forceinline__ bool is_among_last() {

@@ -131,7 +131,7 @@ __device__ __forceinline__ bool is_aligned(const Parameters& p, u32 starts) {
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
+extern "C" __global__ void LAUNCH_BOUNDS elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
 #if BATCH
     const u32 set = set_of(p, blockIdx.x);

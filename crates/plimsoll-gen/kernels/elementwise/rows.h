@@ -64,7 +64,7 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
+extern "C" __global__ void LAUNCH_BOUNDS elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Place n = Place(p.at[FORM_AT]);
     const u32 whole = u32(p.at[FORM_AT + 1]);

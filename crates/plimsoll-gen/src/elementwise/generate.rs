@@ -46,11 +46,12 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let scalars = spec.graph.scalars().len();
     let batch = spec.form == Form::Batch;
     let form_at = if batch { scalars } else { tensors + scalars };
-    let defines: [(&str, u64); 21] = [
+    let defines: [(&str, u64); 22] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("THREADS", spec.threads.into()),
         ("TILE", spec.tile()),
+        ("RESIDENT", spec.resident.into()),
         ("HINT", spec.hints.bits().into()),
         ("INDEX_BITS", if spec.index == Index::U32 { 32 } else { 64 }),
         ("DEPENDENT", spec.dependent as u64),

@@ -15,6 +15,7 @@ mod plan;
 pub mod representative;
 mod spec;
 mod table;
+mod weight;
 mod words;
 
 pub(crate) use plan::MOST_RESIDENT;

@@ -199,6 +199,8 @@ pub struct KernelSpec {
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,
+    /// Blocks that must fit on an SM at once: the compiler may use the registers of fewer. 0 leaves it to the compiler.
+    pub resident: u32,
     /// Cache hints.
     pub hints: Hints,
     /// [`Index::U64`]: the block's base has 64 bits and offsets inside its tile have 32, so that any n works; in forms that

@@ -1,90 +1,51 @@
 //! Measured plans: the fastest vectors, blocks and hints for a class of expressions, by bytes moved.
 
-use plimsoll_expr::cost::Class as Operation;
-use plimsoll_expr::function::Function;
-use plimsoll_expr::op::Unary;
-use plimsoll_expr::{Cost, Graph};
+use plimsoll_expr::Graph;
 use serde::{Deserialize, Serialize};
 
+use super::Tier;
 use super::spec::{Dependent, Form, is_copy};
+use super::weight::weight;
 
-/// Most operations per element for which memory alone determines the time.
-const FEW: u64 = 16;
-/// Functions that take about four instructions per element for 16-bit results, in addition to loads and stores: a special function
-/// unit instruction, with a multiplication before or after it.
-const SHORT: [Unary; 5] = [Unary::Exp, Unary::Exp2, Unary::Log, Unary::Log2, Unary::Log10];
-/// Those functions that take hardly more instructions for f32 results.
-const SHORT_OF_32_BITS: [Unary; 2] = [Unary::Exp, Unary::Exp2];
-
-/// The operations of an expression, as far as they affect the choice of a plan.
-struct Weight {
-    /// Operations per element.
-    operations: u64,
-    /// Operations that take many instructions: functions, quotients, roots.
-    long: u64,
-    /// The functions among them.
-    functions: Vec<Function>,
-}
-
-impl Weight {
-    fn from_graph(graph: &Graph) -> Self {
-        let operations = Cost::from_graph(graph).operations;
-        let mut weight = Self { operations: operations.values().sum(), long: 0, functions: Vec::new() };
-        for ((class, _), count) in operations {
-            if let Operation::Function(function) = class {
-                weight.functions.extend((0..count).map(|_| function));
-            }
-            if matches!(class, Operation::Function(_) | Operation::Divide | Operation::Root) {
-                weight.long += count;
-            }
-        }
-        weight
-    }
-}
-
-/// Whether an expression is as short as those measured for the rows: at most one function, and few other operations.
-pub(super) fn is_as_short_as_measured(graph: &Graph) -> bool {
-    let weight = Weight::from_graph(graph);
-    weight.long <= 1 && weight.operations <= FEW
-}
-
-/// The amount of work per element, as far as it affects the choice of a plan.
+/// The amount of work per element, by its [`weight`]: the time of its arithmetic as a share of memory's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
     /// None: bytes are only moved.
     Copy,
-    /// A few operations, without functions, quotients or roots.
+    /// Up to [`Work::ARITHMETIC`]: a few operations.
     Arithmetic,
-    /// A few operations, one of which is an exponential with results of up to 32 bits or a logarithm with results of up to 16 bits:
-    /// bulk copies still gain.
+    /// Up to [`Work::SHORT`]: an exponential or a logarithm with 16-bit results. Bulk copies still gain.
     Short,
-    /// Other functions, quotients, roots, or a long chain of arithmetic, so that issue slots matter as well as memory.
+    /// Up to [`Work::LONG`]: other functions, so that issue slots matter as well as memory.
     Long,
+    /// More: several functions. Arithmetic decides.
+    Heavy,
 }
 
 impl Work {
-    fn from_graph(graph: &Graph) -> Self {
+    /// Greatest weight of [`Work::Arithmetic`].
+    pub const ARITHMETIC: f64 = 0.14;
+    /// Greatest weight of [`Work::Short`].
+    pub const SHORT: f64 = 0.35;
+    /// Greatest weight of [`Work::Long`].
+    pub const LONG: f64 = 0.6;
+
+    fn from_graph(graph: &Graph, tier: Tier) -> Self {
         if is_copy(graph) {
             return Self::Copy;
         }
-        let weight = Weight::from_graph(graph);
-        let few = weight.operations <= FEW;
-        let short = match graph.outputs().iter().map(|output| output.dtype.bytes()).max() {
-            Some(1 | 2) => &SHORT[..],
-            Some(4) => &SHORT_OF_32_BITS,
-            _ => &[],
-        };
-        match weight.functions[..] {
-            [] if few && weight.long == 0 => Self::Arithmetic,
-            [Function::Unary(function)] if few && weight.long == 1 && short.contains(&function) => Self::Short,
-            _ => Self::Long,
+        match weight(graph, tier) {
+            weight if weight <= Self::ARITHMETIC => Self::Arithmetic,
+            weight if weight <= Self::SHORT => Self::Short,
+            weight if weight <= Self::LONG => Self::Long,
+            _ => Self::Heavy,
         }
     }
 
     /// Whether there are functions or other long work, so that issue slots matter.
     const fn is_function(self) -> bool {
-        matches!(self, Self::Short | Self::Long)
+        matches!(self, Self::Short | Self::Long | Self::Heavy)
     }
 }
 
@@ -105,10 +66,10 @@ pub struct Class {
 }
 
 impl Class {
-    /// The class of an expression.
+    /// The class of an expression in a tier.
     #[must_use]
-    pub fn from_graph(graph: &Graph) -> Self {
-        let work = Work::from_graph(graph);
+    pub fn from_graph(graph: &Graph, tier: Tier) -> Self {
+        let work = Work::from_graph(graph, tier);
         // Copies of all types are one class.
         let bytes = if work == Work::Copy { vec![1] } else { super::spec::element_bytes(graph) };
         Self {
@@ -292,7 +253,7 @@ mod tests {
     }
 
     fn class(text: &str, dtype: DType) -> Class {
-        Class::from_graph(&parse(text, &Names::with_default(dtype)).unwrap())
+        Class::from_graph(&parse(text, &Names::with_default(dtype)).unwrap(), Tier::Accurate)
     }
 
     #[test]
@@ -301,14 +262,15 @@ mod tests {
         let work = [
             ("x", Work::Copy),
             ("x + 42", Work::Arithmetic),
-            ("x*x + min(x, 2)", Work::Arithmetic),
-            ("x/3", Work::Long),
-            ("sqrt(x)", Work::Long),
+            ("x*x + 1", Work::Arithmetic),
+            ("x/3", Work::Arithmetic),
+            ("tanh(x)", Work::Short),
             ("exp(x)/x", Work::Long),
             ("0.5*exp(x)", Work::Short),
-            ("log10(x + 1)", Work::Short),
-            ("exp(log(x))", Work::Long),
-            ("log(x) + log(y)", Work::Long),
+            ("log(x)", Work::Short),
+            ("log10(x + 1)", Work::Long),
+            ("exp(log(x))", Work::Heavy),
+            ("log(x) + log(y)", Work::Heavy),
             ("erf(x)", Work::Long),
         ];
         for (text, expected) in work {
@@ -318,7 +280,7 @@ mod tests {
         assert_eq!((class("log(x)", DType::F32).work, class("exp(x)", DType::F64).work), (Work::Long, Work::Long));
         let long = format!("x{}", " * x + 1.5".repeat(20));
         assert_eq!(class(&long, DType::F32).work, Work::Long);
-        assert_eq!(class(&format!("exp({long})"), DType::F32).work, Work::Long);
+        assert_eq!(class(&format!("exp({long}) / x"), DType::F32).work, Work::Heavy);
     }
 
     #[test]
@@ -335,7 +297,6 @@ mod tests {
         assert_eq!((row(wide, false).class, row(wide, false).form), (wide, Form::Flat));
         assert_eq!(row(class("exp(x)", DType::F64), true).class, class("erf(x)", DType::F32));
         assert_eq!(row(class("exp(x)", DType::F16), true).class, exp);
-        assert_eq!(row(class("~x", DType::U8), true).class, class("x + 1", DType::Bf16));
         assert_eq!(row(class("x + 1", DType::F64), true).class, class("x + 1", DType::F32));
         let mut old = Table::for_device("NVIDIA H200", 90);
         old.rows.retain(|row| row.class.work != Work::Copy);

@@ -15,7 +15,7 @@ use plimsoll_core::record::Record;
 use plimsoll_core::sample::{CachePolicy, Effort};
 use plimsoll_core::series::{Point as Sampled, Series, SeriesSpec};
 use plimsoll_expr::{DType, Graph, Names, ParseError, Problem, parse};
-use plimsoll_gen::elementwise::{Choose, Class, Dependent, Form, Row, Table, candidates};
+use plimsoll_gen::elementwise::{Choose, Class, Dependent, Form, Row, Table, Tier, candidates};
 use plimsoll_suite::bench::Cell;
 
 use self::search::{Contest, Heat, Mode, Stopwatch, search};
@@ -156,7 +156,7 @@ impl TuneResult {
             let last = if contest.mode.is_cached() { contest.bytes / 3 * 4 } else { u64::MAX };
             let between = |next: &Contest| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64;
             let most_bytes = contests.get(number + 1).map_or(last, between);
-            self.table.rows.push(row(Class::from_graph(&subject.graph), most_bytes, contest.mode, choose));
+            self.table.rows.push(row(Class::from_graph(&subject.graph, Tier::Accurate), most_bytes, contest.mode, choose));
             self.found.push(TunedPlan {
                 subject: subject.name.clone(),
                 bytes: contest.bytes,

@@ -6,6 +6,7 @@ mod candidates;
 mod coordinates;
 mod division;
 mod indexing;
+mod residency;
 mod runs;
 mod shape;
 mod tensors;
@@ -95,7 +96,8 @@ pub struct Choose {
 /// One choice with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The choice: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`, `prefetch`, `sets`; `time` is
+    /// The choice: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `resident`, `dependent`, `prefetch`,
+    /// `sets`; `time` is
     /// the model's prediction for the whole plan.
     pub what: &'static str,
     /// The chosen value.
@@ -314,13 +316,14 @@ fn finish(
     if shape.form != Form::Batch && words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
     }
-    let spec = KernelSpec {
+    let mut spec = KernelSpec {
         graph,
         form: shape.form,
         streams: shape.streams,
         lanes: shape.lanes,
         unroll: shape.unroll,
         threads: shape.threads,
+        resident: 0,
         hints: tuning.hints,
         index,
         grid,
@@ -333,12 +336,17 @@ fn finish(
         whole_rows: shape.whole_rows,
         target: device.target,
     };
+    spec.resident = residency::resident(&spec, shape.blocks, device);
     let geometry = geometry(&spec, shape.blocks, device)?;
     let mut reasons = vec![Reason { what: "form", chosen: shape.form.name().to_owned(), why: shape.why }];
     reasons.extend(tuning.reasons.into_iter().map(|reason| with_final_value(reason, &spec)));
     reasons.push(Reason { what: "index", chosen: format!("{} bits", if index == Index::U32 { 32 } else { 64 }), why });
     let grid_why = if choose.grid.is_some() { "requested" } else { "one-shot grids in block order are the fastest" };
     reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: grid_why.to_owned() });
+    if spec.resident > 0 {
+        let why = "each thread has the registers to load all inputs before it computes".to_owned();
+        reasons.push(Reason { what: "resident", chosen: format!("{} blocks per SM", spec.resident), why });
+    }
     if let Some(first_wave) = first_wave {
         let why = "they prefetch their inputs while they wait for the previous kernel".to_owned();
         reasons.push(Reason { what: "prefetch", chosen: format!("the first {first_wave} blocks"), why });

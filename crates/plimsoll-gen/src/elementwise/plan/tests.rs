@@ -94,8 +94,13 @@ fn bulk_copies_are_used_for_devices_and_sizes_that_gain() {
     assert_eq!(flat(TRIAD, 256 * MIB, 90, &choose).spec.form, Form::Bulk);
     assert_eq!(flat(TRIAD, MIB, 90, &choose).spec.form, Form::Flat);
     assert_eq!(flat(TRIAD, 256 * MIB, 80, &choose).spec.form, Form::Flat);
+    // Blocks that were measured for sums of one or two inputs don't suit three inputs, or several functions.
+    assert_eq!(flat("in x: f32, z: f32, w: f32\ny = x + z + w", 256 * MIB, 90, &choose).spec.form, Form::Flat);
+    let functions = flat("in x: f32, z: f32\ny = exp(x) + erf(exp(z))", 256 * MIB, 90, &choose).spec;
+    assert_eq!((functions.form, functions.lanes, functions.unroll), (Form::Flat, 4, 1));
     // A copy of f32 moves two-byte elements, so it is as fast as one of bf16.
-    let copy = flat("in x: f32\ny = x", 1 << 30, 90, &choose);
+    let narrow = Choose { form: Some(Form::Bulk), vector: Some(2), unroll: Some(12), ..choose };
+    let copy = flat("in x: f32\ny = x", 1 << 30, 90, &narrow);
     assert_eq!((copy.spec.form, copy.spec.element_bytes()), (Form::Bulk, vec![2, 2]));
     assert_eq!(copy.form_words[0], 2 << 30);
     let forced = Choose { form: Some(Form::Bulk), ..choose };
@@ -146,8 +151,9 @@ fn bulk_copies_accept_contiguous_tensors_at_any_address() {
     let prefetching = plan(2, 2, &Choose { dependent: true, prefetch: Some(true), ..Choose::default() });
     assert_eq!((prefetching.form_words.len(), prefetching.form_words[4]), (5, 15));
     let outputs = "in x: bf16\ny = x + 1\nz = x - 1";
-    let apart = |z| planned(outputs, &[1 << 30], &[(run, 0), (run, 0), (run, z)], 90, &Choose::default()).unwrap();
-    assert_eq!((apart(2).spec.form, apart(16).spec.form), (Form::Flat, Form::Bulk));
+    let bulk = Choose { form: Some(Form::Bulk), ..Choose::default() };
+    let apart = |z| planned(outputs, &[1 << 30], &[(run, 0), (run, 0), (run, z)], 90, &bulk);
+    assert!(apart(2).is_err() && apart(16).is_ok());
 }
 
 #[test]
@@ -178,10 +184,10 @@ fn bulk_copies_are_combined_with_broadcast_inputs() {
     let long = format!("in x: bf16, b: bf16\ny = x*b{}", " + x*b".repeat(500));
     assert_eq!(bias(16384, &[0, 1], &long, &Choose::default()).unwrap().spec.form, Form::Rows);
     // About as many bytes in flight, in vectors as wide as the widest element allows.
-    let of_two = "in x: bf16, b: bf16, z: bf16\ny = x + b + z";
+    let of_two = "in x: f32, b: f32, z: f32\ny = x + b + z";
     let tensors: [(&[i64], u64); 4] = [(&[16384, 1], 0), (&[0, 1], 0), (&[16384, 1], 0), (&[16384, 1], 0)];
     let two = planned(of_two, &[1 << 17, 16384], &tensors, 90, &Choose::default()).unwrap().spec;
-    assert_eq!((two.form, two.lanes), (Form::Bulk, 4));
+    assert_eq!((two.form, two.lanes), (Form::Bulk, 1));
     let mixed = "in x: f64, b: u8\ny = x + b";
     let mixed = bias(16384, &[0, 1], mixed, &Choose::default()).unwrap().spec;
     assert!(mixed.lanes <= 4, "{mixed:?}");
@@ -384,7 +390,7 @@ fn flat_kernels_ignore_the_load_hint_of_rows_for_bulk_copies() {
         let indexing = Indexing::new(&graph, &Space::with_shape(&[elements], &layouts).unwrap(), &[0; 49]).unwrap();
         plan(&graph, &indexing, &device(90), &table, &Choose::default()).unwrap().spec
     };
-    let class = Class { inputs: 48, ..Class::from_graph(&graph) };
+    let class = Class { inputs: 48, ..Class::from_graph(&graph, Tier::Accurate) };
     let bytes = 49 * 8 * (64 * MIB);
     let row = table.row(Wanted { class, bytes, dependent: false, cached: false, bulk: true }).unwrap();
     assert_eq!((row.form, row.hints & 1), (Form::Bulk, 1));

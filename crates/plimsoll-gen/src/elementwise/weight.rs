@@ -1,0 +1,55 @@
+//! How long an element's arithmetic takes compared with moving its bytes: counted in its program, without a compiler.
+
+use plimsoll_expr::{Cost, Graph};
+
+use super::accuracy::meaning;
+use super::count::count;
+use super::{Tier, body};
+
+/// Instructions of a warp's lanes per clock and SM, by pipe: compute capability 9.0 (CUDA C++ Programming Guide, table of arithmetic
+/// throughput). Other devices of data centers differ little.
+const ISSUE: f64 = 128.0;
+const FMA: f64 = 128.0;
+const ALU: f64 = 64.0;
+const MUFU: f64 = 16.0;
+const FP64: f64 = 64.0;
+const CONVERSION: f64 = 64.0;
+/// Bytes per clock and SM that memory moves on an H200: 4.26 TB/s at 1.7 GHz with 132 SMs.
+const BYTES: f64 = 19.0;
+
+/// The time of the busiest pipe as a share of memory's time, for large tensors in whole vectors.
+#[must_use]
+pub fn weight(graph: &Graph, tier: Tier) -> f64 {
+    let counted = count(&body::program(&meaning(graph, tier), tier)).element;
+    let pipes = [
+        counted.issued() / ISSUE,
+        counted.fma / FMA,
+        counted.alu / ALU,
+        counted.mufu / MUFU,
+        counted.fp64 / FP64,
+        counted.conversion / CONVERSION,
+    ];
+    let bytes = Cost::from_graph(graph).traffic.total().max(1) as f64;
+    pipes.into_iter().fold(0.0, f64::max) * BYTES / bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_expr::{DType, Names, parse};
+
+    use super::*;
+
+    #[test]
+    fn weight_grows_with_the_work_and_shrinks_with_the_bytes() {
+        let of = |text: &str, dtype| weight(&parse(text, &Names::with_default(dtype)).unwrap(), Tier::Accurate);
+        let growing = ["x + 1", "exp(x)", "erf(x)", "mish(mish(x))"].map(|text| of(text, DType::Bf16));
+        assert!(growing.is_sorted_by(|a, b| 1.3 * a < *b), "{growing:?}");
+        assert!(of("gelu(x) + y + z", DType::Bf16) < of("gelu(x)", DType::Bf16));
+        assert!(
+            weight(&parse("gelu(x)", &Names::with_default(DType::Bf16)).unwrap(), Tier::Full)
+                > of("gelu(x)", DType::Bf16)
+        );
+        // One special function per four bytes.
+        assert_eq!(of("exp2(x)", DType::F16), 19.0 / 64.0);
+    }
+}
