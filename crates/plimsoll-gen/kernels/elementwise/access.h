@@ -21,10 +21,10 @@ struct Parameters {
     u64 at[WORDS];
 };
 
-// RESIDENT blocks must fit on an SM at once, so the compiler may use the registers of fewer. Left to itself it often stays at 32 registers:
+// BLOCKS_AT_ONCE blocks must fit on an SM at once, so the compiler may use the registers of fewer. Left to itself it often stays at 32 registers:
 // it computes with the first inputs before it loads the others, and a thread waits for memory several times, one after the other.
-#if RESIDENT
-#define LAUNCH_BOUNDS __launch_bounds__(THREADS, RESIDENT)
+#if BLOCKS_AT_ONCE
+#define LAUNCH_BOUNDS __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
 #else
 #define LAUNCH_BOUNDS __launch_bounds__(THREADS)
 #endif

@@ -136,29 +136,44 @@ struct Piece {
     }
 };
 
-template <typename T, int KIND, int SET>
-__device__ __forceinline__ void gather(const Parameters& p, u64 start, const Tile& tile, const Piece& piece,
-                                       const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
+// A thread's vectors of an input in the order of the outputs. Those that come from memory are loaded before the barrier, all at once.
+template <typename T, int KIND, int SET> struct Gathered {
     // Broadcast inputs should stay in L1.
-    Row<T, LANES, 0> row;
-    const i64 offset = tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) +
-                       i64(piece.along) * stride(p, SET, RANK - 1);
-    if constexpr (KIND == TRANSPOSED) {
-        const Packed<T> vector = shared[vector_at(piece.line, piece.vector)];
+    Row<T, LANES, 0> rows[READS];
+
+    __device__ __forceinline__ static i64 offset(const Parameters& p, const Tile& tile, const Piece& piece) {
+        return tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) + i64(piece.along) * stride(p, SET, RANK - 1);
+    }
+
+    __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile) {
+        if constexpr (KIND == INDEXED_VECTOR) {
 #pragma unroll
-        for (int w = 0; w < Packed<T>::UNITS; ++w) row.word[w] = vector.unit[w];
-        row.take(x);
-    } else if constexpr (KIND == INDEXED_VECTOR) {
-        row.load(start + u64(offset) * sizeof(T));
-        row.take(x);
-    } else {
-#pragma unroll
-        for (int i = 0; i < LANES; ++i) {
-            if constexpr (KIND == UNIFORM) x[i] = same;
-            else x[i] = load_one<T>(start + u64(offset + i * stride(p, SET, RANK - 1)) * sizeof(T));
+            for (int iteration = 0; iteration < READS; ++iteration) {
+                const Piece piece(iteration);
+                // Vectors outside the tensors are those of the tile's first element, so that loads need no branch.
+                const bool inside = piece.line < tile.rows && piece.along < tile.columns;
+                rows[iteration].load(start + u64(inside ? offset(p, tile, piece) : tile.offset[SET]) * sizeof(T));
+            }
         }
     }
-}
+
+    __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const Piece& piece, int iteration,
+                                         const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
+        if constexpr (KIND == TRANSPOSED) {
+            const Packed<T> vector = shared[vector_at(piece.line, piece.vector)];
+#pragma unroll
+            for (int w = 0; w < Packed<T>::UNITS; ++w) rows[iteration].word[w] = vector.unit[w];
+        }
+        if constexpr (KIND == TRANSPOSED || KIND == INDEXED_VECTOR) rows[iteration].take(x);
+        else {
+#pragma unroll
+            for (int i = 0; i < LANES; ++i) {
+                if constexpr (KIND == UNIFORM) x[i] = same;
+                else x[i] = load_one<T>(start + u64(offset(p, tile, piece) + i * stride(p, SET, RANK - 1)) * sizeof(T));
+            }
+        }
+    }
+};
 
 template <typename T, int SET>
 __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const Piece& piece,
@@ -183,7 +198,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
 #define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? VECTORS : 1];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED
+#define TRANSPOSE_GATHERED(k) Gathered<in##k##_t, IN##k, IN##k##_SET> gathered##k;
+    EACH_INPUT(TRANSPOSE_GATHERED)
+#undef TRANSPOSE_GATHERED
     wait_for_previous();
+#define TRANSPOSE_LOAD(k) gathered##k.load(p, IN_START(p, 0, k), tile);
+    EACH_INPUT(TRANSPOSE_LOAD)
+#undef TRANSPOSE_LOAD
     HALF(0) {
 #define TRANSPOSE_FETCH(k)                                                                                             \
     if constexpr (IN##k == TRANSPOSED) fetch<in##k##_t, IN##k##_SET>(p, IN_START(p, 0, k), tile, shared##k);
@@ -199,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
             if (piece.line >= tile.rows || piece.along >= tile.columns) continue;
 #define TRANSPOSE_TAKE(k)                                                                                              \
     in##k##_c x##k[LANES];                                                                                             \
-    gather<in##k##_t, IN##k, IN##k##_SET>(p, IN_START(p, 0, k), tile, piece, shared##k, same.x##k, x##k);
+    gathered##k.take(p, IN_START(p, 0, k), tile, piece, iteration, shared##k, same.x##k, x##k);
 #define TRANSPOSE_RESULT(k) out##k##_c y##k[LANES];
             EACH_INPUT(TRANSPOSE_TAKE)
             EACH_OUTPUT(TRANSPOSE_RESULT)

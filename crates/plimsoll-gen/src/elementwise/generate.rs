@@ -51,7 +51,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("UNROLL", spec.unroll.into()),
         ("THREADS", spec.threads.into()),
         ("TILE", spec.tile()),
-        ("RESIDENT", spec.resident.into()),
+        ("BLOCKS_AT_ONCE", spec.resident.into()),
         ("HINT", spec.hints.bits().into()),
         ("INDEX_BITS", if spec.index == Index::U32 { 32 } else { 64 }),
         ("DEPENDENT", spec.dependent as u64),

@@ -39,6 +39,29 @@ fn vector_bytes(narrowest: u32, device: &Device, choose: &Choose) -> u32 {
     choose.vector.unwrap_or_else(|| device.target.widest_access().min(16).min(8 * narrowest))
 }
 
+/// Fewest elements along a side that the planner takes: rows of tiles then still fill whole sectors.
+const LEAST_SIDE: u32 = 32;
+/// Blocks per SM for which tiles are made smaller.
+const BLOCKS: u64 = 4;
+
+/// The side of smaller tiles for narrow vectors, whose threads would have too many of them, and for tensors that few tiles cover. With
+/// sides of 128, a transposed f16 matrix of 351 × 776 had 21 blocks whose threads read 64 elements, and took an H200 ten times as long
+/// as a flat one.
+fn smaller(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Device) -> u32 {
+    let most = LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 };
+    let least = LEAST_SIDE.max(4 * lanes);
+    let mut side = side.min(most.next_power_of_two().max(least));
+    let last = extents.len() - 1;
+    let blocks = |side: u32| {
+        let tiles = extents[last - 1..].iter().map(|extent| extent.div_ceil(u64::from(side)));
+        extents[..last - 1].iter().copied().chain(tiles).fold(1_u64, u64::saturating_mul)
+    };
+    while side > least && blocks(side) < BLOCKS * u64::from(device.multiprocessors) {
+        side /= 2;
+    }
+    side
+}
+
 /// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or the forced number if it is possible, within
 /// the limits of shared memory.
 fn side(narrowest: u32, vector: u32, transposed: &[&Tensor], choose: &Choose) -> u32 {
@@ -77,6 +100,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     let side = side(tensors.narrowest(), vector, &transposed, choose);
     let widest = device.target.widest_access();
     let lanes = lanes(&all, &transposed, &extents, vector, side, widest);
+    let side = if choose.unroll.is_some() { side } else { smaller(side, lanes, tensors.narrowest(), &extents, device) };
     let squares = (side / lanes).pow(2).clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
     let threads = choose.threads.unwrap_or(squares).min(side * side / lanes);
     let mut sets = Sets::new();
