@@ -36,7 +36,15 @@ fn a_kernel_gets_its_arguments_bit_by_bit() {
     let offsets: Vec<u64> = kernel.signature().parameters.iter().map(|parameter| parameter.offset).collect();
     assert_eq!(offsets, [0, 8, 12, 16, 24, 27, 32]);
     let memory = Value::from(buffer.whole());
-    let values = [memory.clone(), 0x11_u8.into(), 1.5_f32.into(), (-2_i64).into(), 0x3344_u16.into(), Value::Bytes(vec![7, 8, 9]), memory];
+    let values = [
+        memory.clone(),
+        0x11_u8.into(),
+        1.5_f32.into(),
+        (-2_i64).into(),
+        0x3344_u16.into(),
+        Value::Bytes(vec![7, 8, 9]),
+        memory,
+    ];
     bare.stream.launch(&launch(&kernel, ONE, &values).unwrap()).unwrap();
     let mut stored = [0; 30];
     buffer.download(&bare.stream, &mut stored).unwrap();
@@ -62,7 +70,8 @@ fn a_kernel_may_have_more_parameters_than_any_of_ours() {
     for in_graph in [false, true] {
         buffer.upload(&bare.stream, &[0; 256]).unwrap();
         if in_graph {
-            let graph = plimsoll_cuda::driver::Graph::chain(&bare.context, std::slice::from_ref(&launch), 1, false).unwrap();
+            let graph =
+                plimsoll_cuda::driver::Graph::chain(&bare.context, std::slice::from_ref(&launch), 1, false).unwrap();
             graph.launch(&bare.stream).unwrap();
         } else {
             bare.stream.launch(&launch).unwrap();
@@ -83,7 +92,10 @@ fn values_of_other_numbers_and_sizes_and_freed_memory_are_refused() {
     let right = [memory.clone(), 5_u32.into()];
     assert!(refused(ONE, &[memory.clone()]).contains("scale takes 2 arguments, and 1 was given"));
     let message = refused(ONE, &[memory.clone(), 5_u64.into()]);
-    assert!(message.contains("parameter 2 of scale has 4 bytes") && message.contains("given: memory of 256 bytes"), "{message}");
+    assert!(
+        message.contains("parameter 2 of scale has 4 bytes") && message.contains("given: memory of 256 bytes"),
+        "{message}"
+    );
     assert!(refused(Geometry::linear(0, 32), &right).contains("the grid has 0 in x"));
     assert!(refused(Geometry::linear(1, 2048), &right).contains("the block has 2048 in x"));
     drop(buffer);

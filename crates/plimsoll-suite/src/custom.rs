@@ -74,7 +74,9 @@ pub fn find(run: &Run, launch: &Launch, cold: bool) -> Option<Measured> {
 
 /// The time of each launch.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let rows = series.iter().flat_map(|series| series.parse_rows::<Launch>().filter_map(Result::ok).map(move |row| (series, row)));
+    let rows = series
+        .iter()
+        .flat_map(|series| series.parse_rows::<Launch>().filter_map(Result::ok).map(move |row| (series, row)));
     let found = rows.map(|(series, (at, row))| {
         let name = format!("{}, {}", at.kernel, series.spec.case);
         let says = format!("grid {}, block {}", at.grid, at.block);

@@ -39,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Device::Cuda(bench) = &mut device {
         let (context, stream) = (&bench.device().context, &bench.device().stream);
         let x: Vec<u8> = (0..N).flat_map(|i| (i as f32).to_le_bytes()).collect();
-        let [input, output] = [DeviceBuffer::new(context, 4 * u64::from(N))?, DeviceBuffer::new(context, 4 * u64::from(N))?];
+        let [input, output] =
+            [DeviceBuffer::new(context, 4 * u64::from(N))?, DeviceBuffer::new(context, 4 * u64::from(N))?];
         input.upload(stream, &x)?;
         let values: [Value; 4] = [input.whole().into(), output.whole().into(), N.into(), 0.5_f32.into()];
         // SAFETY: NVRTC made the cubin.

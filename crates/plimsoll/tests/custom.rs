@@ -4,12 +4,17 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use plimsoll::Plan;
 use plimsoll::bench::Device;
+use plimsoll::core::record::{Record, Run};
 use plimsoll::core::sample::CachePolicy;
 use plimsoll::core::{Fault, Flag};
-use plimsoll::custom::{self, Cubin, Geometry, Request};
-use plimsoll::explain::{ExplainOptions, Explanation};
+use plimsoll::custom::{self, Cubin, Geometry, Inspected, Occupied, Request};
+use plimsoll::explain::{ExplainOptions, Explanation, Origin, Subject};
+use plimsoll::predict::find_machine;
+use plimsoll_gen::sass::{Listing, Report};
 
 fn request(image: &str, arguments: &str) -> Request {
     let cubin = Cubin::new(fakecuda::image(image)).unwrap();
@@ -30,9 +35,46 @@ fn an_explanation_has_facts_measurement_and_the_reason_for_what_is_left_out() {
     let kernel = found.forecast.custom.as_ref().unwrap();
     let fact = |what| kernel.facts.iter().find(|fact| fact.what == what).unwrap();
     assert_eq!((&*fact("kernel").value, &*fact("grid").value, &*fact("read").value), ("scale", "4", "4 KiB"));
-    assert!(!kernel.uncounted.is_empty() && found.words().contains("Its instructions are left out"), "{}", found.words());
+    assert!(
+        !kernel.uncounted.is_empty() && found.words().contains("Its instructions are left out"),
+        "{}",
+        found.words()
+    );
     assert_eq!((found.cell.traffic.total(), found.forecast.description.footprint), (8192, 8192));
     assert!(found.words().contains("plimsoll measure"), "{}", found.words());
+}
+
+/// The prediction for `scale` of custom.cu on an H200, in numbers that its documentation gives.
+#[test]
+fn machine_code_and_stated_bytes_predict_the_time_as_for_an_expression() {
+    const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../plimsoll-gen/tests/data/custom.sm_90");
+    let cubin = custom::read_cubin(format!("{DATA}.cubin").as_ref()).unwrap();
+    let arguments = "in:f32:16Mi out:f32:16Mi u32:16Mi f32:0.5".parse().unwrap();
+    // SAFETY: nothing launches it.
+    let request =
+        unsafe { Request::new(cubin.into(), Some("scale"), arguments, Geometry::linear(65_536, 256)) }.unwrap();
+    let listing = Listing::parse(&std::fs::read_to_string(format!("{DATA}.sass")).unwrap()).unwrap();
+    let report = Report::new(&listing, &[]).kernel("scale").cloned();
+    let occupied = Occupied { blocks: 65_536, threads: 256, resident: 8, static_shared: 0 };
+    let inspected = Inspected { occupied, report: Ok(report.unwrap()) };
+    let subject = Subject::from_machine(find_machine("h200").unwrap(), Origin::Model);
+    // The record of another kernel.
+    let folder = tempfile::tempdir().unwrap();
+    let (mut device, mut records) = (support::device(folder.path()), Vec::<Record>::new());
+    let (other, stop) = (self::request("nothing()", ""), AtomicBool::new(false));
+    custom::time(&mut device, &other, &[CachePolicy::Hot], &Plan::default(), &mut records, &stop).unwrap();
+    let run = Run::from_records(records).unwrap();
+    let found =
+        custom::explanations(&subject, (&request, &inspected), &[CachePolicy::ColdRotate], &run, "a test").remove(0);
+    // 128 MiB at 4.1 TB/s.
+    let total = found.forecast.prediction.total.unwrap().value;
+    assert!((total / 34e-6 - 1.0).abs() < 0.1, "{total}");
+    assert!(
+        found.words().contains("limited by memory bandwidth") && found.words().contains("could not be measured"),
+        "{}",
+        found.words()
+    );
+    assert_eq!(found.forecast.custom.unwrap().assumptions.len(), 2);
 }
 
 #[test]

@@ -43,6 +43,8 @@ fn store(state: &mut State, address: u64, bytes: &[u8]) -> Result<(), u32> {
         return Err(ILLEGAL_ADDRESS);
     }
     // SAFETY: inside an allocation of ours.
-    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    unsafe {
+        std::ptr::with_exposed_provenance_mut::<u8>(address).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+    };
     Ok(())
 }

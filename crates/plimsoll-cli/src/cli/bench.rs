@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use plimsoll::{CudaOptions, Summary};
 use plimsoll::bench::{
     ALL, BenchRequest, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory_needed, sizes, variants,
 };
@@ -19,6 +18,7 @@ use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
 use plimsoll::explain::Subject;
 use plimsoll::prelude::{Fault, Plan, Request};
 use plimsoll::suite::bench::SPEC;
+use plimsoll::{CudaOptions, Summary};
 use plimsoll_report::terminal::{Column, Table, format_margin};
 use plimsoll_report::{faults, json, markdown};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use plimsoll::bench::Device;
+use plimsoll::core::FaultClass;
 use plimsoll::core::unit::ByteSize;
-use plimsoll::core::{Fault, FaultClass};
 use plimsoll::custom::{self, Arguments, Cubin, GRAMMAR, Geometry, Request as Kernel, Signature};
 use plimsoll::explain::{CustomKernel, Explanation, Subject, counters_error};
 use plimsoll::prelude::Request;
@@ -23,8 +23,10 @@ const MOST_LISTED: usize = 40;
 /// Explains the kernel of a file, whichever of the two options names it.
 pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let own = &args.own;
-    let arguments: Arguments =
-        own.args.parse().map_err(|error| Failure::usage(format!("--args: {error}")).hint(format!("write {GRAMMAR}")))?;
+    let arguments: Arguments = own
+        .args
+        .parse()
+        .map_err(|error| Failure::usage(format!("--args: {error}")).hint(format!("write {GRAMMAR}")))?;
     let (request, mut device) = match (&own.cubin, &own.source) {
         (Some(path), _) => {
             let request = build_request(custom::read_cubin(path)?, path, arguments, own)?;
@@ -70,7 +72,10 @@ fn find_disassembler(args: &ExplainArgs) -> Result<Disassembler, String> {
     if args.estimate {
         return Err("--estimate was given".to_owned());
     }
-    Disassembler::find(args.nvdisasm.as_deref()).map_err(|why| Fault::from(why).to_string())
+    Disassembler::find(args.nvdisasm.as_deref()).map_err(|missing| {
+        say("note", &format!("{}: {}", missing.what, missing.hint));
+        format!("{}: {}", missing.what, missing.why)
+    })
 }
 
 fn build_request(cubin: Cubin, path: &Path, arguments: Arguments, own: &OwnKernelArgs) -> Result<Kernel, Failure> {

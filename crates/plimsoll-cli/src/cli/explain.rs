@@ -23,8 +23,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let Some(text) = &args.expression else { return custom::run(args) };
     let bench_request = build_request(text, args)?;
     let mut points = bench_request.points().map_err(|error| expression::failure(&error))?;
-    let predict_hint =
-        || format!("without the device: `plimsoll predict '{text}' --machine h200`");
+    let predict_hint = || format!("without the device: `plimsoll predict '{text}' --machine h200`");
     if args.device.device == "none" {
         return Err(Failure::usage("an explanation needs a device to measure on").hint(predict_hint()));
     }

@@ -5,13 +5,19 @@ use plimsoll_core::Fault;
 /// Names of results (cuda.h), with what a kernel did.
 const MEANINGS: [(&str, &str); 8] = [
     ("ILLEGAL_ADDRESS", "the kernel accessed memory outside its arguments; run it under compute-sanitizer"),
-    ("MISALIGNED_ADDRESS", "the kernel accessed memory at an address that isn't a multiple of the access's size; run it under compute-sanitizer"),
+    (
+        "MISALIGNED_ADDRESS",
+        "the kernel accessed memory at an address that isn't a multiple of the access's size; run it under compute-sanitizer",
+    ),
     ("INVALID_ADDRESS_SPACE", "the kernel used an address in the wrong kind of memory; run it under compute-sanitizer"),
     ("HARDWARE_STACK_ERROR", "the kernel's stack overflowed"),
     ("ILLEGAL_INSTRUCTION", "the kernel ran an invalid instruction, or trapped"),
     ("ASSERT", "an assert() of the kernel failed"),
     ("INVALID_PC", "the kernel jumped outside its code"),
-    ("LAUNCH_FAILED", "the kernel failed, for example by an access outside its shared memory; run it under compute-sanitizer"),
+    (
+        "LAUNCH_FAILED",
+        "the kernel failed, for example by an access outside its shared memory; run it under compute-sanitizer",
+    ),
 ];
 
 /// Adds to a lost device what the kernel that ran on it did. Other faults stay as they are.

@@ -42,7 +42,10 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
     }
     let (threads, name) = (product(block), &signature.name);
     if threads > THREADS {
-        return Err(invalid(format!("a block of {} has {threads} threads, and at most {THREADS} are possible", text(block))));
+        return Err(invalid(format!(
+            "a block of {} has {threads} threads, and at most {THREADS} are possible",
+            text(block)
+        )));
     }
     if let Some(only) = signature.block.filter(|only| *only != block) {
         return Err(invalid(format!("{name} is compiled for blocks of {}, not {}", text(only), text(block))));
@@ -109,9 +112,8 @@ mod tests {
     #[test]
     fn grids_and_blocks_beyond_any_device_or_the_kernels_bounds_are_refused() {
         let plain = Signature { name: "scale".to_owned(), ..Signature::default() };
-        let fits = |signature: &Signature, grid, block| {
-            check_stated(signature, Geometry { grid, block, shared: 0 }).is_ok()
-        };
+        let fits =
+            |signature: &Signature, grid, block| check_stated(signature, Geometry { grid, block, shared: 0 }).is_ok();
         assert!(fits(&plain, [u32::MAX >> 1, 65_535, 65_535], [1, 16, 64]));
         for (grid, block, why) in [
             ([0, 1, 1], [32, 1, 1], "the grid has 0 in x: it takes 1 to 2147483647"),

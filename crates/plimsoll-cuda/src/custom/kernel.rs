@@ -142,7 +142,9 @@ fn check_architecture(context: &Context, cubin: &Cubin) -> Result<(), Fault> {
     if stated / 10 == own / 10 && stated <= own {
         return Ok(());
     }
-    Err(Fault::Invalid(format!("the cubin is for sm_{stated}, which this device can't run: compile it with -arch=sm_{own}")))
+    Err(Fault::Invalid(format!(
+        "the cubin is for sm_{stated}, which this device can't run: compile it with -arch=sm_{own}"
+    )))
 }
 
 fn refuse_load(error: DriverError) -> Fault {

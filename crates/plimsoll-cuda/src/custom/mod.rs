@@ -23,8 +23,8 @@ use crate::compile::Program;
 pub use fault::explain_fault;
 pub use kernel::{Kernel, Request, Value};
 pub use plimsoll_gen::custom::{
-    Argument, Arguments, Buffer, Cubin, CubinError, Described, Fill, GRAMMAR, Misfit, Occupied, Parameter, ParseArgumentError,
-    Role, Signature, describe,
+    Argument, Arguments, Buffer, Cubin, CubinError, Described, Fill, GRAMMAR, Misfit, Occupied, Parameter,
+    ParseArgumentError, Role, Signature, describe,
 };
 pub use time::{Custom, memory_needed};
 

@@ -71,7 +71,8 @@ impl Custom {
         }
         let copies = windows.restoring_copies()?;
         if !copies.is_empty() {
-            load = load.with_prepare(move |stream| copies.iter().try_for_each(|(to, from)| to.copy_from(stream, *from)));
+            load =
+                load.with_prepare(move |stream| copies.iter().try_for_each(|(to, from)| to.copy_from(stream, *from)));
         }
         Ok(load.with_check(move |stream| windows.check_guards(stream)))
     }
@@ -81,7 +82,11 @@ impl Custom {
         let share = 1.0;
         for cache in &self.caches {
             let sweep = Sweep { series: series(*cache), points: &[*cache], share, flags: Flags::NONE };
-            session.sweep(sweep, |_| Self::place(&self.request), |device, cache| self.load(device, *cache, window, seed))?;
+            session.sweep(
+                sweep,
+                |_| Self::place(&self.request),
+                |device, cache| self.load(device, *cache, window, seed),
+            )?;
         }
         Ok(())
     }

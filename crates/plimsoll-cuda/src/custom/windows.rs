@@ -148,7 +148,9 @@ impl Windows {
                 let mut guard = vec![0; (pitch - bytes) as usize];
                 array.part(window * pitch + bytes, pitch - bytes)?.download(stream, &mut guard)?;
                 if let Some(beyond) = guard.iter().position(|byte| *byte != PATTERN) {
-                    return Ok(Check::Failed(format!("the kernel wrote {beyond} bytes beyond the end of the buffer {buffer}")));
+                    return Ok(Check::Failed(format!(
+                        "the kernel wrote {beyond} bytes beyond the end of the buffer {buffer}"
+                    )));
                 }
             }
         }

@@ -156,7 +156,10 @@ mod tests {
         assert_eq!(cubin.kernel(Some("filled")).unwrap().name, "_Z6filledIfEvPT_");
         for (name, words) in [(None, "choose one of "), (Some("scal"), "has no kernel 'scal'; it has ")] {
             let message = cubin.kernel(name).unwrap_err().to_string();
-            assert!(message.contains(words) && message.contains("clustered, fixed, nothing, scale, strided"), "{message}");
+            assert!(
+                message.contains(words) && message.contains("clustered, fixed, nothing, scale, strided"),
+                "{message}"
+            );
         }
     }
 

@@ -114,12 +114,14 @@ fn passes(report: &KernelReport, occupied: Occupied, traffic: Traffic) -> Result
             let mut assumption = format!("Each thread runs {count} instructions once, in which it moves {bytes}");
             if (moved - stated).abs() > USUAL_DIFFERENCE * stated {
                 let all = ByteSize(moved as u64);
-                assumption += &format!("; by that the launch moves {all}, not the {} that are stated", ByteSize(stated as u64));
+                assumption +=
+                    &format!("; by that the launch moves {all}, not the {} that are stated", ByteSize(stated as u64));
             }
             Ok(Passes { hot, times: 1.0, assumption })
         }
         HotKind::Loop if hot.moved() == 0 => {
-            Err("its loop moves no bytes of global memory, so the machine code doesn't show how often it runs".to_owned())
+            Err("its loop moves no bytes of global memory, so the machine code doesn't show how often it runs"
+                .to_owned())
         }
         HotKind::Loop if stated == 0.0 => {
             Err("no bytes are stated, so it isn't known how often its loop runs".to_owned())
@@ -138,7 +140,8 @@ fn passes(report: &KernelReport, occupied: Occupied, traffic: Traffic) -> Result
 
 fn note_other_paths(hot: &Hot) -> Option<String> {
     let other = hot.beside;
-    (other > 0).then(|| format!("{other} instructions on other paths, such as inner loops and slow paths, aren't counted"))
+    (other > 0)
+        .then(|| format!("{other} instructions on other paths, such as inner loops and slow paths, aren't counted"))
 }
 
 #[cfg(test)]
@@ -167,7 +170,11 @@ mod tests {
         assert!(instructions[&Pipe::Issue] > 10.0 * 524_288.0 && found.uncounted.is_empty());
         assert!(!found.assumptions[0].contains("not the"), "{:?}", found.assumptions);
         let found = described("scale", occupied, Traffic::new(1 << 30, 0));
-        assert!(found.assumptions[0].contains("moves 128 MiB, not the 1 GiB that are stated"), "{:?}", found.assumptions);
+        assert!(
+            found.assumptions[0].contains("moves 128 MiB, not the 1 GiB that are stated"),
+            "{:?}",
+            found.assumptions
+        );
     }
 
     #[test]

@@ -160,7 +160,9 @@ mod tests {
 
     #[test]
     fn buffers_take_counts_and_sizes() {
-        for (text, count) in [("in:f32:1000", 1000), ("in:f32:16Mi", 16 << 20), ("in:f32:64MiB", 16 << 20), ("in:f32:0x10", 16)] {
+        for (text, count) in
+            [("in:f32:1000", 1000), ("in:f32:16Mi", 16 << 20), ("in:f32:64MiB", 16 << 20), ("in:f32:0x10", 16)]
+        {
             assert_eq!(parse(text), [Argument::Buffer(Buffer::new(Role::In, DType::F32, count))], "{text}");
         }
         let found = parse("in:u32:8:iota, inout:f32:8:zeros\n out:i8:8:-1");

@@ -21,7 +21,9 @@ use plimsoll_suite::bench::{Cell, Line, PLAIN};
 use plimsoll_suite::custom::{Measured, SPEC, find};
 
 use crate::bench::{Device, run_probe};
-use crate::explain::{CustomKernel, Explanation, ExplainOptions, Fact, Forecast, Subject, counters_error, counts_at, faults};
+use crate::explain::{
+    CustomKernel, ExplainOptions, Explanation, Fact, Forecast, Subject, counters_error, counts_at, faults,
+};
 use crate::run::{Plan, ProbeEnd, Summary, build_device_header};
 
 /// The plan's name in a cell.
@@ -136,7 +138,7 @@ pub fn explanations(
 /// # Errors
 /// Those of [`inspect`]; the fault that ended the measurement.
 pub fn explain(device: &mut Device, request: &Request, how: &ExplainOptions) -> Result<Explanation, Fault> {
-    let disassembler = Disassembler::find(None).map_err(|why| why.to_string());
+    let disassembler = Disassembler::find(None).map_err(|missing| format!("{}: {}", missing.what, missing.why));
     let inspected = inspect(device, request, disassembler.as_ref().map_err(Clone::clone))?;
     let subject = Subject::from_device(device, how.profile.as_ref(), None)?;
     let uncounted = if how.request.counters { counters_error(device) } else { "it was not asked for".to_owned() };
@@ -201,10 +203,15 @@ fn list_facts(request: &Request, inspected: &Inspected) -> Vec<Fact> {
     let target = request.cubin().capability().map_or(String::new(), |capability| format!("for sm_{capability}, "));
     let takes = signature.parameters.len();
     let by_role = request.arguments().traffic();
-    let source = |stated: u64, role: u64, words: &str| if stated == role { words.to_owned() } else { "as stated".to_owned() };
+    let source =
+        |stated: u64, role: u64, words: &str| if stated == role { words.to_owned() } else { "as stated".to_owned() };
     let mut facts = vec![
         fact("kernel", signature.name.clone(), format!("{target}{takes} parameters")),
-        fact("grid", format_sides(geometry.grid), format!("{blocks} blocks, {resident} resident on each multiprocessor at once")),
+        fact(
+            "grid",
+            format_sides(geometry.grid),
+            format!("{blocks} blocks, {resident} resident on each multiprocessor at once"),
+        ),
         fact("block", format_sides(geometry.block), format!("{threads} threads")),
     ];
     facts.extend(signature.registers.map(|registers| {

@@ -25,8 +25,8 @@ mod explain;
 #[cfg(all(feature = "cpu", feature = "probes", feature = "sim"))]
 pub use explain::{Inspected, compile, explain, explanations, inspect, time};
 pub use plimsoll_cuda::custom::{
-    Argument, Arguments, Buffer, Cubin, CubinError, Fill, GRAMMAR, Kernel, Misfit, Occupied, Parameter, ParseArgumentError,
-    Request, Role, Signature, Value, explain_fault, memory_needed, read_cubin,
+    Argument, Arguments, Buffer, Cubin, CubinError, Fill, GRAMMAR, Kernel, Misfit, Occupied, Parameter,
+    ParseArgumentError, Request, Role, Signature, Value, explain_fault, memory_needed, read_cubin,
 };
 pub use plimsoll_cuda::driver::{Context, Stream};
 pub use plimsoll_cuda::launch::{Geometry, Launch};

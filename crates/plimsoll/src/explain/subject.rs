@@ -206,7 +206,13 @@ impl Forecaster<'_> {
             Self::Planned(predictor) => {
                 let found = predictor.predict(problem, choose, (cache, launch))?;
                 let (description, prediction) = (found.description, found.prediction);
-                Ok(Forecast { plan: Some(found.plan), custom: None, description, estimated: found.estimated, prediction })
+                Ok(Forecast {
+                    plan: Some(found.plan),
+                    custom: None,
+                    description,
+                    estimated: found.estimated,
+                    prediction,
+                })
             }
             Self::Plain(machine) => {
                 let description = describe_bytes(problem, cache, launch);

@@ -63,6 +63,12 @@ fn describe_limit(explanation: &Explanation) -> String {
         return "The limit is unknown: the model has no figure for any term.".to_owned();
     };
     let own = format_seconds(term_seconds(prediction, kind));
+    if prediction.total.is_none() {
+        return format!(
+            "The limit is unknown, because figures for its launch or its bytes are missing; of the known terms {} takes longest: {own}.",
+            term_name(kind)
+        );
+    }
     let head = format!("It is limited by {}", term_name(kind));
     let total =
         prediction.total.map_or(String::new(), |total| format!(" of {} predicted", format_seconds(total.value)));
@@ -90,7 +96,7 @@ fn describe_limit(explanation: &Explanation) -> String {
 /// What would help, with the model's figure if it has one.
 fn suggest_help(explanation: &Explanation) -> Option<String> {
     let prediction = &explanation.forecast.prediction;
-    let kind = prediction.limiter?;
+    let kind = prediction.limiter.filter(|_| prediction.total.is_some())?;
     let without = |gone: &dyn Fn(Kind) -> bool| prediction.without(gone).map(format_seconds);
     let to = |time: Option<String>| time.map(|time| format!(": {time} without it")).unwrap_or_default();
     Some(match kind {
@@ -174,7 +180,8 @@ fn list_missing(explanation: &Explanation) -> Option<String> {
 /// Why a user's kernel is predicted without its instructions.
 fn describe_uncounted(explanation: &Explanation) -> Option<String> {
     let why = &explanation.forecast.custom.as_ref()?.uncounted;
-    (!why.is_empty()).then(|| format!("Its instructions are left out of the prediction: {}.", why.trim_end_matches('.')))
+    (!why.is_empty())
+        .then(|| format!("Its instructions are left out of the prediction: {}.", why.trim_end_matches('.')))
 }
 
 fn describe_residue(explanation: &Explanation, residue: Residue) -> String {
