@@ -37,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // On memory of your own.
     if let Device::Cuda(bench) = &mut device {
-        let (context, stream) = (&bench.device().context, &bench.device().stream);
+        let opened = bench.device();
+        let (context, stream) = (&opened.context, &opened.stream);
         let x: Vec<u8> = (0..N).flat_map(|i| (i as f32).to_le_bytes()).collect();
         let [input, output] =
             [DeviceBuffer::new(context, 4 * u64::from(N))?, DeviceBuffer::new(context, 4 * u64::from(N))?];

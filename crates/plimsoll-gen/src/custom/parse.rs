@@ -134,7 +134,7 @@ fn value(dtype: DType, text: &str) -> Result<Value, String> {
 
 fn hex(text: &str) -> Result<Vec<u8>, String> {
     let digits = text.as_bytes();
-    if digits.is_empty() || digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return Err("write two hexadecimal digits per byte, such as bytes:0000803f".to_owned());
     }
     if digits.len() / 2 > MOST_BYTES {

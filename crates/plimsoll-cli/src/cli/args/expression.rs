@@ -35,11 +35,15 @@ Without the device: `plimsoll predict EXPR --machine h200`.
 A kernel of your own: `plimsoll explain --cubin scale.cubin --function scale --args 'in:f32:16Mi out:f32:16Mi u32:16Mi f32:0.5' --grid \
 65536 --block 256`. The code in the file runs on the device, so name only files that you trust. Arguments, separated by spaces:
 
-  in:TYPE:COUNT       a buffer that the kernel reads once; out:… it writes once; inout:… both; scratch:… neither
-  in:TYPE:COUNT:FILL  its content: zeros, random, iota (0, 1, 2, …) or one value; default: random floats in in and inout, else zeros
-  TYPE:VALUE          a number: u32:16Mi, f32:0.5
-  bytes:HEX           anything else, such as a struct: its bytes in memory
+  in:TYPE:COUNT        a buffer that a launch reads once
+  out:TYPE:COUNT       a buffer that it writes once
+  inout:TYPE:COUNT     a buffer that it reads and writes once
+  scratch:TYPE:COUNT   a buffer whose bytes don't count
+  ROLE:TYPE:COUNT:FILL with content: zeros, random, iota (0, 1, …) or a value
+  TYPE:VALUE           a number: u32:16Mi, f32:0.5
+  bytes:HEX            anything else, such as a struct, as bytes in memory
 
+By default floats of in and inout are random and everything else is 0. \
 COUNT is a number of elements (1000, 16Mi) or a size (64MiB). The machine code states how many parameters a kernel has and their sizes, \
 which are checked, but no types. Results aren't checked, except that nothing is written beyond the end of a buffer.";
 
@@ -239,8 +243,6 @@ pub(crate) struct ExplainArgs {
     pub expression: Option<String>,
     #[command(flatten)]
     pub meaning: ExpressionArgs,
-    #[command(flatten)]
-    pub own: OwnKernelArgs,
     /// Bytes of the widest tensor: a size, a range in powers of four, or a list; default: 256MiB, or less if it doesn't fit
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
@@ -262,6 +264,9 @@ pub(crate) struct ExplainArgs {
     pub nvdisasm: Option<PathBuf>,
     #[command(flatten)]
     pub run: RunArgs,
+    // Last, because its heading holds for all options behind it.
+    #[command(flatten)]
+    pub own: OwnKernelArgs,
 }
 
 /// Options of expressions, which a kernel of your own doesn't take.
@@ -293,7 +298,7 @@ pub(crate) struct OwnKernelArgs {
     /// Dynamic shared memory per block
     #[arg(long, value_name = "SIZE", requires = "file", default_value = "0", hide_default_value = true)]
     pub shared: ByteSize,
-    /// Bytes that a launch reads, if the buffers don't say it: default: those marked in or inout, once
+    /// Bytes that a launch reads; default: those of buffers marked in or inout, once
     #[arg(long, value_name = "SIZE", requires = "file")]
     pub bytes_read: Option<ByteSize>,
     /// Bytes that a launch writes; default: those of buffers marked out or inout, once
