@@ -8,6 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use plimsoll::bench::Device;
+use plimsoll::core::Fault;
 use plimsoll::custom::{self, DeviceBuffer, Geometry, Kernel, Request, Transfer as _, Value};
 use plimsoll::explain::ExplainOptions;
 
@@ -22,8 +23,9 @@ extern "C" __global__ void __launch_bounds__(256) scale(const float *x, float *y
 const N: u32 = 1 << 24;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    if let Err(why) = plimsoll::cuda_devices() {
-        println!("A kernel of your own needs an NVIDIA GPU. {why}");
+    if let Err(fault) = plimsoll::cuda_devices() {
+        let why = if let Fault::Unavailable { why, .. } = fault { why } else { fault.to_string() };
+        println!("A kernel of your own needs an NVIDIA GPU: {why}");
         return Ok(());
     }
     let mut device = Device::open(&"cuda:0".parse()?, &plimsoll::CudaOptions::default())?;
