@@ -213,7 +213,7 @@ fn check_parameter_sizes(image: Image, kernels: &[KernelDesc]) -> Result<()> {
     for kernel in kernels {
         let stated: Vec<u64> = kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect();
         let found = image.parameters(&kernel.name);
-        if found != Some(&stated[..]) {
+        if found.as_ref() != Some(&stated) {
             bail!("{} takes parameters of {found:?} bytes, but its description has {stated:?}", kernel.name);
         }
     }

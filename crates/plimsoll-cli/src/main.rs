@@ -1,5 +1,5 @@
 //! The plimsoll command. Each subcommand ("verb") is a file of `cli` that turns its arguments into an exit code.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cli;
 

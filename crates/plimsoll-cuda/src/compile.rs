@@ -265,7 +265,7 @@ pub(crate) type Signature<'w> = (&'w str, Vec<u64>);
 fn check_kernels(image: Image, wanted: &[Signature<'_>]) -> Result<Image, String> {
     for (name, sizes) in wanted {
         match image.parameters(name) {
-            Some(own) if own == sizes => {}
+            Some(own) if own == *sizes => {}
             Some(own) => return Err(format!("{name} takes parameters of {own:?} bytes instead of {sizes:?}")),
             None => return Err(format!("it has no {name}")),
         }

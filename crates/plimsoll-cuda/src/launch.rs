@@ -10,7 +10,7 @@ use plimsoll_gpu::{Setup, Trust};
 
 use crate::Cuda;
 use crate::driver::{AccessWindow, Function};
-use crate::memory::{HeldRegions, Region};
+use crate::memory::{HeldRegions, Region, Span};
 
 /// Bytes reserved for each parameter: no scalar or pointer of CUDA C++ is larger.
 pub const SLOT_BYTES: usize = 16;
@@ -23,8 +23,8 @@ pub(crate) type Kernel = plimsoll_gpu::Kernel<Cuda>;
 pub(crate) const TRUST: Trust = unsafe { Trust::new() };
 
 /// The memory that arguments name.
-fn find_regions(arguments: &Arguments, function: &Function) -> Result<HeldRegions, Fault> {
-    let regions = arguments.spans().map(Region::find).collect::<Result<Vec<_>, Fault>>()?;
+fn find_regions(spans: impl Iterator<Item = Span>, function: &Function) -> Result<HeldRegions, Fault> {
+    let regions = spans.map(Region::find).collect::<Result<Vec<_>, Fault>>()?;
     regions.iter().for_each(|region| region.share(function.context()));
     Ok(HeldRegions::new(regions))
 }
@@ -37,15 +37,42 @@ pub(crate) enum Parameters {
     Slots([[u64; 2]; MOST_PARAMETERS]),
     /// One block of words for the kernel's only parameter.
     Words(Arc<[u64]>),
+    /// A block of words with parameters at these offsets in bytes, as many as the kernel takes.
+    Packed(Arc<[u64]>, Arc<[usize]>),
+}
+
+/// One pointer per parameter.
+pub(crate) enum Pointers {
+    /// Those of most kernels.
+    Few([*mut c_void; MOST_PARAMETERS]),
+    /// Those of users' kernels with more parameters.
+    Many(Vec<*mut c_void>),
+}
+
+impl AsMut<[*mut c_void]> for Pointers {
+    fn as_mut(&mut self) -> &mut [*mut c_void] {
+        match self {
+            Self::Few(pointers) => pointers,
+            Self::Many(pointers) => pointers,
+        }
+    }
 }
 
 impl Parameters {
     /// One pointer per parameter, for the driver, which only reads through them.
-    pub(crate) fn pointers(&self) -> [*mut c_void; MOST_PARAMETERS] {
-        match self {
+    pub(crate) fn pointers(&self) -> Pointers {
+        let few = match self {
             Self::Slots(list) => std::array::from_fn(|place| (&raw const list[place]).cast_mut().cast()),
             Self::Words(words) => word_pointers(words),
-        }
+            Self::Packed(words, offsets) => {
+                let pointer = |offset: usize| words.as_ptr().cast_mut().cast::<u8>().wrapping_add(offset).cast();
+                if offsets.len() > MOST_PARAMETERS {
+                    return Pointers::Many(offsets.iter().copied().map(pointer).collect());
+                }
+                std::array::from_fn(|place| offsets.get(place).copied().map_or(std::ptr::null_mut(), pointer))
+            }
+        };
+        Pointers::Few(few)
     }
 }
 
@@ -152,9 +179,29 @@ impl Launch {
     /// A launch whose arguments were checked, or which the caller guarantees to fit.
     pub(crate) fn from_setup(function: &Function, setup: Setup<'_>) -> Result<Self, Fault> {
         let Setup { geometry, form, arguments } = setup;
-        let (function, regions) = (function.clone(), find_regions(arguments, function)?);
+        let (function, regions) = (function.clone(), find_regions(arguments.spans(), function)?);
         let parameters = Parameters::Slots(*arguments.slots());
         Ok(Self { function, geometry, parameters, form, window: None, regions })
+    }
+
+    /// A plain launch with parameters at these offsets in a block of words.
+    ///
+    /// # Safety
+    /// The kernel must take as many parameters, at these offsets, which with their sizes lie inside the block. What it does with
+    /// these words must be sound whenever any stream or graph launches it, as long as the memory of `spans` lives.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for freed memory or an empty geometry.
+    pub(crate) unsafe fn packed(
+        function: &Function,
+        geometry: Geometry,
+        (words, offsets): (Vec<u64>, Vec<usize>),
+        spans: &[Span],
+    ) -> Result<Self, Fault> {
+        geometry.check()?;
+        let regions = find_regions(spans.iter().copied(), function)?;
+        let parameters = Parameters::Packed(words.into(), offsets.into());
+        Ok(Self { function: function.clone(), geometry, parameters, form: Form::default(), window: None, regions })
     }
 
     /// The same launch in another form.

@@ -16,6 +16,7 @@ pub mod counters;
 pub mod cublas;
 #[allow(unsafe_code)]
 pub mod cupti;
+pub mod custom;
 mod device;
 pub mod disassembler;
 #[allow(unsafe_code)]

@@ -10,6 +10,7 @@ macro_rules! headers {
     };
 }
 
+pub mod custom;
 pub mod describe;
 pub mod elementwise;
 pub mod kernel;

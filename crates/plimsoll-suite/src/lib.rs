@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod check;
+pub mod custom;
 pub mod expected;
 pub mod findings;
 pub mod formats;

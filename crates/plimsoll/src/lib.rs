@@ -15,7 +15,7 @@
 //! | --- | --- |
 //! | none | [`core`], [`expr`] and [`suite`]: expressions, the oracle, records, profiles, the model |
 //! | `cpu` | expressions on the CPU: [`elementwise::cpu`]; with `probes` the CPU as a device |
-//! | `cuda` | expressions on CUDA GPUs: [`elementwise`], their predicted cost ([`predict`]), their machine code ([`sass`]); with `probes` CUDA devices |
+//! | `cuda` | expressions on CUDA GPUs: [`elementwise`], their predicted cost ([`predict`]), their machine code ([`sass`]); your own kernels ([`custom`]); with `probes` CUDA devices |
 //! | `vulkan` | Vulkan devices; turns on `probes` |
 //! | `sim` | the simulated device; turns on `probes` |
 //! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`mod@bench`], [`explain`] and [`tune`], for any of the three devices |
@@ -34,6 +34,8 @@ pub mod bench;
 mod candidate;
 #[cfg(feature = "cuda")]
 mod cuda;
+#[cfg(feature = "cuda")]
+pub mod custom;
 pub mod elementwise;
 #[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
 pub mod explain;

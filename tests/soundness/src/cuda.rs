@@ -38,6 +38,44 @@
 //! }
 //! ```
 //!
+//! Loading and launching a user's kernel, or asking for it to be timed.
+//!
+//! ```compile_fail,E0133
+//! # use plimsoll_core::Fault;
+//! # use plimsoll_cuda::custom::{Kernel, Value};
+//! # use plimsoll_cuda::launch::{Geometry, Launch};
+//! fn launch(kernel: &Kernel, values: &[Value]) -> Result<Launch, Fault> {
+//!     kernel.launch(Geometry::linear(1, 32), values)
+//! }
+//! ```
+//!
+//! ```
+//! # use plimsoll_core::Fault;
+//! # use plimsoll_cuda::custom::{Kernel, Value};
+//! # use plimsoll_cuda::launch::{Geometry, Launch};
+//! unsafe fn launch(kernel: &Kernel, values: &[Value]) -> Result<Launch, Fault> {
+//!     unsafe { kernel.launch(Geometry::linear(1, 32), values) }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0133
+//! # use plimsoll_core::Fault;
+//! # use plimsoll_cuda::custom::{Arguments, Cubin, Request};
+//! # use plimsoll_cuda::launch::Geometry;
+//! fn request(cubin: Cubin) -> Result<Request, Fault> {
+//!     Request::new(cubin.into(), None, Arguments::default(), Geometry::linear(1, 32))
+//! }
+//! ```
+//!
+//! ```
+//! # use plimsoll_core::Fault;
+//! # use plimsoll_cuda::custom::{Arguments, Cubin, Request};
+//! # use plimsoll_cuda::launch::Geometry;
+//! unsafe fn request(cubin: Cubin) -> Result<Request, Fault> {
+//!     unsafe { Request::new(cubin.into(), None, Arguments::default(), Geometry::linear(1, 32)) }
+//! }
+//! ```
+//!
 //! Passing an address instead of memory.
 //!
 //! ```compile_fail,E0308

@@ -10,6 +10,7 @@ use plimsoll_core::record::{Limits, read};
 use plimsoll_cpu::elementwise::{How, Program, Set};
 use plimsoll_cpu::threads::{Team, affinity};
 use plimsoll_cpu::timer::Timer;
+use plimsoll_gen::custom::{Arguments, Cubin};
 use plimsoll_gen::elementwise::representative::waits_first;
 use plimsoll_gen::elementwise::{Choose, Device, Indexing, generate, plan};
 use plimsoll_gen::sass::{Image, Listing, Report, elf};
@@ -36,6 +37,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "records", seeds: || small("records/h200", &["jsonl", "gz"]), make: None, run: record },
     Target { name: "expressions", seeds: || texts(EXPRESSIONS), make: Some(make_expression), run: expression },
     Target { name: "operands", seeds: || texts(OPERANDS), make: None, run: operand },
+    Target { name: "arguments", seeds: || texts(ARGUMENTS), make: None, run: arguments },
     Target { name: "elf", seeds: || small("crates/plimsoll-gen/tests/data", &["cubin"]), make: None, run: cubin },
     Target { name: "listings", seeds: || small("crates/plimsoll-gen/tests/data", &["sass"]), make: None, run: listing },
     Target { name: "profiles", seeds: profiles, make: None, run: profile },
@@ -93,6 +95,12 @@ const OPERANDS: &[&str] = &[
     "b:bool:1",
 ];
 
+const ARGUMENTS: &[&str] = &[
+    "in:f32:16Mi out:f32:16Mi u32:16777216 f32:0.5",
+    "inout:bf16:64MiB:zeros,in:u32:1Ki:iota,scratch:u8:1",
+    "i64:-1 f64:1e-300 f16:nan bool:true bytes:00ff7f",
+];
+
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
@@ -130,9 +138,20 @@ fn operand(input: &[u8]) -> bool {
     true
 }
 
+fn arguments(input: &[u8]) -> bool {
+    let Some(Ok(arguments)) = text(input).map(str::parse::<Arguments>) else { return false };
+    let again: Result<Arguments, _> = arguments.to_string().parse();
+    assert!(again.is_ok(), "written arguments can't be parsed again");
+    let _ = (arguments.traffic().total(), arguments.bytes());
+    true
+}
+
 fn cubin(input: &[u8]) -> bool {
     // The driver only gets images that `Image::new` accepted.
     let _ = (elf::module_data(input), Image::new(input.to_vec()));
+    if let Ok(cubin) = Cubin::new(input.to_vec()) {
+        let _ = (cubin.kernel(None).is_ok(), cubin.kernel(Some("scale")).is_ok(), cubin.capability());
+    }
     elf::resources(input).is_ok()
 }
 

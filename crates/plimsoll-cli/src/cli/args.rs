@@ -13,7 +13,9 @@ use plimsoll::suite::machines::MemoryType;
 
 pub(crate) use judging::{AcrossWhat, CheckArgs, CompareArgs, RunsArgs, RunsPlace};
 
-pub(crate) use expression::{BenchArgs, ExplainArgs, ExpressionArgs, PredictArgs, PredictLaunch, TuneArgs};
+pub(crate) use expression::{
+    BenchArgs, ExplainArgs, ExpressionArgs, OwnKernelArgs, PredictArgs, PredictLaunch, TuneArgs,
+};
 
 /// Measure what this machine can truly do: bandwidth, latency, caches, arithmetic.
 #[derive(Debug, Parser)]
@@ -64,7 +66,7 @@ pub(crate) enum Verb {
     Measure(MeasureArgs),
     /// Time an elementwise expression over a range of sizes, next to what memory can do
     Bench(BenchArgs),
-    /// Explain the time of an elementwise expression: plan, prediction, measurement and unexplained rest
+    /// Explain the time of an elementwise expression or of your own kernel: prediction, measurement, unexplained rest
     Explain(ExplainArgs),
     /// Predict the time of an elementwise expression, term by term, on this or another machine
     Predict(PredictArgs),

@@ -3,19 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use plimsoll::CudaOptions;
 use plimsoll::bench::{
     ALL, BenchRequest, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory_needed, sizes, variants,
 };
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::file::{self, Accept};
+use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::record::{Progress, Record, Run, Sink};
+use plimsoll::core::sample::Effort;
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
 use plimsoll::explain::Subject;
 use plimsoll::prelude::{Fault, Plan, Request};
 use plimsoll::suite::bench::SPEC;
+use plimsoll::{CudaOptions, Summary};
 use plimsoll_report::terminal::{Column, Table, format_margin};
 use plimsoll_report::{faults, json, markdown};
 
@@ -101,19 +104,48 @@ pub(super) fn time_points(
     request: Request,
     out: Option<&Path>,
 ) -> Result<Timed, Failure> {
+    let pace = Pace::new(&SPEC, points.len(), request.effort);
+    let info = device.info().clone();
+    record_run(&info, pace, out, |tee, stop| {
+        let ended = measure(device, points, table, &build_plan(&SPEC, request), tee, stop)?;
+        Ok((ended.summary, ended.left_out))
+    })
+}
+
+/// The probe that times points, how many there are over all rounds, and how long they take.
+pub(super) struct Pace {
+    spec: &'static ProbeSpec,
+    total: usize,
+    seconds: f64,
+}
+
+impl Pace {
+    /// For points of a probe whose budget is that of one point.
+    pub fn new(spec: &'static ProbeSpec, points: usize, effort: Effort) -> Self {
+        let total = points * effort.policy().rounds as usize;
+        Self { spec, total, seconds: spec.budget(effort) * points as f64 }
+    }
+}
+
+/// Writes the record of a measurement, shows its progress, and reports on stderr what went wrong or was left out. Fails if the
+/// run ended before anything was measured.
+pub(super) fn record_run(
+    info: &DeviceInfo,
+    pace: Pace,
+    out: Option<&Path>,
+    measure: impl FnOnce(&mut (dyn Sink + Send), &AtomicBool) -> Result<(Summary, Vec<String>), Fault>,
+) -> Result<Timed, Failure> {
     let stop = signals::install()?;
-    let selector: String = device.info().selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
+    let selector: String = info.selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
     let (folder, writer) = disk::create(out, &selector)?;
-    let total = points.len() * request.effort.policy().rounds as usize;
-    let seconds = SPEC.budget(request.effort) * points.len() as f64;
-    let tee = Tee::new(Some(writer), Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
-    let mut tee = Paced { tee, total, seconds, begin: Instant::now() };
-    let ended = measure(device, points, table, &build_plan(request), &mut tee, stop);
+    let tee = Tee::new(Some(writer), Bar::new(vec![(pace.spec.name.to_owned(), pace.seconds)]));
+    let mut tee = Paced { tee, total: pace.total, seconds: pace.seconds, begin: Instant::now() };
+    let ended = measure(&mut tee, stop);
     let mut tee = tee.tee;
     tee.finish();
-    let ended = ended.map(|ended| {
-        ended.left_out.iter().for_each(|why| say("note", &format!("left out: {why}")));
-        ended.summary
+    let ended = ended.map(|(summary, left_out)| {
+        left_out.iter().for_each(|why| say("note", &format!("left out: {why}")));
+        summary
     });
     let exit = decide_exit(&ended, &tee);
     if let Err(fault) = ended
@@ -185,9 +217,10 @@ pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
     Device::open(&selector, &cuda).map_err(devices::explain)
 }
 
-fn build_plan(request: Request) -> Plan {
+/// The plan of a run of one probe, with the command line.
+pub(super) fn build_plan(spec: &ProbeSpec, request: Request) -> Plan {
     Plan {
-        probes: vec![SPEC.name.to_owned()],
+        probes: vec![spec.name.to_owned()],
         request,
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
         ..Plan::default()

@@ -1,5 +1,5 @@
-//! `plimsoll explain`: prints an elementwise expression's plan, its predicted and measured time, and the difference. The
-//! library builds the explanation.
+//! `plimsoll explain`: prints what limits an elementwise expression, its plan, its predicted and measured time, and the difference.
+//! The library builds the explanation; `custom` does the same for a kernel of the user's own.
 
 use plimsoll::bench::{BenchRequest, DEPENDENT, Point, variants};
 use plimsoll::core::unit::{ByteSize, Unit};
@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 use super::args::{ExplainArgs, Format};
 use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
-use super::{bench, expression, output, predict, profile};
+use super::{bench, custom, expression, output, predict, profile};
 
 /// Default bytes of the widest tensor.
 const DEFAULT_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
-    let bench_request = build_request(args)?;
+    let Some(text) = &args.expression else { return custom::run(args) };
+    let bench_request = build_request(text, args)?;
     let mut points = bench_request.points().map_err(|error| expression::failure(&error))?;
-    let predict_hint =
-        || format!("without the device: `plimsoll predict '{}' --machine h200`", args.subject.expression);
+    let predict_hint = || format!("without the device: `plimsoll predict '{text}' --machine h200`");
     if args.device.device == "none" {
         return Err(Failure::usage("an explanation needs a device to measure on").hint(predict_hint()));
     }
     let mut device = bench::open(&args.device).map_err(|failure| failure.hint(predict_hint()))?;
     let info = device.info().clone();
-    if args.bytes.is_none() && args.subject.meaning.inputs.is_empty() {
+    if args.bytes.is_none() && args.meaning.inputs.is_empty() {
         shrink_to_fit(&bench_request, &mut points, &info)?;
     }
     let known = profile::known(&args.run.profile, &info);
@@ -44,14 +44,20 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
     if let Some(run) = &timed.run {
         let all = explanations(&subject, &points, run, &why_not, tools);
-        output::print(&text(&all, args.run.format)?)?;
-        notes(&subject, &all);
+        show(&subject, &all, args.run.format)?;
     }
     timed.end()
 }
 
-fn build_request(args: &ExplainArgs) -> Result<BenchRequest, Failure> {
-    let mut request = expression::parse_request(&args.subject.expression, &args.subject.meaning)?;
+/// Prints explanations, and notes about them on stderr.
+pub(super) fn show(subject: &Subject, all: &[Explanation], format: Format) -> Result<(), Failure> {
+    output::print(&text(all, format)?)?;
+    notes(subject, all);
+    Ok(())
+}
+
+fn build_request(text: &str, args: &ExplainArgs) -> Result<BenchRequest, Failure> {
+    let mut request = expression::parse_request(text, &args.meaning)?;
     request.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
     request.variants = variants(&args.variant).map_err(Failure::usage)?;
     request.sizes = match &args.bytes {
@@ -126,19 +132,24 @@ fn heading(explanation: &Explanation) -> String {
 }
 
 fn page(explanation: &Explanation, format: Format) -> String {
-    let mut text = format!("{}\n\n", heading(explanation));
-    match &explanation.forecast.plan {
-        Some(plan) => {
-            let mut sheet = Sheet::new([("plan", ALWAYS), ("", ALWAYS), ("because", ALWAYS)]);
-            for reason in &plan.reasons {
-                sheet.row([reason.what.to_owned(), reason.chosen.clone(), reason.why.clone()]);
-            }
-            text += &sheet.render(format);
-        }
-        None => text += "No plan: this device has no kernel plans.\n",
+    let (heading, subject) = match &explanation.forecast.custom {
+        Some(custom) => (custom::heading(explanation), custom::facts(custom, format)),
+        None => (heading(explanation), plan(explanation, format)),
+    };
+    let (words, times, counts) = (explanation.words(), times(explanation).render(format), counts(explanation, format));
+    format!("{heading}\n\n{words}\n\n{subject}\n{times}\n{counts}")
+}
+
+/// The plan with its reasons.
+fn plan(explanation: &Explanation, format: Format) -> String {
+    let Some(plan) = &explanation.forecast.plan else {
+        return "No plan: this device has no kernel plans.\n".to_owned();
+    };
+    let mut sheet = Sheet::new([("plan", ALWAYS), ("", ALWAYS), ("because", ALWAYS)]);
+    for reason in &plan.reasons {
+        sheet.row([reason.what.to_owned(), reason.chosen.clone(), reason.why.clone()]);
     }
-    text += &format!("\n{}\n{}\n", times(explanation).render(format), counts(explanation, format));
-    text + &explanation.words() + "\n"
+    sheet.render(format)
 }
 
 /// Microseconds with four digits.
@@ -174,10 +185,12 @@ fn rows(explanation: &Explanation) -> Vec<(String, Estimate, String)> {
     }
     rows.extend(prediction.total.map(|total| ("predicted".to_owned(), total, String::new())));
     rows.extend(explanation.measured.as_ref().map(|line| {
-        let bandwidth = Unit::BytePerSecond.format(line.bandwidth.value);
-        let flags = if line.flags.is_empty() { String::new() } else { format!(", {}", line.flags) };
+        let moves = line.bandwidth.value > 0.0;
+        let bandwidth = moves.then(|| Unit::BytePerSecond.format(line.bandwidth.value));
+        let flags = (!line.flags.is_empty()).then(|| line.flags.to_string());
+        let how: Vec<String> = bandwidth.into_iter().chain(flags).collect();
         let time = Estimate { value: line.time.value, interval: line.time.interval };
-        ("measured".to_owned(), time, bandwidth + &flags)
+        ("measured".to_owned(), time, how.join(", "))
     }));
     rows.extend(explanation.residue().map(|left| {
         let time = Estimate { value: left.seconds, interval: left.interval };
@@ -277,6 +290,7 @@ fn to_json(explanation: &Explanation) -> Result<Value, serde_json::Error> {
         "machine": explanation.machine.name,
         "figures_from": explanation.origin.name(),
         "plan": forecast.plan.as_ref().map(predict::reasons),
+        "kernel": forecast.custom.as_ref().map(custom::to_json),
         "description": serde_json::to_value(&forecast.description)?,
         "predicted": predicted,
         "measured": measured,

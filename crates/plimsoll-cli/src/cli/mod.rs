@@ -10,6 +10,9 @@ mod check;
 mod compare;
 mod compared;
 mod completions;
+#[allow(unsafe_code)]
+mod consent;
+mod custom;
 mod devices;
 mod doctor;
 mod exit;

@@ -51,7 +51,7 @@ impl Plan<'_> {
             grid: launch.geometry.grid,
             block: launch.geometry.block,
             shared: launch.geometry.shared,
-            parameters: parameters.as_mut_ptr(),
+            parameters: parameters.as_mut().as_mut_ptr(),
             extra: std::ptr::null_mut(),
         };
         let mut handle = Handle::NULL;

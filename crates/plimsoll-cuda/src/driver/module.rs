@@ -197,6 +197,11 @@ impl Function {
         self.attribute(3)
     }
 
+    /// Static shared memory per block, bytes, without what the system reserves.
+    pub fn shared_bytes(&self) -> Result<u32, DriverError> {
+        self.attribute(1)
+    }
+
     /// Most threads per block.
     pub fn max_threads(&self) -> Result<u32, DriverError> {
         self.attribute(0)

@@ -15,7 +15,7 @@ use super::types::{
     ATTRIBUTE_CLUSTER, ATTRIBUTE_COOPERATIVE, ATTRIBUTE_DEPENDENT, DevicePointer, Handle, LaunchAttribute, LaunchConfig,
 };
 use super::{AccessWindow, Context, DriverError, Event, Function, Graph};
-use crate::launch::{Form, Geometry, Launch, MOST_PARAMETERS};
+use crate::launch::{Form, Geometry, Launch};
 use crate::memory::Region;
 use crate::wait;
 use plimsoll_gpu::Unavailable;
@@ -380,10 +380,10 @@ impl Stream {
         geometry: Geometry,
         form: Form,
         window: Option<&AccessWindow>,
-        mut parameters: [*mut c_void; MOST_PARAMETERS],
+        mut parameters: impl AsMut<[*mut c_void]>,
     ) -> Result<(), DriverError> {
         let Geometry { grid, block, shared } = geometry;
-        let parameters = parameters.as_mut_ptr();
+        let parameters = parameters.as_mut().as_mut_ptr();
         let null = std::ptr::null_mut();
         let call = self.context().call();
         let (stream, function) = (self.handle(), function.handle());

@@ -1,21 +1,13 @@
 //! Validates the structures of a cubin that a driver follows before any code runs, and reads the parameters of its kernels.
 //!
-//! Layout as in [`super::elf`]. The attributes of a kernel are in `.nv.info.NAME`, including one for each parameter with its
-//! index, offset and size. The names are those that nvdisasm prints; the tests check the sizes.
+//! Layout as in [`super::elf`]; [`super::signature`] reads the attributes of a kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::SassError;
+use super::Signature;
 use super::elf::{MAX_CUBIN, half, long, word};
 
-/// A parameter of a kernel: 12 bytes with index, offset and size; V2 is for parameter blocks beyond 4 KiB.
-const EIATTR_KPARAM_INFO: u8 = 0x17;
-const EIATTR_KPARAM_INFO_V2: u8 = 0x45;
-/// Bytes of all parameters, as the attribute's value.
-const EIATTR_CBANK_PARAM_SIZE: u8 = 0x19;
-/// Value formats: two bytes of value, and two bytes of length before the value.
-const EIFMT_HVAL: u8 = 3;
-const EIFMT_SVAL: u8 = 4;
 /// NVIDIA's ELF machine number, and section types (System V ABI).
 const EM_CUDA: u16 = 190;
 const SHT_SYMTAB: u32 = 2;
@@ -23,6 +15,11 @@ const SHT_STRTAB: u32 = 3;
 const SHT_RELA: u32 = 4;
 const SHT_NOBITS: u32 = 8;
 const SHT_REL: u32 = 9;
+/// Where the header has the version of the ABI and the flags.
+const ABI_VERSION: usize = 8;
+const FLAGS: usize = 0x30;
+/// The section with a kernel's parameters and other constants, without the kernel's name.
+const CONSTANTS: &str = ".nv.constant0.";
 /// Longest section name that is accepted.
 const LONGEST_NAME: usize = 4096;
 /// Section indices from here on have special meanings.
@@ -32,14 +29,14 @@ const SHN_LORESERVE: u16 = 0xff00;
 #[derive(Clone, Debug)]
 pub struct Image {
     bytes: Vec<u8>,
-    parameters: BTreeMap<String, Vec<u64>>,
+    signatures: BTreeMap<String, Signature>,
 }
 
-fn damaged(what: &'static str) -> SassError {
+pub(super) fn damaged(what: &'static str) -> SassError {
     SassError::NotACubin(what)
 }
 
-fn ensure(holds: bool, what: &'static str) -> Result<(), SassError> {
+pub(super) fn ensure(holds: bool, what: &'static str) -> Result<(), SassError> {
     if holds { Ok(()) } else { Err(damaged(what)) }
 }
 
@@ -55,16 +52,21 @@ impl Image {
         segments(&bytes)?;
         let sections = sections(&bytes)?;
         symbols(&sections)?;
-        let mut parameters = BTreeMap::new();
+        let mut signatures = BTreeMap::new();
         for section in &sections {
             if let Some(kernel) = section.name.strip_prefix(".text.") {
-                parameters.entry(kernel.to_owned()).or_insert_with(Vec::new);
+                let none = || Signature { name: kernel.to_owned(), ..Signature::default() };
+                signatures.entry(kernel.to_owned()).or_insert_with(none);
             }
             if let Some(kernel) = section.name.strip_prefix(".nv.info.") {
-                parameters.insert(kernel.to_owned(), sizes(section.data)?);
+                signatures.insert(kernel.to_owned(), Signature::read(kernel, section.data)?);
             }
         }
-        Ok(Self { bytes, parameters })
+        // Functions that kernels call have no constants for parameters.
+        let constants: BTreeSet<&str> =
+            sections.iter().filter_map(|section| section.name.strip_prefix(CONSTANTS)).collect();
+        signatures.retain(|name, _| constants.is_empty() || constants.contains(name.as_str()));
+        Ok(Self { bytes, signatures })
     }
 
     /// The file's bytes.
@@ -75,8 +77,24 @@ impl Image {
 
     /// Bytes of each parameter of a kernel, in order; `None` if there is no such kernel.
     #[must_use]
-    pub fn parameters(&self, kernel: &str) -> Option<&[u64]> {
-        self.parameters.get(kernel).map(Vec::as_slice)
+    pub fn parameters(&self, kernel: &str) -> Option<Vec<u64>> {
+        self.signatures.get(kernel).map(Signature::sizes)
+    }
+
+    /// What it states about each of its kernels, by name.
+    pub fn signatures(&self) -> impl Iterator<Item = &Signature> {
+        self.signatures.values()
+    }
+
+    /// The compute capability times ten that it is compiled for; `None` if it doesn't say.
+    ///
+    /// The flags have it in their lowest byte, and from ABI version 8 on (CUDA 13) in the next one (`EF_CUDA_SM` in LLVM's
+    /// `BinaryFormat/ELF.h`).
+    #[must_use]
+    pub fn capability(&self) -> Option<u32> {
+        let flags = word(&self.bytes, FLAGS)?;
+        let shift = if *self.bytes.get(ABI_VERSION)? >= 8 { 8 } else { 0 };
+        Some(flags >> shift & 0xff).filter(|capability| *capability > 0)
     }
 }
 
@@ -178,40 +196,6 @@ fn symbols(sections: &[Section<'_>]) -> Result<(), SassError> {
     Ok(())
 }
 
-/// Sizes of a kernel's parameters, in order.
-fn sizes(mut data: &[u8]) -> Result<Vec<u64>, SassError> {
-    let (mut found, mut total) = (BTreeMap::new(), None);
-    while !data.is_empty() {
-        let (Some([format, attribute, ..]), Some(value)) = (data.get(..4), half(data, 2)) else {
-            return Err(damaged("a kernel's attributes are truncated"));
-        };
-        let length = if *format == EIFMT_SVAL { usize::from(value) } else { 0 };
-        let content = data.get(4..4 + length).ok_or(damaged("a kernel's attributes are truncated"))?;
-        match (*format, *attribute) {
-            (EIFMT_HVAL, EIATTR_CBANK_PARAM_SIZE) => total = Some(u64::from(value)),
-            (EIFMT_SVAL, EIATTR_KPARAM_INFO | EIATTR_KPARAM_INFO_V2) => {
-                let (Some(place), Some(offset), Some(size)) = (half(content, 4), half(content, 6), word(content, 8))
-                else {
-                    return Err(damaged("a parameter is truncated"));
-                };
-                // The older attribute has other fields in the lower bits.
-                let size = if *attribute == EIATTR_KPARAM_INFO { size >> 18 } else { size };
-                let known = found.insert(place, (u64::from(offset), u64::from(size)));
-                ensure(known.is_none(), "a kernel has a parameter twice")?;
-            }
-            _ => {}
-        }
-        data = &data[4 + length..];
-    }
-    let in_order = found.keys().copied().eq(0..found.len() as u16);
-    ensure(in_order, "a kernel's parameter is missing")?;
-    let ends: Vec<(u64, u64)> = found.into_values().map(|(offset, size)| (offset, offset + size)).collect();
-    ensure(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0), "a kernel's parameters overlap")?;
-    let end = ends.last().map_or(0, |(_, end)| *end);
-    ensure(total.unwrap_or(0) == end, "the sizes of a kernel's parameters contradict their total")?;
-    Ok(ends.into_iter().map(|(offset, end)| end - offset).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -223,8 +207,8 @@ mod tests {
     fn parameter_sizes_of_kernels_are_read() {
         let image = Image::new(CUBIN.to_vec()).unwrap();
         // As cuobjdump -elf prints them.
-        assert_eq!(image.parameters("spills"), Some(&[8, 8][..]));
-        assert_eq!(image.parameters("shares"), Some(&[8, 4][..]));
+        assert_eq!(image.parameters("spills"), Some(vec![8, 8]));
+        assert_eq!(image.parameters("shares"), Some(vec![8, 4]));
         assert_eq!(image.parameters("spill"), None);
         assert!(Image::new(HOLDS_DATA.to_vec()).is_ok());
     }

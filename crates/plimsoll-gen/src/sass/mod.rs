@@ -18,6 +18,7 @@ pub mod instruction;
 mod listing;
 mod path;
 mod report;
+mod signature;
 mod table;
 
 pub use control::Control;
@@ -26,6 +27,7 @@ pub use image::Image;
 pub use instruction::{Access, Class, Instruction};
 pub use listing::{Function, Listing};
 pub use report::{Accesses, Hot, HotKind, KernelReport, Report, Stalls};
+pub use signature::{Parameter, Signature};
 pub use table::{Row, Table};
 
 /// Options for `nvdisasm` that produce the expected text: code sections only, with each instruction's encoding. Every version since

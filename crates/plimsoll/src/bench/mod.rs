@@ -222,7 +222,7 @@ fn to_cuda_point(point: &Point) -> CudaPoint {
     CudaPoint { cell: point.cell.clone(), problem: Arc::clone(&point.problem), choose: point.variant.0 }
 }
 
-fn run_probe<B: plimsoll_core::probe::Backend>(
+pub(crate) fn run_probe<B: plimsoll_core::probe::Backend>(
     bench: &mut Bench<B>,
     probe: &dyn Probe<B>,
     request: &Request,

@@ -29,6 +29,7 @@ use plimsoll_core::model::{Cache, LaunchForm, Machine};
 use plimsoll_core::probe::Request;
 use plimsoll_core::record::{Record, Run};
 use plimsoll_core::sample::CachePolicy;
+use plimsoll_core::series::Value as Coordinate;
 use plimsoll_core::stats::Interval;
 use plimsoll_cuda::elementwise::{Expression, Kernel};
 use plimsoll_expr::{Graph, Problem, Traced, Value};
@@ -36,7 +37,7 @@ use plimsoll_gen::elementwise::{Choose, Table};
 use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, lines};
 use plimsoll_suite::profile::Profile;
 
-pub use self::subject::{Forecast, Origin, Subject};
+pub use self::subject::{CustomKernel, Fact, Forecast, Origin, Subject};
 use crate::bench::{Device, Point, Variant, measure, operation, types};
 use crate::predict::Tools;
 use crate::run::Plan;
@@ -133,7 +134,7 @@ pub fn explanations(
     };
     let forecasts = forecasts(subject, points, tools);
     let all = points.iter().zip(forecasts).filter_map(|(point, forecast)| {
-        let counted = counts_at(run, &point.cell);
+        let counted = counts_at(run, &point.cell.coordinates(), point.cell.cache.is_cold());
         let uncounted = if counted.is_empty() { uncounted.to_owned() } else { String::new() };
         let measured = find_line(&point.cell);
         let faults = if measured.is_none() { faults(run) } else { String::new() };
@@ -152,16 +153,16 @@ pub fn explanations(
 }
 
 /// The faults of a run, without repetitions.
-fn faults(run: &Run) -> String {
+pub(crate) fn faults(run: &Run) -> String {
     let mut all: Vec<&str> = run.faults.iter().map(|fault| fault.what.as_str()).collect();
     all.dedup();
     all.join("; ")
 }
 
 /// The hardware counts at a point, from its first round.
-fn counts_at(run: &Run, cell: &Cell) -> BTreeMap<String, f64> {
-    let series = run.series.iter().filter(|series| series.spec.cache.is_cold() == cell.cache.is_cold());
-    let row = series.flat_map(|series| &series.rows).find(|row| row.at == cell.coordinates());
+pub(crate) fn counts_at(run: &Run, at: &[Coordinate], cold: bool) -> BTreeMap<String, f64> {
+    let series = run.series.iter().filter(|series| series.spec.cache.is_cold() == cold);
+    let row = series.flat_map(|series| &series.rows).find(|row| row.at == at);
     let Some(point) = row.and_then(|row| row.points.first()) else { return BTreeMap::new() };
     let names: Vec<String> = counted::metrics().into_iter().map(|metric| metric.name.to_string()).collect();
     names.into_iter().filter_map(|name| Some((name.clone(), *point.extra.get(&name)?))).collect()

@@ -153,11 +153,35 @@ impl Subject {
     }
 }
 
+/// A user's kernel and its launch, and what the prediction assumes about them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomKernel {
+    /// What is known, in the order of display.
+    pub facts: Vec<Fact>,
+    /// What was assumed, one sentence each without the full stop.
+    pub assumptions: Vec<String>,
+    /// Why the prediction has no terms for instructions; empty if it has them.
+    pub uncounted: String,
+}
+
+/// Something known about a user's kernel or its launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// Its name.
+    pub what: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Where it comes from, or what it means.
+    pub note: String,
+}
+
 /// The model's prediction for a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// The plan with its reasons; `None` on a device that runs expressions without plans.
+    /// The plan with its reasons; `None` on a device that runs expressions without plans, and for a user's kernel.
     pub plan: Option<Plan>,
+    /// The user's kernel; `None` for an expression.
+    pub custom: Option<CustomKernel>,
     /// The work of the launch.
     pub description: Description,
     /// Whether instruction counts are rough estimates.
@@ -182,13 +206,19 @@ impl Forecaster<'_> {
             Self::Planned(predictor) => {
                 let found = predictor.predict(problem, choose, (cache, launch))?;
                 let (description, prediction) = (found.description, found.prediction);
-                Ok(Forecast { plan: Some(found.plan), description, estimated: found.estimated, prediction })
+                Ok(Forecast {
+                    plan: Some(found.plan),
+                    custom: None,
+                    description,
+                    estimated: found.estimated,
+                    prediction,
+                })
             }
             Self::Plain(machine) => {
                 let description = describe_bytes(problem, cache, launch);
                 let mut prediction = predict(&description, machine);
                 prediction.missing.retain(|missing| matches!(missing.kind, Kind::Launch | Kind::L2 | Kind::Memory));
-                Ok(Forecast { plan: None, description, estimated: false, prediction })
+                Ok(Forecast { plan: None, custom: None, description, estimated: false, prediction })
             }
         }
     }

@@ -18,12 +18,17 @@ pub(super) fn build_paragraph(explanation: &Explanation) -> String {
     let mut sentences = vec![describe_limit(explanation)];
     sentences.extend(suggest_help(explanation));
     sentences.extend(list_missing(explanation));
+    sentences.extend(describe_uncounted(explanation));
     sentences.extend(explanation.residue().map(|residue| describe_residue(explanation, residue)));
     if prediction.total.is_none() || explanation.measured.is_none() {
         sentences.extend(describe_missing_residue(explanation));
     }
     if explanation.measured.as_ref().is_some_and(|line| line.flags.contains(Flag::VerifyFail)) {
-        sentences.push("Its results were wrong, so its time means nothing.".to_owned());
+        let wrong = match explanation.forecast.custom {
+            Some(_) => "It wrote beyond the end of a buffer, so its time means nothing.",
+            None => "Its results were wrong, so its time means nothing.",
+        };
+        sentences.push(wrong.to_owned());
     }
     sentences.join(" ")
 }
@@ -58,6 +63,12 @@ fn describe_limit(explanation: &Explanation) -> String {
         return "The limit is unknown: the model has no figure for any term.".to_owned();
     };
     let own = format_seconds(term_seconds(prediction, kind));
+    if prediction.total.is_none() {
+        return format!(
+            "The limit is unknown, because figures for its launch or its bytes are missing; of the known terms {} takes longest: {own}.",
+            term_name(kind)
+        );
+    }
     let head = format!("It is limited by {}", term_name(kind));
     let total =
         prediction.total.map_or(String::new(), |total| format!(" of {} predicted", format_seconds(total.value)));
@@ -85,7 +96,7 @@ fn describe_limit(explanation: &Explanation) -> String {
 /// What would help, with the model's figure if it has one.
 fn suggest_help(explanation: &Explanation) -> Option<String> {
     let prediction = &explanation.forecast.prediction;
-    let kind = prediction.limiter?;
+    let kind = prediction.limiter.filter(|_| prediction.total.is_some())?;
     let without = |gone: &dyn Fn(Kind) -> bool| prediction.without(gone).map(format_seconds);
     let to = |time: Option<String>| time.map(|time| format!(": {time} without it")).unwrap_or_default();
     Some(match kind {
@@ -124,9 +135,12 @@ fn suggest_help(explanation: &Explanation) -> Option<String> {
             )
         }
         Kind::Pipe(_) => {
+            let own = explanation.forecast.custom.is_some();
             let full = explanation.forecast.plan.as_ref().is_some_and(|plan| plan.spec.tier == Tier::Full);
             let way = if full {
                 "the functions of tier=accurate are shorter and as accurate in the result's type (leave out tier=full)"
+            } else if own {
+                "`plimsoll sass --cubin` counts them by kind"
             } else {
                 "shorter functions (a 16-bit result, or --variant tier=fast), or fewer operations"
             };
@@ -149,7 +163,7 @@ fn list_missing(explanation: &Explanation) -> Option<String> {
     let mut probes: Vec<&str> = missing.iter().filter_map(|missing| probe_of(missing.key)).collect();
     probes.sort_unstable();
     probes.dedup();
-    let gpu = explanation.forecast.plan.is_some();
+    let gpu = explanation.forecast.plan.is_some() || explanation.forecast.custom.is_some();
     let way = match (probes.is_empty(), gpu) {
         (true, _) => String::new(),
         (false, true) => format!("; `plimsoll measure {}` finds them", probes.join(" ")),
@@ -163,6 +177,13 @@ fn list_missing(explanation: &Explanation) -> Option<String> {
     Some(format!("Left out because figures are missing: {}{bound}{way}.", listed.join(", ")))
 }
 
+/// Why a user's kernel is predicted without its instructions.
+fn describe_uncounted(explanation: &Explanation) -> Option<String> {
+    let why = &explanation.forecast.custom.as_ref()?.uncounted;
+    (!why.is_empty())
+        .then(|| format!("Its instructions are left out of the prediction: {}.", why.trim_end_matches('.')))
+}
+
 fn describe_residue(explanation: &Explanation, residue: Residue) -> String {
     let Residue { seconds: value, interval, share } = residue;
     let (size, percent) = (format_seconds(value.abs()), 100.0 * share.abs());
@@ -171,6 +192,8 @@ fn describe_residue(explanation: &Explanation, residue: Residue) -> String {
         "within both intervals"
     } else if share.abs() <= USUAL_ERROR {
         "within the model's usual error"
+    } else if explanation.forecast.custom.as_ref().is_some_and(|custom| !custom.uncounted.is_empty()) {
+        "but the prediction has no terms for its instructions"
     } else if explanation.forecast.estimated {
         "but instructions were rough counts: NVIDIA's compiler and disassembler would improve the prediction"
     } else {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use plimsoll::bench::{DEPENDENT, Operand, PLAIN};
 use plimsoll::core::sample::{CachePolicy, Effort};
+use plimsoll::core::unit::ByteSize;
 
 use super::{DeviceArg, Format, ProfileArg, parse_effort};
 
@@ -25,11 +26,26 @@ bandwidth there is no prediction, only a bound (≥): bytes at the published pea
 
 Instructions are counted in the compiled kernel if NVIDIA's compiler and disassembler are found; otherwise they are estimated.";
 
-const EXPLAIN_HELP: &str = "Shows the plan with its reasons, the predicted time term by term (docs/model.md), the time measured \
-as by `bench`, the hardware counters where the device allows them, and the unexplained rest; then says what limits the expression \
-and what would help. A figure that the device's profile lacks is named and its term left out: `plimsoll measure` finds it.
+const EXPLAIN_HELP: &str = "Says what limits the expression and what would help; then shows the plan with its reasons, the predicted \
+time term by term (docs/model.md), the time measured as by `bench`, the unexplained rest, and the hardware counters where the device \
+allows them. A figure that the device's profile lacks is named and its term left out: `plimsoll measure` finds it.
 
-Without the device: `plimsoll predict EXPR --machine h200`.";
+Without the device: `plimsoll predict EXPR --machine h200`.
+
+A kernel of your own: `plimsoll explain --cubin scale.cubin --function scale --args 'in:f32:16Mi out:f32:16Mi u32:16Mi f32:0.5' --grid \
+65536 --block 256`. The code in the file runs on the device, so name only files that you trust. Arguments, separated by spaces:
+
+  in:TYPE:COUNT        a buffer that a launch reads once
+  out:TYPE:COUNT       a buffer that it writes once
+  inout:TYPE:COUNT     a buffer that it reads and writes once
+  scratch:TYPE:COUNT   a buffer whose bytes don't count
+  ROLE:TYPE:COUNT:FILL with content: zeros, random, iota (0, 1, …) or a value
+  TYPE:VALUE           a number: u32:16Mi, f32:0.5
+  bytes:HEX            anything else, such as a struct, as bytes in memory
+
+By default floats of in and inout are random and everything else is 0. \
+COUNT is a number of elements (1000, 16Mi) or a size (64MiB). The machine code states how many parameters a kernel has and their sizes, \
+which are checked, but no types. Results aren't checked, except that nothing is written beyond the end of a buffer.";
 
 /// What the names of an expression stand for.
 #[derive(Debug, Default, clap::Args)]
@@ -219,10 +235,14 @@ pub(crate) struct PredictArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXPLAIN_HELP)]
+#[command(after_help = EXPLAIN_HELP, override_usage = "plimsoll explain <EXPR|--cubin <FILE>|--source <FILE>> [OPTIONS]")]
+#[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct ExplainArgs {
+    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, group = "what")]
+    pub expression: Option<String>,
     #[command(flatten)]
-    pub subject: SubjectArgs,
+    pub meaning: ExpressionArgs,
     /// Bytes of the widest tensor: a size, a range in powers of four, or a list; default: 256MiB, or less if it doesn't fit
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
@@ -244,6 +264,63 @@ pub(crate) struct ExplainArgs {
     pub nvdisasm: Option<PathBuf>,
     #[command(flatten)]
     pub run: RunArgs,
+    // Last, because its heading holds for all options behind it.
+    #[command(flatten)]
+    pub own: OwnKernelArgs,
+}
+
+/// Options of expressions, which a kernel of your own doesn't take.
+const OF_EXPRESSIONS: [&str; 8] = ["dtype", "scalar", "inputs", "bytes", "name", "plain", "dependent", "variant"];
+
+/// A kernel of the user's own and how it is launched.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "A kernel of your own")]
+#[command(group = clap::ArgGroup::new("file"))]
+pub(crate) struct OwnKernelArgs {
+    /// File with machine code, from any compiler; its code runs on the device
+    #[arg(long, value_name = "FILE", groups = ["what", "file"], conflicts_with_all = OF_EXPRESSIONS)]
+    pub cubin: Option<PathBuf>,
+    /// File with CUDA C++ without headers of a toolkit, which NVRTC compiles; its code runs on the device
+    #[arg(long, value_name = "FILE", groups = ["what", "file"], conflicts_with_all = OF_EXPRESSIONS)]
+    pub source: Option<PathBuf>,
+    /// The kernel's name; only needed if the file has several
+    #[arg(long, value_name = "NAME", requires = "file")]
+    pub function: Option<String>,
+    /// Its arguments in order, such as 'in:f32:16Mi out:f32:16Mi u32:16Mi f32:0.5'; see below
+    #[arg(long, value_name = "ARGS", requires = "file", default_value = "", hide_default_value = true)]
+    pub args: String,
+    /// Blocks in x, y and z
+    #[arg(long, value_name = "X[,Y,Z]", requires = "file", value_parser = parse_sides)]
+    pub grid: Option<Sides>,
+    /// Threads per block in x, y and z
+    #[arg(long, value_name = "X[,Y,Z]", requires = "file", value_parser = parse_sides)]
+    pub block: Option<Sides>,
+    /// Dynamic shared memory per block
+    #[arg(long, value_name = "SIZE", requires = "file", default_value = "0", hide_default_value = true)]
+    pub shared: ByteSize,
+    /// Bytes that a launch reads; default: those of buffers marked in or inout, once
+    #[arg(long, value_name = "SIZE", requires = "file")]
+    pub bytes_read: Option<ByteSize>,
+    /// Bytes that a launch writes; default: those of buffers marked out or inout, once
+    #[arg(long, value_name = "SIZE", requires = "file")]
+    pub bytes_written: Option<ByteSize>,
+}
+
+/// The extents of a grid or a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sides(pub [u32; 3]);
+
+/// `65536`, `64,64` or `64,64,2`.
+fn parse_sides(text: &str) -> Result<Sides, String> {
+    let mut sides = [1; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > sides.len() {
+        return Err("write one to three numbers with commas, such as 64,64,2".to_owned());
+    }
+    for (side, part) in sides.iter_mut().zip(parts) {
+        *side = part.trim().parse().map_err(|_| "write whole numbers, such as 65536 or 64,64,2".to_owned())?;
+    }
+    Ok(Sides(sides))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -252,4 +329,18 @@ pub(crate) enum PredictLaunch {
     Graph,
     /// One call each
     Stream,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_and_blocks_have_one_to_three_extents() {
+        assert_eq!(parse_sides("65536"), Ok(Sides([65_536, 1, 1])));
+        assert_eq!(parse_sides("64, 4,2"), Ok(Sides([64, 4, 2])));
+        for text in ["", "1,2,3,4", "1,,2", "-1", "1.5", "99999999999", "x"] {
+            assert!(parse_sides(text).is_err(), "{text}");
+        }
+    }
 }
