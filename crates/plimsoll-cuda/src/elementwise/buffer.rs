@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_expr::{Layout, LayoutError};
+use plimsoll_gpu::elementwise::Extent;
 
-use super::error::Error;
 use super::lane::Lane;
-use super::operand::{Extent, Operand, Raw};
+use super::{Error, Operand, TensorRef};
 use crate::memory::Transfer as _;
 use crate::memory::{Plain, StreamBuffer, bytes, bytes_of_bits};
 
@@ -120,14 +120,16 @@ impl<T: Plain> Buffer<T> {
     pub(super) fn tensor<'s>(&'s self, layout: Option<&'s Layout>) -> CallTensor<'s> {
         let extent = layout.map_or(Extent::Flat(self.length as u64), Extent::Laid);
         let home = Some((&self.lane, &self.memory));
-        CallTensor { raw: Raw::from_memory(&self.memory, T::DTYPE, extent), home }
+        let (span, held) = (self.memory.whole(), Some(self.memory.held()));
+        let (pointer, bytes) = (span.pointer(), span.bytes());
+        CallTensor { tensor: TensorRef { pointer, bytes, dtype: T::DTYPE, extent, held }, home }
     }
 }
 
 /// A tensor for one call, with its stream and memory if they are ours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallTensor<'s> {
-    pub(super) raw: Raw<'s>,
+    pub(super) tensor: TensorRef<'s>,
     pub(super) home: Option<Home<'s>>,
 }
 

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::Fault;
 
-use super::engine::Engine;
-use super::error::Error;
+use super::{Engine, Error};
 use crate::driver::{Entered, Event, Graph, Stream};
 use crate::wait;
 

@@ -1,4 +1,4 @@
-//! Checks expressions on this device against the oracle: random ones over awkward sizes, alignments and layouts in every form that
+//! Checks expressions on a device against the oracle: random ones over awkward sizes, alignments and layouts in every form that
 //! supports them; chains of launches that may overlap; bulk copies with evict-last reads; more than 2³² elements; and the accuracy
 //! of functions. Outputs are poisoned before each launch, and memory that isn't an element of an output must not change.
 
@@ -12,29 +12,29 @@ mod random;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
 
-use crate::CudaDevice;
-use crate::elementwise::Engine;
+use super::{Elementwise, Engine};
 
 /// Checks the elementwise engine; if `functions` names any, only their accuracy.
 ///
 /// # Errors
 /// [`Fault::Invalid`] for an unknown function. Wrong results are reported, not returned.
-pub(crate) fn run(
-    device: &CudaDevice,
+pub fn run<G: Elementwise>(
+    device: &G::Device,
     functions: &[&str],
     depth: Depth,
     report: &mut dyn FnMut(Case),
 ) -> Result<(), Fault> {
-    let engine = Engine::new(device)?;
+    let engine = Engine::<G>::new(device)?;
+    let stream = G::stream(device);
     if !functions.is_empty() {
-        return accuracy::run(device, &engine, functions, depth, report);
+        return accuracy::run(stream, &engine, functions, depth, report);
     }
-    random::run(device, &engine, depth, report)?;
-    random::run_batches(device, &engine, report)?;
-    chain::run(device, &engine, report)?;
-    evict_last::run(device, &engine, report)?;
+    random::run(stream, &engine, depth, report)?;
+    random::run_batches(stream, &engine, report)?;
+    chain::run(stream, &engine, report)?;
+    evict_last::run(stream, &engine, report)?;
     if depth != Depth::Small {
         large::run(device, &engine, report)?;
     }
-    accuracy::run(device, &engine, functions, depth, report)
+    accuracy::run(stream, &engine, functions, depth, report)
 }

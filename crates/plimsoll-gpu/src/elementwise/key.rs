@@ -6,7 +6,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use plimsoll_expr::Layout;
 use plimsoll_gen::elementwise::Choose;
 
-use super::operand::{Extent, Raw};
+use super::backend::Elementwise;
+use super::operand::{Extent, TensorRef};
 
 /// The layouts, alignments and choices that a plan was made for.
 pub(super) struct Key {
@@ -20,14 +21,14 @@ enum OwnedExtent {
 }
 
 /// Alignment of an address, as far as plans depend on it: its offset within 32 bytes.
-fn alignment(tensor: &Raw<'_>) -> u8 {
+fn alignment<G: Elementwise>(tensor: &TensorRef<'_, G>) -> u8 {
     (tensor.start() % 32) as u8
 }
 
 impl Key {
     /// The key of these tensors and choices.
-    pub(super) fn new(tensors: &[Raw<'_>], choose: &Choose) -> Self {
-        let extent = |tensor: &Raw<'_>| match tensor.extent {
+    pub(super) fn new<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose) -> Self {
+        let extent = |tensor: &TensorRef<'_, G>| match tensor.extent {
             Extent::Flat(length) => (OwnedExtent::Flat(length), alignment(tensor)),
             Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), alignment(tensor)),
         };
@@ -35,8 +36,8 @@ impl Key {
     }
 
     /// Whether these tensors have the same layouts and alignments; choices are not compared.
-    pub(super) fn matches(&self, tensors: &[Raw<'_>]) -> bool {
-        let same = |((own, own_alignment), tensor): (&(OwnedExtent, u8), &Raw<'_>)| {
+    pub(super) fn matches<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>]) -> bool {
+        let same = |((own, own_alignment), tensor): (&(OwnedExtent, u8), &TensorRef<'_, G>)| {
             *own_alignment == alignment(tensor)
                 && match (own, tensor.extent) {
                     (OwnedExtent::Flat(own), Extent::Flat(length)) => *own == length,
@@ -88,7 +89,7 @@ impl BuildHasher for Prehashed {
 }
 
 /// A hash that is equal for calls with equal layouts, alignments and choices.
-pub(super) fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
+pub(super) fn hash<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose) -> u64 {
     let mut mix = Mix(0);
     // Most programs force no choices, so the full hash of the choices is rarely needed.
     let Choose { dependent, cached, tier, .. } = *choose;
