@@ -151,6 +151,8 @@ pub struct Launch {
     pub geometry: Geometry,
     pub form: Form,
     pub arguments: Arguments,
+    /// The parameter of an expression's kernel.
+    pub words: Vec<u64>,
 }
 
 impl Launch {

@@ -29,12 +29,25 @@ pub fn run<G: Elementwise>(
     if !functions.is_empty() {
         return accuracy::run(stream, &engine, functions, depth, report);
     }
-    random::run(stream, &engine, depth, report)?;
-    random::run_batches(stream, &engine, report)?;
+    expressions::<G>(device, depth, report)?;
     chain::run(stream, &engine, report)?;
     evict_last::run(stream, &engine, report)?;
     if depth != Depth::Small {
         large::run(device, &engine, report)?;
     }
     accuracy::run(stream, &engine, functions, depth, report)
+}
+
+/// Checks only random expressions, expressions that random draws rarely contain, and batches.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn expressions<G: Elementwise>(
+    device: &G::Device,
+    depth: Depth,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
+    let (stream, engine) = (G::stream(device), Engine::<G>::new(device)?);
+    random::run(stream, &engine, depth, report)?;
+    random::run_batches(stream, &engine, report)
 }
