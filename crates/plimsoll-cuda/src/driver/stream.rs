@@ -89,8 +89,12 @@ pub struct Entered<'s> {
 
 impl Entered<'_> {
     /// The context of the stream.
-    pub(crate) fn context(&self) -> &Context {
+    pub(crate) fn context(&self) -> &Arc<Context> {
         &self.core.context
+    }
+
+    fn handle(&self) -> Handle {
+        self.core.handle
     }
 
     /// Whether submitted work is recorded rather than executed.
@@ -110,53 +114,6 @@ impl Entered<'_> {
             self.core.recording().dependencies.regions.push(Arc::clone(region));
         }
         Ok(())
-    }
-
-    /// Launches a kernel with raw parameters.
-    ///
-    /// # Safety
-    /// `parameters` must begin with as many pointers as the kernel has parameters, each to as many bytes as that parameter, which
-    /// live until the call returns. What the kernel does with them must be sound until it ends or, if the stream is recording,
-    /// whenever the graph is launched.
-    pub(crate) unsafe fn submit(
-        &self,
-        function: &Function,
-        geometry: Geometry,
-        form: Form,
-        window: Option<&AccessWindow>,
-        mut parameters: [*mut c_void; MOST_PARAMETERS],
-    ) -> Result<(), DriverError> {
-        let (core, Geometry { grid, block, shared }) = (self.core, geometry);
-        let parameters = parameters.as_mut_ptr();
-        let null = std::ptr::null_mut();
-        let call = core.context.call();
-        let (stream, function) = (core.handle, function.handle());
-        let mut attributes = [LaunchAttribute::new(0, &[]); 4];
-        let mut count = 0;
-        let mut add = |wanted: Option<LaunchAttribute>| {
-            if let Some(attribute) = wanted {
-                attributes[count] = attribute;
-                count += 1;
-            }
-        };
-        add(form.dependent.then(|| LaunchAttribute::new(ATTRIBUTE_DEPENDENT, &[1])));
-        add(form.cooperative.then(|| LaunchAttribute::new(ATTRIBUTE_COOPERATIVE, &[1])));
-        add((form.cluster > 1).then(|| LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1])));
-        add(window.map(AccessWindow::attribute));
-        // SAFETY: function and stream are live. The caller guarantees the parameters, and the driver copies what they point to
-        // before the call returns. The configuration and its attributes live until then too.
-        let answer = unsafe {
-            if count == 0 {
-                let ([x, y, z], [a, b, c]) = (grid, block);
-                call.launch(function, x, y, z, a, b, c, shared, stream, parameters, null)
-            } else {
-                let attributes = attributes.as_mut_ptr();
-                let attribute_count = count as u32;
-                let config = LaunchConfig { grid, block, shared, stream, attributes, attribute_count };
-                call.launch_with(&raw const config, function, parameters, null)
-            }
-        };
-        core.context.watch(answer)
     }
 }
 
@@ -418,6 +375,55 @@ impl Stream {
         // SAFETY: a launch has as many arguments as its kernel takes, each of the right size, and holds the memory that they name;
         // its words live until the call returns.
         unsafe { Ok(entered.submit(&launch.function, launch.geometry, launch.form, window, parameters)?) }
+    }
+}
+
+impl Entered<'_> {
+    /// Launches a kernel with raw parameters.
+    ///
+    /// # Safety
+    /// `parameters` must begin with as many pointers as the kernel has parameters, each to as many bytes as that parameter, which
+    /// live until the call returns. What the kernel does with them must be sound until it ends or, if the stream is recording,
+    /// whenever the graph is launched.
+    pub(crate) unsafe fn submit(
+        &self,
+        function: &Function,
+        geometry: Geometry,
+        form: Form,
+        window: Option<&AccessWindow>,
+        mut parameters: [*mut c_void; MOST_PARAMETERS],
+    ) -> Result<(), DriverError> {
+        let Geometry { grid, block, shared } = geometry;
+        let parameters = parameters.as_mut_ptr();
+        let null = std::ptr::null_mut();
+        let call = self.context().call();
+        let (stream, function) = (self.handle(), function.handle());
+        let mut attributes = [LaunchAttribute::new(0, &[]); 4];
+        let mut count = 0;
+        let mut add = |wanted: Option<LaunchAttribute>| {
+            if let Some(attribute) = wanted {
+                attributes[count] = attribute;
+                count += 1;
+            }
+        };
+        add(form.dependent.then(|| LaunchAttribute::new(ATTRIBUTE_DEPENDENT, &[1])));
+        add(form.cooperative.then(|| LaunchAttribute::new(ATTRIBUTE_COOPERATIVE, &[1])));
+        add((form.cluster > 1).then(|| LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1])));
+        add(window.map(AccessWindow::attribute));
+        // SAFETY: function and stream are live. The caller guarantees the parameters, and the driver copies what they point to
+        // before the call returns. The configuration and its attributes live until then too.
+        let answer = unsafe {
+            if count == 0 {
+                let ([x, y, z], [a, b, c]) = (grid, block);
+                call.launch(function, x, y, z, a, b, c, shared, stream, parameters, null)
+            } else {
+                let attributes = attributes.as_mut_ptr();
+                let attribute_count = count as u32;
+                let config = LaunchConfig { grid, block, shared, stream, attributes, attribute_count };
+                call.launch_with(&raw const config, function, parameters, null)
+            }
+        };
+        self.context().watch(answer)
     }
 }
 
