@@ -218,6 +218,16 @@ fn an_untyped_call_with_a_known_plan_allocates_nothing() {
     let launched = || fake.count("cuLaunchKernel") + fake.count("cuLaunchKernelEx");
     let counted = allocation_counter::measure(|| (0..10).for_each(|i| run(f64::from(i), i.into()).unwrap()));
     assert_eq!((counted.count_total, launched(), fake.count("cuModuleLoadData")), (0, 22, 2));
+    // Other tensors of the same layout.
+    let memory = [0, 1].map(|_| plimsoll_cuda::memory::DeviceBuffer::new(gpu.stream().context(), 4 * 4096).unwrap());
+    let mut moved = flat.clone();
+    let counted = allocation_counter::measure(|| {
+        for place in 0..10 {
+            moved[place % 2].set_memory(memory[place / 2 % 2].whole());
+            expression.run(&moved, from_ref(&z), &[Value::Float(0.5), Value::Int(1)], &choose, gpu.stream()).unwrap();
+        }
+    });
+    assert_eq!((counted.count_total, launched(), fake.count("cuModuleLoadData")), (0, 32, 2));
     // As many tensors as rarely occur.
     let names: Vec<String> = (0..40).map(|place| format!("x{place}")).collect();
     let graph = parse(&format!("z = {}", names.join(" + ")), &Names::with_default(DType::F32)).unwrap();

@@ -14,7 +14,7 @@ use super::engine::Engine;
 use super::error::Error;
 use super::key::{Key, Prehashed, hash};
 use super::launch::{BoundExpression, Work};
-use super::operand::{Operand, TensorRef, with_tensors};
+use super::operand::{Operand, Operands, TensorRef, with_tensors};
 
 /// Most plans that one expression keeps: a program whose shapes keep changing plans again instead of using ever more memory.
 const MAX_PLANS: usize = 4096;
@@ -145,7 +145,7 @@ impl<G: Elementwise> Expression<G> {
     /// shares memory with a tensor of another set, as sets run in no order.
     pub fn batch(
         &self,
-        sets: &[(Vec<Operand<G>>, Vec<Operand<G>>)],
+        sets: &[Operands<G>],
         scalars: &[Value],
         choose: &Choose,
     ) -> Result<Vec<BoundExpression<G>>, Error> {

@@ -22,4 +22,4 @@ pub use engine::Engine;
 pub use error::Error;
 pub use expression::{Expression, LastPlan};
 pub use launch::BoundExpression;
-pub use operand::{Extent, Operand, TensorRef};
+pub use operand::{Extent, Operand, Operands, TensorRef};

@@ -43,6 +43,11 @@ impl<G: Elementwise> Operand<G> {
         Self::new(buffer.whole(), dtype, layout)
     }
 
+    /// Replaces the memory, with the same type and layout: for calls whose tensors change. Allocates nothing.
+    pub fn set_memory(&mut self, span: Span) {
+        (self.span, self.held) = (span, G::hold(&[span]).ok());
+    }
+
     /// The same memory with another layout.
     #[must_use]
     pub fn with_layout(&self, layout: Layout) -> Self {
@@ -85,6 +90,9 @@ impl<G: Elementwise> Operand<G> {
         TensorRef { pointer, bytes, dtype: self.dtype, extent, held: self.held.as_ref() }
     }
 }
+
+/// All inputs and all outputs of an expression.
+pub type Operands<G> = (Vec<Operand<G>>, Vec<Operand<G>>);
 
 /// As many tensors as calls usually have: a longer list takes longer to fill.
 const FEW: usize = 8;

@@ -190,7 +190,8 @@ impl Kernel<'_> {
             Addressed::Linear | Addressed::Shifted => place,
             Addressed::Indexed { set, .. } | Addressed::Transposed { set } => {
                 let strides = &walk.strides[walk.pitch * usize::from(set)..];
-                let terms = coordinates.iter().zip(strides).map(|(coordinate, stride)| coordinate.wrapping_mul(*stride));
+                let terms =
+                    coordinates.iter().zip(strides).map(|(coordinate, stride)| coordinate.wrapping_mul(*stride));
                 terms.fold(0, u64::wrapping_add)
             }
         };

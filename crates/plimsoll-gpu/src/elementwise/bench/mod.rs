@@ -19,7 +19,7 @@ use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
 
 use self::arrays::Arrays;
 use self::check::{Outputs, Sample};
-use super::{BoundExpression, Elementwise, Engine, Error, Expression, Operand};
+use super::{BoundExpression, Elementwise, Engine, Error, Expression, Operand, Operands};
 use crate::checker::Checker;
 use crate::load::Load;
 use crate::trust::CHECKS;
@@ -315,9 +315,6 @@ fn bind<G: Elementwise>(
     let (inputs, outputs) = operands(&point.problem, set)?;
     expression.bind(&inputs, &outputs, point.problem.scalars(), choose)
 }
-
-/// Inputs and outputs.
-type Operands<G> = (Vec<Operand<G>>, Vec<Operand<G>>);
 
 /// Inputs and outputs of one launch as operands.
 fn operands<G: Elementwise>(problem: &Problem, set: &Set) -> Result<Operands<G>, Error> {
