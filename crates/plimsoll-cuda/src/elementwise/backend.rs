@@ -84,7 +84,7 @@ impl Elementwise for Cuda {
     }
 
     #[inline]
-    fn admit(entered: &Entered<'_>, held: &HeldRegions) -> Result<(), Fault> {
+    fn admit(entered: &mut Entered<'_>, held: &HeldRegions) -> Result<(), Fault> {
         held.admit(entered)?;
         if entered.is_recording() {
             entered.keep(Arc::new(held.clone()));
@@ -93,7 +93,7 @@ impl Elementwise for Cuda {
     }
 
     unsafe fn launch_words(
-        entered: &Entered<'_>,
+        entered: &mut Entered<'_>,
         function: &Function,
         (geometry, form): (Geometry, Form),
         words: &[u64],

@@ -52,7 +52,7 @@ pub trait Elementwise: Gpu {
     ///
     /// # Errors
     /// [`Fault::Invalid`] while the host accesses the memory.
-    fn admit(entered: &Self::Entered<'_>, held: &Self::Held) -> Result<(), Fault>;
+    fn admit(entered: &mut Self::Entered<'_>, held: &Self::Held) -> Result<(), Fault>;
     /// Submits a kernel with these words. The kernel stays loaded until it has ended; if the stream is recording, as long as the
     /// recording. Allocates nothing, except for a recording.
     ///
@@ -60,7 +60,7 @@ pub trait Elementwise: Gpu {
     /// The kernel must take this number of words, be written for this form, and belong to the stream's device. What it does with the
     /// words must be sound until it has ended or, if the stream is recording, whenever the recording is launched.
     unsafe fn launch_words(
-        entered: &Self::Entered<'_>,
+        entered: &mut Self::Entered<'_>,
         function: &Self::Function,
         shape: (Geometry, Form),
         words: &[u64],

@@ -49,7 +49,7 @@ impl<G: Elementwise> Work<G> {
     /// # Safety
     /// The words must come from this plan, for tensors that passed its checks and whose memory lives until the kernel has ended or,
     /// if the stream is recording, as long as the recording.
-    unsafe fn run(&self, entered: &G::Entered<'_>, words: &[u64]) -> Result<(), Error> {
+    unsafe fn run(&self, entered: &mut G::Entered<'_>, words: &[u64]) -> Result<(), Error> {
         G::check_stream(&self.function, entered).map_err(|other| Error::other_device("stream".to_owned(), other))?;
         self.check_words(words)?;
         // SAFETY: the kernel takes this number of words, is written for the plan's form, and belongs to the stream's device. It
@@ -78,7 +78,7 @@ impl<G: Elementwise> Expression<G> {
     /// Those of [`Expression::bind`].
     pub unsafe fn launch_borrowed(
         &self,
-        entered: &G::Entered<'_>,
+        entered: &mut G::Entered<'_>,
         last: &LastPlan<G>,
         (tensors, bits): (&[TensorRef<'_, G>], &[u64]),
         choose: &Choose,
@@ -99,13 +99,13 @@ impl<G: Elementwise> Expression<G> {
         if ready.work.is_none() {
             return Ok(());
         }
-        let entered = G::enter(stream)?;
+        let mut entered = G::enter(stream)?;
         for operand in inputs.iter().chain(outputs) {
-            G::admit(&entered, operand.held()?)?;
+            G::admit(&mut entered, operand.held()?)?;
         }
         // SAFETY: the operands hold the memory of these tensors and were admitted, so it is freed only after the work submitted now;
         // a recording holds it.
-        unsafe { self.launch_ready(&entered, ready, tensors, bits) }
+        unsafe { self.launch_ready(&mut entered, ready, tensors, bits) }
     }
 
     /// Launches the prepared plan on tensors of its layouts. Allocates nothing.
@@ -114,7 +114,7 @@ impl<G: Elementwise> Expression<G> {
     /// The tensors' memory lives until the work submitted now has ended or, if the stream is recording, as long as the recording.
     unsafe fn launch_ready(
         &self,
-        entered: &G::Entered<'_>,
+        entered: &mut G::Entered<'_>,
         ready: &Ready<G>,
         tensors: &[TensorRef<'_, G>],
         bits: &[u64],
@@ -193,10 +193,10 @@ impl<G: Elementwise> BoundExpression<G> {
     /// another stream is freed after this launch; it is not ordered with that stream's work otherwise.
     pub fn enqueue(&self, stream: &G::Stream) -> Result<(), Error> {
         let Some(work) = &self.ready.work else { return Ok(()) };
-        let entered = G::enter(stream)?;
-        G::admit(&entered, &self.held)?;
+        let mut entered = G::enter(stream)?;
+        G::admit(&mut entered, &self.held)?;
         // SAFETY: as in `launch`; `self` holds the memory and it was admitted, so it is freed only after the work submitted now; a
         // recording holds it.
-        unsafe { work.run(&entered, &self.words) }
+        unsafe { work.run(&mut entered, &self.words) }
     }
 }

@@ -70,12 +70,12 @@ impl Elementwise for Host {
         Ok(stream)
     }
 
-    fn admit(stream: &&Stream, held: &Vec<Span>) -> Result<(), Fault> {
+    fn admit(stream: &mut &Stream, held: &Vec<Span>) -> Result<(), Fault> {
         held.iter().try_for_each(|span| stream.bytes(*span, |_| ()))
     }
 
     unsafe fn launch_words(
-        stream: &&Stream,
+        stream: &mut &Stream,
         function: &Function,
         shape: (Geometry, Form),
         words: &[u64],
