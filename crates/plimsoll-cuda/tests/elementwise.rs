@@ -12,7 +12,7 @@ use half::bf16;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, EXPRESSIONS, Instrument as _};
 use plimsoll_cuda::Options;
-use plimsoll_cuda::elementwise::{Buffer, Engine, Error, Gpu, Kernel, Operand, Recorded};
+use plimsoll_cuda::elementwise::{Argument, Buffer, Engine, Error, Gpu, Kernel, Operand, Recorded, View};
 use plimsoll_cuda::memory::Span;
 use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Traced, Value, parse, trace};
 use plimsoll_gen::elementwise::{Choose, Dependent};
@@ -193,6 +193,32 @@ fn a_call_with_a_known_plan_allocates_nothing() {
     let bound = bound.unwrap();
     let counted = allocation_counter::measure(|| (0..10).for_each(|_| bound.enqueue(gpu.stream()).unwrap()));
     assert_eq!(counted.count_total, 0);
+}
+
+/// A tensor of another type than it claims, as safe code of another crate can write it.
+struct Wrong<'b>(&'b View<'b, f32>);
+
+impl<'b> Argument<In<f64>> for Wrong<'b> {
+    type Held = &'b View<'b, f32>;
+
+    fn hold(self, _: &Gpu) -> Result<Self::Held, Error> {
+        Ok(self.0)
+    }
+}
+
+#[test]
+fn a_typed_call_checks_types_even_if_the_plan_is_known() {
+    let (fake, gpu) = gpu();
+    let negate = gpu.compile(&trace(|x: In<f64>| -x).unwrap()).unwrap();
+    let (doubles, floats) = (gpu.zeros::<f64>(8).unwrap(), gpu.zeros::<f32>(64).unwrap());
+    let mut out = gpu.zeros::<f64>(8).unwrap();
+    // Backwards from the last element: read as 8 bytes each, the others would be before the buffer.
+    let backwards = Layout::strided(&[8], &[-1], 7).unwrap();
+    negate.run(&doubles.view(backwards.clone()), &mut out).unwrap();
+    let launched = fake.count("cuLaunchKernelEx");
+    let error = negate.run(Wrong(&floats.view(backwards)), &mut out).unwrap_err();
+    assert!(matches!(error, Error::Type { expected: DType::F64, given: DType::F32, .. }), "{error}");
+    assert_eq!(fake.count("cuLaunchKernelEx"), launched);
 }
 
 /// Calls of an expression that was parsed at run time, as bindings to other languages make them.

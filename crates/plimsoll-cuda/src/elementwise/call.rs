@@ -336,8 +336,7 @@ impl<Args, R> Kernel<Args, R> {
         lane.run_with_others(call.homes().map(|home| home.0), |entered| {
             // SAFETY: the tensors are borrowed until the call returns. Buffers are freed in the order of their lane, which waits for
             // this stream, and slices of other libraries in the order of their streams, which wait for it too. A recording keeps
-            // buffers and refuses slices. `Argument` and `Outputs` give them the types of the closure; `last` belongs to this kernel,
-            // whose choices don't change.
+            // buffers and refuses slices. `last` belongs to this kernel, whose choices don't change.
             unsafe { self.expression.launch_borrowed(entered, &self.last, (tensors, bits), &self.choose) }?;
             if entered.is_recording() {
                 call.homes().for_each(|(_, memory)| entered.keep(Arc::clone(memory) as _));

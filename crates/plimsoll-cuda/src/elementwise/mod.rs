@@ -2,6 +2,25 @@
 //!
 //! [`Engine`], [`Expression`] and [`BoundExpression`] are the untyped interface: any number of tensors, each an [`Operand`].
 //! [`Gpu`] and [`Kernel`] are the typed interface for traced closures.
+//!
+//! ```no_run
+//! use plimsoll_cuda::Cuda;
+//! use plimsoll_expr::{DType, Names, Value, parse};
+//! use plimsoll_gen::elementwise::Choose;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let gpu = Cuda::device(0)?;
+//! let graph = parse("scalar a: f32; y = a * x", &Names::with_default(DType::F32))?;
+//! let scale = gpu.engine().expression(&graph)?;
+//! let (x, y) = (gpu.upload(&[1.0_f32; 1000])?, gpu.zeros::<f32>(1000)?);
+//! let (inputs, outputs) = ([x.operand()?], [y.operand()?]);
+//! for a in 0..10 {
+//!     // Allocates nothing from the second call on.
+//!     scale.run(&inputs, &outputs, &[Value::Float(a.into())], &Choose::default(), gpu.stream())?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 #[allow(unsafe_code)]
 mod backend;

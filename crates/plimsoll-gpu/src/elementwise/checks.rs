@@ -35,7 +35,7 @@ pub(super) fn check_count(what: &'static str, expected: usize, given: usize) -> 
 }
 
 /// Checks the types of a call's tensors, and that their addresses are multiples of an element's size.
-pub(super) fn check_types<G: Elementwise>(graph: &Graph, tensors: &[TensorRef<'_, G>]) -> Result<(), Error> {
+fn check_types<G: Elementwise>(graph: &Graph, tensors: &[TensorRef<'_, G>]) -> Result<(), Error> {
     let declared = graph.inputs().iter().map(|input| input.dtype).chain(graph.outputs().iter().map(|o| o.dtype));
     for (place, (expected, tensor)) in declared.zip(tensors).enumerate() {
         let given = tensor.dtype;

@@ -9,7 +9,7 @@ use plimsoll_expr::{Graph, Value};
 use plimsoll_gen::elementwise::{Choose, Indexing, KernelSpec, PlanError, plan, plan_batch};
 
 use super::backend::Elementwise;
-use super::checks::{Fit, check_batch_disjoint, check_count, check_types, name};
+use super::checks::{Fit, check_batch_disjoint, check_count, name};
 use super::engine::Engine;
 use super::error::Error;
 use super::key::{Key, Prehashed, hash};
@@ -93,7 +93,7 @@ impl<G: Elementwise> Expression<G> {
         self.check_counts(inputs, outputs)?;
         with_tensors(inputs, outputs, |tensors| {
             self.with_bits(scalars, |bits| {
-                let ready = self.checked(tensors, bits, choose)?;
+                let ready = self.ready(tensors, bits, choose)?;
                 self.launch_held(stream, &ready, (inputs, outputs), (tensors, bits))
             })
         })
@@ -114,7 +114,7 @@ impl<G: Elementwise> Expression<G> {
         self.check_counts(inputs, outputs)?;
         with_tensors(inputs, outputs, |tensors| {
             self.with_bits(scalars, |bits| {
-                let ready = self.checked(tensors, bits, choose)?;
+                let ready = self.ready(tensors, bits, choose)?;
                 ready.fit.check_addresses(&self.graph, tensors, self.engine.compiler())?;
                 let mut words = Vec::new();
                 if let Some(work) = &ready.work {
@@ -222,13 +222,7 @@ impl<G: Elementwise> Expression<G> {
         result
     }
 
-    /// Checks the tensors' types, which aren't part of a plan's key, and finds or makes the plan.
-    fn checked(&self, tensors: &[TensorRef<'_, G>], bits: &[u64], choose: &Choose) -> Result<Arc<Ready<G>>, Error> {
-        check_types(&self.graph, tensors)?;
-        self.ready(tensors, bits, choose)
-    }
-
-    /// Finds or makes the plan for tensors of these layouts and of the expression's types.
+    /// Finds or makes the plan for tensors of these layouts and types.
     fn ready(&self, tensors: &[TensorRef<'_, G>], bits: &[u64], choose: &Choose) -> Result<Arc<Ready<G>>, Error> {
         let hash = hash(tensors, choose);
         let found = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();

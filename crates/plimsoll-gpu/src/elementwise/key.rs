@@ -3,21 +3,26 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use plimsoll_expr::Layout;
+use plimsoll_expr::{DType, Layout};
 use plimsoll_gen::elementwise::Choose;
 
 use super::backend::Elementwise;
 use super::operand::{Extent, TensorRef};
 
-/// The layouts, alignments and choices that a plan was made for.
+/// The layouts, types, alignments and choices that a plan was made for.
 pub(super) struct Key {
     pub(super) choose: Choose,
-    extents: Vec<(OwnedExtent, u8)>,
+    tensors: Vec<(OwnedExtent, (DType, u8))>,
 }
 
 enum OwnedExtent {
     Flat(u64),
     Laid(Layout),
+}
+
+/// The type, and the alignment of the address as far as plans depend on it.
+fn element<G: Elementwise>(tensor: &TensorRef<'_, G>) -> (DType, u8) {
+    (tensor.dtype, alignment(tensor))
 }
 
 /// Alignment of an address, as far as plans depend on it: its offset within 32 bytes.
@@ -29,23 +34,23 @@ impl Key {
     /// The key of these tensors and choices.
     pub(super) fn new<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose) -> Self {
         let extent = |tensor: &TensorRef<'_, G>| match tensor.extent {
-            Extent::Flat(length) => (OwnedExtent::Flat(length), alignment(tensor)),
-            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), alignment(tensor)),
+            Extent::Flat(length) => (OwnedExtent::Flat(length), element(tensor)),
+            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), element(tensor)),
         };
-        Self { choose: *choose, extents: tensors.iter().map(extent).collect() }
+        Self { choose: *choose, tensors: tensors.iter().map(extent).collect() }
     }
 
-    /// Whether these tensors have the same layouts and alignments; choices are not compared.
+    /// Whether these tensors have the same layouts, types and alignments; choices are not compared.
     pub(super) fn matches<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>]) -> bool {
-        let same = |((own, own_alignment), tensor): (&(OwnedExtent, u8), &TensorRef<'_, G>)| {
-            *own_alignment == alignment(tensor)
+        let same = |((own, own_element), tensor): (&(OwnedExtent, (DType, u8)), &TensorRef<'_, G>)| {
+            *own_element == element(tensor)
                 && match (own, tensor.extent) {
                     (OwnedExtent::Flat(own), Extent::Flat(length)) => *own == length,
                     (OwnedExtent::Laid(own), Extent::Laid(layout)) => own == layout,
                     _ => false,
                 }
         };
-        self.extents.len() == tensors.len() && self.extents.iter().zip(tensors).all(same)
+        self.tensors.len() == tensors.len() && self.tensors.iter().zip(tensors).all(same)
     }
 }
 

@@ -64,15 +64,14 @@ thread_local! {
 }
 
 impl<G: Elementwise> Expression<G> {
-    /// Launches the expression on tensors (inputs in order, then all outputs) of its types, with the scalars' bits, in the stream
-    /// that was entered. A call with the layouts of the last one allocates nothing. For calls whose tensors are checked by the
-    /// compiler and kept alive by their owners; [`Expression::run`] is safe.
+    /// Launches the expression on tensors (inputs in order, then all outputs), with the scalars' bits, in the stream
+    /// that was entered. A call with the layouts of the last one allocates nothing. For calls whose tensors are kept alive
+    /// by their owners; [`Expression::run`] is safe.
     ///
     /// # Safety
     /// - All bytes of each tensor are memory of the engine's device, which is freed only after the work submitted now. If the stream
     ///   is recording, the memory lives as long as the recording.
     /// - `last` is used for calls of this expression with the same `choose` only.
-    /// - The tensors have the types that the expression declares.
     ///
     /// # Errors
     /// Those of [`Expression::bind`].

@@ -14,18 +14,18 @@ use plimsoll_ir::{Program, eval};
 
 use super::host::{APART, Call, Device, Function, Host, Launch, Stream};
 
-/// A mistake of every kernel.
+/// What a thread's next kernel does wrong with a set of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
+    /// Nothing, and so all later ones.
     None,
-    /// The last element isn't computed.
+    /// The last element isn't computed. The next one exceeds.
     Skips,
-    /// One element too many is computed.
+    /// One element too many is computed. The next one skips.
     Exceeds,
 }
 
 thread_local! {
-    /// The mistake of kernels that this thread launches.
     pub static MISTAKE: Cell<Mistake> = const { Cell::new(Mistake::None) };
 }
 
@@ -141,11 +141,12 @@ impl Kernel<'_> {
 
     fn walk(&self, stream: &Stream, walk: &Walk<'_>) {
         let count: u64 = walk.extents.iter().product();
-        let count = match MISTAKE.get() {
-            Mistake::None => count,
-            Mistake::Skips => count.saturating_sub(1),
-            Mistake::Exceeds => count + 1,
+        let (count, next) = match MISTAKE.get() {
+            Mistake::None => (count, Mistake::None),
+            Mistake::Skips => (count.saturating_sub(1), Mistake::Exceeds),
+            Mistake::Exceeds => (count + 1, Mistake::Skips),
         };
+        MISTAKE.set(next);
         (0..count).for_each(|place| self.element(stream, walk, place));
     }
 

@@ -81,9 +81,9 @@ fn verify_passes_right_kernels() {
 
 #[test]
 fn verify_finds_kernels_that_skip_an_element_or_write_one_too_many() {
-    for mistake in [Mistake::Skips, Mistake::Exceeds] {
-        let (wrong, count) = verify(mistake);
-        assert!(wrong.len() * 2 > count, "{mistake:?}: {} of {count}", wrong.len());
-        assert!(wrong.iter().any(|case| case.kernel == "batch"), "{mistake:?}");
-    }
+    let (wrong, count) = verify(Mistake::Skips);
+    let says = |what: &str| wrong.iter().filter(|case| case.wrong.starts_with(what)).count();
+    let (skipped, exceeded) = (says("element "), says("byte "));
+    assert!(skipped * 4 > count && exceeded * 4 > count, "{skipped} and {exceeded} of {count}");
+    assert!(wrong.iter().any(|case| case.kernel == "batch"));
 }
