@@ -39,6 +39,8 @@ pub mod elementwise;
 pub mod explain;
 #[cfg(feature = "probes")]
 mod host;
+#[cfg(not(all(feature = "cpu", feature = "cuda", feature = "sim", feature = "vulkan")))]
+mod missing;
 #[cfg(feature = "probes")]
 mod open;
 #[cfg(feature = "cuda")]

@@ -99,7 +99,7 @@ impl<'s, const N: usize> Call<'s, N> {
 }
 
 /// A valid argument for a parameter of type `A`: a number for [`Scalar`], a reference to a [`Buffer`] or [`View`] for [`In`], an
-/// exclusive reference to a [`Buffer`] or [`ViewMut`] for [`InOut`].
+/// exclusive reference to a [`Buffer`] or [`ViewMut`] for [`InOut`]; or a reference to a buffer with its layout.
 pub trait Argument<A> {
     /// The form that is kept until the kernel is launched.
     #[doc(hidden)]
@@ -179,8 +179,10 @@ macro_rules! tensors {
 tensors! {
     &'b Buffer<T> as In<T>, 1: buffer buffer.tensor(None);
     &'b View<'_, T> as In<T>, 1: view view.tensor();
+    (&'b Buffer<T>, &'b Layout) as In<T>, 1: given given.0.tensor(Some(given.1));
     &'b mut Buffer<T> as InOut<T>, 2: buffer buffer.tensor(None);
     &'b mut ViewMut<'_, T> as InOut<T>, 2: view view.tensor();
+    (&'b mut Buffer<T>, &'b Layout) as InOut<T>, 2: given given.0.tensor(Some(given.1));
 }
 
 macro_rules! outputs {
@@ -207,6 +209,7 @@ macro_rules! outputs {
 outputs! {
     &'b mut Buffer<T>: buffer buffer.tensor(None);
     &'b mut ViewMut<'_, T>: view view.tensor();
+    (&'b mut Buffer<T>, &'b Layout): given given.0.tensor(Some(given.1));
 }
 
 impl HeldOutputs for () {

@@ -69,10 +69,42 @@
 //! With the feature `cudarc`, the memory and streams of that crate (and so of candle and burn) are used directly:
 //! `Gpu::on_cudarc`, and cudarc slices as arguments.
 
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod any;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod arguments;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod buffer;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod call;
 #[cfg(feature = "cpu")]
 pub mod cpu;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod device;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod element;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod error;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod expression;
 #[cfg(feature = "cuda")]
-mod gpu;
+pub mod gpu;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod kernel;
 
-#[cfg(feature = "cuda")]
-pub use gpu::*;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+mod exports {
+    pub use super::any::AnyBuffer;
+    #[doc(hidden)]
+    pub use super::arguments::Misplaced;
+    pub use super::arguments::{Argument, Outputs, Returned};
+    pub use super::buffer::{Buffer, View, ViewMut};
+    pub use super::call::{Call, Key, Setting};
+    pub use super::device::Device;
+    pub use super::element::Element;
+    pub use super::error::Error;
+    pub use super::expression::{Expression, ExpressionBuilder, Parameter, ParameterRole};
+    pub use super::kernel::Kernel;
+}
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+pub use exports::*;

@@ -45,7 +45,7 @@ fn parameters_may_be_numbers_slices_vectors_arrays_and_views() {
     axpy.run(0.5, &x, &y, &mut ViewMut::new(&mut wide, reversed)).unwrap();
     assert_eq!(wide, [9.0, 2.0, 6.0, 4.0, 2.0]);
     // All of these except the last have the same layouts.
-    assert_eq!(axpy.plans.lock().unwrap().ready.len(), 2);
+    assert_eq!(axpy.expression.plans.lock().unwrap().ready.len(), 2);
 }
 
 #[test]
@@ -243,11 +243,11 @@ fn plans_are_reused_for_other_scalars_and_the_last_ones_are_kept() {
         kernel.run(f32::from(i), i32::from(i) * 2, &x, (&mut y, &mut z)).unwrap();
         assert_eq!((y[39].to_f32(), z[39].to_f32()), (f32::from(i) * 2.0, f32::from(i) * 2.0 + 2.0));
     }
-    assert_eq!(kernel.plans.lock().unwrap().ready.len(), 1);
+    assert_eq!(kernel.expression.plans.lock().unwrap().ready.len(), 1);
     for length in 1..=40 {
         kernel.run(1.0, 1, &x[..length], (&mut y[..length], &mut z[..length])).unwrap();
     }
-    let plans = kernel.plans.lock().unwrap();
+    let plans = kernel.expression.plans.lock().unwrap();
     let mut kept: Vec<u64> = plans.ready.iter().map(|ready| ready.layouts[0].shape()[0]).collect();
     kept.sort_unstable();
     assert_eq!(kept, (25..=40).collect::<Vec<u64>>(), "the last plans must be kept");
@@ -262,7 +262,7 @@ fn small_calls_stay_on_the_callers_thread() {
         double.run(&ramp(length), &mut vec![0.0; length]).unwrap();
         let exact = cpu.compile(&exact).unwrap();
         exact.run(&vec![0.0; length], &mut vec![0.0; length]).unwrap();
-        (double.plans.lock().unwrap().ready[0].alone, exact.plans.lock().unwrap().ready[0].alone)
+        (double.expression.plans.lock().unwrap().ready[0].alone, exact.expression.plans.lock().unwrap().ready[0].alone)
     };
     assert_eq!(alone(&cpu(2), 1000), (true, true));
     assert_eq!(alone(&cpu(2), 10_000), (true, false), "functions count as bytes");
