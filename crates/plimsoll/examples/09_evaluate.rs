@@ -11,7 +11,7 @@
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-use plimsoll::elementwise::{Choose, Expression, Gpu, Operand};
+use plimsoll::elementwise::gpu::{Choose, Expression, Gpu, Operand};
 use plimsoll::expr::layout::Space;
 use plimsoll::expr::{DType, Graph, Layout, Names, Value, parse};
 use plimsoll_cpu::arch::available;

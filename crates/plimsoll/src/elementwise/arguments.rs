@@ -96,6 +96,7 @@ impl<T: Element> Buffer<T> {
         Ok((elements, layout))
     }
 
+    /// Written with a layout, or with its own.
     #[cfg(feature = "cpu")]
     fn written_on_cpu<'b>(
         &'b mut self,
@@ -103,11 +104,8 @@ impl<T: Element> Buffer<T> {
         place: usize,
     ) -> Result<(&'b mut [T], &'b Layout), Misplaced> {
         let (memory, own, device) = self.parts_mut();
-        match memory {
-            Memory::Cpu(elements) => Ok((elements, layout.unwrap_or(own))),
-            #[cfg(feature = "cuda")]
-            Memory::Gpu(_) => Err(Misplaced { place, device: device.clone() }),
-        }
+        let elements = memory.as_cpu_mut().ok_or_else(|| Misplaced { place, device: device.clone() })?;
+        Ok((elements, layout.unwrap_or(own)))
     }
 
     #[cfg(feature = "cuda")]
@@ -120,6 +118,7 @@ impl<T: Element> Buffer<T> {
         Ok((buffer, layout))
     }
 
+    /// Written with a layout, or with its own.
     #[cfg(feature = "cuda")]
     fn written_on_gpu<'b>(
         &'b mut self,
@@ -127,11 +126,8 @@ impl<T: Element> Buffer<T> {
         place: usize,
     ) -> Result<(&'b mut cuda::Buffer<T>, &'b Layout), Misplaced> {
         let (memory, own, device) = self.parts_mut();
-        match memory {
-            #[cfg(feature = "cpu")]
-            Memory::Cpu(_) => Err(Misplaced { place, device: device.clone() }),
-            Memory::Gpu(buffer) => Ok((buffer, layout.unwrap_or(own))),
-        }
+        let buffer = memory.as_gpu_mut().ok_or_else(|| Misplaced { place, device: device.clone() })?;
+        Ok((buffer, layout.unwrap_or(own)))
     }
 }
 

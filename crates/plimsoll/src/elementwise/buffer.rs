@@ -28,6 +28,26 @@ pub(super) enum Memory<T> {
     Gpu(cuda::Buffer<T>),
 }
 
+impl<T> Memory<T> {
+    #[cfg(feature = "cpu")]
+    pub(super) fn as_cpu_mut(&mut self) -> Option<&mut [T]> {
+        match self {
+            Self::Cpu(elements) => Some(elements),
+            #[cfg(feature = "cuda")]
+            Self::Gpu(_) => None,
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(super) fn as_gpu_mut(&mut self) -> Option<&mut cuda::Buffer<T>> {
+        match self {
+            #[cfg(feature = "cpu")]
+            Self::Cpu(_) => None,
+            Self::Gpu(buffer) => Some(buffer),
+        }
+    }
+}
+
 impl<T: Element> Buffer<T> {
     pub(super) fn from_values(device: &Device, values: &[T]) -> Result<Self, Error> {
         let memory = match &device.backend {
@@ -172,11 +192,7 @@ impl<T: Element> Buffer<T> {
     #[cfg(feature = "cpu")]
     #[must_use]
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
-        match &mut self.memory {
-            Memory::Cpu(elements) => Some(elements),
-            #[cfg(feature = "cuda")]
-            Memory::Gpu(_) => None,
-        }
+        self.memory.as_cpu_mut()
     }
 
     /// The GPU's own buffer, if it is a GPU's.
@@ -194,11 +210,7 @@ impl<T: Element> Buffer<T> {
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn as_gpu_mut(&mut self) -> Option<&mut cuda::Buffer<T>> {
-        match &mut self.memory {
-            #[cfg(feature = "cpu")]
-            Memory::Cpu(_) => None,
-            Memory::Gpu(buffer) => Some(buffer),
-        }
+        self.memory.as_gpu_mut()
     }
 
     /// The same buffer with its type known only at run time, for expressions from text.

@@ -186,9 +186,8 @@ impl Device {
     /// use plimsoll::elementwise::Device;
     /// use plimsoll::expr::DType;
     ///
-    /// # #[cfg(feature = "cpu")]
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let device = Device::cpu()?;
+    /// let device = Device::open("cpu")?;
     /// let axpy = device.expression("a*x + y").scalar("a", DType::F32).tensors(DType::F32).compile()?;
     /// let x = device.upload(&[1.0_f32, 2.0])?.into_any();
     /// let y = device.upload(&[10.0_f32, 20.0])?.into_any();
@@ -200,8 +199,6 @@ impl Device {
     /// assert_eq!(call.get("out")?.to_vec::<f32>()?, [13.0, 26.0]);
     /// # Ok(())
     /// # }
-    /// # #[cfg(not(feature = "cpu"))]
-    /// # fn main() {}
     /// ```
     #[must_use]
     pub fn expression(&self, text: &str) -> ExpressionBuilder {

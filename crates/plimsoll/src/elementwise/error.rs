@@ -26,7 +26,7 @@ pub enum Error {
     #[error(transparent)]
     Text(#[from] ParseError),
     /// A name that no parameter of the expression has.
-    #[error("the expression has no '{given}'{}; it has {known}", .closest.as_ref().map_or_else(String::new, |name| format!(". Did you mean '{name}'?")))]
+    #[error("the expression has no '{given}'{}: it has {known}", suggest(.closest.as_deref()))]
     Name {
         /// The name that was given.
         given: String,
@@ -103,6 +103,11 @@ pub enum Error {
     /// No device, no memory, or a device that failed.
     #[error(transparent)]
     Fault(#[from] Fault),
+}
+
+/// ` (did you mean 'x'?)` if there is a similar name.
+fn suggest(closest: Option<&str>) -> String {
+    closest.map_or_else(String::new, |name| format!(" (did you mean '{name}'?)"))
 }
 
 impl From<Error> for Fault {
