@@ -34,6 +34,8 @@ mod lane;
 
 pub use buffer::{Buffer, View, ViewMut};
 pub use call::{Argument, Kernel, Outputs, Returned};
+#[doc(hidden)]
+pub use call::{Call, HeldArgument, HeldOutputs, Word};
 pub use gpu::Gpu;
 pub use lane::Recorded;
 pub use plimsoll_gpu::elementwise::Error;

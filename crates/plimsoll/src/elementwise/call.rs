@@ -166,7 +166,7 @@ impl Call {
     /// reverse; [`Error::Type`] or [`Error::Device`] for a buffer of another type or device.
     pub fn set(&mut self, key: impl Key, setting: impl Into<Setting>) -> Result<&mut Self, Error> {
         let position = key.find(&self.expression)?;
-        let Parameter { name, dtype, .. } = self.parameter(position);
+        let Parameter { name, dtype, .. } = &self.expression.parameters()[position];
         let kind = |expected, given| Error::Kind { name: name.clone(), expected, given };
         match (self.slot(position), setting.into()) {
             (Slot::Tensor(tensor), Setting::Buffer(buffer)) => {
@@ -176,17 +176,18 @@ impl Call {
                     return Err(Error::Type { name: name.clone(), expected, given });
                 }
                 self.tensors[tensor] = Some(buffer);
+                self.is_checked = false;
+                #[cfg(feature = "cuda")]
+                self.gpu.iter_mut().for_each(GpuCall::buffer_changed);
             }
             (Slot::Scalar(scalar), Setting::Number(value)) => {
+                self.is_checked &= self.is_set[scalar];
                 (self.scalars[scalar], self.is_set[scalar]) = (dtype.cast(value), true);
+                #[cfg(feature = "cuda")]
+                self.gpu.iter_mut().for_each(GpuCall::scalar_changed);
             }
             (Slot::Tensor(_), Setting::Number(_)) => return Err(kind("a tensor", "a number")),
             (Slot::Scalar(_), Setting::Buffer(_)) => return Err(kind("a scalar", "a buffer")),
-        }
-        self.is_checked = false;
-        #[cfg(feature = "cuda")]
-        if let Some(gpu) = &mut self.gpu {
-            gpu.invalidate();
         }
         Ok(self)
     }

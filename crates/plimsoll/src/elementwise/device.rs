@@ -124,7 +124,7 @@ impl Device {
             #[cfg(feature = "cpu")]
             Backend::Cpu(_) => "cpu".to_owned(),
             #[cfg(feature = "cuda")]
-            Backend::Gpu(gpu) => format!("cuda:{}", gpu.engine().context().device().number()),
+            Backend::Gpu(gpu) => format!("cuda:{}", gpu.stream().context().device().number()),
         }
     }
 
@@ -135,7 +135,7 @@ impl Device {
             #[cfg(feature = "cpu")]
             Backend::Cpu(_) => plimsoll_cpu::topology::Topology::read().model.brand,
             #[cfg(feature = "cuda")]
-            Backend::Gpu(gpu) => gpu.engine().context().device().name().unwrap_or_default(),
+            Backend::Gpu(gpu) => gpu.stream().context().device().name().unwrap_or_default(),
         }
     }
 
@@ -275,7 +275,7 @@ impl Device {
             // The driver's own check tells one driver's GPUs from another's.
             #[cfg(feature = "cuda")]
             (Backend::Gpu(a), Backend::Gpu(b)) => {
-                a.engine().context().device().number() == b.engine().context().device().number()
+                a.stream().context().device().number() == b.stream().context().device().number()
             }
             #[cfg(all(feature = "cpu", feature = "cuda"))]
             _ => false,

@@ -62,65 +62,85 @@ pub(super) fn release<T: Element>(mut memory: Memory) -> Option<Buffer<T>> {
     as_buffer_mut(elements)?.take()
 }
 
-/// An expression on a GPU with the launch of its last call, which is bound anew after a change.
+/// An expression on a GPU with the operands and the launch of its last run.
 pub(in super::super) struct GpuCall {
     expression: Arc<Expression>,
     gpu: Gpu,
+    operands: Option<Operands>,
     bound: Option<BoundExpression>,
+}
+
+/// The tensors of a call.
+struct Operands {
+    inputs: Vec<Operand>,
+    /// All outputs, also those in place.
+    outputs: Vec<Operand>,
+    /// Devices whose streams the memory of some tensors belongs to, other than the call's.
+    others: Vec<Gpu>,
 }
 
 impl GpuCall {
     pub(in super::super) fn new(expression: &Arc<Expression>, gpu: &Gpu) -> Self {
-        Self { expression: Arc::clone(expression), gpu: gpu.clone(), bound: None }
+        Self { expression: Arc::clone(expression), gpu: gpu.clone(), operands: None, bound: None }
     }
 
-    /// Forgets the launch, after a change of an operand or a scalar.
-    pub(in super::super) fn invalidate(&mut self) {
+    /// Forgets what depends on the scalars.
+    pub(in super::super) fn scalar_changed(&mut self) {
         self.bound = None;
     }
 
-    /// Launches it in the stream's order on its inputs and on the outputs that aren't in place. A call with nothing changed since
+    /// Forgets what depends on the buffers.
+    pub(in super::super) fn buffer_changed(&mut self) {
+        (self.operands, self.bound) = (None, None);
+    }
+
+    /// Launches it in the stream's order on its inputs and on the outputs that aren't in place. A run with nothing changed since
     /// the last one allocates nothing.
     pub(in super::super) fn run<'s>(
         &mut self,
-        tensors: impl Iterator<Item = &'s AnyBuffer> + Clone,
+        tensors: impl Iterator<Item = &'s AnyBuffer>,
         scalars: &[Value],
     ) -> Result<(), Error> {
+        let operands = match &mut self.operands {
+            Some(operands) => operands,
+            missing => missing.insert(collect_operands(&self.expression, &self.gpu, tensors)?),
+        };
+        let Operands { inputs, outputs, others } = operands;
         // Untyped launches aren't ordered with other streams, so the host waits for those whose memory is used.
-        let is_other = |gpu: &&Gpu| !Arc::ptr_eq(gpu.stream(), self.gpu.stream());
-        let mut others = tensors.clone().filter_map(|buffer| buffer.device().as_gpu()).filter(is_other);
-        let has_others = others.try_fold(false, |_, other| other.wait().map(|()| true))?;
+        others.iter().try_for_each(Gpu::wait)?;
         let bound = match &mut self.bound {
             Some(bound) => bound,
-            unbound => unbound.insert(bind(&self.expression, tensors, scalars)?),
+            missing => missing.insert(self.expression.bind(inputs, outputs, scalars, &Choose::default())?),
         };
         bound.enqueue(self.gpu.stream())?;
-        if has_others { Ok(self.gpu.wait()?) } else { Ok(()) }
+        if others.is_empty() { Ok(()) } else { Ok(self.gpu.wait()?) }
     }
 }
 
-/// Binds an expression to its inputs and to the outputs that aren't in place.
-fn bind<'s>(
+/// The operands of a call from its inputs and the outputs that aren't in place.
+fn collect_operands<'s>(
     expression: &Expression,
+    gpu: &Gpu,
     tensors: impl Iterator<Item = &'s AnyBuffer>,
-    scalars: &[Value],
-) -> Result<BoundExpression, Error> {
-    let operand = |buffer: &AnyBuffer| {
+) -> Result<Operands, Error> {
+    let graph = expression.graph();
+    let (mut inputs, mut others) = (Vec::new(), Vec::new());
+    for buffer in tensors {
         let whole = match buffer.memory() {
             AnyMemory::Gpu(memory) => memory.read().unwrap_or_else(PoisonError::into_inner).operand(),
             // Refused when the call was given the buffer.
             #[cfg(feature = "cpu")]
             AnyMemory::Cpu(_) => None,
         };
-        whole.map(|whole| Ok(whole?.with_layout(buffer.layout().clone())))
-    };
-    let mut inputs = tensors.filter_map(operand).collect::<Result<Vec<Operand>, LayoutError>>()?;
-    let graph = expression.graph();
+        let Some(whole) = whole else { continue };
+        inputs.push(whole?.with_layout(buffer.layout().clone()));
+        others.extend(buffer.device().as_gpu().filter(|other| !Arc::ptr_eq(other.stream(), gpu.stream())).cloned());
+    }
     let mut results = inputs.split_off(graph.inputs().len().min(inputs.len())).into_iter();
     let output = |in_place: Option<u32>| match in_place {
         Some(input) => inputs.get(input as usize).cloned(),
         None => results.next(),
     };
-    let outputs: Vec<Operand> = graph.outputs().iter().map(|output| output.in_place).filter_map(output).collect();
-    Ok(expression.bind(&inputs, &outputs, scalars, &Choose::default())?)
+    let outputs = graph.outputs().iter().map(|output| output.in_place).filter_map(output).collect();
+    Ok(Operands { inputs, outputs, others })
 }
