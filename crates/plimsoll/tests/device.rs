@@ -22,8 +22,11 @@ fn on_both(check: impl Fn(&Device)) {
     check(&gpu().1);
 }
 
-/// A program that doesn't know its device. Returns what it computed.
-fn program(device: &Device) -> Result<(Vec<f32>, Vec<f32>, Vec<bool>), Error> {
+/// What [`program`] computes: the updated tensor, a table, and which elements are negative.
+type Computed = (Vec<f32>, Vec<f32>, Vec<bool>);
+
+/// A program that doesn't know its device.
+fn program(device: &Device) -> Result<Computed, Error> {
     let step = trace(|rate: Scalar<f32>, g: In<bf16>, m: InOut<f32>| {
         let next = m.get() - rate * g;
         m.set(next);
@@ -209,6 +212,38 @@ fn untyped_tensors_have_strides_and_are_updated_in_place() {
     drop((call, column));
     let typed = m.into_typed::<f32>().unwrap();
     assert_eq!((typed.shape(), typed.as_slice()), (&[2, 2][..], Some(&[0.0, 6.0, 4.0, 8.0][..])));
+}
+
+#[test]
+fn kernels_take_choices_for_gpus_on_every_device() {
+    on_both(|device| {
+        let kernel = device.compile(&trace(|x: In<f32>| x * 2.0).unwrap()).unwrap();
+        let overlapping = kernel.with_gpu(|kernel| kernel.dependent(true).cached(true));
+        let doubled = overlapping.call(&device.upload(&[1.0_f32, 2.0]).unwrap()).unwrap();
+        assert_eq!(overlapping.as_gpu().is_some(), device.is_gpu());
+        if !device.is_gpu() {
+            assert_eq!(doubled.into_vec().unwrap(), [2.0, 4.0]);
+        }
+    });
+}
+
+#[test]
+fn other_threads_may_use_everything() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<(Device, Buffer<f32>, AnyBuffer, Expression, Call, Error)>();
+    is_shared::<Kernel<(In<f32>,), In<f32>>>();
+}
+
+#[test]
+fn memory_of_another_stream_is_waited_for() {
+    let (_folder, device) = gpu();
+    let other: Device = device.as_gpu().unwrap().fork().unwrap().into();
+    let double = device.expression("y = 2.0*x").tensors(DType::F32).compile().unwrap();
+    let x = other.upload(&[1.0_f32; 8]).unwrap().into_any();
+    let mut call = double.new_call();
+    call.set("x", &x).unwrap().allocate_outputs().unwrap();
+    call.run().unwrap();
+    assert_eq!(call.get("y").unwrap().to_vec::<f32>().unwrap().len(), 8);
 }
 
 #[test]

@@ -159,6 +159,19 @@ impl<T: Element> Buffer<T> {
         }
     }
 
+    /// As [`Buffer::to_vec`], without a copy if it is the CPU's.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::to_vec`].
+    pub fn into_vec(self) -> Result<Vec<T>, Error> {
+        match self.memory {
+            #[cfg(feature = "cpu")]
+            Memory::Cpu(elements) => Ok(elements),
+            #[cfg(feature = "cuda")]
+            Memory::Gpu(buffer) => Ok(buffer.to_vec()?),
+        }
+    }
+
     /// Overwrites its first elements and waits.
     ///
     /// # Errors

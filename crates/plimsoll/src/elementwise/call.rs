@@ -80,7 +80,8 @@ macro_rules! numbers {
 }
 
 numbers! {
-    f64 f32 => |number| Value::Float(number.into());
+    f64 => Value::Float;
+    f32 => |number| Value::Float(number.into());
     f16 bf16 => |number| Value::Float(number.to_f64());
     i8 i16 i32 i64 u8 u16 u32 u64 => |number| Value::Int(number.into());
     bool => Value::Bool;

@@ -200,7 +200,6 @@ impl Device {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn expression(&self, text: &str) -> ExpressionBuilder {
         ExpressionBuilder::new(self, text)
     }

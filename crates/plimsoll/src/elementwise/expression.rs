@@ -87,7 +87,7 @@ pub struct Expression {
 #[derive(Clone)]
 pub(super) enum Form {
     #[cfg(feature = "cpu")]
-    Cpu(plimsoll_cpu::elementwise::Expression),
+    Cpu(Box<plimsoll_cpu::elementwise::Expression>),
     #[cfg(feature = "cuda")]
     Gpu(Arc<plimsoll_cuda::elementwise::Expression>),
 }
@@ -102,7 +102,7 @@ impl Expression {
     pub(super) fn new(graph: &Graph, device: &Device) -> Result<Self, Error> {
         let form = match &device.backend {
             #[cfg(feature = "cpu")]
-            Backend::Cpu(cpu) => Form::Cpu(cpu.expression(graph)),
+            Backend::Cpu(cpu) => Form::Cpu(Box::new(cpu.expression(graph))),
             #[cfg(feature = "cuda")]
             Backend::Gpu(gpu) => Form::Gpu(Arc::new(gpu.engine().expression(graph)?)),
         };

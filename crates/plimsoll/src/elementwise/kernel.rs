@@ -83,6 +83,17 @@ impl<Args, R> Kernel<Args, R> {
         }
     }
 
+    /// The same kernel with choices for GPUs, such as `|kernel| kernel.dependent(true)`. The CPU has none of them.
+    #[cfg(feature = "cuda")]
+    #[must_use]
+    pub fn with_gpu(&self, choose: impl FnOnce(&cuda::Kernel<Args, R>) -> cuda::Kernel<Args, R>) -> Self {
+        match &self.form {
+            #[cfg(feature = "cpu")]
+            Form::Cpu(_) => self.clone(),
+            Form::Gpu(kernel) => Self { form: Form::Gpu(choose(kernel)), device: self.device.clone() },
+        }
+    }
+
     /// Names the tensor that is on another device.
     fn misplaced(&self, tensor: Misplaced) -> Error {
         let graph = self.graph();

@@ -372,3 +372,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn untyped_calls_check_the_number_and_types_of_tensors() {
+    let graph = plimsoll_expr::parse("scalar a: f32; in x: f32, m: f64; m = m + a*x; y = x < 0", &Default::default());
+    let expression = cpu(1).expression(&graph.unwrap());
+    let (x, mut m, mut y) = (vec![1.0_f32, -2.0], vec![10.0_f64, 20.0], vec![true; 2]);
+    let a = [Value::Float(2.0)];
+    let operands = [Operand::read(&x, None), Operand::write(&mut m, None), Operand::write(&mut y, None)];
+    expression.run(operands, &a).unwrap();
+    assert_eq!((&m[..], &y[..]), (&[12.0, 16.0][..], &[false, true][..]));
+
+    let error = expression.run([Operand::read(&x, None)], &a).unwrap_err().to_string();
+    assert_eq!(error, "the expression has 2 inputs, but 1 were given");
+    let operands = [Operand::read(&x, None), Operand::read(&m, None), Operand::write(&mut y, None)];
+    assert_eq!(expression.run(operands, &a).unwrap_err().to_string(), "'m' is written: pass it as a writable tensor");
+    let operands = [Operand::read(&m, None), Operand::read(&m, None), Operand::write(&mut y, None)];
+    assert_eq!(expression.run(operands, &a).unwrap_err().to_string(), "'x' is f32, but f64 was given");
+    let many = (0..200).map(|_| Operand::read(&x, None));
+    assert!(matches!(expression.run(many, &a), Err(Error::Count { expected: 3, given: 200, .. })));
+    let operands = [Operand::read(&x, None), Operand::write(&mut m, None), Operand::write(&mut y, None)];
+    assert!(matches!(expression.run(operands, &[]), Err(Error::Count { what: "scalars", .. })));
+    assert_eq!((&m[..], &y[..]), (&[12.0, 16.0][..], &[false, true][..]));
+}
