@@ -52,7 +52,9 @@ pub(crate) fn failure(error: &BenchRequestError) -> Failure {
         BenchRequestError::NoValue(name) => {
             Failure::usage(error).hint(format!("give it one with --scalar {name}=VALUE"))
         }
-        BenchRequestError::Twice(_) => Failure::usage(error).hint("name it once: with --in, or with --dtype or --scalar"),
+        BenchRequestError::Twice(_) => {
+            Failure::usage(error).hint("name it once: with --in, or with --dtype or --scalar")
+        }
         error => Failure::usage(error),
     }
 }

@@ -110,7 +110,8 @@ pub(crate) fn load_plans(path: &Path, device: &DeviceInfo) -> Option<Table> {
         }
     };
     let table = Table::from_json(&text);
-    let unused = |error| format!("the plans of {} are not used: {error}. `plimsoll tune` writes new ones", device.selector);
+    let unused =
+        |error| format!("the plans of {} are not used: {error}. `plimsoll tune` writes new ones", device.selector);
     table.map_err(|error| say("warning", &unused(error))).ok()
 }
 

@@ -13,8 +13,8 @@ use super::any::cpu;
 use super::any::gpu::GpuCall;
 #[cfg(feature = "cuda")]
 use super::device::Backend;
-use super::expression::{Expression, Form, Parameter, ParameterRole};
 use super::error::Error;
+use super::expression::{Expression, Form, Parameter, ParameterRole};
 
 /// A parameter of an [`Expression`] by its name (a text) or by its position (a number).
 pub trait Key {
@@ -202,7 +202,9 @@ impl Call {
         let name = || self.parameter(position).name.clone();
         match self.slot(position) {
             Slot::Tensor(tensor) => self.tensors[tensor].as_ref().ok_or_else(|| Error::Unset(name())),
-            Slot::Scalar(_) => Err(Error::Kind { name: name(), expected: "a scalar", given: "a request for its buffer" }),
+            Slot::Scalar(_) => {
+                Err(Error::Kind { name: name(), expected: "a scalar", given: "a request for its buffer" })
+            }
         }
     }
 

@@ -102,11 +102,7 @@ impl Expression {
     /// # Errors
     /// If the number, types, shapes or sizes of the tensors are wrong (then nothing was written), or there is too little memory
     /// for the scratch memory of new layouts.
-    pub fn run<'s>(
-        &self,
-        operands: impl IntoIterator<Item = Operand<'s>>,
-        scalars: &[Value],
-    ) -> Result<(), Error> {
+    pub fn run<'s>(&self, operands: impl IntoIterator<Item = Operand<'s>>, scalars: &[Value]) -> Result<(), Error> {
         let mut tensors = [const { None }; MAX_INPUTS + MAX_OUTPUTS];
         let mut count = 0;
         for operand in operands {

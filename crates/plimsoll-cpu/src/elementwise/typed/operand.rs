@@ -91,8 +91,7 @@ impl<'s> Operands<'_, 's> {
 
     /// Whether the tensors have these layouts.
     pub(super) fn has_layouts(&self, layouts: &[Layout]) -> bool {
-        layouts.len() == self.tensors.len()
-            && self.list().zip(layouts).all(|(given, layout)| given.has_layout(layout))
+        layouts.len() == self.tensors.len() && self.list().zip(layouts).all(|(given, layout)| given.has_layout(layout))
     }
 
     /// The tensors' layouts.
