@@ -41,13 +41,17 @@ pub use plimsoll_cuda::elementwise::{
     View, ViewMut,
 };
 pub use plimsoll_cuda::memory::Plain;
-pub use plimsoll_gen::elementwise::{Choose, Dependent, Plan, Tier};
+pub use plimsoll_cuda::{CudaDevice, Options, driver, memory};
+pub use plimsoll_gen::elementwise::{
+    Choose, Dependent, Form, GridPolicy, KernelSpec, Plan, PlanError, Reason, Table, Tier,
+};
+pub use plimsoll_gen::kernel::{Hints, Index};
 
 /// Opens `cuda:index` with its kernel cache in the folder `cache`, or the user's cache folder if `None`.
 ///
 /// # Errors
 /// As for [`plimsoll_cuda::Cuda::device`].
 pub fn open(index: u32, cache: Option<std::path::PathBuf>) -> Result<Gpu, Error> {
-    let driver = plimsoll_cuda::driver::Driver::system().map_err(plimsoll_core::Fault::from)?;
-    Gpu::open(&driver, index, &plimsoll_cuda::Options { cache, ..Default::default() })
+    let driver = driver::Driver::system().map_err(plimsoll_core::Fault::from)?;
+    Gpu::open(&driver, index, &Options { cache, ..Options::default() })
 }

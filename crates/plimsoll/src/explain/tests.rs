@@ -76,7 +76,10 @@ fn missing_figures_are_named_with_the_probe_that_measures_them() {
     lacking.machine.terms.remove(&Key::BlocksPerClock);
     let bound = words(lacking.clone(), "x + 1", DType::F32, 1 << 30);
     assert!(bound.contains("dispatch of blocks (blocks dispatched per clock)"), "{bound}");
-    assert!(bound.contains("at least the predicted time") && bound.contains("measuring dispatch finds them"), "{bound}");
+    assert!(
+        bound.contains("at least the predicted time") && bound.contains("measuring dispatch finds them"),
+        "{bound}"
+    );
     for form in [LaunchForm::Graph, LaunchForm::GraphExit] {
         lacking.machine.terms.remove(&Key::Launch(form));
     }
