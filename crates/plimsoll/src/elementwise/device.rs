@@ -204,7 +204,7 @@ impl Device {
         ExpressionBuilder::new(self, text)
     }
 
-    /// An expression from its graph, such as [`Traced::graph`] or the result of [`plimsoll_expr::parse`].
+    /// An expression from its graph, such as [`Traced::graph`] or the result of [`plimsoll_expr::parse()`].
     ///
     /// # Errors
     /// Kernels can't be compiled on this machine.
