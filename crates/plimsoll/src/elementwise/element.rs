@@ -7,8 +7,8 @@ use plimsoll_expr::trace::{F8E4M3, F8E5M2};
 /// Declares [`Element`] with what the backends of this build ask of a type.
 macro_rules! element {
     ($($bound:path),+) => {
-        /// A Rust type of elements that every device supports: `f64`, `f32`, [`f16`](struct@f16), [`bf16`](struct@bf16), [`F8E4M3`], [`F8E5M2`], the
-        /// integers of 8 to 64 bits, and `bool`. No other type can be added.
+        /// A Rust type of elements that every device supports: `f64`, `f32`, [`f16`](struct@f16), [`bf16`](struct@bf16),
+        /// [`F8E4M3`], [`F8E5M2`], the integers of 8 to 64 bits, and `bool`. No other type can be added.
         pub trait Element: $($bound +)+ {
             /// The value of its little-endian bytes. Any byte except 0 is true.
             #[doc(hidden)]

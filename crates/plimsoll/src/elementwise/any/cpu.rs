@@ -11,7 +11,7 @@ use plimsoll_expr::{Layout, Value};
 use super::super::buffer::reserve;
 use super::super::element::Element;
 use super::super::error::Error;
-use super::{AnyBuffer, AnyMemory};
+use super::AnyBuffer;
 
 /// Most tensors of a call.
 const MOST: usize = MAX_INPUTS + MAX_OUTPUTS;
@@ -85,8 +85,8 @@ pub(super) fn address(memory: &Memory) -> usize {
 /// A call's tensor, and whether it is written.
 pub(in super::super) type CallTensor<'s> = (&'s AnyBuffer, bool);
 
-/// Runs an expression on its inputs and on the outputs that aren't in place, after [`AnyMemory`]s were compared: no memory that is
-/// written is another tensor's. Allocates nothing for known layouts.
+/// Runs an expression on its inputs and on the outputs that aren't in place, whose memory was compared: none that is written is
+/// another tensor's. Allocates nothing for known layouts.
 pub(in super::super) fn run<'s>(
     expression: &Expression,
     tensors: impl Iterator<Item = CallTensor<'s>>,
@@ -95,12 +95,8 @@ pub(in super::super) fn run<'s>(
     let mut given = [None; MOST];
     let mut count = 0;
     for (slot, (buffer, written)) in given.iter_mut().zip(tensors) {
-        let memory = match buffer.memory() {
-            AnyMemory::Cpu(memory) => memory,
-            // Refused when the call was given the buffer.
-            #[cfg(feature = "cuda")]
-            AnyMemory::Gpu(_) => continue,
-        };
+        // Memory of a GPU was refused when the call was given the buffer.
+        let Some(memory) = buffer.memory().as_cpu() else { continue };
         *slot = Some((memory, buffer.layout(), written));
         count += 1;
     }

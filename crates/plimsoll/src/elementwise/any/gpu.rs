@@ -9,7 +9,7 @@ use plimsoll_gen::elementwise::Choose;
 
 use super::super::element::Element;
 use super::super::error::Error;
-use super::{AnyBuffer, AnyMemory};
+use super::AnyBuffer;
 
 pub(in super::super) type Memory = Arc<RwLock<dyn Elements>>;
 
@@ -126,13 +126,9 @@ fn collect_operands<'s>(
     let graph = expression.graph();
     let (mut inputs, mut others) = (Vec::new(), Vec::new());
     for buffer in tensors {
-        let whole = match buffer.memory() {
-            AnyMemory::Gpu(memory) => memory.read().unwrap_or_else(PoisonError::into_inner).operand(),
-            // Refused when the call was given the buffer.
-            #[cfg(feature = "cpu")]
-            AnyMemory::Cpu(_) => None,
-        };
-        let Some(whole) = whole else { continue };
+        // The CPU's memory was refused when the call was given the buffer.
+        let Some(memory) = buffer.memory().as_gpu() else { continue };
+        let Some(whole) = memory.read().unwrap_or_else(PoisonError::into_inner).operand() else { continue };
         inputs.push(whole?.with_layout(buffer.layout().clone()));
         others.extend(buffer.device().as_gpu().filter(|other| !Arc::ptr_eq(other.stream(), gpu.stream())).cloned());
     }

@@ -41,6 +41,26 @@ pub(super) enum AnyMemory {
     Gpu(gpu::Memory),
 }
 
+impl AnyMemory {
+    #[cfg(feature = "cpu")]
+    fn as_cpu(&self) -> Option<&cpu::Memory> {
+        match self {
+            Self::Cpu(memory) => Some(memory),
+            #[cfg(feature = "cuda")]
+            Self::Gpu(_) => None,
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn as_gpu(&self) -> Option<&gpu::Memory> {
+        match self {
+            #[cfg(feature = "cpu")]
+            Self::Cpu(_) => None,
+            Self::Gpu(memory) => Some(memory),
+        }
+    }
+}
+
 impl fmt::Debug for AnyBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tensor { dtype, layout, device, .. } = &*self.tensor;
