@@ -10,7 +10,7 @@ use plimsoll_gpu::elementwise::Extent;
 use super::lane::Lane;
 use super::{Error, Operand, TensorRef};
 use crate::memory::Transfer as _;
-use crate::memory::{Plain, StreamBuffer, bytes, bytes_of_bits};
+use crate::memory::{Plain, Span, StreamBuffer, bytes, bytes_of_bits};
 
 /// Elements in device memory. It belongs to the stream of the [`super::Gpu`] that made it: it is used and freed in that stream's
 /// order.
@@ -115,6 +115,12 @@ impl<T: Plain> Buffer<T> {
     /// The number of elements overflows.
     pub fn operand(&self) -> Result<Operand, LayoutError> {
         Ok(Operand::new(self.memory.whole(), T::DTYPE, Layout::contiguous(&[self.length as u64])?))
+    }
+
+    /// Its memory, for [`Operand::set_memory`].
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.memory.whole()
     }
 
     pub(super) fn tensor<'s>(&'s self, layout: Option<&'s Layout>) -> CallTensor<'s> {

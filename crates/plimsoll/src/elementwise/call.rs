@@ -176,16 +176,14 @@ impl Call {
                 if expected != given {
                     return Err(Error::Type { name: name.clone(), expected, given });
                 }
+                #[cfg(feature = "cuda")]
+                self.gpu.iter_mut().for_each(|gpu| gpu.buffer_changed(tensor, &buffer));
                 self.tensors[tensor] = Some(buffer);
                 self.is_checked = false;
-                #[cfg(feature = "cuda")]
-                self.gpu.iter_mut().for_each(GpuCall::buffer_changed);
             }
             (Slot::Scalar(scalar), Setting::Number(value)) => {
                 self.is_checked &= self.is_set[scalar];
                 (self.scalars[scalar], self.is_set[scalar]) = (dtype.cast(value), true);
-                #[cfg(feature = "cuda")]
-                self.gpu.iter_mut().for_each(GpuCall::scalar_changed);
             }
             (Slot::Tensor(_), Setting::Number(_)) => return Err(kind("a tensor", "a number")),
             (Slot::Scalar(_), Setting::Buffer(_)) => return Err(kind("a scalar", "a buffer")),
@@ -229,8 +227,8 @@ impl Call {
         Ok(self)
     }
 
-    /// Runs it. On the CPU it returns when all outputs are written, and allocates nothing if the layouts are those of an earlier
-    /// run. On a GPU it returns at once and the work is done in the stream's order; a repeated run allocates nothing.
+    /// Runs it. On the CPU it returns when all outputs are written; on a GPU it returns at once, and the work is done in the
+    /// stream's order. Allocates nothing if the layouts are those of an earlier run.
     ///
     /// # Errors
     /// [`Error::Unset`] for a parameter without a value; [`Error::SharedMemory`] for an output in another tensor's memory; invalid

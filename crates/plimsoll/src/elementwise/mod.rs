@@ -55,8 +55,7 @@
 //! - **Memory.** An output is either exactly an input, in place ([`plimsoll_expr::InOut`]), or a buffer of its own.
 //! - **Scalars** are weak: they don't promote a tensor. A new value doesn't recompile the kernel.
 //! - **Precision.** f16 and bf16 are computed in f32 and rounded once, at the store; `cast` also rounds.
-//! - **Allocation.** A call with the layouts of an earlier call allocates nothing, except an untyped call ([`Call`]) on a GPU after a
-//!   change of its operands.
+//! - **Allocation.** A call with the layouts of an earlier call allocates nothing.
 //! - **Errors** are values of [`Error`] with the tensor's name and sizes; nothing panics. After a GPU's error every later call
 //!   reports that the device is lost.
 

@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use plimsoll_cuda::elementwise::{BoundExpression, Buffer, Expression, Gpu, Operand};
-use plimsoll_expr::{LayoutError, Value};
+use plimsoll_cuda::elementwise::{Buffer, Expression, Gpu, Operand};
+use plimsoll_cuda::memory::Span;
+use plimsoll_expr::{Graph, LayoutError, Value};
 use plimsoll_gen::elementwise::Choose;
 
 use super::super::element::Element;
@@ -16,11 +17,16 @@ pub(in super::super) type Memory = Arc<RwLock<dyn Elements>>;
 /// A buffer of any type. `None` only once it was taken out, when no handle is left.
 pub(in super::super) trait Elements: Any + Send + Sync {
     fn operand(&self) -> Option<Result<Operand, LayoutError>>;
+    fn span(&self) -> Option<Span>;
 }
 
 impl<T: Element> Elements for Option<Buffer<T>> {
     fn operand(&self) -> Option<Result<Operand, LayoutError>> {
         self.as_ref().map(Buffer::operand)
+    }
+
+    fn span(&self) -> Option<Span> {
+        self.as_ref().map(Buffer::span)
     }
 }
 
@@ -62,12 +68,11 @@ pub(super) fn release<T: Element>(mut memory: Memory) -> Option<Buffer<T>> {
     as_buffer_mut(elements)?.take()
 }
 
-/// An expression on a GPU with the operands and the launch of its last run.
+/// An expression on a GPU with the operands of its last run.
 pub(in super::super) struct GpuCall {
     expression: Arc<Expression>,
     gpu: Gpu,
     operands: Option<Operands>,
-    bound: Option<BoundExpression>,
 }
 
 /// The tensors of a call.
@@ -81,21 +86,24 @@ struct Operands {
 
 impl GpuCall {
     pub(in super::super) fn new(expression: &Arc<Expression>, gpu: &Gpu) -> Self {
-        Self { expression: Arc::clone(expression), gpu: gpu.clone(), operands: None, bound: None }
+        Self { expression: Arc::clone(expression), gpu: gpu.clone(), operands: None }
     }
 
-    /// Forgets what depends on the scalars.
-    pub(in super::super) fn scalar_changed(&mut self) {
-        self.bound = None;
+    /// Uses another buffer for a tensor, by its place among the inputs and the outputs that aren't in place. Allocates nothing if it
+    /// has the layout of the last one.
+    pub(in super::super) fn buffer_changed(&mut self, tensor: usize, buffer: &AnyBuffer) {
+        let replaced = self.operands.as_mut().is_some_and(|operands| {
+            let is_here = |buffer: &AnyBuffer| {
+                buffer.device().as_gpu().is_some_and(|gpu| Arc::ptr_eq(gpu.stream(), self.gpu.stream()))
+            };
+            operands.others.is_empty() && is_here(buffer) && operands.replace(self.expression.graph(), tensor, buffer)
+        });
+        if !replaced {
+            self.operands = None;
+        }
     }
 
-    /// Forgets what depends on the buffers.
-    pub(in super::super) fn buffer_changed(&mut self) {
-        (self.operands, self.bound) = (None, None);
-    }
-
-    /// Launches it in the stream's order on its inputs and on the outputs that aren't in place. A run with nothing changed since
-    /// the last one allocates nothing.
+    /// Launches it in the stream's order on its inputs and on the outputs that aren't in place. Allocates nothing for known layouts.
     pub(in super::super) fn run<'s>(
         &mut self,
         tensors: impl Iterator<Item = &'s AnyBuffer>,
@@ -108,13 +116,38 @@ impl GpuCall {
         let Operands { inputs, outputs, others } = operands;
         // Untyped launches aren't ordered with other streams, so the host waits for those whose memory is used.
         others.iter().try_for_each(Gpu::wait)?;
-        let bound = match &mut self.bound {
-            Some(bound) => bound,
-            missing => missing.insert(self.expression.bind(inputs, outputs, scalars, &Choose::default())?),
-        };
-        bound.enqueue(self.gpu.stream())?;
+        self.expression.run(inputs, outputs, scalars, &Choose::default(), self.gpu.stream())?;
         if others.is_empty() { Ok(()) } else { Ok(self.gpu.wait()?) }
     }
+}
+
+impl Operands {
+    /// Replaces a tensor's memory; false if its layout differs.
+    fn replace(&mut self, graph: &Graph, tensor: usize, buffer: &AnyBuffer) -> bool {
+        let Some(span) = span(buffer) else { return false };
+        let mut next = self.inputs.len();
+        let mut is_known = false;
+        let mut set = |operand: &mut Operand| {
+            is_known = operand.layout() == buffer.layout();
+            operand.set_memory(span);
+        };
+        if let Some(operand) = self.inputs.get_mut(tensor) {
+            set(operand);
+        }
+        for (output, operand) in graph.outputs().iter().zip(&mut self.outputs) {
+            let place = output.in_place.map_or(next, |input| input as usize);
+            next += usize::from(output.in_place.is_none());
+            if place == tensor {
+                set(operand);
+            }
+        }
+        is_known
+    }
+}
+
+/// The memory of a buffer.
+fn span(buffer: &AnyBuffer) -> Option<Span> {
+    buffer.memory().as_gpu()?.read().unwrap_or_else(PoisonError::into_inner).span()
 }
 
 /// The operands of a call from its inputs and the outputs that aren't in place.
