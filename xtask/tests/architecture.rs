@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plimsoll-ir", &["plimsoll-expr"]),
     ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-ir"]),
     ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
-    ("plimsoll-gpu", &["plimsoll-core", "plimsoll-gen"]),
+    ("plimsoll-gpu", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-gen"]),
     (
         "plimsoll-probes",
         &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu", "plimsoll-cpu", "plimsoll-cuda"],

@@ -202,7 +202,7 @@ fn capabilities(device: &CpuDevice) -> Vec<Capability> {
     list.push(Capability::missing(
         "theoretical memory bandwidth",
         "this system doesn't show programs the memory's type, channels and clock",
-        "plimsoll peak --memory DDR5 --bus-width 512 --clock 2.4GHz computes it from the data sheet",
+        "Compute it from the data sheet: bus width times transfers per second",
     ));
     list.push(Capability::missing("hardware counters", "this version doesn't read CPU counters", ""));
     list

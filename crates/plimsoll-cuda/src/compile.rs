@@ -81,6 +81,12 @@ impl Kernels {
         Self::new(context, self.target.clone(), self.compiler.clone(), self.cache.clone())
     }
 
+    /// The context that kernels are loaded in.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     /// The target that everything is compiled for.
     #[must_use]
     pub fn target(&self) -> &str {

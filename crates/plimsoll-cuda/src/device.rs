@@ -25,7 +25,6 @@ use crate::driver::nvml::Nvml;
 use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, NO_DEVICE, STUB_LIBRARY, Stream, hint,
 };
-use crate::elementwise_verify;
 use crate::info::{Opened, info};
 use crate::nvrtc::Nvrtc;
 use crate::spin::Spinner;
@@ -67,7 +66,7 @@ impl Backend for Cuda {
         depth: Depth,
         report: &mut dyn FnMut(Case),
     ) -> Result<(), Fault> {
-        elementwise_verify::run(device, functions, depth, report)
+        plimsoll_gpu::elementwise::verify::run::<Self>(device, functions, depth, report)
     }
 }
 

@@ -83,58 +83,6 @@ pub(crate) fn word_pointers(words: &[u64]) -> [*mut c_void; MOST_PARAMETERS] {
     pointers
 }
 
-/// A kernel whose only parameter is a block of `words` words, by value.
-#[derive(Clone, Debug)]
-pub(crate) struct WordKernel {
-    function: Function,
-    words: usize,
-}
-
-impl WordKernel {
-    /// Checks that the kernel's parameter is such a block.
-    ///
-    /// # Errors
-    /// [`Fault::Unavailable`] if it takes another number of words.
-    pub(crate) fn new(function: &Function, words: usize) -> Result<Self, Fault> {
-        function.check_parameters(&[8 * words as u64])?;
-        Ok(Self { function: function.clone(), words })
-    }
-
-    /// The kernel itself.
-    pub(crate) fn function(&self) -> &Function {
-        &self.function
-    }
-
-    /// Checks that it takes this number of words.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] if it isn't.
-    pub(crate) fn check_words(&self, words: &[u64]) -> Result<(), Fault> {
-        let wrong = || Fault::Invalid(format!("{} words for a kernel that takes {}", words.len(), self.words));
-        (words.len() == self.words).then_some(()).ok_or_else(wrong)
-    }
-
-    /// A launch that keeps its words.
-    ///
-    /// # Safety
-    /// What the kernel does with these words must be sound as long as `regions` is alive.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] for another number of words or an empty geometry.
-    pub(crate) unsafe fn launch(
-        &self,
-        geometry: Geometry,
-        words: &[u64],
-        regions: &HeldRegions,
-    ) -> Result<Launch, Fault> {
-        self.check_words(words)?;
-        geometry.check()?;
-        let parameters = Parameters::Words(words.into());
-        let (function, regions) = (self.function.clone(), regions.clone());
-        Ok(Launch { function, geometry, parameters, form: Form::default(), window: None, regions })
-    }
-}
-
 /// A kernel ready to be launched. It keeps the memory of its arguments alive.
 #[derive(Clone, Debug)]
 pub struct Launch {

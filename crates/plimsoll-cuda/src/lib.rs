@@ -8,7 +8,6 @@
 //! return an error of that library; `# Errors` sections list only the others.
 #![deny(unsafe_code)]
 
-pub mod bench;
 pub mod cache;
 #[allow(unsafe_code)]
 pub mod compile;
@@ -22,7 +21,6 @@ pub mod disassembler;
 #[allow(unsafe_code)]
 pub mod driver;
 pub mod elementwise;
-mod elementwise_verify;
 #[allow(unsafe_code)]
 mod gpu;
 mod info;
@@ -45,6 +43,7 @@ pub use device::{Cuda, CudaClock, CudaDevice, Options, Probes, devices, open, op
 pub use gpu::StreamAction;
 pub use plimsoll_gpu::Unavailable;
 pub use plimsoll_gpu::calibrate::Replay;
+pub use plimsoll_gpu::elementwise::bench;
 pub use spin::Spinner;
 pub use tools::tools;
 

@@ -23,8 +23,9 @@ pub use mapped::MappedBuffer;
 pub use ordered::StreamBuffer;
 pub(crate) use plain::bytes_of_bits;
 pub use plain::{Plain, bytes};
+pub use region::HeldRegions;
 use region::Owner;
-pub(crate) use region::{HeldRegions, Region};
+pub(crate) use region::Region;
 pub use span::{Span, Transfer};
 
 /// Free and total memory of the context's device, bytes.
@@ -91,10 +92,6 @@ impl DeviceBuffer {
     #[must_use]
     pub fn pointer(&self) -> DevicePointer {
         self.region.pointer()
-    }
-
-    pub(crate) fn region(&self) -> &Arc<Region> {
-        &self.region
     }
 
     /// The span of the whole buffer.

@@ -12,7 +12,7 @@ use half::bf16;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, EXPRESSIONS, Instrument as _};
 use plimsoll_cuda::Options;
-use plimsoll_cuda::elementwise::{Buffer, Engine, Error, Gpu, Kernel, Operand, Recorded};
+use plimsoll_cuda::elementwise::{Argument, Buffer, Engine, Error, Gpu, Kernel, Operand, Recorded, View};
 use plimsoll_cuda::memory::Span;
 use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Traced, Value, parse, trace};
 use plimsoll_gen::elementwise::{Choose, Dependent};
@@ -74,7 +74,7 @@ fn a_misaligned_address_is_refused() {
     let memory = gpu.zeros::<u8>(4096).unwrap().operand().unwrap();
     let graph = parse("in x: f32; y = x", &Names::default()).unwrap();
     let expression = gpu.engine().expression(&graph).unwrap();
-    let buffer = plimsoll_cuda::memory::DeviceBuffer::new(gpu.engine().context(), 4096).unwrap();
+    let buffer = plimsoll_cuda::memory::DeviceBuffer::new(gpu.stream().context(), 4096).unwrap();
     let odd: Span = buffer.part(2, 400).unwrap();
     let x = Operand::new(odd, DType::F32, flat(10));
     let y = Operand::from_buffer(&buffer, DType::F32, flat(10));
@@ -193,6 +193,137 @@ fn a_call_with_a_known_plan_allocates_nothing() {
     let bound = bound.unwrap();
     let counted = allocation_counter::measure(|| (0..10).for_each(|_| bound.enqueue(gpu.stream()).unwrap()));
     assert_eq!(counted.count_total, 0);
+}
+
+/// A tensor of another type than it claims, as safe code of another crate can write it.
+struct Wrong<'b>(&'b View<'b, f32>);
+
+impl<'b> Argument<In<f64>> for Wrong<'b> {
+    type Held = &'b View<'b, f32>;
+
+    fn hold(self, _: &Gpu) -> Result<Self::Held, Error> {
+        Ok(self.0)
+    }
+}
+
+#[test]
+fn a_typed_call_checks_types_even_if_the_plan_is_known() {
+    let (fake, gpu) = gpu();
+    let negate = gpu.compile(&trace(|x: In<f64>| -x).unwrap()).unwrap();
+    let (doubles, floats) = (gpu.zeros::<f64>(8).unwrap(), gpu.zeros::<f32>(64).unwrap());
+    let mut out = gpu.zeros::<f64>(8).unwrap();
+    // Backwards from the last element: read as 8 bytes each, the others would be before the buffer.
+    let backwards = Layout::strided(&[8], &[-1], 7).unwrap();
+    negate.run(&doubles.view(backwards.clone()), &mut out).unwrap();
+    let launched = fake.count("cuLaunchKernelEx");
+    let error = negate.run(Wrong(&floats.view(backwards)), &mut out).unwrap_err();
+    assert!(matches!(error, Error::Type { expected: DType::F64, given: DType::F32, .. }), "{error}");
+    assert_eq!(fake.count("cuLaunchKernelEx"), launched);
+}
+
+/// Calls of an expression that was parsed at run time, as bindings to other languages make them.
+#[test]
+fn an_untyped_call_with_a_known_plan_allocates_nothing() {
+    let (fake, gpu) = gpu();
+    let graph = parse("in x: f32, y: f32; scalar a: f32, n: i64; z = a * x + y * n", &Names::default()).unwrap();
+    let expression = gpu.engine().expression(&graph).unwrap();
+    // Memory of a stream and of the device.
+    let (x, z) = (gpu.zeros::<f32>(4096).unwrap(), gpu.zeros::<f32>(4096).unwrap());
+    let y = plimsoll_cuda::memory::DeviceBuffer::new(gpu.stream().context(), 4 * 4096).unwrap();
+    let (x, y) = (x.operand().unwrap(), Operand::from_buffer(&y, DType::F32, flat(4096)));
+    let z = z.operand().unwrap();
+    let square = Layout::contiguous(&[64, 64]).unwrap();
+    let rows = [x.with_layout(square.transposed()), y.with_layout(square.clone())];
+    let (flat, square, choose) = ([x, y], [z.with_layout(square)], Choose::default());
+    let run = |a: f64, n: i128| -> Result<(), Error> {
+        let scalars = [Value::Float(a), Value::Int(n)];
+        expression.run(&flat, from_ref(&z), &scalars, &choose, gpu.stream())?;
+        expression.run(&rows, &square, &scalars, &choose, gpu.stream())
+    };
+    run(0.5, 1).unwrap();
+    let launched = || fake.count("cuLaunchKernel") + fake.count("cuLaunchKernelEx");
+    let counted = allocation_counter::measure(|| (0..10).for_each(|i| run(f64::from(i), i.into()).unwrap()));
+    assert_eq!((counted.count_total, launched(), fake.count("cuModuleLoadData")), (0, 22, 2));
+    // Other tensors of the same layout.
+    let memory = [0, 1].map(|_| plimsoll_cuda::memory::DeviceBuffer::new(gpu.stream().context(), 4 * 4096).unwrap());
+    let mut moved = flat.clone();
+    let counted = allocation_counter::measure(|| {
+        for place in 0..10 {
+            moved[place % 2].set_memory(memory[place / 2 % 2].whole());
+            expression.run(&moved, from_ref(&z), &[Value::Float(0.5), Value::Int(1)], &choose, gpu.stream()).unwrap();
+        }
+    });
+    assert_eq!((counted.count_total, launched(), fake.count("cuModuleLoadData")), (0, 32, 2));
+    // As many tensors as rarely occur.
+    let names: Vec<String> = (0..40).map(|place| format!("x{place}")).collect();
+    let graph = parse(&format!("z = {}", names.join(" + ")), &Names::with_default(DType::F32)).unwrap();
+    let wide = gpu.engine().expression(&graph).unwrap();
+    let inputs = vec![flat[0].clone(); 40];
+    let run = || wide.run(&inputs, from_ref(&z), &[], &choose, gpu.stream()).unwrap();
+    run();
+    assert_eq!(allocation_counter::measure(run).count_total, 0);
+}
+
+#[test]
+fn an_untyped_call_refuses_what_binding_refuses() {
+    let (fake, gpu) = gpu();
+    let graph = parse("in x: f32; scalar a: f32; y = a * x", &Names::default()).unwrap();
+    let expression = gpu.engine().expression(&graph).unwrap();
+    let operand = |length| gpu.zeros::<f32>(length).unwrap().operand().unwrap();
+    let (x, y, bytes) = (operand(64), operand(64), gpu.zeros::<u8>(64).unwrap().operand().unwrap());
+    let held = gpu.zeros::<f32>(64).unwrap().operand().unwrap();
+    let freed_span = plimsoll_cuda::memory::DeviceBuffer::new(gpu.stream().context(), 256).unwrap().whole();
+    let freed = Operand::new(freed_span, DType::F32, flat(64));
+    let run = |inputs: &[Operand], outputs: &[Operand], scalars: &[Value]| {
+        let (choose, stream) = (Choose::default(), gpu.stream());
+        let run = expression.run(inputs, outputs, scalars, &choose, stream).map_err(|error| error.to_string());
+        let bound = expression.bind(inputs, outputs, scalars, &choose).map(drop).map_err(|error| error.to_string());
+        assert_eq!(run, bound);
+        run.err().unwrap_or_default()
+    };
+    let one = [Value::Float(1.0)];
+    // The plan is known from the first call, so each refusal is made by the call itself.
+    assert_eq!(run(from_ref(&x), from_ref(&y), &one), "");
+    assert_eq!(run(from_ref(&held), from_ref(&y), &one), "");
+    let launched = fake.count("cuLaunchKernelEx");
+    assert!(run(from_ref(&x), from_ref(&y), &[]).contains("1 scalars and 0"));
+    assert!(run(&[], from_ref(&y), &one).contains("1 inputs and 0"));
+    assert!(run(from_ref(&x), &[], &one).contains("1 outputs and 0"));
+    assert!(run(from_ref(&bytes), from_ref(&y), &one).contains("given as u8"));
+    assert!(run(from_ref(&operand(32).with_layout(flat(64))), from_ref(&y), &one).contains("128 bytes"));
+    let halves = [0, 16].map(|from| x.with_layout(flat(32).offset_by(from).unwrap()));
+    assert!(run(&halves[..1], &halves[1..], &one).contains("overlaps"));
+    assert!(run(&[freed], from_ref(&y), &one).contains("freed"));
+    assert_eq!(fake.count("cuLaunchKernelEx"), launched);
+}
+
+#[test]
+fn an_untyped_call_keeps_its_memory_until_its_work_has_ended() {
+    let (fake, gpu) = gpu();
+    let graph = parse("in x: f32; y = -x", &Names::default()).unwrap();
+    let expression = gpu.engine().expression(&graph).unwrap();
+    let other = gpu.fork().unwrap();
+    let operands = || {
+        let buffer = |_| gpu.zeros::<f32>(64).unwrap().operand().unwrap();
+        [0, 1].map(buffer)
+    };
+    let run = |[x, y]: [Operand; 2], gpu: &Gpu| expression.run(&[x], &[y], &[], &Choose::default(), gpu.stream());
+    run(operands(), &gpu).unwrap();
+    gpu.wait().unwrap();
+    // The operands are dropped while the work runs on a stream that isn't theirs.
+    let tensors = operands();
+    fake.hold();
+    assert!(fake.waits(|| run(tensors, &other).unwrap()));
+    assert_eq!(fake.freed_early(), 0);
+    // A recording keeps them.
+    let (tensors, freed) = (operands(), fake.count("cuMemFreeAsync"));
+    let recorded = gpu.record(|| run(tensors, &gpu)).unwrap();
+    drop(expression);
+    recorded.launch().unwrap();
+    gpu.wait().unwrap();
+    assert_eq!(fake.count("cuMemFreeAsync"), freed);
+    drop(recorded);
+    assert_eq!(fake.count("cuMemFreeAsync"), freed + 2);
 }
 
 #[test]

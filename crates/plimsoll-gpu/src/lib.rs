@@ -12,6 +12,7 @@ pub mod calibrate;
 mod capability;
 pub mod checker;
 pub mod clock;
+pub mod elementwise;
 pub mod in_kernel;
 pub mod kit;
 pub mod launch;

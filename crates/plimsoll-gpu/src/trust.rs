@@ -4,6 +4,11 @@
 #[derive(Clone, Copy, Debug)]
 pub struct Trust(());
 
+// SAFETY: the kernels that fill arrays and check results keep to their descriptions: `cargo xtask sass` and the sanitizer check
+// them.
+#[allow(unsafe_code)]
+pub(crate) const CHECKS: Trust = unsafe { Trust::new() };
+
 impl Trust {
     /// Makes the promise for the kernels of one registry.
     ///

@@ -7,8 +7,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use plimsoll::elementwise::cudarc::laid;
-use plimsoll::prelude::*;
+use plimsoll::elementwise::gpu::Kernel;
+use plimsoll::elementwise::gpu::cudarc::laid;
+use plimsoll::prelude::{Gpu, In, Layout, trace};
 
 /// y = silu(x · gate): opened and traced once, then used for every call.
 struct Gated {

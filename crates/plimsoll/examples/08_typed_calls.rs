@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use plimsoll::elementwise::{Choose, Dependent, Gpu};
+use plimsoll::elementwise::gpu::{Choose, Dependent};
 use plimsoll::expr::Value;
 use plimsoll::prelude::*;
 
@@ -159,7 +159,7 @@ fn host_time(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
 fn compile_time() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("plimsoll-typed-calls-{}", std::process::id()));
     let first_call = || -> Result<Duration, Box<dyn Error>> {
-        let gpu = plimsoll::elementwise::open(0, Some(folder.clone()))?;
+        let gpu = plimsoll::elementwise::gpu::open(0, Some(folder.clone()))?;
         let mut y = gpu.zeros::<bf16>(1 << 20)?;
         let x = gpu.zeros::<bf16>(1 << 20)?;
         let kernel = gpu.compile(&trace(|x: In<bf16>| (x * 2.0 + 1.0).tanh())?)?;

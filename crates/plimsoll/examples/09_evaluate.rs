@@ -11,7 +11,7 @@
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-use plimsoll::elementwise::{Choose, Expression, Gpu, Operand};
+use plimsoll::elementwise::gpu::{Choose, Expression, Gpu, Operand};
 use plimsoll::expr::layout::Space;
 use plimsoll::expr::{DType, Graph, Layout, Names, Value, parse};
 use plimsoll_cpu::arch::available;
@@ -292,7 +292,7 @@ impl Device {
 /// Uploads the tensor into buffer number `slot`, which grows if it is too small.
 fn upload(gpu: &Gpu, memory: &mut Vec<DeviceBuffer>, slot: &mut usize, tensor: &Tensor) -> Answer<Operand> {
     let bytes = (tensor.memory.len() as u64).max(1 << 12);
-    let context = gpu.engine().context();
+    let context = gpu.stream().context();
     if *slot == memory.len() {
         memory.push(DeviceBuffer::new(context, bytes)?);
     } else if memory[*slot].bytes() < bytes {

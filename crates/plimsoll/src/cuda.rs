@@ -49,7 +49,7 @@ fn explain_missing_driver(root: &Path, library_path: Option<&OsStr>) -> Option<F
     } else {
         (
             format!("no NVIDIA driver found ({LIBRARY} is not on the loader's path)"),
-            "Measure the CPU with --device cpu".to_owned(),
+            "Use the device `cpu`, or install the driver".to_owned(),
         )
     };
     Some(Fault::Unavailable { what: "CUDA", why, hint })
@@ -95,7 +95,7 @@ mod tests {
     fn machine_without_a_driver_gets_a_hint_to_use_the_cpu() {
         let root = tempfile::tempdir().unwrap();
         let message = message(root.path(), None);
-        assert!(message.contains("no NVIDIA driver found") && message.contains("--device cpu"), "{message}");
+        assert!(message.contains("no NVIDIA driver found") && message.contains("Use the device `cpu`"), "{message}");
     }
 
     #[test]

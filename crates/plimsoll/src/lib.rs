@@ -14,13 +14,13 @@
 //! | feature | what it adds |
 //! | --- | --- |
 //! | none | [`core`], [`expr`] and [`suite`]: expressions, the oracle, records, profiles, the model |
-//! | `cpu` | expressions on the CPU: [`elementwise::cpu`]; with `probes` the CPU as a device |
-//! | `cuda` | expressions on CUDA GPUs: [`elementwise`], their predicted cost ([`predict`]), their machine code ([`sass`]); your own kernels ([`custom`]); with `probes` CUDA devices |
+//! | `cpu` | expressions on the CPU: [`elementwise::Device`], [`elementwise::cpu`]; with `probes` the CPU as a device |
+//! | `cuda` | expressions on CUDA GPUs: [`elementwise::Device`], [`elementwise::gpu`], their predicted cost ([`predict`]), their machine code ([`sass`]); your own kernels ([`custom`]); with `probes` CUDA devices |
 //! | `vulkan` | Vulkan devices; turns on `probes` |
 //! | `sim` | the simulated device; turns on `probes` |
 //! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`mod@bench`], [`explain`] and [`tune`], for any of the three devices |
 //! | `report` | [`report`]: terminal, CSV, Markdown, JSON, SVG and HTML from records |
-//! | `cudarc` | `elementwise::cudarc`: memory and streams of the cudarc crate; turns on `cuda` |
+//! | `cudarc` | `elementwise::gpu::cudarc`: memory and streams of the cudarc crate; turns on `cuda` |
 //!
 //! # Errors
 //!
@@ -41,6 +41,11 @@ pub mod elementwise;
 pub mod explain;
 #[cfg(feature = "probes")]
 mod host;
+#[cfg(any(
+    all(feature = "probes", not(all(feature = "cpu", feature = "cuda", feature = "sim", feature = "vulkan"))),
+    all(any(feature = "cpu", feature = "cuda"), not(all(feature = "cpu", feature = "cuda")))
+))]
+mod missing;
 #[cfg(feature = "probes")]
 mod open;
 #[cfg(feature = "cuda")]

@@ -71,13 +71,13 @@ pub fn parts() -> Vec<Part> {
         None => Ok((None, loaded("libnvidia-ml", "PLIMSOLL_LIBNVML"))),
     };
     vec![
-        Part::new("CUDA driver", "NVIDIA GPUs (--device cuda)", find_driver(driver.as_deref())),
+        Part::new("CUDA driver", "NVIDIA GPUs, as devices cuda:N", find_driver(driver.as_deref())),
         Part::new("NVRTC", "compiled kernels: nearly every probe and every expression on NVIDIA GPUs", nvrtc),
-        Part::new("nvdisasm", "`sass`, and instruction counts in `predict` and `explain`", nvdisasm),
-        Part::new("CUPTI", "hardware counters: `measure --counters` and `explain`", cupti),
+        Part::new("nvdisasm", "machine code, and instruction counts for predictions and explanations", nvdisasm),
+        Part::new("CUPTI", "hardware counters, for measurements and explanations", cupti),
         Part::new("NVML", "clocks, temperature, power and other processes of NVIDIA GPUs, for flags", nvml),
         Part::new("cuBLAS", "NVIDIA's own matrix products, next to ours in `tensor`", cublas),
-        Part::new("Vulkan loader", "GPUs of every vendor (--device vulkan)", find_loader(Path::new("/"))),
+        Part::new("Vulkan loader", "GPUs of every vendor, as devices vulkan:N", find_loader(Path::new("/"))),
     ]
 }
 

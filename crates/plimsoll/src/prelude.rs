@@ -11,8 +11,10 @@ pub use plimsoll_cpu::elementwise::Cpu;
 #[cfg(feature = "cuda")]
 pub use plimsoll_cuda::Cuda;
 #[cfg(feature = "cuda")]
-pub use plimsoll_cuda::elementwise::{Buffer, Gpu, Kernel, Recorded, View, ViewMut};
+pub use plimsoll_cuda::elementwise::{Gpu, Recorded};
 pub use plimsoll_expr::{In, InOut, Layout, Scalar, Traced, trace};
 
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+pub use crate::elementwise::{AnyBuffer, Buffer, Device, Kernel, View, ViewMut};
 #[cfg(feature = "probes")]
 pub use crate::{DeviceSelector, OpenError, Plan, Summary};

@@ -2,8 +2,9 @@
 //! slices, layouts and its stream; plimsoll checks them, plans a kernel for these layouts, and launches it in that stream.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp2, DType, Device, Error, Layout, Result, Shape, Tensor, bail};
-use plimsoll::elementwise::cudarc::laid;
-use plimsoll::prelude::*;
+use plimsoll::elementwise::gpu::Kernel;
+use plimsoll::elementwise::gpu::cudarc::laid;
+use plimsoll::prelude::{Gpu, In, trace};
 
 /// silu(x) · y in f32; the device is opened and the expression traced once.
 struct SiluTimes {

@@ -48,7 +48,7 @@ fn floats(span: Span) -> Operand {
 #[test]
 fn the_span_of_freed_memory_is_refused() {
     let (_folder, gpu) = gpu();
-    let (stream, context) = (gpu.stream(), gpu.engine().context());
+    let (stream, context) = (gpu.stream(), gpu.stream().context());
     let live = DeviceBuffer::new(context, 4096).unwrap();
     let freed = [
         DeviceBuffer::new(context, 4096).unwrap().whole(),
@@ -74,7 +74,7 @@ fn the_span_of_freed_memory_is_refused() {
 #[test]
 fn a_span_outside_its_memory_is_refused() {
     let (_folder, gpu) = gpu();
-    let (stream, buffer) = (gpu.stream(), DeviceBuffer::new(gpu.engine().context(), 4096).unwrap());
+    let (stream, buffer) = (gpu.stream(), DeviceBuffer::new(gpu.stream().context(), 4096).unwrap());
     let whole = buffer.whole();
     for span in common::spans_outside(whole) {
         assert!(invalid(span.fill(stream, 1)).contains("outside its allocation"));
@@ -104,7 +104,7 @@ fn a_bound_expression_keeps_its_buffers_alive() {
 #[test]
 fn copies_of_host_memory_are_refused_while_recording() {
     let (_folder, gpu) = gpu();
-    let (stream, context) = (gpu.stream(), gpu.engine().context());
+    let (stream, context) = (gpu.stream(), gpu.stream().context());
     let buffer = DeviceBuffer::new(context, 4096).unwrap();
     for kind in [HostKind::Pinned, HostKind::WriteCombined, HostKind::Pageable] {
         let mut host = HostBuffer::new(context, kind, 4096).unwrap();
@@ -121,7 +121,7 @@ fn copies_of_host_memory_are_refused_while_recording() {
 #[test]
 fn recordings_do_not_nest_and_take_no_events_of_other_streams() {
     let (_folder, gpu) = gpu();
-    let (stream, context) = (gpu.stream(), gpu.engine().context());
+    let (stream, context) = (gpu.stream(), gpu.stream().context());
     assert!(invalid(stream.end_recording()).contains("no recording to end"));
     stream.begin_recording().unwrap();
     assert!(invalid(stream.begin_recording()).contains("already recording"));
@@ -138,7 +138,7 @@ fn recordings_do_not_nest_and_take_no_events_of_other_streams() {
 #[test]
 fn the_device_may_not_use_memory_while_the_host_accesses_it() {
     let (_folder, gpu) = gpu();
-    let (stream, context) = (gpu.stream(), gpu.engine().context());
+    let (stream, context) = (gpu.stream(), gpu.stream().context());
     let mut host = HostBuffer::new(context, HostKind::Pinned, 4096).unwrap();
     let out = DeviceBuffer::new(context, 4096).unwrap();
     let reads = bind(&gpu, floats(host.mapped().unwrap()), floats(out.whole())).unwrap();
@@ -203,7 +203,7 @@ fn allocate_when_allowed(gpu: &Gpu) -> plimsoll_cuda::elementwise::Buffer<f32> {
 #[test]
 fn memory_keeps_its_stream_alive() {
     let (_folder, gpu) = gpu();
-    let stream = Arc::new(Stream::new(gpu.engine().context()).unwrap());
+    let stream = Arc::new(Stream::new(gpu.stream().context()).unwrap());
     let memory = StreamBuffer::new(&stream, 4096).unwrap();
     drop(stream);
     memory.upload(&[7; 4096]).unwrap();

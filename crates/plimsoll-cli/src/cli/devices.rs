@@ -14,7 +14,7 @@ use plimsoll::{Candidate, CudaOptions, Opened, ParseSelectorError, SelectError};
 use super::args::{DeviceArg, DevicesArgs, Format};
 use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
-use super::{output, profile, vulkan};
+use super::{doctor, output, profile, vulkan};
 
 const HOW_TO_NAME: &str = "a device is cpu, gpu (every GPU), a GPU's number, cuda:N, vulkan:N, all, or a name or UUID";
 
@@ -204,7 +204,7 @@ fn device_facts(info: &DeviceInfo, known: Option<&(PathBuf, Profile)>) -> Vec<[S
         fact(&format!("peak {metric}"), unit.format(*value), source);
     }
     for capability in &info.capabilities {
-        fact(&capability.name, capability.to_string(), &capability.hint);
+        fact(&capability.name, capability.to_string(), &doctor::advise(capability));
     }
     for (name, note) in &info.notes {
         fact(name, note.clone(), "");

@@ -4,7 +4,7 @@
 use plimsoll::bench::{BenchRequest, DEPENDENT, Point, variants};
 use plimsoll::core::unit::{ByteSize, Unit};
 use plimsoll::core::{counted, stats::Interval};
-use plimsoll::explain::{Explanation, Subject, counters_error, explanations};
+use plimsoll::explain::{Explanation, Origin, Subject, counters_error, explanations};
 use plimsoll::predict::Tools;
 use plimsoll::predict::model::Estimate;
 use plimsoll::prelude::Request;
@@ -89,7 +89,11 @@ fn shrink_to_fit(
 /// Notes on stderr that a reader of the figures needs.
 fn notes(subject: &Subject, all: &[Explanation]) {
     let lacking = subject.lacking();
-    let ways = if lacking.is_empty() { String::new() } else { format!(": `plimsoll measure {}`", lacking.join(" ")) };
+    let ways = match subject.origin() {
+        Origin::Model | Origin::Nothing => ": `plimsoll measure` finds its figures".to_owned(),
+        _ if lacking.is_empty() => String::new(),
+        _ => format!(": `plimsoll measure {}`", lacking.join(" ")),
+    };
     say("note", &format!("the prediction is from {}{ways}", subject.origin()));
     if all.iter().any(|one| one.forecast.estimated) {
         let why =

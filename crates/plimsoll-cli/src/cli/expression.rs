@@ -49,6 +49,12 @@ fn parse_dtype(word: &str) -> Result<DType, Failure> {
 pub(crate) fn failure(error: &BenchRequestError) -> Failure {
     match error {
         BenchRequestError::Text(error) => Failure::usage(shown(error)).hint("the grammar is in docs/expressions.md"),
+        BenchRequestError::NoValue(name) => {
+            Failure::usage(error).hint(format!("give it one with --scalar {name}=VALUE"))
+        }
+        BenchRequestError::Twice(_) => {
+            Failure::usage(error).hint("name it once: with --in, or with --dtype or --scalar")
+        }
         error => Failure::usage(error),
     }
 }

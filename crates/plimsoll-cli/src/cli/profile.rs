@@ -110,7 +110,9 @@ pub(crate) fn load_plans(path: &Path, device: &DeviceInfo) -> Option<Table> {
         }
     };
     let table = Table::from_json(&text);
-    table.map_err(|error| say("warning", &format!("the plans of {} are not used: {error}", device.selector))).ok()
+    let unused =
+        |error| format!("the plans of {} are not used: {error}. `plimsoll tune` writes new ones", device.selector);
+    table.map_err(|error| say("warning", &unused(error))).ok()
 }
 
 /// The stored profile of a device; one that can't be used costs a warning and counts as absent.

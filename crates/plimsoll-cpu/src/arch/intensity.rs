@@ -76,6 +76,7 @@ pub trait Real: sealed::Sealed + Copy {
     fn bits(self) -> u64;
 }
 
+#[allow(unnameable_types, reason = "a sealed trait")]
 mod sealed {
     use crate::arch::vector::{Simd, Vector};
 

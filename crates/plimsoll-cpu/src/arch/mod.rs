@@ -18,6 +18,7 @@ pub mod tsc;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod aarch64;
 pub(crate) mod generic;
+#[allow(unnameable_types, reason = "only a sealed trait shows its traits")]
 mod vector;
 pub(crate) mod vectored;
 #[cfg(target_arch = "x86_64")]

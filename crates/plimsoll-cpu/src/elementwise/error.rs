@@ -65,6 +65,9 @@ pub enum Error {
     /// An input that is written in place by an output with another layout.
     #[error("'{0}' is written in place, so its input and its output need the same shape, strides and offset")]
     InPlace(String),
+    /// A tensor that is written in place was passed as one that is only read.
+    #[error("'{0}' is written: pass it as a writable tensor")]
+    ReadOnly(String),
     /// A coordinate along a missing dimension, or too many dimensions.
     #[error("the expression needs {needed} dimensions, but the outputs have {given}")]
     Rank {

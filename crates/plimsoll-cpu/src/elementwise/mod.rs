@@ -2,7 +2,8 @@
 //! Each thread runs one vector loop per operation over tiles that fit L1, so that the whole expression reads and writes memory
 //! only once.
 //!
-//! [`Program`] takes expressions of any number of tensors in bytes; [`Cpu`] and [`Kernel`] are the typed interface for closures.
+//! [`Program`] takes expressions of any number of tensors in bytes, and [`Expression`] takes tensors whose types are known at run
+//! time; [`Cpu`] and [`Kernel`] are the typed interface for closures.
 //!
 //! `plimsoll_expr` defines the meaning of expressions; the loops, and all code that accesses memory, are in `crate::arch`.
 //! Functions are evaluated in vector registers.
@@ -22,4 +23,6 @@ pub use error::Error;
 pub use load::Load;
 pub use plan::{How, StorePolicy};
 pub use prepared::{Prepared, Program, Set};
-pub use typed::{Argument, Cpu, Kernel, Outputs, Returned, View, ViewMut};
+#[doc(hidden)]
+pub use typed::Call;
+pub use typed::{Argument, Cpu, Expression, Kernel, Operand, Outputs, Returned, View, ViewMut};

@@ -5,6 +5,7 @@ use half::{bf16, f16};
 use plimsoll_expr::trace::{Element, F8E4M3, F8E5M2};
 use plimsoll_expr::{DType, Value};
 
+#[allow(unnameable_types, reason = "a sealed trait")]
 mod sealed {
     pub trait Sealed {}
 }

@@ -29,6 +29,7 @@ pub use borrowed::{Lendable, Target, bytes};
 pub use pages::{PageReport, Pages, SmallPages};
 pub use split::{PartGuard, Split, partition};
 
+#[allow(unnameable_types, reason = "a sealed trait")]
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f64 {}

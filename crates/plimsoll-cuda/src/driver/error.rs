@@ -106,7 +106,7 @@ pub fn hint(code: Code) -> &'static str {
         215 | 801 => "This device or driver doesn't support it; the other probes continue",
         802 => "Wait until the machine's fabric manager has started: systemctl status nvidia-fabricmanager",
         805..=809 => "Check the MPS server (nvidia-cuda-mps-control) that this process connects to",
-        _ => "Run plimsoll doctor; if it finds nothing, this is a bug in plimsoll: please report it",
+        _ => "Check the driver with nvidia-smi; if it works, this is a bug in plimsoll: please report it",
     }
 }
 

@@ -35,7 +35,7 @@ pub use graph::Graph;
 pub use info::{Attribute, DeviceHandle};
 pub use limits::{Limit, LimitGuard, SavedLimits};
 pub use module::{Function, Module};
-pub(crate) use stream::Entered;
+pub use stream::Entered;
 #[cfg(feature = "cudarc")]
 pub(crate) use stream::EnteredOwned;
 pub use stream::Stream;

@@ -82,12 +82,21 @@ impl fmt::Debug for Recording {
 
 /// Permission to submit work to a stream. While it lives, no recording starts or ends.
 #[derive(Debug)]
-pub(crate) struct Entered<'s> {
+pub struct Entered<'s> {
     core: &'s Core,
     recording: bool,
 }
 
 impl Entered<'_> {
+    /// The context of the stream.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.core.context
+    }
+
+    fn handle(&self) -> Handle {
+        self.core.handle
+    }
+
     /// Whether submitted work is recorded rather than executed.
     pub(crate) fn is_recording(&self) -> bool {
         self.recording
@@ -365,9 +374,11 @@ impl Stream {
         let parameters = launch.parameters.pointers();
         // SAFETY: a launch has as many arguments as its kernel takes, each of the right size, and holds the memory that they name;
         // its words live until the call returns.
-        unsafe { Ok(self.submit(&launch.function, launch.geometry, launch.form, window, parameters)?) }
+        unsafe { Ok(entered.submit(&launch.function, launch.geometry, launch.form, window, parameters)?) }
     }
+}
 
+impl Entered<'_> {
     /// Launches a kernel with raw parameters.
     ///
     /// # Safety

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_expr::{Layout, LayoutError};
+use plimsoll_gpu::elementwise::Extent;
 
-use super::error::Error;
 use super::lane::Lane;
-use super::operand::{Extent, Operand, Raw};
+use super::{Error, Operand, TensorRef};
 use crate::memory::Transfer as _;
-use crate::memory::{Plain, StreamBuffer, bytes, bytes_of_bits};
+use crate::memory::{Plain, Span, StreamBuffer, bytes, bytes_of_bits};
 
 /// Elements in device memory. It belongs to the stream of the [`super::Gpu`] that made it: it is used and freed in that stream's
 /// order.
@@ -117,17 +117,25 @@ impl<T: Plain> Buffer<T> {
         Ok(Operand::new(self.memory.whole(), T::DTYPE, Layout::contiguous(&[self.length as u64])?))
     }
 
+    /// Its memory, for [`Operand::set_memory`].
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.memory.whole()
+    }
+
     pub(super) fn tensor<'s>(&'s self, layout: Option<&'s Layout>) -> CallTensor<'s> {
         let extent = layout.map_or(Extent::Flat(self.length as u64), Extent::Laid);
         let home = Some((&self.lane, &self.memory));
-        CallTensor { raw: Raw::from_memory(&self.memory, T::DTYPE, extent), home }
+        let (span, held) = (self.memory.whole(), Some(self.memory.held()));
+        let (pointer, bytes) = (span.pointer(), span.bytes());
+        CallTensor { tensor: TensorRef { pointer, bytes, dtype: T::DTYPE, extent, held }, home }
     }
 }
 
 /// A tensor for one call, with its stream and memory if they are ours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallTensor<'s> {
-    pub(super) raw: Raw<'s>,
+    pub(super) tensor: TensorRef<'s>,
     pub(super) home: Option<Home<'s>>,
 }
 

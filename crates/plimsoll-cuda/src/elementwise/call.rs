@@ -2,18 +2,18 @@
 //! overlaps.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use plimsoll_expr::layout::broadcast;
 use plimsoll_expr::trace::{Expr, Role};
 use plimsoll_expr::{Graph, In, InOut, Layout, LayoutError, Scalar};
 use plimsoll_gen::elementwise::{Choose, Tier};
+use plimsoll_gpu::elementwise::{Extent, LastPlan};
 
 use super::buffer::{Buffer, CallTensor, Home, View, ViewMut};
-use super::engine::{Expression, Ready};
-use super::error::Error;
 use super::gpu::Gpu;
-use super::operand::{Extent, Raw};
+use super::{Error, Expression, TensorRef};
+use crate::Cuda;
 use crate::memory::Plain;
 
 /// Most parameters of a traced closure.
@@ -26,7 +26,7 @@ const MOST_TENSORS: usize = 2 * MOST_ARGUMENTS + 8;
 #[derive(Debug)]
 pub struct Call<'s, const N: usize> {
     /// Tensor parameters, then results.
-    tensors: [Raw<'s>; N],
+    tensors: [TensorRef<'s>; N],
     homes: [Option<Home<'s>>; N],
     count: usize,
     /// How many of them are parameters.
@@ -37,13 +37,13 @@ pub struct Call<'s, const N: usize> {
 
 impl<'s, const N: usize> Call<'s, N> {
     fn new() -> Self {
-        let (tensors, homes) = ([Raw::NONE; N], [None; N]);
+        let (tensors, homes) = ([TensorRef::NONE; N], [None; N]);
         Self { tensors, homes, count: 0, inputs: 0, scalars: [0; MOST_ARGUMENTS], scalar_count: 0 }
     }
 
     fn push(&mut self, tensor: CallTensor<'s>) {
         if self.count < N {
-            (self.tensors[self.count], self.homes[self.count]) = (tensor.raw, tensor.home);
+            (self.tensors[self.count], self.homes[self.count]) = (tensor.tensor, tensor.home);
             self.count += 1;
         }
     }
@@ -84,7 +84,7 @@ impl<'s, const N: usize> Call<'s, N> {
 
     /// The shape to which the tensors are broadcast.
     fn shape(&self) -> Result<Vec<u64>, LayoutError> {
-        let shape = |tensor: &Raw<'_>| match tensor.extent {
+        let shape = |tensor: &TensorRef<'_>| match tensor.extent {
             Extent::Flat(length) => vec![length],
             Extent::Laid(layout) => layout.shape().to_vec(),
         };
@@ -99,7 +99,7 @@ impl<'s, const N: usize> Call<'s, N> {
 }
 
 /// A valid argument for a parameter of type `A`: a number for [`Scalar`], a reference to a [`Buffer`] or [`View`] for [`In`], an
-/// exclusive reference to a [`Buffer`] or [`ViewMut`] for [`InOut`].
+/// exclusive reference to a [`Buffer`] or [`ViewMut`] for [`InOut`]; or a reference to a buffer with its layout.
 pub trait Argument<A> {
     /// The form that is kept until the kernel is launched.
     #[doc(hidden)]
@@ -179,8 +179,10 @@ macro_rules! tensors {
 tensors! {
     &'b Buffer<T> as In<T>, 1: buffer buffer.tensor(None);
     &'b View<'_, T> as In<T>, 1: view view.tensor();
+    (&'b Buffer<T>, &'b Layout) as In<T>, 1: given given.0.tensor(Some(given.1));
     &'b mut Buffer<T> as InOut<T>, 2: buffer buffer.tensor(None);
     &'b mut ViewMut<'_, T> as InOut<T>, 2: view view.tensor();
+    (&'b mut Buffer<T>, &'b Layout) as InOut<T>, 2: given given.0.tensor(Some(given.1));
 }
 
 macro_rules! outputs {
@@ -207,6 +209,7 @@ macro_rules! outputs {
 outputs! {
     &'b mut Buffer<T>: buffer buffer.tensor(None);
     &'b mut ViewMut<'_, T>: view view.tensor();
+    (&'b mut Buffer<T>, &'b Layout): given given.0.tensor(Some(given.1));
 }
 
 impl HeldOutputs for () {
@@ -269,7 +272,7 @@ pub struct Kernel<Args, R> {
     /// Whether some output is written in place.
     in_place: bool,
     /// The plan of its last call, which saves a lookup in the expression's plans.
-    last: Mutex<Option<Arc<Ready>>>,
+    last: LastPlan<Cuda>,
     signature: PhantomData<fn(Args) -> R>,
 }
 
@@ -277,7 +280,7 @@ impl<Args, R> Clone for Kernel<Args, R> {
     fn clone(&self) -> Self {
         let (expression, gpu) = (Arc::clone(&self.expression), self.gpu.clone());
         let (choose, in_place) = (self.choose, self.in_place);
-        Self { expression, gpu, choose, in_place, last: Mutex::default(), signature: PhantomData }
+        Self { expression, gpu, choose, in_place, last: LastPlan::default(), signature: PhantomData }
     }
 }
 
@@ -285,7 +288,7 @@ impl<Args, R> Kernel<Args, R> {
     pub(super) fn new(expression: Expression, gpu: &Gpu) -> Self {
         let in_place = expression.graph().outputs().iter().any(|output| output.in_place.is_some());
         let (expression, choose) = (Arc::new(expression), Choose::default());
-        Self { expression, gpu: gpu.clone(), choose, in_place, last: Mutex::default(), signature: PhantomData }
+        Self { expression, gpu: gpu.clone(), choose, in_place, last: LastPlan::default(), signature: PhantomData }
     }
 
     /// The same kernel on the stream of `gpu`, which must be of the same device.
@@ -334,10 +337,11 @@ impl<Args, R> Kernel<Args, R> {
         let (tensors, bits) = (&call.tensors[..call.count], &call.scalars[..call.scalar_count]);
         let lane = &self.gpu.lane;
         lane.run_with_others(call.homes().map(|home| home.0), |entered| {
-            let ready = self.expression.ready_again(&self.last, tensors, bits, &self.choose)?;
-            self.expression.enqueue(lane.stream(), &ready, tensors, bits)?;
+            // SAFETY: the tensors are borrowed until the call returns. Buffers are freed in the order of their lane, which waits for
+            // this stream, and slices of other libraries in the order of their streams, which wait for it too. A recording keeps
+            // buffers and refuses slices. `last` belongs to this kernel, whose choices don't change.
+            unsafe { self.expression.launch_borrowed(entered, &self.last, (tensors, bits), &self.choose) }?;
             if entered.is_recording() {
-                entered.keep(ready);
                 call.homes().for_each(|(_, memory)| entered.keep(Arc::clone(memory) as _));
             }
             Ok(())

@@ -10,12 +10,12 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use plimsoll_core::Fault;
 use plimsoll_expr::trace::{Element as _, Expr, Role};
 use plimsoll_expr::{In, InOut, Layout};
+use plimsoll_gpu::elementwise::Extent;
 
 use super::buffer::CallTensor;
 use super::call::{Argument, Call, HeldArgument, HeldOutputs, Outputs};
-use super::error::Error;
 use super::gpu::Gpu;
-use super::operand::{Extent, Raw};
+use super::{Error, TensorRef};
 use crate::Cuda;
 use crate::driver::{EnteredOwned, Event, Stream};
 use crate::memory::Plain;
@@ -36,7 +36,7 @@ impl Gpu {
     /// # Errors
     /// The stream belongs to another device, or not to its primary context.
     pub fn on_cudarc(&self, stream: &Arc<CudaStream>) -> Result<Self, Error> {
-        let stream = Stream::from_cudarc(self.engine.context(), stream).map_err(Fault::from)?;
+        let stream = Stream::from_cudarc(self.stream().context(), stream).map_err(Fault::from)?;
         Self::new(self.engine.clone(), Arc::new(stream))
     }
 }
@@ -119,7 +119,7 @@ impl<S: Slice> Drop for Foreign<S> {
 
 impl<S: Slice> Foreign<S> {
     fn new(mut slice: S, layout: Option<Layout>, gpu: &Gpu) -> Result<Self, Error> {
-        let (own, theirs) = (gpu.engine.context(), slice.home().context());
+        let (own, theirs) = (gpu.stream().context(), slice.home().context());
         if !own.is_same_context(theirs) {
             let (expected, given) = (format!("cuda:{}", own.device().number()), format!("cuda:{}", theirs.ordinal()));
             return Err(Error::Device { name: "cudarc slice".to_owned(), expected, given });
@@ -136,7 +136,7 @@ impl<S: Slice> Foreign<S> {
         let (length, dtype) = (self.slice.length() as u64, S::Item::DTYPE);
         let extent = self.layout.as_ref().map_or(Extent::Flat(length), Extent::Laid);
         let bytes = length.saturating_mul(dtype.bytes());
-        CallTensor { raw: Raw { pointer: self.pointer, bytes, dtype, extent, context: None }, home: None }
+        CallTensor { tensor: TensorRef { pointer: self.pointer, bytes, dtype, extent, held: None }, home: None }
     }
 }
 

@@ -7,9 +7,8 @@ use plimsoll_expr::Traced;
 
 use super::buffer::Buffer;
 use super::call::Kernel;
-use super::engine::Engine;
-use super::error::Error;
 use super::lane::{Lane, Recorded};
+use super::{Engine, Error};
 use crate::device::{Options, open_uncalibrated};
 use crate::driver::{Driver, Stream};
 use crate::memory::Plain;
@@ -41,7 +40,7 @@ impl Gpu {
     pub fn open(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<Self, Error> {
         let (context, kernels) = open_uncalibrated(driver, index, options)?;
         let stream = Arc::new(Stream::new(&context)?);
-        Self::new(Engine::from_parts(&context, kernels, None)?, stream)
+        Self::new(Engine::from_compiler(kernels, None)?, stream)
     }
 
     /// Opens a device of the driver in `library`, for tests with a fake driver.
@@ -65,7 +64,7 @@ impl Gpu {
 
     /// The same device and kernels with a separate stream. The two streams are ordered only by uses of the same memory.
     pub fn fork(&self) -> Result<Self, Error> {
-        Self::new(self.engine.clone(), Arc::new(Stream::new(self.engine.context())?))
+        Self::new(self.engine.clone(), Arc::new(Stream::new(self.stream().context())?))
     }
 
     /// The stream.

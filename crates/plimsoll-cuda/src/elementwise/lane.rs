@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::Fault;
 
-use super::engine::Engine;
-use super::error::Error;
+use super::{Engine, Error};
 use crate::driver::{Entered, Event, Graph, Stream};
 use crate::wait;
 
@@ -63,17 +62,17 @@ impl Lane {
     pub(super) fn run_with_others<'l>(
         &self,
         others: impl Iterator<Item = &'l Arc<Self>> + Clone,
-        task: impl FnOnce(&Entered<'_>) -> Result<(), Error>,
+        task: impl FnOnce(&mut Entered<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let entered = self.stream.enter().map_err(Fault::from)?;
+        let mut entered = self.stream.enter().map_err(Fault::from)?;
         let foreign = |other: &&'l Arc<Self>| !std::ptr::eq(&raw const ***other, self);
         if others.clone().all(|other| !foreign(&other)) {
-            return task(&entered);
+            return task(&mut entered);
         }
         let others = others.filter(foreign);
         if entered.is_recording() {
             self.lanes().extend(others.cloned());
-            return task(&entered);
+            return task(&mut entered);
         }
         // Avoids an allocation for as few streams as calls usually have.
         let mut inside: [Option<Entered<'l>>; FEW] = [const { None }; FEW];
@@ -90,7 +89,7 @@ impl Lane {
             }
             self.wait_for_lane(other)?;
         }
-        let done = task(&entered);
+        let done = task(&mut entered);
         // If one of them can't wait, the rest still must.
         let unordered = others.fold(None, |first, other| first.or(other.wait_for_lane(self).err()));
         let Some(error) = unordered else { return done };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 
 use super::Transfer as _;
-use super::{DeviceBuffer, Owner, Region, Span, free};
+use super::{DeviceBuffer, HeldRegions, Owner, Region, Span, free};
 use crate::driver::{Attribute, OUT_OF_MEMORY, Stream};
 
 /// Memory of a stream. Once the buffer and all launches that use it are dropped, it is freed after the stream's earlier work.
 #[derive(Debug)]
 pub struct StreamBuffer {
     stream: Arc<Stream>,
-    region: Arc<Region>,
+    span: Span,
+    held: HeldRegions,
 }
 
 impl StreamBuffer {
@@ -40,7 +41,7 @@ impl StreamBuffer {
                 Err(error) => return Err(error.into()),
             }
         };
-        Ok(Self { stream: Arc::clone(stream), region })
+        Ok(Self { stream: Arc::clone(stream), span: region.whole(), held: HeldRegions::one(region) })
     }
 
     /// The stream in whose order it is used and freed.
@@ -52,7 +53,11 @@ impl StreamBuffer {
     /// The span of the whole buffer.
     #[must_use]
     pub fn whole(&self) -> Span {
-        self.region.whole()
+        self.span
+    }
+
+    pub(crate) fn held(&self) -> &HeldRegions {
+        &self.held
     }
 
     /// Copies host bytes to its start and waits.

@@ -249,20 +249,32 @@ impl Drop for Region {
     }
 }
 
-/// Regions that a launch or graph keeps alive, and admits before each use if necessary.
+/// Allocations that a launch, a graph or an operand keeps alive, and admits before each use if necessary.
 #[derive(Clone, Debug)]
-pub(crate) struct HeldRegions {
-    regions: Arc<[Arc<Region>]>,
+pub struct HeldRegions {
+    regions: Regions,
     needs_admission: bool,
 }
 
+#[derive(Clone, Debug)]
+enum Regions {
+    /// As most operands have.
+    One(Arc<Region>),
+    Many(Arc<[Arc<Region>]>),
+}
+
 impl HeldRegions {
+    pub(crate) fn one(region: Arc<Region>) -> Self {
+        let needs_admission = region.needs_admission();
+        Self { regions: Regions::One(region), needs_admission }
+    }
+
     pub(crate) fn new(regions: impl IntoIterator<Item = Arc<Region>>) -> Self {
         let mut regions: Vec<Arc<Region>> = regions.into_iter().collect();
         regions.sort_by_key(|region| region.number);
         regions.dedup_by_key(|region| region.number);
         let needs_admission = regions.iter().any(|region| region.needs_admission());
-        Self { regions: regions.into(), needs_admission }
+        Self { regions: Regions::Many(regions.into()), needs_admission }
     }
 
     /// Lets work submitted to a stream use all of them.
@@ -273,10 +285,13 @@ impl HeldRegions {
         if !self.needs_admission {
             return Ok(());
         }
-        self.regions.iter().try_for_each(|region| entered.admit(region))
+        self.iter().try_for_each(|region| entered.admit(region))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Region>> {
-        self.regions.iter()
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Arc<Region>> {
+        match &self.regions {
+            Regions::One(region) => std::slice::from_ref(region).iter(),
+            Regions::Many(regions) => regions.iter(),
+        }
     }
 }

@@ -172,9 +172,11 @@ impl<'a> Parser<'a> {
 
 /// `. Did you mean 'tanh'?` if a known word is similar; otherwise empty.
 fn suggestion<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> String {
+    closest(word, known).map_or_else(String::new, |candidate| format!(". Did you mean '{candidate}'?"))
+}
+
+/// The known word that is most similar to `word`, if one is similar enough to be meant.
+pub fn closest<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let near = known.map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate)).min();
-    match near {
-        Some((distance, candidate)) if distance <= 1 + word.len() / 4 => format!(". Did you mean '{candidate}'?"),
-        _ => String::new(),
-    }
+    near.filter(|(distance, _)| *distance <= 1 + word.len() / 4).map(|(_, candidate)| candidate)
 }

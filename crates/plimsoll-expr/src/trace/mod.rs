@@ -28,7 +28,7 @@ pub use closure::{Arg, Elementwise, Results, Traced, trace};
 pub use element::{Element, F8E4M3, F8E5M2, Promote, Role, Tensor, Weak};
 pub use operators::{IntoOperand, coordinate, place};
 #[doc(hidden)]
-pub use text::{Parameter, Stored};
+pub use text::{Kind, Parameter, Stored};
 pub use text::{Parameters, TextError};
 
 /// A value of type `T`: an element of a tensor, or with `K` = [`Weak`] a scalar, which doesn't promote tensors. It is valid only

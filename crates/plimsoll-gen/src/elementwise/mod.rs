@@ -1,5 +1,5 @@
 //! Elementwise expressions as CUDA kernels: [`plan()`] chooses the kernel's form for given tensors, its grid and its
-//! parameters; [`generate()`] writes its text. No side effects: `plimsoll-cuda` compiles, caches and launches kernels;
+//! parameters; [`generate()`] writes its text. No side effects: a backend compiles and launches kernels, and `plimsoll-gpu` keeps them;
 //! `plimsoll-expr` defines the meaning of expressions.
 //!
 //! A kernel has one parameter, a block of 64-bit words: the addresses of the first elements of all inputs, then of all

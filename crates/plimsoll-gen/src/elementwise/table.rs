@@ -141,7 +141,7 @@ pub struct Table {
 
 /// The text is not a table of plans.
 #[derive(Debug, thiserror::Error)]
-#[error("not a table of plans: {0}. 'plimsoll tune' writes one")]
+#[error("not a table of plans: {0}")]
 pub struct TableError(#[from] serde_json::Error);
 
 impl Table {
@@ -249,7 +249,7 @@ mod tests {
         let cached = Wanted { class: ADD, bytes: 8 << 20, dependent: true, bulk: true, cached: true };
         assert!(table.row(cached).is_some_and(|row| row.cached && row.dependent));
         assert_eq!(Table::for_device("NVIDIA GH200 480GB", 90), Table::default());
-        assert!(Table::from_json("{}").unwrap_err().to_string().contains("plimsoll tune"));
+        assert!(Table::from_json("{}").unwrap_err().to_string().contains("not a table of plans"));
     }
 
     fn class(text: &str, dtype: DType) -> Class {

@@ -50,7 +50,7 @@ impl Run<Cuda> for super::CudaRunner {
         }
         if device.context.device().number() != 0 {
             let why = "cuda:0 measures all pairs".to_owned();
-            return Err(unavailable(why, "Use --device cuda:0"));
+            return Err(unavailable(why, "Use the device cuda:0"));
         }
         Ok(())
     }

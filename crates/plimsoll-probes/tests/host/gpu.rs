@@ -71,7 +71,7 @@ impl Gpu for Host {
 
     unsafe fn prepare(function: &Function, setup: Setup<'_>) -> Result<Launch, Fault> {
         let Setup { geometry, form, arguments } = setup;
-        Ok(Launch { function: function.clone(), geometry, form, arguments: *arguments })
+        Ok(Launch { function: function.clone(), geometry, form, arguments: *arguments, words: Vec::new() })
     }
 
     fn allow_shared(_: &Function, _: u32) -> Result<(), Fault> {

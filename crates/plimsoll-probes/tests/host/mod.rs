@@ -151,6 +151,9 @@ pub struct Launch {
     pub geometry: Geometry,
     pub form: Form,
     pub arguments: Arguments,
+    /// The parameter of an expression's kernel.
+    #[allow(dead_code, reason = "only tests of expressions read it")]
+    pub words: Vec<u64>,
 }
 
 impl Launch {

@@ -30,7 +30,7 @@ pub fn apply(
         }
     }
     let Device::Cuda(bench) = device else {
-        let hint = "Choose a GPU with --device cuda:0".to_owned();
+        let hint = "Choose a GPU, such as cuda:0".to_owned();
         let why = "results are only read back from GPUs".to_owned();
         return Err(Fault::Unavailable { what: "results of an expression", why, hint });
     };

@@ -115,7 +115,7 @@ impl Device {
             Self::Cpu(_) | Self::Sim(_) => Err(Fault::Unavailable {
                 what: "plans to tune",
                 why: "this device runs expressions without plans".to_owned(),
-                hint: "Tune a GPU: --device cuda:0".to_owned(),
+                hint: "Choose a GPU, such as cuda:0".to_owned(),
             }),
         }
     }

@@ -93,10 +93,10 @@ pub enum BenchRequestError {
         hint: String,
     },
     /// An input that is described twice, or also described with another type or as a scalar.
-    #[error("'{0}' is described twice: as an input with --in, and again with --in, --dtype or --scalar")]
+    #[error("'{0}' is described twice: as an input with its shape, and again as an input, with a type or as a scalar")]
     Twice(String),
     /// A scalar without a value.
-    #[error("the scalar '{0}' has no value: give it one with --scalar {0}=VALUE")]
+    #[error("the scalar '{0}' has no value")]
     NoValue(String),
     /// A scalar's value that isn't a number.
     #[error("'{value}' is not a number for the scalar '{name}'")]
@@ -357,7 +357,7 @@ mod tests {
         let error = BenchRequest { scalars, ..request("x * y") }.points().unwrap_err().to_string();
         assert!(error.contains("no scalar 'b'"), "{error}");
         let error = request("scalar a: f32; a*x").points().unwrap_err().to_string();
-        assert!(error.contains("--scalar a=VALUE"), "{error}");
+        assert!(error.contains("'a' has no value"), "{error}");
         let scalars = [("a".to_owned(), "half".to_owned())].into();
         assert!(matches!(BenchRequest { scalars, ..request("a*x") }.points(), Err(BenchRequestError::Value { .. })));
     }

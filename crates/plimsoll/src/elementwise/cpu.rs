@@ -42,5 +42,7 @@
 //! - **Memory.** Outputs larger than the last-level cache are written with non-temporal stores.
 //! - **Errors** are values of [`Error`] with the tensor's name and sizes. After an error nothing has been written. Nothing panics.
 
-pub use plimsoll_cpu::elementwise::{Argument, Cpu, Error, Kernel, Outputs, Returned, View, ViewMut};
+pub use plimsoll_cpu::elementwise::{
+    Argument, Cpu, Error, Expression, Kernel, Operand, Outputs, Returned, View, ViewMut,
+};
 pub use plimsoll_cpu::memory::Lendable;

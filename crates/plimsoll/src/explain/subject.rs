@@ -46,8 +46,8 @@ impl fmt::Display for Origin {
         f.write_str(match self {
             Self::Profile => "the device's own profile",
             Self::Completed => "the device's own profile, completed with figures for its model",
-            Self::Model => "figures for this model: `plimsoll measure` finds those of this device",
-            Self::Nothing => "the device's own description only: `plimsoll measure` finds its figures",
+            Self::Model => "figures for this model, as this device was not measured",
+            Self::Nothing => "the device's own description only, as it was not measured",
         })
     }
 }

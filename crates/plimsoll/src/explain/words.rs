@@ -103,7 +103,7 @@ fn suggest_help(explanation: &Explanation) -> Option<String> {
         Kind::Launch => {
             let dependent = explanation.cell.launch != DEPENDENT
                 && explanation.forecast.plan.as_ref().is_some_and(|plan| plan.spec.target.capability >= 90);
-            let way = if dependent { ", or launches that may overlap (--dependent)" } else { "" };
+            let way = if dependent { ", or dependent launches, which may overlap" } else { "" };
             format!(
                 "More work per launch would help: fuse it with neighbouring operations, or batch small tensors{way}{}.",
                 to(without(&|k| k == Kind::Launch))
@@ -142,7 +142,7 @@ fn suggest_help(explanation: &Explanation) -> Option<String> {
             } else if own {
                 "`plimsoll sass --cubin` counts them by kind"
             } else {
-                "shorter functions (a 16-bit result, or --variant tier=fast), or fewer operations"
+                "shorter functions (a 16-bit result, or the tier `fast`), or fewer operations"
             };
             format!(
                 "Fewer instructions would help: {way}{}.",
@@ -166,11 +166,11 @@ fn list_missing(explanation: &Explanation) -> Option<String> {
     let gpu = explanation.forecast.plan.is_some() || explanation.forecast.custom.is_some();
     let way = match (probes.is_empty(), gpu) {
         (true, _) => String::new(),
-        (false, true) => format!("; `plimsoll measure {}` finds them", probes.join(" ")),
+        (false, true) => format!("; measuring {} finds them", probes.join(", ")),
         (false, false) if explanation.origin == Origin::Profile => {
             "; the model doesn't know them for this kind of device".to_owned()
         }
-        (false, false) => "; `plimsoll measure` finds those it can".to_owned(),
+        (false, false) => "; measuring the device finds those that it can".to_owned(),
     };
     let bound =
         if explanation.forecast.prediction.total.is_some() { ", so it takes at least the predicted time" } else { "" };

@@ -9,8 +9,7 @@ type Device = Result<Box<dyn Instrument>, Fault>;
 /// The error for a device whose backend is not in this build.
 #[cfg(not(all(feature = "cpu", feature = "cuda", feature = "sim", feature = "vulkan")))]
 fn missing_feature<T>(what: &'static str, feature: &str) -> Result<T, Fault> {
-    let why = format!("this build has no feature `{feature}`");
-    Err(Fault::Unavailable { what, why, hint: format!("Build with the feature `{feature}`") })
+    Err(crate::missing::feature(what, feature))
 }
 
 #[cfg(feature = "cpu")]

@@ -156,7 +156,12 @@ impl TuneResult {
             let last = if contest.mode.is_cached() { contest.bytes / 3 * 4 } else { u64::MAX };
             let between = |next: &Contest| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64;
             let most_bytes = contests.get(number + 1).map_or(last, between);
-            self.table.rows.push(row(Class::from_graph(&subject.graph, Tier::Accurate), most_bytes, contest.mode, choose));
+            self.table.rows.push(row(
+                Class::from_graph(&subject.graph, Tier::Accurate),
+                most_bytes,
+                contest.mode,
+                choose,
+            ));
             self.found.push(TunedPlan {
                 subject: subject.name.clone(),
                 bytes: contest.bytes,

@@ -1,4 +1,5 @@
 //! A simulated GPU: the stand-in driver, and a compiler for it.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 #[path = "../../../plimsoll-cuda/tests/common/probe_image.rs"]
 mod probe_image;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use plimsoll::bench::Device;
 use plimsoll_cuda::compile::{Compiler, Program};
 use plimsoll_cuda::driver::Driver;
+use plimsoll_cuda::elementwise::Gpu;
 use plimsoll_cuda::{Options, Unavailable, open_with};
 use probe_image::probe_image;
 
@@ -27,10 +29,21 @@ unsafe impl Compiler for AcceptAnything {
     }
 }
 
+fn options() -> Options {
+    let deadline = Some(Duration::from_millis(500));
+    Options { no_cache: true, compiler: Some(Arc::new(AcceptAnything)), deadline, ..Options::default() }
+}
+
+fn driver(folder: &Path) -> Arc<Driver> {
+    Driver::open(&fakecuda::driver_without(folder, &[]).unwrap()).unwrap()
+}
+
 /// A device whose kernels do nothing, with its driver in `folder`.
 pub fn device(folder: &Path) -> Device {
-    let library = fakecuda::driver_without(folder, &[]).unwrap();
-    let deadline = Some(Duration::from_millis(500));
-    let options = Options { no_cache: true, compiler: Some(Arc::new(AcceptAnything)), deadline, ..Options::default() };
-    Device::Cuda(open_with(&Driver::open(&library).unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap())
+    Device::Cuda(open_with(&driver(folder), 0, &options(), plimsoll_probes::cuda_probes()).unwrap())
+}
+
+/// The same for expressions.
+pub fn gpu(folder: &Path) -> Gpu {
+    Gpu::open(&driver(folder), 0, &options()).unwrap()
 }

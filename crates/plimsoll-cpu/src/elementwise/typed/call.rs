@@ -4,82 +4,28 @@ use plimsoll_core::Fault;
 use plimsoll_expr::graph::MAX_OUTPUTS;
 use plimsoll_expr::layout::broadcast;
 use plimsoll_expr::trace::{Expr, Role};
-use plimsoll_expr::{DType, Graph, In, InOut, Layout, LayoutError, Scalar, Value};
+use plimsoll_expr::{In, InOut, Layout, LayoutError, Scalar, Value};
 
 use super::super::error::Error;
+use super::operand::{Operand, Operands};
 use super::view::{View, ViewMut};
-use crate::memory::{Lendable, Target, bytes};
+use crate::memory::Lendable;
 
 /// Most parameters of a traced closure.
 const MOST_ARGUMENTS: usize = 12;
 /// Most tensors of a call: parameters and returned results.
 const MOST_TENSORS: usize = MOST_ARGUMENTS + MAX_OUTPUTS;
 
-/// A tensor argument of one call.
-#[derive(Debug)]
-struct CallTensor<'s> {
-    memory: TensorMemory<'s>,
-    dtype: DType,
-    length: u64,
-    /// Contiguous if `None`.
-    layout: Option<&'s Layout>,
-}
-
-/// The borrowed memory of a tensor argument.
-#[derive(Debug)]
-enum TensorMemory<'s> {
-    Shared(&'s [u8]),
-    Exclusive(Target<'s>),
-}
-
-impl<'s> CallTensor<'s> {
-    fn shared<T: Lendable>(elements: &'s [T], layout: Option<&'s Layout>) -> Self {
-        let memory = TensorMemory::Shared(bytes(elements));
-        Self { memory, dtype: T::DTYPE, length: elements.len() as u64, layout }
-    }
-
-    fn exclusive<T: Lendable>(elements: &'s mut [T], layout: Option<&'s Layout>) -> Self {
-        let length = elements.len() as u64;
-        Self { memory: TensorMemory::Exclusive(Target::new(elements)), dtype: T::DTYPE, length, layout }
-    }
-
-    fn layout(&self) -> Result<Layout, LayoutError> {
-        self.layout.cloned().map_or_else(|| Layout::contiguous(&[self.length]), Ok)
-    }
-
-    /// Whether it has this layout. Allocates nothing.
-    fn has_layout(&self, layout: &Layout) -> bool {
-        match self.layout {
-            Some(own) => own == layout,
-            None => layout.shape() == [self.length] && layout.strides() == [1] && layout.offset() == 0,
-        }
-    }
-}
-
 /// The arguments of a call, in order. It allocates nothing.
 #[derive(Debug)]
 pub struct Call<'s> {
     /// Parameters that are tensors, then results.
-    tensors: [Option<CallTensor<'s>>; MOST_TENSORS],
+    tensors: [Option<Operand<'s>>; MOST_TENSORS],
     count: usize,
     /// How many of them are parameters.
     inputs: usize,
     scalars: [Value; MOST_ARGUMENTS],
     scalar_count: usize,
-}
-
-/// The memory of a call as a run expects it: inputs that aren't written, then outputs, both in the order of the graph.
-pub(super) struct Memories<'s> {
-    inputs: [&'s [u8]; MOST_ARGUMENTS],
-    input_count: usize,
-    outputs: [Target<'s>; MOST_TENSORS],
-    output_count: usize,
-}
-
-impl<'s> Memories<'s> {
-    pub(super) fn parts(&mut self) -> (&[&'s [u8]], &mut [Target<'s>]) {
-        (&self.inputs[..self.input_count], &mut self.outputs[..self.output_count])
-    }
 }
 
 impl<'s> Call<'s> {
@@ -89,7 +35,7 @@ impl<'s> Call<'s> {
     }
 
     /// Adds the tensor of the next result.
-    fn result(&mut self, given: CallTensor<'s>) {
+    fn result(&mut self, given: Operand<'s>) {
         if let Some(slot) = self.tensors.get_mut(self.count) {
             *slot = Some(given);
             self.count += 1;
@@ -97,7 +43,7 @@ impl<'s> Call<'s> {
     }
 
     /// Adds the tensor of the next tensor parameter.
-    fn input(&mut self, given: CallTensor<'s>) {
+    fn input(&mut self, given: Operand<'s>) {
         self.result(given);
         self.inputs = self.count;
     }
@@ -110,87 +56,24 @@ impl<'s> Call<'s> {
         }
     }
 
-    pub(super) fn scalars(&self) -> [Value; MOST_ARGUMENTS] {
-        self.scalars
-    }
-
-    fn tensors(&self) -> impl Iterator<Item = &CallTensor<'s>> {
-        self.tensors[..self.count].iter().flatten()
-    }
-
-    /// Whether the tensors have these layouts.
-    pub(super) fn has_layouts(&self, layouts: &[Layout]) -> bool {
-        layouts.len() == self.count && self.tensors().zip(layouts).all(|(given, layout)| given.has_layout(layout))
-    }
-
-    /// The tensors' layouts.
-    pub(super) fn layouts(&self) -> Result<Vec<Layout>, LayoutError> {
-        self.tensors().map(CallTensor::layout).collect()
+    /// The tensors and the scalars.
+    pub(super) fn operands(&mut self) -> (Operands<'_, 's>, &[Value]) {
+        let scalars = &self.scalars[..self.scalar_count];
+        (Operands { tensors: &mut self.tensors[..self.count], inputs: self.inputs }, scalars)
     }
 
     /// The shape to which the tensors are broadcast.
     pub(super) fn shape(&self) -> Result<Vec<u64>, LayoutError> {
         let lengths: [[u64; 1]; MOST_TENSORS] =
-            std::array::from_fn(|place| [self.tensors[place].as_ref().map_or(0, |given| given.length)]);
-        let shapes: Vec<&[u64]> = self
-            .tensors()
-            .zip(&lengths)
-            .map(|(given, length)| given.layout.map_or(&length[..], Layout::shape))
-            .collect();
+            std::array::from_fn(|place| [self.tensors[place].as_ref().map_or(0, Operand::length)]);
+        let tensors = self.tensors[..self.count].iter().flatten().zip(&lengths);
+        let shapes: Vec<&[u64]> = tensors.map(|(given, length)| given.shape().unwrap_or(length)).collect();
         broadcast(&shapes)
-    }
-
-    /// Checks the number and types of arguments. Rust's types already ensure both, unless a foreign type implements the traits.
-    pub(super) fn check(&self, graph: &Graph) -> Result<(), Error> {
-        let results = graph.outputs().iter().filter(|output| output.in_place.is_none());
-        let counts = [
-            ("inputs", graph.inputs().len(), self.inputs),
-            ("outputs", results.clone().count(), self.count - self.inputs),
-            ("scalars", graph.scalars().len(), self.scalar_count),
-        ];
-        for (what, expected, given) in counts {
-            if expected != given {
-                return Err(Error::Count { what, expected, given });
-            }
-        }
-        let inputs = graph.inputs().iter().map(|input| (&input.name, input.dtype));
-        let expected = inputs.chain(results.map(|output| (&output.name, output.dtype)));
-        for ((name, expected), given) in expected.zip(self.tensors()) {
-            if expected != given.dtype {
-                return Err(Error::Type { name: name.clone(), expected, given: given.dtype });
-            }
-        }
-        Ok(())
-    }
-
-    /// The memory in the expression's order, with tensors that are written in place among the outputs.
-    pub(super) fn memories(mut self, graph: &Graph) -> Result<Memories<'s>, Error> {
-        let outputs = std::array::from_fn(|_| Target::new::<u8>(&mut []));
-        let mut memories = Memories { inputs: [&[]; MOST_ARGUMENTS], input_count: 0, outputs, output_count: 0 };
-        let mut result = self.inputs;
-        for (output, slot) in graph.outputs().iter().zip(&mut memories.outputs) {
-            let place = output.in_place.map_or(result, |input| input as usize);
-            result += usize::from(output.in_place.is_none());
-            match self.tensors.get_mut(place).and_then(Option::take).map(|given| given.memory) {
-                Some(TensorMemory::Exclusive(target)) => *slot = target,
-                _ => return Err(Error::Internal(format!("'{}' was not passed as writable", output.name))),
-            }
-            memories.output_count += 1;
-        }
-        let read = self.tensors[..self.inputs].iter_mut().filter_map(Option::take);
-        for (given, slot) in read.zip(&mut memories.inputs) {
-            *slot = match given.memory {
-                TensorMemory::Shared(bytes) => bytes,
-                TensorMemory::Exclusive(target) => target.into_shared(),
-            };
-            memories.input_count += 1;
-        }
-        Ok(memories)
     }
 }
 
 /// A type that can be passed for a parameter of type `A`: a number for [`Scalar`]; a slice, vector, array or [`View`] by
-/// reference for [`In`], by exclusive reference for [`InOut`].
+/// reference for [`In`], by exclusive reference for [`InOut`]; or a slice with its layout.
 pub trait Argument<A> {
     #[doc(hidden)]
     fn give<'s>(self, call: &mut Call<'s>)
@@ -198,8 +81,8 @@ pub trait Argument<A> {
         Self: 's;
 }
 
-/// A type that can be passed for results of type `R`: a slice, vector, array or [`ViewMut`] by exclusive reference, a tuple of
-/// them, or `()` if the closure returns nothing.
+/// A type that can be passed for results of type `R`: a slice, vector, array or [`ViewMut`] by exclusive reference, a slice with
+/// its layout, a tuple of them, or `()` if the closure returns nothing.
 pub trait Outputs<R> {
     #[doc(hidden)]
     fn give<'s>(self, call: &mut Call<'s>)
@@ -241,7 +124,7 @@ impl<T: Lendable, K: Role> Returned for Expr<T, K> {
     }
 
     fn give<'s>(values: &'s mut Vec<T>, layout: &'s Layout, call: &mut Call<'s>) {
-        call.result(CallTensor::exclusive(values, Some(layout)));
+        call.result(Operand::write(values, Some(layout)));
     }
 }
 
@@ -283,17 +166,19 @@ macro_rules! written {
 }
 
 read! {
-    [] &'b [T]: elements CallTensor::shared(elements, None);
-    [] &'b Vec<T>: elements CallTensor::shared(elements, None);
-    [const N: usize] &'b [T; N]: elements CallTensor::shared(elements, None);
-    [] &'b View<'_, T>: view CallTensor::shared(view.elements, Some(&view.layout));
+    [] &'b [T]: elements Operand::read(elements, None);
+    [] &'b Vec<T>: elements Operand::read(elements, None);
+    [const N: usize] &'b [T; N]: elements Operand::read(elements, None);
+    [] &'b View<'_, T>: view Operand::read(view.elements, Some(&view.layout));
+    [] (&'b [T], &'b Layout): given Operand::read(given.0, Some(given.1));
 }
 
 written! {
-    [] &'b mut [T]: elements CallTensor::exclusive(elements, None);
-    [] &'b mut Vec<T>: elements CallTensor::exclusive(elements, None);
-    [const N: usize] &'b mut [T; N]: elements CallTensor::exclusive(elements, None);
-    [] &'b mut ViewMut<'_, T>: view CallTensor::exclusive(&mut *view.elements, Some(&view.layout));
+    [] &'b mut [T]: elements Operand::write(elements, None);
+    [] &'b mut Vec<T>: elements Operand::write(elements, None);
+    [const N: usize] &'b mut [T; N]: elements Operand::write(elements, None);
+    [] &'b mut ViewMut<'_, T>: view Operand::write(&mut *view.elements, Some(&view.layout));
+    [] (&'b mut [T], &'b Layout): given Operand::write(given.0, Some(given.1));
 }
 
 impl Outputs<()> for () {

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! **Calls.** [`Kernel::run`] takes one [`Argument`] per parameter and the [`Outputs`], as on a GPU, and returns when all
-//! results are written; [`Kernel::call`] allocates and returns them. The compiler checks types, and borrows ensure that outputs
+//! results are written; [`Kernel::call`] allocates and returns them. [`Expression::run`] takes a list of [`Operand`]s instead. The compiler checks types, and borrows ensure that outputs
 //! share no memory with other operands. Every call checks shapes, sizes and strides before anything is written. The traits look
 //! like the GPU's but are separate: with one trait in `plimsoll-expr` for both, the orphan rule would forbid
 //! `impl Argument<Scalar<T>> for T` here.
@@ -27,7 +27,9 @@
 //! clones of a kernel have separate plans. Calls up to [`SMALL`] run only on the caller's thread.
 
 mod call;
+mod expression;
 mod kernel;
+mod operand;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -35,7 +37,7 @@ mod view;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
-use plimsoll_expr::Traced;
+use plimsoll_expr::{Graph, Traced};
 
 use super::error::Error;
 use super::plan::{How, StorePolicy};
@@ -43,8 +45,12 @@ use crate::threads::SharedTeam;
 use crate::timer::Timer;
 use crate::topology::Topology;
 
+#[doc(hidden)]
+pub use call::Call;
 pub use call::{Argument, Outputs, Returned};
+pub use expression::Expression;
 pub use kernel::Kernel;
+pub use operand::Operand;
 pub use view::{View, ViewMut};
 
 /// Most plans that a kernel keeps.
@@ -115,6 +121,12 @@ impl Cpu {
     /// None at present.
     pub fn compile<Args, R>(&self, traced: &Traced<Args, R>) -> Result<Kernel<Args, R>, Error> {
         Ok(Kernel::new(traced.graph(), &self.shared))
+    }
+
+    /// An expression for these processors whose types and number of tensors are known only at run time.
+    #[must_use]
+    pub fn expression(&self, graph: &Graph) -> Expression {
+        Expression::new(graph, &self.shared)
     }
 }
 

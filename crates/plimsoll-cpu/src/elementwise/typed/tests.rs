@@ -45,7 +45,7 @@ fn parameters_may_be_numbers_slices_vectors_arrays_and_views() {
     axpy.run(0.5, &x, &y, &mut ViewMut::new(&mut wide, reversed)).unwrap();
     assert_eq!(wide, [9.0, 2.0, 6.0, 4.0, 2.0]);
     // All of these except the last have the same layouts.
-    assert_eq!(axpy.plans.lock().unwrap().ready.len(), 2);
+    assert_eq!(axpy.expression.plans.lock().unwrap().ready.len(), 2);
 }
 
 #[test]
@@ -243,11 +243,11 @@ fn plans_are_reused_for_other_scalars_and_the_last_ones_are_kept() {
         kernel.run(f32::from(i), i32::from(i) * 2, &x, (&mut y, &mut z)).unwrap();
         assert_eq!((y[39].to_f32(), z[39].to_f32()), (f32::from(i) * 2.0, f32::from(i) * 2.0 + 2.0));
     }
-    assert_eq!(kernel.plans.lock().unwrap().ready.len(), 1);
+    assert_eq!(kernel.expression.plans.lock().unwrap().ready.len(), 1);
     for length in 1..=40 {
         kernel.run(1.0, 1, &x[..length], (&mut y[..length], &mut z[..length])).unwrap();
     }
-    let plans = kernel.plans.lock().unwrap();
+    let plans = kernel.expression.plans.lock().unwrap();
     let mut kept: Vec<u64> = plans.ready.iter().map(|ready| ready.layouts[0].shape()[0]).collect();
     kept.sort_unstable();
     assert_eq!(kept, (25..=40).collect::<Vec<u64>>(), "the last plans must be kept");
@@ -262,7 +262,7 @@ fn small_calls_stay_on_the_callers_thread() {
         double.run(&ramp(length), &mut vec![0.0; length]).unwrap();
         let exact = cpu.compile(&exact).unwrap();
         exact.run(&vec![0.0; length], &mut vec![0.0; length]).unwrap();
-        (double.plans.lock().unwrap().ready[0].alone, exact.plans.lock().unwrap().ready[0].alone)
+        (double.expression.plans.lock().unwrap().ready[0].alone, exact.expression.plans.lock().unwrap().ready[0].alone)
     };
     assert_eq!(alone(&cpu(2), 1000), (true, true));
     assert_eq!(alone(&cpu(2), 10_000), (true, false), "functions count as bytes");
@@ -371,4 +371,27 @@ proptest! {
             u64: |bits| bits;
         }
     }
+}
+
+#[test]
+fn untyped_calls_check_the_number_and_types_of_tensors() {
+    let graph = plimsoll_expr::parse("scalar a: f32; in x: f32, m: f64; m = m + a*x; y = x < 0", &Default::default());
+    let expression = cpu(1).expression(&graph.unwrap());
+    let (x, mut m, mut y) = (vec![1.0_f32, -2.0], vec![10.0_f64, 20.0], vec![true; 2]);
+    let a = [Value::Float(2.0)];
+    let operands = [Operand::read(&x, None), Operand::write(&mut m, None), Operand::write(&mut y, None)];
+    expression.run(operands, &a).unwrap();
+    assert_eq!((&m[..], &y[..]), (&[12.0, 16.0][..], &[false, true][..]));
+
+    let error = expression.run([Operand::read(&x, None)], &a).unwrap_err().to_string();
+    assert_eq!(error, "the expression has 2 inputs, but 1 were given");
+    let operands = [Operand::read(&x, None), Operand::read(&m, None), Operand::write(&mut y, None)];
+    assert_eq!(expression.run(operands, &a).unwrap_err().to_string(), "'m' is written: pass it as a writable tensor");
+    let operands = [Operand::read(&m, None), Operand::read(&m, None), Operand::write(&mut y, None)];
+    assert_eq!(expression.run(operands, &a).unwrap_err().to_string(), "'x' is f32, but f64 was given");
+    let many = (0..200).map(|_| Operand::read(&x, None));
+    assert!(matches!(expression.run(many, &a), Err(Error::Count { expected: 3, given: 200, .. })));
+    let operands = [Operand::read(&x, None), Operand::write(&mut m, None), Operand::write(&mut y, None)];
+    assert!(matches!(expression.run(operands, &[]), Err(Error::Count { what: "scalars", .. })));
+    assert_eq!((&m[..], &y[..]), (&[12.0, 16.0][..], &[false, true][..]));
 }

@@ -1,6 +1,8 @@
 //! A chain of a hundred launches that may overlap, each of which reads everything that the preceding one wrote: alternately in
 //! place, and transposed from one matrix to another. This finds kernels that access memory before they have waited.
 
+use std::sync::Arc;
+
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
 use plimsoll_core::stats::Rng;
@@ -8,9 +10,7 @@ use plimsoll_expr::{DType, Layout, LayoutError, Names, Value, parse};
 use plimsoll_gen::elementwise::{Choose, Dependent};
 
 use super::arena::{SEED, Tensor};
-use crate::CudaDevice;
-use crate::elementwise::{Engine, Expression};
-use crate::wait;
+use crate::elementwise::{Elementwise, Engine, Expression};
 
 /// Number of launches.
 const LINKS: u32 = 100;
@@ -18,12 +18,16 @@ const LINKS: u32 = 100;
 /// multiples of a tile.
 const SIDES: [u64; 2] = [1031, 133];
 
-fn expression(engine: &Engine, text: &str) -> Result<Expression, Fault> {
+fn expression<G: Elementwise>(engine: &Engine<G>, text: &str) -> Result<Expression<G>, Fault> {
     let graph = parse(text, &Names::default()).map_err(|error| Fault::Invalid(error.to_string()))?;
     Ok(engine.expression(&graph)?)
 }
 
-pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+pub(super) fn run<G: Elementwise>(
+    stream: &Arc<G::Stream>,
+    engine: &Engine<G>,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
     let step = expression(engine, "in x: u32; scalar a: u32; x = x * 1664525 + a")?;
     let transpose = expression(engine, "in x: u32; scalar a: u32; y = (x ^ a) * 5 + x")?;
     let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
@@ -32,11 +36,11 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
         let mut rng = Rng::new(SEED);
         let ways = Dependent::ALL.map(|release| (release, !matches!(release, Dependent::No | Dependent::Exit)));
         for (release, dependent) in ways.into_iter().chain([(Dependent::Exit, true)]) {
-            if dependent && device.dependent_launch().is_err() {
+            if dependent && !engine.overlaps() {
                 continue;
             }
-            let first = Tensor::new(device, DType::U32, plain.clone(), Some(&mut rng))?;
-            let second = Tensor::new(device, DType::U32, plain.clone(), None)?;
+            let first = Tensor::new(stream, DType::U32, plain.clone(), Some(&mut rng))?;
+            let second = Tensor::new(stream, DType::U32, plain.clone(), None)?;
             let choose = Choose { dependent, release: Some(release), ..Choose::default() };
             let ends = [first.operand()?, second.operand()?];
             let mut launches = Vec::new();
@@ -50,10 +54,10 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
                     transpose.bind(&[transposed], std::slice::from_ref(to), &scalar, &choose)?
                 });
             }
-            launches.iter().try_for_each(|launch| launch.enqueue(&device.stream))?;
-            wait::stream(&device.stream)?;
+            launches.iter().try_for_each(|launch| launch.enqueue(stream))?;
+            G::wait(stream)?;
             let last = if (LINKS / 2).is_multiple_of(2) { &first } else { &second };
-            let wrong = compare(device, side, &first, last)?;
+            let wrong = compare(side, &first, last)?;
             let launches = if dependent { "dependent launches" } else { "launches" };
             let release = release.name();
             let on = format!("{LINKS} {launches}, release {release}, {side} x {side} in place and transposed");
@@ -64,7 +68,7 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
 }
 
 /// Repeats the chain on the host from the initial content of `first`, and compares the result with `last`.
-fn compare(device: &CudaDevice, side: u64, first: &Tensor, last: &Tensor) -> Result<String, Fault> {
+fn compare<G: Elementwise>(side: u64, first: &Tensor<G>, last: &Tensor<G>) -> Result<String, Fault> {
     let int = |value: Option<Value>| value.map_or(0, Value::as_int) as u32;
     let mut values: Vec<u32> = (0..side * side).map(|place| int(first.element(place))).collect();
     let side = side as usize;
@@ -76,7 +80,7 @@ fn compare(device: &CudaDevice, side: u64, first: &Tensor, last: &Tensor) -> Res
             values = (0..side * side).map(transposed).map(|x| (x ^ link).wrapping_mul(5).wrapping_add(x)).collect();
         }
     }
-    let now = last.download(device)?;
+    let now = last.download()?;
     let wrong = (0..).zip(&values).find(|(place, right)| int(now.element(*place)) != **right);
     Ok(wrong.map_or_else(String::new, |(place, right)| {
         format!("element {place} is {:#x}, not {right:#x}", int(now.element(place)))

@@ -1,5 +1,5 @@
 //! The `bench` command on a GPU: times the user's expressions over sizes, in graphs of launches that rotate through memory.
-//! `elementwise` turns expressions into kernels; `plimsoll_suite::bench` interprets the figures.
+//! The parent module turns expressions into kernels; `plimsoll_suite::bench` interprets the figures.
 
 mod arrays;
 mod check;
@@ -15,18 +15,15 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{CachePolicy, Work};
 use plimsoll_expr::{Graph, Problem};
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, PlanError, Table};
-use plimsoll_gpu::Need;
 use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
 
 use self::arrays::Arrays;
 use self::check::{Outputs, Sample};
-use crate::Load;
-use crate::elementwise::{BoundExpression, Engine, Error, Expression, Operand};
-use crate::launch::TRUST;
-use crate::memory::Span;
-use crate::spin::Spinner;
-use crate::{Cuda, CudaDevice};
-use plimsoll_gpu::checker::Checker;
+use super::{BoundExpression, Elementwise, Engine, Error, Expression, Operand, Operands};
+use crate::checker::Checker;
+use crate::load::Load;
+use crate::trust::CHECKS;
+use crate::{Gpu, Need, Span};
 
 /// Most launches of a rotation.
 const MOST_WINDOWS: u64 = 8192;
@@ -85,7 +82,7 @@ impl Bench {
     }
 }
 
-impl Probe<Cuda> for Bench {
+impl<G: Elementwise> Probe<G> for Bench {
     fn spec(&self) -> &'static ProbeSpec {
         &SPEC
     }
@@ -94,24 +91,24 @@ impl Probe<Cuda> for Bench {
         &[Need::Graphs]
     }
 
-    fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
+    fn check_device(&self, device: &G::Device) -> Result<(), Fault> {
         if self.points.iter().any(|point| point.cell.launch == DEPENDENT) {
-            device.dependent_launch()?;
+            G::capabilities(device).dependent_graphs.clone()?;
         }
         Ok(())
     }
 
-    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+    fn points(&self, _: &G::Device, _: &Request) -> usize {
         self.points.len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let window = session.info().cold_window();
         let engine = match &self.table {
             Some(table) => Engine::with_table(session.device, table.clone()),
             None => Engine::new(session.device),
         }?;
-        let mut bench = Running::new(session.device, engine, window, session.request.seed)?;
+        let mut bench = Running::<G>::new(session.device, engine, window, session.request.seed)?;
         bench.reserve(&self.points);
         bench.compile_ahead(&self.points, session.stop_signal());
         let mut refused = None;
@@ -143,28 +140,29 @@ impl Probe<Cuda> for Bench {
         refused.map_or(Ok(()), Err)
     }
 
-    fn verify(&self, _: &mut CudaDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    fn verify(&self, _: &mut G::Device, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         Ok(())
     }
 }
 
 /// State shared by all points.
-struct Running {
-    engine: Engine,
-    expressions: HashMap<Graph, Rc<Expression>>,
-    arrays: Arrays,
+struct Running<G: Elementwise> {
+    engine: Engine<G>,
+    expressions: HashMap<Graph, Rc<Expression<G>>>,
+    arrays: Arrays<G>,
     /// Outputs of the reference kernels.
-    scratch: Arrays,
-    checker: Rc<Checker<Cuda>>,
-    spinner: Option<Arc<Spinner>>,
+    scratch: Arrays<G>,
+    checker: Rc<Checker<G>>,
+    blocker: Option<Arc<G::Blocker>>,
     window: u64,
 }
 
-impl Running {
-    fn new(device: &CudaDevice, engine: Engine, window: u64, seed: u64) -> Result<Self, Fault> {
-        let (arrays, scratch) = (Arrays::new(&device.stream, seed), Arrays::new(&device.stream, seed));
-        let (checker, spinner) = (Checker::<Cuda>::new(device, TRUST)?, device.spinner.as_ref().ok().cloned());
-        Ok(Self { engine, expressions: HashMap::new(), arrays, scratch, checker, spinner, window })
+impl<G: Elementwise> Running<G> {
+    fn new(device: &G::Device, engine: Engine<G>, window: u64, seed: u64) -> Result<Self, Fault> {
+        let stream = G::stream(device);
+        let (arrays, scratch) = (Arrays::new(stream, seed), Arrays::new(stream, seed));
+        let (checker, blocker) = (Checker::new(device, CHECKS)?, G::blocker(device).cloned());
+        Ok(Self { engine, expressions: HashMap::new(), arrays, scratch, checker, blocker, window })
     }
 
     /// Allocates memory for the largest point, so that the smaller ones use the same. If it doesn't fit, each point allocates its
@@ -180,7 +178,7 @@ impl Running {
         let _ = self.arrays.ensure(&most);
     }
 
-    fn expression(&mut self, graph: &Graph) -> Result<Rc<Expression>, Error> {
+    fn expression(&mut self, graph: &Graph) -> Result<Rc<Expression<G>>, Error> {
         if let Some(known) = self.expressions.get(graph) {
             return Ok(Rc::clone(known));
         }
@@ -213,15 +211,19 @@ impl Running {
     }
 
     /// Fills inputs, poisons outputs, and builds one point's workload.
-    fn load(&mut self, point: &Point, checked: bool) -> Result<Load, Fault> {
+    fn load(&mut self, point: &Point, checked: bool) -> Result<Load<G>, Fault> {
         let layouts = Layouts::new(point, self.window);
         self.arrays.ensure(&layouts.bytes())?;
         let refill = self.arrays.fill(&point.problem)?;
         let expression = self.expression(point.problem.graph())?;
         let sets =
             (0..layouts.windows).map(|window| layouts.set(&self.arrays, window)).collect::<Result<Vec<_>, _>>()?;
-        let launch = |set: &Set| Ok(bind(&expression, point, set, &chosen(point))?.launch()?);
+        let launch = |set: &Set| {
+            let bound = bind(&expression, point, set, &chosen(point))?;
+            Ok((bound.launch()?, bound.overlaps()))
+        };
         let launches = sets.iter().map(launch).collect::<Result<Vec<_>, Fault>>()?;
+        let (launches, overlaps): (Vec<_>, Vec<_>) = launches.into_iter().unzip();
         layouts
             .outputs
             .iter()
@@ -230,10 +232,10 @@ impl Running {
         let check = if checked { Some(self.check(&layouts, &expression, point, &sets)?) } else { None };
         let touched = if point.cell.cache.is_cold() { layouts.windows.saturating_mul(point.cell.bytes) } else { 0 };
         let work = Work { traffic: point.cell.traffic, window: touched, ..Work::default() };
-        let overlap = launches.iter().all(|launch| launch.form.dependent);
-        let mut load = Load::graph(self.arrays.stream(), launches, overlap, work)?;
-        if let Some(spinner) = &self.spinner {
-            load = load.with_blocker(spinner);
+        let overlap = overlaps.into_iter().all(|overlaps| overlaps);
+        let mut load = Load::<G>::graph(self.arrays.stream(), launches, overlap, work)?;
+        if let Some(blocker) = &self.blocker {
+            load = load.with_blocker(blocker);
         }
         if let Some(ceiling) = point.cell.ceiling {
             load = load.with_extra(CEILING, ceiling);
@@ -253,10 +255,10 @@ impl Running {
     fn check(
         &mut self,
         layouts: &Layouts,
-        expression: &Expression,
+        expression: &Expression<G>,
         point: &Point,
         sets: &[Set],
-    ) -> Result<Outputs, Fault> {
+    ) -> Result<Outputs<G>, Fault> {
         let mut outputs = Outputs::new(&self.checker, &point.problem, point.choose.tier);
         if layouts.is_in_place() {
             let again = bind(expression, point, &sets[0], &chosen(point))?;
@@ -304,16 +306,21 @@ struct Set {
     outputs: Vec<Span>,
 }
 
-fn bind(expression: &Expression, point: &Point, set: &Set, choose: &Choose) -> Result<BoundExpression, Error> {
+fn bind<G: Elementwise>(
+    expression: &Expression<G>,
+    point: &Point,
+    set: &Set,
+    choose: &Choose,
+) -> Result<BoundExpression<G>, Error> {
     let (inputs, outputs) = operands(&point.problem, set)?;
     expression.bind(&inputs, &outputs, point.problem.scalars(), choose)
 }
 
 /// Inputs and outputs of one launch as operands.
-fn operands(problem: &Problem, set: &Set) -> Result<(Vec<Operand>, Vec<Operand>), Error> {
+fn operands<G: Elementwise>(problem: &Problem, set: &Set) -> Result<Operands<G>, Error> {
     let graph = problem.graph();
     let inputs = graph.inputs().iter().zip(problem.inputs()).zip(&set.inputs);
-    let inputs: Vec<Operand> =
+    let inputs: Vec<Operand<G>> =
         inputs.map(|((input, layout), span)| Operand::new(*span, input.dtype, layout.clone())).collect();
     let mut outputs = Vec::with_capacity(set.outputs.len());
     for (place, (output, span)) in graph.outputs().iter().zip(&set.outputs).enumerate() {
@@ -371,7 +378,7 @@ impl Layouts {
         (0..self.sizes.len()).map(|array| self.pitch(array).saturating_mul(self.windows)).collect()
     }
 
-    fn set(&self, arrays: &Arrays, window: u64) -> Result<Set, Fault> {
+    fn set<G: Gpu>(&self, arrays: &Arrays<G>, window: u64) -> Result<Set, Fault> {
         let span = |array: usize| arrays.part(array, self.pitch(array) * window, self.sizes[array]);
         let inputs = (0..self.inputs).map(span).collect::<Result<_, _>>()?;
         let outputs = self.outputs.iter().map(|array| span(*array)).collect::<Result<_, _>>()?;
@@ -379,7 +386,7 @@ impl Layouts {
     }
 
     /// Single elements of a window, including the first and the last.
-    fn samples(&self, arrays: &Arrays, problem: &Problem, window: u64) -> Vec<Sample> {
+    fn samples<G: Gpu>(&self, arrays: &Arrays<G>, problem: &Problem, window: u64) -> Vec<Sample> {
         let sample = |place: u64| {
             let element = |array: usize, offset: u64, bytes: u64| {
                 arrays.part(array, self.pitch(array) * window + offset * bytes, bytes).ok()

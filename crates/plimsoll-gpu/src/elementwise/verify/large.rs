@@ -1,6 +1,7 @@
 //! More than 2³² elements of one byte each: every block's base must have 64 bits.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
@@ -8,11 +9,8 @@ use plimsoll_expr::{DType, Layout, Names, parse};
 use plimsoll_gen::elementwise::Choose;
 
 use super::accuracy::threads;
-use crate::CudaDevice;
-use crate::elementwise::{Engine, Operand};
-use crate::memory::DeviceBuffer;
-use crate::memory::Transfer as _;
-use crate::wait;
+use crate::elementwise::{Elementwise, Engine, Operand};
+use crate::{Memory as _, Span};
 
 /// Number of elements: above 2³², and not a multiple of any vector.
 const ELEMENTS: u64 = (1 << 32) + (1 << 20) + 3;
@@ -44,12 +42,18 @@ const STEPS: [Step; 3] = [
     },
 ];
 
-pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-    if device.memory_free()? < ELEMENTS + SPARE {
+pub(super) fn run<G: Elementwise>(
+    device: &G::Device,
+    engine: &Engine<G>,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
+    let stream = G::stream(device);
+    if G::free_memory(device)? < ELEMENTS + SPARE {
         return Ok(());
     }
-    let buffer = DeviceBuffer::new(&device.context, ELEMENTS)?;
-    buffer.whole().fill(&device.stream, 0)?;
+    let buffer = G::allocate(stream, ELEMENTS)?;
+    G::bind(stream)?;
+    G::fill(stream, buffer.whole(), 0)?;
     for step in STEPS {
         let invalid = |error: &dyn std::error::Error| Fault::Invalid(error.to_string());
         let graph = parse(step.text, &Names::default()).map_err(|error| invalid(&error))?;
@@ -57,22 +61,22 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
         let x = Operand::from_buffer(&buffer, step.dtype, layout);
         let expression = engine.expression(&graph)?;
         let bound = expression.bind(std::slice::from_ref(&x), std::slice::from_ref(&x), &[], &Choose::default())?;
-        bound.enqueue(&device.stream)?;
-        wait::stream(&device.stream)?;
+        bound.enqueue(stream)?;
+        G::wait(stream)?;
         let on = format!("n = {ELEMENTS}, in place");
-        report(Case { kernel: step.text.to_owned(), on, wrong: compare(device, &buffer, &step)? });
+        report(Case { kernel: step.text.to_owned(), on, wrong: compare::<G>(stream, buffer.whole(), &step)? });
     }
     Ok(())
 }
 
 /// Describes the first wrong byte; empty if all are right.
-fn compare(device: &CudaDevice, buffer: &DeviceBuffer, step: &Step) -> Result<String, Fault> {
+fn compare<G: Elementwise>(stream: &Arc<G::Stream>, buffer: Span, step: &Step) -> Result<String, Fault> {
     let mut bytes = Vec::new();
     let mut start = 0;
     while start < ELEMENTS {
         let count = CHUNK.min(ELEMENTS - start);
         bytes.resize(count as usize, 0);
-        buffer.part(start, count)?.download(&device.stream, &mut bytes)?;
+        G::download(stream, buffer.part(start, count)?, &mut bytes)?;
         if let Some((place, found)) = first_wrong(&bytes, start, step) {
             return Ok(format!("element {place} is {found:#x}, not {:#x}", (step.expected)(place)));
         }

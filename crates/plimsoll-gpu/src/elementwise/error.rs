@@ -5,7 +5,7 @@ use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{DType, LayoutError};
 use plimsoll_gen::elementwise::PlanError;
 
-use crate::driver::{Context, DriverError};
+use super::backend::OtherDevice;
 
 /// Why an expression wasn't run. Nothing was launched, except possibly with an [`Error::Fault`] of the device.
 #[derive(Debug, thiserror::Error)]
@@ -142,21 +142,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// An object of another device than expected, or of the same device opened through another copy of the driver, which doesn't
-    /// know our objects.
-    pub(super) fn device_mismatch(name: String, expected: &Context, given: &Context) -> Self {
-        let device = |context: &Context| format!("cuda:{}", context.device().number());
-        let (expected, mut given) = (device(expected), device(given));
-        if given == expected {
-            given += " in another copy of the driver";
-        }
+    /// An object of another device than the expression's.
+    pub(super) fn other_device(name: String, OtherDevice { expected, given }: OtherDevice) -> Self {
         Self::Device { name, expected, given }
-    }
-}
-
-impl From<DriverError> for Error {
-    fn from(error: DriverError) -> Self {
-        Self::Fault(error.into())
     }
 }
 

@@ -6,22 +6,19 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_expr::{DType, Problem};
 
-use crate::driver::Stream;
-use crate::memory::Transfer as _;
-use crate::memory::{DeviceBuffer, Span};
+use crate::{Gpu, Memory as _, Span};
 
 /// Bytes of the random block that an array repeats: larger than an L1, and of an odd size so that windows at power-of-two distances
 /// start with different data.
 const BLOCK: usize = (8 << 20) + 3 * 4096;
 
 /// One array per operand.
-#[derive(Debug)]
-pub(super) struct Arrays {
-    stream: Arc<Stream>,
+pub(super) struct Arrays<G: Gpu> {
+    stream: Arc<G::Stream>,
     seed: u64,
-    buffers: Vec<DeviceBuffer>,
+    buffers: Vec<G::Buffer>,
     /// The random block of each array, with the kind of data it holds.
-    blocks: Vec<Option<(Kind, Arc<DeviceBuffer>)>>,
+    blocks: Vec<Option<(Kind, Arc<G::Buffer>)>>,
 }
 
 /// The kind of data in an array.
@@ -32,33 +29,32 @@ struct Kind {
 }
 
 /// Refills arrays, in a stream's order.
-#[derive(Clone, Debug)]
-pub(super) struct Refill {
-    arrays: Vec<Copies>,
+pub(super) struct Refill<G: Gpu> {
+    arrays: Vec<Copies<G>>,
 }
 
 /// The block, the span at the array's start that it is copied to, and the copies (to, from) that repeat it.
-type Copies = (Arc<DeviceBuffer>, Span, Vec<(Span, Span)>);
+type Copies<G> = (Arc<<G as Gpu>::Buffer>, Span, Vec<(Span, Span)>);
 
-impl Refill {
-    pub(super) fn run(&self, stream: &Arc<Stream>) -> Result<(), Fault> {
-        stream.context().bind()?;
+impl<G: Gpu> Refill<G> {
+    pub(super) fn run(&self, stream: &Arc<G::Stream>) -> Result<(), Fault> {
+        G::bind(stream)?;
         for (block, first, copies) in &self.arrays {
-            first.copy_from(stream, block.whole().first(first.bytes())?)?;
-            copies.iter().try_for_each(|(to, from)| to.copy_from(stream, *from))?;
+            G::copy(stream, *first, block.whole().first(first.bytes())?)?;
+            copies.iter().try_for_each(|(to, from)| G::copy(stream, *to, *from))?;
         }
         Ok(())
     }
 }
 
-impl Arrays {
+impl<G: Gpu> Arrays<G> {
     /// No arrays yet.
-    pub(super) fn new(stream: &Arc<Stream>, seed: u64) -> Self {
+    pub(super) fn new(stream: &Arc<G::Stream>, seed: u64) -> Self {
         Self { stream: Arc::clone(stream), seed, buffers: Vec::new(), blocks: Vec::new() }
     }
 
     /// The stream that they are used in.
-    pub(super) fn stream(&self) -> &Arc<Stream> {
+    pub(super) fn stream(&self) -> &Arc<G::Stream> {
         &self.stream
     }
 
@@ -74,7 +70,7 @@ impl Arrays {
         self.buffers.clear();
         self.blocks.clear();
         for &bytes in bytes {
-            match DeviceBuffer::new(self.stream.context(), bytes) {
+            match G::allocate(&self.stream, bytes) {
                 Ok(array) => self.buffers.push(array),
                 Err(fault) => {
                     self.buffers.clear();
@@ -96,9 +92,9 @@ impl Arrays {
 
     /// Fills an array with bits that results rarely have, in the stream's order.
     pub(super) fn poison(&self, array: usize) -> Result<(), Fault> {
-        self.stream.context().bind()?;
+        G::bind(&self.stream)?;
         let Some(array) = self.buffers.get(array) else { return Ok(()) };
-        array.whole().fill(&self.stream, 0xff)
+        G::fill(&self.stream, array.whole(), 0xff)
     }
 
     /// Fills the inputs' arrays with data on which the expression is finite, unless they already hold it. The returned [`Refill`]
@@ -106,10 +102,10 @@ impl Arrays {
     ///
     /// # Errors
     /// [`Fault::OutOfMemory`].
-    pub(super) fn fill(&mut self, problem: &Problem) -> Result<Refill, Fault> {
+    pub(super) fn fill(&mut self, problem: &Problem) -> Result<Refill<G>, Fault> {
         self.blocks.resize(self.buffers.len(), None);
-        let mut refill = Refill { arrays: Vec::new() };
-        let mut stale = Refill { arrays: Vec::new() };
+        let mut refill = Refill::<G> { arrays: Vec::new() };
+        let mut stale = Refill::<G> { arrays: Vec::new() };
         for (place, input) in problem.graph().inputs().iter().enumerate() {
             let kind = Kind { dtype: input.dtype, range: problem.range() };
             let known = self.blocks[place].as_ref().filter(|(known, _)| *known == kind);
@@ -121,7 +117,7 @@ impl Arrays {
             let copies = (
                 Arc::clone(&block),
                 array.whole().first(array.bytes().min(block.bytes()))?,
-                doubling_copies(array, block.bytes())?,
+                doubling_copies(array.whole(), block.bytes())?,
             );
             if is_new {
                 stale.arrays.push(copies.clone());
@@ -133,17 +129,17 @@ impl Arrays {
         Ok(refill)
     }
 
-    fn block(&self, problem: &Problem, dtype: DType, place: u64) -> Result<DeviceBuffer, Fault> {
+    fn block(&self, problem: &Problem, dtype: DType, place: u64) -> Result<G::Buffer, Fault> {
         let mut bytes = vec![0; BLOCK];
         problem.fill(dtype, self.seed.wrapping_add(place), &mut bytes);
-        let block = DeviceBuffer::new(self.stream.context(), BLOCK as u64)?;
-        block.upload(&self.stream, &bytes)?;
+        let block = G::allocate(&self.stream, BLOCK as u64)?;
+        G::upload(&self.stream, block.whole(), &bytes)?;
         Ok(block)
     }
 }
 
 /// Copies (to, from) that repeat the first `block` bytes of an array over the rest of it, doubling the filled part each time.
-fn doubling_copies(array: &DeviceBuffer, block: u64) -> Result<Vec<(Span, Span)>, Fault> {
+fn doubling_copies(array: Span, block: u64) -> Result<Vec<(Span, Span)>, Fault> {
     let mut copies = Vec::new();
     let mut done = block.min(array.bytes());
     while done < array.bytes() {

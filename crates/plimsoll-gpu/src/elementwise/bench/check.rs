@@ -14,12 +14,9 @@ use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::Op;
 
 use super::arrays::Refill;
-use crate::driver::Stream;
-use crate::elementwise::BoundExpression;
-use crate::memory::Span;
-use crate::memory::Transfer as _;
-use crate::wait;
-use plimsoll_gpu::checker::Checker;
+use crate::checker::Checker;
+use crate::elementwise::{BoundExpression, Elementwise};
+use crate::{Gpu, Span};
 
 /// One element of every operand.
 #[derive(Debug)]
@@ -31,8 +28,8 @@ pub(super) struct Sample {
 }
 
 /// The checks of a point's outputs.
-pub(super) struct Outputs {
-    checker: Rc<Checker<crate::Cuda>>,
+pub(super) struct Outputs<G: Elementwise> {
+    checker: Rc<Checker<G>>,
     problem: Arc<Problem>,
     /// Error bounds of the functions in its nodes.
     bounds: Vec<oracle::Bound>,
@@ -40,36 +37,36 @@ pub(super) struct Outputs {
     pub(super) unjudged: Rc<Cell<[u64; 2]>>,
     pub(super) samples: Vec<Sample>,
     /// The simplest kernel on a window, its outputs, and the outputs to compare.
-    pub(super) compared: Vec<(BoundExpression, Vec<Span>, Vec<Span>)>,
+    pub(super) compared: Vec<(BoundExpression<G>, Vec<Span>, Vec<Span>)>,
     /// For an expression in place: refills its operands and launches it again.
-    pub(super) again: Option<(Refill, BoundExpression)>,
+    pub(super) again: Option<(Refill<G>, BoundExpression<G>)>,
 }
 
-impl Outputs {
-    pub(super) fn new(checker: &Rc<Checker<crate::Cuda>>, problem: &Arc<Problem>, tier: Tier) -> Self {
+impl<G: Elementwise> Outputs<G> {
+    pub(super) fn new(checker: &Rc<Checker<G>>, problem: &Arc<Problem>, tier: Tier) -> Self {
         let problem = if tier == Tier::Exact { Arc::clone(problem) } else { Arc::new(problem.with_fused_products()) };
         let (checker, bounds) = (Rc::clone(checker), bounds(problem.graph(), tier));
         let unjudged = Rc::default();
         Self { checker, problem, bounds, unjudged, samples: Vec::new(), compared: Vec::new(), again: None }
     }
 
-    pub(super) fn run(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
+    pub(super) fn run(&self, stream: &Arc<G::Stream>) -> Result<Check, Fault> {
         if let Some((refill, _)) = &self.again {
             refill.run(stream)?;
-            wait::stream(stream)?;
+            G::wait(stream)?;
         }
         let graph = self.problem.graph();
         let inputs: Vec<DType> = graph.inputs().iter().map(|input| input.dtype).collect();
         let outputs: Vec<DType> = graph.outputs().iter().map(|output| output.dtype).collect();
-        let read = self.samples.iter().map(|sample| values(stream, &sample.inputs, &inputs));
+        let read = self.samples.iter().map(|sample| values::<G>(stream, &sample.inputs, &inputs));
         let read = read.collect::<Result<Vec<_>, Fault>>()?;
         if let Some((_, again)) = &self.again {
             again.enqueue(stream)?;
-            wait::stream(stream)?;
+            G::wait(stream)?;
         }
         let mut unjudged = 0;
         for (sample, read) in self.samples.iter().zip(&read) {
-            let found = values(stream, &sample.outputs, &outputs)?;
+            let found = values::<G>(stream, &sample.outputs, &outputs)?;
             match self.problem.judge(sample.place, read, &found, &self.bounds) {
                 Judgement::Right => {}
                 Judgement::Wrong(wrong) => return Ok(Check::Failed(wrong)),
@@ -96,11 +93,11 @@ impl Outputs {
 }
 
 /// One element of each span.
-fn values(stream: &Stream, spans: &[Span], dtypes: &[DType]) -> Result<Vec<Value>, Fault> {
+fn values<G: Gpu>(stream: &Arc<G::Stream>, spans: &[Span], dtypes: &[DType]) -> Result<Vec<Value>, Fault> {
     let value = |(span, dtype): (&Span, &DType)| {
         let mut bytes = [0; 8];
         let bytes = &mut bytes[..dtype.bytes() as usize];
-        span.download(stream, bytes)?;
+        G::download(stream, *span, bytes)?;
         Ok(dtype.read(bytes, 0).unwrap_or(Value::Float(f64::NAN)))
     };
     spans.iter().zip(dtypes).map(value).collect()

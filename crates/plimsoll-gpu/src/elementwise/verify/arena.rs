@@ -1,15 +1,16 @@
 //! Tensors on the device with a copy of their initial content on the host: awkward values, poison, and margins that must not
 //! change.
 
+use std::sync::Arc;
+
 use plimsoll_core::Fault;
 use plimsoll_core::stats::Rng;
 use plimsoll_expr::function::mix;
 use plimsoll_expr::random::value;
 use plimsoll_expr::{DType, Layout, Value};
 
-use crate::CudaDevice;
-use crate::elementwise::Operand;
-use crate::memory::DeviceBuffer;
+use crate::Memory as _;
+use crate::elementwise::{Elementwise, Operand};
 
 /// Bytes before and after every tensor.
 const MARGIN: u64 = 256;
@@ -21,17 +22,18 @@ pub(super) const SEED: u64 = 0x70;
 const POOL: usize = 509;
 
 /// A tensor with margins on the device, and its initial content on the host.
-pub(super) struct Tensor {
-    buffer: DeviceBuffer,
+pub(super) struct Tensor<G: Elementwise> {
+    stream: Arc<G::Stream>,
+    buffer: G::Buffer,
     initial: Vec<u8>,
     pub(super) dtype: DType,
     pub(super) layout: Layout,
 }
 
-impl Tensor {
+impl<G: Elementwise> Tensor<G> {
     /// A tensor of random values, or of poison if `random` is `None`.
     pub(super) fn new(
-        device: &CudaDevice,
+        stream: &Arc<G::Stream>,
         dtype: DType,
         layout: Layout,
         random: Option<&mut Rng>,
@@ -48,17 +50,17 @@ impl Tensor {
                 element.copy_from_slice(&bits.to_le_bytes()[..bytes as usize]);
             }
         }
-        let buffer = DeviceBuffer::new(&device.context, initial.len() as u64)?;
-        buffer.upload(&device.stream, &initial)?;
-        Ok(Self { buffer, initial, dtype, layout })
+        let buffer = G::allocate(stream, initial.len() as u64)?;
+        G::upload(stream, buffer.whole(), &initial)?;
+        Ok(Self { stream: Arc::clone(stream), buffer, initial, dtype, layout })
     }
 
     /// Restores its initial content.
-    pub(super) fn restore(&self, device: &CudaDevice) -> Result<(), Fault> {
-        self.buffer.upload(&device.stream, &self.initial)
+    pub(super) fn restore(&self) -> Result<(), Fault> {
+        G::upload(&self.stream, self.buffer.whole(), &self.initial)
     }
 
-    pub(super) fn operand(&self) -> Result<Operand, Fault> {
+    pub(super) fn operand(&self) -> Result<Operand<G>, Fault> {
         let inside = self.buffer.part(MARGIN, self.initial.len() as u64 - 2 * MARGIN)?;
         Ok(Operand::new(inside, self.dtype, self.layout.clone()))
     }
@@ -69,20 +71,20 @@ impl Tensor {
     }
 
     /// Reads its current content from the device.
-    pub(super) fn download(&self, device: &CudaDevice) -> Result<Downloaded<'_>, Fault> {
+    pub(super) fn download(&self) -> Result<Downloaded<'_, G>, Fault> {
         let mut bytes = vec![0; self.initial.len()];
-        self.buffer.download(&device.stream, &mut bytes)?;
+        G::download(&self.stream, self.buffer.whole(), &mut bytes)?;
         Ok(Downloaded { tensor: self, bytes })
     }
 }
 
 /// A tensor's content after a launch.
-pub(super) struct Downloaded<'t> {
-    tensor: &'t Tensor,
+pub(super) struct Downloaded<'t, G: Elementwise> {
+    tensor: &'t Tensor<G>,
     bytes: Vec<u8>,
 }
 
-impl Downloaded<'_> {
+impl<G: Elementwise> Downloaded<'_, G> {
     /// The element at an offset.
     pub(super) fn element(&self, offset: u64) -> Option<Value> {
         self.tensor.dtype.read(&self.bytes[MARGIN as usize..], offset)

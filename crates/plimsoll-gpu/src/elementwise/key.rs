@@ -3,15 +3,16 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use plimsoll_expr::Layout;
+use plimsoll_expr::{DType, Layout};
 use plimsoll_gen::elementwise::Choose;
 
-use super::operand::{Extent, Raw};
+use super::backend::Elementwise;
+use super::operand::{Extent, TensorRef};
 
-/// The layouts, alignments and choices that a plan was made for.
+/// The layouts, types, alignments and choices that a plan was made for.
 pub(super) struct Key {
     pub(super) choose: Choose,
-    extents: Vec<(OwnedExtent, u8)>,
+    tensors: Vec<(OwnedExtent, (DType, u8))>,
 }
 
 enum OwnedExtent {
@@ -19,32 +20,37 @@ enum OwnedExtent {
     Laid(Layout),
 }
 
+/// The type, and the alignment of the address as far as plans depend on it.
+fn element<G: Elementwise>(tensor: &TensorRef<'_, G>) -> (DType, u8) {
+    (tensor.dtype, alignment(tensor))
+}
+
 /// Alignment of an address, as far as plans depend on it: its offset within 32 bytes.
-fn alignment(tensor: &Raw<'_>) -> u8 {
+fn alignment<G: Elementwise>(tensor: &TensorRef<'_, G>) -> u8 {
     (tensor.start() % 32) as u8
 }
 
 impl Key {
     /// The key of these tensors and choices.
-    pub(super) fn new(tensors: &[Raw<'_>], choose: &Choose) -> Self {
-        let extent = |tensor: &Raw<'_>| match tensor.extent {
-            Extent::Flat(length) => (OwnedExtent::Flat(length), alignment(tensor)),
-            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), alignment(tensor)),
+    pub(super) fn new<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose) -> Self {
+        let extent = |tensor: &TensorRef<'_, G>| match tensor.extent {
+            Extent::Flat(length) => (OwnedExtent::Flat(length), element(tensor)),
+            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), element(tensor)),
         };
-        Self { choose: *choose, extents: tensors.iter().map(extent).collect() }
+        Self { choose: *choose, tensors: tensors.iter().map(extent).collect() }
     }
 
-    /// Whether these tensors have the same layouts and alignments; choices are not compared.
-    pub(super) fn matches(&self, tensors: &[Raw<'_>]) -> bool {
-        let same = |((own, own_alignment), tensor): (&(OwnedExtent, u8), &Raw<'_>)| {
-            *own_alignment == alignment(tensor)
+    /// Whether these tensors have the same layouts, types and alignments; choices are not compared.
+    pub(super) fn matches<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>]) -> bool {
+        let same = |((own, own_element), tensor): (&(OwnedExtent, (DType, u8)), &TensorRef<'_, G>)| {
+            *own_element == element(tensor)
                 && match (own, tensor.extent) {
                     (OwnedExtent::Flat(own), Extent::Flat(length)) => *own == length,
                     (OwnedExtent::Laid(own), Extent::Laid(layout)) => own == layout,
                     _ => false,
                 }
         };
-        self.extents.len() == tensors.len() && self.extents.iter().zip(tensors).all(same)
+        self.tensors.len() == tensors.len() && self.tensors.iter().zip(tensors).all(same)
     }
 }
 
@@ -88,7 +94,7 @@ impl BuildHasher for Prehashed {
 }
 
 /// A hash that is equal for calls with equal layouts, alignments and choices.
-pub(super) fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
+pub(super) fn hash<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose) -> u64 {
     let mut mix = Mix(0);
     // Most programs force no choices, so the full hash of the choices is rarely needed.
     let Choose { dependent, cached, tier, .. } = *choose;

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
@@ -20,9 +21,7 @@ use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
 
 use super::arena::{SEED, Tensor};
-use crate::CudaDevice;
-use crate::elementwise::{BoundExpression, Engine, Error, Expression, Operand};
-use crate::wait;
+use crate::elementwise::{BoundExpression, Elementwise, Engine, Error, Expression, Operand};
 
 /// Tensors of up to this many elements are checked completely; of larger ones the first, the last and some between.
 const CHECK_ALL: u64 = 1100;
@@ -36,9 +35,9 @@ const DRAWN: usize = 8;
 const PREPARED: usize = 640;
 
 /// Checks random expressions, each on tensors of several kinds.
-pub(super) fn run(
-    device: &CudaDevice,
-    engine: &Engine,
+pub(super) fn run<G: Elementwise>(
+    stream: &Arc<G::Stream>,
+    engine: &Engine<G>,
     depth: Depth,
     report: &mut dyn FnMut(Case),
 ) -> Result<(), Fault> {
@@ -57,14 +56,14 @@ pub(super) fn run(
             .take(DRAWN)
             .filter_map(|number| random::graph(&exact, &mut rng).map(|graph| (number, graph)))
             .collect();
-        prepared.extend(prepare(device, engine, (&some, &Tensors::ALL), &mut rng)?);
+        prepared.extend(prepare(stream, engine, (&some, &Tensors::ALL), &mut rng)?);
         if prepared.len() >= PREPARED {
             check(engine, &std::mem::take(&mut prepared), report)?;
         }
     }
     // Large enough that extreme values of every type occur many times.
     let fixed: Vec<(usize, Graph)> = fixed_expressions().into_iter().map(|graph| (ALWAYS, graph)).collect();
-    prepared.extend(prepare(device, engine, (&fixed, &[Tensors::Flat]), &mut rng)?);
+    prepared.extend(prepare(stream, engine, (&fixed, &[Tensors::Flat]), &mut rng)?);
     check(engine, &prepared, report)
 }
 
@@ -89,25 +88,25 @@ fn fixed_expressions() -> Vec<Graph> {
 }
 
 /// An expression on tensors, and the choices to try.
-struct Prepared<'d> {
+struct Prepared<G: Elementwise> {
     kind: Tensors,
     choices: Vec<Choose>,
-    bench: Bench<'d>,
+    bench: Bench<G>,
 }
 
 /// Prepares numbered expressions on tensors of the given kinds.
-fn prepare<'d>(
-    device: &'d CudaDevice,
-    engine: &Engine,
+fn prepare<G: Elementwise>(
+    stream: &Arc<G::Stream>,
+    engine: &Engine<G>,
     (graphs, kinds): (&[(usize, Graph)], &[Tensors]),
     rng: &mut Rng,
-) -> Result<Vec<Prepared<'d>>, Fault> {
+) -> Result<Vec<Prepared<G>>, Fault> {
     let mut prepared = Vec::new();
     for (number, graph) in graphs {
         let expression = Rc::new(engine.expression(graph)?);
         for &kind in kinds {
             let Some(shape) = kind.shape(rng, *number, graph.least_rank()) else { continue };
-            let bench = Bench::new(device, &expression, kind, &shape, rng)?;
+            let bench = Bench::new(stream, &expression, kind, &shape, rng)?;
             let choices = match *number {
                 ALWAYS if kinds.len() == 1 => vec![Choose::default()],
                 number => choices(graph, number, kind),
@@ -119,7 +118,11 @@ fn prepare<'d>(
 }
 
 /// Compiles all kernels, the slowest first, and runs every case.
-fn check(engine: &Engine, prepared: &[Prepared<'_>], report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+fn check<G: Elementwise>(
+    engine: &Engine<G>,
+    prepared: &[Prepared<G>],
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
     let mut specs = HashSet::new();
     for Prepared { choices, bench, .. } in prepared {
         specs.extend(bench.kernels(choices)?);
@@ -244,20 +247,20 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
 }
 
 /// The tensors and scalars of one expression.
-struct Bench<'d> {
-    device: &'d CudaDevice,
-    expression: Rc<Expression>,
+struct Bench<G: Elementwise> {
+    stream: Arc<G::Stream>,
+    expression: Rc<Expression<G>>,
     /// Inputs, then the outputs that aren't in place.
-    tensors: Vec<Tensor>,
+    tensors: Vec<Tensor<G>>,
     scalars: Vec<Value>,
     space: Space,
     shape: Vec<u64>,
 }
 
-impl<'d> Bench<'d> {
+impl<G: Elementwise> Bench<G> {
     fn new(
-        device: &'d CudaDevice,
-        expression: &Rc<Expression>,
+        stream: &Arc<G::Stream>,
+        expression: &Rc<Expression<G>>,
         kind: Tensors,
         shape: &[u64],
         rng: &mut Rng,
@@ -268,17 +271,17 @@ impl<'d> Bench<'d> {
         for (slot, input) in (0..).zip(graph.inputs()) {
             let whole = graph.outputs().iter().any(|output| output.in_place == Some(slot));
             let layout = kind.layout(shape, slot.into(), whole, rng).map_err(invalid)?;
-            tensors.push(Tensor::new(device, input.dtype, layout, Some(rng))?);
+            tensors.push(Tensor::new(stream, input.dtype, layout, Some(rng))?);
         }
         for (place, output) in (0..).zip(graph.outputs()).filter(|(_, output)| output.in_place.is_none()) {
             let layout = kind.layout(shape, 101 + 2 * place, true, rng).map_err(invalid)?;
-            tensors.push(Tensor::new(device, output.dtype, layout, None)?);
+            tensors.push(Tensor::new(stream, output.dtype, layout, None)?);
         }
         let scalars = graph.scalars().iter().map(|scalar| random::value(scalar.dtype, rng)).collect();
         let layouts: Vec<Layout> = tensors.iter().map(|tensor| tensor.layout.clone()).collect();
         let space = Space::with_shape(shape, &layouts).map_err(invalid)?;
-        let expression = Rc::clone(expression);
-        Ok(Self { device, expression, tensors, scalars, space, shape: shape.to_vec() })
+        let (stream, expression) = (Arc::clone(stream), Rc::clone(expression));
+        Ok(Self { stream, expression, tensors, scalars, space, shape: shape.to_vec() })
     }
 
     /// The index of each output's tensor in [`Bench::tensors`].
@@ -290,7 +293,7 @@ impl<'d> Bench<'d> {
     }
 
     /// Inputs and outputs as the expression takes them.
-    fn operands(&self) -> Result<[Vec<Operand>; 2], Fault> {
+    fn operands(&self) -> Result<[Vec<Operand<G>>; 2], Fault> {
         let all = self.tensors.iter().map(Tensor::operand).collect::<Result<Vec<_>, _>>()?;
         let outputs = self.places().into_iter().map(|place| all[place].clone()).collect();
         Ok([all[..self.expression.graph().inputs().len()].to_vec(), outputs])
@@ -311,16 +314,16 @@ impl<'d> Bench<'d> {
             Err(error @ Error::Fault(_)) if ends_the_device(&error) => return Err(error.into()),
             Err(error) => return Ok(Some((format!("{:?}", self.shape), error.to_string()))),
         };
-        self.tensors.iter().try_for_each(|tensor| tensor.restore(self.device))?;
-        bound.enqueue(&self.device.stream)?;
-        wait::stream(&self.device.stream)?;
+        self.tensors.iter().try_for_each(Tensor::restore)?;
+        bound.enqueue(&self.stream)?;
+        G::wait(&self.stream)?;
         let on = format!("{:?}, {}", self.shape, bound.plan().map_or_else(|_| "nothing".to_owned(), describe));
         Ok(Some((on, self.compare(choose.tier)?)))
     }
 
     /// Describes the first wrong byte or element; empty if all are right.
     fn compare(&self, tier: Tier) -> Result<String, Fault> {
-        let now = self.tensors.iter().map(|tensor| tensor.download(self.device)).collect::<Result<Vec<_>, _>>()?;
+        let now = self.tensors.iter().map(Tensor::download).collect::<Result<Vec<_>, _>>()?;
         let graph = &meaning(self.expression.graph(), tier);
         let places = self.places();
         let offsets: Vec<Vec<u64>> = (0..self.tensors.len()).map(|tensor| self.space.offsets(tensor)).collect();
@@ -378,7 +381,11 @@ fn describe(plan: &Plan) -> String {
 }
 
 /// Checks batches of many small sets.
-pub(super) fn run_batches(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+pub(super) fn run_batches<G: Elementwise>(
+    stream: &Arc<G::Stream>,
+    engine: &Engine<G>,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
     let parsed = parse("in x: i16, y: i32; z: i32 = x * y + index(); y = y - x", &Names::default());
     let graph = parsed.map_err(|error| Fault::Invalid(error.to_string()))?;
     let expression = engine.expression(&graph)?;
@@ -390,12 +397,12 @@ pub(super) fn run_batches(device: &CudaDevice, engine: &Engine, report: &mut dyn
             let flat = |offset| Layout::contiguous(&[length]).and_then(|layout| layout.offset_by(offset));
             let flat = |offset| flat(offset).map_err(|error| Fault::Invalid(error.to_string()));
             sets.push([
-                Tensor::new(device, DType::I16, flat(set % 5)?, Some(&mut rng))?,
-                Tensor::new(device, DType::I32, flat(set % 3)?, Some(&mut rng))?,
-                Tensor::new(device, DType::I32, flat(set % 7)?, None)?,
+                Tensor::new(stream, DType::I16, flat(set % 5)?, Some(&mut rng))?,
+                Tensor::new(stream, DType::I32, flat(set % 3)?, Some(&mut rng))?,
+                Tensor::new(stream, DType::I32, flat(set % 7)?, None)?,
             ]);
         }
-        let operands = |[x, y, z]: &[Tensor; 3]| {
+        let operands = |[x, y, z]: &[Tensor<G>; 3]| {
             Ok::<_, Fault>((vec![x.operand()?, y.operand()?], vec![z.operand()?, y.operand()?]))
         };
         let operands = sets.iter().map(operands).collect::<Result<Vec<_>, _>>()?;
@@ -404,10 +411,10 @@ pub(super) fn run_batches(device: &CudaDevice, engine: &Engine, report: &mut dyn
             Err(error) if ends_the_device(&error) => return Err(error.into()),
             Err(error) => ("300 sets".to_owned(), error.to_string()),
             Ok(launches) => {
-                launches.iter().try_for_each(|launch: &BoundExpression| launch.enqueue(&device.stream))?;
-                wait::stream(&device.stream)?;
+                launches.iter().try_for_each(|launch: &BoundExpression<G>| launch.enqueue(stream))?;
+                G::wait(stream)?;
                 let on = format!("300 sets in {} launches, dependent: {dependent}", launches.len());
-                (on, compare_batch(device, &sets)?)
+                (on, compare_batch(&sets)?)
             }
         };
         report(Case { kernel: "batch".to_owned(), on, wrong });
@@ -416,12 +423,12 @@ pub(super) fn run_batches(device: &CudaDevice, engine: &Engine, report: &mut dyn
 }
 
 /// Describes the first wrong element or byte of a batch; empty if all are right.
-fn compare_batch(device: &CudaDevice, sets: &[[Tensor; 3]]) -> Result<String, Fault> {
+fn compare_batch<G: Elementwise>(sets: &[[Tensor<G>; 3]]) -> Result<String, Fault> {
     let int = |value: Option<Value>| value.map_or(0, Value::as_int) as i32;
     for (number, [x, y, z]) in sets.iter().enumerate() {
-        let (y_now, z_now) = (y.download(device)?, z.download(device)?);
+        let (y_now, z_now) = (y.download()?, z.download()?);
         for i in 0..z.layout.elements() {
-            let offset = |tensor: &Tensor| tensor.layout.offset() + i;
+            let offset = |tensor: &Tensor<G>| tensor.layout.offset() + i;
             let (a, b) = (int(x.element(offset(x))), int(y.element(offset(y))));
             // z is i64 for its index, and stored as i32.
             let right = (a.wrapping_mul(b).wrapping_add(i as i32), b.wrapping_sub(a));
@@ -431,7 +438,7 @@ fn compare_batch(device: &CudaDevice, sets: &[[Tensor; 3]]) -> Result<String, Fa
             }
         }
         let written =
-            |tensor: &Tensor| (0..z.layout.elements()).map(|i| tensor.layout.offset() + i).collect::<Vec<_>>();
+            |tensor: &Tensor<G>| (0..z.layout.elements()).map(|i| tensor.layout.offset() + i).collect::<Vec<_>>();
         let stray = z_now.stray_write(&written(z)).or_else(|| y_now.stray_write(&written(y)));
         if let Some(byte) = stray {
             return Ok(format!("set {number}: byte {byte} was written, but belongs to no element of an output"));

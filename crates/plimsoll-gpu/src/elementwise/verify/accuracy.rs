@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::ScopedJoinHandle;
 
@@ -14,9 +15,8 @@ use plimsoll_expr::{DType, ExprError, Layout};
 use plimsoll_gen::elementwise::accuracy::{Claim, Errors, claims};
 use plimsoll_gen::elementwise::{Choose, Tier};
 
-use crate::CudaDevice;
-use crate::elementwise::{Engine, Error, Operand};
-use crate::memory::DeviceBuffer;
+use crate::Memory as _;
+use crate::elementwise::{Elementwise, Engine, Error, Operand};
 
 /// Operands per launch.
 const CHUNK: u64 = 1 << 24;
@@ -30,9 +30,9 @@ fn share(depth: Depth) -> u64 {
     }
 }
 
-pub(super) fn run(
-    device: &CudaDevice,
-    engine: &Engine,
+pub(super) fn run<G: Elementwise>(
+    stream: &Arc<G::Stream>,
+    engine: &Engine<G>,
     functions: &[&str],
     depth: Depth,
     report: &mut dyn FnMut(Case),
@@ -45,9 +45,9 @@ pub(super) fn run(
     // The small depth is for tools that check every access; a part of the claims suffices.
     let every = if depth == Depth::Small && functions.is_empty() { 6 } else { 1 };
     let claims: Vec<Claim> = claims().into_iter().filter(wanted).step_by(every).collect();
-    compile_ahead(device, engine, &claims, depth)?;
+    compile_ahead(stream, engine, &claims, depth)?;
     for claim in claims {
-        let errors = measure(device, engine, &claim, depth)?;
+        let errors = measure(stream, engine, &claim, depth)?;
         let name = format!("{ACCURACY}{} {} {:?}", claim.function.name(), claim.dtype, claim.tier).to_lowercase();
         let worst = format!("worst {:.3} ulp of {:#x}", errors.worst, errors.worst_at[0]);
         let first = errors.first_wrong.map_or_else(String::new, |bits| format!(", the first for {bits:#x?}"));
@@ -93,9 +93,14 @@ fn invalid(error: impl std::error::Error) -> Error {
 }
 
 /// Compiles the kernels of all claims at once.
-fn compile_ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: Depth) -> Result<(), Error> {
+fn compile_ahead<G: Elementwise>(
+    stream: &Arc<G::Stream>,
+    engine: &Engine<G>,
+    claims: &[Claim],
+    depth: Depth,
+) -> Result<(), Error> {
     // Only for its alignment, which all buffers share.
-    let buffer = DeviceBuffer::new(&device.context, 1)?;
+    let buffer = G::allocate(stream, 1)?;
     let mut specs = HashSet::new();
     for claim in claims {
         let expression = engine.expression(&claim.function.graph(claim.dtype).map_err(invalid)?)?;
@@ -108,16 +113,21 @@ fn compile_ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: 
     Ok(())
 }
 
-fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) -> Result<Errors, Error> {
+fn measure<G: Elementwise>(
+    stream: &Arc<G::Stream>,
+    engine: &Engine<G>,
+    claim: &Claim,
+    depth: Depth,
+) -> Result<Errors, Error> {
     let expression = engine.expression(&claim.function.graph(claim.dtype).map_err(invalid)?)?;
     let (inputs, count) = (claim.function.operands(), count(claim, depth));
     let size = claim.dtype.bytes();
     let chunk = CHUNK.min(count);
     let layout = Layout::contiguous(&[chunk]).map_err(invalid)?;
-    let make = || DeviceBuffer::new(&device.context, chunk * size);
+    let make = || G::allocate(stream, chunk * size);
     let buffers = (0..inputs).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
     let out = make()?;
-    let operand = |buffer: &DeviceBuffer| Operand::from_buffer(buffer, claim.dtype, layout.clone());
+    let operand = |buffer: &G::Buffer| Operand::from_buffer(buffer, claim.dtype, layout.clone());
     let bound =
         expression.bind(&buffers.iter().map(operand).collect::<Vec<_>>(), &[operand(&out)], &[], &chosen(claim))?;
     let set = || Set {
@@ -133,10 +143,10 @@ fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) ->
             let mut set = free.pop().unwrap_or_else(set);
             fill(claim, &mut set.operands, start, count);
             for (buffer, host) in buffers.iter().zip(&set.operands) {
-                buffer.upload(&device.stream, host)?;
+                G::upload(stream, buffer.whole(), host)?;
             }
-            bound.enqueue(&device.stream)?;
-            out.download(&device.stream, &mut set.results)?;
+            bound.enqueue(stream)?;
+            G::download(stream, out.whole(), &mut set.results)?;
             let next = scope.spawn(move || (compare(claim, &set.operands, &set.results), set));
             if let Some(last) = running.replace(next) {
                 free.push(join(last, &mut errors)?);

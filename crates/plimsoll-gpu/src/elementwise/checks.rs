@@ -5,9 +5,9 @@
 use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{Graph, Layout, Space};
 
+use super::backend::Elementwise;
 use super::error::Error;
-use super::operand::Raw;
-use crate::driver::Context;
+use super::operand::TensorRef;
 
 /// Compatible layouts.
 #[derive(Debug)]
@@ -34,16 +34,17 @@ pub(super) fn check_count(what: &'static str, expected: usize, given: usize) -> 
     if expected == given { Ok(()) } else { Err(Error::Count { what, expected, given }) }
 }
 
-fn check_types(graph: &Graph, tensors: &[Raw<'_>]) -> Result<(), Error> {
+/// Checks the types of a call's tensors, and that their addresses are multiples of an element's size.
+fn check_types<G: Elementwise>(graph: &Graph, tensors: &[TensorRef<'_, G>]) -> Result<(), Error> {
     let declared = graph.inputs().iter().map(|input| input.dtype).chain(graph.outputs().iter().map(|o| o.dtype));
     for (place, (expected, tensor)) in declared.zip(tensors).enumerate() {
-        let (name, given) = (name(graph, place), tensor.dtype);
+        let given = tensor.dtype;
         if given != expected {
-            return Err(Error::Type { name, expected, given });
+            return Err(Error::Type { name: name(graph, place), expected, given });
         }
         let (address, bytes) = (tensor.start(), expected.bytes());
         if !address.is_multiple_of(bytes) {
-            return Err(Error::Misaligned { name, address, dtype: expected, bytes });
+            return Err(Error::Misaligned { name: name(graph, place), address, dtype: expected, bytes });
         }
     }
     Ok(())
@@ -122,12 +123,12 @@ pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<Span>) -> Resul
 impl Fit {
     /// Checks everything that depends on layouts and types, and the alignment of addresses. `tensors` are inputs in order, then
     /// outputs.
-    pub(super) fn new(graph: &Graph, tensors: &[Raw<'_>]) -> Result<Self, Error> {
+    pub(super) fn new<G: Elementwise>(graph: &Graph, tensors: &[TensorRef<'_, G>]) -> Result<Self, Error> {
         let inputs = graph.inputs().len();
         check_count("inputs", inputs, tensors.len().min(inputs))?;
         check_count("outputs", graph.outputs().len(), tensors.len() - inputs)?;
         check_types(graph, tensors)?;
-        let layout = |(place, tensor): (usize, &Raw<'_>)| {
+        let layout = |(place, tensor): (usize, &TensorRef<'_, G>)| {
             tensor.extent.layout().map_err(|error| Error::Shape { name: name(graph, place), error })
         };
         let layouts = tensors.iter().enumerate().map(layout).collect::<Result<Vec<Layout>, _>>()?;
@@ -135,7 +136,7 @@ impl Fit {
         for (place, layout) in layouts.iter().enumerate() {
             layout.broadcast_to(&shape).map_err(|error| Error::Shape { name: name(graph, place), error })?;
         }
-        let reach = |(layout, tensor): (&Layout, &Raw<'_>)| {
+        let reach = |(layout, tensor): (&Layout, &TensorRef<'_, G>)| {
             let bytes = tensor.dtype.bytes();
             let span = layout.span()?;
             Some((span.0.saturating_mul(bytes), span.1.saturating_add(1).saturating_mul(bytes)))
@@ -148,15 +149,20 @@ impl Fit {
     }
 
     /// Checks the addresses and sizes of tensors with these layouts.
-    pub(super) fn check_addresses(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
-        if self.is_simple(tensors, context) { Ok(()) } else { self.check_in_detail(graph, tensors, context) }
+    pub(super) fn check_addresses<G: Elementwise>(
+        &self,
+        graph: &Graph,
+        tensors: &[TensorRef<'_, G>],
+        compiler: &G::Compiler,
+    ) -> Result<(), Error> {
+        if self.is_simple(tensors, compiler) { Ok(()) } else { self.check_in_detail(graph, tensors, compiler) }
     }
 
-    /// Whether a quick check suffices, as in nearly all calls: tensors of this same context, large enough, with outputs that don't
+    /// Whether a quick check suffices, as in nearly all calls: tensors of this device, large enough, with outputs that don't
     /// touch other tensors.
-    fn is_simple(&self, tensors: &[Raw<'_>], context: &Context) -> bool {
-        let whole = |(tensor, reach): (&Raw<'_>, &Option<(u64, u64)>)| {
-            tensor.context.is_some_and(|own| std::ptr::eq(&raw const **own, context))
+    fn is_simple<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], compiler: &G::Compiler) -> bool {
+        let whole = |(tensor, reach): (&TensorRef<'_, G>, &Option<(u64, u64)>)| {
+            tensor.held.is_some_and(|held| G::check_memory(compiler, held).is_ok())
                 && reach.is_some_and(|(_, needed)| needed <= tensor.bytes)
         };
         let apart = |output: usize| {
@@ -169,11 +175,15 @@ impl Fit {
         !self.in_place && tensors.iter().zip(&self.reach).all(whole) && (self.inputs..tensors.len()).all(apart)
     }
 
-    fn check_in_detail(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
+    fn check_in_detail<G: Elementwise>(
+        &self,
+        graph: &Graph,
+        tensors: &[TensorRef<'_, G>],
+        compiler: &G::Compiler,
+    ) -> Result<(), Error> {
         for (place, (tensor, reach)) in tensors.iter().zip(&self.reach).enumerate() {
-            // Contexts of one device are the same.
-            if let Some(other) = tensor.context.filter(|other| !other.shares_device_with(context)) {
-                return Err(Error::device_mismatch(name(graph, place), context, other));
+            if let Some(Err(other)) = tensor.held.map(|held| G::check_memory(compiler, held)) {
+                return Err(Error::other_device(name(graph, place), other));
             }
             if let Some((_, needed)) = *reach
                 && needed > tensor.bytes
@@ -195,19 +205,25 @@ impl Fit {
     }
 
     /// The byte range of a tensor; empty if the tensor is.
-    fn bytes(&self, tensors: &[Raw<'_>], place: usize) -> (u64, u64) {
+    fn bytes<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], place: usize) -> (u64, u64) {
         let start = tensors[place].pointer;
         self.reach[place].map_or((start, start), |(low, high)| (start.saturating_add(low), start.saturating_add(high)))
     }
 
     /// The byte ranges of the tensors of one set of a batch, without empty ones.
-    pub(super) fn spans(&self, tensors: &[Raw<'_>], set: usize) -> Vec<Span> {
+    pub(super) fn spans<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], set: usize) -> Vec<Span> {
         let span = |place| Span { set, place, output: place >= self.inputs, bytes: self.bytes(tensors, place) };
         (0..tensors.len()).map(span).filter(|span| span.bytes.0 < span.bytes.1).collect()
     }
 
     /// Checks that an output shares no memory with another tensor, or is exactly that input.
-    fn check_disjoint(&self, graph: &Graph, tensors: &[Raw<'_>], output: usize, other: usize) -> Result<(), Error> {
+    fn check_disjoint<G: Elementwise>(
+        &self,
+        graph: &Graph,
+        tensors: &[TensorRef<'_, G>],
+        output: usize,
+        other: usize,
+    ) -> Result<(), Error> {
         let (mine, its) = (self.bytes(tensors, output), self.bytes(tensors, other));
         let apart = mine.0 >= its.1 || its.0 >= mine.1;
         if apart
@@ -221,7 +237,7 @@ impl Fit {
     }
 
     /// Whether two tensors have the same elements at the same indices.
-    fn is_same_tensor(&self, tensors: &[Raw<'_>], a: usize, b: usize) -> bool {
+    fn is_same_tensor<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], a: usize, b: usize) -> bool {
         let (extents, accesses) = (self.space.extents(), self.space.accesses());
         let strides = accesses[a].strides.iter().zip(&accesses[b].strides).zip(extents);
         tensors[a].start() == tensors[b].start()
@@ -231,7 +247,7 @@ impl Fit {
 
     /// Whether two tensors have the same stride along their slowest dimension and occupy separate parts of each step, like columns
     /// of one matrix.
-    fn is_interleaved(&self, tensors: &[Raw<'_>], a: usize, b: usize) -> bool {
+    fn is_interleaved<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], a: usize, b: usize) -> bool {
         let bytes = |place: usize| i128::from(tensors[place].dtype.bytes());
         let steps = |place: usize| {
             let strides = self.space.accesses()[place].strides.iter().zip(self.space.extents());

@@ -1,0 +1,274 @@
+//! Expressions prepared for one device, with the plans made for them so far. A call with tensor layouts seen before finds its plan
+//! without allocating, and holds no lock while it launches.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use plimsoll_expr::{Graph, Value};
+use plimsoll_gen::elementwise::{Choose, Indexing, KernelSpec, PlanError, plan, plan_batch};
+
+use super::backend::Elementwise;
+use super::checks::{Fit, check_batch_disjoint, check_count, name};
+use super::engine::Engine;
+use super::error::Error;
+use super::key::{Key, Prehashed, hash};
+use super::launch::{BoundExpression, Work};
+use super::operand::{Operand, Operands, TensorRef, with_tensors};
+
+/// Most plans that one expression keeps: a program whose shapes keep changing plans again instead of using ever more memory.
+const MAX_PLANS: usize = 4096;
+
+/// An expression on a device, with the plans made for it so far.
+pub struct Expression<G: Elementwise> {
+    engine: Engine<G>,
+    graph: Graph,
+    plans: RwLock<HashMap<u64, Arc<Ready<G>>, Prehashed>>,
+}
+
+/// A prepared plan for calls with tensors of one set of layouts.
+pub(super) struct Ready<G: Elementwise> {
+    key: Key,
+    pub(super) fit: Fit,
+    /// `None` if there are no elements.
+    pub(super) work: Option<Work<G>>,
+}
+
+/// The plan of a caller's last call, which saves it a search among the expression's plans.
+pub struct LastPlan<G: Elementwise>(Mutex<Option<Arc<Ready<G>>>>);
+
+impl<G: Elementwise> Default for LastPlan<G> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+thread_local! {
+    /// A buffer for scalars, reused by every call of the thread.
+    static BITS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+}
+
+/// Holds the memory of operands.
+fn hold_memory<'o, G: Elementwise>(operands: impl Iterator<Item = &'o Operand<G>>) -> Result<G::Held, Error> {
+    Ok(G::hold(&operands.map(Operand::span).collect::<Vec<_>>())?)
+}
+
+/// The addresses of the tensors' elements of index 0.
+fn starts<G: Elementwise>(tensors: &[TensorRef<'_, G>]) -> Vec<u64> {
+    tensors.iter().map(TensorRef::start).collect()
+}
+
+impl<G: Elementwise> Expression<G> {
+    pub(super) fn new(engine: Engine<G>, graph: Graph) -> Self {
+        Self { engine, graph, plans: RwLock::default() }
+    }
+
+    /// The expression itself.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Its engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine<G> {
+        &self.engine
+    }
+
+    /// Launches the expression on tensors and scalars, asynchronously in the order of `stream`. `outputs` are all outputs of the
+    /// expression; one that is written in place is the same tensor as its input. Plans and compiles for layouts that it meets for the
+    /// first time; for known ones it allocates nothing. The memory is freed only after this launch; it is not ordered with the work of
+    /// other streams otherwise.
+    ///
+    /// # Errors
+    /// Those of [`Expression::bind`].
+    pub fn run(
+        &self,
+        inputs: &[Operand<G>],
+        outputs: &[Operand<G>],
+        scalars: &[Value],
+        choose: &Choose,
+        stream: &G::Stream,
+    ) -> Result<(), Error> {
+        self.check_counts(inputs, outputs)?;
+        with_tensors(inputs, outputs, |tensors| {
+            self.with_bits(scalars, |bits| {
+                let ready = self.ready(tensors, bits, choose)?;
+                self.launch_held(stream, &ready, (inputs, outputs), (tensors, bits))
+            })
+        })
+    }
+
+    /// Binds the expression to tensors and scalars, to launch it any number of times. `outputs` are all outputs of the expression;
+    /// one that is written in place is the same tensor as its input. Compiles the kernel if there is none yet.
+    ///
+    /// # Errors
+    /// Invalid tensors, with their sizes, types or addresses; no kernel can do what `choose` forces; compiler errors.
+    pub fn bind(
+        &self,
+        inputs: &[Operand<G>],
+        outputs: &[Operand<G>],
+        scalars: &[Value],
+        choose: &Choose,
+    ) -> Result<BoundExpression<G>, Error> {
+        self.check_counts(inputs, outputs)?;
+        with_tensors(inputs, outputs, |tensors| {
+            self.with_bits(scalars, |bits| {
+                let ready = self.ready(tensors, bits, choose)?;
+                ready.fit.check_addresses(&self.graph, tensors, self.engine.compiler())?;
+                let mut words = Vec::new();
+                if let Some(work) = &ready.work {
+                    work.plan().words(&starts(tensors), bits, &mut words)?;
+                }
+                Ok(BoundExpression::new(ready, words, hold_memory(inputs.iter().chain(outputs))?))
+            })
+        })
+    }
+
+    /// The kernel that [`Expression::bind`] would launch, without checking the memory; `None` if it would refuse or launch nothing.
+    pub(crate) fn predict_kernel(
+        &self,
+        inputs: &[Operand<G>],
+        outputs: &[Operand<G>],
+        choose: &Choose,
+    ) -> Option<KernelSpec> {
+        let tensors: Vec<TensorRef<'_, G>> = inputs.iter().chain(outputs).map(Operand::tensor).collect();
+        let space = Fit::new(&self.graph, &tensors).ok()?.space;
+        let indexing = Indexing::new(&self.graph, &space, &starts(&tensors)).ok()?;
+        Some(plan(&self.graph, &indexing, self.engine.device(), self.engine.table(), choose).ok()?.spec)
+    }
+
+    /// Binds many sets of contiguous tensors, in as few launches as kernel parameters allow. Sets without elements are skipped.
+    ///
+    /// # Errors
+    /// Those of [`Expression::bind`]; [`Error::Batch`] for tensors that aren't contiguous; [`Error::Overlap`] for an output that
+    /// shares memory with a tensor of another set, as sets run in no order.
+    pub fn batch(
+        &self,
+        sets: &[Operands<G>],
+        scalars: &[Value],
+        choose: &Choose,
+    ) -> Result<Vec<BoundExpression<G>>, Error> {
+        let (mut members, mut spans) = (Vec::new(), Vec::new());
+        for (set, (inputs, outputs)) in sets.iter().enumerate() {
+            self.check_counts(inputs, outputs)?;
+            let tensors: Vec<TensorRef<'_, G>> = inputs.iter().chain(outputs).map(Operand::tensor).collect();
+            let fit = Fit::new(&self.graph, &tensors)?;
+            fit.check_addresses(&self.graph, &tensors, self.engine.compiler())?;
+            let shape = outputs.first().map(|output| output.layout().shape());
+            let gaps =
+                |operand: &&Operand<G>| !operand.layout().is_contiguous() || Some(operand.layout().shape()) != shape;
+            if let Some(place) = inputs.iter().chain(outputs).position(|operand| gaps(&operand)) {
+                return Err(Error::Batch { set, name: name(&self.graph, place) });
+            }
+            let length = fit.space.elements();
+            spans.extend(fit.spans(&tensors, set));
+            if length > 0 {
+                members.push((length, starts(&tensors), fit));
+            }
+        }
+        check_batch_disjoint(&self.graph, spans)?;
+        let held = hold_memory(sets.iter().flat_map(|(inputs, outputs)| inputs.iter().chain(outputs)))?;
+        let mut launches = Vec::new();
+        self.with_bits(scalars, |bits| self.split(&mut members, bits, (choose, &held), &mut launches))?;
+        Ok(launches)
+    }
+
+    /// Appends launches for members of a batch, with as many members in each as fit.
+    fn split(
+        &self,
+        members: &mut Vec<(u64, Vec<u64>, Fit)>,
+        bits: &[u64],
+        (choose, held): (&Choose, &G::Held),
+        launches: &mut Vec<BoundExpression<G>>,
+    ) -> Result<(), Error> {
+        let lengths: Vec<u64> = members.iter().map(|(length, ..)| *length).collect();
+        let starts: Vec<u64> = members.iter().flat_map(|(_, starts, _)| starts).copied().collect();
+        if lengths.is_empty() {
+            return Ok(());
+        }
+        match plan_batch(&self.graph, &lengths, &starts, self.engine.device(), self.engine.table(), choose) {
+            Ok(plan) => {
+                let mut words = Vec::new();
+                plan.words(&starts, bits, &mut words)?;
+                let work = self.engine.work(plan, words.len())?;
+                let Some((_, _, fit)) = members.pop() else { return Ok(()) };
+                let ready = Arc::new(Ready { key: Key::new::<G>(&[], choose), fit, work: Some(work) });
+                launches.push(BoundExpression::new(ready, words, held.clone()));
+                Ok(())
+            }
+            Err(PlanError::Sets { most, .. }) if (1..members.len()).contains(&most) => {
+                let mut second = members.split_off(most);
+                self.split(members, bits, (choose, held), launches)?;
+                self.split(&mut second, bits, (choose, held), launches)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn check_counts(&self, inputs: &[Operand<G>], outputs: &[Operand<G>]) -> Result<(), Error> {
+        check_count("inputs", self.graph.inputs().len(), inputs.len())?;
+        check_count("outputs", self.graph.outputs().len(), outputs.len())
+    }
+
+    /// Calls `task` with the scalars' bits in their declared types.
+    fn with_bits<R>(&self, scalars: &[Value], task: impl FnOnce(&[u64]) -> Result<R, Error>) -> Result<R, Error> {
+        check_count("scalars", self.graph.scalars().len(), scalars.len())?;
+        let mut bits = BITS.take();
+        bits.clear();
+        bits.extend(self.graph.scalars().iter().zip(scalars).map(|(scalar, value)| scalar.dtype.encode(*value)));
+        let result = task(&bits);
+        BITS.set(bits);
+        result
+    }
+
+    /// Finds or makes the plan for tensors of these layouts and types.
+    fn ready(&self, tensors: &[TensorRef<'_, G>], bits: &[u64], choose: &Choose) -> Result<Arc<Ready<G>>, Error> {
+        let hash = hash(tensors, choose);
+        let found = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
+        if let Some(ready) = found.filter(|ready| ready.key.choose == *choose && ready.key.matches(tensors)) {
+            return Ok(ready);
+        }
+        let ready = Arc::new(self.prepare(tensors, bits, choose)?);
+        let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= MAX_PLANS {
+            plans.clear();
+        }
+        plans.insert(hash, Arc::clone(&ready));
+        Ok(ready)
+    }
+
+    /// As [`Expression::ready`], for a caller that always passes the same `choose` and keeps the last result.
+    pub(super) fn ready_again(
+        &self,
+        last: &LastPlan<G>,
+        tensors: &[TensorRef<'_, G>],
+        bits: &[u64],
+        choose: &Choose,
+    ) -> Result<Arc<Ready<G>>, Error> {
+        // If another thread holds the lock, search the shared plans instead.
+        let Ok(mut last) = last.0.try_lock() else { return self.ready(tensors, bits, choose) };
+        if let Some(ready) = last.as_ref().filter(|ready| ready.key.matches(tensors)) {
+            return Ok(Arc::clone(ready));
+        }
+        let ready = self.ready(tensors, bits, choose)?;
+        *last = Some(Arc::clone(&ready));
+        Ok(ready)
+    }
+
+    fn prepare(&self, tensors: &[TensorRef<'_, G>], bits: &[u64], choose: &Choose) -> Result<Ready<G>, Error> {
+        let fit = Fit::new(&self.graph, tensors)?;
+        // Checked before anything is compiled.
+        fit.check_addresses(&self.graph, tensors, self.engine.compiler())?;
+        let key = Key::new(tensors, choose);
+        if fit.space.elements() == 0 {
+            return Ok(Ready { key, fit, work: None });
+        }
+        let starts = starts(tensors);
+        let indexing = Indexing::new(&self.graph, &fit.space, &starts)?;
+        let plan = plan(&self.graph, &indexing, self.engine.device(), self.engine.table(), choose)?;
+        let mut words = Vec::new();
+        plan.words(&starts, bits, &mut words)?;
+        Ok(Ready { key, fit, work: Some(self.engine.work(plan, words.len())?) })
+    }
+}

@@ -1,0 +1,25 @@
+//! Elementwise expressions on any GPU: checks tensors, plans a kernel, has the backend compile it once, and launches it in a stream.
+//! `plimsoll-expr` defines the meaning of an expression; `plimsoll-gen` chooses its kernel.
+//!
+//! [`Engine`], [`Expression`] and [`BoundExpression`] take any number of tensors, each an [`Operand`]. A backend implements
+//! [`Elementwise`] for them.
+
+#[allow(unsafe_code)]
+mod backend;
+pub mod bench;
+mod checks;
+mod engine;
+mod error;
+mod expression;
+mod key;
+#[allow(unsafe_code)]
+mod launch;
+mod operand;
+pub mod verify;
+
+pub use backend::{Elementwise, Facts, OtherDevice};
+pub use engine::Engine;
+pub use error::Error;
+pub use expression::{Expression, LastPlan};
+pub use launch::BoundExpression;
+pub use operand::{Extent, Operand, Operands, TensorRef};

@@ -1,0 +1,182 @@
+//! A tensor in device memory as an operand of an expression. `checks` validates operands.
+
+use std::fmt;
+
+use plimsoll_core::Fault;
+use plimsoll_expr::{DType, Layout};
+
+use super::backend::Elementwise;
+use super::error::Error;
+use crate::{Memory, Span};
+
+/// A tensor in device memory, which it holds.
+pub struct Operand<G: Elementwise> {
+    span: Span,
+    /// `None` if the memory was already freed; using it then fails.
+    held: Option<G::Held>,
+    dtype: DType,
+    layout: Layout,
+}
+
+impl<G: Elementwise> Clone for Operand<G> {
+    fn clone(&self) -> Self {
+        self.with_layout(self.layout.clone())
+    }
+}
+
+impl<G: Elementwise> fmt::Debug for Operand<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Operand({:?}, {}, {:?})", self.span, self.dtype, self.layout)
+    }
+}
+
+impl<G: Elementwise> Operand<G> {
+    /// Elements of `dtype` in `span`. The layout's offset counts from the start of the span.
+    #[must_use]
+    pub fn new(span: Span, dtype: DType, layout: Layout) -> Self {
+        Self { span, held: G::hold(&[span]).ok(), dtype, layout }
+    }
+
+    /// Elements of `dtype` in a whole buffer.
+    #[must_use]
+    pub fn from_buffer(buffer: &impl Memory, dtype: DType, layout: Layout) -> Self {
+        Self::new(buffer.whole(), dtype, layout)
+    }
+
+    /// Replaces the memory, with the same type and layout: for calls whose tensors change. Allocates nothing.
+    pub fn set_memory(&mut self, span: Span) {
+        (self.span, self.held) = (span, G::hold(&[span]).ok());
+    }
+
+    /// The same memory with another layout.
+    #[must_use]
+    pub fn with_layout(&self, layout: Layout) -> Self {
+        Self { span: self.span, held: self.held.clone(), dtype: self.dtype, layout }
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Shape, strides and offset.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(super) fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The memory.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] if it was freed before the operand was made.
+    pub(super) fn held(&self) -> Result<&G::Held, Fault> {
+        match &self.held {
+            Some(held) => Ok(held),
+            // The reason.
+            None => {
+                Err(G::hold(&[self.span]).err().unwrap_or_else(|| Fault::Invalid("the memory was freed".to_owned())))
+            }
+        }
+    }
+
+    pub(super) fn tensor(&self) -> TensorRef<'_, G> {
+        let (pointer, bytes) = (self.span.pointer(), self.span.bytes());
+        let extent = Extent::Laid(&self.layout);
+        TensorRef { pointer, bytes, dtype: self.dtype, extent, held: self.held.as_ref() }
+    }
+}
+
+/// All inputs and all outputs of an expression.
+pub type Operands<G> = (Vec<Operand<G>>, Vec<Operand<G>>);
+
+/// As many tensors as calls usually have: a longer list takes longer to fill.
+const FEW: usize = 8;
+/// As many tensors as are listed on the stack, so that nothing is allocated.
+const MANY: usize = 64;
+
+/// Calls `task` with inputs, then outputs. Allocates nothing for up to [`MANY`].
+pub(super) fn with_tensors<G: Elementwise, R>(
+    inputs: &[Operand<G>],
+    outputs: &[Operand<G>],
+    task: impl FnOnce(&[TensorRef<'_, G>]) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let all = inputs.iter().chain(outputs).map(Operand::tensor);
+    match inputs.len() + outputs.len() {
+        count @ 0..=FEW => task(&fill::<G, FEW>(all)[..count]),
+        count @ ..=MANY => task(&fill::<G, MANY>(all)[..count]),
+        _ => task(&all.collect::<Vec<_>>()),
+    }
+}
+
+/// A list that begins with these tensors.
+fn fill<'a, G: Elementwise, const N: usize>(all: impl Iterator<Item = TensorRef<'a, G>>) -> [TensorRef<'a, G>; N] {
+    let mut list = [TensorRef::NONE; N];
+    list.iter_mut().zip(all).for_each(|(slot, tensor)| *slot = tensor);
+    list
+}
+
+/// Shape and strides.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent<'a> {
+    /// A number of consecutive elements.
+    Flat(u64),
+    /// Any layout.
+    Laid(&'a Layout),
+}
+
+impl Extent<'_> {
+    /// As an owned layout. A length is limited by the memory, so it makes a valid layout.
+    pub(super) fn layout(self) -> Result<Layout, plimsoll_expr::LayoutError> {
+        match self {
+            Self::Flat(length) => Layout::contiguous(&[length]),
+            Self::Laid(layout) => Ok(layout.clone()),
+        }
+    }
+}
+
+/// A borrowed tensor for the duration of one call.
+pub struct TensorRef<'a, G: Elementwise> {
+    /// Its address on the device.
+    pub pointer: u64,
+    /// Bytes of its memory from that address on.
+    pub bytes: u64,
+    /// The element type.
+    pub dtype: DType,
+    /// Shape and strides.
+    pub extent: Extent<'a>,
+    /// Its memory; `None` if it belongs to another library, which vouches for it.
+    pub held: Option<&'a G::Held>,
+}
+
+impl<G: Elementwise> Clone for TensorRef<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G: Elementwise> Copy for TensorRef<'_, G> {}
+
+impl<G: Elementwise> fmt::Debug for TensorRef<'_, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorRef({:#x}, {} bytes, {}, {:?})", self.pointer, self.bytes, self.dtype, self.extent)
+    }
+}
+
+impl<G: Elementwise> TensorRef<'_, G> {
+    /// A placeholder for unused entries.
+    pub const NONE: Self = Self { pointer: 0, bytes: 0, dtype: DType::U8, extent: Extent::Flat(0), held: None };
+
+    /// The address of the element of index 0.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        match self.extent {
+            Extent::Flat(_) => self.pointer,
+            Extent::Laid(layout) => self.pointer.wrapping_add(layout.offset().wrapping_mul(self.dtype.bytes())),
+        }
+    }
+}
