@@ -34,6 +34,7 @@ pub(super) enum Refused {
 
 impl Gate {
     /// Enters; the caller must call [`Gate::leave`] later. Returns whether calls are being recorded.
+    #[inline]
     pub(super) fn enter(&self) -> bool {
         let inside = INSIDE.get();
         let closed = if inside > 0 { SWITCHING } else { SWITCHING | WAITING };
@@ -48,6 +49,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     pub(super) fn leave(&self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
         INSIDE.set(INSIDE.get().saturating_sub(1));

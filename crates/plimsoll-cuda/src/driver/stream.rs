@@ -108,6 +108,7 @@ impl Entered<'_> {
     }
 
     /// Lets the submitted work use this memory: notes a use on a stream other than the memory's, and keeps it for a recording.
+    #[inline]
     pub(crate) fn admit(&self, region: &Arc<Region>) -> Result<(), Fault> {
         region.admit(self.core.handle)?;
         if self.recording {
@@ -118,6 +119,7 @@ impl Entered<'_> {
 }
 
 impl Drop for Entered<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.core.gate.leave();
     }
@@ -163,6 +165,7 @@ impl Core {
     }
 
     /// Checks that no other library is recording it.
+    #[inline]
     fn check_not_captured(&self) -> Result<(), DriverError> {
         if self.owner.is_none() || self.gate.is_recording() {
             return Ok(());
@@ -229,6 +232,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`DriverError::Unavailable`] if another library is recording its stream.
+    #[inline]
     pub(crate) fn enter(&self) -> Result<Entered<'_>, DriverError> {
         let core = &*self.0;
         let entered = Entered { core, recording: core.gate.enter() };

@@ -92,6 +92,7 @@ impl Elementwise for Cuda {
         Ok(())
     }
 
+    #[inline]
     unsafe fn launch_words(
         entered: &mut Entered<'_>,
         function: &Function,

@@ -138,6 +138,7 @@ impl Region {
     ///
     /// # Errors
     /// [`Fault::Invalid`] while the host accesses it.
+    #[inline]
     pub(crate) fn admit(&self, stream: Handle) -> Result<(), Fault> {
         if self.host_access.load(Ordering::SeqCst) {
             return Err(Fault::Invalid("the host accesses the memory at the moment".to_owned()));
@@ -281,6 +282,7 @@ impl HeldRegions {
     ///
     /// # Errors
     /// Those of [`Region::admit`].
+    #[inline]
     pub(crate) fn admit(&self, entered: &crate::driver::Entered<'_>) -> Result<(), Fault> {
         if !self.needs_admission {
             return Ok(());
