@@ -90,7 +90,7 @@ fn values_of_other_numbers_and_sizes_and_freed_memory_are_refused() {
     let refused = |geometry, values: &[Value]| launch(&kernel, geometry, values).unwrap_err().to_string();
     let memory = Value::from(buffer.whole());
     let right = [memory.clone(), 5_u32.into()];
-    assert!(refused(ONE, &[memory.clone()]).contains("scale takes 2 arguments, and 1 was given"));
+    assert!(refused(ONE, std::slice::from_ref(&memory)).contains("scale takes 2 arguments, and 1 was given"));
     let message = refused(ONE, &[memory.clone(), 5_u64.into()]);
     assert!(
         message.contains("parameter 2 of scale has 4 bytes") && message.contains("given: memory of 256 bytes"),

@@ -1,6 +1,5 @@
 //! Users' own kernels with the stand-in driver, two of whose kernels store to memory.
 
-#[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
 use std::sync::Arc;
