@@ -205,7 +205,8 @@ fn rows(explanation: &Explanation) -> Vec<(String, Estimate, String)> {
 
 fn counts(explanation: &Explanation, format: Format) -> String {
     if explanation.counted.is_empty() {
-        return format!("No hardware counters: {}\n", explanation.uncounted);
+        let why = if explanation.uncounted.is_empty() { "nothing was measured" } else { &explanation.uncounted };
+        return format!("No hardware counters: {why}\n");
     }
     let mut sheet = Sheet::new([("counted per launch", ALWAYS), ("", ALWAYS), ("expected", ALWAYS)]);
     let traffic = explanation.cell.traffic;
