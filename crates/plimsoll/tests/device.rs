@@ -247,6 +247,13 @@ fn memory_of_another_stream_is_waited_for() {
 }
 
 #[test]
+fn a_view_that_repeats_an_element_more_often_than_memory_holds_is_an_error() {
+    let buffer = cpu().any_zeros(DType::F64, &[1]).unwrap();
+    let repeated = buffer.view(Layout::strided(&[1 << 50], &[0], 0).unwrap()).unwrap();
+    assert!(repeated.to_vec::<f64>().is_err() && repeated.to_bytes().is_err());
+}
+
+#[test]
 fn every_type_passes_through_bytes_and_back() {
     on_both(|device| {
         for dtype in DType::ALL {

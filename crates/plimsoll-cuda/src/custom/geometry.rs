@@ -19,7 +19,7 @@ fn invalid(why: String) -> Fault {
 
 /// Threads or blocks in all.
 fn product(sides: [u32; 3]) -> u64 {
-    sides.iter().map(|side| u64::from(*side)).product()
+    sides.iter().fold(1, |product: u64, side| product.saturating_mul((*side).into()))
 }
 
 /// `256x2x1`

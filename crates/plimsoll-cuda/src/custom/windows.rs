@@ -39,7 +39,8 @@ impl Layout {
     pub(super) fn new(arguments: &Arguments, window: Option<u64>, free: u64) -> Self {
         let buffers: Vec<Buffer> = arguments.buffers().copied().collect();
         let largest = buffers.iter().map(Buffer::bytes).max().unwrap_or(0);
-        let windows = window.filter(|_| largest > 0).map_or(1, |window| window.div_ceil(largest).min(MOST_WINDOWS));
+        let windows =
+            window.filter(|_| largest > 0).map_or(1, |window| window.div_ceil(largest).clamp(1, MOST_WINDOWS));
         let layout = Self { buffers, is_cold: window.is_some(), windows };
         let two = Self { windows: 2, ..layout.clone() };
         if layout.is_cold && largest > 0 && windows == 1 && two.bytes() <= free { two } else { layout }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -85,6 +86,8 @@ impl fmt::Debug for Recording {
 pub struct Entered<'s> {
     core: &'s Core,
     recording: bool,
+    /// It belongs to the thread that entered, which counts how often it is inside.
+    own_thread: PhantomData<*const ()>,
 }
 
 impl Entered<'_> {
@@ -155,7 +158,7 @@ impl Core {
     pub(super) fn wait_idle(&self) -> Result<(), Fault> {
         wait::until(&self.context, "cuStreamQuery", || {
             // No recording starts or ends during the query, which would invalidate a recording.
-            let entered = Entered { core: self, recording: self.gate.enter() };
+            let entered = Entered { core: self, recording: self.gate.enter(), own_thread: PhantomData };
             let before = if entered.recording { self.recording().before.clone() } else { None };
             match before {
                 Some(before) => before.is_done(),
@@ -235,7 +238,7 @@ impl Stream {
     #[inline]
     pub(crate) fn enter(&self) -> Result<Entered<'_>, DriverError> {
         let core = &*self.0;
-        let entered = Entered { core, recording: core.gate.enter() };
+        let entered = Entered { core, recording: core.gate.enter(), own_thread: PhantomData };
         core.check_not_captured()?;
         if !core.worked.load(Ordering::Relaxed) {
             core.worked.store(true, Ordering::Relaxed);

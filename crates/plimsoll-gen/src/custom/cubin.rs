@@ -100,10 +100,7 @@ impl Cubin {
         if let Some(exact) = self.kernels.iter().find(|kernel| kernel.name == name) {
             return Ok(exact);
         }
-        // Itanium C++ ABI: a mangled name begins with _Z and has each identifier after its length.
-        let part = format!("{}{name}", name.len());
-        let has_part = |kernel: &&Signature| kernel.name.starts_with("_Z") && kernel.name.contains(&part);
-        let mut mangled = self.kernels.iter().filter(has_part);
+        let mut mangled = self.kernels.iter().filter(|kernel| last_identifier(&kernel.name) == Some(name));
         match (mangled.next(), mangled.next()) {
             (Some(only), None) => Ok(only),
             _ => Err(CubinError::Unknown { name: name.chars().take(80).collect(), known: known() }),
@@ -111,8 +108,41 @@ impl Cubin {
     }
 }
 
+/// The function's own name in a mangled one. Itanium C++ ABI: `_Z`, for a function in namespaces `N`, then each identifier after its
+/// length.
+fn last_identifier(mangled: &str) -> Option<&str> {
+    let mut rest = mangled.strip_prefix("_Z")?;
+    rest = rest.strip_prefix('N').unwrap_or(rest);
+    let nested = mangled.starts_with("_ZN");
+    let mut last = None;
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Ok(length) = rest[..digits].parse::<usize>() else { return last };
+        last = Some(rest.get(digits..digits.checked_add(length)?)?);
+        rest = &rest[digits + length..];
+        if !nested {
+            return last;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_name_of_a_mangled_function_is_its_last_identifier() {
+        let names = [
+            "_Z5scalePKfPf",
+            "_ZN4fast5scaleEPf",
+            "_Z15scale_by_vectorPf",
+            "_Z3fooP5scale",
+            "_ZN5scale3fooEv",
+            "_Z99x",
+            "scale",
+        ];
+        let expected = [Some("scale"), Some("scale"), Some("scale_by_vector"), Some("foo"), Some("foo"), None, None];
+        assert_eq!(names.map(super::last_identifier), expected);
+    }
+
     use proptest::prelude::*;
 
     use super::*;

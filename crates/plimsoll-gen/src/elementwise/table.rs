@@ -215,14 +215,14 @@ impl Class {
     /// The dissimilarity of two classes; 0 if they are equal. The numbers of tensors count most, then functions, then element sizes
     /// (because vectors are measured in bytes), then the rest of the work. Element sizes of copies don't matter, and no other class
     /// is similar to copies.
-    fn distance(self, other: Self) -> u32 {
-        let log = |bytes: u32| bytes.max(1).ilog2();
+    fn distance(self, other: Self) -> u64 {
+        let log = |bytes: u32| u64::from(bytes.max(1).ilog2());
         let copies = [self.work, other.work].map(|work| work == Work::Copy);
         let size_distance = |a, b| if copies.contains(&true) { 0 } else { log(a).abs_diff(log(b)) };
-        16 * (self.inputs.abs_diff(other.inputs) + self.outputs.abs_diff(other.outputs))
-            + 8 * u32::from(self.work.is_function() != other.work.is_function())
-            + u32::from(self.work != other.work)
-            + 12 * u32::from(copies[0] != copies[1])
+        16 * (u64::from(self.inputs.abs_diff(other.inputs)) + u64::from(self.outputs.abs_diff(other.outputs)))
+            + 8 * u64::from(self.work.is_function() != other.work.is_function())
+            + u64::from(self.work != other.work)
+            + 12 * u64::from(copies[0] != copies[1])
             + 4 * (size_distance(self.narrowest, other.narrowest) + size_distance(self.widest, other.widest))
     }
 }

@@ -268,7 +268,6 @@ impl<T: Element> Buffer<T> {
 }
 
 /// An empty vector with room for `length` elements.
-#[cfg(feature = "cpu")]
 pub(super) fn reserve<T: Element>(length: usize) -> Result<Vec<T>, Error> {
     let mut elements = Vec::new();
     let asked = (length as u64).saturating_mul(T::DTYPE.bytes());

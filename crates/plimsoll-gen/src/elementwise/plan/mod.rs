@@ -336,7 +336,7 @@ fn finish(
         whole_rows: shape.whole_rows,
         target: device.target,
     };
-    spec.resident = residency::resident(&spec, shape.blocks, device);
+    spec.resident = if tuning.measured { 0 } else { residency::resident(&spec, shape.blocks, device) };
     let geometry = geometry(&spec, shape.blocks, device)?;
     let mut reasons = vec![Reason { what: "form", chosen: shape.form.name().to_owned(), why: shape.why }];
     reasons.extend(tuning.reasons.into_iter().map(|reason| with_final_value(reason, &spec)));

@@ -71,6 +71,25 @@ fn one_kernel_serves_every_size_and_all_copies_of_the_same_width() {
 }
 
 #[test]
+fn rows_of_a_table_are_checked_like_choices_and_keep_the_registers_they_were_measured_with() {
+    let copy = graph("in x: f64\ny = x");
+    let plan_by = |vector| {
+        let mut table = Table::for_device("NVIDIA H200", 90);
+        table.rows.iter_mut().for_each(|row| row.vector = vector);
+        let access = Access { strides: vec![1], phase: 0 };
+        let indexing = Indexing { extents: vec![MIB], accesses: vec![access; 2] };
+        plan(&copy, &indexing, &device(90), &table, &Choose::default())
+    };
+    for vector in [0, 5, 12, u32::MAX] {
+        assert!(matches!(plan_by(vector), Err(PlanError::Choice { what: "vector", .. })), "{vector}");
+    }
+    assert!(plan_by(8).is_ok());
+    let resident = |text| flat(text, MIB / 16, 90, &Choose::default()).spec.resident;
+    assert_eq!(resident(TRIAD), 0);
+    assert!(resident("in x: f32, z: f32, w: f32\ny = x + z + w") > 0);
+}
+
+#[test]
 fn bias_uses_the_rows_form_and_transposed_input_uses_tiles() {
     let plan = |strides: [&[i64]; 3]| {
         let tensors = strides.map(|strides| (strides, 0));

@@ -13,7 +13,7 @@ use crate::elementwise::spec::{Form, Stream};
 pub const MOST_SHARED: u64 = 48 << 10;
 /// Fewest elements along both dimensions for which a tile is worth its barrier.
 const LEAST_EXTENT: u64 = 16;
-/// Limits on the threads of a transposing block, which has one thread per square of its tile.
+/// Limits on the threads of a transposing block, which has about one thread per square of its tile.
 const TRANSPOSE_THREADS: std::ops::RangeInclusive<u32> = 64..=256;
 
 /// The dimension along which transposed inputs are contiguous; `None` if no input is transposed.
@@ -39,7 +39,7 @@ fn vector_bytes(narrowest: u32, device: &Device, choose: &Choose) -> u32 {
     choose.vector.unwrap_or_else(|| device.target.widest_access().min(16).min(8 * narrowest))
 }
 
-/// Fewest elements along a side that the planner takes: rows of tiles then still fill whole sectors.
+/// Fewest elements to which a side is shortened for more blocks: rows of tiles then still fill whole sectors.
 const LEAST_SIDE: u32 = 32;
 /// Blocks per SM for which tiles are made smaller.
 const BLOCKS: u64 = 4;

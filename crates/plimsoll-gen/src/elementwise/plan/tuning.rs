@@ -24,6 +24,8 @@ pub struct Tuning {
     pub dependent: Dependent,
     /// Blocks prefetch their inputs while they wait, if the form allows it.
     pub prefetch: bool,
+    /// The choices are those of a row of the expression's own class, measured with the registers that the compiler takes by itself.
+    pub measured: bool,
     /// The reasons for the choices.
     pub reasons: Vec<Reason>,
 }
@@ -63,8 +65,8 @@ fn apply_rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, Stri
     // took an H200 192 µs instead of 169.
     let widest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
     let narrowest = tensors.narrowest();
-    // Of two inputs and more, half an access where all data fit into L2, but are more than two blocks per SM: on an H200 2 to 3 % faster
-    // from 4 to 64 MiB, and up to 16 % where launches may overlap.
+    // Several inputs that fit into L2, but take more than two blocks per SM, are read in half accesses. On an H200 that is 2 to 3 % faster from
+    // 4 to 64 MiB, and up to 16 % where launches may overlap.
     let bytes = tensors.bytes_moved();
     let medium = bytes > MEDIUM * u64::from(device.multiprocessors) && bytes <= device.l2_bytes;
     let access = device.target.widest_access() / if medium && tensors.streamed_inputs() > 1 { 2 } else { 1 };
@@ -95,13 +97,13 @@ fn apply_rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, Stri
 /// on the work. The blocks of another class don't fit: with them, expressions of three inputs or several functions took an H200 up to 1.5
 /// times as long as one vector per thread and input (75 random launches of 1 MiB to 1 GiB: 6.9 % longer than the best plan on
 /// average, and 1.2 % by the rule).
-fn choose_row(table: &Table, wanted: Wanted, tensors: &Tensors, device: &Device) -> (Row, String) {
+fn choose_row(table: &Table, wanted: Wanted, tensors: &Tensors, device: &Device) -> (Row, String, bool) {
     if let Some(row) = table.row(wanted).filter(|row| row.class == wanted.class) {
-        return (row.clone(), table.source.clone());
+        return (row.clone(), table.source.clone(), true);
     }
     let (rule, why) = apply_rule(tensors, device, wanted.dependent);
     let flat = table.row(Wanted { bulk: false, dependent: false, ..wanted });
-    (Row { hints: flat.map_or(rule.hints, |row| row.hints), ..rule }, why)
+    (Row { hints: flat.map_or(rule.hints, |row| row.hints), ..rule }, why, false)
 }
 
 impl Tuning {
@@ -123,14 +125,15 @@ impl Tuning {
         let class = Class { inputs: tensors.streamed_inputs(), ..Class::from_graph(graph, choose.tier) };
         let bytes = tensors.bytes_moved();
         let wanted = Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk };
-        let (row, why) = choose_row(table, wanted, tensors, device);
+        let (row, why, measured) = choose_row(table, wanted, tensors, device);
         let mut reasons = Vec::new();
         let mut add_reason = |what: &'static str, chosen: String, forced: bool| {
             let why = if forced { "requested".to_owned() } else { why.clone() };
             reasons.push(Reason { what, chosen, why });
         };
         let vector = check_power_of_two(choose.vector, "vector", 1, 64)?;
-        let vector = vector.unwrap_or_else(|| row.vector.min(widest(tensors, device)));
+        let of_row = check_power_of_two(Some(row.vector), "vector", 1, 64)?.unwrap_or(1);
+        let vector = vector.unwrap_or(of_row.min(widest(tensors, device)));
         add_reason("vector", format!("{vector} bytes"), choose.vector.is_some());
         let unroll = choose.unroll.unwrap_or(row.unroll);
         if !(1..=64).contains(&unroll) {
@@ -154,7 +157,8 @@ impl Tuning {
         }
         let waits_early = choose.dependent && dependent != Dependent::Exit;
         let prefetch = choose.prefetch.unwrap_or(waits_early && !choose.cached && bytes <= MOST_PREFETCHED);
-        Ok(Self { form: row.form, vector, unroll, threads, hints, dependent, prefetch, reasons })
+        let measured = measured && free;
+        Ok(Self { form: row.form, vector, unroll, threads, hints, dependent, prefetch, measured, reasons })
     }
 }
 

@@ -204,7 +204,7 @@ impl AnyBuffer {
             #[cfg(feature = "cuda")]
             AnyMemory::Gpu(memory) => gpu::copy(memory)?,
         };
-        Ok(gather(all, &self.tensor.layout))
+        gather(all, &self.tensor.layout)
     }
 
     /// As [`AnyBuffer::to_vec`], as little-endian bytes.
@@ -218,7 +218,7 @@ impl AnyBuffer {
 
             fn with<T: Element>(self) -> Self::Out {
                 let values = self.0.to_vec::<T>()?;
-                let mut bytes = Vec::with_capacity(size_of_val(&values[..]));
+                let mut bytes = super::buffer::reserve::<u8>(size_of_val(&values[..]))?;
                 values.into_iter().for_each(|value| value.push_le(&mut bytes));
                 Ok(bytes)
             }
@@ -266,12 +266,13 @@ impl AnyBuffer {
 }
 
 /// The elements of a layout, which lies inside the memory, in row-major order.
-fn gather<T: Copy>(mut all: Vec<T>, layout: &Layout) -> Vec<T> {
+fn gather<T: Element>(mut all: Vec<T>, layout: &Layout) -> Result<Vec<T>, Error> {
     if layout.is_contiguous() && layout.offset() == 0 {
         all.truncate(layout.elements() as usize);
-        return all;
+        return Ok(all);
     }
-    let mut gathered = Vec::with_capacity(layout.elements() as usize);
+    // A layout that repeats elements may have more than any memory.
+    let mut gathered = super::buffer::reserve(usize::try_from(layout.elements()).unwrap_or(usize::MAX))?;
     let mut coordinates = vec![0_u64; layout.shape().len()];
     for _ in 0..layout.elements() {
         gathered.extend(layout.offset_of(&coordinates).and_then(|offset| all.get(offset as usize)));
@@ -283,5 +284,5 @@ fn gather<T: Copy>(mut all: Vec<T>, layout: &Layout) -> Vec<T> {
             *coordinate = 0;
         }
     }
-    gathered
+    Ok(gathered)
 }
