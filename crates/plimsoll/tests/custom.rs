@@ -40,7 +40,7 @@ fn an_explanation_has_facts_measurement_and_the_reason_for_what_is_left_out() {
         found.words()
     );
     assert_eq!((found.cell.traffic.total(), found.forecast.description.footprint), (8192, 8192));
-    assert!(found.words().contains("plimsoll measure"), "{}", found.words());
+    assert!(found.words().contains("measuring dispatch, l2, latency"), "{}", found.words());
 }
 
 /// The prediction for `scale` of custom.cu on an H200.
