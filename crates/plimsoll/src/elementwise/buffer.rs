@@ -1,6 +1,5 @@
 //! Typed memory of a device, and views of it with shapes and strides.
 
-#[cfg(feature = "cpu")]
 use plimsoll_core::Fault;
 #[cfg(feature = "cuda")]
 use plimsoll_cuda::elementwise as cuda;
