@@ -151,7 +151,6 @@ fn core_and_suite_use_no_unsafe_code() {
         "plimsoll-report",
         "plimsoll-sim",
         "plimsoll",
-        "plimsoll-cli",
     ];
     for name in safe {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/");
@@ -160,4 +159,15 @@ fn core_and_suite_use_no_unsafe_code() {
         let lib = lib.unwrap_or_else(|| panic!("{name} has no root module"));
         assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} must forbid unsafe code");
     }
+}
+
+/// The command promises for its user, who names a kernel's file, that this kernel may run.
+#[test]
+fn the_command_has_one_unsafe_place() {
+    let source = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/plimsoll-cli/src"));
+    assert!(std::fs::read_to_string(source.join("main.rs")).unwrap().contains("#![deny(unsafe_code)]"));
+    let files = std::fs::read_dir(source.join("cli")).unwrap().map(|entry| entry.unwrap().path());
+    let allowing = files.filter(|file| std::fs::read_to_string(file).is_ok_and(|text| text.contains("unsafe {")));
+    let names: Vec<_> = allowing.filter_map(|file| file.file_name().map(std::ffi::OsStr::to_owned)).collect();
+    assert_eq!(names, ["consent.rs"]);
 }
