@@ -7,7 +7,7 @@ use super::Tier;
 use super::spec::{Dependent, Form, is_copy};
 use super::weight::weight;
 
-/// The amount of work per element, by its [`weight`]: the time of its arithmetic as a share of memory's.
+/// The amount of work per element, by its weight: the time of its arithmetic as a share of memory's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
