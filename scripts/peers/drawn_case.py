@@ -180,7 +180,7 @@ def shape_of(draw, layout, elements):
 
 
 def extent(draw, least, most):
-    """a usual extent, or any, of which half are odd"""
+    """an extent: a common one, or any number, half of the time odd"""
     usual = [extent for extent in USUAL if least <= extent <= most]
     if usual and draw.random() < 0.5:
         return draw.choice(usual)

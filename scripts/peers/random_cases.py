@@ -153,7 +153,7 @@ class Race:
         return record
 
     def times(self, case, range_of_data):
-        """medians over the rounds, each of which times every contestant once"""
+        """medians over the rounds; each round times every contestant once"""
         args = self.args
         side = self.torch_side.Side(case)
         side.allocate()
@@ -237,7 +237,7 @@ def arguments():
     parser.add_argument("--summary", nargs="+", metavar="FILE", help="print a summary of these files as Markdown")
     parser.add_argument("--out", default="random_cases.jsonl")
     parser.add_argument("--plimsoll", default="plimsoll", help="the plimsoll command")
-    parser.add_argument("--before", help="an older plimsoll, timed in turns with the other")
+    parser.add_argument("--before", help="an older plimsoll to time as well, alternating with the new one")
     parser.add_argument("--tune", action="store_true", help="pass --tune to plimsoll bench")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--effort", default="quick", help="effort of plimsoll bench")

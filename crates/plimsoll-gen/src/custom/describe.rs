@@ -139,9 +139,9 @@ fn passes(report: &KernelReport, occupied: Occupied, traffic: Traffic) -> Result
 }
 
 fn note_other_paths(hot: &Hot) -> Option<String> {
-    let other = hot.beside;
-    (other > 0)
-        .then(|| format!("{other} instructions on other paths, such as inner loops and slow paths, aren't counted"))
+    let uncounted = hot.beside;
+    (uncounted > 0)
+        .then(|| format!("{uncounted} instructions on other paths, such as inner loops and slow paths, aren't counted"))
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ impl Call {
     }
 
     /// Runs it. On the CPU it returns when all outputs are written; on a GPU it returns at once, and the work is done in the
-    /// stream's order. Allocates nothing if the layouts are those of an earlier run.
+    /// stream's order, unless a buffer belongs to another stream: then it waits for both. Allocates nothing if the layouts are those of an earlier run.
     ///
     /// # Errors
     /// [`Error::Unset`] for a parameter without a value; [`Error::SharedMemory`] for an output in another tensor's memory; invalid

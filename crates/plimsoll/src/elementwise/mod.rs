@@ -48,7 +48,8 @@
 //!
 //! - **Order.** A [`Buffer`] belongs to the device, and on a GPU to the stream, of the [`Device`] that made it; all its uses happen in
 //!   the order of that stream, also if another stream's kernel uses it. [`Device::upload`], [`Device::download`] and [`Device::wait`]
-//!   block; on a GPU [`Kernel::run`] and [`Call::run`] don't. Memory of another device is refused with an error that names both.
+//!   block; on a GPU [`Kernel::run`] doesn't. [`Call::run`] doesn't either, unless a buffer belongs to another stream: then the host waits
+//!   for both streams, and no other thread may use that buffer meanwhile. Memory of another device is refused with an error that names both.
 //! - **Shapes.** A buffer is a row-major tensor, after [`Device::upload`] of one dimension; [`Buffer::reshaped`] gives it others.
 //!   [`Buffer::shaped`] and [`Buffer::view`] read it with other dimensions, strides and an offset. All outputs have the same shape, to
 //!   which inputs are broadcast. Calls with zero elements do nothing.
