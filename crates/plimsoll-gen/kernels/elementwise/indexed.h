@@ -136,7 +136,9 @@ __device__ __forceinline__ void indexed_one(const Parameters& p, const Scalars& 
     EACH_OUTPUT(INDEXED_RESULT)
 #undef INDEXED_TAKE
 #undef INDEXED_RESULT
-    BODY_CALL(s, at, i);
+    BODY_BEGIN
+    BODY_EACH(s, at, i);
+    BODY_END(s, 1)
 #define INDEXED_STORE(k) store_one<out##k##_t>(OUT_START(p, 0, k) + INDEXED_AT(OUT, k, OUT_BYTES(k)), y##k[0]);
     EACH_OUTPUT(INDEXED_STORE)
 #undef INDEXED_STORE

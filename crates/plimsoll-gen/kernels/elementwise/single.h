@@ -16,7 +16,9 @@ __device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, 
     EACH_OUTPUT(SINGLE_RESULT)
 #undef SINGLE_TAKE
 #undef SINGLE_RESULT
-    BODY_CALL(s, at, i);
+    BODY_BEGIN
+    BODY_EACH(s, at, i);
+    BODY_END(s, 1)
 #define SINGLE_STORE(k) store_one<out##k##_t>(OUT_START(p, starts, k) + element * OUT_BYTES(k), y##k[0]);
     EACH_OUTPUT(SINGLE_STORE)
 #undef SINGLE_STORE

@@ -156,7 +156,7 @@ pub fn unit(entries: &[Entry]) -> String {
 }
 
 /// The macros that a body defines.
-pub const MACROS: [&str; 11] = [
+pub const MACROS: [&str; 12] = [
     "INPUTS",
     "OUTPUTS",
     "SCALARS",
@@ -167,6 +167,7 @@ pub const MACROS: [&str; 11] = [
     "BODY_CALL",
     "BODY_BEGIN",
     "BODY_EACH",
+    "BODY_CHECK",
     "BODY_END",
 ];
 

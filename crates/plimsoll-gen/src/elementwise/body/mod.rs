@@ -18,8 +18,9 @@
 //! ```
 //!
 //! A program with guards has a second body for the common case. A form computes the elements of a vector between `BODY_BEGIN` and
-//! `BODY_END(s, n)` with `BODY_EACH(s, at, i)`; at the end, if an element broke a guard, all n are computed again by `body`, one
-//! after the other: the arrays rotate, so that no index is dynamic and the code of `body` occurs once.
+//! `BODY_END(s, n)` with `BODY_EACH(s, at, i)`; at the end, if an element broke a guard, `body` computes those that did, one after the
+//! other: the arrays rotate, so that no index is dynamic and the code of `body` occurs once. Single elements are vectors of one. So an
+//! element's result depends neither on its neighbours nor on the form.
 
 pub mod catalogue;
 mod print;
@@ -90,8 +91,11 @@ fn write(text: &mut String, graph: &Graph, tier: Tier) -> std::fmt::Result {
     if program.general.is_some() {
         print::write_guards(text, &program.common)?;
         function(text, "common", slots, &program.common, false)?;
+        let alone = Block { results: Vec::new(), ..program.common }.without_dead();
+        function(text, "check", (&read, &[]), &alone, false)?;
         text.push_str("#define BODY_BEGIN Guards guards;\n");
         call(text, "BODY_EACH", "common", slots, ", guards")?;
+        call(text, "BODY_CHECK", "check", (&read, &[]), ", own")?;
         guarded_end(text, slots)
     } else {
         text.push_str("#define BODY_BEGIN\n#define BODY_EACH(s, at, i) BODY_CALL(s, at, i)\n#define BODY_END(s, n)\n");
@@ -129,9 +133,9 @@ fn call(text: &mut String, macro_name: &str, name: &str, (inputs, outputs): Slot
     writeln!(text, "{more})")
 }
 
-/// Writes the macro that computes a vector again where a guard broke.
+/// Writes the macro that computes the elements of a vector again that broke a guard.
 fn guarded_end(text: &mut String, (inputs, outputs): Slots<'_>) -> std::fmt::Result {
-    text.push_str("#define BODY_END(s, n) if (guards.broken()) { _Pragma(\"unroll 1\") for (int k = 0; k < (n); ++k) { At at; BODY_CALL(s, at, 0);");
+    text.push_str("#define BODY_END(s, n) if (guards.broken()) { _Pragma(\"unroll 1\") for (int k = 0; k < (n); ++k) { At at; Guards own; BODY_CHECK(s, at, 0); if (own.broken()) BODY_CALL(s, at, 0);");
     for (letter, slots) in [('x', inputs), ('y', outputs)] {
         for slot in slots {
             write!(text, " rotate<n>({letter}{slot});")?;
