@@ -428,7 +428,9 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
     let choose = Choose { threads: Some(32), vector: Some(16), ..Choose::default() };
     let transposed = Choose { vector: Some(16), ..Choose::default() };
     let mut cases = Vec::new();
-    for (rows, columns) in [(5, 1024), (7, 1025), (1025, 3), (64, 64), (33, 129), (130, 72)] {
+    for (rows, columns) in
+        [(5, 1024), (7, 1025), (1025, 3), (2, 520), (9, 10), (64, 64), (33, 129), (130, 72), (36, 44)]
+    {
         let (r, c) = (rows as i64, columns as i64);
         let shape = &[rows, columns];
         for text in ["in x: bf16, z: bf16\ny = x + z", "in x: bf16, z: f32\ny: bf16 = x + z"] {
@@ -445,7 +447,7 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
                 }
             }
             cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &transposed));
-            assert_eq!(cases.last().unwrap().plan.spec.form == Form::Transpose, rows.min(columns) >= 16);
+            assert_eq!(cases.last().unwrap().plan.spec.form == Form::Transpose, rows * columns >= 128);
             cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[0, 1], &[c, 1]], &transposed));
             // Other tile sizes, and numbers of threads that differ from the number of squares.
             for (vector, unroll, threads) in

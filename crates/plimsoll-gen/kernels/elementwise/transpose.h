@@ -1,23 +1,22 @@
 // transpose: some inputs are contiguous along the second fastest dimension, while the outputs are contiguous along the fastest.
-// A block processes a tile of SIDE × SIDE elements: TRANSPOSED inputs are loaded along their contiguous dimension into shared
-// memory and read from there along the outputs' contiguous dimension, together with the other tensors. SIDE = LANES · UNROLL.
+// A block processes a tile of ROWS × COLUMNS elements: TRANSPOSED inputs are loaded along their contiguous dimension into shared
+// memory and read from there along the outputs' contiguous dimension, together with the other tensors. COLUMNS = LANES · UNROLL.
 //
-// A thread loads squares of LANES × LANES elements, transposes them in registers and stores them to shared memory as vectors in
-// the order of the outputs, so that all accesses to both memories are whole vectors. The vectors of a row are permuted by the
-// exclusive or with the index of the row's square, so that threads that store squares of a column, and threads that load
-// vectors of a row, use all banks.
+// An input whose lines have vectors of LANES elements is loaded in squares of LANES × LANES: a thread transposes one in registers and
+// stores it to shared memory as vectors in the order of the outputs, so that all accesses to both memories are whole vectors. Others
+// are loaded in shorter vectors, whose elements are stored one by one. The vectors of a row are permuted by an exclusive or that depends on
+// the row, so that threads that store elements of one column, and threads that load vectors of a row, use all banks.
 //
 // Blocks are ordered along the outputs' rows: neighbouring blocks write adjacent data and read distant data. Processing several
 // rows of tiles at a time, so that reads are closer together, was slower by up to 2 % on an H200.
 //
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
 // and of the other extents, slowest first, as divisor, magic number and shift; each set's strides.
-// Its loop in SASS: before the barrier, all loads of the transposed inputs in vectors of LANES, and as many stores to shared
-// memory; after it, a load from shared memory and a store per vector.
+// Its loop in SASS: before the barrier, all loads of the transposed inputs, and their stores to shared memory; after it, a load from
+// shared memory and a store per vector.
 #include "same.h"
 
-enum { SIDE = LANES * UNROLL, SQUARES = UNROLL * UNROLL, ITERATIONS = (SQUARES + THREADS - 1) / THREADS };
-enum { VECTORS = SIDE * UNROLL, READS = (VECTORS + THREADS - 1) / THREADS };
+enum { COLUMNS = LANES * UNROLL, VECTORS = ROWS * UNROLL, READS = (VECTORS + THREADS - 1) / THREADS };
 enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
@@ -40,15 +39,27 @@ template <typename T> struct alignas(least(LANES * int(sizeof(T)), 16)) Packed {
     typename Unit<BYTES>::type unit[UNITS];
 };
 
-// Index in shared memory of vector `along` of row `row` of the outputs.
-__device__ __forceinline__ u32 vector_at(u32 row, u32 along) { return row * UNROLL + (along ^ row / LANES); }
+// The smallest power of two that is at least n, up to 32.
+constexpr __device__ int covering(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32; }
+
+// How an input whose lines are loaded in vectors of LINE elements lies in shared memory.
+template <int LINE> struct Passage {
+    enum { SQUARES = LINE == LANES && LANES > 1, PER_LINE = ROWS / LINE, PIECES = PER_LINE * (SQUARES ? UNROLL : COLUMNS) };
+    enum { ITERATIONS = (PIECES + THREADS - 1) / THREADS };
+    // Columns of which a warp stores elements at once; they fill this many vectors of a row.
+    enum { BESIDE = 32 / covering(PER_LINE), SPREAD = SQUARES || BESIDE <= LANES ? 1 : BESIDE / LANES };
+    // Index of vector `along` of row `row` of the outputs.
+    __device__ __forceinline__ static u32 vector_at(u32 row, u32 along) {
+        return row * UNROLL + (along ^ (row / LINE * SPREAD & (UNROLL - 1)));
+    }
+};
 
 // The size of a tile, and the offset of its first element for each set of strides.
 struct Tile {
     u32 rows, columns;  // inside the tensors
     i64 offset[SETS];
-    __device__ __forceinline__ static u32 inside(u64 extent, u64 first) {
-        return u32(extent - first < SIDE ? extent - first : u64(SIDE));
+    __device__ __forceinline__ static u32 inside(u64 extent, u64 first, u32 side) {
+        return u32(extent - first < side ? extent - first : u64(side));
     }
 };
 
@@ -58,12 +69,12 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     // The fastest dimension's tiles first.
     u32 slower = divide_by(p, 0, &rest);
     Tile tile;
-    const u64 column = u64(rest) * SIDE;
+    const u64 column = u64(rest) * COLUMNS;
     rest = slower;
     slower = divide_by(p, 1, &rest);
-    const u64 row = u64(rest) * SIDE;
-    tile.rows = Tile::inside(p.at[FORM_AT], row);
-    tile.columns = Tile::inside(p.at[FORM_AT + 1], column);
+    const u64 row = u64(rest) * ROWS;
+    tile.rows = Tile::inside(p.at[FORM_AT], row, ROWS);
+    tile.columns = Tile::inside(p.at[FORM_AT + 1], column, COLUMNS);
 #pragma unroll
     for (int d = RANK - 3; d >= 0; --d) {
         rest = slower;
@@ -99,29 +110,36 @@ template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(co
 }
 
 // Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest.
-template <typename T, int SET>
+template <typename T, int SET, int LINE>
 __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
-    typedef Row<T, LANES, HINT & LOAD_NO_ALLOCATE> Line;
-    Line lines[ITERATIONS][LANES];
+    typedef Passage<LINE> Way;
+    enum { LINES = Way::SQUARES ? LANES : 1 };
+    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[Way::ITERATIONS][LINES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
     const i64 pitch = stride(p, SET, RANK - 1);
 #pragma unroll
-    for (int iteration = 0; iteration < ITERATIONS; ++iteration) {
-        const u32 square = threadIdx.x + iteration * THREADS;
-        const u32 line = square / UNROLL * LANES, along = square % UNROLL * LANES;
-        // Squares outside the tensors read the tile's first square instead, so that loads need no branch.
+    for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
+        const u32 piece = threadIdx.x + iteration * THREADS;
+        const u32 line = piece / Way::PER_LINE * LINES, along = piece % Way::PER_LINE * LINE;
+        // Pieces outside the tensors read the tile's first one instead, so that loads need no branch.
         const bool inside = line < tile.columns && along < tile.rows;
         const i64 offset = inside ? i64(line) * pitch + i64(along) : 0;
 #pragma unroll
-        for (int j = 0; j < LANES; ++j) lines[iteration][j].load(from + u64(offset + j * pitch) * sizeof(T));
+        for (int j = 0; j < LINES; ++j) lines[iteration][j].load(from + u64(offset + j * pitch) * sizeof(T));
     }
 #pragma unroll
-    for (int iteration = 0; iteration < ITERATIONS; ++iteration) {
-        const u32 square = threadIdx.x + iteration * THREADS;
-        if (SQUARES % THREADS != 0 && square >= SQUARES) continue;
+    for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
+        const u32 piece = threadIdx.x + iteration * THREADS;
+        if (Way::PIECES % THREADS != 0 && piece >= Way::PIECES) continue;
+        const u32 line = piece / Way::PER_LINE, along = piece % Way::PER_LINE * LINE;
 #pragma unroll
-        for (int i = 0; i < LANES; ++i)
-            shared[vector_at(square % UNROLL * LANES + i, square / UNROLL)] = turned<T>(lines[iteration], i);
+        for (int i = 0; i < LINE; ++i) {
+            if constexpr (Way::SQUARES) shared[Way::vector_at(along + i, line)] = turned<T>(lines[iteration], i);
+            else {
+                const u32 element = Way::vector_at(along + i, line / LANES) * LANES + line % LANES;
+                reinterpret_cast<T*>(shared)[element] = element_of<T>(lines[iteration][0].word, i);
+            }
+        }
     }
 }
 
@@ -137,7 +155,7 @@ struct Piece {
 };
 
 // A thread's vectors of an input in the order of the outputs. Those that come from memory are loaded before the barrier, all at once.
-template <typename T, int KIND, int SET> struct Gathered {
+template <typename T, int KIND, int SET, int LINE> struct Gathered {
     // Broadcast inputs should stay in L1.
     Row<T, LANES, 0> rows[READS];
 
@@ -160,7 +178,7 @@ template <typename T, int KIND, int SET> struct Gathered {
     __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const Piece& piece, int iteration,
                                          const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
         if constexpr (KIND == TRANSPOSED) {
-            const Packed<T> vector = shared[vector_at(piece.line, piece.vector)];
+            const Packed<T> vector = shared[Passage<LINE>::vector_at(piece.line, piece.vector)];
 #pragma unroll
             for (int w = 0; w < Packed<T>::UNITS; ++w) rows[iteration].word[w] = vector.unit[w];
         }
@@ -198,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
 #define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? VECTORS : 1];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED
-#define TRANSPOSE_GATHERED(k) Gathered<in##k##_t, IN##k, IN##k##_SET> gathered##k;
+#define TRANSPOSE_GATHERED(k) Gathered<in##k##_t, IN##k, IN##k##_SET, IN##k##_LINE> gathered##k;
     EACH_INPUT(TRANSPOSE_GATHERED)
 #undef TRANSPOSE_GATHERED
     wait_for_previous();
@@ -207,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
 #undef TRANSPOSE_LOAD
     HALF(0) {
 #define TRANSPOSE_FETCH(k)                                                                                             \
-    if constexpr (IN##k == TRANSPOSED) fetch<in##k##_t, IN##k##_SET>(p, IN_START(p, 0, k), tile, shared##k);
+    if constexpr (IN##k == TRANSPOSED) fetch<in##k##_t, IN##k##_SET, IN##k##_LINE>(p, IN_START(p, 0, k), tile, shared##k);
         EACH_INPUT(TRANSPOSE_FETCH)
 #undef TRANSPOSE_FETCH
     }

@@ -46,9 +46,10 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let scalars = spec.graph.scalars().len();
     let batch = spec.form == Form::Batch;
     let form_at = if batch { scalars } else { tensors + scalars };
-    let defines: [(&str, u64); 22] = [
+    let defines: [(&str, u64); 23] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
+        ("ROWS", spec.rows.into()),
         ("THREADS", spec.threads.into()),
         ("TILE", spec.tile()),
         ("BLOCKS_AT_ONCE", spec.resident.into()),
@@ -78,6 +79,10 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         let (side, slot) = if place < inputs { ("IN", place) } else { ("OUT", place - inputs) };
         let (kind, set) = kind(*stream);
         writeln!(text, "#define {side}{slot} {kind}\n#define {side}{slot}_SET {set}")?;
+        if spec.form == Form::Transpose && side == "IN" {
+            let line = if let Stream::Transposed { line, .. } = stream { *line } else { 1 };
+            writeln!(text, "#define IN{slot}_LINE {line}")?;
+        }
     }
     let form = match spec.form {
         Form::Flat | Form::Peel | Form::Phased | Form::Batch => "flat",
@@ -117,7 +122,7 @@ fn kind(stream: Stream) -> (&'static str, u8) {
         Stream::Indexed { set, inner: Inner::Unit } => ("INDEXED_UNIT", set),
         Stream::Indexed { set, inner: Inner::Splat } => ("INDEXED_SPLAT", set),
         Stream::Indexed { set, inner: Inner::Any } => ("INDEXED_ANY", set),
-        Stream::Transposed { set } => ("TRANSPOSED", set),
+        Stream::Transposed { set, .. } => ("TRANSPOSED", set),
     }
 }
 

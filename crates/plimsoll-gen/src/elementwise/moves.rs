@@ -47,8 +47,7 @@ fn vectors(spec: &KernelSpec, kind: HotKind) -> RangeInclusive<u32> {
         // The iterations over a tile are a loop, which the compiler may unroll.
         (Form::Bulk, HotKind::Loop) => 1..=spec.unroll,
         (Form::Transpose, _) => {
-            let all = spec.lanes * spec.unroll * spec.unroll;
-            let each = all.div_ceil(spec.threads);
+            let each = (spec.rows * spec.unroll).div_ceil(spec.threads);
             each..=each
         }
         _ => spec.unroll..=spec.unroll,

@@ -180,6 +180,8 @@ pub enum Stream {
     Transposed {
         /// Which set of strides.
         set: u8,
+        /// Consecutive elements that a thread loads at once.
+        line: u8,
     },
 }
 
@@ -195,8 +197,10 @@ pub struct KernelSpec {
     /// Consecutive elements of each tensor that a thread accesses at once.
     pub lanes: u32,
     /// Number of such vectors of each tensor that a thread holds at once. In [`Form::Bulk`] the iterations over a tile in shared
-    /// memory, in [`Form::Transpose`] the side of a tile in vectors.
+    /// memory, in [`Form::Transpose`] the vectors in a row of a tile.
     pub unroll: u32,
+    /// Rows of a tile in [`Form::Transpose`], else 0.
+    pub rows: u32,
     /// Threads per block.
     pub threads: u32,
     /// Blocks that must fit on an SM at once: the compiler may use the registers of fewer. 0 leaves it to the compiler.

@@ -82,6 +82,7 @@ pub fn plan_batch(
         streams: tensors.all.iter().map(stream).collect(),
         lanes,
         unroll,
+        rows: 0,
         threads: tuning.threads,
         head: false,
         rank: 0,

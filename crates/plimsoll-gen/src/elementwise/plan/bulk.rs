@@ -127,6 +127,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         streams,
         lanes,
         unroll,
+        rows: 0,
         threads: tuning.threads,
         head: head > 0,
         rank: if sets > 0 { tensors.extents.len() as u32 } else { 0 },

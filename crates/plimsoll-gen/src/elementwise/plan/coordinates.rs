@@ -123,6 +123,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         streams,
         lanes,
         unroll,
+        rows: 0,
         threads: tuning.threads,
         head: false,
         rank: tensors.extents.len() as u32,

@@ -322,6 +322,7 @@ fn finish(
         streams: shape.streams,
         lanes: shape.lanes,
         unroll: shape.unroll,
+        rows: shape.rows,
         threads: shape.threads,
         resident: 0,
         hints: tuning.hints,

@@ -147,6 +147,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
             .collect(),
         lanes,
         unroll,
+        rows: 0,
         threads: tuning.threads,
         head: fit.head > 0,
         rank: 0,

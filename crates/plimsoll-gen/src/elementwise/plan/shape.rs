@@ -28,6 +28,8 @@ pub struct Shape {
     pub lanes: u32,
     /// Number of such vectors per thread.
     pub unroll: u32,
+    /// Rows of a tile that passes through shared memory, else 0.
+    pub rows: u32,
     /// Threads per block.
     pub threads: u32,
     /// Elements precede the first whole tile.

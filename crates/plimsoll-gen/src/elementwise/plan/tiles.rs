@@ -11,8 +11,10 @@ use crate::elementwise::spec::{Form, Stream};
 
 /// Static shared memory per block that every device supports, bytes.
 pub const MOST_SHARED: u64 = 48 << 10;
-/// Fewest elements along both dimensions for which a tile is worth its barrier.
-const LEAST_EXTENT: u64 = 16;
+/// Fewest elements of a tile that are worth its barrier.
+const LEAST_TILE: u64 = 128;
+/// Most elements along the longer side of a tile whose other side is short.
+const MOST_SIDE: u32 = 1024;
 /// Limits on the threads of a transposing block, which has about one thread per square of its tile.
 const TRANSPOSE_THREADS: std::ops::RangeInclusive<u32> = 64..=256;
 
@@ -21,7 +23,7 @@ pub fn transposed_dimension(tensors: &Tensors) -> Option<usize> {
     let last = tensors.extents.len().checked_sub(1)?;
     let runs_along = |tensor: &Tensor| {
         let strided = tensor.used && !tensor.output && !tensor.uniform && tensor.strides[last].unsigned_abs() > 1;
-        strided.then(|| (0..last).find(|&d| tensor.strides[d] == 1 && tensors.extents[d] >= LEAST_EXTENT)).flatten()
+        strided.then(|| (0..last).find(|&d| tensor.strides[d] == 1 && tensors.extents[d] > 1)).flatten()
     };
     tensors.all.iter().find_map(runs_along)
 }
@@ -78,12 +80,37 @@ fn side(narrowest: u32, vector: u32, transposed: &[&Tensor], choose: &Choose) ->
     side
 }
 
+/// Rows and columns of tiles of about `side` × `side` elements. A tensor that is shorter than a tile gets tiles that are as much longer on
+/// the other side. Rows that several tiles cover badly are cut evenly.
+fn rows_and_columns(side: u32, lanes: u32, extents: &[u64]) -> (u32, u32) {
+    let least = |extent: u64| u32::try_from(extent).unwrap_or(u32::MAX).min(MOST_SIDE);
+    let (along, across) = (least(extents[extents.len() - 2]), least(extents[extents.len() - 1]));
+    let area = side * side;
+    let mut columns = side.min(across.next_power_of_two()).max(lanes);
+    let mut rows = side;
+    if along < side {
+        rows = along.next_multiple_of(lanes);
+        columns = (area / rows).clamp(lanes, across.next_power_of_two().max(lanes));
+        columns = 1 << columns.ilog2();
+    } else if columns < side {
+        rows = area / columns;
+    }
+    let tiles = along.div_ceil(rows);
+    if tiles * rows > along + along / EVEN {
+        rows = along.div_ceil(tiles).next_multiple_of(lanes.max(EVEN));
+    }
+    (rows, columns)
+}
+
+/// Rows are cut evenly where tiles would cover an eighth more, to multiples of 8.
+const EVEN: u32 = 8;
+
 /// The shape with transposed tiles; `None` if no input is transposed relative to the outputs.
 pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Choose) -> Option<Shape> {
     let dimension = transposed_dimension(tensors)?;
     let last = tensors.extents.len() - 1;
     let outputs_are_rows = tensors.all.iter().filter(|tensor| tensor.output).all(|output| output.strides[last] == 1);
-    if graph.depends_on_place() || !outputs_are_rows || tensors.extents[last] < LEAST_EXTENT {
+    if graph.depends_on_place() || !outputs_are_rows {
         return None;
     }
     let mut extents = tensors.extents.clone();
@@ -92,28 +119,27 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     let reordered =
         |tensor: &Tensor| Tensor { strides: reorder(&tensor.strides, dimension), linear: false, ..tensor.clone() };
     let all: Vec<Tensor> = tensors.all.iter().map(reordered).collect();
-    let is_transposed = |tensor: &Tensor| {
-        tensor.used && !tensor.output && tensor.strides[last].unsigned_abs() > 1 && tensor.strides[last - 1] == 1
-    };
     let transposed: Vec<&Tensor> = all.iter().filter(|tensor| is_transposed(tensor)).collect();
-    let vector = vector_bytes(tensors.narrowest(), device, choose);
-    let side = side(tensors.narrowest(), vector, &transposed, choose);
+    let tile = TileSize::new(&all, &transposed, &extents, device, choose);
+    if extents[last - 1].min(tile.rows.into()) * extents[last].min(tile.columns.into()) < LEAST_TILE {
+        return None;
+    }
+    let TileSize { rows, columns, lanes, threads } = tile;
     let widest = device.target.widest_access();
-    let lanes = lanes(&all, &transposed, &extents, vector, side, widest);
-    let side = if choose.unroll.is_some() { side } else { smaller(side, lanes, tensors.narrowest(), &extents, device) };
-    let squares = (side / lanes).pow(2).clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
-    let threads = choose.threads.unwrap_or(squares).min(side * side / lanes);
     let mut sets = Sets::new();
     let stream = |tensor: &Tensor, sets: &mut Sets| match tensor {
         tensor if !tensor.used => Stream::Unused,
         tensor if tensor.uniform => Stream::Uniform,
-        tensor if is_transposed(tensor) => Stream::Transposed { set: sets.index_of(&tensor.strides) },
+        tensor if is_transposed(tensor) => Stream::Transposed {
+            set: sets.index_of(&tensor.strides),
+            line: line(tensor, &extents, (rows, lanes), widest) as u8,
+        },
         tensor => {
             Stream::Indexed { set: sets.index_of(&tensor.strides), inner: inner(tensor, &extents, lanes, widest) }
         }
     };
     let streams: Vec<Stream> = all.iter().map(|tensor| stream(tensor, &mut sets)).collect();
-    let tiles = [extents[last - 1], extents[last]].map(|extent| extent.div_ceil(u64::from(side)));
+    let tiles = [(last - 1, rows), (last, columns)].map(|(place, side)| extents[place].div_ceil(u64::from(side)));
     let batches = extents[..last - 1].iter();
     let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
     if blocks >= 1 << 31 {
@@ -127,11 +153,12 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     Some(Shape {
         form: Form::Transpose,
         why: format!(
-            "an input is contiguous along dimension {dimension}, the outputs along the last: tiles of {side} × {side}"
+            "an input is contiguous along dimension {dimension}, the outputs along the last: tiles of {rows} × {columns}"
         ),
         streams,
         lanes,
-        unroll: side / lanes,
+        unroll: columns / lanes,
+        rows,
         threads,
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
@@ -143,25 +170,76 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     })
 }
 
-/// The widest vector, in elements, that is possible along both directions.
-fn lanes(all: &[Tensor], transposed: &[&Tensor], extents: &[u64], vector: u32, side: u32, widest: u32) -> u32 {
-    let last = extents.len() - 1;
-    let mut across = extents.to_vec();
-    across.swap(last - 1, last);
-    let used = || all.iter().filter(|tensor| tensor.used && !tensor.uniform);
-    let narrowest = used().map(|tensor| tensor.bytes).min().unwrap_or(1);
-    let fits = |lanes: u32| {
-        let along = |tensor: &Tensor| {
-            let mut strides = tensor.strides.clone();
-            strides.swap(last - 1, last);
-            takes_vectors(&Tensor { strides, ..tensor.clone() }, &across, lanes, widest)
+/// Whether a tensor, its dimensions reordered, is contiguous along the second fastest one.
+fn is_transposed(tensor: &Tensor) -> bool {
+    let last = tensor.strides.len() - 1;
+    tensor.used && !tensor.output && tensor.strides[last].unsigned_abs() > 1 && tensor.strides[last - 1] == 1
+}
+
+/// The size of a tile, and how a block processes it.
+#[derive(Clone, Copy, Debug)]
+struct TileSize {
+    rows: u32,
+    columns: u32,
+    /// Elements of a vector in the order of the outputs.
+    lanes: u32,
+    threads: u32,
+}
+
+impl TileSize {
+    fn new(all: &[Tensor], transposed: &[&Tensor], extents: &[u64], device: &Device, choose: &Choose) -> Self {
+        let narrowest = all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes).min();
+        let narrowest = narrowest.unwrap_or(1);
+        let vector = vector_bytes(narrowest, device, choose);
+        let side = side(narrowest, vector, transposed, choose);
+        let lanes = lanes(all, extents, (vector / narrowest).clamp(1, side / 4), device.target.widest_access());
+        let lines = transposed.iter().map(|tensor| line(tensor, extents, (side, lanes), device.target.widest_access()));
+        let line = lines.min().unwrap_or(1).min(lanes);
+        let (rows, columns) = match choose.unroll {
+            Some(_) => (side, side),
+            None => rows_and_columns(smaller(side, line, narrowest, extents, device).max(lanes), lanes, extents),
         };
-        let rows = |tensor: &&Tensor| tensor.output || (tensor.strides[last] == 1 && tensor.strides[last - 1] != 0);
-        transposed.iter().all(|tensor| along(tensor))
-            && used().filter(rows).all(|tensor| takes_vectors(tensor, extents, lanes, widest))
+        // As many elements of each tensor per thread as a square has, and at least four.
+        let pieces = (rows * columns / (lanes * line).max(LEAST_EACH)).next_multiple_of(32);
+        let threads = choose.threads.unwrap_or(pieces.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end()));
+        Self { rows, columns, lanes, threads: threads.min((rows * columns / lanes).next_multiple_of(32)) }
+    }
+}
+
+/// Fewest elements of each tensor per thread, so that enough loads are in flight.
+const LEAST_EACH: u32 = 4;
+
+/// The widest vector, in elements, that is possible along the outputs' rows.
+fn lanes(all: &[Tensor], extents: &[u64], most: u32, widest: u32) -> u32 {
+    let last = extents.len() - 1;
+    let rows = |tensor: &&Tensor| tensor.output || (tensor.strides[last] == 1 && tensor.strides[last - 1] != 0);
+    let used = || all.iter().filter(|tensor| tensor.used && !tensor.uniform);
+    let fits = |lanes: u32| {
+        used().filter(rows).all(|tensor| takes_vectors(tensor, extents, lanes, widest))
             && extents[last].is_multiple_of(lanes.into())
     };
-    let mut lanes = (vector / narrowest).clamp(1, side / 4);
+    widest_vector(most, fits)
+}
+
+/// Consecutive elements that a thread loads of a transposed input: as many as it stores of the outputs if possible, so that it transposes
+/// squares. At most 16.
+fn line(tensor: &Tensor, extents: &[u64], (rows, lanes): (u32, u32), widest: u32) -> u32 {
+    let last = extents.len() - 1;
+    let (mut across, mut strides) = (extents.to_vec(), tensor.strides.clone());
+    across.swap(last - 1, last);
+    strides.swap(last - 1, last);
+    let turned = Tensor { strides, ..tensor.clone() };
+    let most = if lanes > 1 { lanes } else { MOST_LINE / tensor.bytes };
+    let fits = |line: u32| rows.is_multiple_of(line) && takes_vectors(&turned, &across, line, widest.min(MOST_LINE));
+    widest_vector(most, fits)
+}
+
+/// Bytes of the widest vector of a transposed input whose elements are stored one by one.
+const MOST_LINE: u32 = 16;
+
+/// The largest of `most`, half of it and so on that fits; 1 if none does.
+fn widest_vector(most: u32, fits: impl Fn(u32) -> bool) -> u32 {
+    let mut lanes = most;
     while lanes > 1 && !fits(lanes) {
         lanes /= 2;
     }
