@@ -13,7 +13,7 @@ use plimsoll_expr::oracle::{Precision, Tensor, run as oracle};
 use plimsoll_expr::{DType, Graph, Layout, Names, Space, Value, parse};
 use plimsoll_gen::Target;
 use plimsoll_gen::elementwise::{
-    Choose, Device, Form, GridPolicy, Indexing, KernelSpec, Plan, Stream, Table, batch_capacity, generate, plan,
+    Choose, Device, Form, GridPolicy, Indexing, Inner, KernelSpec, Plan, Stream, Table, batch_capacity, generate, plan,
     plan_batch,
 };
 use plimsoll_gen::kernel::Index;
@@ -455,6 +455,30 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
             {
                 let other = Choose { vector: Some(vector), unroll, threads, ..transposed };
                 cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &other));
+            }
+        }
+    }
+    for (rows, columns) in [(1, 5000), (3, 1024), (66, 40)] {
+        for (spacing, step) in [(2, 0), (3, 0), (4, 1), (2, 8), (5, 0)] {
+            let (c, pitch) = (columns as i64, columns as i64 * spacing + step);
+            for text in
+                ["in x: bf16, z: f32\ny: bf16 = x + z", "in x: f32, z: u8\ny = x + z", "in x: f64, z: f64\ny = x + z"]
+            {
+                cases.push(with_strides(
+                    &mut rng,
+                    text,
+                    &[rows, columns],
+                    &[&[pitch, spacing], &[c, 1], &[c, 1]],
+                    &choose,
+                ));
+            }
+            let text = "in x: f16, z: u8\ny: u8 = x + z";
+            let both: [&[i64]; 3] = [&[pitch, spacing], &[pitch, spacing], &[c, 1]];
+            cases.push(with_strides(&mut rng, text, &[rows, columns], &both, &choose));
+            let last = &cases.last().unwrap().plan.spec;
+            let is_spaced = |stream: &Stream| matches!(stream, Stream::Indexed { inner: Inner::Spaced(_), .. });
+            if step == 0 {
+                assert_eq!(last.streams.iter().any(is_spaced), spacing < 5, "{last:?}");
             }
         }
     }

@@ -157,7 +157,7 @@ __device__ __forceinline__ void issue_copies(const Parameters& p, const Tile& ti
 struct Direct {
     Same same;
 #if SETS > 0
-#define BULK_INDEXED(k) IndexedInput<in##k##_t, is_copied(IN##k) ? UNIFORM : IN##k, IN##k##_SET> held##k[UNROLL];
+#define BULK_INDEXED(k) IndexedInput<in##k##_t, is_copied(IN##k) ? UNIFORM : IN##k, IN##k##_SET, 1> held##k[UNROLL];
     EACH_INPUT(BULK_INDEXED)
 #undef BULK_INDEXED
 #endif

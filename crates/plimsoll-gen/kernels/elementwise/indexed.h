@@ -90,14 +90,20 @@ struct Spot {
 // A signed number of elements as bytes.
 __device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i64(Offset(offset))) * bytes; }
 
-template <typename T, int KIND, int SET> struct IndexedInput {
+template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
     enum { VECTOR = KIND == LINEAR || KIND == INDEXED_VECTOR, ONE = KIND == INDEXED_SPLAT && WHOLE_ROWS };
     // Broadcast inputs should stay in L1.
     Row<T, LANES, KIND == LINEAR ? HINT & LOAD_NO_ALLOCATE : 0> row;
     Row<T, 1, 0> single[LANES];
+    // SPACED: the vectors that contain LANES elements, and the elements between them. The launch leaves out the last ones.
+    Row<T, LANES, HINT & LOAD_NO_ALLOCATE> spaced[SPACING];
     __device__ __forceinline__ void load(const Parameters& p, u64 start, Place place, const Spot& spot) {
         if constexpr (KIND == LINEAR) row.load(start + place * u64(sizeof(T)));
         else if constexpr (KIND == INDEXED_VECTOR) row.load(start + in_bytes(spot.offset[SET], sizeof(T)));
+        else if constexpr (KIND == INDEXED_SPACED) {
+#pragma unroll
+            for (int j = 0; j < SPACING; ++j) spaced[j].load(start + in_bytes(spot.offset[SET] + j * LANES, sizeof(T)));
+        }
         else if constexpr (ONE) single[0].load(start + in_bytes(spot.offset[SET], sizeof(T)));
         else if constexpr (KIND != UNIFORM && WHOLE_ROWS) {
 #pragma unroll
@@ -106,10 +112,17 @@ template <typename T, int KIND, int SET> struct IndexedInput {
         }
     }
     __device__ __forceinline__ void load_lane(u64 start, const Spot& spot, int i) {
-        if constexpr (!VECTOR && KIND != UNIFORM) single[i].load(start + in_bytes(spot.offset[SET], sizeof(T)));
+        if constexpr (!VECTOR && KIND != UNIFORM && KIND != INDEXED_SPACED) single[i].load(start + in_bytes(spot.offset[SET], sizeof(T)));
     }
     __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) const {
         if constexpr (VECTOR) row.take(x);
+        else if constexpr (KIND == INDEXED_SPACED) {
+            Carrier<T> all[SPACING][LANES];
+#pragma unroll
+            for (int j = 0; j < SPACING; ++j) spaced[j].take(all[j]);
+#pragma unroll
+            for (int i = 0; i < LANES; ++i) x[i] = all[i * SPACING / LANES][i * SPACING % LANES];
+        }
         else
 #pragma unroll
             for (int i = 0; i < LANES; ++i) {

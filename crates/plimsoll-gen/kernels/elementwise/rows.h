@@ -15,7 +15,7 @@ __device__ __forceinline__ void rows_store(u64 start, Place place, const Spot& s
 }
 
 __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, const Same& same, Place base) {
-#define ROWS_INPUT(k) IndexedInput<in##k##_t, IN##k, IN##k##_SET> held##k[UNROLL];
+#define ROWS_INPUT(k) IndexedInput<in##k##_t, IN##k, IN##k##_SET, IN##k##_SPACING> held##k[UNROLL];
     EACH_INPUT(ROWS_INPUT)
 #undef ROWS_INPUT
     Spot spots[UNROLL];

@@ -79,10 +79,12 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         let (side, slot) = if place < inputs { ("IN", place) } else { ("OUT", place - inputs) };
         let (kind, set) = kind(*stream);
         writeln!(text, "#define {side}{slot} {kind}\n#define {side}{slot}_SET {set}")?;
-        if spec.form == Form::Transpose && side == "IN" {
-            let line = if let Stream::Transposed { line, .. } = stream { *line } else { 1 };
-            writeln!(text, "#define IN{slot}_LINE {line}")?;
-        }
+        let (line, spacing) = match stream {
+            Stream::Transposed { line, .. } => (*line, 1),
+            Stream::Indexed { inner: Inner::Spaced(spacing), .. } => (1, *spacing),
+            _ => (1, 1),
+        };
+        writeln!(text, "#define {side}{slot}_LINE {line}\n#define {side}{slot}_SPACING {spacing}")?;
     }
     let form = match spec.form {
         Form::Flat | Form::Peel | Form::Phased | Form::Batch => "flat",
@@ -121,6 +123,7 @@ fn kind(stream: Stream) -> (&'static str, u8) {
         Stream::Indexed { set, inner: Inner::Vector } => ("INDEXED_VECTOR", set),
         Stream::Indexed { set, inner: Inner::Unit } => ("INDEXED_UNIT", set),
         Stream::Indexed { set, inner: Inner::Splat } => ("INDEXED_SPLAT", set),
+        Stream::Indexed { set, inner: Inner::Spaced(_) } => ("INDEXED_SPACED", set),
         Stream::Indexed { set, inner: Inner::Any } => ("INDEXED_ANY", set),
         Stream::Transposed { set, .. } => ("TRANSPOSED", set),
     }

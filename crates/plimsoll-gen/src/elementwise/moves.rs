@@ -33,6 +33,7 @@ impl Moves {
                 Stream::Shifted => (whole, whole + vectors * row.min(spec.target.widest_access())),
                 Stream::Indexed { .. } if loaded_before => (0, whole),
                 Stream::Indexed { inner: Inner::Splat, .. } => (vectors * bytes, whole),
+                Stream::Indexed { inner: Inner::Spaced(spacing), .. } => (whole, whole * u32::from(*spacing)),
                 Stream::Indexed { .. } => (whole, whole),
             };
             (least, most) = (least + range.0, most + range.1);

@@ -154,6 +154,8 @@ pub enum Inner {
     Unit,
     /// The same element for all.
     Splat,
+    /// This many elements apart: vectors of that many times the elements are loaded, and every so many-th is taken.
+    Spaced(u8),
     /// Any other stride.
     Any,
 }

@@ -38,6 +38,28 @@ pub fn inner(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> Inner
     }
 }
 
+/// Largest distance of elements that are taken from whole vectors of memory.
+const MOST_SPACING: i64 = 4;
+/// Most bytes of the vectors that a thread loads for `lanes` such elements.
+const MOST_SPACED: u32 = 128;
+
+/// The distance of an input's elements along the fastest dimension, if vectors that contain them and the elements between can be loaded:
+/// they are aligned, and only those of the very last element end beyond it. So strides are positive, and no row is read again.
+fn spacing(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> Option<u8> {
+    let (&fastest, slower) = tensor.strides.split_last()?;
+    let fits = !tensor.output
+        && lanes > 1
+        && (2..=MOST_SPACING).contains(&fastest)
+        && fastest as u32 * lanes * tensor.bytes <= MOST_SPACED
+        && tensor.phase.is_multiple_of((lanes * tensor.bytes).min(widest))
+        && extents.last()?.is_multiple_of(lanes.into())
+        && slower
+            .iter()
+            .zip(extents)
+            .all(|(&stride, &extent)| extent == 1 || (stride >= fastest && stride % i64::from(lanes) == 0));
+    fits.then_some(fastest as u8)
+}
+
 /// Whether vectors of `lanes` elements are worthwhile: every tensor that isn't reread from the cache must allow them.
 fn suits(tensors: &Tensors, lanes: u32, widest: u32) -> bool {
     let extents = &tensors.extents;
@@ -106,11 +128,23 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         return Err(refused("form", "rows", "no vector of two or more elements is aligned in every tensor"));
     }
     let form = if lanes > 1 || forced == Some(Form::Rows) { Form::Rows } else { Form::Strided };
-    // As many elements in flight as with the wider vectors.
-    let unroll = if choose.unroll.is_some() { unroll } else { (unroll * (wanted / lanes)).clamp(1, 8) };
+    let spacing = |tensor: &Tensor| spacing(tensor, &tensors.extents, lanes, widest);
+    let widest_spacing = tensors.moving().filter_map(spacing).max();
+    // As many bytes in flight as with the wider vectors.
+    let unroll = match choose.unroll {
+        Some(_) => unroll,
+        None => (unroll * (wanted / lanes) / u32::from(widest_spacing.unwrap_or(1))).clamp(1, 8),
+    };
     let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
-    let tiles = Tiles::new(tensors.elements, 0, 0, tuning.threads, lanes * unroll);
-    let Addressing { streams, sets, small, words } = Addressing::new(tensors, lanes, tile, device, choose);
+    // The vectors of the last spaced elements reach beyond the tensor.
+    let kept = widest_spacing.is_some().into();
+    let tiles = Tiles::new(tensors.elements, 0, kept, tuning.threads, lanes * unroll);
+    let Addressing { mut streams, sets, small, words } = Addressing::new(tensors, lanes, tile, device, choose);
+    for (stream, tensor) in streams.iter_mut().zip(&tensors.all) {
+        if let (Stream::Indexed { inner, .. }, Some(spacing)) = (stream, spacing(tensor)) {
+            *inner = Inner::Spaced(spacing);
+        }
+    }
     let crosses = crosses(tensors, lanes);
     let why = match (form, crosses) {
         (Form::Rows, false) => format!("rows of {inner_extent} elements are whole vectors of {lanes}"),
