@@ -233,6 +233,7 @@ def arguments():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--cases", type=int, default=200, help="cases 0 to N-1 of the seed")
     parser.add_argument("--only", type=int, help="only the case of this number")
+    parser.add_argument("--layouts", help="only the cases of these layouts, such as transposed,permuted,strided")
     parser.add_argument("--dry-run", action="store_true", help="print the cases")
     parser.add_argument("--summary", nargs="+", metavar="FILE", help="print a summary of these files as Markdown")
     parser.add_argument("--out", default="random_cases.jsonl")
@@ -258,6 +259,8 @@ def main():
         return
     numbers = range(args.cases) if args.only is None else [args.only]
     cases = [drawn(args.seed, number) for number in numbers]
+    if args.layouts:
+        cases = [case for case in cases if case.kind in args.layouts.split(",")]
     if args.dry_run:
         print("\n".join(case.line() for case in cases))
         return
