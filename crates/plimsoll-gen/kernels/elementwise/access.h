@@ -67,7 +67,7 @@ __device__ __forceinline__ void wait_for_previous() {
     let_next_begin(EARLY);
 }
 
-// Forces the compiler to compute `address` before the wait that follows; otherwise it computes the address after the wait,
+// Forces the compiler to compute `address` before the wait that follows; otherwise it computes it after the wait,
 // which delays the first loads. The dependency is an exit of the thread for address 0, which no tensor has. The compiler
 // doesn't know about this exit, so don't use this before a barrier.
 __device__ __forceinline__ void force_ready(u64 address) {

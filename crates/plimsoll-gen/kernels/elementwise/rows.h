@@ -14,15 +14,29 @@ __device__ __forceinline__ void rows_store(u64 start, Place place, const Spot& s
     row.store(to);
 }
 
-__device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, const Same& same, Place base) {
+// Processes the thread's vectors of the tile that begins at element `base`. With WAITS it first waits for the previous kernel.
+template <bool WAITS>
+__device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, Same same, Place base) {
 #define ROWS_INPUT(k) IndexedInput<in##k##_t, IN##k, IN##k##_SET, IN##k##_SPACING> held##k[UNROLL];
     EACH_INPUT(ROWS_INPUT)
 #undef ROWS_INPUT
     Spot spots[UNROLL];
+    u64 known = 1;
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
         const Place place = base + (threadIdx.x + u * THREADS) * LANES;
         if constexpr (COORDINATES) spots[u].find(p, place);
+#pragma unroll
+        for (int set = 0; set < SETS; ++set) known |= spots[u].offset[set];
+    }
+    if constexpr (WAITS) {
+        force_ready(known);
+        wait_for_previous();
+        same = same_for_all(p, 0);
+    }
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        const Place place = base + (threadIdx.x + u * THREADS) * LANES;
 #define ROWS_LOAD(k) held##k[u].load(p, IN_START(p, 0, k), place, spots[u]);
         EACH_INPUT(ROWS_LOAD)
 #undef ROWS_LOAD
@@ -69,10 +83,17 @@ extern "C" __global__ void LAUNCH_BOUNDS elementwise(const __grid_constant__ Par
     const Place n = Place(p.at[FORM_AT]);
     const u32 whole = u32(p.at[FORM_AT + 1]);
     const Place base = blockIdx.x * Place(TILE);
-    wait_for_previous();
-    const Same same = same_for_all(p, 0);
-    if (blockIdx.x < whole) rows_tile(p, s, same, base);
+    Same same = Same();
+    if constexpr (!overlaps()) {
+        wait_for_previous();
+        same = same_for_all(p, 0);
+    }
+    if (blockIdx.x < whole) rows_tile<overlaps()>(p, s, same, base);
     if (blockIdx.x >= apart(whole)) {
+        if constexpr (overlaps()) {
+            wait_for_previous();
+            same = same_for_all(p, 0);
+        }
         const Share share = share_of_rest(whole);
 #pragma unroll 1
         for (Place place = whole * Place(TILE) + share.first; place < n; place += share.step) indexed_one(p, s, same, place);

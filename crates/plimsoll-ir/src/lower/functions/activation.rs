@@ -72,26 +72,55 @@ fn mish<'b>(x: Term<'b>, digits: Digits) -> Term<'b> {
     x * (n * inverse(n + 2.0))
 }
 
-/// A function that libraries lack, in the precision of its carrier.
-pub(super) fn full<'b>(op: Unary, x: Term<'b>) -> Option<Term<'b>> {
+/// A function that libraries lack, in the precision of its carrier. With guards, operands in f32 are neither NaN nor so large that an
+/// exponential is small.
+pub(super) fn full<'b>(op: Unary, x: Term<'b>, guarded: bool) -> Option<Term<'b>> {
+    let guarded = guarded && x.dtype() == DType::F32;
     match op {
         Unary::Sigmoid => {
-            let one = x.equals(x).choose(x.number(1.0), x);
-            Some(full_logistic(one, x, None))
+            let one = if guarded { x.number(1.0) } else { x.equals(x).choose(x.number(1.0), x) };
+            Some(full_logistic(one, x, None, guarded))
         }
-        Unary::Silu => Some(full_logistic(x, x, None)),
+        Unary::Silu => Some(full_logistic(x, x, None, guarded)),
         Unary::Softplus => Some(x.max(0.0) + (-x.abs()).unary(Unary::Exp).unary(Unary::Log1p)),
-        Unary::Mish => Some(full_mish(x)),
-        Unary::Gelu if x.dtype() == DType::F32 => Some(full_gelu(x)),
+        Unary::Mish => Some(full_mish(x, guarded)),
+        Unary::Gelu if x.dtype() == DType::F32 => Some(full_gelu(x, guarded)),
         Unary::Gelu => Some(double_gelu(x)),
-        Unary::GeluTanh => Some(full_gelu_tanh(x)),
+        Unary::GeluTanh => Some(full_gelu_tanh(x, guarded)),
         _ => None,
     }
 }
 
-/// Below this, e^u or its products may lose digits as subnormals, so products are computed in two steps with e^(u/2).
-fn is_small(u: Term<'_>) -> Term<'_> {
-    u.less(if u.dtype() == DType::F32 { -80.0 } else { -700.0 })
+/// Below −80 in f32 and −700 in f64, e^u or its products may lose digits as subnormals.
+const LEAST_F32: f32 = -80.0;
+
+/// An exponential e^u that may be small: then it is e^(u/2), and products take it twice.
+#[derive(Clone, Copy)]
+struct Exponential<'b> {
+    /// Whether it is small; `None` if it never is.
+    small: Option<Term<'b>>,
+}
+
+impl<'b> Exponential<'b> {
+    /// Of u. With guards, a kernel demands that it isn't small.
+    fn new(u: Term<'b>, guarded: bool) -> Self {
+        if guarded {
+            (-u).demand_most(-LEAST_F32);
+            return Self { small: None };
+        }
+        let least = if u.dtype() == DType::F32 { LEAST_F32.into() } else { -700.0 };
+        Self { small: Some(u.less(least)) }
+    }
+
+    /// u or half of it, or a number that goes with it.
+    fn half(self, u: Term<'b>) -> Term<'b> {
+        self.small.map_or(u, |small| small.choose(u * 0.5, u))
+    }
+
+    /// A product that took the exponential e once.
+    fn complete(self, product: Term<'b>, e: Term<'b>) -> Term<'b> {
+        self.small.map_or(product, |small| product * small.choose(e, 1.0))
+    }
 }
 
 /// 1/x to half a unit in the last place, for normal x with a normal inverse: skips the special cases that a division checks for.
@@ -104,39 +133,40 @@ fn plain_inverse(x: Term<'_>) -> Term<'_> {
 }
 
 /// x/(1 + e^−y), for y + rest with a small rest.
-fn full_logistic<'b>(x: Term<'b>, y: Term<'b>, rest: Option<Term<'b>>) -> Term<'b> {
+fn full_logistic<'b>(x: Term<'b>, y: Term<'b>, rest: Option<Term<'b>>, guarded: bool) -> Term<'b> {
     let u = -y.abs();
-    let small = is_small(u);
+    let exponential = Exponential::new(u, guarded);
     let negative = y.less(0.0);
-    let half = |t: Term<'b>| small.choose(t * 0.5, t);
-    let mut e = half(u).unary(Unary::Exp);
+    let mut e = exponential.half(u).unary(Unary::Exp);
     if let Some(rest) = rest {
-        let part = half(rest);
+        let part = exponential.half(rest);
         e = e.fma(negative.choose(part, -part), e);
     }
     let product = negative.choose(x * e, x);
-    product * small.and(negative).choose(e, plain_inverse(e + 1.0))
+    let inverse = plain_inverse(e + 1.0);
+    product * exponential.small.map_or(inverse, |small| small.and(negative).choose(e, inverse))
 }
 
 /// tanh(ln(1 + E)) = E(E + 2)/(E(E + 2) + 2), with E = eˣ.
-fn full_mish(x: Term<'_>) -> Term<'_> {
-    let u = x.less(40.0).choose(x, 40.0);
-    let small = is_small(u);
-    let e = small.choose(u * 0.5, u).unary(Unary::Exp);
+fn full_mish(x: Term<'_>, guarded: bool) -> Term<'_> {
+    let u = if guarded { x.fmin(40.0) } else { x.less(40.0).choose(x, 40.0) };
+    let exponential = Exponential::new(u, guarded);
+    let e = exponential.half(u).unary(Unary::Exp);
     let n = e.fma(e, e + e);
-    small.choose(x * e * e, x * (n * plain_inverse(n + 2.0)))
+    let y = x * (n * plain_inverse(n + 2.0));
+    exponential.small.map_or(y, |small| small.choose(x * e * e, y))
 }
 
 /// x·Φ(x), where Φ(−t) = e^(−t²/2)·r·P(r), r = 1/(1 + 5t/16), to 2⁻²⁵. The exponential would amplify the rounding error of t², so the
 /// error is computed and corrected.
-fn full_gelu(x: Term<'_>) -> Term<'_> {
-    let t = x.abs().less(64.0).choose(x.abs(), 64.0);
+fn full_gelu(x: Term<'_>, guarded: bool) -> Term<'_> {
+    let t = if guarded { x.abs() } else { x.abs().less(64.0).choose(x.abs(), 64.0) };
     let s = t * t;
     let rest = t.fma(t, -s);
     let u = s * -0.5;
-    let small = is_small(u);
-    let e = small.choose(u * 0.5, u).unary(Unary::Exp);
-    let e = (small.choose(s.number(-0.25), -0.5) * rest).fma(e, e);
+    let exponential = Exponential::new(u, guarded);
+    let e = exponential.half(u).unary(Unary::Exp);
+    let e = (exponential.half(s.number(-0.5)) * rest).fma(e, e);
     let r = plain_inverse(t.fma(0.3125, 1.0));
     let q = r * r.polynomial(&[
         0.124_665_484,
@@ -150,7 +180,7 @@ fn full_gelu(x: Term<'_>) -> Term<'_> {
         0.091_660_052_5,
         -0.019_067_645_1,
     ]);
-    let tail = x * q * e * small.choose(e, 1.0);
+    let tail = exponential.complete(x * q * e, e);
     x.less(0.0).choose(tail, x * (q.number(1.0) - q * e))
 }
 
@@ -165,14 +195,14 @@ fn double_gelu(x: Term<'_>) -> Term<'_> {
 }
 
 /// x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). In the tail the error would grow with y, so the error of y is computed and corrected.
-fn full_gelu_tanh(x: Term<'_>) -> Term<'_> {
+fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
     // The nearest number of the type, and what it lacks.
     let split = |exact: f64, rest: f64| {
         let high = if x.dtype() == DType::F32 { f64::from(exact as f32) } else { exact };
         (x.number(high), x.number(exact - high + rest))
     };
     let ((a, a_low), (b, b_low)) = (split(A, A_REST), split(B, B_REST));
-    let clamped = x.abs().less(256.0).choose(x, x.number(256.0).copysign(x));
+    let clamped = if guarded { x } else { x.abs().less(256.0).choose(x, x.number(256.0).copysign(x)) };
     let square = clamped * clamped;
     let square_low = clamped.fma(clamped, -square);
     let term = b * square;
@@ -182,7 +212,8 @@ fn full_gelu_tanh(x: Term<'_>) -> Term<'_> {
     let sum_low = (a - (sum - part)) + (term - part) + (term_low + a_low);
     let y = clamped * sum;
     let rest = clamped.fma(sum, -y) + clamped * sum_low;
-    x.equals(x).choose(full_logistic(x, y, Some(rest)), x)
+    let result = full_logistic(x, y, Some(rest), guarded);
+    if guarded { result } else { x.equals(x).choose(result, x) }
 }
 
 /// √(8/π) and 0.044715·√(8/π), each with what f64 loses of it.

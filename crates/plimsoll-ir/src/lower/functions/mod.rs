@@ -25,7 +25,7 @@ pub(super) fn unary<'b>(op: Unary, x: Term<'b>, need: Need, guarded: bool) -> Te
         return trigonometric::wave(op, x, Digits::new(need), guarded);
     }
     let Some(digits) = Digits::new(need).filter(|_| x.dtype() == DType::F32) else {
-        return activation::full(op, x).unwrap_or_else(|| x.unary(op));
+        return activation::full(op, x, guarded).unwrap_or_else(|| x.unary(op));
     };
     match op {
         Unary::Exp | Unary::Exp2 | Unary::Expm1 | Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p => {
