@@ -21,6 +21,26 @@ enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
 
+// The distance of `count` steps along a dimension inside a tile. With 32 bits, strides fit into them: one instruction.
+__device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, u32 count) {
+#if INDEX_BITS == 32
+    return i64(i32(count)) * i64(i32(p.at[STRIDES_AT + RANK * set + d]));
+#else
+    return i64(count) * stride(p, set, d);
+#endif
+}
+
+// Place and line of a thread's piece of one iteration, if lines have PER_LINE pieces. If a block's threads are whole lines, only the line
+// changes from iteration to iteration.
+template <int PER_LINE> struct Position {
+    u32 piece, line, along;
+    __device__ __forceinline__ explicit Position(int iteration) : piece(threadIdx.x + iteration * THREADS) {
+        constexpr bool WHOLE = THREADS % PER_LINE == 0;
+        line = WHOLE ? threadIdx.x / PER_LINE + iteration * (THREADS / PER_LINE) : piece / PER_LINE;
+        along = (WHOLE ? threadIdx.x : piece) % PER_LINE;
+    }
+};
+
 // Divides `rest` by a divisor: returns the quotient and replaces `rest` by the remainder.
 __device__ __forceinline__ u32 divide_by(const Parameters& p, int which, u32* rest) {
     const u64 divisor = p.at[DIVISORS_AT + 3 * which], magic = p.at[DIVISORS_AT + 3 * which + 1];
@@ -116,22 +136,22 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     enum { LINES = Way::SQUARES ? LANES : 1 };
     Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[Way::ITERATIONS][LINES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-    const i64 pitch = stride(p, SET, RANK - 1);
 #pragma unroll
     for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
-        const u32 piece = threadIdx.x + iteration * THREADS;
-        const u32 line = piece / Way::PER_LINE * LINES, along = piece % Way::PER_LINE * LINE;
+        const Position<Way::PER_LINE> at(iteration);
+        const u32 line = at.line * LINES, along = at.along * LINE;
         // Pieces outside the tensors read the tile's first one instead, so that loads need no branch.
         const bool inside = line < tile.columns && along < tile.rows;
-        const i64 offset = inside ? i64(line) * pitch + i64(along) : 0;
+        const i64 offset = inside ? distance(p, SET, RANK - 1, line) + i64(along) : 0;
 #pragma unroll
-        for (int j = 0; j < LINES; ++j) lines[iteration][j].load(from + u64(offset + j * pitch) * sizeof(T));
+        for (int j = 0; j < LINES; ++j)
+            lines[iteration][j].load(from + u64(offset + distance(p, SET, RANK - 1, j)) * sizeof(T));
     }
 #pragma unroll
     for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
-        const u32 piece = threadIdx.x + iteration * THREADS;
-        if (Way::PIECES % THREADS != 0 && piece >= Way::PIECES) continue;
-        const u32 line = piece / Way::PER_LINE, along = piece % Way::PER_LINE * LINE;
+        const Position<Way::PER_LINE> at(iteration);
+        if (Way::PIECES % THREADS != 0 && at.piece >= Way::PIECES) continue;
+        const u32 line = at.line, along = at.along * LINE;
 #pragma unroll
         for (int i = 0; i < LINE; ++i) {
             if constexpr (Way::SQUARES) shared[Way::vector_at(along + i, line)] = turned<T>(lines[iteration], i);
@@ -147,9 +167,9 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
 struct Piece {
     u32 line, vector, along;
     __device__ __forceinline__ explicit Piece(int iteration) {
-        const u32 v = threadIdx.x + iteration * THREADS;
-        line = v / UNROLL;
-        vector = v % UNROLL;
+        const Position<UNROLL> at(iteration);
+        line = at.line;
+        vector = at.along;
         along = vector * LANES;
     }
 };
@@ -160,7 +180,7 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
     Row<T, LANES, 0> rows[READS];
 
     __device__ __forceinline__ static i64 offset(const Parameters& p, const Tile& tile, const Piece& piece) {
-        return tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) + i64(piece.along) * stride(p, SET, RANK - 1);
+        return tile.offset[SET] + distance(p, SET, RANK - 2, piece.line) + distance(p, SET, RANK - 1, piece.along);
     }
 
     __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile) {
@@ -187,7 +207,7 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
 #pragma unroll
             for (int i = 0; i < LANES; ++i) {
                 if constexpr (KIND == UNIFORM) x[i] = same;
-                else x[i] = load_one<T>(start + u64(offset(p, tile, piece) + i * stride(p, SET, RANK - 1)) * sizeof(T));
+                else x[i] = load_one<T>(start + u64(offset(p, tile, piece) + distance(p, SET, RANK - 1, i)) * sizeof(T));
             }
         }
     }
@@ -196,8 +216,8 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
 template <typename T, int SET>
 __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const Piece& piece,
                                                 const Carrier<T>* y) {
-    const i64 offset =
-        tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) + i64(piece.along) * stride(p, SET, RANK - 1);
+    // Outputs are contiguous along their rows.
+    const i64 offset = tile.offset[SET] + distance(p, SET, RANK - 2, piece.line) + i64(piece.along);
     Row<T, LANES, HINT & STORE_STREAMING> row;
     row.put(y);
     row.store(start + u64(offset) * sizeof(T));

@@ -40,7 +40,7 @@ pub struct Shape {
     pub sets: u32,
     /// No vector crosses the end of a row.
     pub whole_rows: bool,
-    /// Every index and offset fits into 31 bits.
+    /// Every index and offset fits into 31 bits; in tiles through shared memory, every stride.
     pub small: bool,
     /// Blocks that cover the elements.
     pub blocks: u64,

@@ -164,7 +164,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         sets: sets.strides.len() as u32,
         head: false,
         whole_rows: true,
-        small: false,
+        small: sets.strides.iter().flatten().all(|stride| i32::try_from(*stride).is_ok()),
         blocks,
         words,
     })
