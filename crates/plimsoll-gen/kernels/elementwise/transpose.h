@@ -4,8 +4,8 @@
 //
 // An input whose lines have vectors of LANES elements is loaded in squares of LANES × LANES: a thread transposes one in registers and
 // stores it to shared memory as vectors in the order of the outputs, so that all accesses to both memories are whole vectors. Others
-// are loaded in shorter vectors, whose elements are stored one by one. The vectors of a row are permuted by an exclusive or that depends on
-// the row, so that threads that store elements of one column, and threads that load vectors of a row, use all banks.
+// are loaded in shorter vectors, whose elements are stored one by one. Gaps between the rows in shared memory let threads that store elements
+// of one column, and threads that load vectors of a row, use all banks.
 //
 // Blocks are ordered along the outputs' rows: neighbouring blocks write adjacent data and read distant data. Processing several
 // rows of tiles at a time, so that reads are closer together, was slower by up to 2 % on an H200.
@@ -21,23 +21,39 @@ enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
 
-// The distance of `count` steps along a dimension inside a tile. With 32 bits, strides fit into them: one instruction.
-__device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, u32 count) {
 #if INDEX_BITS == 32
-    return i64(i32(count)) * i64(i32(p.at[STRIDES_AT + RANK * set + d]));
+// Extents and strides fit into 31 bits.
+typedef u32 Extent;
+#else
+typedef u64 Extent;
+#endif
+
+// The distance of `count` steps along a dimension.
+__device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, Extent count) {
+#if INDEX_BITS == 32 && defined(__CUDA_ARCH__)
+    i64 product;
+    asm("mul.wide.s32 %0, %1, %2;" : "=l"(product) : "r"(count), "r"(u32(p.at[STRIDES_AT + RANK * set + d])));
+    return product;
 #else
     return i64(count) * stride(p, set, d);
 #endif
 }
 
-// Place and line of a thread's piece of one iteration, if lines have PER_LINE pieces. If a block's threads are whole lines, only the line
-// changes from iteration to iteration.
-template <int PER_LINE> struct Position {
-    u32 piece, line, along;
-    __device__ __forceinline__ explicit Position(int iteration) : piece(threadIdx.x + iteration * THREADS) {
-        constexpr bool WHOLE = THREADS % PER_LINE == 0;
-        line = WHOLE ? threadIdx.x / PER_LINE + iteration * (THREADS / PER_LINE) : piece / PER_LINE;
-        along = (WHOLE ? threadIdx.x : piece) % PER_LINE;
+// A thread's pieces of a tile, one per iteration, in lines of PER_LINE pieces. If a block's threads are whole lines, they are STEP lines
+// apart, so that addresses differ by constants.
+template <int PER_LINE> struct Pieces {
+    enum { WHOLE = THREADS % PER_LINE == 0, STEP = THREADS / PER_LINE };
+    __device__ __forceinline__ static u32 place(int iteration) { return threadIdx.x + iteration * THREADS; }
+    __device__ __forceinline__ static u32 line(int iteration) {
+        return WHOLE ? threadIdx.x / PER_LINE + iteration * STEP : place(iteration) / PER_LINE;
+    }
+    __device__ __forceinline__ static u32 within(int iteration) {
+        return (WHOLE ? threadIdx.x : place(iteration)) % PER_LINE;
+    }
+    // The distance of the piece's line from the tile's first one, times `factor`.
+    __device__ __forceinline__ static i64 offset(const Parameters& p, int set, int d, u32 factor, int iteration) {
+        if (!WHOLE) return distance(p, set, d, line(iteration) * factor);
+        return distance(p, set, d, line(0) * factor) + distance(p, set, d, iteration * STEP * factor);
     }
 };
 
@@ -62,15 +78,22 @@ template <typename T> struct alignas(least(LANES * int(sizeof(T)), 16)) Packed {
 // The smallest power of two that is at least n, up to 32.
 constexpr __device__ int covering(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32; }
 
-// How an input whose lines are loaded in vectors of LINE elements lies in shared memory.
-template <int LINE> struct Passage {
+// How an input with elements of BYTES, whose lines are loaded in vectors of LINE, lies in shared memory.
+template <int BYTES, int LINE> struct Passage {
     enum { SQUARES = LINE == LANES && LANES > 1, PER_LINE = ROWS / LINE, PIECES = PER_LINE * (SQUARES ? UNROLL : COLUMNS) };
     enum { ITERATIONS = (PIECES + THREADS - 1) / THREADS };
-    // Columns of which a warp stores elements at once; they fill this many vectors of a row.
-    enum { BESIDE = 32 / covering(PER_LINE), SPREAD = SQUARES || BESIDE <= LANES ? 1 : BESIDE / LANES };
-    // Index of vector `along` of row `row` of the outputs.
-    __device__ __forceinline__ static u32 vector_at(u32 row, u32 along) {
-        return row * UNROLL + (along ^ (row / LINE * SPREAD & (UNROLL - 1)));
+    // Columns of which a warp stores elements at once.
+    enum { BESIDE = 32 / covering(PER_LINE), BANK = 4 / least(4, BYTES), WANTED = BESIDE / LINE > BANK ? BESIDE / LINE : BANK };
+    // Vectors between the rows; of squares, one after LANES rows.
+    enum { GAP = SQUARES ? 0 : (WANTED + LANES - 1) / LANES, HELD = ROWS * (UNROLL + GAP) + (SQUARES ? PER_LINE : 0) };
+    // Index of the first vector of row `row` of the outputs.
+    __device__ __forceinline__ static u32 row_at(u32 row) { return row * (UNROLL + GAP) + (SQUARES ? row / LANES : 0); }
+    // The thread's vector of one iteration in the order of the outputs.
+    template <typename V> __device__ __forceinline__ static V vector_of_piece(const V* shared, int iteration) {
+        typedef Pieces<UNROLL> All;
+        const V* row = shared + All::within(iteration);
+        if (!All::WHOLE || (SQUARES && All::STEP % LANES != 0)) return row[row_at(All::line(iteration))];
+        return (row + row_at(All::line(0)))[iteration * row_at(All::STEP)];
     }
 };
 
@@ -78,8 +101,8 @@ template <int LINE> struct Passage {
 struct Tile {
     u32 rows, columns;  // inside the tensors
     i64 offset[SETS];
-    __device__ __forceinline__ static u32 inside(u64 extent, u64 first, u32 side) {
-        return u32(extent - first < side ? extent - first : u64(side));
+    __device__ __forceinline__ static u32 inside(Extent extent, Extent first, u32 side) {
+        return u32(extent - first < side ? extent - first : Extent(side));
     }
 };
 
@@ -89,12 +112,12 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     // The fastest dimension's tiles first.
     u32 slower = divide_by(p, 0, &rest);
     Tile tile;
-    const u64 column = u64(rest) * COLUMNS;
+    const Extent column = Extent(rest) * COLUMNS;
     rest = slower;
     slower = divide_by(p, 1, &rest);
-    const u64 row = u64(rest) * ROWS;
-    tile.rows = Tile::inside(p.at[FORM_AT], row, ROWS);
-    tile.columns = Tile::inside(p.at[FORM_AT + 1], column, COLUMNS);
+    const Extent row = Extent(rest) * ROWS;
+    tile.rows = Tile::inside(Extent(p.at[FORM_AT]), row, ROWS);
+    tile.columns = Tile::inside(Extent(p.at[FORM_AT + 1]), column, COLUMNS);
 #pragma unroll
     for (int d = RANK - 3; d >= 0; --d) {
         rest = slower;
@@ -103,9 +126,9 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     }
 #pragma unroll
     for (int set = 0; set < SETS; ++set) {
-        i64 offset = i64(row) * stride(p, set, RANK - 2) + i64(column) * stride(p, set, RANK - 1);
+        i64 offset = distance(p, set, RANK - 2, row) + distance(p, set, RANK - 1, column);
 #pragma unroll
-        for (int d = 0; d < RANK - 2; ++d) offset += i64(at[d]) * stride(p, set, d);
+        for (int d = 0; d < RANK - 2; ++d) offset += distance(p, set, d, at[d]);
         tile.offset[set] = offset;
     }
     return tile;
@@ -132,95 +155,97 @@ template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(co
 // Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest.
 template <typename T, int SET, int LINE>
 __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
-    typedef Passage<LINE> Way;
+    typedef Passage<sizeof(T), LINE> Way;
+    typedef Pieces<Way::PER_LINE> All;
     enum { LINES = Way::SQUARES ? LANES : 1 };
     Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[Way::ITERATIONS][LINES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
 #pragma unroll
     for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
-        const Position<Way::PER_LINE> at(iteration);
-        const u32 line = at.line * LINES, along = at.along * LINE;
+        const u32 along = All::within(iteration) * LINE;
         // Pieces outside the tensors read the tile's first one instead, so that loads need no branch.
-        const bool inside = line < tile.columns && along < tile.rows;
-        const i64 offset = inside ? distance(p, SET, RANK - 1, line) + i64(along) : 0;
+        const bool inside = All::line(iteration) * LINES < tile.columns && along < tile.rows;
+        const u64 piece = from + along * sizeof(T) + All::offset(p, SET, RANK - 1, LINES * sizeof(T), iteration);
 #pragma unroll
         for (int j = 0; j < LINES; ++j)
-            lines[iteration][j].load(from + u64(offset + distance(p, SET, RANK - 1, j)) * sizeof(T));
+            lines[iteration][j].load((inside ? piece : from) + distance(p, SET, RANK - 1, j * sizeof(T)));
     }
 #pragma unroll
     for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
-        const Position<Way::PER_LINE> at(iteration);
-        if (Way::PIECES % THREADS != 0 && at.piece >= Way::PIECES) continue;
-        const u32 line = at.line, along = at.along * LINE;
+        if (Way::PIECES % THREADS != 0 && All::place(iteration) >= Way::PIECES) continue;
+        Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE);
 #pragma unroll
         for (int i = 0; i < LINE; ++i) {
-            if constexpr (Way::SQUARES) shared[Way::vector_at(along + i, line)] = turned<T>(lines[iteration], i);
-            else {
-                const u32 element = Way::vector_at(along + i, line / LANES) * LANES + line % LANES;
-                reinterpret_cast<T*>(shared)[element] = element_of<T>(lines[iteration][0].word, i);
-            }
+            // The rows of a line are as many vectors apart.
+            Packed<T>* to = row + i * (UNROLL + Way::GAP);
+            if constexpr (Way::SQUARES) to[All::line(iteration)] = turned<T>(lines[iteration], i);
+            else reinterpret_cast<T*>(to)[All::line(iteration)] = element_of<T>(lines[iteration][0].word, i);
         }
     }
 }
 
-// The position of the thread's vector of one iteration, in the order of the outputs.
-struct Piece {
-    u32 line, vector, along;
-    __device__ __forceinline__ explicit Piece(int iteration) {
-        const Position<UNROLL> at(iteration);
-        line = at.line;
-        vector = at.along;
-        along = vector * LANES;
-    }
-};
+// A thread's vectors in the order of the outputs.
+typedef Pieces<UNROLL> Ordered;
 
-// A thread's vectors of an input in the order of the outputs. Those that come from memory are loaded before the barrier, all at once.
+// Whether the vector of one iteration is inside the tensors.
+__device__ __forceinline__ bool is_inside(const Tile& tile, int iteration) {
+    return Ordered::line(iteration) < tile.rows && Ordered::within(iteration) * LANES < tile.columns;
+}
+
+// Address of the first element of its row of the tile.
+template <typename T, int SET>
+__device__ __forceinline__ u64 ordered_row(const Parameters& p, u64 start, const Tile& tile, int iteration) {
+    return start + u64(tile.offset[SET]) * sizeof(T) + Ordered::offset(p, SET, RANK - 2, sizeof(T), iteration);
+}
+
+// An input in the order of the outputs. Vectors that come from memory are loaded before the barrier, all at once.
 template <typename T, int KIND, int SET, int LINE> struct Gathered {
     // Broadcast inputs should stay in L1.
     Row<T, LANES, 0> rows[READS];
-
-    __device__ __forceinline__ static i64 offset(const Parameters& p, const Tile& tile, const Piece& piece) {
-        return tile.offset[SET] + distance(p, SET, RANK - 2, piece.line) + distance(p, SET, RANK - 1, piece.along);
-    }
 
     __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile) {
         if constexpr (KIND == INDEXED_VECTOR) {
 #pragma unroll
             for (int iteration = 0; iteration < READS; ++iteration) {
-                const Piece piece(iteration);
                 // Vectors outside the tensors are those of the tile's first element, so that loads need no branch.
-                const bool inside = piece.line < tile.rows && piece.along < tile.columns;
-                rows[iteration].load(start + u64(inside ? offset(p, tile, piece) : tile.offset[SET]) * sizeof(T));
+                const u64 vector = ordered_row<T, SET>(p, start, tile, iteration) + Ordered::within(iteration) * LANES * sizeof(T);
+                const u64 first = start + u64(tile.offset[SET]) * sizeof(T);
+                rows[iteration].load(is_inside(tile, iteration) ? vector : first);
             }
         }
     }
 
-    __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const Piece& piece, int iteration,
+    __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, int iteration,
                                          const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
+        const u32 vector = Ordered::within(iteration);
         if constexpr (KIND == TRANSPOSED) {
-            const Packed<T> vector = shared[Passage<LINE>::vector_at(piece.line, piece.vector)];
+            const Packed<T> held = Passage<sizeof(T), LINE>::vector_of_piece(shared, iteration);
 #pragma unroll
-            for (int w = 0; w < Packed<T>::UNITS; ++w) rows[iteration].word[w] = vector.unit[w];
+            for (int w = 0; w < Packed<T>::UNITS; ++w) rows[iteration].word[w] = held.unit[w];
         }
         if constexpr (KIND == TRANSPOSED || KIND == INDEXED_VECTOR) rows[iteration].take(x);
         else {
 #pragma unroll
             for (int i = 0; i < LANES; ++i) {
                 if constexpr (KIND == UNIFORM) x[i] = same;
-                else x[i] = load_one<T>(start + u64(offset(p, tile, piece) + distance(p, SET, RANK - 1, i)) * sizeof(T));
+                else {
+                    const i64 along = distance(p, SET, RANK - 1, (vector * LANES + i) * sizeof(T));
+                    const u64 first = start + u64(tile.offset[SET]) * sizeof(T);
+                    const u64 one = ordered_row<T, SET>(p, start, tile, iteration) + along;
+                    x[i] = load_one<T>(is_inside(tile, iteration) ? one : first);
+                }
             }
         }
     }
 };
 
 template <typename T, int SET>
-__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const Piece& piece,
+__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, int iteration,
                                                 const Carrier<T>* y) {
-    // Outputs are contiguous along their rows.
-    const i64 offset = tile.offset[SET] + distance(p, SET, RANK - 2, piece.line) + i64(piece.along);
     Row<T, LANES, HINT & STORE_STREAMING> row;
     row.put(y);
-    row.store(start + u64(offset) * sizeof(T));
+    // Outputs are contiguous along their rows.
+    row.store(ordered_row<T, SET>(p, start, tile, iteration) + Ordered::within(iteration) * LANES * sizeof(T));
 }
 
 // On a host, the threads of a block run the first half one after the other, then the second half.
@@ -233,7 +258,7 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Tile tile = find_tile(p, blockIdx.x);
-#define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? VECTORS : 1];
+#define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? Passage<IN_BYTES(k), IN##k##_LINE>::HELD : 1];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED
 #define TRANSPOSE_GATHERED(k) Gathered<in##k##_t, IN##k, IN##k##_SET, IN##k##_LINE> gathered##k;
@@ -254,11 +279,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
         const Same same = same_for_all(p, 0);
 #pragma unroll
         for (int iteration = 0; iteration < READS; ++iteration) {
-            const Piece piece(iteration);
-            if (piece.line >= tile.rows || piece.along >= tile.columns) continue;
+            // Of a vector outside the tensors, a thread computes something too, so that the iterations overlap.
 #define TRANSPOSE_TAKE(k)                                                                                              \
     in##k##_c x##k[LANES];                                                                                             \
-    gathered##k.take(p, IN_START(p, 0, k), tile, piece, iteration, shared##k, same.x##k, x##k);
+    gathered##k.take(p, IN_START(p, 0, k), tile, iteration, shared##k, same.x##k, x##k);
 #define TRANSPOSE_RESULT(k) out##k##_c y##k[LANES];
             EACH_INPUT(TRANSPOSE_TAKE)
             EACH_OUTPUT(TRANSPOSE_RESULT)
@@ -271,7 +295,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
                 BODY_EACH(s, at, i);
             }
             BODY_END(s, LANES)
-#define TRANSPOSE_STORE(k) transpose_store<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, piece, y##k);
+            if (!is_inside(tile, iteration)) continue;
+#define TRANSPOSE_STORE(k) transpose_store<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, iteration, y##k);
             EACH_OUTPUT(TRANSPOSE_STORE)
 #undef TRANSPOSE_STORE
         }

@@ -43,6 +43,8 @@ fn vector_bytes(narrowest: u32, device: &Device, choose: &Choose) -> u32 {
 
 /// Fewest elements to which a side is shortened for more blocks: rows of tiles then still fill whole sectors.
 const LEAST_SIDE: u32 = 32;
+/// Side of tiles whose lines have no vectors: a thread has eight elements or more, which share the cost of finding the tile.
+const SINGLE_SIDE: u32 = 64;
 /// Blocks per SM for which tiles are made smaller.
 const BLOCKS: u64 = 4;
 
@@ -50,7 +52,7 @@ const BLOCKS: u64 = 4;
 /// sides of 128, a transposed f16 matrix of 351 × 776 had 21 blocks whose threads read 64 elements, and took an H200 ten times as long
 /// as a flat one.
 fn smaller(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Device) -> u32 {
-    let most = LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 };
+    let most = SINGLE_SIDE.max(LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 });
     let least = LEAST_SIDE.max(4 * lanes);
     let mut side = side.min(most.next_power_of_two().max(least));
     let last = extents.len() - 1;
@@ -64,17 +66,23 @@ fn smaller(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Devi
     side
 }
 
+/// Most bytes of shared memory of a tile of rows × columns. The gap after a row is at most a vector, or 32 elements after all rows together.
+fn shared_bytes(transposed: &[&Tensor], (rows, columns): (u64, u64)) -> u64 {
+    transposed.iter().map(|tensor| rows * (u64::from(tensor.bytes) * columns + 16) + 32 * u64::from(tensor.bytes)).sum()
+}
+
 /// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or the forced number if it is possible, within
 /// the limits of shared memory.
 fn side(narrowest: u32, vector: u32, transposed: &[&Tensor], choose: &Choose) -> u32 {
-    let bytes: u32 = transposed.iter().map(|tensor| tensor.bytes).sum();
-    let fits = |side: u32| u64::from(bytes) * u64::from(side) * u64::from(side) <= MOST_SHARED - 1024;
+    let fits = |side: u64| shared_bytes(transposed, (side, side)) <= MOST_SHARED;
     let forced = choose.unroll.map(|unroll| unroll * (vector / narrowest).max(1));
-    if let Some(side) = forced.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits(*side)) {
+    if let Some(side) =
+        forced.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits((*side).into()))
+    {
         return side;
     }
     let mut side = (256 / narrowest).clamp(32, 128);
-    while side > 16 && !fits(side) {
+    while side > 16 && !fits(side.into()) {
         side /= 2;
     }
     side
@@ -164,7 +172,8 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         sets: sets.strides.len() as u32,
         head: false,
         whole_rows: true,
-        small: sets.strides.iter().flatten().all(|stride| i32::try_from(*stride).is_ok()),
+        small: sets.strides.iter().flatten().all(|stride| i32::try_from(*stride).is_ok())
+            && extents.iter().all(|extent| i32::try_from(*extent).is_ok()),
         blocks,
         words,
     })
@@ -193,21 +202,39 @@ impl TileSize {
         let vector = vector_bytes(narrowest, device, choose);
         let side = side(narrowest, vector, transposed, choose);
         let lanes = lanes(all, extents, (vector / narrowest).clamp(1, side / 4), device.target.widest_access());
-        let lines = transposed.iter().map(|tensor| line(tensor, extents, (side, lanes), device.target.widest_access()));
-        let line = lines.min().unwrap_or(1).min(lanes);
-        let (rows, columns) = match choose.unroll {
-            Some(_) => (side, side),
-            None => rows_and_columns(smaller(side, line, narrowest, extents, device).max(lanes), lanes, extents),
+        let widest = device.target.widest_access();
+        // Elements that a thread loads of a transposed input at once.
+        let piece = |tensor: &Tensor, rows: u32| match line(tensor, extents, (rows, lanes), widest) {
+            line if line == lanes => lanes * lanes,
+            line => line,
         };
-        // As many elements of each tensor per thread as a square has, and at least four.
-        let pieces = (rows * columns / (lanes * line).max(LEAST_EACH)).next_multiple_of(32);
-        let threads = choose.threads.unwrap_or(pieces.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end()));
-        Self { rows, columns, lanes, threads: threads.min((rows * columns / lanes).next_multiple_of(32)) }
+        let fewest = transposed.iter().map(|tensor| piece(tensor, side)).min().unwrap_or(1);
+        let (mut rows, columns) = match choose.unroll {
+            Some(_) => (side, side),
+            None => {
+                let whole = if fewest == lanes * lanes { lanes } else { 1 };
+                rows_and_columns(smaller(side, whole, narrowest, extents, device).max(lanes), lanes, extents)
+            }
+        };
+        // The gaps of many short rows.
+        while shared_bytes(transposed, (rows.into(), columns.into())) > MOST_SHARED && rows > lanes {
+            rows = (rows / 2).next_multiple_of(lanes);
+        }
+        // As many elements of each tensor per thread as a square has, and at least eight.
+        let area = rows * columns;
+        let most = (area / fewest.max(lanes).max(LEAST_EACH)).next_multiple_of(32);
+        let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
+        // If possible, all threads have as much to do.
+        let pieces = || transposed.iter().map(|tensor| piece(tensor, rows)).chain([lanes]);
+        let even = |threads: &u32| pieces().all(|piece| area.is_multiple_of(piece * threads));
+        let even = (*TRANSPOSE_THREADS.start()..=most).step_by(32).filter(even).max();
+        let threads = choose.threads.unwrap_or(even.unwrap_or(most));
+        Self { rows, columns, lanes, threads: threads.min((area / lanes).next_multiple_of(32)) }
     }
 }
 
 /// Fewest elements of each tensor per thread, so that enough loads are in flight.
-const LEAST_EACH: u32 = 4;
+const LEAST_EACH: u32 = 8;
 
 /// The widest vector, in elements, that is possible along the outputs' rows.
 fn lanes(all: &[Tensor], extents: &[u64], most: u32, widest: u32) -> u32 {
