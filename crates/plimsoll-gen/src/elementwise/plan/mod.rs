@@ -306,7 +306,12 @@ fn finish(
     }
     let (index, why) = choose_index(choose, &shape)?;
     let scalars = graph.scalars().len();
-    let dependent = if device.target.capability >= 90 { tuning.dependent } else { Dependent::No };
+    let dependent = match tuning.dependent {
+        _ if device.target.capability < 90 => Dependent::No,
+        // Blocks that wait would take the shared memory of those that still have to start.
+        Dependent::Tail if shape.form == Form::Transpose && choose.release.is_none() => Dependent::Late,
+        dependent => dependent,
+    };
     let first_wave = choose_prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
     // After the three words that all forms with a prefetch begin with.
     if let Some(first_wave) = first_wave {
@@ -386,6 +391,7 @@ fn with_final_value(reason: Reason, spec: &KernelSpec) -> Reason {
         "vector" => format!("{} elements", spec.lanes),
         "unroll" => spec.unroll.to_string(),
         "threads" => spec.threads.to_string(),
+        "dependent" => spec.dependent.name().to_owned(),
         _ => return reason,
     };
     if reason.what == "vector" || chosen == reason.chosen {
