@@ -207,11 +207,22 @@ fn untyped_tensors_have_strides_and_are_updated_in_place() {
     assert_eq!(column.to_vec::<f32>().unwrap(), [4.0, 0.0]);
     assert!(column.shares_memory_with(&m) && !g.shares_memory_with(&m));
     assert!(m.shaped(&[5]).is_err());
-    // Other handles keep the memory.
-    let error = m.clone().into_typed::<f32>().unwrap_err().to_string();
-    assert!(error.contains("has other handles"), "{error}");
+    // Other handles keep the memory. The error returns the buffer.
+    let failed = m.into_typed::<f32>().unwrap_err();
+    assert!(failed.to_string().contains("has other handles"), "{failed}");
     drop((call, column));
-    let typed = m.into_typed::<f32>().unwrap();
+    let failed = failed.buffer.into_typed::<i32>().unwrap_err();
+    assert!(failed.to_string().contains("elements are f32, not i32"), "{failed}");
+    let part = failed.buffer.shaped(&[2]).unwrap();
+    drop(failed);
+    let failed = part.into_typed::<f32>().unwrap_err();
+    assert!(failed.to_string().contains("is a view of a part"), "{failed}");
+    let whole = failed.buffer.shaped(&[2, 2]).unwrap();
+    drop(failed);
+    let shared = whole.clone();
+    let failed = whole.into_typed::<f32>().unwrap_err();
+    drop(shared);
+    let typed = failed.buffer.into_typed::<f32>().unwrap();
     assert_eq!((typed.shape(), typed.as_slice()), (&[2, 2][..], Some(&[0.0, 6.0, 4.0, 8.0][..])));
 }
 

@@ -2,6 +2,7 @@
 //! kernel is compiled for.
 
 use plimsoll_core::Fault;
+use plimsoll_core::text::shorten;
 use plimsoll_gen::custom::{Occupied, Signature};
 
 use crate::driver::{Attribute, Function};
@@ -15,6 +16,11 @@ const THREADS: u64 = 1024;
 
 fn invalid(why: String) -> Fault {
     Fault::Invalid(why)
+}
+
+/// The kernel's name for messages.
+fn shown(signature: &Signature) -> String {
+    shorten(&signature.name, 60)
 }
 
 /// Threads or blocks in all.
@@ -40,7 +46,7 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
             }
         }
     }
-    let (threads, name) = (product(block), &signature.name);
+    let (threads, name) = (product(block), shown(signature));
     if threads > THREADS {
         return Err(invalid(format!(
             "a block of {} has {threads} threads, and at most {THREADS} are possible",
@@ -73,7 +79,7 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
 pub(super) fn check_loaded(function: &Function, signature: &Signature, geometry: Geometry) -> Result<Occupied, Fault> {
     check_stated(signature, geometry)?;
     let Geometry { grid, block, shared } = geometry;
-    let name = &signature.name;
+    let name = shown(signature);
     let threads = u32::try_from(product(block)).unwrap_or(u32::MAX);
     let most = function.max_threads()?;
     if threads > most {
@@ -96,7 +102,7 @@ pub(super) fn check_loaded(function: &Function, signature: &Signature, geometry:
     }
     let resident = function.blocks_per_multiprocessor(threads, shared)?;
     if resident == 0 {
-        return Err(invalid(format!("not even one block of {threads} threads of {name} fits on a multiprocessor")));
+        return Err(invalid(format!("not even one block of {threads} threads of {name} fits on an SM")));
     }
     Ok(Occupied { blocks: product(grid), threads, resident, static_shared })
 }

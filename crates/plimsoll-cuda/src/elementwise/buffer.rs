@@ -24,7 +24,7 @@ pub struct Buffer<T> {
 
 /// Bytes of `length` elements.
 fn size<T: Plain>(length: usize) -> Result<u64, Error> {
-    let refused = Fault::OutOfMemory { asked: u64::MAX, free: 0 };
+    let refused = Fault::OutOfMemory { asked: u64::MAX, free: None };
     (length as u64).checked_mul(T::DTYPE.bytes()).ok_or(Error::Fault(refused))
 }
 
@@ -66,7 +66,7 @@ impl<T: Plain> Buffer<T> {
     /// [`Fault::Hung`]; includes faults of kernels launched earlier.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         let mut values = Vec::new();
-        let refused = |_| Fault::OutOfMemory { asked: self.memory.whole().bytes(), free: 0 };
+        let refused = |_| Fault::OutOfMemory { asked: self.memory.whole().bytes(), free: None };
         values.try_reserve_exact(self.length).map_err(refused)?;
         values.resize(self.length, T::Bits::default());
         self.memory.download(bytes_of_bits::<T>(&mut values))?;

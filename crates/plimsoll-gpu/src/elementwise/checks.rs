@@ -73,7 +73,7 @@ fn output_shape(graph: &Graph, outputs: &[Layout]) -> Result<Vec<u64>, Error> {
 
 /// The byte range of one tensor of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct TensorBytes {
     set: usize,
     place: usize,
     output: bool,
@@ -82,12 +82,12 @@ pub(super) struct Span {
 
 /// The two spans seen so far that end last, from two different sets.
 #[derive(Default)]
-struct Furthest([Option<Span>; 2]);
+struct Furthest([Option<TensorBytes>; 2]);
 
 impl Furthest {
-    fn add(&mut self, span: Span) {
+    fn add(&mut self, span: TensorBytes) {
         let [first, second] = self.0;
-        let beyond = |other: Option<Span>| other.is_none_or(|other| span.bytes.1 > other.bytes.1);
+        let beyond = |other: Option<TensorBytes>| other.is_none_or(|other| span.bytes.1 > other.bytes.1);
         if beyond(first) {
             self.0 = [Some(span), if first.is_some_and(|first| first.set != span.set) { first } else { second }];
         } else if first.is_some_and(|first| first.set != span.set) && beyond(second) {
@@ -95,20 +95,20 @@ impl Furthest {
         }
     }
 
-    fn find_other_set(&self, set: usize) -> Option<Span> {
+    fn find_other_set(&self, set: usize) -> Option<TensorBytes> {
         self.0.into_iter().flatten().find(|span| span.set != set)
     }
 }
 
 /// Checks that no output of a batch shares memory with a tensor of another set, since sets run in no order.
-pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<Span>) -> Result<(), Error> {
+pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<TensorBytes>) -> Result<(), Error> {
     spans.sort_unstable_by_key(|span| span.bytes.0);
     let (mut all, mut outputs) = (Furthest::default(), Furthest::default());
     for span in spans {
         let before = if span.output { &all } else { &outputs };
         if let Some(other) = before.find_other_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
             let (output, other) = if span.output { (span, other) } else { (other, span) };
-            let named = |span: &Span| format!("{} of set {}", name(graph, span.place), span.set);
+            let named = |span: &TensorBytes| format!("{} of set {}", name(graph, span.place), span.set);
             let (output_bytes, other_bytes) = (output.bytes, other.bytes);
             return Err(Error::Overlap { output: named(&output), output_bytes, other: named(&other), other_bytes });
         }
@@ -183,7 +183,7 @@ impl Fit {
     ) -> Result<(), Error> {
         for (place, (tensor, reach)) in tensors.iter().zip(&self.reach).enumerate() {
             if let Some(Err(other)) = tensor.held.map(|held| G::check_memory(compiler, held)) {
-                return Err(Error::other_device(name(graph, place), other));
+                return Err(Error::other_memory(name(graph, place), other));
             }
             if let Some((_, needed)) = *reach
                 && needed > tensor.bytes
@@ -211,8 +211,8 @@ impl Fit {
     }
 
     /// The byte ranges of the tensors of one set of a batch, without empty ones.
-    pub(super) fn spans<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], set: usize) -> Vec<Span> {
-        let span = |place| Span { set, place, output: place >= self.inputs, bytes: self.bytes(tensors, place) };
+    pub(super) fn spans<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], set: usize) -> Vec<TensorBytes> {
+        let span = |place| TensorBytes { set, place, output: place >= self.inputs, bytes: self.bytes(tensors, place) };
         (0..tensors.len()).map(span).filter(|span| span.bytes.0 < span.bytes.1).collect()
     }
 
@@ -277,8 +277,8 @@ mod tests {
 
     use super::*;
 
-    fn span((set, place, low, length): (usize, usize, u64, u64)) -> Span {
-        Span { set, place, output: place == 1, bytes: (low, low + length) }
+    fn span((set, place, low, length): (usize, usize, u64, u64)) -> TensorBytes {
+        TensorBytes { set, place, output: place == 1, bytes: (low, low + length) }
     }
 
     #[test]
@@ -299,8 +299,8 @@ mod tests {
             tensors in prop::collection::vec((0usize..4, 0usize..2, 0u64..60, 1u64..8), 0..12)
         ) {
             let graph = parse("x + 1", &Names::with_default(DType::F32)).unwrap();
-            let spans: Vec<Span> = tensors.into_iter().map(span).collect();
-            let clash = |a: &Span, b: &Span| a.set != b.set && (a.output || b.output)
+            let spans: Vec<TensorBytes> = tensors.into_iter().map(span).collect();
+            let clash = |a: &TensorBytes, b: &TensorBytes| a.set != b.set && (a.output || b.output)
                 && a.bytes.0 < b.bytes.1 && b.bytes.0 < a.bytes.1;
             let expected = spans.iter().any(|a| spans.iter().any(|b| clash(a, b)));
             prop_assert_eq!(check_batch_disjoint(&graph, spans).is_err(), expected);

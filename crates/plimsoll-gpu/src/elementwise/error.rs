@@ -22,7 +22,9 @@ pub enum Error {
         given: usize,
     },
     /// A tensor of another type than declared.
-    #[error("'{name}' is declared as {expected} and was given as {given}")]
+    #[error(
+        "'{name}' is {expected}, but {given} was given: pass a tensor of {expected}, or declare '{name}' as {given}"
+    )]
     Type {
         /// The tensor.
         name: String,
@@ -113,13 +115,23 @@ pub enum Error {
         name: String,
     },
     /// A tensor on another device than the one the expression was compiled for.
-    #[error("'{name}' is memory of {given}, but the expression was compiled for {expected}")]
+    #[error("'{name}' is memory of {given}, but the expression was compiled for {expected}: use memory of {expected}")]
     Device {
         /// The tensor.
         name: String,
         /// Where the expression runs.
         expected: String,
         /// Where the memory is.
+        given: String,
+    },
+    /// A stream of another device than the one the expression was compiled for.
+    #[error(
+        "the stream belongs to {given}, but the expression was compiled for {expected}: use a stream of {expected}"
+    )]
+    Stream {
+        /// Where the expression runs.
+        expected: String,
+        /// The stream's device.
         given: String,
     },
     /// Tensors of a batch that aren't contiguous or differ in shape.
@@ -142,9 +154,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// An object of another device than the expression's.
-    pub(super) fn other_device(name: String, OtherDevice { expected, given }: OtherDevice) -> Self {
+    /// Memory of another device than the expression's.
+    pub(super) fn other_memory(name: String, OtherDevice { expected, given }: OtherDevice) -> Self {
         Self::Device { name, expected, given }
+    }
+
+    /// A stream of another device than the expression's.
+    pub(super) fn other_stream(OtherDevice { expected, given }: OtherDevice) -> Self {
+        Self::Stream { expected, given }
     }
 }
 

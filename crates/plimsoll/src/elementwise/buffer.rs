@@ -270,7 +270,7 @@ impl<T: Element> Buffer<T> {
 pub(super) fn reserve<T: Element>(length: usize) -> Result<Vec<T>, Error> {
     let mut elements = Vec::new();
     let asked = (length as u64).saturating_mul(T::DTYPE.bytes());
-    elements.try_reserve_exact(length).map_err(|_| Fault::OutOfMemory { asked, free: 0 })?;
+    elements.try_reserve_exact(length).map_err(|_| Fault::OutOfMemory { asked, free: None })?;
     Ok(elements)
 }
 

@@ -115,7 +115,8 @@ impl<T: Lendable, K: Role> Returned for Expr<T, K> {
 
     fn allocate(layout: &Layout) -> Result<Vec<T>, Error> {
         let elements = layout.elements();
-        let refused = || Error::Fault(Fault::OutOfMemory { asked: elements.saturating_mul(T::DTYPE.bytes()), free: 0 });
+        let refused =
+            || Error::Fault(Fault::OutOfMemory { asked: elements.saturating_mul(T::DTYPE.bytes()), free: None });
         let length = usize::try_from(elements).map_err(|_| refused())?;
         let mut values = Vec::new();
         values.try_reserve_exact(length).map_err(|_| refused())?;

@@ -65,10 +65,10 @@ pub(super) fn write<T: Element>(memory: &Memory, values: &[T]) -> Result<(), Err
     Ok(())
 }
 
-/// The elements, if this is the only handle.
-pub(super) fn release<T: Element>(mut memory: Memory) -> Option<Vec<T>> {
-    let elements = Arc::get_mut(&mut memory)?.get_mut().unwrap_or_else(PoisonError::into_inner);
-    as_vec_mut(elements).map(std::mem::take)
+/// The elements, if this is the only handle and they have this type; else the handle.
+pub(super) fn release<T: Element>(mut memory: Memory) -> Result<Vec<T>, Memory> {
+    let elements = Arc::get_mut(&mut memory).map(|lock| lock.get_mut().unwrap_or_else(PoisonError::into_inner));
+    elements.and_then(as_vec_mut).map(std::mem::take).ok_or(memory)
 }
 
 /// Locked memory.

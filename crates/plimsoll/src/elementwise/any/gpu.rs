@@ -62,10 +62,10 @@ pub(super) fn write<T: Element>(memory: &Memory, values: &[T]) -> Result<(), Err
     }
 }
 
-/// The buffer, if this is the only handle.
-pub(super) fn release<T: Element>(mut memory: Memory) -> Option<Buffer<T>> {
-    let elements = Arc::get_mut(&mut memory)?.get_mut().unwrap_or_else(PoisonError::into_inner);
-    as_buffer_mut(elements)?.take()
+/// The buffer, if this is the only handle and it has this type; else the handle.
+pub(super) fn release<T: Element>(mut memory: Memory) -> Result<Buffer<T>, Memory> {
+    let elements = Arc::get_mut(&mut memory).map(|lock| lock.get_mut().unwrap_or_else(PoisonError::into_inner));
+    elements.and_then(as_buffer_mut).and_then(Option::take).ok_or(memory)
 }
 
 /// An expression on a GPU with the operands of its last run.
