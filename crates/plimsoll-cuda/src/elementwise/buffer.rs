@@ -81,34 +81,6 @@ impl<T: Plain> Buffer<T> {
         Ok(self.memory.upload(bytes(values))?)
     }
 
-    /// Its elements as a tensor of any layout, which must lie inside the buffer (checked when it is used).
-    #[must_use]
-    pub fn view(&self, layout: Layout) -> View<'_, T> {
-        View { buffer: self, layout }
-    }
-
-    /// Its elements as a writable tensor of any layout.
-    #[must_use]
-    pub fn view_mut(&mut self, layout: Layout) -> ViewMut<'_, T> {
-        ViewMut { buffer: self, layout }
-    }
-
-    /// Its first elements as a row-major tensor.
-    ///
-    /// # Errors
-    /// For an invalid shape.
-    pub fn shaped(&self, shape: &[u64]) -> Result<View<'_, T>, LayoutError> {
-        Ok(self.view(Layout::contiguous(shape)?))
-    }
-
-    /// Its first elements as a writable row-major tensor.
-    ///
-    /// # Errors
-    /// For an invalid shape.
-    pub fn shaped_mut(&mut self, shape: &[u64]) -> Result<ViewMut<'_, T>, LayoutError> {
-        Ok(self.view_mut(Layout::contiguous(shape)?))
-    }
-
     /// An operand for untyped expressions, which holds the buffer's memory. The caller must order its use among streams.
     ///
     /// # Errors
@@ -142,45 +114,15 @@ pub(super) struct CallTensor<'s> {
 /// The lane that a tensor's memory belongs to, and that memory.
 pub(super) type Home<'s> = (&'s Arc<Lane>, &'s Arc<StreamBuffer>);
 
-/// A [`Buffer`] read with a layout.
-#[derive(Clone, Debug)]
-pub struct View<'b, T> {
-    buffer: &'b Buffer<T>,
-    layout: Layout,
-}
+plimsoll_expr::buffer_views!(Plain);
 
 impl<T: Plain> View<'_, T> {
-    /// Shape, strides and offset.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// The view with its last two dimensions exchanged.
-    #[must_use]
-    pub fn transposed(&self) -> Self {
-        Self { buffer: self.buffer, layout: self.layout.transposed() }
-    }
-
     pub(super) fn tensor(&self) -> CallTensor<'_> {
         self.buffer.tensor(Some(&self.layout))
     }
 }
 
-/// A [`Buffer`] written with a layout.
-#[derive(Debug)]
-pub struct ViewMut<'b, T> {
-    buffer: &'b mut Buffer<T>,
-    layout: Layout,
-}
-
 impl<T: Plain> ViewMut<'_, T> {
-    /// Shape, strides and offset.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     pub(super) fn tensor(&self) -> CallTensor<'_> {
         self.buffer.tensor(Some(&self.layout))
     }

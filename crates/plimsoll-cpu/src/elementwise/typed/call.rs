@@ -191,14 +191,7 @@ impl Outputs<()> for () {
 }
 
 macro_rules! tuples {
-    ($r:ident $o:ident $($rest:ident)*) => {
-        tuples!(@one [] $r $o $($rest)*);
-        tuples!($($rest)*);
-    };
-    (@one [$($pair:tt)*] $r:ident $o:ident $($rest:ident)*) => {
-        tuples!(@one [$($pair)* ($r $o)] $($rest)*);
-    };
-    (@one [$(($r:ident $o:ident))+]) => {
+    ($($r:ident $o:ident)+) => {
         impl<$($r, $o: Outputs<$r>),+> Outputs<($($r,)+)> for ($($o,)+) {
             #[allow(non_snake_case)]
             fn give<'s>(self, call: &mut Call<'s>)
@@ -224,7 +217,6 @@ macro_rules! tuples {
             }
         }
     };
-    () => {};
 }
 
-tuples!(A OA B OB C OC D OD E OE F OF G OG H OH);
+plimsoll_expr::for_each_signature!(results: tuples);

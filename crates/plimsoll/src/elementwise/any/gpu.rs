@@ -34,11 +34,6 @@ pub(super) fn hold<T: Element>(buffer: Buffer<T>) -> Memory {
     Arc::new(RwLock::new(Some(buffer)))
 }
 
-/// Where the buffer's handle is.
-pub(super) fn address(memory: &Memory) -> usize {
-    Arc::as_ptr(memory).cast::<()>().addr()
-}
-
 fn as_buffer_mut<T: Element>(elements: &mut dyn Elements) -> Option<&mut Option<Buffer<T>>> {
     (elements as &mut dyn Any).downcast_mut()
 }

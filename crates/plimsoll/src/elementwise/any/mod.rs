@@ -41,6 +41,11 @@ pub(super) enum AnyMemory {
     Gpu(gpu::Memory),
 }
 
+/// Where a memory is.
+fn address<M: ?Sized>(memory: &Arc<M>) -> usize {
+    Arc::as_ptr(memory).cast::<()>().addr()
+}
+
 impl AnyMemory {
     #[cfg(feature = "cpu")]
     fn as_cpu(&self) -> Option<&cpu::Memory> {
@@ -149,9 +154,9 @@ impl AnyBuffer {
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         match (&self.tensor.memory, &other.tensor.memory) {
             #[cfg(feature = "cpu")]
-            (AnyMemory::Cpu(a), AnyMemory::Cpu(b)) => cpu::address(a) == cpu::address(b),
+            (AnyMemory::Cpu(a), AnyMemory::Cpu(b)) => address(a) == address(b),
             #[cfg(feature = "cuda")]
-            (AnyMemory::Gpu(a), AnyMemory::Gpu(b)) => gpu::address(a) == gpu::address(b),
+            (AnyMemory::Gpu(a), AnyMemory::Gpu(b)) => address(a) == address(b),
             #[cfg(all(feature = "cpu", feature = "cuda"))]
             _ => false,
         }
