@@ -95,7 +95,7 @@ fn kernels_and_files_that_are_not_there_are_errors_with_the_way_out() {
     explain(&place, "", "--function scale")
         .ends(2)
         .says("--grid and --block")
-        .says("  scale: takes arguments of 8, 8, 4, 4 bytes");
+        .says("  scale: takes arguments of 8, 8, 4, 4 (bytes)");
     explain(&place, "", &format!("--function filled --args out:f32:1 {launch} --out run")).ends(0);
     let run = |file: &str| place.run(&format!("explain --cubin {file} --grid 1 --block 32"));
     run("none.cubin").ends(2).says("can't read none.cubin");

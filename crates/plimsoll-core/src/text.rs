@@ -5,11 +5,17 @@ const MOST_LISTED: usize = 8;
 /// Most characters of a name in such a list.
 const LONGEST_NAME: usize = 60;
 
-/// The first `most` characters, with `…` if there are more. Control characters and quotation marks are escaped as in Rust.
+/// The first `most` characters, with `…` if there are more. Control characters and other invisible ones are escaped as in Rust.
 #[must_use]
 pub fn shorten(text: &str, most: usize) -> String {
     let mut characters = text.chars();
-    let mut short: String = characters.by_ref().take(most).flat_map(char::escape_debug).collect();
+    let mut short = String::new();
+    for c in characters.by_ref().take(most) {
+        match c {
+            '\'' | '"' | '\\' => short.push(c),
+            c => short.extend(c.escape_debug()),
+        }
+    }
     if characters.next().is_some() {
         short.push('…');
     }
@@ -41,7 +47,8 @@ mod tests {
     fn long_text_is_shortened_and_control_characters_are_escaped() {
         assert_eq!(shorten("scale", 5), "scale");
         assert_eq!(shorten("scales", 5), "scale…");
-        assert_eq!(shorten("a\u{1b}[31m\n", 20), r"a\u{1b}[31m\n");
+        assert_eq!(shorten("a\u{1b}[31m\n\u{202e}", 20), r"a\u{1b}[31m\n\u{202e}");
+        assert_eq!(shorten(r"'C:\x' é", 20), r"'C:\x' é");
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn invalid(why: String) -> Fault {
 }
 
 /// The kernel's name for messages.
-fn shown(signature: &Signature) -> String {
+fn short_name(signature: &Signature) -> String {
     shorten(&signature.name, 60)
 }
 
@@ -29,7 +29,7 @@ fn product(sides: [u32; 3]) -> u64 {
 }
 
 /// `256x2x1`
-fn text([x, y, z]: [u32; 3]) -> String {
+fn format_sides([x, y, z]: [u32; 3]) -> String {
     format!("{x}x{y}x{z}")
 }
 
@@ -46,15 +46,19 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
             }
         }
     }
-    let (threads, name) = (product(block), shown(signature));
+    let (threads, name) = (product(block), short_name(signature));
     if threads > THREADS {
         return Err(invalid(format!(
             "a block of {} has {threads} threads, and at most {THREADS} are possible",
-            text(block)
+            format_sides(block)
         )));
     }
     if let Some(only) = signature.block.filter(|only| *only != block) {
-        return Err(invalid(format!("{name} is compiled for blocks of {}, not {}", text(only), text(block))));
+        return Err(invalid(format!(
+            "{name} is compiled for blocks of {}, not {}",
+            format_sides(only),
+            format_sides(block)
+        )));
     }
     if let Some(most) = signature.most_threads.map(product).filter(|most| threads > *most) {
         let bounds = "its __launch_bounds__";
@@ -65,8 +69,8 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
     if let Some(cluster) = signature.cluster.filter(|cluster| signature.block.is_none() && !divides(cluster)) {
         return Err(invalid(format!(
             "{name} is compiled for clusters of {} blocks, and a grid of {} isn't a multiple of that",
-            text(cluster),
-            text(grid)
+            format_sides(cluster),
+            format_sides(grid)
         )));
     }
     Ok(())
@@ -79,7 +83,7 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
 pub(super) fn check_loaded(function: &Function, signature: &Signature, geometry: Geometry) -> Result<Occupied, Fault> {
     check_stated(signature, geometry)?;
     let Geometry { grid, block, shared } = geometry;
-    let name = shown(signature);
+    let name = short_name(signature);
     let threads = u32::try_from(product(block)).unwrap_or(u32::MAX);
     let most = function.max_threads()?;
     if threads > most {

@@ -304,7 +304,7 @@ impl<Args, R> Kernel<Args, R> {
         self.with_choices(Choose { dependent, ..self.choose })
     }
 
-    /// The same kernel for tensors that are in the L2, for example because the preceding kernel has just written them. A device's
+    /// The same kernel for tensors that are in L2, for example because the preceding kernel has just written them. A device's
     /// table may have other plans for them.
     #[must_use]
     pub fn cached(&self, cached: bool) -> Self {

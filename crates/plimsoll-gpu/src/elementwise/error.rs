@@ -100,7 +100,7 @@ pub enum Error {
     },
     /// An output two of whose elements share memory.
     #[error("two elements of the output '{name}' share memory: its strides are {strides:?} for {shape}")]
-    Folded {
+    SharedElements {
         /// The output.
         name: String,
         /// Its shape.
@@ -171,5 +171,23 @@ impl From<Error> for Fault {
             Error::Fault(fault) => fault,
             other => Self::Invalid(other.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_another_device_is_not_called_memory_and_the_way_out_is_named() {
+        let other = OtherDevice { expected: "cuda:0".to_owned(), given: "cuda:1".to_owned() };
+        let message = Error::other_stream(other.clone()).to_string();
+        assert!(
+            message.starts_with("the stream belongs to cuda:1") && message.ends_with("use a stream of cuda:0"),
+            "{message}"
+        );
+        assert!(Error::other_memory("x".to_owned(), other).to_string().ends_with("use memory of cuda:0"));
+        let wrong = Error::Type { name: "x".to_owned(), expected: DType::F32, given: DType::F16 };
+        assert!(wrong.to_string().ends_with("pass a tensor of f32, or declare 'x' as f16"), "{wrong}");
     }
 }

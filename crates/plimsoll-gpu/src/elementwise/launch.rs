@@ -82,7 +82,7 @@ impl<G: Elementwise> Expression<G> {
         (tensors, bits): (&[TensorRef<'_, G>], &[u64]),
         choose: &Choose,
     ) -> Result<(), Error> {
-        let ready = self.ready_again(last, tensors, bits, choose)?;
+        let ready = self.reuse_or_prepare(last, tensors, bits, choose)?;
         // SAFETY: the caller promises it.
         unsafe { self.launch_ready(entered, &ready, tensors, bits) }
     }

@@ -129,7 +129,7 @@ fn not_a_number(operand: &str, part: &str, what: &'static str) -> OperandError {
 
 /// Limits the length of command-line text in messages.
 fn shorten(text: &str) -> String {
-    plimsoll_core::text::shorten(text, 80)
+    plimsoll_core::text::shorten(text, 79)
 }
 
 #[cfg(test)]

@@ -234,6 +234,7 @@ pub(super) fn reserve<T: Element>(length: usize) -> Result<Vec<T>, Error> {
 }
 
 /// The elements in a vector of their own.
+#[cfg(feature = "cpu")]
 pub(super) fn copy_elements<T: Element>(elements: &[T]) -> Result<Vec<T>, Error> {
     let mut copy = reserve(elements.len())?;
     copy.extend_from_slice(elements);
@@ -241,6 +242,7 @@ pub(super) fn copy_elements<T: Element>(elements: &[T]) -> Result<Vec<T>, Error>
 }
 
 /// Overwrites the first elements.
+#[cfg(feature = "cpu")]
 pub(super) fn write_first<T: Element>(elements: &mut [T], values: &[T]) -> Result<(), Error> {
     let (expected, given) = (elements.len() as u64, values.len() as u64);
     let part = elements.get_mut(..values.len());

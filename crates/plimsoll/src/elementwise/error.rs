@@ -72,7 +72,7 @@ pub enum Error {
     Elements {
         /// The type of its elements.
         expected: DType,
-        /// The type that was asked for.
+        /// The requested type.
         given: DType,
     },
     /// A parameter without a value.

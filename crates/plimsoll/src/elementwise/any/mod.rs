@@ -94,7 +94,7 @@ impl AnyBuffer {
         impl ForType for Zeros<'_> {
             type Out = Result<AnyBuffer, Error>;
 
-            fn with<T: Element>(self) -> Self::Out {
+            fn run<T: Element>(self) -> Self::Out {
                 let elements = Layout::contiguous(self.1)?.elements();
                 // A length beyond the host's addresses is more than any memory.
                 let buffer = self.0.zeros::<T>(usize::try_from(elements).unwrap_or(usize::MAX))?;
@@ -109,7 +109,7 @@ impl AnyBuffer {
         impl ForType for Upload<'_> {
             type Out = Result<AnyBuffer, Error>;
 
-            fn with<T: Element>(self) -> Self::Out {
+            fn run<T: Element>(self) -> Self::Out {
                 let values: Vec<T> = self.2.chunks_exact(size_of::<T>()).map(T::from_le).collect();
                 Ok(self.0.upload(&values)?.reshaped(self.1)?.into())
             }
@@ -221,7 +221,7 @@ impl AnyBuffer {
         impl ForType for Bytes<'_> {
             type Out = Result<Vec<u8>, Error>;
 
-            fn with<T: Element>(self) -> Self::Out {
+            fn run<T: Element>(self) -> Self::Out {
                 let values = self.0.to_vec::<T>()?;
                 let mut bytes = super::buffer::reserve::<u8>(size_of_val(&values[..]))?;
                 values.into_iter().for_each(|value| value.push_le(&mut bytes));
