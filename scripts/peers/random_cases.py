@@ -77,6 +77,13 @@ class Wrong(Exception):
     """a program's results are wrong"""
 
 
+def quote_messages(program, messages, folder):
+    """the end of a program's messages, for a record: without lines that name a temporary folder, and without the program's own"""
+    name = os.path.basename(program)
+    kept = "\n".join(line for line in messages.splitlines() if folder not in line)
+    return f"{name} bench: {kept.replace(program, name).strip()[-400:]}"
+
+
 def ours(args, program, case, tune):
     """{launch: microseconds}, flags and bytes moved of one run of `plimsoll bench`. As CSV, because JSON has predictions, which cost
     time."""
@@ -91,10 +98,10 @@ def ours(args, program, case, tune):
         shutil.rmtree(folder, ignore_errors=True)
     flags = {flag for point in points for flag in point.get("flags", [])}
     if "VERIFY_FAIL" in flags or done.returncode == 1:
-        raise Wrong(f"{program} bench: {done.stderr.strip()[-400:]}")
+        raise Wrong(quote_messages(program, done.stderr, folder))
     rows = {row["peer"].split()[0]: row for row in csv.DictReader(done.stdout.splitlines())}
     if done.returncode or set(rows) != {"plimsoll", "plimsoll_dependent"}:
-        raise RuntimeError(f"{program} bench: exit {done.returncode}: {done.stderr.strip()[-400:]}")
+        raise RuntimeError(f"exit {done.returncode}: {quote_messages(program, done.stderr, folder)}")
     us = {"plain": float(rows["plimsoll"]["median_us"]), "dependent": float(rows["plimsoll_dependent"]["median_us"])}
     return us, flags, int(rows["plimsoll"]["bytes_moved"])
 

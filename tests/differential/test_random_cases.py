@@ -207,6 +207,11 @@ class ResultsOfARace(unittest.TestCase):
         again.add(record(3, 8.0))
         self.assertIn("results/3", random_cases.Results(self.path).done(tuned=False))
 
+    def test_messages_in_records_name_no_path_of_the_machine(self):
+        messages = "note: ../bin/plimsoll: 1 of 8 elements are wrong\nrecord: /tmp/race-1/run/run.jsonl\n"
+        quoted = random_cases.quote_messages("../bin/plimsoll", messages, "/tmp/race-1")
+        self.assertEqual(quoted, "plimsoll bench: note: plimsoll: 1 of 8 elements are wrong")
+
     def test_the_summary_counts_each_case_once_and_shows_the_worst_command(self):
         records = [record(0, 40.0), record(0, 8.0), record(1, 12.5), record(2, 1.0, wrong="plimsoll: NaN")]
         text = random_summary.text(records)

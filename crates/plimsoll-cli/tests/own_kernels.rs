@@ -34,12 +34,9 @@ fn a_kernel_is_timed_and_explained_without_compiler_and_disassembler() {
     let cold = ran.stdout.find("scale, grid 4, block 256, 512 B moved, cold-rotate").unwrap();
     let hot = ran.stdout.find("scale, grid 4, block 256, 512 B moved, hot").unwrap();
     assert!(cold < hot, "{}", ran.stdout);
-    for words in [
-        "for sm_90, 4 parameters",
-        "4 blocks, 8 resident on each multiprocessor",
-        "Its instructions are left out",
-        "measured",
-    ] {
+    for words in
+        ["for sm_90, 4 parameters", "4 blocks, 8 resident on each SM", "Its instructions are left out", "measured"]
+    {
         assert!(ran.stdout.contains(words), "no {words:?} in {}", ran.stdout);
     }
     // The verdict comes first.
@@ -98,7 +95,7 @@ fn kernels_and_files_that_are_not_there_are_errors_with_the_way_out() {
     explain(&place, "", "--function scale")
         .ends(2)
         .says("--grid and --block")
-        .says("  scale: takes arguments of 8, 8, 4, 4 bytes");
+        .says("  scale: takes arguments of 8, 8, 4, 4 (bytes)");
     explain(&place, "", &format!("--function filled --args out:f32:1 {launch} --out run")).ends(0);
     let run = |file: &str| place.run(&format!("explain --cubin {file} --grid 1 --block 32"));
     run("none.cubin").ends(2).says("can't read none.cubin");

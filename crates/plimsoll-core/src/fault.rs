@@ -22,12 +22,12 @@ pub enum Fault {
         hint: String,
     },
     /// An allocation that the device refused.
-    #[error("out of memory: {} requested, {} free", ByteSize(*asked), ByteSize(*free))]
+    #[error("out of memory{}", describe_sizes(*asked, *free))]
     OutOfMemory {
-        /// Bytes requested.
+        /// Bytes requested; 0 if unknown.
         asked: u64,
-        /// Bytes free at the time.
-        free: u64,
+        /// Bytes free at the time, if known.
+        free: Option<u64>,
     },
     /// The device stopped working for good; nothing more can be measured on it.
     #[error("device lost in {call}: {why}")]
@@ -58,6 +58,14 @@ pub enum Fault {
     /// other I/O errors don't turn into it by accident.
     #[error("can't write the record: {0}")]
     Sink(#[source] std::io::Error),
+}
+
+/// `: 8 GiB requested, 1 GiB free`, as far as known.
+fn describe_sizes(asked: u64, free: Option<u64>) -> String {
+    let asked = (asked > 0).then(|| format!("{} requested", ByteSize(asked)));
+    let free = free.map(|free| format!("{} free", ByteSize(free)));
+    let known: Vec<String> = asked.into_iter().chain(free).collect();
+    if known.is_empty() { String::new() } else { format!(": {}", known.join(", ")) }
 }
 
 impl Fault {
@@ -132,5 +140,21 @@ impl FaultClass {
 impl fmt::Display for FaultClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn out_of_memory_states_only_known_sizes() {
+        let message = |asked, free| Fault::OutOfMemory { asked, free }.to_string();
+        assert_eq!(message(8 << 20, Some(0)), "out of memory: 8 MiB requested, 0 B free");
+        assert_eq!(message(8 << 20, None), "out of memory: 8 MiB requested");
+        assert_eq!(
+            (message(0, Some(1 << 20)), message(0, None)),
+            ("out of memory: 1 MiB free".into(), "out of memory".into())
+        );
     }
 }

@@ -21,6 +21,7 @@ pub mod sample;
 pub mod series;
 mod session;
 pub mod stats;
+pub mod text;
 pub mod traffic;
 pub mod unit;
 

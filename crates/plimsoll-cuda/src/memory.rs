@@ -65,7 +65,7 @@ impl DeviceBuffer {
             return Ok(0);
         }
         let (free, _) = free(context)?;
-        let refused = Fault::OutOfMemory { asked: bytes, free };
+        let refused = Fault::OutOfMemory { asked: bytes, free: Some(free) };
         let Some(size) = usize::try_from(bytes).ok().filter(|_| bytes <= free) else { return Err(refused) };
         let mut pointer = 0;
         // SAFETY: the pointer is written to a live integer; the context is current.

@@ -261,7 +261,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// A name that isn't an element type.
+/// A name that isn't an element type; its first 40 characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no element type '{}': the types are f64 f32 f16 bf16 f8e4m3 f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64 bool", .0.escape_debug())]
 pub struct UnknownDType(pub String);
@@ -270,7 +270,10 @@ impl FromStr for DType {
     type Err = UnknownDType;
 
     fn from_str(text: &str) -> Result<Self, UnknownDType> {
-        Self::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| UnknownDType(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|dtype| dtype.name() == text)
+            .ok_or_else(|| UnknownDType(text.chars().take(40).collect()))
     }
 }
 

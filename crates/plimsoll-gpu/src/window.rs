@@ -29,7 +29,7 @@ fn fit(free: u64, allocation: u64, arrays: u64, wanted: u64) -> Result<(u64, Fla
     let most = ((free as f64 * SHARE) as u64 / arrays.max(1)).min(allocation) / ALIGNMENT * ALIGNMENT;
     let wanted = wanted.max(1).div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT);
     if most == 0 {
-        return Err(Fault::OutOfMemory { asked: ALIGNMENT * arrays, free });
+        return Err(Fault::OutOfMemory { asked: ALIGNMENT * arrays, free: Some(free) });
     }
     let flags = (wanted > most).then_some(Flag::Shrunk).into_iter().collect();
     Ok((wanted.min(most), flags))

@@ -48,7 +48,7 @@ mod tests {
         run.faults.clear();
         for probe in ["roofline", "stream"] {
             for power in 10..30 {
-                let fault = Fault::OutOfMemory { asked: 1 << power, free: 960 };
+                let fault = Fault::OutOfMemory { asked: 1 << power, free: Some(960) };
                 run.faults.push(FaultRecord::from_fault(0, probe, &fault).at_point(0, vec![(1u64 << power).into()]));
             }
         }

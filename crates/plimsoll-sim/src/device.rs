@@ -43,7 +43,7 @@ impl SimDevice {
     pub(crate) fn load(&self, job: &Job, wrong: bool) -> Result<SimLoad, Fault> {
         let free = self.scenario().oom_above.map_or(self.free(), |limit| limit.min(self.free()));
         if job.allocate > free {
-            return Err(Fault::OutOfMemory { asked: job.allocate, free });
+            return Err(Fault::OutOfMemory { asked: job.allocate, free: Some(free) });
         }
         let seconds = job.seconds + if job.work.in_kernel { 0.0 } else { self.machine.launch };
         Ok(SimLoad { shared: self.shared.clone(), seconds, work: job.work, extra: job.extra, wrong, taken: 0 })

@@ -147,7 +147,7 @@ impl Core {
                 Fault::DeviceLost { call, why }
             }
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
-                Fault::OutOfMemory { asked: 0, free: self.free_memory() }
+                Fault::OutOfMemory { asked: 0, free: Some(self.free_memory()) }
             }
             other => failed(call, other).into(),
         }

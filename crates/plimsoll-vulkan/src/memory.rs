@@ -131,7 +131,7 @@ impl Region {
         let free = core.free_memory();
         // Stay within the budget: beyond it the driver may evict other processes' memory, or everything may fail.
         if bytes > core.memory() || core.physical.facts.budget && bytes > free {
-            return Err(Fault::OutOfMemory { asked: bytes, free });
+            return Err(Fault::OutOfMemory { asked: bytes, free: Some(free) });
         }
         if bytes > most {
             let why = format!(

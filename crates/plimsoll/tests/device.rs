@@ -147,7 +147,10 @@ fn untyped_calls_take_operands_by_name_and_by_position() {
         let expected = [parameter("x", input), parameter("y", input), parameter("a", scalar)];
         assert_eq!(axpy.parameters()[..3], expected);
         assert_eq!(axpy.parameters()[3], parameter("out", ParameterRole::Output));
-        assert_eq!(call.run().unwrap_err().to_string(), "'out' is not set");
+        assert_eq!(
+            call.run().unwrap_err().to_string(),
+            "'out' is not set: use set(\"out\", …), or allocate_outputs() for outputs"
+        );
         call.allocate_outputs().unwrap().run().unwrap();
         let out = call.get(3).unwrap().clone();
         assert_eq!(out.shape(), [3]);
@@ -174,13 +177,16 @@ fn untyped_errors_name_what_is_wrong_and_what_there_is() {
         assert_eq!(refusal("x", 1.0.into()), "'x' is a tensor, but a number was given");
         assert_eq!(refusal("a", (&x).into()), "'a' is a scalar, but a buffer was given");
         let doubles = device.any_zeros(DType::F64, &[3]).unwrap();
-        assert_eq!(refusal("x", doubles.into()), "'x' is f32, but f64 was given");
+        assert_eq!(
+            refusal("x", doubles.into()),
+            "'x' is f32, but f64 was given: pass a buffer of f32, or declare 'x' as f64"
+        );
         let error = call.set(4, 1.0).map(drop).unwrap_err().to_string();
         assert_eq!(error, "there is no parameter 4: the expression has 4 (x, y, scalar a, output out), counted from 0");
         let error = call.set("out", &x).unwrap().run().unwrap_err().to_string();
         assert!(error.starts_with("the output 'out' and 'x' use the same buffer"), "{error}");
         let fresh = call.expression().new_call().allocate_outputs().map(drop).unwrap_err().to_string();
-        assert_eq!(fresh, "'x' is not set");
+        assert!(fresh.starts_with("'x' is not set: use set(\"x\", …)"), "{fresh}");
         let error = device.expression("tan(x").tensors(DType::F32).compile().unwrap_err();
         assert!(matches!(error, Error::Text(_)), "{error}");
         assert!(x.to_vec::<i32>().is_err() && x.write(&[1_i32]).is_err() && x.write(&[0.0_f32; 4]).is_err());
@@ -207,11 +213,22 @@ fn untyped_tensors_have_strides_and_are_updated_in_place() {
     assert_eq!(column.to_vec::<f32>().unwrap(), [4.0, 0.0]);
     assert!(column.shares_memory_with(&m) && !g.shares_memory_with(&m));
     assert!(m.shaped(&[5]).is_err());
-    // Other handles keep the memory.
-    let error = m.clone().into_typed::<f32>().unwrap_err().to_string();
-    assert!(error.contains("has other handles"), "{error}");
+    // Other handles keep the memory. The error returns the buffer.
+    let failed = m.into_typed::<f32>().unwrap_err();
+    assert!(failed.to_string().contains("has other handles"), "{failed}");
     drop((call, column));
-    let typed = m.into_typed::<f32>().unwrap();
+    let failed = failed.buffer.into_typed::<i32>().unwrap_err();
+    assert!(failed.to_string().contains("elements are f32, not i32"), "{failed}");
+    let part = failed.buffer.shaped(&[2]).unwrap();
+    drop(failed);
+    let failed = part.into_typed::<f32>().unwrap_err();
+    assert!(failed.to_string().contains("is a view of a part"), "{failed}");
+    let whole = failed.buffer.shaped(&[2, 2]).unwrap();
+    drop(failed);
+    let shared = whole.clone();
+    let failed = whole.into_typed::<f32>().unwrap_err();
+    drop(shared);
+    let typed = failed.buffer.into_typed::<f32>().unwrap();
     assert_eq!((typed.shape(), typed.as_slice()), (&[2, 2][..], Some(&[0.0, 6.0, 4.0, 8.0][..])));
 }
 

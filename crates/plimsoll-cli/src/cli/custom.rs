@@ -4,6 +4,7 @@ use std::path::Path;
 
 use plimsoll::bench::Device;
 use plimsoll::core::FaultClass;
+use plimsoll::core::text::{join_first, list_names, shorten};
 use plimsoll::core::unit::ByteSize;
 use plimsoll::custom::{self, Arguments, Cubin, GRAMMAR, Geometry, Request as Kernel, Signature};
 use plimsoll::explain::{CustomKernel, Explanation, Subject, counters_error};
@@ -16,9 +17,6 @@ use super::args::{DeviceArg, ExplainArgs, Format, OwnKernelArgs};
 use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 use super::{bench, consent, explain, profile};
-
-/// Most kernels of a file that an error lists with their parameters.
-const MOST_LISTED: usize = 40;
 
 /// Explains the kernel of a file, whichever of the two options names it.
 pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
@@ -93,19 +91,17 @@ fn build_request(cubin: Cubin, path: &Path, arguments: Arguments, own: &OwnKerne
 
 /// Adds the kernels of a file with their parameters to a failure.
 fn list_kernels(mut failure: Failure, path: &Path, kernels: &[Signature]) -> Failure {
-    failure.error += &format!("\n{} has", path.display());
-    for kernel in kernels.iter().take(MOST_LISTED) {
-        let sizes: Vec<String> = kernel.parameters.iter().map(|parameter| parameter.bytes.to_string()).collect();
+    let line = |kernel: &Signature| {
+        let sizes = list_names(kernel.parameters.iter().map(|parameter| parameter.bytes.to_string()));
         let takes = if sizes.is_empty() {
             "takes no arguments".to_owned()
         } else {
-            format!("takes arguments of {} bytes", sizes.join(", "))
+            format!("takes arguments of {sizes} (bytes)")
         };
-        failure.error += &format!("\n  {}: {takes}", kernel.name);
-    }
-    if let Some(more) = kernels.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
-        failure.error += &format!("\n  and {more} more");
-    }
+        format!("{}: {takes}", shorten(&kernel.name, 60))
+    };
+    let kernels = join_first(kernels.iter().map(line), "\n  ", "\n  ");
+    failure.error += &format!("\n{} has\n  {kernels}", path.display());
     failure
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use plimsoll::bench::{DEPENDENT, variants};
 use plimsoll::core::Fault;
 use plimsoll::core::file::{self, Accept};
+use plimsoll::core::text::{list_names, shorten};
 use plimsoll::sass::{
     Choose, Disassembler, ExpressionError, KernelDesc, KernelReport, MachineCodeError, Nvrtc, Report, Row, SassError,
     Source, Target, USUAL_TARGET, Unavailable, choose, compile_expression, device_target, disagreement, elf,
@@ -25,9 +26,6 @@ const HEADINGS: [&str; 9] =
 
 /// Bytes of the widest tensor for which expressions are planned.
 const EXPRESSION_BYTES: u64 = 256 << 20;
-
-/// Maximum functions of a cubin that are listed if the requested one doesn't exist.
-const MAX_NAMES: usize = 40;
 
 pub(crate) fn run(args: &SassArgs) -> Result<Exit, Failure> {
     let report = match (&args.cubin, &args.kernel, &args.expression) {
@@ -65,14 +63,11 @@ fn report_cubin(path: &Path, args: &SassArgs) -> Result<Report, Failure> {
 /// Reduces the report to the function `name`, if one is given.
 fn select_function(mut report: Report, name: Option<&str>) -> Result<Report, Failure> {
     let Some(name) = name else { return Ok(report) };
-    let known: Vec<String> = report.kernels.iter().take(MAX_NAMES).map(|kernel| kernel.name.clone()).collect();
-    let more = report.kernels.len().saturating_sub(MAX_NAMES);
+    let known = list_names(report.kernels.iter().map(|kernel| &kernel.name));
     report.kernels.retain(|kernel| kernel.name == name);
     if report.kernels.is_empty() {
-        let shown: String = name.chars().take(80).collect();
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        return Err(Failure::usage(format!("no function '{shown}' in the cubin"))
-            .hint(format!("its functions: {}{rest}", known.join(", "))));
+        return Err(Failure::usage(format!("no function '{}' in the cubin", shorten(name, 80)))
+            .hint(format!("its functions: {known}")));
     }
     Ok(report)
 }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::number::step;
+use crate::text::shorten;
 
 /// An unreadable quantity: what was typed, what is wrong with it, and a correct example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,15 +110,6 @@ const KNOWN_TIMES: &str = "ps, ns, µs or us, ms, s, min, h";
 const DECIMAL: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 const BINARY: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const LONGEST_QUOTE: usize = 40;
-
-/// Shortens `text` to at most 40 characters for an error message.
-fn quote(text: &str) -> String {
-    let mut shown: String = text.chars().take(LONGEST_QUOTE).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
-}
 
 /// A number as typed, `whole.fraction` · 10^`exponent`, with its digits still as text, and the unit that follows.
 struct Typed<'a> {
@@ -223,7 +215,7 @@ fn parse_size_unit(unit: &str, known: &'static str) -> Result<(u64, u32), Why> {
                 decimal: format!("{}{rate}", DECIMAL[power + 1]),
             }
         }
-        None => Why::UnknownUnit { unit: quote(unit), known },
+        None => Why::UnknownUnit { unit: shorten(unit, LONGEST_QUOTE), known },
     })
 }
 
@@ -258,7 +250,7 @@ fn parse_frequency(text: &str) -> Result<Frequency, Why> {
         "ghz" => 9,
         "thz" => 12,
         _ => {
-            return Err(Why::UnknownUnit { unit: quote(typed.unit), known: KNOWN_CLOCKS });
+            return Err(Why::UnknownUnit { unit: shorten(typed.unit, LONGEST_QUOTE), known: KNOWN_CLOCKS });
         }
     };
     typed.to_scaled(power).map(Frequency)
@@ -270,7 +262,7 @@ fn parse_bandwidth(text: &str) -> Result<Bandwidth, Why> {
         return Err(Why::NoUnit);
     }
     let Some(size) = typed.unit.strip_suffix("/s") else {
-        return Err(Why::UnknownUnit { unit: quote(typed.unit), known: KNOWN_BANDWIDTHS });
+        return Err(Why::UnknownUnit { unit: shorten(typed.unit, LONGEST_QUOTE), known: KNOWN_BANDWIDTHS });
     };
     let (base, power) = parse_size_unit(size.trim_end(), KNOWN_BANDWIDTHS)?;
     if base == 1000 || power == 0 {
@@ -292,7 +284,7 @@ fn parse_seconds(text: &str) -> Result<Seconds, Why> {
         "min" => typed.to_scaled(0)? * 60.0,
         "h" => typed.to_scaled(0)? * 3600.0,
         unit => {
-            return Err(Why::UnknownUnit { unit: quote(unit), known: KNOWN_TIMES });
+            return Err(Why::UnknownUnit { unit: shorten(unit, LONGEST_QUOTE), known: KNOWN_TIMES });
         }
     };
     if value.is_finite() { Ok(Seconds(value)) } else { Err(Why::TooLarge) }
@@ -305,7 +297,7 @@ macro_rules! from_str {
 
             fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
                 $parse(text).map_err(|why| ParseQuantityError {
-                    text: quote(text),
+                    text: shorten(text, LONGEST_QUOTE),
                     what: $what,
                     why,
                     example: $example,

@@ -19,7 +19,9 @@ pub enum Error {
         given: usize,
     },
     /// A tensor with the wrong type.
-    #[error("'{name}' is {expected}, but {given} was given")]
+    #[error(
+        "'{name}' is {expected}, but {given} was given: pass a tensor of {expected}, or declare '{name}' as {given}"
+    )]
     Type {
         /// The tensor.
         name: String,

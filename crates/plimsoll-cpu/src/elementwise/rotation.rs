@@ -94,7 +94,7 @@ impl Rotation {
             return Err(Fault::Invalid(format!("{sets} need more than 2^64 bytes: use fewer elements")));
         };
         match free_bytes() {
-            Some(free) if asked > free => return Err(Fault::OutOfMemory { asked, free }),
+            Some(free) if asked > free => return Err(Fault::OutOfMemory { asked, free: Some(free) }),
             _ => {}
         }
         let operand = |&reach: &Reach| Pieces::new(reach, self.sets, team, stop);

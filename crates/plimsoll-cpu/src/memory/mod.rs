@@ -97,10 +97,9 @@ impl<T: Plain> Buffer<T> {
         }
         let free = free_bytes();
         if free.is_some_and(|free| bytes as u64 > free) {
-            return Err(Fault::OutOfMemory { asked: bytes as u64, free: free.unwrap_or(0) });
+            return Err(Fault::OutOfMemory { asked: bytes as u64, free });
         }
-        let mapping = Mapping::new(bytes, pages)
-            .map_err(|_| Fault::OutOfMemory { asked: bytes as u64, free: free.unwrap_or(0) })?;
+        let mapping = Mapping::new(bytes, pages).map_err(|_| Fault::OutOfMemory { asked: bytes as u64, free })?;
         MAPPED.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(Self { part: Part::new(Arc::new(Counted(mapping)), 0..len), pages })
     }

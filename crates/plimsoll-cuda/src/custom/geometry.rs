@@ -2,6 +2,7 @@
 //! kernel is compiled for.
 
 use plimsoll_core::Fault;
+use plimsoll_core::text::shorten;
 use plimsoll_gen::custom::{Occupied, Signature};
 
 use crate::driver::{Attribute, Function};
@@ -17,13 +18,18 @@ fn invalid(why: String) -> Fault {
     Fault::Invalid(why)
 }
 
+/// The kernel's name for messages.
+fn short_name(signature: &Signature) -> String {
+    shorten(&signature.name, 60)
+}
+
 /// Threads or blocks in all.
 fn product(sides: [u32; 3]) -> u64 {
     sides.iter().fold(1, |product: u64, side| product.saturating_mul((*side).into()))
 }
 
 /// `256x2x1`
-fn text([x, y, z]: [u32; 3]) -> String {
+fn format_sides([x, y, z]: [u32; 3]) -> String {
     format!("{x}x{y}x{z}")
 }
 
@@ -40,15 +46,19 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
             }
         }
     }
-    let (threads, name) = (product(block), &signature.name);
+    let (threads, name) = (product(block), short_name(signature));
     if threads > THREADS {
         return Err(invalid(format!(
             "a block of {} has {threads} threads, and at most {THREADS} are possible",
-            text(block)
+            format_sides(block)
         )));
     }
     if let Some(only) = signature.block.filter(|only| *only != block) {
-        return Err(invalid(format!("{name} is compiled for blocks of {}, not {}", text(only), text(block))));
+        return Err(invalid(format!(
+            "{name} is compiled for blocks of {}, not {}",
+            format_sides(only),
+            format_sides(block)
+        )));
     }
     if let Some(most) = signature.most_threads.map(product).filter(|most| threads > *most) {
         let bounds = "its __launch_bounds__";
@@ -59,8 +69,8 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
     if let Some(cluster) = signature.cluster.filter(|cluster| signature.block.is_none() && !divides(cluster)) {
         return Err(invalid(format!(
             "{name} is compiled for clusters of {} blocks, and a grid of {} isn't a multiple of that",
-            text(cluster),
-            text(grid)
+            format_sides(cluster),
+            format_sides(grid)
         )));
     }
     Ok(())
@@ -73,7 +83,7 @@ pub(super) fn check_stated(signature: &Signature, geometry: Geometry) -> Result<
 pub(super) fn check_loaded(function: &Function, signature: &Signature, geometry: Geometry) -> Result<Occupied, Fault> {
     check_stated(signature, geometry)?;
     let Geometry { grid, block, shared } = geometry;
-    let name = &signature.name;
+    let name = short_name(signature);
     let threads = u32::try_from(product(block)).unwrap_or(u32::MAX);
     let most = function.max_threads()?;
     if threads > most {
@@ -96,7 +106,7 @@ pub(super) fn check_loaded(function: &Function, signature: &Signature, geometry:
     }
     let resident = function.blocks_per_multiprocessor(threads, shared)?;
     if resident == 0 {
-        return Err(invalid(format!("not even one block of {threads} threads of {name} fits on a multiprocessor")));
+        return Err(invalid(format!("not even one block of {threads} threads of {name} fits on an SM")));
     }
     Ok(Occupied { blocks: product(grid), threads, resident, static_shared })
 }

@@ -88,7 +88,7 @@ impl Windows {
         let context = stream.context();
         let (free, _) = free(context)?;
         if layout.bytes() > free {
-            return Err(Fault::OutOfMemory { asked: layout.bytes(), free });
+            return Err(Fault::OutOfMemory { asked: layout.bytes(), free: Some(free) });
         }
         let allocate = |bytes: u64| DeviceBuffer::new(context, bytes);
         let arrays = layout.buffers.iter().map(|buffer| allocate(layout.array_bytes(buffer)));

@@ -79,7 +79,7 @@ impl From<DriverError> for Fault {
             DriverError::Call { call, code } if is_loss(code) => {
                 Fault::DeviceLost { call, why: format!("{} ({code})", name(code)) }
             }
-            DriverError::Call { code: OUT_OF_MEMORY, .. } => Fault::OutOfMemory { asked: 0, free: 0 },
+            DriverError::Call { code: OUT_OF_MEMORY, .. } => Fault::OutOfMemory { asked: 0, free: None },
             DriverError::Call { code, .. } => Fault::Unavailable { what: "CUDA", why, hint: hint(code).to_owned() },
         }
     }

@@ -24,7 +24,7 @@ pub struct Buffer<T> {
 
 /// Bytes of `length` elements.
 fn size<T: Plain>(length: usize) -> Result<u64, Error> {
-    let refused = Fault::OutOfMemory { asked: u64::MAX, free: 0 };
+    let refused = Fault::OutOfMemory { asked: u64::MAX, free: None };
     (length as u64).checked_mul(T::DTYPE.bytes()).ok_or(Error::Fault(refused))
 }
 
@@ -66,7 +66,7 @@ impl<T: Plain> Buffer<T> {
     /// [`Fault::Hung`]; includes faults of kernels launched earlier.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         let mut values = Vec::new();
-        let refused = |_| Fault::OutOfMemory { asked: self.memory.whole().bytes(), free: 0 };
+        let refused = |_| Fault::OutOfMemory { asked: self.memory.whole().bytes(), free: None };
         values.try_reserve_exact(self.length).map_err(refused)?;
         values.resize(self.length, T::Bits::default());
         self.memory.download(bytes_of_bits::<T>(&mut values))?;
@@ -79,34 +79,6 @@ impl<T: Plain> Buffer<T> {
     /// [`Fault::Invalid`] for more elements than it has.
     pub fn write(&mut self, values: &[T]) -> Result<(), Error> {
         Ok(self.memory.upload(bytes(values))?)
-    }
-
-    /// Its elements as a tensor of any layout, which must lie inside the buffer (checked when it is used).
-    #[must_use]
-    pub fn view(&self, layout: Layout) -> View<'_, T> {
-        View { buffer: self, layout }
-    }
-
-    /// Its elements as a writable tensor of any layout.
-    #[must_use]
-    pub fn view_mut(&mut self, layout: Layout) -> ViewMut<'_, T> {
-        ViewMut { buffer: self, layout }
-    }
-
-    /// Its first elements as a row-major tensor.
-    ///
-    /// # Errors
-    /// For an invalid shape.
-    pub fn shaped(&self, shape: &[u64]) -> Result<View<'_, T>, LayoutError> {
-        Ok(self.view(Layout::contiguous(shape)?))
-    }
-
-    /// Its first elements as a writable row-major tensor.
-    ///
-    /// # Errors
-    /// For an invalid shape.
-    pub fn shaped_mut(&mut self, shape: &[u64]) -> Result<ViewMut<'_, T>, LayoutError> {
-        Ok(self.view_mut(Layout::contiguous(shape)?))
     }
 
     /// An operand for untyped expressions, which holds the buffer's memory. The caller must order its use among streams.
@@ -142,45 +114,15 @@ pub(super) struct CallTensor<'s> {
 /// The lane that a tensor's memory belongs to, and that memory.
 pub(super) type Home<'s> = (&'s Arc<Lane>, &'s Arc<StreamBuffer>);
 
-/// A [`Buffer`] read with a layout.
-#[derive(Clone, Debug)]
-pub struct View<'b, T> {
-    buffer: &'b Buffer<T>,
-    layout: Layout,
-}
+plimsoll_expr::buffer_views!(Plain);
 
 impl<T: Plain> View<'_, T> {
-    /// Shape, strides and offset.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// The view with its last two dimensions exchanged.
-    #[must_use]
-    pub fn transposed(&self) -> Self {
-        Self { buffer: self.buffer, layout: self.layout.transposed() }
-    }
-
     pub(super) fn tensor(&self) -> CallTensor<'_> {
         self.buffer.tensor(Some(&self.layout))
     }
 }
 
-/// A [`Buffer`] written with a layout.
-#[derive(Debug)]
-pub struct ViewMut<'b, T> {
-    buffer: &'b mut Buffer<T>,
-    layout: Layout,
-}
-
 impl<T: Plain> ViewMut<'_, T> {
-    /// Shape, strides and offset.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     pub(super) fn tensor(&self) -> CallTensor<'_> {
         self.buffer.tensor(Some(&self.layout))
     }

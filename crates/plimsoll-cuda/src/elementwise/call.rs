@@ -304,7 +304,7 @@ impl<Args, R> Kernel<Args, R> {
         self.with_choices(Choose { dependent, ..self.choose })
     }
 
-    /// The same kernel for tensors that are in the L2, for example because the preceding kernel has just written them. A device's
+    /// The same kernel for tensors that are in L2, for example because the preceding kernel has just written them. A device's
     /// table may have other plans for them.
     #[must_use]
     pub fn cached(&self, cached: bool) -> Self {
@@ -445,14 +445,5 @@ macro_rules! runs {
     }};
 }
 
-macro_rules! up_to {
-    ($macro:ident; $first:ident $second:ident $($rest:ident)*) => {
-        $macro!($first $second $($rest)*);
-        up_to!($macro; $($rest)*);
-    };
-    ($macro:ident;) => {};
-}
-
-up_to!(tuples; A OA B OB C OC D OD E OE F OF G OG H OH);
-up_to!(runs; A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK L XL);
-runs!();
+plimsoll_expr::for_each_signature!(results: tuples);
+plimsoll_expr::for_each_signature!(parameters: runs);

@@ -44,7 +44,7 @@ impl HostBuffer {
     pub fn new(context: &Arc<Context>, kind: HostKind, bytes: u64) -> Result<Self, Fault> {
         /// `CU_MEMHOSTALLOC_WRITECOMBINED`.
         const WRITE_COMBINED: u32 = 4;
-        let refused = || Fault::OutOfMemory { asked: bytes, free: 0 };
+        let refused = || Fault::OutOfMemory { asked: bytes, free: None };
         let size = usize::try_from(bytes).map_err(|_| refused())?;
         if size == 0 {
             return Err(Fault::Invalid("a host buffer of 0 bytes".to_owned()));
@@ -185,7 +185,7 @@ impl Drop for HostBuffer {
 
 /// Allocates zeroed pinned memory.
 fn pinned(context: &Arc<Context>, size: usize, flags: u32) -> Result<Arc<Region>, Fault> {
-    let refused = || Fault::OutOfMemory { asked: size as u64, free: 0 };
+    let refused = || Fault::OutOfMemory { asked: size as u64, free: None };
     context.bind()?;
     let mut pointer = std::ptr::null_mut();
     // SAFETY: the pointer is written to a live variable; the context is current.

@@ -52,7 +52,7 @@ impl ManagedBuffer {
             return Err(Fault::Invalid("0 bytes of unified memory".to_owned()));
         }
         let (room, _) = free(context)?;
-        let refused = Fault::OutOfMemory { asked: bytes, free: room };
+        let refused = Fault::OutOfMemory { asked: bytes, free: Some(room) };
         let Some(size) = usize::try_from(bytes).ok().filter(|_| bytes <= room) else { return Err(refused) };
         let mut pointer = 0;
         // SAFETY: the pointer is written to a live integer; the context is current, since `free` made it so.

@@ -103,7 +103,7 @@ impl MappedBuffer {
     pub fn new(stream: &Arc<Stream>, bytes: u64, compressible: bool) -> Result<Self, Fault> {
         let context = stream.context();
         let (room, _) = free(context)?;
-        let refused = || Fault::OutOfMemory { asked: bytes, free: room };
+        let refused = || Fault::OutOfMemory { asked: bytes, free: Some(room) };
         let wanted = AllocationProperties::new(context.device().number(), compressible);
         let mut granularity = 0;
         // SAFETY: the size is written to a live integer; the properties live until the call returns. 0 is

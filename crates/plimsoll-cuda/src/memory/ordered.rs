@@ -34,7 +34,7 @@ impl StreamBuffer {
             let pointer = DeviceBuffer::allocate(context, bytes)?;
             Region::new(context, pointer, bytes, Owner::Ordered { home, pooled: false })
         } else {
-            let refused = || Fault::OutOfMemory { asked: bytes, free: free(context).map_or(0, |(free, _)| free) };
+            let refused = || Fault::OutOfMemory { asked: bytes, free: free(context).ok().map(|(free, _)| free) };
             match stream.allocate(usize::try_from(bytes).map_err(|_| refused())?) {
                 Ok(pointer) => Region::new(context, pointer, bytes, Owner::Ordered { home, pooled: true }),
                 Err(error) if error.code() == Some(OUT_OF_MEMORY) => return Err(refused()),

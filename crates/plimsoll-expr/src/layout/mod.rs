@@ -2,6 +2,7 @@
 //! together.
 
 mod space;
+mod views;
 
 use std::fmt;
 

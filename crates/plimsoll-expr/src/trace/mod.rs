@@ -15,6 +15,7 @@
 mod closure;
 mod element;
 mod operators;
+mod signature;
 mod text;
 
 use std::cell::RefCell;

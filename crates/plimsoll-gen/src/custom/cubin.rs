@@ -1,10 +1,12 @@
 //! A user's cubin and its kernels.
 
+use plimsoll_core::text::{list_names, shorten};
+
 use super::Signature;
 use crate::sass::{Image, SassError, elf};
 
-/// Most kernels that an error lists.
-const MOST_NAMES: usize = 40;
+/// Most characters of a name that an error quotes.
+const LONGEST_NAME: usize = 80;
 
 /// A checked cubin with what it states about its kernels.
 #[derive(Clone, Debug)]
@@ -24,28 +26,19 @@ pub enum CubinError {
     #[error("the cubin has no kernel")]
     NoKernel,
     /// It has several kernels, and none was chosen.
-    #[error("the cubin has several kernels: choose one of {}", list(.known))]
+    #[error("the cubin has several kernels: choose one of {}", list_names(.known))]
     Several {
         /// Their names.
         known: Vec<String>,
     },
     /// It has no kernel of this name.
-    #[error("the cubin has no kernel '{}'; it has {}", name.escape_debug(), list(.known))]
+    #[error("the cubin has no kernel '{}'; it has {}", shorten(name, LONGEST_NAME), list_names(.known))]
     Unknown {
         /// The name.
         name: String,
         /// The names of its kernels.
         known: Vec<String>,
     },
-}
-
-/// The first names, and how many more there are.
-fn list(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
-    match names.len().saturating_sub(MOST_NAMES) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }
 
 impl Cubin {
@@ -103,7 +96,7 @@ impl Cubin {
         let mut mangled = self.kernels.iter().filter(|kernel| last_identifier(&kernel.name) == Some(name));
         match (mangled.next(), mangled.next()) {
             (Some(only), None) => Ok(only),
-            _ => Err(CubinError::Unknown { name: name.chars().take(80).collect(), known: known() }),
+            _ => Err(CubinError::Unknown { name: name.to_owned(), known: known() }),
         }
     }
 }
@@ -190,6 +183,19 @@ mod tests {
                 message.contains(words) && message.contains("clustered, fixed, nothing, scale, strided"),
                 "{message}"
             );
+        }
+    }
+
+    #[test]
+    fn names_from_a_file_are_shown_without_control_characters_and_at_most_eight() {
+        let known = vec!["\u{1b}[2Jscale\n".to_owned(); 10];
+        for error in [
+            CubinError::Several { known: known.clone() },
+            CubinError::Unknown { name: format!("\u{7}{}", "x".repeat(1000)), known },
+        ] {
+            let message = error.to_string();
+            assert!(!message.contains(char::is_control) && message.len() < 500, "{message}");
+            assert!(message.ends_with(r"\u{1b}[2Jscale\n and 2 more"), "{message}");
         }
     }
 

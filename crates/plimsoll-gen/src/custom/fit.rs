@@ -2,7 +2,12 @@
 
 use std::fmt;
 
+use plimsoll_core::text::{join_first, shorten};
+
 use super::{Arguments, Signature};
+
+/// Most characters of an argument or a name in a message: names and raw bytes may be long.
+const LONGEST: usize = 60;
 
 /// Arguments that a kernel doesn't take, with the parameters that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +21,10 @@ pub struct Misfit {
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)?;
-        self.parameters.iter().try_for_each(|line| write!(f, "\n{line}"))
+        if self.parameters.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n{}", join_first(self.parameters.iter().cloned(), "\n", "\n"))
     }
 }
 
@@ -28,7 +36,7 @@ impl std::error::Error for Misfit {}
 /// The number of the first parameter that doesn't fit, with the size expected and the size given.
 pub fn check(signature: &Signature, arguments: &Arguments) -> Result<(), Misfit> {
     let given: Vec<(String, u64)> =
-        arguments.0.iter().map(|argument| (shorten(&argument.to_string()), argument.bytes())).collect();
+        arguments.0.iter().map(|argument| (shorten(&argument.to_string(), LONGEST), argument.bytes())).collect();
     check_sizes(signature, &given)
 }
 
@@ -38,7 +46,7 @@ pub fn check(signature: &Signature, arguments: &Arguments) -> Result<(), Misfit>
 /// Those of [`check`].
 pub fn check_sizes(signature: &Signature, given: &[(String, u64)]) -> Result<(), Misfit> {
     let own = &signature.parameters;
-    let name = shorten(&signature.name);
+    let name = shorten(&signature.name, LONGEST);
     let wrong = own.iter().zip(given).position(|(parameter, (_, bytes))| parameter.bytes != *bytes);
     let why = match wrong {
         _ if own.len() != given.len() => {
@@ -67,16 +75,6 @@ fn arguments(count: usize) -> String {
 
 fn were(count: usize) -> String {
     if count == 1 { "1 was".to_owned() } else { format!("{count} were") }
-}
-
-/// Its first characters: names and raw bytes may be long.
-fn shorten(text: &str) -> String {
-    const MOST: usize = 60;
-    let mut short: String = text.chars().take(MOST).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]
@@ -113,5 +111,7 @@ mod tests {
         assert_eq!(fit("in:f32:8").unwrap_err().why, "shares takes 2 arguments, and 1 was given");
         let many = fit("in:f32:8 i32:3 i32:3").unwrap_err().to_string();
         assert!(many.ends_with("parameter 3: takes nothing; given: i32:3 (4 bytes)"), "{many}");
+        let most = fit(&"u8:1 ".repeat(1000)).unwrap_err().to_string();
+        assert!(most.lines().count() == 10 && most.ends_with("\nand 992 more"), "{most}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use plimsoll_core::text::shorten;
 use plimsoll_core::unit::ByteSize;
 use plimsoll_expr::{Category, DType, Value};
 
@@ -22,7 +23,7 @@ const LONGEST_QUOTE: usize = 40;
 pub struct ParseArgumentError {
     /// Its number, from 1.
     pub place: usize,
-    /// Its beginning.
+    /// Its beginning, with control characters escaped.
     pub text: String,
     /// What is wrong.
     pub why: String,
@@ -35,9 +36,10 @@ impl FromStr for Arguments {
     fn from_str(text: &str) -> Result<Self, ParseArgumentError> {
         let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
         let argument = |(place, word): (usize, &str)| {
-            argument(word).map_err(|why| {
-                let text = word.chars().take(LONGEST_QUOTE).flat_map(char::escape_debug).collect();
-                ParseArgumentError { place: place + 1, text, why }
+            argument(word).map_err(|why| ParseArgumentError {
+                place: place + 1,
+                text: shorten(word, LONGEST_QUOTE),
+                why,
             })
         };
         words.enumerate().map(argument).collect::<Result<_, _>>().map(Self)
@@ -53,7 +55,7 @@ fn argument(word: &str) -> Result<Argument, String> {
         return hex(rest).map(Argument::Bytes);
     }
     let Ok(dtype) = head.parse::<DType>() else {
-        return Err(format!("'{}' is neither a role nor a type: write {GRAMMAR}", head.escape_debug()));
+        return Err(format!("'{}' is neither a role nor a type: write {GRAMMAR}", shorten(head, LONGEST_QUOTE)));
     };
     Ok(Argument::Number(dtype, value(dtype, rest)?))
 }
@@ -113,7 +115,7 @@ fn whole(text: &str) -> Option<i128> {
 }
 
 fn value(dtype: DType, text: &str) -> Result<Value, String> {
-    let no_number = || format!("'{}' is not a value of {dtype}", text.escape_debug());
+    let no_number = || format!("'{}' is not a value of {dtype}", shorten(text, LONGEST_QUOTE));
     match dtype.category() {
         Category::Bool => match text {
             "true" | "1" => Ok(Value::Bool(true)),
@@ -207,6 +209,20 @@ mod tests {
             assert!(message.contains(why), "{text}: {message}");
         }
         assert!(refused(&format!("bytes:{}", "00".repeat(40_000))).contains("more than any kernel takes"));
+        let long = "x".repeat(10_000);
+        for text in [
+            long.clone(),
+            format!("{long}:f32"),
+            format!("in:{long}:8"),
+            format!("in:f32:{long}"),
+            format!("in:f32:8:{long}"),
+            format!("in:f32:{long}B"),
+            format!("u32:{long}"),
+            format!("bool:{long}"),
+            format!("f32:{long}"),
+        ] {
+            assert!(refused(&text).len() < 400, "{}", refused(&text));
+        }
     }
 
     proptest! {

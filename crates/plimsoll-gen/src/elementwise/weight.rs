@@ -41,15 +41,15 @@ mod tests {
 
     #[test]
     fn weight_grows_with_the_work_and_shrinks_with_the_bytes() {
-        let of = |text: &str, dtype| weight(&parse(text, &Names::with_default(dtype)).unwrap(), Tier::Accurate);
-        let growing = ["x + 1", "exp(x)", "erf(x)", "mish(mish(x))"].map(|text| of(text, DType::Bf16));
+        let weigh = |text: &str, dtype| weight(&parse(text, &Names::with_default(dtype)).unwrap(), Tier::Accurate);
+        let growing = ["x + 1", "exp(x)", "erf(x)", "mish(mish(x))"].map(|text| weigh(text, DType::Bf16));
         assert!(growing.is_sorted_by(|a, b| 1.3 * a < *b), "{growing:?}");
-        assert!(of("gelu(x) + y + z", DType::Bf16) < of("gelu(x)", DType::Bf16));
+        assert!(weigh("gelu(x) + y + z", DType::Bf16) < weigh("gelu(x)", DType::Bf16));
         assert!(
             weight(&parse("gelu(x)", &Names::with_default(DType::Bf16)).unwrap(), Tier::Full)
-                > of("gelu(x)", DType::Bf16)
+                > weigh("gelu(x)", DType::Bf16)
         );
         // One special function per four bytes.
-        assert_eq!(of("exp2(x)", DType::F16), 19.0 / 64.0);
+        assert_eq!(weigh("exp2(x)", DType::F16), 19.0 / 64.0);
     }
 }

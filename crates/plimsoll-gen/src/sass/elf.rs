@@ -26,7 +26,7 @@ const EIATTR_REGCOUNT: u8 = 0x2f;
 
 /// Limit on the total size of names and sections, as a multiple of the file's size.
 const MOST_OVERLAP: usize = 2;
-const OVERLAPS: SassError = SassError::NotACubin("its names or sections overlap");
+pub(super) const OVERLAPS: SassError = SassError::NotACubin("its names or sections overlap");
 
 /// SM resources that one function needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub fn resources(cubin: &[u8]) -> Result<Vec<Resources>, SassError> {
     let mut by_symbol: HashMap<u32, Option<usize>> = HashMap::new();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let information: Vec<Section<'_>> = file.sections.iter().filter(|s| s.name == ".nv.info").copied().collect();
-    file.spend(information.iter().map(|section| section.data.len()).sum())?;
+    file.budget.spend(information.iter().map(|section| section.data.len()).sum())?;
     for (attribute, value) in information.iter().flat_map(|section| attributes(section.data)) {
         let (Some(symbol), Some(number)) = (word(value, 0), word(value, 4)) else { continue };
         let place = match by_symbol.get(&symbol) {
@@ -140,9 +140,7 @@ struct Cubin<'a> {
     symbols: Section<'a>,
     /// The string table of the symbols' names.
     strings: &'a [u8],
-    /// Bytes of sections and names that may still be read. Sections and names may overlap, so without this limit a small file could
-    /// take unlimited time. Compilers' files hardly overlap.
-    budget: usize,
+    budget: Budget,
 }
 
 impl<'a> Cubin<'a> {
@@ -150,7 +148,7 @@ impl<'a> Cubin<'a> {
         if file.len() > MAX_CUBIN {
             return Err(SassError::TooLarge { what: "a cubin", bytes: file.len(), limit: MAX_CUBIN });
         }
-        let mut budget = file.len().saturating_mul(MOST_OVERLAP);
+        let mut budget = Budget::new(file);
         let sections = sections(file, &mut budget)?;
         let symbols = sections.iter().find(|s| s.name == ".symtab").copied();
         let symbols = symbols.ok_or(SassError::NotACubin("no symbols"))?;
@@ -161,20 +159,40 @@ impl<'a> Cubin<'a> {
     fn symbol_name(&mut self, index: usize) -> Result<Option<&'a str>, SassError> {
         let symbol = self.symbols.data.chunks_exact(SYMBOL).nth(index);
         let Some(at) = symbol.and_then(|symbol| word(symbol, 0)) else { return Ok(None) };
-        text_at(self.strings, at as usize, &mut self.budget)
-    }
-
-    fn spend(&mut self, bytes: usize) -> Result<(), SassError> {
-        spend(&mut self.budget, bytes)
+        self.budget.text_at(self.strings, at as usize)
     }
 }
 
-fn spend(budget: &mut usize, bytes: usize) -> Result<(), SassError> {
-    *budget = budget.checked_sub(bytes).ok_or(OVERLAPS)?;
-    Ok(())
+/// Bytes of sections and names that may still be read. Sections and names may overlap, so without this limit a small file could
+/// take unlimited time. Compilers' files hardly overlap.
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) fn new(file: &[u8]) -> Self {
+        Self(file.len().saturating_mul(MOST_OVERLAP))
+    }
+
+    /// Charges for reading this many bytes.
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), SassError> {
+        self.0 = self.0.checked_sub(bytes).ok_or(OVERLAPS)?;
+        Ok(())
+    }
+
+    /// The zero-terminated text that begins at `at`, charged; `None` if there is none.
+    pub(super) fn text_at<'a>(&mut self, data: &'a [u8], at: usize) -> Result<Option<&'a str>, SassError> {
+        let Some(rest) = data.get(at..) else { return Ok(None) };
+        let end = rest.iter().take(self.0).position(|byte| *byte == 0);
+        let Some(end) = end else {
+            // Either it has no end, or it exceeds the budget.
+            self.spend(rest.len())?;
+            return Ok(None);
+        };
+        self.spend(end)?;
+        Ok(std::str::from_utf8(&rest[..end]).ok())
+    }
 }
 
-fn sections<'a>(file: &'a [u8], budget: &mut usize) -> Result<Vec<Section<'a>>, SassError> {
+fn sections<'a>(file: &'a [u8], budget: &mut Budget) -> Result<Vec<Section<'a>>, SassError> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         return Err(SassError::NotACubin("it doesn't begin like a 64-bit ELF file"));
     }
@@ -203,7 +221,7 @@ fn sections<'a>(file: &'a [u8], budget: &mut usize) -> Result<Vec<Section<'a>>, 
     let read = read.ok_or(broken)?;
     let names = read.get(names as usize).map_or(&[][..], |(_, section)| section.data);
     let named = |(name, section): (u32, Section<'a>)| {
-        Ok(Section { name: text_at(names, name as usize, budget)?.unwrap_or_default(), ..section })
+        Ok(Section { name: budget.text_at(names, name as usize)?.unwrap_or_default(), ..section })
     };
     read.into_iter().map(named).collect()
 }
@@ -234,19 +252,6 @@ pub(super) fn word(data: &[u8], at: usize) -> Option<u32> {
 
 pub(super) fn long(data: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(data.get(at..at.checked_add(8)?)?.try_into().ok()?))
-}
-
-/// The zero-terminated text that begins at `at`, charged to the budget; `None` if there is none.
-fn text_at<'a>(data: &'a [u8], at: usize, budget: &mut usize) -> Result<Option<&'a str>, SassError> {
-    let Some(rest) = data.get(at..) else { return Ok(None) };
-    let end = rest.iter().take(*budget).position(|byte| *byte == 0);
-    let Some(end) = end else {
-        // Either it has no end, or it exceeds the budget.
-        spend(budget, rest.len())?;
-        return Ok(None);
-    };
-    spend(budget, end)?;
-    Ok(std::str::from_utf8(&rest[..end]).ok())
 }
 
 #[cfg(test)]
@@ -297,15 +302,21 @@ pub(super) mod tests {
             header.extend(value.to_le_bytes());
         }
         header.extend(link.to_le_bytes());
-        header.resize(64, 0);
+        header.resize(56, 0);
+        // Bytes of an entry, for tables of symbols and relocations.
+        let entry: u64 = if kind == 9 { 16 } else { SYMBOL as u64 };
+        header.extend(entry.to_le_bytes());
         header
     }
 
     /// A file of these sections: name, kind, data, link. With more than 65,279 sections, the counts are in the first header.
-    fn file(sections: &[(&str, u32, Vec<u8>, u32)]) -> Vec<u8> {
+    pub(in super::super) fn write_file(sections: &[(&str, u32, Vec<u8>, u32)]) -> Vec<u8> {
         let mut file = vec![0; 64];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
         file[0x12..0x14].copy_from_slice(&EM_CUDA.to_le_bytes());
+        for place in [0x34, 0x3a] {
+            file[place] = 64; // bytes of the file's header and of a section's
+        }
         let (mut names, mut headers) = (vec![0], Vec::new());
         for (name, kind, data, link) in sections {
             headers.extend(header(names.len(), *kind, (file.len(), data.len()), *link));
@@ -342,7 +353,7 @@ pub(super) mod tests {
         let mut sections =
             vec![(".strtab", 3, strings, 0), (".symtab", 2, symbols, 1), (".nv.info", 1, information, 0)];
         sections.extend(shared.iter().map(|name| (name.as_str(), 1, vec![0; 4], 0)));
-        file(&sections)
+        write_file(&sections)
     }
 
     #[test]
@@ -377,7 +388,7 @@ pub(super) mod tests {
             symbols.extend([symbol.to_le_bytes().to_vec(), vec![0; SYMBOL - 4]].concat());
             information.extend([[EIFMT_SVAL, EIATTR_REGCOUNT, 8, 0], symbol.to_le_bytes(), [9, 0, 0, 0]].concat());
         }
-        let cubin = file(&[(".strtab", 3, long, 0), (".symtab", 2, symbols, 1), (".nv.info", 1, information, 0)]);
+        let cubin = write_file(&[(".strtab", 3, long, 0), (".symtab", 2, symbols, 1), (".nv.info", 1, information, 0)]);
         assert_eq!(resources(&cubin), Err(OVERLAPS));
         let mut cubin = cubin_of(1000);
         let table = long_at(&cubin, 0x28);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::SassError;
 use super::Signature;
-use super::elf::{MAX_CUBIN, half, long, word};
+use super::elf::{Budget, MAX_CUBIN, half, long, word};
 
 /// NVIDIA's ELF machine number, and section types (System V ABI).
 const EM_CUDA: u16 = 190;
@@ -20,8 +20,6 @@ const ABI_VERSION: usize = 8;
 const FLAGS: usize = 0x30;
 /// The section with a kernel's parameters and other constants, without the kernel's name.
 const CONSTANTS: &str = ".nv.constant0.";
-/// Longest section name that is accepted.
-const LONGEST_NAME: usize = 4096;
 /// Section indices from here on have special meanings.
 const SHN_LORESERVE: u16 = 0xff00;
 
@@ -41,17 +39,19 @@ pub(super) fn ensure(holds: bool, what: &'static str) -> Result<(), SassError> {
 }
 
 impl Image {
-    /// Validates a file.
+    /// Validates a file. Time and memory depend only on the file's size.
     ///
     /// # Errors
-    /// [`SassError::NotACubin`] if something lies outside the file or is inconsistent; [`SassError::TooLarge`].
+    /// [`SassError::NotACubin`] if something lies outside the file or is inconsistent, or if names or sections overlap so much
+    /// that reading them takes more than the file's size suggests; [`SassError::TooLarge`].
     pub fn new(bytes: Vec<u8>) -> Result<Self, SassError> {
         if bytes.len() > MAX_CUBIN {
             return Err(SassError::TooLarge { what: "a cubin", bytes: bytes.len(), limit: MAX_CUBIN });
         }
+        let mut budget = Budget::new(&bytes);
         segments(&bytes)?;
-        let sections = sections(&bytes)?;
-        symbols(&sections)?;
+        let sections = sections(&bytes, &mut budget)?;
+        symbols(&sections, &mut budget)?;
         let mut signatures = BTreeMap::new();
         for section in &sections {
             if let Some(kernel) = section.name.strip_prefix(".text.") {
@@ -59,6 +59,7 @@ impl Image {
                 signatures.entry(kernel.to_owned()).or_insert_with(none);
             }
             if let Some(kernel) = section.name.strip_prefix(".nv.info.") {
+                budget.spend(section.data.len())?;
                 signatures.insert(kernel.to_owned(), Signature::read(kernel, section.data)?);
             }
         }
@@ -137,7 +138,7 @@ fn table(file: &[u8], place: usize, bytes: usize) -> Option<&[u8]> {
 }
 
 /// Reads all sections. Checks their names and links, and that string tables end with a zero byte.
-fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
+fn sections<'a>(file: &'a [u8], budget: &mut Budget) -> Result<Vec<Section<'a>>, SassError> {
     let (Some(count), Some(names)) = (half(file, 0x3c), half(file, 0x3e)) else {
         return Err(damaged("its header is truncated"));
     };
@@ -154,7 +155,7 @@ fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
         let long = |at| long(header, at).unwrap_or(u64::MAX);
         let (kind, link, info) = (number(4), number(40) as usize, number(44) as usize);
         let data = content(header).ok_or(damaged("a section extends beyond the file"))?;
-        let name = name_at(names, number(0) as usize).ok_or(damaged("a section has no name"))?;
+        let name = budget.text_at(names, number(0) as usize)?.ok_or(damaged("a section has no name"))?;
         ensure(link < count.into(), "a section's link is invalid")?;
         ensure(kind != SHT_STRTAB || data.is_empty() || data.ends_with(&[0]), "a string table isn't terminated")?;
         found.push(Section { name, kind, data, size: long(32), link, info, entry: long(56) });
@@ -162,17 +163,11 @@ fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
     Ok(found)
 }
 
-/// The name that begins at an offset.
-fn name_at(names: &[u8], at: usize) -> Option<&str> {
-    let rest = names.get(at..)?;
-    let end = rest.iter().take(LONGEST_NAME).position(|byte| *byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
-}
-
 /// Checks that symbols have names and sections, and that relocations have symbols and valid offsets.
-fn symbols(sections: &[Section<'_>]) -> Result<(), SassError> {
+fn symbols(sections: &[Section<'_>], budget: &mut Budget) -> Result<(), SassError> {
     for section in sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
         ensure(section.entry == 24 && section.data.len().is_multiple_of(24), "its symbol table is truncated")?;
+        budget.spend(section.data.len())?;
         let strings = sections[section.link].data;
         for symbol in section.data.chunks_exact(24) {
             let (name, place) = (word(symbol, 0).unwrap_or(u32::MAX), half(symbol, 6).unwrap_or(u16::MAX));
@@ -186,6 +181,7 @@ fn symbols(sections: &[Section<'_>]) -> Result<(), SassError> {
             section.entry == size && (section.data.len() as u64).is_multiple_of(size),
             "its relocations are truncated",
         )?;
+        budget.spend(section.data.len())?;
         let target = sections.get(section.info).ok_or(damaged("relocations have no section"))?;
         let symbols = sections[section.link].data.len() as u64 / 24;
         for relocation in section.data.chunks_exact(size as usize) {
@@ -200,7 +196,8 @@ fn symbols(sections: &[Section<'_>]) -> Result<(), SassError> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::elf::tests::{CUBIN, HOLDS_DATA};
+    use super::super::elf::OVERLAPS;
+    use super::super::elf::tests::{CUBIN, HOLDS_DATA, write_file};
     use super::*;
 
     #[test]
@@ -239,6 +236,36 @@ mod tests {
             cubin[place + 1] = 0xff;
             cubin[place] = 0xff;
             assert!(Image::new(cubin).is_err(), "byte {place:#x}");
+        }
+    }
+
+    /// A file with one section of this name, kind and content, and `headers` headers of it.
+    fn write_repeated(name: &str, kind: u32, content: Vec<u8>, headers: usize) -> Vec<u8> {
+        let mut sections = vec![(".strtab", 3, vec![0; 24], 0), (name, kind, content, 1)];
+        sections.resize(1 + headers, ("", 1, Vec::new(), 0));
+        let mut file = write_file(&sections);
+        let first = long(&file, 0x28).unwrap() as usize + 2 * 64;
+        file[first + 44] = 2; // relocations are of the section itself
+        for header in 1..headers {
+            file.copy_within(first..first + 64, first + 64 * header);
+        }
+        file
+    }
+
+    #[test]
+    fn overlapping_names_and_sections_are_rejected() {
+        // Without a limit, a file of the largest size with 65,000 headers takes hours.
+        for (name, kind, content) in [
+            (".symtab", SHT_SYMTAB, vec![0; 24 * 10_000]),
+            (".rel", SHT_REL, vec![0; 16 * 10_000]),
+            (".nv.info.kernel", 1, [3, 0x20, 0, 0].repeat(10_000)),
+            (&"x".repeat(1 << 20), 1, Vec::new()),
+        ] {
+            let [once, overlap] = [1, 1000].map(|headers| {
+                let file = write_repeated(name, kind, content.clone(), headers);
+                Image::new(file).map(drop)
+            });
+            assert_eq!((once, overlap), (Ok(()), Err(OVERLAPS)), "{name:.20}");
         }
     }
 

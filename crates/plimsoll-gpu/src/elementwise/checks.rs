@@ -22,7 +22,7 @@ pub(super) struct Fit {
 }
 
 /// The name of a tensor by its index among inputs, then outputs.
-pub(super) fn name(graph: &Graph, place: usize) -> String {
+pub(super) fn tensor_name(graph: &Graph, place: usize) -> String {
     let inputs = graph.inputs();
     let output = |place: usize| graph.outputs().get(place).map(|output| &output.name);
     let name = inputs.get(place).map(|input| &input.name).or_else(|| output(place - inputs.len()));
@@ -40,11 +40,11 @@ fn check_types<G: Elementwise>(graph: &Graph, tensors: &[TensorRef<'_, G>]) -> R
     for (place, (expected, tensor)) in declared.zip(tensors).enumerate() {
         let given = tensor.dtype;
         if given != expected {
-            return Err(Error::Type { name: name(graph, place), expected, given });
+            return Err(Error::Type { name: tensor_name(graph, place), expected, given });
         }
         let (address, bytes) = (tensor.start(), expected.bytes());
         if !address.is_multiple_of(bytes) {
-            return Err(Error::Misaligned { name: name(graph, place), address, dtype: expected, bytes });
+            return Err(Error::Misaligned { name: tensor_name(graph, place), address, dtype: expected, bytes });
         }
     }
     Ok(())
@@ -62,7 +62,11 @@ fn output_shape(graph: &Graph, outputs: &[Layout]) -> Result<Vec<u64>, Error> {
             return Err(Error::Outputs { first, first_shape, second, second_shape });
         }
         if layout.may_overlap_itself() {
-            return Err(Error::Folded { name: second, shape: Shape(shape), strides: layout.strides().to_vec() });
+            return Err(Error::SharedElements {
+                name: second,
+                shape: Shape(shape),
+                strides: layout.strides().to_vec(),
+            });
         }
     }
     if graph.least_rank() > shape.len() {
@@ -73,7 +77,7 @@ fn output_shape(graph: &Graph, outputs: &[Layout]) -> Result<Vec<u64>, Error> {
 
 /// The byte range of one tensor of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct TensorBytes {
     set: usize,
     place: usize,
     output: bool,
@@ -82,12 +86,12 @@ pub(super) struct Span {
 
 /// The two spans seen so far that end last, from two different sets.
 #[derive(Default)]
-struct Furthest([Option<Span>; 2]);
+struct Furthest([Option<TensorBytes>; 2]);
 
 impl Furthest {
-    fn add(&mut self, span: Span) {
+    fn add(&mut self, span: TensorBytes) {
         let [first, second] = self.0;
-        let beyond = |other: Option<Span>| other.is_none_or(|other| span.bytes.1 > other.bytes.1);
+        let beyond = |other: Option<TensorBytes>| other.is_none_or(|other| span.bytes.1 > other.bytes.1);
         if beyond(first) {
             self.0 = [Some(span), if first.is_some_and(|first| first.set != span.set) { first } else { second }];
         } else if first.is_some_and(|first| first.set != span.set) && beyond(second) {
@@ -95,20 +99,20 @@ impl Furthest {
         }
     }
 
-    fn find_other_set(&self, set: usize) -> Option<Span> {
+    fn find_other_set(&self, set: usize) -> Option<TensorBytes> {
         self.0.into_iter().flatten().find(|span| span.set != set)
     }
 }
 
 /// Checks that no output of a batch shares memory with a tensor of another set, since sets run in no order.
-pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<Span>) -> Result<(), Error> {
+pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<TensorBytes>) -> Result<(), Error> {
     spans.sort_unstable_by_key(|span| span.bytes.0);
     let (mut all, mut outputs) = (Furthest::default(), Furthest::default());
     for span in spans {
         let before = if span.output { &all } else { &outputs };
         if let Some(other) = before.find_other_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
             let (output, other) = if span.output { (span, other) } else { (other, span) };
-            let named = |span: &Span| format!("{} of set {}", name(graph, span.place), span.set);
+            let named = |span: &TensorBytes| format!("{} of set {}", tensor_name(graph, span.place), span.set);
             let (output_bytes, other_bytes) = (output.bytes, other.bytes);
             return Err(Error::Overlap { output: named(&output), output_bytes, other: named(&other), other_bytes });
         }
@@ -129,12 +133,12 @@ impl Fit {
         check_count("outputs", graph.outputs().len(), tensors.len() - inputs)?;
         check_types(graph, tensors)?;
         let layout = |(place, tensor): (usize, &TensorRef<'_, G>)| {
-            tensor.extent.layout().map_err(|error| Error::Shape { name: name(graph, place), error })
+            tensor.extent.layout().map_err(|error| Error::Shape { name: tensor_name(graph, place), error })
         };
         let layouts = tensors.iter().enumerate().map(layout).collect::<Result<Vec<Layout>, _>>()?;
         let shape = output_shape(graph, &layouts[inputs..])?;
         for (place, layout) in layouts.iter().enumerate() {
-            layout.broadcast_to(&shape).map_err(|error| Error::Shape { name: name(graph, place), error })?;
+            layout.broadcast_to(&shape).map_err(|error| Error::Shape { name: tensor_name(graph, place), error })?;
         }
         let reach = |(layout, tensor): (&Layout, &TensorRef<'_, G>)| {
             let bytes = tensor.dtype.bytes();
@@ -142,8 +146,8 @@ impl Fit {
             Some((span.0.saturating_mul(bytes), span.1.saturating_add(1).saturating_mul(bytes)))
         };
         let reach = layouts.iter().zip(tensors).map(reach).collect();
-        let space =
-            Space::with_shape(&shape, &layouts).map_err(|error| Error::Shape { name: name(graph, inputs), error })?;
+        let space = Space::with_shape(&shape, &layouts)
+            .map_err(|error| Error::Shape { name: tensor_name(graph, inputs), error })?;
         let in_place = graph.outputs().iter().any(|output| output.in_place.is_some());
         Ok(Self { space, reach, inputs, in_place })
     }
@@ -183,12 +187,12 @@ impl Fit {
     ) -> Result<(), Error> {
         for (place, (tensor, reach)) in tensors.iter().zip(&self.reach).enumerate() {
             if let Some(Err(other)) = tensor.held.map(|held| G::check_memory(compiler, held)) {
-                return Err(Error::other_device(name(graph, place), other));
+                return Err(Error::other_memory(tensor_name(graph, place), other));
             }
             if let Some((_, needed)) = *reach
                 && needed > tensor.bytes
             {
-                return Err(Error::Short { name: name(graph, place), needed, given: tensor.bytes });
+                return Err(Error::Short { name: tensor_name(graph, place), needed, given: tensor.bytes });
             }
         }
         for output in self.inputs..tensors.len() {
@@ -196,7 +200,7 @@ impl Fit {
             for other in 0..output {
                 let own = in_place == u32::try_from(other).ok();
                 if own && !self.is_same_tensor(tensors, output, other) {
-                    return Err(Error::InPlace { name: name(graph, output) });
+                    return Err(Error::InPlace { name: tensor_name(graph, output) });
                 }
                 self.check_disjoint(graph, tensors, output, other)?;
             }
@@ -211,8 +215,8 @@ impl Fit {
     }
 
     /// The byte ranges of the tensors of one set of a batch, without empty ones.
-    pub(super) fn spans<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], set: usize) -> Vec<Span> {
-        let span = |place| Span { set, place, output: place >= self.inputs, bytes: self.bytes(tensors, place) };
+    pub(super) fn spans<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], set: usize) -> Vec<TensorBytes> {
+        let span = |place| TensorBytes { set, place, output: place >= self.inputs, bytes: self.bytes(tensors, place) };
         (0..tensors.len()).map(span).filter(|span| span.bytes.0 < span.bytes.1).collect()
     }
 
@@ -232,7 +236,7 @@ impl Fit {
         {
             return Ok(());
         }
-        let (output, other) = (name(graph, output), name(graph, other));
+        let (output, other) = (tensor_name(graph, output), tensor_name(graph, other));
         Err(Error::Overlap { output, output_bytes: mine, other, other_bytes: its })
     }
 
@@ -277,8 +281,8 @@ mod tests {
 
     use super::*;
 
-    fn span((set, place, low, length): (usize, usize, u64, u64)) -> Span {
-        Span { set, place, output: place == 1, bytes: (low, low + length) }
+    fn span((set, place, low, length): (usize, usize, u64, u64)) -> TensorBytes {
+        TensorBytes { set, place, output: place == 1, bytes: (low, low + length) }
     }
 
     #[test]
@@ -299,8 +303,8 @@ mod tests {
             tensors in prop::collection::vec((0usize..4, 0usize..2, 0u64..60, 1u64..8), 0..12)
         ) {
             let graph = parse("x + 1", &Names::with_default(DType::F32)).unwrap();
-            let spans: Vec<Span> = tensors.into_iter().map(span).collect();
-            let clash = |a: &Span, b: &Span| a.set != b.set && (a.output || b.output)
+            let spans: Vec<TensorBytes> = tensors.into_iter().map(span).collect();
+            let clash = |a: &TensorBytes, b: &TensorBytes| a.set != b.set && (a.output || b.output)
                 && a.bytes.0 < b.bytes.1 && b.bytes.0 < a.bytes.1;
             let expected = spans.iter().any(|a| spans.iter().any(|b| clash(a, b)));
             prop_assert_eq!(check_batch_disjoint(&graph, spans).is_err(), expected);

@@ -22,7 +22,9 @@ pub enum Error {
         given: usize,
     },
     /// A tensor of another type than declared.
-    #[error("'{name}' is declared as {expected} and was given as {given}")]
+    #[error(
+        "'{name}' is {expected}, but {given} was given: pass a tensor of {expected}, or declare '{name}' as {given}"
+    )]
     Type {
         /// The tensor.
         name: String,
@@ -98,7 +100,7 @@ pub enum Error {
     },
     /// An output two of whose elements share memory.
     #[error("two elements of the output '{name}' share memory: its strides are {strides:?} for {shape}")]
-    Folded {
+    SharedElements {
         /// The output.
         name: String,
         /// Its shape.
@@ -113,13 +115,23 @@ pub enum Error {
         name: String,
     },
     /// A tensor on another device than the one the expression was compiled for.
-    #[error("'{name}' is memory of {given}, but the expression was compiled for {expected}")]
+    #[error("'{name}' is memory of {given}, but the expression was compiled for {expected}: use memory of {expected}")]
     Device {
         /// The tensor.
         name: String,
         /// Where the expression runs.
         expected: String,
         /// Where the memory is.
+        given: String,
+    },
+    /// A stream of another device than the one the expression was compiled for.
+    #[error(
+        "the stream belongs to {given}, but the expression was compiled for {expected}: use a stream of {expected}"
+    )]
+    Stream {
+        /// Where the expression runs.
+        expected: String,
+        /// The stream's device.
         given: String,
     },
     /// Tensors of a batch that aren't contiguous or differ in shape.
@@ -142,9 +154,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// An object of another device than the expression's.
-    pub(super) fn other_device(name: String, OtherDevice { expected, given }: OtherDevice) -> Self {
+    /// Memory of another device than the expression's.
+    pub(super) fn other_memory(name: String, OtherDevice { expected, given }: OtherDevice) -> Self {
         Self::Device { name, expected, given }
+    }
+
+    /// A stream of another device than the expression's.
+    pub(super) fn other_stream(OtherDevice { expected, given }: OtherDevice) -> Self {
+        Self::Stream { expected, given }
     }
 }
 
@@ -154,5 +171,23 @@ impl From<Error> for Fault {
             Error::Fault(fault) => fault,
             other => Self::Invalid(other.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_another_device_is_not_called_memory_and_the_way_out_is_named() {
+        let other = OtherDevice { expected: "cuda:0".to_owned(), given: "cuda:1".to_owned() };
+        let message = Error::other_stream(other.clone()).to_string();
+        assert!(
+            message.starts_with("the stream belongs to cuda:1") && message.ends_with("use a stream of cuda:0"),
+            "{message}"
+        );
+        assert!(Error::other_memory("x".to_owned(), other).to_string().ends_with("use memory of cuda:0"));
+        let wrong = Error::Type { name: "x".to_owned(), expected: DType::F32, given: DType::F16 };
+        assert!(wrong.to_string().ends_with("pass a tensor of f32, or declare 'x' as f16"), "{wrong}");
     }
 }

@@ -9,7 +9,7 @@ use plimsoll_expr::{Graph, Value};
 use plimsoll_gen::elementwise::{Choose, Indexing, KernelSpec, PlanError, plan, plan_batch};
 
 use super::backend::Elementwise;
-use super::checks::{Fit, check_batch_disjoint, check_count, name};
+use super::checks::{Fit, check_batch_disjoint, check_count, tensor_name};
 use super::engine::Engine;
 use super::error::Error;
 use super::key::{Key, Prehashed, hash};
@@ -93,7 +93,7 @@ impl<G: Elementwise> Expression<G> {
         self.check_counts(inputs, outputs)?;
         with_tensors(inputs, outputs, |tensors| {
             self.with_bits(scalars, |bits| {
-                let ready = self.ready(tensors, bits, choose)?;
+                let ready = self.find_or_prepare(tensors, bits, choose)?;
                 self.launch_held(stream, &ready, (inputs, outputs), (tensors, bits))
             })
         })
@@ -114,7 +114,7 @@ impl<G: Elementwise> Expression<G> {
         self.check_counts(inputs, outputs)?;
         with_tensors(inputs, outputs, |tensors| {
             self.with_bits(scalars, |bits| {
-                let ready = self.ready(tensors, bits, choose)?;
+                let ready = self.find_or_prepare(tensors, bits, choose)?;
                 ready.fit.check_addresses(&self.graph, tensors, self.engine.compiler())?;
                 let mut words = Vec::new();
                 if let Some(work) = &ready.work {
@@ -159,7 +159,7 @@ impl<G: Elementwise> Expression<G> {
             let gaps =
                 |operand: &&Operand<G>| !operand.layout().is_contiguous() || Some(operand.layout().shape()) != shape;
             if let Some(place) = inputs.iter().chain(outputs).position(|operand| gaps(&operand)) {
-                return Err(Error::Batch { set, name: name(&self.graph, place) });
+                return Err(Error::Batch { set, name: tensor_name(&self.graph, place) });
             }
             let length = fit.space.elements();
             spans.extend(fit.spans(&tensors, set));
@@ -223,7 +223,12 @@ impl<G: Elementwise> Expression<G> {
     }
 
     /// Finds or makes the plan for tensors of these layouts and types.
-    fn ready(&self, tensors: &[TensorRef<'_, G>], bits: &[u64], choose: &Choose) -> Result<Arc<Ready<G>>, Error> {
+    fn find_or_prepare(
+        &self,
+        tensors: &[TensorRef<'_, G>],
+        bits: &[u64],
+        choose: &Choose,
+    ) -> Result<Arc<Ready<G>>, Error> {
         let hash = hash(tensors, choose);
         let found = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
         if let Some(ready) = found.filter(|ready| ready.key.choose == *choose && ready.key.matches(tensors)) {
@@ -238,8 +243,8 @@ impl<G: Elementwise> Expression<G> {
         Ok(ready)
     }
 
-    /// As [`Expression::ready`], for a caller that always passes the same `choose` and keeps the last result.
-    pub(super) fn ready_again(
+    /// As [`Expression::find_or_prepare`], for a caller that always passes the same `choose` and keeps the last result.
+    pub(super) fn reuse_or_prepare(
         &self,
         last: &LastPlan<G>,
         tensors: &[TensorRef<'_, G>],
@@ -247,11 +252,11 @@ impl<G: Elementwise> Expression<G> {
         choose: &Choose,
     ) -> Result<Arc<Ready<G>>, Error> {
         // If another thread holds the lock, search the shared plans instead.
-        let Ok(mut last) = last.0.try_lock() else { return self.ready(tensors, bits, choose) };
+        let Ok(mut last) = last.0.try_lock() else { return self.find_or_prepare(tensors, bits, choose) };
         if let Some(ready) = last.as_ref().filter(|ready| ready.key.matches(tensors)) {
             return Ok(Arc::clone(ready));
         }
-        let ready = self.ready(tensors, bits, choose)?;
+        let ready = self.find_or_prepare(tensors, bits, choose)?;
         *last = Some(Arc::clone(&ready));
         Ok(ready)
     }

@@ -50,7 +50,7 @@ impl<G: Elementwise> Work<G> {
     /// The words must come from this plan, for tensors that passed its checks and whose memory lives until the kernel has ended or,
     /// if the stream is recording, as long as the recording.
     unsafe fn run(&self, entered: &mut G::Entered<'_>, words: &[u64]) -> Result<(), Error> {
-        G::check_stream(&self.function, entered).map_err(|other| Error::other_device("stream".to_owned(), other))?;
+        G::check_stream(&self.function, entered).map_err(Error::other_stream)?;
         self.check_words(words)?;
         // SAFETY: the kernel takes this number of words, is written for the plan's form, and belongs to the stream's device. It
         // accesses only the elements of the tensors in the plan, which satisfy this function's contract.
@@ -82,7 +82,7 @@ impl<G: Elementwise> Expression<G> {
         (tensors, bits): (&[TensorRef<'_, G>], &[u64]),
         choose: &Choose,
     ) -> Result<(), Error> {
-        let ready = self.ready_again(last, tensors, bits, choose)?;
+        let ready = self.reuse_or_prepare(last, tensors, bits, choose)?;
         // SAFETY: the caller promises it.
         unsafe { self.launch_ready(entered, &ready, tensors, bits) }
     }

@@ -81,7 +81,7 @@ impl Run<Cpu> for super::CpuRunner {
             )));
         }
         if largest < LEAST {
-            return Err(Fault::OutOfMemory { asked: LEAST, free: free_bytes().unwrap_or(0) });
+            return Err(Fault::OutOfMemory { asked: LEAST, free: free_bytes() });
         }
         let line = line(session.device);
         let mut buffers = Buffers::new(session, largest, line)?;

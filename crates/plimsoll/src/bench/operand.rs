@@ -129,7 +129,7 @@ fn not_a_number(operand: &str, part: &str, what: &'static str) -> OperandError {
 
 /// Limits the length of command-line text in messages.
 fn shorten(text: &str) -> String {
-    if text.chars().count() <= 80 { text.to_owned() } else { text.chars().take(79).chain(['…']).collect() }
+    plimsoll_core::text::shorten(text, 79)
 }
 
 #[cfg(test)]

@@ -207,11 +207,7 @@ fn list_facts(request: &Request, inspected: &Inspected) -> Vec<Fact> {
         |stated: u64, role: u64, words: &str| if stated == role { words.to_owned() } else { "as stated".to_owned() };
     let mut facts = vec![
         fact("kernel", signature.name.clone(), format!("{target}{takes} parameters")),
-        fact(
-            "grid",
-            format_sides(geometry.grid),
-            format!("{blocks} blocks, {resident} resident on each multiprocessor at once"),
-        ),
+        fact("grid", format_sides(geometry.grid), format!("{blocks} blocks, {resident} resident on each SM at once")),
         fact("block", format_sides(geometry.block), format!("{threads} threads")),
     ];
     facts.extend(signature.registers.map(|registers| {

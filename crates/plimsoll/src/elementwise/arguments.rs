@@ -89,11 +89,15 @@ impl<T: Element> Argument<Scalar<T>> for T {
     }
 }
 
+/// The memory of a tensor, if it is on the kernel's device.
+fn require<M>(memory: Option<M>, place: usize, device: &Device) -> Result<M, Misplaced> {
+    memory.ok_or_else(|| Misplaced { place, device: device.clone() })
+}
+
 impl<T: Element> Buffer<T> {
     #[cfg(feature = "cpu")]
     fn read_on_cpu<'b>(&'b self, layout: &'b Layout, place: usize) -> Result<(&'b [T], &'b Layout), Misplaced> {
-        let elements = self.as_slice().ok_or_else(|| Misplaced { place, device: self.device().clone() })?;
-        Ok((elements, layout))
+        Ok((require(self.as_slice(), place, self.device())?, layout))
     }
 
     /// Written with a layout, or with its own.
@@ -104,8 +108,7 @@ impl<T: Element> Buffer<T> {
         place: usize,
     ) -> Result<(&'b mut [T], &'b Layout), Misplaced> {
         let (memory, own, device) = self.parts_mut();
-        let elements = memory.as_cpu_mut().ok_or_else(|| Misplaced { place, device: device.clone() })?;
-        Ok((elements, layout.unwrap_or(own)))
+        Ok((require(memory.as_cpu_mut(), place, device)?, layout.unwrap_or(own)))
     }
 
     #[cfg(feature = "cuda")]
@@ -114,8 +117,7 @@ impl<T: Element> Buffer<T> {
         layout: &'b Layout,
         place: usize,
     ) -> Result<(&'b cuda::Buffer<T>, &'b Layout), Misplaced> {
-        let buffer = self.as_gpu().ok_or_else(|| Misplaced { place, device: self.device().clone() })?;
-        Ok((buffer, layout))
+        Ok((require(self.as_gpu(), place, self.device())?, layout))
     }
 
     /// Written with a layout, or with its own.
@@ -126,8 +128,7 @@ impl<T: Element> Buffer<T> {
         place: usize,
     ) -> Result<(&'b mut cuda::Buffer<T>, &'b Layout), Misplaced> {
         let (memory, own, device) = self.parts_mut();
-        let buffer = memory.as_gpu_mut().ok_or_else(|| Misplaced { place, device: device.clone() })?;
-        Ok((buffer, layout.unwrap_or(own)))
+        Ok((require(memory.as_gpu_mut(), place, device)?, layout.unwrap_or(own)))
     }
 }
 
@@ -269,15 +270,22 @@ impl<T: Element, K: Role> Returned for Expr<T, K> {
     }
 }
 
+/// Converts the outputs of a tuple, each with its place among the tensors.
+macro_rules! convert_outputs {
+    ($this:ident $place:ident $method:ident $($r:ident $o:ident)+) => {{
+        let ($($o,)+) = $this;
+        $(
+            let (tensors, output) = (<$o as Outputs<$r>>::TENSORS, $o);
+            let $o = output.$method($place)?;
+            let $place = $place + tensors;
+        )+
+        let _ = $place;
+        Ok(($($o,)+))
+    }};
+}
+
 macro_rules! tuples {
-    ($r:ident $o:ident $($rest:ident)*) => {
-        tuples!(@one [] $r $o $($rest)*);
-        tuples!($($rest)*);
-    };
-    (@one [$($pair:tt)*] $r:ident $o:ident $($rest:ident)*) => {
-        tuples!(@one [$($pair)* ($r $o)] $($rest)*);
-    };
-    (@one [$(($r:ident $o:ident))+]) => {
+    ($($r:ident $o:ident)+) => {
         #[allow(non_snake_case)]
         impl<$($r, $o: Outputs<$r>),+> Outputs<($($r,)+)> for ($($o,)+) {
             const TENSORS: usize = 0 $(+ $o::TENSORS)+;
@@ -288,26 +296,12 @@ macro_rules! tuples {
 
             #[cfg(feature = "cpu")]
             fn for_cpu(self, place: usize) -> Result<Self::Cpu, Misplaced> {
-                let ($($o,)+) = self;
-                $(
-                    let (tensors, output) = (<$o as Outputs<$r>>::TENSORS, $o);
-                    let $o = output.for_cpu(place)?;
-                    let place = place + tensors;
-                )+
-                let _ = place;
-                Ok(($($o,)+))
+                convert_outputs!(self place for_cpu $($r $o)+)
             }
 
             #[cfg(feature = "cuda")]
             fn for_gpu(self, place: usize) -> Result<Self::Gpu, Misplaced> {
-                let ($($o,)+) = self;
-                $(
-                    let (tensors, output) = (<$o as Outputs<$r>>::TENSORS, $o);
-                    let $o = output.for_gpu(place)?;
-                    let place = place + tensors;
-                )+
-                let _ = place;
-                Ok(($($o,)+))
+                convert_outputs!(self place for_gpu $($r $o)+)
             }
         }
 
@@ -328,7 +322,6 @@ macro_rules! tuples {
             }
         }
     };
-    () => {};
 }
 
-tuples!(A OA B OB C OC D OD E OE F OF G OG H OH);
+plimsoll_expr::for_each_signature!(results: tuples);

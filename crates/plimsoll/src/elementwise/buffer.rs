@@ -3,7 +3,7 @@
 use plimsoll_core::Fault;
 #[cfg(feature = "cuda")]
 use plimsoll_cuda::elementwise as cuda;
-use plimsoll_expr::{Layout, LayoutError};
+use plimsoll_expr::Layout;
 
 use super::any::AnyBuffer;
 use super::device::{Backend, Device};
@@ -51,11 +51,7 @@ impl<T: Element> Buffer<T> {
     pub(super) fn from_values(device: &Device, values: &[T]) -> Result<Self, Error> {
         let memory = match &device.backend {
             #[cfg(feature = "cpu")]
-            Backend::Cpu(_) => {
-                let mut own = reserve(values.len())?;
-                own.extend_from_slice(values);
-                Memory::Cpu(own)
-            }
+            Backend::Cpu(_) => Memory::Cpu(copy_elements(values)?),
             #[cfg(feature = "cuda")]
             Backend::Gpu(gpu) => Memory::Gpu(gpu.upload(values)?),
         };
@@ -148,11 +144,7 @@ impl<T: Element> Buffer<T> {
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         match &self.memory {
             #[cfg(feature = "cpu")]
-            Memory::Cpu(elements) => {
-                let mut copy = reserve(elements.len())?;
-                copy.extend_from_slice(elements);
-                Ok(copy)
-            }
+            Memory::Cpu(elements) => copy_elements(elements),
             #[cfg(feature = "cuda")]
             Memory::Gpu(buffer) => Ok(buffer.to_vec()?),
         }
@@ -178,12 +170,7 @@ impl<T: Element> Buffer<T> {
     pub fn write(&mut self, values: &[T]) -> Result<(), Error> {
         match &mut self.memory {
             #[cfg(feature = "cpu")]
-            Memory::Cpu(elements) => {
-                let (expected, given) = (elements.len() as u64, values.len() as u64);
-                let part = elements.get_mut(..values.len());
-                part.ok_or(Error::Length { what: "elements of the buffer", expected, given })?.copy_from_slice(values);
-                Ok(())
-            }
+            Memory::Cpu(elements) => write_first(elements, values),
             #[cfg(feature = "cuda")]
             Memory::Gpu(buffer) => Ok(buffer.write(values)?),
         }
@@ -231,34 +218,6 @@ impl<T: Element> Buffer<T> {
         self.into()
     }
 
-    /// Its elements as a tensor of any layout, which must lie inside the buffer (checked when it is used).
-    #[must_use]
-    pub fn view(&self, layout: Layout) -> View<'_, T> {
-        View { buffer: self, layout }
-    }
-
-    /// Its elements as a writable tensor of any layout.
-    #[must_use]
-    pub fn view_mut(&mut self, layout: Layout) -> ViewMut<'_, T> {
-        ViewMut { buffer: self, layout }
-    }
-
-    /// Its first elements as a row-major tensor.
-    ///
-    /// # Errors
-    /// For an invalid shape.
-    pub fn shaped(&self, shape: &[u64]) -> Result<View<'_, T>, LayoutError> {
-        Ok(self.view(Layout::contiguous(shape)?))
-    }
-
-    /// Its first elements as a writable row-major tensor.
-    ///
-    /// # Errors
-    /// For an invalid shape.
-    pub fn shaped_mut(&mut self, shape: &[u64]) -> Result<ViewMut<'_, T>, LayoutError> {
-        Ok(self.view_mut(Layout::contiguous(shape)?))
-    }
-
     /// The tensor with its last two dimensions exchanged.
     #[must_use]
     pub fn transposed(&self) -> View<'_, T> {
@@ -270,42 +229,25 @@ impl<T: Element> Buffer<T> {
 pub(super) fn reserve<T: Element>(length: usize) -> Result<Vec<T>, Error> {
     let mut elements = Vec::new();
     let asked = (length as u64).saturating_mul(T::DTYPE.bytes());
-    elements.try_reserve_exact(length).map_err(|_| Fault::OutOfMemory { asked, free: 0 })?;
+    elements.try_reserve_exact(length).map_err(|_| Fault::OutOfMemory { asked, free: None })?;
     Ok(elements)
 }
 
-/// A [`Buffer`] read with a layout.
-#[derive(Clone, Debug)]
-pub struct View<'b, T> {
-    pub(super) buffer: &'b Buffer<T>,
-    pub(super) layout: Layout,
+/// The elements in a vector of their own.
+#[cfg(feature = "cpu")]
+pub(super) fn copy_elements<T: Element>(elements: &[T]) -> Result<Vec<T>, Error> {
+    let mut copy = reserve(elements.len())?;
+    copy.extend_from_slice(elements);
+    Ok(copy)
 }
 
-impl<T> View<'_, T> {
-    /// Shape, strides and offset.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// The view with its last two dimensions exchanged.
-    #[must_use]
-    pub fn transposed(&self) -> Self {
-        Self { buffer: self.buffer, layout: self.layout.transposed() }
-    }
+/// Overwrites the first elements.
+#[cfg(feature = "cpu")]
+pub(super) fn write_first<T: Element>(elements: &mut [T], values: &[T]) -> Result<(), Error> {
+    let (expected, given) = (elements.len() as u64, values.len() as u64);
+    let part = elements.get_mut(..values.len());
+    part.ok_or(Error::Length { what: "elements of the buffer", expected, given })?.copy_from_slice(values);
+    Ok(())
 }
 
-/// A [`Buffer`] written with a layout.
-#[derive(Debug)]
-pub struct ViewMut<'b, T> {
-    pub(super) buffer: &'b mut Buffer<T>,
-    pub(super) layout: Layout,
-}
-
-impl<T> ViewMut<'_, T> {
-    /// Shape, strides and offset.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-}
+plimsoll_expr::buffer_views!(Element);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use plimsoll_core::text::shorten;
 #[cfg(feature = "cpu")]
 use plimsoll_cpu::elementwise::Cpu;
 #[cfg(feature = "cuda")]
@@ -91,7 +92,7 @@ impl Device {
     /// [`Error::Selector`] for another text; those of opening the device; [`plimsoll_core::Fault::Unavailable`] if this build
     /// lacks the device's feature.
     pub fn open(name: &str) -> Result<Self, Error> {
-        let unknown = || Error::Selector(name.chars().take(40).collect());
+        let unknown = || Error::Selector(shorten(name, 40));
         let lower = name.trim().to_ascii_lowercase();
         match lower.split_once(':') {
             None if lower == "auto" => Self::best(),
@@ -128,7 +129,7 @@ impl Device {
         }
     }
 
-    /// The vendor's product name; empty if the system doesn't tell it.
+    /// The vendor's product name; empty if the system doesn't report it.
     #[must_use]
     pub fn model(&self) -> String {
         match &self.backend {

@@ -70,26 +70,26 @@ one_byte! {
 /// Something to do with a type that is known only at run time.
 pub(super) trait ForType {
     type Out;
-    fn with<T: Element>(self) -> Self::Out;
+    fn run<T: Element>(self) -> Self::Out;
 }
 
 /// Does `task` with the Rust type of `dtype`.
 pub(super) fn with_type<F: ForType>(dtype: DType, task: F) -> F::Out {
     match dtype {
-        DType::F64 => task.with::<f64>(),
-        DType::F32 => task.with::<f32>(),
-        DType::F16 => task.with::<f16>(),
-        DType::Bf16 => task.with::<bf16>(),
-        DType::F8E4M3 => task.with::<F8E4M3>(),
-        DType::F8E5M2 => task.with::<F8E5M2>(),
-        DType::I8 => task.with::<i8>(),
-        DType::I16 => task.with::<i16>(),
-        DType::I32 => task.with::<i32>(),
-        DType::I64 => task.with::<i64>(),
-        DType::U8 => task.with::<u8>(),
-        DType::U16 => task.with::<u16>(),
-        DType::U32 => task.with::<u32>(),
-        DType::U64 => task.with::<u64>(),
-        DType::Bool => task.with::<bool>(),
+        DType::F64 => task.run::<f64>(),
+        DType::F32 => task.run::<f32>(),
+        DType::F16 => task.run::<f16>(),
+        DType::Bf16 => task.run::<bf16>(),
+        DType::F8E4M3 => task.run::<F8E4M3>(),
+        DType::F8E5M2 => task.run::<F8E5M2>(),
+        DType::I8 => task.run::<i8>(),
+        DType::I16 => task.run::<i16>(),
+        DType::I32 => task.run::<i32>(),
+        DType::I64 => task.run::<i64>(),
+        DType::U8 => task.run::<u8>(),
+        DType::U16 => task.run::<u16>(),
+        DType::U32 => task.run::<u32>(),
+        DType::U64 => task.run::<u64>(),
+        DType::Bool => task.run::<bool>(),
     }
 }

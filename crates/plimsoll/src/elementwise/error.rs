@@ -56,17 +56,27 @@ pub enum Error {
         given: &'static str,
     },
     /// A tensor of another type than the parameter's.
-    #[error("'{name}' is {expected}, but {given} was given")]
+    #[error(
+        "'{name}' is {expected}, but {given} was given: pass a buffer of {expected}, or declare '{name}' as {given}"
+    )]
     Type {
-        /// The parameter or the buffer.
+        /// The parameter.
         name: String,
         /// Its type.
         expected: DType,
         /// The type that was given.
         given: DType,
     },
+    /// Another type than that of a buffer's elements.
+    #[error("the buffer's elements are {expected}, not {given}: use the type that its dtype() returns")]
+    Elements {
+        /// The type of its elements.
+        expected: DType,
+        /// The requested type.
+        given: DType,
+    },
     /// A parameter without a value.
-    #[error("'{0}' is not set")]
+    #[error("'{0}' is not set: use set(\"{0}\", …), or allocate_outputs() for outputs")]
     Unset(String),
     /// An output in the memory of another tensor of the call.
     #[error("the output '{output}' and '{other}' use the same buffer: an output needs a buffer of its own")]

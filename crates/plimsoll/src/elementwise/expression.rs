@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use plimsoll_core::text::{list_names, shorten};
 use plimsoll_expr::parse::closest;
 use plimsoll_expr::{DType, Graph, Names, parse};
 
@@ -143,7 +144,7 @@ impl Expression {
     pub(super) fn find(&self, name: &str) -> Result<usize, Error> {
         let names = || self.parameters.iter().map(|parameter| parameter.name.as_str());
         names().position(|known| known == name).ok_or_else(|| Error::Name {
-            given: name.chars().take(40).collect(),
+            given: shorten(name, 40),
             closest: closest(name, names()).map(str::to_owned),
             known: self.list(),
         })
@@ -156,14 +157,17 @@ impl Expression {
             ParameterRole::Scalar => format!("scalar {}", parameter.name),
             ParameterRole::Output => format!("output {}", parameter.name),
         });
-        list.collect::<Vec<_>>().join(", ")
+        list_names(list)
     }
 }
 
 fn list_parameters(graph: &Graph) -> Vec<Parameter> {
-    let is_written = |name: &str| graph.outputs().iter().any(|output| output.in_place.is_some() && output.name == name);
-    let role = |name: &str| if is_written(name) { ParameterRole::InOut } else { ParameterRole::Input };
-    let inputs = graph.inputs().iter().map(|input| (&input.name, role(&input.name), input.dtype));
+    let role = |slot: usize| {
+        let is_written =
+            graph.outputs().iter().any(|output| output.in_place.is_some_and(|input| input as usize == slot));
+        if is_written { ParameterRole::InOut } else { ParameterRole::Input }
+    };
+    let inputs = graph.inputs().iter().enumerate().map(|(slot, input)| (&input.name, role(slot), input.dtype));
     let scalars = graph.scalars().iter().map(|scalar| (&scalar.name, ParameterRole::Scalar, scalar.dtype));
     let results = graph.outputs().iter().filter(|output| output.in_place.is_none());
     let results = results.map(|output| (&output.name, ParameterRole::Output, output.dtype));

@@ -85,7 +85,7 @@ mod kernel;
 
 #[cfg(any(feature = "cpu", feature = "cuda"))]
 mod exports {
-    pub use super::any::AnyBuffer;
+    pub use super::any::{AnyBuffer, IntoTypedError};
     #[doc(hidden)]
     pub use super::arguments::Misplaced;
     pub use super::arguments::{Argument, Outputs, Returned};

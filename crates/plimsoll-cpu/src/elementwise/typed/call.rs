@@ -115,7 +115,8 @@ impl<T: Lendable, K: Role> Returned for Expr<T, K> {
 
     fn allocate(layout: &Layout) -> Result<Vec<T>, Error> {
         let elements = layout.elements();
-        let refused = || Error::Fault(Fault::OutOfMemory { asked: elements.saturating_mul(T::DTYPE.bytes()), free: 0 });
+        let refused =
+            || Error::Fault(Fault::OutOfMemory { asked: elements.saturating_mul(T::DTYPE.bytes()), free: None });
         let length = usize::try_from(elements).map_err(|_| refused())?;
         let mut values = Vec::new();
         values.try_reserve_exact(length).map_err(|_| refused())?;
@@ -190,14 +191,7 @@ impl Outputs<()> for () {
 }
 
 macro_rules! tuples {
-    ($r:ident $o:ident $($rest:ident)*) => {
-        tuples!(@one [] $r $o $($rest)*);
-        tuples!($($rest)*);
-    };
-    (@one [$($pair:tt)*] $r:ident $o:ident $($rest:ident)*) => {
-        tuples!(@one [$($pair)* ($r $o)] $($rest)*);
-    };
-    (@one [$(($r:ident $o:ident))+]) => {
+    ($($r:ident $o:ident)+) => {
         impl<$($r, $o: Outputs<$r>),+> Outputs<($($r,)+)> for ($($o,)+) {
             #[allow(non_snake_case)]
             fn give<'s>(self, call: &mut Call<'s>)
@@ -223,7 +217,6 @@ macro_rules! tuples {
             }
         }
     };
-    () => {};
 }
 
-tuples!(A OA B OB C OC D OD E OE F OF G OG H OH);
+plimsoll_expr::for_each_signature!(results: tuples);

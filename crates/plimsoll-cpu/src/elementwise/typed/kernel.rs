@@ -92,13 +92,4 @@ macro_rules! runs {
     };
 }
 
-macro_rules! up_to {
-    ($first:ident $second:ident $($rest:ident)*) => {
-        runs!($first $second $($rest)*);
-        up_to!($($rest)*);
-    };
-    () => {};
-}
-
-up_to!(A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK L XL);
-runs!();
+plimsoll_expr::for_each_signature!(parameters: runs);

@@ -388,7 +388,10 @@ fn untyped_calls_check_the_number_and_types_of_tensors() {
     let operands = [Operand::read(&x, None), Operand::read(&m, None), Operand::write(&mut y, None)];
     assert_eq!(expression.run(operands, &a).unwrap_err().to_string(), "'m' is written: pass it as a writable tensor");
     let operands = [Operand::read(&m, None), Operand::read(&m, None), Operand::write(&mut y, None)];
-    assert_eq!(expression.run(operands, &a).unwrap_err().to_string(), "'x' is f32, but f64 was given");
+    assert_eq!(
+        expression.run(operands, &a).unwrap_err().to_string(),
+        "'x' is f32, but f64 was given: pass a tensor of f32, or declare 'x' as f64"
+    );
     let many = (0..200).map(|_| Operand::read(&x, None));
     assert!(matches!(expression.run(many, &a), Err(Error::Count { expected: 3, given: 200, .. })));
     let operands = [Operand::read(&x, None), Operand::write(&mut m, None), Operand::write(&mut y, None)];

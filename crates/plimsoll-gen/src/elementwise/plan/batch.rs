@@ -62,7 +62,8 @@ pub fn plan_batch(
     let tensors = Tensors::new(&graph, &indexing);
     // Blocks process the tiles of flat kernels, so rows for bulk copies don't apply.
     let flat = Choose { form: Some(Form::Flat), ..*choose };
-    let tuning = Tuning::new(&graph, &tensors, device, table, &flat, false)?;
+    let class = Tuning::classify(&graph, table, choose.tier);
+    let tuning = Tuning::new(&graph, &tensors, device, (table, class), &flat, false)?;
     let (lanes, unroll) = super::shape::lanes_and_unroll(&graph, &tensors, &tuning, choose);
     let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
     let mut words = vec![0; most + 1];

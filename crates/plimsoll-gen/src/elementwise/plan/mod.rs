@@ -31,9 +31,18 @@ pub use batch::{batch_capacity, plan_batch};
 pub use candidates::candidates;
 pub use indexing::{Access, Indexing};
 
-/// Most resident blocks per SM: compute capability 7.0, 8.0, 9.0 and 10.0 (CUDA C++ Programming Guide, table of compute
-/// capabilities); others have fewer.
+/// Most resident blocks per SM of any device.
 pub(crate) const MOST_RESIDENT: u32 = 32;
+
+/// Most resident blocks per SM by compute capability times ten (CUDA C++ Programming Guide, technical specifications per compute
+/// capability).
+const fn most_resident(capability: u32) -> u32 {
+    match capability {
+        75 | 86 | 87 => 16,
+        89 | 110..130 => 24,
+        _ => MOST_RESIDENT,
+    }
+}
 
 /// The properties of a device that a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,10 +58,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Most resident blocks of this many threads per SM, as limited by threads alone.
+    /// Most resident blocks of this many threads per SM, as limited by threads and by the number of blocks.
     #[must_use]
     pub fn resident(&self, threads: u32) -> u32 {
-        (self.threads_per_multiprocessor / threads.max(1)).clamp(1, MOST_RESIDENT)
+        (self.threads_per_multiprocessor / threads.max(1)).clamp(1, most_resident(self.target.capability))
     }
 
     /// Most resident blocks of this many threads on the whole device.
@@ -248,8 +257,9 @@ pub fn plan(
     if tensors.elements == 0 {
         return Err(PlanError::Empty);
     }
+    let class = Tuning::classify(&graph, table, choose.tier);
     let try_plan = |takes_bulk| -> Result<_, PlanError> {
-        let tuning = Tuning::new(&graph, &tensors, device, table, choose, takes_bulk)?;
+        let tuning = Tuning::new(&graph, &tensors, device, (table, class), choose, takes_bulk)?;
         let (graph, tensors) = narrowed(graph.clone(), tensors.clone(), tuning.vector);
         let shape = Shape::new(Case { graph: &graph, tensors: &tensors, device, tuning: &tuning, choose });
         Ok((graph, tuning, shape))

@@ -47,6 +47,29 @@ fn flat(text: &str, elements: u64, capability: u32, choose: &Choose) -> Plan {
 }
 
 #[test]
+fn resident_blocks_are_limited_by_each_compute_capability() {
+    // Threads per SM and most blocks per SM of the CUDA C++ Programming Guide.
+    let documented = [
+        (75, 1024, 16),
+        (80, 2048, 32),
+        (86, 1536, 16),
+        (87, 1536, 16),
+        (89, 1536, 24),
+        (90, 2048, 32),
+        (100, 2048, 32),
+        (103, 2048, 32),
+        (110, 1536, 24),
+        (120, 1536, 24),
+        (121, 1536, 24),
+    ];
+    for (capability, threads_per_multiprocessor, blocks) in documented {
+        let device = Device { target: Target::plain(capability), threads_per_multiprocessor, ..device(90) };
+        let resident = [32, 64, 96, 256].map(|threads| device.resident(threads));
+        assert_eq!(resident, [32, 64, 96, 256].map(|threads| blocks.min(threads_per_multiprocessor / threads)));
+    }
+}
+
+#[test]
 fn alignment_of_addresses_decides_between_flat_peel_and_phased() {
     let form = |x: u64, y: u64| {
         let plan = planned(ADD, &[1 << 20], &[(&[1], x), (&[1], y)], 80, &Choose::default()).unwrap();

@@ -3,7 +3,7 @@
 use plimsoll_expr::Graph;
 
 use super::{Choose, Device, PlanError, Reason, Tensors, bulk};
-use crate::elementwise::spec::{Dependent, Form};
+use crate::elementwise::spec::{Dependent, Form, Tier};
 use crate::elementwise::table::{Class, Row, Table, Wanted, Work};
 use crate::kernel::Hints;
 
@@ -97,17 +97,29 @@ fn apply_rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, Stri
 /// on the work. The blocks of another class don't fit: with them, expressions of three inputs or several functions took an H200 up to 1.5
 /// times as long as one vector per thread and input (75 random launches of 1 MiB to 1 GiB: 6.9 % longer than the best plan on
 /// average, and 1.2 % by the rule).
-fn choose_row(table: &Table, wanted: Wanted, tensors: &Tensors, device: &Device) -> (Row, String, bool) {
-    if let Some(row) = table.row(wanted).filter(|row| row.class == wanted.class) {
+fn choose_row(
+    table: &Table,
+    wanted: Option<Wanted>,
+    tensors: &Tensors,
+    choose: &Choose,
+    device: &Device,
+) -> (Row, String, bool) {
+    let own = wanted.and_then(|wanted| table.row(wanted).filter(|row| row.class == wanted.class));
+    if let Some(row) = own {
         return (row.clone(), table.source.clone(), true);
     }
-    let (rule, why) = apply_rule(tensors, device, wanted.dependent);
-    let flat = table.row(Wanted { bulk: false, dependent: false, ..wanted });
+    let (rule, why) = apply_rule(tensors, device, choose.dependent);
+    let flat = wanted.and_then(|wanted| table.row(Wanted { bulk: false, dependent: false, ..wanted }));
     (Row { hints: flat.map_or(rule.hints, |row| row.hints), ..rule }, why, false)
 }
 
 impl Tuning {
-    /// Makes the choices for an expression on these tensors. Without `takes_bulk`, only a user can choose bulk copies.
+    /// The expression's class, if the table has rows to find by it. It lowers the expression, so a plan computes it once.
+    pub fn classify(graph: &Graph, table: &Table, tier: Tier) -> Option<Class> {
+        (!table.rows.is_empty()).then(|| Class::from_graph(graph, tier))
+    }
+
+    /// Makes the choices for an expression of a class on these tensors. Without `takes_bulk`, only a user can choose bulk copies.
     ///
     /// # Errors
     /// If a forced choice is invalid.
@@ -115,17 +127,19 @@ impl Tuning {
         graph: &Graph,
         tensors: &Tensors,
         device: &Device,
-        table: &Table,
+        (table, class): (&Table, Option<Class>),
         choose: &Choose,
         takes_bulk: bool,
     ) -> Result<Self, PlanError> {
         // Parts of a row for bulk copies don't suit other forms, so a row is only used whole.
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
         let bulk = choose.form == Some(Form::Bulk) || (free && takes_bulk && bulk::takes_bulk(graph, tensors, device));
-        let class = Class { inputs: tensors.streamed_inputs(), ..Class::from_graph(graph, choose.tier) };
         let bytes = tensors.bytes_moved();
-        let wanted = Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk };
-        let (row, why, measured) = choose_row(table, wanted, tensors, device);
+        let wanted = class.map(|class| {
+            let class = Class { inputs: tensors.streamed_inputs(), ..class };
+            Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk }
+        });
+        let (row, why, measured) = choose_row(table, wanted, tensors, choose, device);
         let mut reasons = Vec::new();
         let mut add_reason = |what: &'static str, chosen: String, forced: bool| {
             let why = if forced { "requested".to_owned() } else { why.clone() };

@@ -193,7 +193,7 @@ impl<G: Elementwise> Running<G> {
             let layouts = Layouts { windows: 1, ..Layouts::new(point, self.window) };
             self.arrays.ensure(&layouts.bytes())?;
             let (inputs, outputs) = operands(&point.problem, &layouts.set(&self.arrays, 0)?)?;
-            Ok(self.expression(point.problem.graph())?.predict_kernel(&inputs, &outputs, &chosen(point)))
+            Ok(self.expression(point.problem.graph())?.predict_kernel(&inputs, &outputs, &choices(point)))
         };
         // Points that can't be planned are reported when they run.
         let specs: HashSet<KernelSpec> = points.iter().map(predict).filter_map(Result::ok).flatten().collect();
@@ -207,7 +207,7 @@ impl<G: Elementwise> Running<G> {
         let layouts = Layouts { windows: 1, ..Layouts::new(point, self.window) };
         self.arrays.ensure(&layouts.bytes())?;
         let expression = self.expression(point.problem.graph())?;
-        bind(&expression, point, &layouts.set(&self.arrays, 0)?, &chosen(point)).map(drop)
+        bind(&expression, point, &layouts.set(&self.arrays, 0)?, &choices(point)).map(drop)
     }
 
     /// Fills inputs, poisons outputs, and builds one point's workload.
@@ -219,7 +219,7 @@ impl<G: Elementwise> Running<G> {
         let sets =
             (0..layouts.windows).map(|window| layouts.set(&self.arrays, window)).collect::<Result<Vec<_>, _>>()?;
         let launch = |set: &Set| {
-            let bound = bind(&expression, point, set, &chosen(point))?;
+            let bound = bind(&expression, point, set, &choices(point))?;
             Ok((bound.launch()?, bound.overlaps()))
         };
         let launches = sets.iter().map(launch).collect::<Result<Vec<_>, Fault>>()?;
@@ -261,10 +261,10 @@ impl<G: Elementwise> Running<G> {
     ) -> Result<Outputs<G>, Fault> {
         let mut outputs = Outputs::new(&self.checker, &point.problem, point.choose.tier);
         if layouts.is_in_place() {
-            let again = bind(expression, point, &sets[0], &chosen(point))?;
+            let again = bind(expression, point, &sets[0], &choices(point))?;
             outputs.again = Some((self.arrays.fill(&point.problem)?, again));
         }
-        for window in spread(layouts.windows, if outputs.again.is_some() { 1 } else { SAMPLED_WINDOWS }) {
+        for window in spread_indices(layouts.windows, if outputs.again.is_some() { 1 } else { SAMPLED_WINDOWS }) {
             outputs.samples.extend(layouts.samples(&self.arrays, &point.problem, window));
         }
         let bytes: Vec<u64> = layouts.outputs.iter().map(|array| layouts.sizes[*array]).collect();
@@ -275,7 +275,7 @@ impl<G: Elementwise> Running<G> {
         let plainest = Choose { form: Some(Form::Strided), tier: point.choose.tier, ..Choose::default() };
         let spans = bytes.iter().enumerate().map(|(place, bytes)| self.scratch.part(place, 0, *bytes));
         let spans: Vec<Span> = spans.collect::<Result<_, _>>()?;
-        for window in spread(layouts.windows, COMPARED_WINDOWS) {
+        for window in spread_indices(layouts.windows, COMPARED_WINDOWS) {
             let Some(set) = usize::try_from(window).ok().and_then(|window| sets.get(window)) else { continue };
             let naive = Set { inputs: set.inputs.clone(), outputs: spans.clone() };
             if let Ok(naive) = bind(expression, point, &naive, &plainest) {
@@ -287,12 +287,12 @@ impl<G: Elementwise> Running<G> {
 }
 
 /// A point's forced choices, with its kind of launch and whether its data are in the cache.
-fn chosen(point: &Point) -> Choose {
+fn choices(point: &Point) -> Choose {
     Choose { dependent: point.cell.launch == DEPENDENT, cached: !point.cell.cache.is_cold(), ..point.choose }
 }
 
 /// At most `most` of `count` indices, including the first and the last.
-fn spread(count: u64, most: u64) -> Vec<u64> {
+fn spread_indices(count: u64, most: u64) -> Vec<u64> {
     let most = most.min(count);
     let mut places: Vec<u64> = (0..most).map(|i| i * (count - 1) / (most - 1).max(1)).collect();
     places.dedup();
@@ -402,7 +402,7 @@ impl Layouts {
             });
             Some(Sample { place, inputs: inputs.collect::<Option<_>>()?, outputs: outputs.collect::<Option<_>>()? })
         };
-        spread(problem.elements(), SAMPLES).into_iter().filter_map(sample).collect()
+        spread_indices(problem.elements(), SAMPLES).into_iter().filter_map(sample).collect()
     }
 }
 
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn spread_includes_the_first_and_the_last() {
-        assert_eq!(spread(10, 4), [0, 3, 6, 9]);
-        assert_eq!((spread(1, 64), spread(2, 16), spread(0, 5)), (vec![0], vec![0, 1], vec![]));
+        assert_eq!(spread_indices(10, 4), [0, 3, 6, 9]);
+        assert_eq!((spread_indices(1, 64), spread_indices(2, 16), spread_indices(0, 5)), (vec![0], vec![0, 1], vec![]));
     }
 }

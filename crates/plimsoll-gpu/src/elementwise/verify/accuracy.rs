@@ -22,7 +22,7 @@ use crate::elementwise::{Elementwise, Engine, Error, Operand};
 const CHUNK: u64 = 1 << 24;
 
 /// Number of operands of f32, or of pairs, to check.
-fn share(depth: Depth) -> u64 {
+fn operand_count(depth: Depth) -> u64 {
     match depth {
         Depth::Small => 1 << 12,
         Depth::Usual => 1 << 18,
@@ -75,16 +75,16 @@ fn count(claim: &Claim, depth: Depth) -> u64 {
     let all = 1_u64 << (8 * claim.dtype.bytes());
     match (claim.function.operands(), claim.dtype) {
         // The fast tier is opt-in: every sixteenth operand suffices.
-        (1, DType::F32) if claim.tier == Tier::Fast => share(depth).min(all / 16),
-        (1, DType::F32) => share(depth).min(all),
-        (1, _) if depth == Depth::Small => share(depth),
+        (1, DType::F32) if claim.tier == Tier::Fast => operand_count(depth).min(all / 16),
+        (1, DType::F32) => operand_count(depth).min(all),
+        (1, _) if depth == Depth::Small => operand_count(depth),
         (1, _) => all,
         // All pairs would be too many.
-        _ => share(depth).min(1 << 26),
+        _ => operand_count(depth).min(1 << 26),
     }
 }
 
-fn chosen(claim: &Claim) -> Choose {
+fn choices(claim: &Claim) -> Choose {
     Choose { tier: claim.tier, ..Choose::default() }
 }
 
@@ -107,7 +107,7 @@ fn compile_ahead<G: Elementwise>(
         let layout = Layout::contiguous(&[CHUNK.min(count(claim, depth))]).map_err(invalid)?;
         let operand = Operand::from_buffer(&buffer, claim.dtype, layout);
         let inputs = vec![operand.clone(); claim.function.operands()];
-        specs.extend(expression.predict_kernel(&inputs, &[operand], &chosen(claim)));
+        specs.extend(expression.predict_kernel(&inputs, &[operand], &choices(claim)));
     }
     engine.compile_ahead(&specs.into_iter().collect::<Vec<_>>(), &AtomicBool::new(false));
     Ok(())
@@ -129,7 +129,7 @@ fn measure<G: Elementwise>(
     let out = make()?;
     let operand = |buffer: &G::Buffer| Operand::from_buffer(buffer, claim.dtype, layout.clone());
     let bound =
-        expression.bind(&buffers.iter().map(operand).collect::<Vec<_>>(), &[operand(&out)], &[], &chosen(claim))?;
+        expression.bind(&buffers.iter().map(operand).collect::<Vec<_>>(), &[operand(&out)], &[], &choices(claim))?;
     let set = || Set {
         operands: vec![vec![0_u8; (chunk * size) as usize]; inputs],
         results: vec![0; (chunk * size) as usize],

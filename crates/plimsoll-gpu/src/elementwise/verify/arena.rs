@@ -91,7 +91,7 @@ impl<G: Elementwise> Downloaded<'_, G> {
     }
 
     /// The first byte, relative to the tensor's start, that has changed and belongs to no element of `written`.
-    pub(super) fn stray_write(&self, written: &[u64]) -> Option<i64> {
+    pub(super) fn find_stray_write(&self, written: &[u64]) -> Option<i64> {
         let size = self.tensor.dtype.bytes() as usize;
         let mut expected = vec![false; self.bytes.len()];
         for &offset in written {

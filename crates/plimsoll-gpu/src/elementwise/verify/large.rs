@@ -27,18 +27,22 @@ struct Step {
 }
 
 /// The byte at an index after the first step.
-fn initial(place: u64) -> u8 {
+fn initial_byte(place: u64) -> u8 {
     (place ^ (place >> 8) ^ (place >> 32)) as u8
 }
 
 const STEPS: [Step; 3] = [
-    Step { text: "in x: i8; x = i8(index() ^ (index() >> 8) ^ (index() >> 32))", dtype: DType::I8, expected: initial },
-    Step { text: "in x: i8; x = x + 1", dtype: DType::I8, expected: |place| initial(place).wrapping_add(1) },
+    Step {
+        text: "in x: i8; x = i8(index() ^ (index() >> 8) ^ (index() >> 32))",
+        dtype: DType::I8,
+        expected: initial_byte,
+    },
+    Step { text: "in x: i8; x = x + 1", dtype: DType::I8, expected: |place| initial_byte(place).wrapping_add(1) },
     // NaN stays NaN; its sign isn't checked.
     Step {
         text: "in x: f8e4m3; x = -x",
         dtype: DType::F8E4M3,
-        expected: |place| initial(place).wrapping_add(1) ^ 0x80,
+        expected: |place| initial_byte(place).wrapping_add(1) ^ 0x80,
     },
 ];
 

@@ -132,7 +132,7 @@ fn check<G: Elementwise>(
     engine.compile_ahead(&specs, &AtomicBool::new(false));
     for Prepared { kind, choices, bench } in prepared {
         for choose in choices {
-            if let Some((on, wrong)) = bench.case(choose)? {
+            if let Some((on, wrong)) = bench.run_case(choose)? {
                 let kernel = format!("{kind:?} of {}", bench.expression.graph().to_string().trim().replace('\n', "; "));
                 report(Case { kernel, on, wrong });
             }
@@ -306,7 +306,7 @@ impl<G: Elementwise> Bench<G> {
     }
 
     /// Runs it once with these choices. Returns a description and the error (empty if none), or `None` if no kernel supports them.
-    fn case(&self, choose: &Choose) -> Result<Option<(String, String)>, Fault> {
+    fn run_case(&self, choose: &Choose) -> Result<Option<(String, String)>, Fault> {
         let [inputs, outputs] = self.operands()?;
         let bound = match self.expression.bind(&inputs, &outputs, &self.scalars, choose) {
             Ok(bound) => bound,
@@ -329,7 +329,7 @@ impl<G: Elementwise> Bench<G> {
         let offsets: Vec<Vec<u64>> = (0..self.tensors.len()).map(|tensor| self.space.offsets(tensor)).collect();
         for (tensor, now) in now.iter().enumerate() {
             let written = if places.contains(&tensor) { &offsets[tensor][..] } else { &[] };
-            if let Some(byte) = now.stray_write(written) {
+            if let Some(byte) = now.find_stray_write(written) {
                 return Ok(format!(
                     "byte {byte} of tensor {tensor} was written, but belongs to no element of an output"
                 ));
@@ -439,7 +439,7 @@ fn compare_batch<G: Elementwise>(sets: &[[Tensor<G>; 3]]) -> Result<String, Faul
         }
         let written =
             |tensor: &Tensor<G>| (0..z.layout.elements()).map(|i| tensor.layout.offset() + i).collect::<Vec<_>>();
-        let stray = z_now.stray_write(&written(z)).or_else(|| y_now.stray_write(&written(y)));
+        let stray = z_now.find_stray_write(&written(z)).or_else(|| y_now.find_stray_write(&written(y)));
         if let Some(byte) = stray {
             return Ok(format!("set {number}: byte {byte} was written, but belongs to no element of an output"));
         }

@@ -8,10 +8,10 @@ use plimsoll_cpu::elementwise::{Expression, Operand};
 use plimsoll_expr::graph::{MAX_INPUTS, MAX_OUTPUTS};
 use plimsoll_expr::{Layout, Value};
 
-use super::super::buffer::reserve;
+use super::super::buffer::{copy_elements, write_first};
 use super::super::element::Element;
 use super::super::error::Error;
-use super::AnyBuffer;
+use super::{AnyBuffer, address};
 
 /// Most tensors of a call.
 const MOST: usize = MAX_INPUTS + MAX_OUTPUTS;
@@ -49,37 +49,25 @@ pub(super) fn hold<T: Element>(elements: Vec<T>) -> Memory {
 /// All elements of a memory, which has this type.
 pub(super) fn copy<T: Element>(memory: &Memory) -> Result<Vec<T>, Error> {
     let memory = memory.read().unwrap_or_else(PoisonError::into_inner);
-    let elements = as_vec::<T>(&*memory).map_or(&[][..], Vec::as_slice);
-    let mut copy = reserve(elements.len())?;
-    copy.extend_from_slice(elements);
-    Ok(copy)
+    copy_elements(as_vec::<T>(&*memory).map_or(&[][..], Vec::as_slice))
 }
 
 /// Overwrites the first elements of a memory, which has this type.
 pub(super) fn write<T: Element>(memory: &Memory, values: &[T]) -> Result<(), Error> {
     let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
-    let elements = as_vec_mut::<T>(&mut *memory).map_or(&mut [][..], Vec::as_mut_slice);
-    let (expected, given) = (elements.len() as u64, values.len() as u64);
-    let part = elements.get_mut(..values.len());
-    part.ok_or(Error::Length { what: "elements of the buffer", expected, given })?.copy_from_slice(values);
-    Ok(())
+    write_first(as_vec_mut::<T>(&mut *memory).map_or(&mut [][..], Vec::as_mut_slice), values)
 }
 
-/// The elements, if this is the only handle.
-pub(super) fn release<T: Element>(mut memory: Memory) -> Option<Vec<T>> {
-    let elements = Arc::get_mut(&mut memory)?.get_mut().unwrap_or_else(PoisonError::into_inner);
-    as_vec_mut(elements).map(std::mem::take)
+/// The elements, if this is the only handle and they have this type; else the handle.
+pub(super) fn release<T: Element>(mut memory: Memory) -> Result<Vec<T>, Memory> {
+    let elements = Arc::get_mut(&mut memory).map(|lock| lock.get_mut().unwrap_or_else(PoisonError::into_inner));
+    elements.and_then(as_vec_mut).map(std::mem::take).ok_or(memory)
 }
 
 /// Locked memory.
 enum Guard<'s> {
     Read(RwLockReadGuard<'s, dyn Elements>),
     Write(RwLockWriteGuard<'s, dyn Elements>),
-}
-
-/// Where a tensor's memory is.
-pub(super) fn address(memory: &Memory) -> usize {
-    Arc::as_ptr(memory).cast::<()>().addr()
 }
 
 /// A call's tensor, and whether it is written.

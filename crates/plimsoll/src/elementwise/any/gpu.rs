@@ -34,11 +34,6 @@ pub(super) fn hold<T: Element>(buffer: Buffer<T>) -> Memory {
     Arc::new(RwLock::new(Some(buffer)))
 }
 
-/// Where the buffer's handle is.
-pub(super) fn address(memory: &Memory) -> usize {
-    Arc::as_ptr(memory).cast::<()>().addr()
-}
-
 fn as_buffer_mut<T: Element>(elements: &mut dyn Elements) -> Option<&mut Option<Buffer<T>>> {
     (elements as &mut dyn Any).downcast_mut()
 }
@@ -62,10 +57,10 @@ pub(super) fn write<T: Element>(memory: &Memory, values: &[T]) -> Result<(), Err
     }
 }
 
-/// The buffer, if this is the only handle.
-pub(super) fn release<T: Element>(mut memory: Memory) -> Option<Buffer<T>> {
-    let elements = Arc::get_mut(&mut memory)?.get_mut().unwrap_or_else(PoisonError::into_inner);
-    as_buffer_mut(elements)?.take()
+/// The buffer, if this is the only handle and it has this type; else the handle.
+pub(super) fn release<T: Element>(mut memory: Memory) -> Result<Buffer<T>, Memory> {
+    let elements = Arc::get_mut(&mut memory).map(|lock| lock.get_mut().unwrap_or_else(PoisonError::into_inner));
+    elements.and_then(as_buffer_mut).and_then(Option::take).ok_or(memory)
 }
 
 /// An expression on a GPU with the operands of its last run.

@@ -41,6 +41,11 @@ pub(super) enum AnyMemory {
     Gpu(gpu::Memory),
 }
 
+/// Where a memory is.
+fn address<M: ?Sized>(memory: &Arc<M>) -> usize {
+    Arc::as_ptr(memory).cast::<()>().addr()
+}
+
 impl AnyMemory {
     #[cfg(feature = "cpu")]
     fn as_cpu(&self) -> Option<&cpu::Memory> {
@@ -89,7 +94,7 @@ impl AnyBuffer {
         impl ForType for Zeros<'_> {
             type Out = Result<AnyBuffer, Error>;
 
-            fn with<T: Element>(self) -> Self::Out {
+            fn run<T: Element>(self) -> Self::Out {
                 let elements = Layout::contiguous(self.1)?.elements();
                 // A length beyond the host's addresses is more than any memory.
                 let buffer = self.0.zeros::<T>(usize::try_from(elements).unwrap_or(usize::MAX))?;
@@ -104,7 +109,7 @@ impl AnyBuffer {
         impl ForType for Upload<'_> {
             type Out = Result<AnyBuffer, Error>;
 
-            fn with<T: Element>(self) -> Self::Out {
+            fn run<T: Element>(self) -> Self::Out {
                 let values: Vec<T> = self.2.chunks_exact(size_of::<T>()).map(T::from_le).collect();
                 Ok(self.0.upload(&values)?.reshaped(self.1)?.into())
             }
@@ -149,9 +154,9 @@ impl AnyBuffer {
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         match (&self.tensor.memory, &other.tensor.memory) {
             #[cfg(feature = "cpu")]
-            (AnyMemory::Cpu(a), AnyMemory::Cpu(b)) => cpu::address(a) == cpu::address(b),
+            (AnyMemory::Cpu(a), AnyMemory::Cpu(b)) => address(a) == address(b),
             #[cfg(feature = "cuda")]
-            (AnyMemory::Gpu(a), AnyMemory::Gpu(b)) => gpu::address(a) == gpu::address(b),
+            (AnyMemory::Gpu(a), AnyMemory::Gpu(b)) => address(a) == address(b),
             #[cfg(all(feature = "cpu", feature = "cuda"))]
             _ => false,
         }
@@ -189,13 +194,13 @@ impl AnyBuffer {
         if expected == given {
             return Ok(());
         }
-        Err(Error::Type { name: "buffer".to_owned(), expected, given })
+        Err(Error::Elements { expected, given })
     }
 
     /// Waits for all work on it and copies the tensor's elements to the host, in row-major order.
     ///
     /// # Errors
-    /// [`Error::Type`] if its elements are of another type; includes faults of kernels launched earlier.
+    /// [`Error::Elements`] if its elements are of another type; includes faults of kernels launched earlier.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
         self.check_type::<T>()?;
         let all = match &self.tensor.memory {
@@ -216,7 +221,7 @@ impl AnyBuffer {
         impl ForType for Bytes<'_> {
             type Out = Result<Vec<u8>, Error>;
 
-            fn with<T: Element>(self) -> Self::Out {
+            fn run<T: Element>(self) -> Self::Out {
                 let values = self.0.to_vec::<T>()?;
                 let mut bytes = super::buffer::reserve::<u8>(size_of_val(&values[..]))?;
                 values.into_iter().for_each(|value| value.push_le(&mut bytes));
@@ -229,7 +234,7 @@ impl AnyBuffer {
     /// Overwrites the first elements of the memory, whatever the layout, and waits.
     ///
     /// # Errors
-    /// [`Error::Type`] for another type; more elements than the memory has.
+    /// [`Error::Elements`] for another type; more elements than the memory has.
     pub fn write<T: Element>(&self, values: &[T]) -> Result<(), Error> {
         self.check_type::<T>()?;
         match &self.tensor.memory {
@@ -243,25 +248,54 @@ impl AnyBuffer {
     /// The same buffer with its type known to the compiler.
     ///
     /// # Errors
-    /// [`Error::Type`] for another type; [`Error::NotWhole`] if there are other handles of the memory, such as clones, views and
-    /// calls, or if it is a view of a part.
-    pub fn into_typed<T: Element>(self) -> Result<Buffer<T>, Error> {
-        self.check_type::<T>()?;
-        let shared = Error::NotWhole("has other handles");
-        let Ok(Tensor { memory, length, layout, device, .. }) = Arc::try_unwrap(self.tensor) else {
-            return Err(shared);
+    /// [`Error::Elements`] for another type; [`Error::NotWhole`] if there are other handles of the memory, such as clones, views and
+    /// calls, or if it is a view of a part. The error returns the buffer.
+    pub fn into_typed<T: Element>(self) -> Result<Buffer<T>, IntoTypedError> {
+        let layout = match self.check_whole::<T>() {
+            Ok(layout) => layout,
+            Err(error) => return Err(IntoTypedError { error, buffer: self }),
         };
-        if !layout.is_contiguous() || layout.offset() != 0 || layout.elements() != length {
+        let refuse = |tensor| {
+            let buffer = Self { tensor };
+            IntoTypedError { error: Error::NotWhole("has other handles"), buffer }
+        };
+        let Tensor { memory, dtype, length, device, .. } = Arc::try_unwrap(self.tensor).map_err(refuse)?;
+        let released = match memory {
+            #[cfg(feature = "cpu")]
+            AnyMemory::Cpu(memory) => cpu::release(memory).map(Memory::Cpu).map_err(AnyMemory::Cpu),
+            #[cfg(feature = "cuda")]
+            AnyMemory::Gpu(memory) => gpu::release(memory).map(Memory::Gpu).map_err(AnyMemory::Gpu),
+        };
+        match released {
+            Ok(memory) => Ok(Buffer::from_parts(memory, layout, &device)),
+            Err(memory) => Err(refuse(Arc::new(Tensor { memory, dtype, length, layout, device }))),
+        }
+    }
+
+    /// The row-major layout of the whole memory, if this is the tensor's and its elements are of this type.
+    fn check_whole<T: Element>(&self) -> Result<Layout, Error> {
+        self.check_type::<T>()?;
+        let Tensor { layout, length, .. } = &*self.tensor;
+        if !layout.is_contiguous() || layout.offset() != 0 || layout.elements() != *length {
             return Err(Error::NotWhole("is a view of a part of its memory"));
         }
-        let memory = match memory {
-            #[cfg(feature = "cpu")]
-            AnyMemory::Cpu(memory) => cpu::release(memory).map(Memory::Cpu),
-            #[cfg(feature = "cuda")]
-            AnyMemory::Gpu(memory) => gpu::release(memory).map(Memory::Gpu),
-        };
-        let layout = Layout::contiguous(layout.shape())?;
-        Ok(Buffer::from_parts(memory.ok_or(shared)?, layout, &device))
+        Ok(Layout::contiguous(layout.shape())?)
+    }
+}
+
+/// Why a buffer can't become a typed one, and the buffer.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct IntoTypedError {
+    /// [`Error::Elements`] or [`Error::NotWhole`].
+    pub error: Error,
+    /// The buffer, as it was.
+    pub buffer: AnyBuffer,
+}
+
+impl From<IntoTypedError> for Error {
+    fn from(failed: IntoTypedError) -> Self {
+        failed.error
     }
 }
 
