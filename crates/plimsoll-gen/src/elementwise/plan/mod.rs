@@ -318,8 +318,7 @@ fn finish(
     let scalars = graph.scalars().len();
     let dependent = match tuning.dependent {
         _ if device.target.capability < 90 => Dependent::No,
-        // Blocks that wait would take the shared memory of those that still have to start.
-        Dependent::Tail if shape.form == Form::Transpose && choose.release.is_none() => Dependent::Late,
+        Dependent::Tail if choose.release.is_none() && overlap_unbalances(&shape, device) => Dependent::Exit,
         dependent => dependent,
     };
     let first_wave = choose_prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
@@ -377,6 +376,14 @@ fn finish(
         reasons,
         spec,
     })
+}
+
+/// Whether some SMs would get more blocks than others, because those of the next launch start where there is room: if all blocks of this
+/// launch fit on the device at once, but not together with as many. Tiles through shared memory are long enough for this to matter: on an
+/// H200, 12 MiB took 7.1 µs instead of 5.5.
+fn overlap_unbalances(shape: &shape::Shape, device: &Device) -> bool {
+    let room = u64::from(device.resident(shape.threads)) * u64::from(device.multiprocessors);
+    shape.form == Form::Transpose && (room / 2 + 1..=room).contains(&shape.blocks)
 }
 
 /// Whether blocks prefetch their inputs while they wait.
