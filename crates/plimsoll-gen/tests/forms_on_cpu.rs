@@ -428,9 +428,20 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
     let choose = Choose { threads: Some(32), vector: Some(16), ..Choose::default() };
     let transposed = Choose { vector: Some(16), ..Choose::default() };
     let mut cases = Vec::new();
-    for (rows, columns) in
-        [(5, 1024), (7, 1025), (1025, 3), (2, 520), (9, 10), (64, 64), (33, 129), (130, 72), (36, 44)]
-    {
+    for (rows, columns) in [
+        (5, 1024),
+        (7, 1025),
+        (1025, 3),
+        (2, 520),
+        (9, 10),
+        (64, 64),
+        (33, 129),
+        (130, 72),
+        (36, 44),
+        (21, 700),
+        (700, 21),
+        (89, 39),
+    ] {
         let (r, c) = (rows as i64, columns as i64);
         let shape = &[rows, columns];
         for text in ["in x: bf16, z: bf16\ny = x + z", "in x: bf16, z: f32\ny: bf16 = x + z"] {

@@ -89,29 +89,31 @@ fn side(narrowest: u32, vector: u32, transposed: &[&Tensor], choose: &Choose) ->
 }
 
 /// Rows and columns of tiles of about `side` × `side` elements. A tensor that is shorter than a tile gets tiles that are as much longer on
-/// the other side. Rows that several tiles cover badly are cut evenly.
+/// the other side.
 fn rows_and_columns(side: u32, lanes: u32, extents: &[u64]) -> (u32, u32) {
     let least = |extent: u64| u32::try_from(extent).unwrap_or(u32::MAX).min(MOST_SIDE);
     let (along, across) = (least(extents[extents.len() - 2]), least(extents[extents.len() - 1]));
-    let area = side * side;
-    let mut columns = side.min(across.next_power_of_two()).max(lanes);
-    let mut rows = side;
+    let step = lanes.max(EVEN);
+    let longer = |short: u32| (side * side / short).min(MOST_SIDE) / step * step;
     if along < side {
-        rows = along.next_multiple_of(lanes);
-        columns = (area / rows).clamp(lanes, across.next_power_of_two().max(lanes));
-        columns = 1 << columns.ilog2();
-    } else if columns < side {
-        rows = area / columns;
+        let rows = along.next_multiple_of(lanes);
+        return (rows, cut(across, longer(rows).max(step), step).min(across.next_multiple_of(lanes)));
     }
-    let tiles = along.div_ceil(rows);
-    if tiles * rows > along + along / EVEN {
-        rows = along.div_ceil(tiles).next_multiple_of(lanes.max(EVEN));
+    if across < side {
+        let columns = across.next_multiple_of(lanes);
+        return (cut(along, longer(columns).max(step), step), columns);
     }
-    (rows, columns)
+    (cut(along, side, step), cut(across, side, step))
 }
 
-/// Rows are cut evenly where tiles would cover an eighth more, to multiples of 8.
+/// Sides are cut to multiples of this.
 const EVEN: u32 = 8;
+
+/// `side`, or less if tiles of that side would cover an eighth more than the extent: then the tiles are cut evenly.
+fn cut(extent: u32, side: u32, step: u32) -> u32 {
+    let tiles = extent.div_ceil(side);
+    if tiles * side > extent + extent / 8 { extent.div_ceil(tiles).next_multiple_of(step) } else { side }
+}
 
 /// The shape with transposed tiles; `None` if no input is transposed relative to the outputs.
 pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Choose) -> Option<Shape> {
@@ -224,11 +226,15 @@ impl TileSize {
         let area = rows * columns;
         let most = (area / fewest.max(lanes).max(LEAST_EACH)).next_multiple_of(32);
         let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
-        // If possible, all threads have as much to do.
+        // If possible, all threads have as much to do, and a block's threads are whole rows.
         let pieces = || transposed.iter().map(|tensor| piece(tensor, rows)).chain([lanes]);
-        let even = |threads: &u32| pieces().all(|piece| area.is_multiple_of(piece * threads));
-        let even = (*TRANSPOSE_THREADS.start()..=most).step_by(32).filter(even).max();
-        let threads = choose.threads.unwrap_or(even.unwrap_or(most));
+        let suits = |threads: u32| {
+            let even = pieces().all(|piece| area.is_multiple_of(piece * threads));
+            (even, threads.is_multiple_of(columns / lanes), threads)
+        };
+        let possible = (*TRANSPOSE_THREADS.start()..=most).step_by(32);
+        let best = possible.max_by_key(|&threads| suits(threads)).filter(|&threads| suits(threads).0);
+        let threads = choose.threads.or(best).unwrap_or(most);
         Self { rows, columns, lanes, threads: threads.min((area / lanes).next_multiple_of(32)) }
     }
 }
