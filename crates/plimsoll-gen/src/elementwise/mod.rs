@@ -24,7 +24,8 @@ pub use generate::{ENTRY, Generated, generate};
 pub use geometry::Geometry;
 pub use moves::disagreement;
 pub use plan::{
-    Access, Choose, Device, Indexing, Plan, PlanError, Reason, batch_capacity, candidates, plan, plan_batch,
+    Access, Alternative, Choose, Device, Indexing, MOST_ALTERNATIVES, Plan, PlanError, Reason, alternatives,
+    batch_capacity, candidates, plan, plan_batch,
 };
 pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
 pub use table::{Class, Row, Table, TableError, Wanted, Work};
