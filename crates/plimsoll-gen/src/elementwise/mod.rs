@@ -14,6 +14,7 @@ mod moves;
 mod plan;
 pub mod representative;
 mod spec;
+mod stored;
 mod table;
 mod weight;
 mod words;
@@ -28,5 +29,6 @@ pub use plan::{
     batch_capacity, candidates, plan, plan_batch,
 };
 pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
+pub use stored::{TunedEntry, TunedEntryError, TunedFor};
 pub use table::{Class, Row, Table, TableError, Wanted, Work};
 pub use words::MOST_WORDS;
