@@ -147,6 +147,9 @@ pub(crate) struct BenchArgs {
     /// Plans to time, in every combination: vector=4,8,16 unroll=1,2; all sweeps grid, vector, unroll, index and hints
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
     pub variant: Vec<String>,
+    /// First time up to twelve plans for this very expression, its tensors and its launches, in three seconds each, and keep the fastest
+    #[arg(long, conflicts_with = "all_inputs")]
+    pub tune: bool,
     /// Instead of timing, write the raw results for every bit pattern of the one input to a file, to check accuracy
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bytes", "inputs", "against", "variant"])]
     pub all_inputs: Option<PathBuf>,
