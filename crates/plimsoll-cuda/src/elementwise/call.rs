@@ -8,8 +8,6 @@ use plimsoll_expr::layout::broadcast;
 use plimsoll_expr::trace::{Expr, Role};
 use plimsoll_expr::{Graph, In, InOut, Layout, LayoutError, Scalar};
 use plimsoll_gen::elementwise::{Choose, Tier};
-#[allow(unused_imports, reason = "for documentation")]
-use plimsoll_gpu::elementwise::Store;
 use plimsoll_gpu::elementwise::{Extent, LastPlan, Tuned};
 
 use super::buffer::{Buffer, CallTensor, Home, View, ViewMut};
@@ -304,7 +302,8 @@ impl<Args, R> Kernel<Args, R> {
     /// The same kernel on the stream of `gpu`, which must be of the same device.
     #[must_use]
     pub fn on_stream(&self, gpu: &Gpu) -> Self {
-        Self { gpu: Gpu { engine: self.gpu.engine.clone(), lane: Arc::clone(&gpu.lane) }, ..self.clone() }
+        let lane = Arc::clone(&gpu.lane);
+        Self { gpu: Gpu { lane, ..self.gpu.clone() }, ..self.clone() }
     }
 
     /// The same kernel with dependent launches: each may start while the preceding kernel in the stream is ending, and waits for it
@@ -429,7 +428,7 @@ macro_rules! runs {
             }
 
             /// The same kernel with the fastest plan for calls with tensors of these layouts: the planner's own, or one of up to eleven
-            /// others that are timed now, for about three seconds, or were timed earlier on this device ([`Store::of_user`]). The
+            /// others that are timed now, for about three seconds, or were timed earlier on this device ([`Gpu::with_store`]). The
             /// tensors are not touched: tuning has its own memory, 512 MiB or more for each. [`Kernel::tuning`] tells the result. If
             /// memory or time doesn't suffice, the planner's plan stays. Waits for the stream's work first; other work on the device
             /// makes times uncertain.

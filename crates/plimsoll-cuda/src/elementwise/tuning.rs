@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_gpu::Gpu as _;
-use plimsoll_gpu::elementwise::{Store, Tuner};
+use plimsoll_gpu::elementwise::Tuner;
 
 use super::call::{Call, Kernel};
 use super::{Engine, Error};
@@ -28,7 +28,7 @@ impl<Args, R> Kernel<Args, R> {
         wait::stream(lane)?;
         // A stream of its own, so that other threads may use this one meanwhile.
         let stream = Arc::new(Stream::new(lane.context())?);
-        let mut tuner = Tuner::new(self.expression.engine(), &stream).with_store(Store::of_user());
+        let mut tuner = Tuner::new(self.expression.engine(), &stream).with_store(self.gpu.store.clone());
         self.arrange(call);
         let (tensors, bits) = call.parts();
         let tuned = self.expression.tune_borrowed(tensors, bits, &self.choose, &mut tuner)?;

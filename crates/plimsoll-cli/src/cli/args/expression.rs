@@ -180,7 +180,7 @@ pub(crate) struct TuneArgs {
     pub meaning: ExpressionArgs,
     #[command(flatten)]
     pub device: DeviceArg,
-    /// quick takes a minute, standard three to four; thorough also tunes more classes of expressions
+    /// quick takes at most a minute, standard at most four; thorough, at most ten, also tunes more classes of expressions
     #[arg(long, default_value = "standard", value_parser = parse_effort)]
     pub effort: Effort,
     /// File for the plans; default: the one next to the device's profile, which `bench` reads

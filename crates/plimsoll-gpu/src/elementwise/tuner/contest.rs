@@ -4,7 +4,7 @@
 use plimsoll_core::Fault;
 
 /// Rounds of each stage, and how many plans enter it besides the first.
-const STAGES: [(usize, usize); 3] = [(3, usize::MAX), (5, 5), (25, 2)];
+const STAGES: [(usize, usize); 3] = [(4, usize::MAX), (6, 5), (40, 2)];
 /// Fewest rounds that decide.
 const LEAST_ROUNDS: usize = 3;
 /// A plan must be faster than the first by this share, so that equal plans don't replace it by chance.
@@ -204,7 +204,7 @@ mod tests {
         };
         assert_eq!(limited(8), (None, 8));
         assert_eq!(limited(10), (Some(1), 10));
-        assert!(limited(1000).1 < 100);
+        assert!(limited(1000).1 < 200);
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub use store::Store;
 const SECONDS: f64 = 3.0;
 /// The share of it after which no further kernel is compiled.
 const COMPILING: f64 = 0.6;
-/// Shortest sample, nanoseconds: far longer than the resolution of events and the start of a graph.
-const SAMPLE: u64 = 300_000;
+/// Shortest sample, nanoseconds: far longer than the start of a graph, and all of them long enough for the clock to rise from idle.
+const SAMPLE: u64 = 2_000_000;
 /// Bytes of each array that launches rotate through: as `bench` does.
 const LEAST_WINDOW: u64 = 512 << 20;
 const WINDOW_OF_L2: u64 = 5;
