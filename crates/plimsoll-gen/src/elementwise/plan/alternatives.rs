@@ -77,8 +77,10 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// The plan of these choices, unless its registers would go to memory.
     fn plan(&self, choose: &Choose) -> Option<Plan> {
-        self.prepared.plan(choose).ok()
+        let plan = self.prepared.plan(choose).ok()?;
+        cost::fits_registers(&plan.spec, &self.prepared.tensors).then_some(plan)
     }
 
     /// Adds plans of new kernels until there are `most`.

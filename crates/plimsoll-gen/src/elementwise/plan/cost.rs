@@ -100,11 +100,22 @@ fn resident(spec: &KernelSpec, tensors: &Tensors, device: &Device) -> u32 {
         let by_shared = SHARED / (block_bytes(spec, tensors) as u64).max(1);
         return by_threads.min(u32::try_from(by_shared).unwrap_or(MOST_RESIDENT)).max(1);
     }
+    by_threads.min(REGISTERS / registers(spec, tensors).saturating_mul(spec.threads).max(1)).max(spec.resident).max(1)
+}
+
+/// Registers that a thread needs for the inputs that it holds at once, and for the rest.
+fn registers(spec: &KernelSpec, tensors: &Tensors) -> u32 {
     let inputs = tensors.all.iter().filter(|tensor| tensor.used && !tensor.output && !tensor.uniform);
     let held: u32 = inputs.map(|tensor| (tensor.bytes * spec.lanes * spec.unroll).div_ceil(4)).sum();
     let own = if spec.rank > 0 { OWN_WITH_COORDINATES } else { OWN };
-    let registers = held.saturating_add(own).max(LEAST_REGISTERS);
-    by_threads.min(REGISTERS / registers.saturating_mul(spec.threads).max(1)).max(spec.resident).max(1)
+    held.saturating_add(own).max(LEAST_REGISTERS)
+}
+
+/// Whether the blocks that must fit on an SM leave a thread the registers for its inputs. If not, they go to memory and back.
+pub fn fits_registers(spec: &KernelSpec, tensors: &Tensors) -> bool {
+    let copied = matches!(spec.form, Form::Bulk | Form::Transpose);
+    let blocks = u64::from(spec.resident) * u64::from(spec.threads);
+    copied || u64::from(registers(spec, tensors)) * blocks <= u64::from(REGISTERS)
 }
 
 /// Accesses that a vector takes in all tensors, and the bytes that they pass between L1 and the registers. An access of a warp takes at

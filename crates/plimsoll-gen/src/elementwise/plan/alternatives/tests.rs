@@ -121,3 +121,16 @@ fn narrow_accesses_few_bytes_in_flight_and_idle_multiprocessors_cost_more() {
     // 64 blocks leave half of the SMs idle.
     assert!(clocks(1 << 18, 16, 1024) > clocks(1 << 18, 16, 256));
 }
+
+#[test]
+fn no_alternative_asks_for_more_registers_than_its_blocks_leave() {
+    for elements in [1 << 18, 1 << 22, 1 << 26] {
+        let found = flat("x*y + z", DType::F32, elements, &Choose { dependent: true, ..Choose::default() });
+        for other in &found[1..] {
+            let spec = &other.plan.spec;
+            // Three inputs of four bytes.
+            let held = if spec.form == Form::Bulk { 0 } else { 3 * spec.lanes * spec.unroll };
+            assert!((held + 24) * spec.resident * spec.threads <= 65_536, "{spec:?}");
+        }
+    }
+}
