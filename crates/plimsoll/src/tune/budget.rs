@@ -10,8 +10,11 @@ const SHARES: [f64; PASSES] = [0.35, 0.25, 0.15, 0.25];
 const FIXED: f64 = 0.012;
 /// Least seconds of samples of a plan.
 const SAMPLES: f64 = 0.004;
-/// Passes that may leave out candidates if the time doesn't suffice. In later ones every candidate is among the best.
-const THINNED: usize = 2;
+/// The share of the time that is planned: the rest is for what takes longer than expected.
+const PLANNED: f64 = 0.97;
+/// Passes that may leave out candidates if the time doesn't suffice: all but the last. In the third the best come first.
+const THINNED: usize = PASSES - 1;
+const BEST_FIRST: usize = 2;
 
 /// The share of an expression's time for each kind of launch: cached data have fewer sizes.
 const fn weight(mode: Mode) -> f64 {
@@ -39,8 +42,10 @@ pub(super) struct Slice {
 }
 
 impl Budget {
+    /// For a search of at most so many seconds.
     pub fn new(seconds: f64) -> Self {
-        Self { end: seconds, fixed: [FIXED; PASSES], last: None }
+        // The last pass has three rounds.
+        Self { end: PLANNED * seconds, fixed: [FIXED, FIXED, FIXED, 3.0 * FIXED], last: None }
     }
 
     /// Whether another expression is likely to be complete before the deadline. The first one always gets a try.
@@ -77,12 +82,20 @@ impl Budget {
     }
 }
 
-/// Every n-th entry, so that at most `most` remain, spread over all contests.
-pub(super) fn thin(heat: &Heat, most: usize) -> Heat {
+/// At most `most` entries: every n-th, spread over all contests; or the first ones of each contest, in a pass where the best come first.
+pub(super) fn thin(heat: &Heat, most: usize, pass: usize) -> Heat {
     if heat.len() <= most {
         return heat.clone();
     }
-    (0..most).map(|place| heat[place * heat.len() / most]).collect()
+    if pass != BEST_FIRST {
+        return (0..most).map(|place| heat[place * heat.len() / most]).collect();
+    }
+    let rank = |place: usize| heat[..place].iter().filter(|(contest, _)| *contest == heat[place].0).count();
+    let mut places: Vec<usize> = (0..heat.len()).collect();
+    places.sort_by_key(|place| rank(*place));
+    places.truncate(most);
+    places.sort_unstable();
+    places.into_iter().map(|place| heat[place]).collect()
 }
 
 #[cfg(test)]
@@ -114,18 +127,18 @@ mod tests {
     fn a_search_ends_in_time_whatever_a_plan_takes() {
         for fixed in [0.002, 0.01, 0.03] {
             let (done, end) = simulate(228.0, 8, fixed, [126, 300, 100, 21]);
-            assert!(done == 8 && end <= 228.0 * 1.02, "{fixed}: {done} in {end}");
+            assert!(done == 8 && end <= 228.0, "{fixed}: {done} in {end}");
         }
         // Plans that take far longer than assumed: fewer expressions, each of them complete.
         let (done, end) = simulate(56.0, 5, 0.1, [126, 300, 100, 21]);
-        assert!((1..5).contains(&done), "{done} in {end}");
+        assert!((1..5).contains(&done) && end <= 56.0, "{done} in {end}");
     }
 
     #[test]
     fn early_passes_leave_out_plans_and_late_ones_shorten_samples() {
         let budget = Budget::new(10.0);
         let slice = budget.slice(0.0, 0.0, 5, &Mode::ALL, 0);
-        assert!((slice.end - 0.7).abs() < 1e-9);
+        assert!((slice.end - 0.7 * PLANNED).abs() < 1e-9);
         let (count, samples) = budget.pass(0.0, slice, 0, 1000);
         assert!(count < 20 && samples >= count as f64 * SAMPLES);
         assert_eq!(budget.pass(0.0, slice, 3, 21).0, 21);
@@ -135,8 +148,9 @@ mod tests {
     #[test]
     fn thinning_keeps_entries_of_every_contest() {
         let heat: Heat = (0..100).map(|place| (place / 25, place)).collect();
-        let left = thin(&heat, 8);
+        let left = thin(&heat, 8, 0);
         assert_eq!(left.iter().map(|(contest, _)| *contest).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2, 3, 3]);
-        assert_eq!(thin(&heat, 100), heat);
+        assert_eq!(thin(&heat, 100, 0), heat);
+        assert_eq!(thin(&heat, 8, 2), [(0, 0), (0, 1), (1, 25), (1, 26), (2, 50), (2, 51), (3, 75), (3, 76)]);
     }
 }

@@ -316,7 +316,7 @@ impl Stopwatch for OnDevice<'_, '_> {
         }
         let begin = self.clock.now();
         let (count, samples) = self.clock.budget.pass(begin, self.slice, pass, heat.len());
-        let timed = thin(heat, count);
+        let timed = thin(heat, count, pass);
         let points = timed.iter().map(|(contest, candidate)| self.point(&contests[*contest], *candidate));
         let points = points.collect::<Result<Vec<_>, Fault>>()?;
         let last = pass + 1 == PASSES;
