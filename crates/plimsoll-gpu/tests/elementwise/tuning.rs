@@ -12,9 +12,9 @@ use plimsoll_gpu::elementwise::{Engine, Operand, Store, Subject, Tuned, Tuner};
 use super::host::{Device, Host};
 use super::{download, expression, operand, upload};
 
-/// A tuner with little memory, for the interpreter is slow.
+/// A tuner with little memory and much time, for the interpreter is slow.
 fn tuner(device: &Device, engine: &Engine<Host>) -> Tuner<Host> {
-    Tuner::new(engine, &device.stream).with_window(1 << 12)
+    Tuner::new(engine, &device.stream).with_window(1 << 11).with_seconds(100.0)
 }
 
 fn subject(text: &str, elements: u64) -> Subject {

@@ -158,9 +158,11 @@ mod tests {
         fn time(&mut self, plan: usize) -> Result<Option<f64>, Fault> {
             self.samples += 1;
             self.timed[plan] += 1;
-            // A fixed sequence that looks random, from -1 to 1.
-            let random =
-                ((self.samples as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 23) - 1.0;
+            // Numbers from -1 to 1 that look random (SplitMix64).
+            let mut bits = (self.samples as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            let random = ((bits ^ bits >> 31) >> 40) as f64 / f64::from(1 << 23) - 1.0;
             let drift = 1.0 + 0.001 * self.samples as f64;
             Ok(self.seconds[plan].map(|seconds| seconds * drift * (1.0 + self.noise * random)))
         }
