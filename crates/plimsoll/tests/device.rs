@@ -333,3 +333,14 @@ fn calls_from_two_threads_on_the_same_buffers_wait_for_each_other() {
     // Each run reads one as it was before or after a run of the other thread.
     assert!(a[0] >= 1.0 && b[0] >= 1.0 && (a[0] - b[0]).abs() == 1.0, "{} {}", a[0], b[0]);
 }
+
+#[test]
+fn tuning_on_the_cpu_changes_nothing() {
+    let device = Device::open("cpu").unwrap();
+    let kernel = device.compile(&trace(|a: Scalar<f32>, x: In<f32>| a * x).unwrap()).unwrap();
+    let (x, mut y) = (device.upload(&[1.0_f32, 2.0]).unwrap(), device.zeros::<f32>(2).unwrap());
+    let tuned = kernel.tuned(3.0, &x, &mut y).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [0.0, 0.0]);
+    tuned.run(3.0, &x, &mut y).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [3.0, 6.0]);
+}

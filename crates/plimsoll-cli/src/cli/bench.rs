@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use plimsoll::bench::{
-    ALL, BenchRequest, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory_needed, sizes, variants,
+    ALL, BenchRequest, Cell, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory_needed, sizes,
+    variants,
 };
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::file::{self, Accept};
@@ -29,7 +30,7 @@ use super::measure::{decide_exit, unwritten_record, without_folders};
 use super::predicted::Predicted;
 use super::progress::Bar;
 use super::tee::Tee;
-use super::{all_inputs, devices, expression, output, profile, runs as disk, signals};
+use super::{all_inputs, devices, expression, output, profile, runs as disk, signals, tuned};
 
 /// The default range of sizes in bytes; those that don't fit are left out.
 const DEFAULT_SIZES: (u64, u64) = (1 << 20, 2 << 30);
@@ -42,6 +43,9 @@ const MAX_MEMORY_SHARE: f64 = 0.85;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let bench_request = build_request(args)?;
+    if args.tune {
+        tuned::check_request(&bench_request)?;
+    }
     if let Some(path) = &args.all_inputs {
         return all_inputs::write(path, &bench_request, args);
     }
@@ -58,13 +62,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     points.iter_mut().for_each(|point| point.cell.ceiling = profile_ceiling(point));
     let table = profile::plans(&args.run.profile, &info);
     let subject = Subject::from_device(&mut device, known.as_ref().map(|(_, profile)| profile), table.as_ref())?;
+    let decided =
+        if args.tune { tuned::tune(&mut device, &mut points, table.as_ref(), &args.run.profile)? } else { Vec::new() };
     let request = Request { effort: args.run.effort, seed: args.run.seed, ..Request::default() };
     let timed = time_points(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
     if let Some(run) = &timed.run {
         // The CSV form has no column for predictions, and they cost compiling kernels.
         let wanted: &[Point] = if args.run.format == Format::Csv { &[] } else { &points };
         let predicted = Predicted::from_points(&subject, wanted, args.device.nvrtc.as_deref());
-        show(args, run, (peers.as_ref(), &predicted))?;
+        show(args, run, (peers.as_ref(), &predicted), &decided)?;
         predicted.print_footnote();
     }
     if known.is_none() && args.run.format == Format::Table {
@@ -250,7 +256,7 @@ impl Sink for Paced {
 /// Figures to compare with: those of other programs and those of the model.
 type References<'a> = (Option<&'a BTreeMap<Key, Peer>>, &'a Predicted);
 
-fn show(args: &BenchArgs, run: &Run, (peers, predicted): References<'_>) -> Result<(), Failure> {
+fn show(args: &BenchArgs, run: &Run, (peers, predicted): References<'_>, decided: &[Cell]) -> Result<(), Failure> {
     let lines = lines(run);
     if lines.is_empty() && args.run.format == Format::Table {
         return Ok(());
@@ -258,7 +264,12 @@ fn show(args: &BenchArgs, run: &Run, (peers, predicted): References<'_>) -> Resu
     let text = match args.run.format {
         Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
         Format::Json => {
-            json::to_text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into())
+            let object = |line: &Line| {
+                let mut object = object(line, (peers, predicted));
+                object["tuned"] = decided.iter().any(|cell| tuned::is_same(cell, &line.cell)).into();
+                object
+            };
+            json::to_text(&lines.iter().map(object).collect::<Vec<_>>().into())
         }
         Format::Table => heading(&lines) + &table(&lines, (peers, predicted)),
         Format::Markdown => markdown_table(&lines, (peers, predicted)),

@@ -39,6 +39,7 @@ mod sheet;
 mod signals;
 mod tee;
 mod tune;
+mod tuned;
 mod verify;
 mod vulkan;
 

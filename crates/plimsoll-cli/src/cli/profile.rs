@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plimsoll::bench::Table;
+use plimsoll::bench::{Store, Table};
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::file::{self, Accept};
 use plimsoll::core::record::Run;
@@ -92,6 +92,17 @@ pub(crate) fn input_files(arg: &ProfileArg, device: &DeviceArg, info: &DeviceInf
 pub(crate) fn plans_path(arg: &ProfileArg, device: &DeviceInfo) -> Result<PathBuf, String> {
     let path = Place::find(arg)?.path_for(device).map_err(|error| error.to_string())?;
     Ok(path.with_extension("plans.json"))
+}
+
+/// Where `bench --tune` keeps its plans: in the folder `tuned` next to the default folder of profiles or in the named one, or next to the
+/// named file. `None` if there is no place.
+pub(crate) fn tuned_store(arg: &ProfileArg) -> Option<Store> {
+    let place = Place::find(arg).ok()?;
+    match (place.named, place.is_file) {
+        (false, _) => Store::of_user(),
+        (true, false) => Some(Store::new(place.path.join("tuned"))),
+        (true, true) => Some(Store::new(place.path.with_extension("tuned"))),
+    }
 }
 
 /// The plans that `tune` stored for a device; a file that can't be used costs a warning and counts as absent.

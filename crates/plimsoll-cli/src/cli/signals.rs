@@ -9,12 +9,17 @@ use signal_hook::iterator::Signals;
 use super::exit::{Exit, Failure, say};
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether the signals are handled already: two handlers would take one signal for two.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
 static FIRST: AtomicI32 = AtomicI32::new(0);
 
 /// Handles the signals and returns a flag that the first of them sets.
 ///
 /// They are handled on a separate thread, which sleeps until then and so doesn't disturb measurements.
 pub(crate) fn install() -> Result<&'static AtomicBool, Failure> {
+    if INSTALLED.swap(true, Ordering::Relaxed) {
+        return Ok(&STOP);
+    }
     let to_failure = |error| Failure::usage(format!("can't listen for signals: {error}"));
     // With a handler, a write past the limit on file sizes returns an error, like a full disk, instead of ending the process.
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(to_failure)?;

@@ -40,9 +40,12 @@ impl Elementwise for Cuda {
             threads_per_multiprocessor: number(Attribute::ThreadsPerMultiprocessor)?,
             l2_bytes: number(Attribute::L2Bytes)?.into(),
         };
-        let table = Table::for_device(&handle.name()?, capability);
+        let model = handle.name()?;
+        let table = Table::for_device(&model, capability);
+        let compiler = kernels.compiler().map_or_else(|_| "no compiler".to_owned(), |compiler| compiler.identity());
+        let name = format!("{model}, driver {}, {compiler}", context.driver().version_text());
         let overlaps = dependent_launch(context.driver(), capability).is_ok();
-        Ok(Facts { device, table, overlaps, compiles: kernels.compiler().map(drop) })
+        Ok(Facts { name, device, table, overlaps, compiles: kernels.compiler().map(drop) })
     }
 
     fn load(kernels: &Kernels, spec: &KernelSpec, words: usize) -> Result<Function, Fault> {

@@ -8,7 +8,7 @@ use plimsoll_expr::layout::broadcast;
 use plimsoll_expr::trace::{Expr, Role};
 use plimsoll_expr::{Graph, In, InOut, Layout, LayoutError, Scalar};
 use plimsoll_gen::elementwise::{Choose, Tier};
-use plimsoll_gpu::elementwise::{Extent, LastPlan};
+use plimsoll_gpu::elementwise::{Extent, LastPlan, Tuned};
 
 use super::buffer::{Buffer, CallTensor, Home, View, ViewMut};
 use super::gpu::Gpu;
@@ -90,6 +90,11 @@ impl<'s, const N: usize> Call<'s, N> {
         };
         let shapes: Vec<Vec<u64>> = self.tensors[..self.count].iter().map(shape).collect();
         broadcast(&shapes.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    /// The tensors and the scalars' bits.
+    pub(super) fn parts(&self) -> (&[TensorRef<'s>], &[u64]) {
+        (&self.tensors[..self.count], &self.scalars[..self.scalar_count])
     }
 
     fn homes(&self) -> impl Iterator<Item = Home<'s>> + Clone + '_ {
@@ -266,9 +271,11 @@ impl<T: Plain, K: Role> Returned for Expr<T, K> {
 
 /// A traced closure on a device. [`Kernel::run`] launches it on arguments and outputs.
 pub struct Kernel<Args, R> {
-    expression: Arc<Expression>,
-    gpu: Gpu,
-    choose: Choose,
+    pub(super) expression: Arc<Expression>,
+    pub(super) gpu: Gpu,
+    pub(super) choose: Choose,
+    /// The result of its tuning.
+    pub(super) tuned: Option<Arc<Tuned>>,
     /// Whether some output is written in place.
     in_place: bool,
     /// The plan of its last call, which saves a lookup in the expression's plans.
@@ -279,8 +286,8 @@ pub struct Kernel<Args, R> {
 impl<Args, R> Clone for Kernel<Args, R> {
     fn clone(&self) -> Self {
         let (expression, gpu) = (Arc::clone(&self.expression), self.gpu.clone());
-        let (choose, in_place) = (self.choose, self.in_place);
-        Self { expression, gpu, choose, in_place, last: LastPlan::default(), signature: PhantomData }
+        let (choose, in_place, tuned) = (self.choose, self.in_place, self.tuned.clone());
+        Self { expression, gpu, choose, tuned, in_place, last: LastPlan::default(), signature: PhantomData }
     }
 }
 
@@ -288,13 +295,15 @@ impl<Args, R> Kernel<Args, R> {
     pub(super) fn new(expression: Expression, gpu: &Gpu) -> Self {
         let in_place = expression.graph().outputs().iter().any(|output| output.in_place.is_some());
         let (expression, choose) = (Arc::new(expression), Choose::default());
-        Self { expression, gpu: gpu.clone(), choose, in_place, last: LastPlan::default(), signature: PhantomData }
+        let (gpu, last) = (gpu.clone(), LastPlan::default());
+        Self { expression, gpu, choose, tuned: None, in_place, last, signature: PhantomData }
     }
 
     /// The same kernel on the stream of `gpu`, which must be of the same device.
     #[must_use]
     pub fn on_stream(&self, gpu: &Gpu) -> Self {
-        Self { gpu: Gpu { engine: self.gpu.engine.clone(), lane: Arc::clone(&gpu.lane) }, ..self.clone() }
+        let lane = Arc::clone(&gpu.lane);
+        Self { gpu: Gpu { lane, ..self.gpu.clone() }, ..self.clone() }
     }
 
     /// The same kernel with dependent launches: each may start while the preceding kernel in the stream is ending, and waits for it
@@ -320,7 +329,13 @@ impl<Args, R> Kernel<Args, R> {
     /// The same kernel with some of the planner's choices forced.
     #[must_use]
     pub fn with_choices(&self, choose: Choose) -> Self {
-        Self { choose, ..self.clone() }
+        Self { choose, tuned: None, ..self.clone() }
+    }
+
+    /// What [`Kernel::tuned`] found, if this kernel is its result.
+    #[must_use]
+    pub fn tuning(&self) -> Option<&Tuned> {
+        self.tuned.as_deref()
     }
 
     /// The untyped expression, to bind to tensors once or to many sets in a batch.
@@ -329,12 +344,17 @@ impl<Args, R> Kernel<Args, R> {
         &self.expression
     }
 
-    /// Launches it on a call's arguments and outputs.
-    fn launch<const N: usize>(&self, call: &mut Call<'_, N>) -> Result<(), Error> {
+    /// Puts a call's tensors in the expression's order.
+    pub(super) fn arrange<const N: usize>(&self, call: &mut Call<'_, N>) {
         if self.in_place {
             call.place_outputs(self.expression.graph());
         }
-        let (tensors, bits) = (&call.tensors[..call.count], &call.scalars[..call.scalar_count]);
+    }
+
+    /// Launches it on a call's arguments and outputs.
+    fn launch<const N: usize>(&self, call: &mut Call<'_, N>) -> Result<(), Error> {
+        self.arrange(call);
+        let (tensors, bits) = call.parts();
         let lane = &self.gpu.lane;
         lane.run_with_others(call.homes().map(|home| home.0), |entered| {
             // SAFETY: the tensors are borrowed until the call returns. Buffers are freed in the order of their lane, which waits for
@@ -401,10 +421,25 @@ macro_rules! runs {
                 $(let $x = $x.hold(&self.gpu)?;)*
                 let out = out.hold(&self.gpu)?;
                 match const { 0 $(+ $x::Held::PLACES)* + Out::Held::PLACES } {
-                    0..=4 => runs!(@add_to 4, self, out, $($x)*),
-                    5..=12 => runs!(@add_to 12, self, out, $($x)*),
-                    _ => runs!(@add_to MOST_TENSORS, self, out, $($x)*),
+                    0..=4 => runs!(@add_to 4, self, launch, out, $($x)*),
+                    5..=12 => runs!(@add_to 12, self, launch, out, $($x)*),
+                    _ => runs!(@add_to MOST_TENSORS, self, launch, out, $($x)*),
                 }
+            }
+
+            /// The same kernel with the fastest plan for calls with tensors of these layouts: the planner's own, or one of up to eleven
+            /// others that are timed now, for about three seconds, or were timed earlier on this device ([`Gpu::with_store`]). The
+            /// tensors are not touched: tuning has its own memory, 512 MiB or more for each. [`Kernel::tuning`] tells the result. If
+            /// memory or time doesn't suffice, the planner's plan stays. Waits for the stream's work first; other work on the device
+            /// makes times uncertain.
+            ///
+            /// # Errors
+            /// Those of `run`; [`Fault::Invalid`](plimsoll_core::Fault::Invalid) while the stream is being recorded.
+            #[allow(non_snake_case, clippy::too_many_arguments)]
+            pub fn tuned<$($x: Argument<$a>,)* Out: Outputs<R>>(&self, $($x: $x,)* out: Out) -> Result<Self, Error> {
+                $(let $x = $x.hold(&self.gpu)?;)*
+                let out = out.hold(&self.gpu)?;
+                runs!(@add_to MOST_TENSORS, self, tune, out, $($x)*)
             }
 
             /// Launches it asynchronously and returns its results as new buffers, row-major in the shape to which the tensors are
@@ -437,11 +472,11 @@ macro_rules! runs {
         $this.launch(&mut call)?;
         Ok(values)
     }};
-    (@add_to $n:expr, $this:ident, $out:ident, $($x:ident)*) => {{
+    (@add_to $n:expr, $this:ident, $method:ident, $out:ident, $($x:ident)*) => {{
         let mut call = Call::<'_, { $n }>::new();
         $($x.add_to(&mut call);)*
         $out.add_to(&mut call);
-        $this.launch(&mut call)
+        $this.$method(&mut call)
     }};
 }
 

@@ -8,7 +8,7 @@ use plimsoll_expr::Traced;
 use super::buffer::Buffer;
 use super::call::Kernel;
 use super::lane::{Lane, Recorded};
-use super::{Engine, Error};
+use super::{Engine, Error, Store};
 use crate::device::{Options, open_uncalibrated};
 use crate::driver::{Driver, Stream};
 use crate::memory::Plain;
@@ -19,6 +19,8 @@ use crate::{Cuda, CudaDevice, wait};
 pub struct Gpu {
     pub(super) engine: Engine,
     pub(super) lane: Arc<Lane>,
+    /// Where tuned plans are kept.
+    pub(super) store: Option<Store>,
 }
 
 impl Cuda {
@@ -59,12 +61,19 @@ impl Gpu {
     /// An engine's device with one of its streams.
     pub fn new(engine: Engine, stream: Arc<Stream>) -> Result<Self, Error> {
         let lane = Lane::new(stream, &engine)?;
-        Ok(Self { engine, lane })
+        Ok(Self { engine, lane, store: Store::of_user() })
     }
 
     /// The same device and kernels with a separate stream. The two streams are ordered only by uses of the same memory.
     pub fn fork(&self) -> Result<Self, Error> {
-        Self::new(self.engine.clone(), Arc::new(Stream::new(self.stream().context())?))
+        let stream = Arc::new(Stream::new(self.stream().context())?);
+        Ok(Self::new(self.engine.clone(), stream)?.with_store(self.store.clone()))
+    }
+
+    /// Keeps the plans of [`Kernel::tuned`] elsewhere than in the user's folder, or nowhere.
+    #[must_use]
+    pub fn with_store(self, store: Option<Store>) -> Self {
+        Self { store, ..self }
     }
 
     /// The stream.

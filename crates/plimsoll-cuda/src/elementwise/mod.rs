@@ -31,6 +31,7 @@ mod call;
 pub mod cudarc;
 mod gpu;
 mod lane;
+mod tuning;
 
 pub use buffer::{Buffer, View, ViewMut};
 pub use call::{Argument, Kernel, Outputs, Returned};
@@ -38,7 +39,8 @@ pub use call::{Argument, Kernel, Outputs, Returned};
 pub use call::{Call, HeldArgument, HeldOutputs, Word};
 pub use gpu::Gpu;
 pub use lane::Recorded;
-pub use plimsoll_gpu::elementwise::Error;
+pub use plimsoll_gpu::elementwise::{Error, Store, Subject, Tuned};
+pub use tuning::tuner;
 
 use crate::Cuda;
 
@@ -46,6 +48,8 @@ use crate::Cuda;
 pub type Engine = plimsoll_gpu::elementwise::Engine<Cuda>;
 /// An expression on a CUDA device, with the plans made for it so far.
 pub type Expression = plimsoll_gpu::elementwise::Expression<Cuda>;
+/// Times plans for expressions on a CUDA device, in one of its streams.
+pub type Tuner = plimsoll_gpu::elementwise::Tuner<Cuda>;
 /// An expression bound to tensors and scalars, which can be launched any number of times. It holds the tensors' memory.
 pub type BoundExpression = plimsoll_gpu::elementwise::BoundExpression<Cuda>;
 /// A tensor in the memory of a CUDA device, which it holds.

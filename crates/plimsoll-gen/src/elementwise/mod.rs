@@ -14,6 +14,7 @@ mod moves;
 mod plan;
 pub mod representative;
 mod spec;
+mod stored;
 mod table;
 mod weight;
 mod words;
@@ -24,8 +25,10 @@ pub use generate::{ENTRY, Generated, generate};
 pub use geometry::Geometry;
 pub use moves::disagreement;
 pub use plan::{
-    Access, Choose, Device, Indexing, Plan, PlanError, Reason, batch_capacity, candidates, plan, plan_batch,
+    Access, Alternative, Choose, Device, Indexing, MOST_ALTERNATIVES, Plan, PlanError, Reason, alternatives,
+    batch_capacity, candidates, plan, plan_batch,
 };
 pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
+pub use stored::{TunedEntry, TunedEntryError, TunedFor};
 pub use table::{Class, Row, Table, TableError, Wanted, Work};
 pub use words::MOST_WORDS;

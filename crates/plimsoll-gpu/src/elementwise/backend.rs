@@ -80,6 +80,8 @@ pub trait Elementwise: Gpu {
 /// What the engine must know about a device.
 #[derive(Clone, Debug)]
 pub struct Facts {
+    /// The device's model, with the versions of its driver and of the compiler: plans tuned elsewhere are not used.
+    pub name: String,
     /// The properties that plans depend on.
     pub device: Device,
     /// The plans that are shipped for it.

@@ -72,6 +72,12 @@ impl<G: Elementwise> Engine<G> {
         self.shared.facts.overlaps
     }
 
+    /// The device's model, with the versions of its driver and of the compiler.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.facts.name
+    }
+
     pub(super) fn table(&self) -> &Table {
         &self.shared.facts.table
     }

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll_expr::{Graph, Value};
@@ -15,6 +16,8 @@ use super::error::Error;
 use super::key::{Key, Prehashed, hash};
 use super::launch::{BoundExpression, Work};
 use super::operand::{Operand, Operands, TensorRef, with_tensors};
+use super::rotation::subject_like;
+use super::tuner::{Tuned, Tuner};
 
 /// Most plans that one expression keeps: a program whose shapes keep changing plans again instead of using ever more memory.
 const MAX_PLANS: usize = 4096;
@@ -24,6 +27,8 @@ pub struct Expression<G: Elementwise> {
     engine: Engine<G>,
     graph: Graph,
     plans: RwLock<HashMap<u64, Arc<Ready<G>>, Prehashed>>,
+    /// Tuned choices, by tensors and the choices of calls.
+    tuned: RwLock<HashMap<(Indexing, Choose), Choose>>,
 }
 
 /// A prepared plan for calls with tensors of one set of layouts.
@@ -60,7 +65,7 @@ fn starts<G: Elementwise>(tensors: &[TensorRef<'_, G>]) -> Vec<u64> {
 
 impl<G: Elementwise> Expression<G> {
     pub(super) fn new(engine: Engine<G>, graph: Graph) -> Self {
-        Self { engine, graph, plans: RwLock::default() }
+        Self { engine, graph, plans: RwLock::default(), tuned: RwLock::default() }
     }
 
     /// The expression itself.
@@ -271,9 +276,73 @@ impl<G: Elementwise> Expression<G> {
         }
         let starts = starts(tensors);
         let indexing = Indexing::new(&self.graph, &fit.space, &starts)?;
-        let plan = plan(&self.graph, &indexing, self.engine.device(), self.engine.table(), choose)?;
+        let choose = self.tuned_choice(&indexing, choose);
+        let plan = plan(&self.graph, &indexing, self.engine.device(), self.engine.table(), &choose)?;
         let mut words = Vec::new();
         plan.words(&starts, bits, &mut words)?;
         Ok(Ready { key, fit, work: Some(self.engine.work(plan, words.len())?) })
+    }
+
+    /// Tunes the plan for calls with operands of these layouts and choices, and uses it for such calls from now on. The operands' memory
+    /// is neither read nor written: `tuner` has its own. Waits for the result.
+    ///
+    /// # Errors
+    /// Those of [`Expression::bind`] for the operands' shapes and types; faults of the device. What only keeps it from tuning is a note
+    /// of the result.
+    pub fn tune(
+        &self,
+        inputs: &[Operand<G>],
+        outputs: &[Operand<G>],
+        scalars: &[Value],
+        choose: &Choose,
+        tuner: &mut Tuner<G>,
+    ) -> Result<Tuned, Error> {
+        self.check_counts(inputs, outputs)?;
+        with_tensors(inputs, outputs, |tensors| {
+            self.with_bits(scalars, |bits| self.tune_borrowed(tensors, bits, choose, tuner))
+        })
+    }
+
+    /// As [`Expression::tune`], for tensors of one call with the scalars' bits.
+    ///
+    /// # Errors
+    /// Those of [`Expression::tune`].
+    pub fn tune_borrowed(
+        &self,
+        tensors: &[TensorRef<'_, G>],
+        bits: &[u64],
+        choose: &Choose,
+        tuner: &mut Tuner<G>,
+    ) -> Result<Tuned, Error> {
+        let fit = Fit::new(&self.graph, tensors)?;
+        if fit.space.elements() == 0 {
+            return Ok(Tuned::untuned(choose, "there are no elements, so there is nothing to tune".to_owned()));
+        }
+        let indexing = Indexing::new(&self.graph, &fit.space, &starts(tensors))?;
+        let subject = subject_like(&self.graph, tensors, bits)?;
+        let tuned = tuner.tune(&subject, choose, &AtomicBool::new(false))?;
+        if tuned.is_other {
+            self.use_tuned(indexing, choose, &tuned.choose);
+        }
+        Ok(tuned)
+    }
+
+    fn tuned_choice(&self, indexing: &Indexing, choose: &Choose) -> Choose {
+        let tuned = self.tuned.read().unwrap_or_else(PoisonError::into_inner);
+        if tuned.is_empty() {
+            return *choose;
+        }
+        tuned.get(&(indexing.clone(), *choose)).copied().unwrap_or(*choose)
+    }
+
+    /// Uses tuned choices for calls with these tensors and choices.
+    fn use_tuned(&self, indexing: Indexing, choose: &Choose, tuned: &Choose) {
+        let mut all = self.tuned.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_PLANS {
+            all.clear();
+        }
+        all.insert((indexing, *choose), *tuned);
+        // Plans made before the tuning.
+        self.plans.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

@@ -4,6 +4,7 @@
 //! [`Engine`], [`Expression`] and [`BoundExpression`] take any number of tensors, each an [`Operand`]. A backend implements
 //! [`Elementwise`] for them.
 
+mod arrays;
 #[allow(unsafe_code)]
 mod backend;
 pub mod bench;
@@ -15,6 +16,8 @@ mod key;
 #[allow(unsafe_code)]
 mod launch;
 mod operand;
+mod rotation;
+mod tuner;
 pub mod verify;
 
 pub use backend::{Elementwise, Facts, OtherDevice};
@@ -23,3 +26,5 @@ pub use error::Error;
 pub use expression::{Expression, LastPlan};
 pub use launch::BoundExpression;
 pub use operand::{Extent, Operand, Operands, TensorRef};
+pub use rotation::Subject;
+pub use tuner::{Store, Tuned, Tuner};

@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "probes use the rest")]
 mod host;
 mod interpreter;
+mod tuning;
 
 use std::slice::from_ref;
 

@@ -6,6 +6,7 @@ mod apply;
 mod name;
 mod operand;
 mod request;
+mod tune;
 mod variant;
 
 use std::sync::Arc;
@@ -32,9 +33,11 @@ use crate::{OpenError, cuda_devices};
 pub use apply::apply;
 pub use name::{operation, types};
 pub use operand::{Operand, OperandError};
+pub use plimsoll_cuda::elementwise::{Store, Tuned};
 pub use plimsoll_gen::elementwise::{Table, TableError};
 pub use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, PLANNED, ceiling, lines};
 pub use request::{BenchRequest, BenchRequestError, Point, sizes};
+pub use tune::tune_points;
 pub use variant::{ALL, Variant, VariantError, variants};
 
 /// A device on which expressions can be timed.

@@ -17,7 +17,8 @@ pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
 /// The axes and their values, for messages.
 const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
-                    tier=exact|accurate|fast|full release=start|early|tail|late|exit|none prefetch=yes|no";
+                    tier=exact|accurate|fast|full release=start|early|tail|late|exit|none prefetch=yes|no \
+                    resident=BLOCKS";
 
 /// The choices by hand in a plan; the default leaves everything to the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +111,7 @@ impl Variant {
                     _ => return None,
                 });
             }
+            "resident" => choose.resident = Some(value.parse().ok()?),
             "release" => {
                 choose.release = Some(Dependent::ALL.into_iter().find(|release| release.name() == value)?);
             }
@@ -140,6 +142,7 @@ impl fmt::Display for Variant {
         word("tier", (choose.tier != Tier::Accurate).then(|| choose.tier.name().to_owned()));
         word("release", choose.release.map(|release| release.name().to_owned()));
         word("prefetch", choose.prefetch.map(|prefetch| if prefetch { "yes" } else { "no" }.to_owned()));
+        word("resident", choose.resident.map(|blocks| blocks.to_string()));
         if words.is_empty() { f.write_str(PLANNED) } else { f.write_str(&words.join(" ")) }
     }
 }
@@ -172,6 +175,7 @@ mod tests {
             "release=none",
             "prefetch=yes",
             "prefetch=no",
+            "resident=0",
         ] {
             assert_eq!(variants(&[alone]).unwrap()[0].to_string(), alone);
         }

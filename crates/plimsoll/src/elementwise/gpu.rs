@@ -38,7 +38,7 @@
 pub use plimsoll_cuda::elementwise::cudarc;
 pub use plimsoll_cuda::elementwise::{
     Argument, BoundExpression, Buffer, Engine, Error, Expression, Gpu, Kernel, Operand, Outputs, Recorded, Returned,
-    View, ViewMut,
+    Store, Tuned, Tuner, View, ViewMut,
 };
 pub use plimsoll_cuda::memory::Plain;
 pub use plimsoll_cuda::{CudaDevice, Options, driver, memory};

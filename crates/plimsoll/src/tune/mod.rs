@@ -1,11 +1,13 @@
 //! Finds the fastest plans for a device by measurement: all candidates are timed briefly, the better ones again and longer, and
 //! the best few interleaved, so that no lucky measurement wins. The search itself is pure; [`crate::bench`] does the timing.
 
+mod budget;
 mod search;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
@@ -15,16 +17,17 @@ use plimsoll_core::record::Record;
 use plimsoll_core::sample::{CachePolicy, Effort};
 use plimsoll_core::series::{Point as Sampled, Series, SeriesSpec};
 use plimsoll_expr::{DType, Graph, Names, ParseError, Problem, parse};
-use plimsoll_gen::elementwise::{Choose, Class, Dependent, Form, Row, Table, Tier, candidates};
+use plimsoll_gen::elementwise::{
+    Choose, Class, Dependent, Device as PlanningDevice, Form, Row, Table, Tier, candidates,
+};
 use plimsoll_suite::bench::Cell;
 
-use self::search::{Contest, Heat, Mode, Stopwatch, search};
+use self::budget::{Budget, Slice, thin};
+use self::search::{Contest, Heat, Mode, PASSES, Stopwatch, search};
 use crate::bench::{Device, Point, Variant, time_within, types};
 
 /// Bytes moved for which plans are searched: from a fraction of L2 to twice the largest size that makes a difference.
 pub const SIZES: [u64; 7] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30, 4 << 30];
-/// The share of the time for each pass.
-const PASSES: [f64; search::PASSES] = [0.35, 0.25, 0.15, 0.25];
 
 /// An expression that represents its class in tuning.
 #[derive(Clone, Debug)]
@@ -38,21 +41,21 @@ pub struct Subject {
 /// How many of the expressions every run but a quick one tunes.
 const USUAL: usize = 8;
 
-/// The expressions that represent all others: a copy, arithmetic on one and on two inputs, a short function and a long one, for
-/// several type widths.
+/// The expressions that represent all others, the most valuable first, as the time may end before the last: arithmetic on two inputs and on
+/// one, a copy, a short function and a long one, for several type widths.
 ///
 /// # Errors
 /// Never: the texts are built in and valid.
 pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
     let all = [
-        ("x", DType::Bf16),
-        ("x + 0.75", DType::F32),
-        ("x + 0.75", DType::Bf16),
-        ("x + 0.75*y", DType::F32),
         ("x + 0.75*y", DType::Bf16),
+        ("x + 0.75", DType::Bf16),
+        ("x", DType::Bf16),
+        ("x + 0.75*y", DType::F32),
+        ("x + 0.75", DType::F32),
         ("exp(x)", DType::Bf16),
-        ("erf(x)", DType::F32),
         ("erf(x)", DType::Bf16),
+        ("erf(x)", DType::F32),
         // Only in a thorough run.
         ("exp(x)", DType::F32),
         ("~x", DType::U8),
@@ -95,11 +98,15 @@ pub struct TuneResult {
     pub table: Table,
     /// Each choice with its bandwidth.
     pub found: Vec<TunedPlan>,
+    /// Expressions that were not tuned, because the time was over.
+    pub left_out: Vec<String>,
     /// The fault that ended it early, if any. The results are then those of the expressions finished before.
     pub ended: Option<Fault>,
 }
 
-/// Tunes a GPU in about `seconds`, one expression after the other. `progress` is called with the finished share.
+/// Tunes a GPU in at most `seconds`, compiling included, one expression after the other. Each is complete or left out: first candidates
+/// are thinned out to what the time allows, and expressions that can't be complete in time are not begun, or dropped at the deadline.
+/// `progress` is called with the finished share.
 ///
 /// # Errors
 /// [`Fault::Unavailable`] for a device without plans; [`Fault::Stopped`] or a device fault if it occurs before anything is found.
@@ -110,32 +117,97 @@ pub fn tune(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f64),
 ) -> Result<TuneResult, Fault> {
+    let begin = Instant::now();
     let planned = device.planning_device()?;
-    let mut tuned = TuneResult { table: Table::default(), found: Vec::new(), ended: None };
+    let mut tuned = TuneResult { table: Table::default(), found: vec![], left_out: vec![], ended: None };
     tuned.table.source = format!("measured on {}", device.info().name);
     let dependent = device.supports_dependent_launch();
     let modes: Vec<Mode> = Mode::ALL.into_iter().filter(|mode| dependent || !mode.is_dependent()).collect();
-    let share = 1.0 / (subjects.len() * modes.len()).max(1) as f64;
-    let mut time = Time { seconds: seconds * share, share, done: 0.0 };
-    for subject in subjects {
-        let mut finished = Vec::new();
-        for &mode in &modes {
-            let choices = candidates(&subject.graph, &planned, mode.is_dependent());
-            let sizes = mode.sizes(device.info()).into_iter().filter(|bytes| fits(subject, *bytes, device.info()));
-            let mut contests: Vec<Contest> = sizes.map(|bytes| Contest::new(mode, bytes)).collect();
-            let mut stopwatch =
-                OnDevice { device, subject, choices: &choices, stop, progress: &mut *progress, time: &mut time };
-            match search(&mut contests, &choices, &mut stopwatch) {
-                Ok(()) => {}
-                // Rows for only some launch modes would replace the shipped rows of the whole class, so they are dropped.
-                Err(fault) if !tuned.found.is_empty() => return Ok(TuneResult { ended: Some(fault), ..tuned }),
-                Err(fault) => return Err(fault),
-            }
-            finished.push((choices, contests));
+    let mut budget = Budget::new(seconds);
+    let deadline = begin + Duration::from_secs_f64(seconds.max(0.0));
+    let names = |subjects: &[Subject]| subjects.iter().map(|subject| subject.name.clone()).collect();
+    for (place, subject) in subjects.iter().enumerate() {
+        let since = begin.elapsed().as_secs_f64();
+        if !budget.allows_another(since) {
+            tuned.left_out = names(&subjects[place..]);
+            break;
         }
-        finished.iter().for_each(|(choices, contests)| tuned.add(subject, choices, contests));
+        let mut clock = Clock { begin, budget: &mut budget, seconds, progress: &mut *progress };
+        let left = subjects.len() - place;
+        let searched = stop_at(deadline, stop, |stop| {
+            search_all(device, (subject, &planned), &modes, (&mut clock, since, left), stop)
+        });
+        // The deadline's signal is set a little after the user's.
+        let stopped = if stop.load(Ordering::Relaxed) { Err(Fault::Stopped) } else { Ok(()) };
+        match stopped.and(searched) {
+            Ok(finished) => finished.iter().for_each(|(choices, contests)| tuned.add(subject, choices, contests)),
+            // Rows for only some launch modes would replace the shipped rows of the whole class, so they are dropped.
+            Err(Fault::Stopped) if !stop.load(Ordering::Relaxed) => {
+                tuned.left_out = names(&subjects[place..]);
+                break;
+            }
+            Err(fault) if !tuned.found.is_empty() => {
+                tuned.ended = Some(fault);
+                return Ok(tuned);
+            }
+            Err(fault) => return Err(fault),
+        }
+        budget.complete(begin.elapsed().as_secs_f64() - since);
     }
+    progress(1.0);
     Ok(tuned)
+}
+
+/// The contests of each launch mode, with the choices that compete.
+type Finished = Vec<(Vec<Choose>, Vec<Contest>)>;
+
+/// Searches the plans of one expression for all launch modes.
+fn search_all(
+    device: &mut Device,
+    (subject, planned): (&Subject, &PlanningDevice),
+    modes: &[Mode],
+    (clock, since, left): (&mut Clock<'_>, f64, usize),
+    stop: &AtomicBool,
+) -> Result<Finished, Fault> {
+    let mut finished = Vec::new();
+    for (place, &mode) in modes.iter().enumerate() {
+        let choices = candidates(&subject.graph, planned, mode.is_dependent());
+        let sizes = mode.sizes(device.info()).into_iter().filter(|bytes| fits(subject, *bytes, device.info()));
+        let mut contests: Vec<Contest> = sizes.map(|bytes| Contest::new(mode, bytes)).collect();
+        let slice = clock.budget.slice(clock.now(), since, left, modes, place);
+        let mut stopwatch = OnDevice { device, subject, choices: &choices, stop, clock, slice };
+        search(&mut contests, &choices, &mut stopwatch)?;
+        finished.push((choices, contests));
+    }
+    Ok(finished)
+}
+
+/// How often the deadline is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs a task with a signal that is set at the deadline, or when `stop` is.
+fn stop_at<T>(deadline: Instant, stop: &AtomicBool, task: impl FnOnce(&AtomicBool) -> T) -> T {
+    /// Ends the watch even if the task panics.
+    struct Done<'a>(&'a AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let (ends, is_done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let watch = || {
+        while !is_done.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) || Instant::now() >= deadline {
+                ends.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(LOOK);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(watch);
+        let _done = Done(&is_done);
+        task(&ends)
+    })
 }
 
 /// Whether the operands fit on the device, where each rotates through at least twice its own size.
@@ -190,27 +262,33 @@ fn row(class: Class, most_bytes: u64, mode: Mode, choose: &Choose) -> Row {
     }
 }
 
-/// The time budget of a search, not counting compilation.
-struct Time {
-    /// Seconds per expression and launch mode.
+/// The time of a search, and who hears of its progress.
+struct Clock<'a> {
+    begin: Instant,
+    budget: &'a mut Budget,
+    /// Seconds of the whole search.
     seconds: f64,
-    /// Its share of the whole search.
-    share: f64,
-    /// The finished share, from 0 to 1.
-    done: f64,
+    progress: &'a mut dyn FnMut(f64),
+}
+
+impl Clock<'_> {
+    /// Seconds since the search began.
+    fn now(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
 }
 
 /// Times the heats of one expression and launch mode on a device.
-struct OnDevice<'a> {
+struct OnDevice<'a, 'c> {
     device: &'a mut Device,
     subject: &'a Subject,
     choices: &'a [Choose],
     stop: &'a AtomicBool,
-    progress: &'a mut dyn FnMut(f64),
-    time: &'a mut Time,
+    clock: &'a mut Clock<'c>,
+    slice: Slice,
 }
 
-impl OnDevice<'_> {
+impl OnDevice<'_, '_> {
     fn point(&self, contest: &Contest, candidate: usize) -> Result<Point, Fault> {
         let subject = self.subject;
         let invalid = |why: &dyn std::fmt::Display| Fault::Invalid(why.to_string());
@@ -231,29 +309,35 @@ impl OnDevice<'_> {
     }
 }
 
-impl Stopwatch for OnDevice<'_> {
+impl Stopwatch for OnDevice<'_, '_> {
     fn time(&mut self, contests: &[Contest], heat: &Heat, pass: usize) -> Result<Vec<Option<f64>>, Fault> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Fault::Stopped);
         }
-        let points = heat.iter().map(|(contest, candidate)| self.point(&contests[*contest], *candidate));
+        let begin = self.clock.now();
+        let (count, samples) = self.clock.budget.pass(begin, self.slice, pass, heat.len());
+        let timed = thin(heat, count, pass);
+        let points = timed.iter().map(|(contest, candidate)| self.point(&contests[*contest], *candidate));
         let points = points.collect::<Result<Vec<_>, Fault>>()?;
-        let last = pass + 1 == PASSES.len();
+        let last = pass + 1 == PASSES;
         let effort = if last { Effort::Standard } else { Effort::Quick };
         let request = Request { effort, seed: 1, ..Request::default() };
         let mut records: Vec<Record> = Vec::new();
         // Results are only checked in the last pass, whose winners are stored.
-        let limits = (PASSES[pass] * self.time.seconds, last);
-        let outcome = time_within(self.device, &points, limits, &request, &mut records, self.stop)?;
-        self.time.done += PASSES[pass] * self.time.share;
-        (self.progress)(self.time.done.min(1.0));
+        let outcome = time_within(self.device, &points, (samples, last), &request, &mut records, self.stop)?;
+        let now = self.clock.now();
+        self.clock.budget.learn(pass, timed.len(), now - begin, samples);
+        (self.clock.progress)((now / self.clock.seconds.max(f64::MIN_POSITIVE)).min(1.0));
         match outcome {
             Outcome::Complete => {}
             Outcome::Faulted(Fault::Invalid(_)) => return Ok(vec![None; heat.len()]),
             Outcome::Faulted(fault) => return Err(fault),
         }
         let seconds = seconds_by_position(records);
-        Ok(points.iter().map(|point| seconds.get(&format!("{:?}", point.cell.coordinates())).copied()).collect())
+        let places = points.iter().map(|point| format!("{:?}", point.cell.coordinates()));
+        let seconds: BTreeMap<(usize, usize), f64> =
+            timed.iter().zip(places).filter_map(|(entry, place)| Some((*entry, *seconds.get(&place)?))).collect();
+        Ok(heat.iter().map(|entry| seconds.get(entry).copied()).collect())
     }
 }
 
@@ -282,7 +366,7 @@ mod tests {
         let choices = [Choose { vector: Some(8), ..Choose::default() }];
         let sizes = [2 << 20, 32 << 20, 2 << 30];
         let cached = [24 << 20, 48 << 20];
-        let mut tuned = TuneResult { table: Table::default(), found: vec![], ended: None };
+        let mut tuned = TuneResult { table: Table::default(), found: vec![], left_out: vec![], ended: None };
         for (mode, sizes) in [
             (Mode::Plain, &sizes[..]),
             (Mode::Dependent, &sizes),

@@ -197,10 +197,11 @@ pub(super) fn search(contests: &mut [Contest], choices: &[Choose], stopwatch: &m
     }
     run_pass(contests, stopwatch, 1)?;
     for contest in contests.iter_mut() {
-        let best = contest.fastest(1).into_iter().flat_map(|place| siblings(choices, place));
-        contest.left = best.chain(contest.fastest(SURVIVORS.2)).collect();
-        contest.left.sort_unstable();
-        contest.left.dedup();
+        // The best first: the stopwatch may leave out the rest.
+        let mut left = contest.fastest(SURVIVORS.2);
+        let others = contest.fastest(1).into_iter().flat_map(|place| siblings(choices, place));
+        left.extend(others.filter(|place| !left.contains(place)).collect::<Vec<_>>());
+        contest.left = left;
     }
     run_pass(contests, stopwatch, 2)?;
     contests.iter_mut().for_each(|contest| contest.left = contest.fastest(SURVIVORS.2));

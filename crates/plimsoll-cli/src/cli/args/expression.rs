@@ -147,6 +147,9 @@ pub(crate) struct BenchArgs {
     /// Plans to time, in every combination: vector=4,8,16 unroll=1,2; all sweeps grid, vector, unroll, index and hints
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
     pub variant: Vec<String>,
+    /// First time up to twelve plans for this very expression, its tensors and its launches, in three seconds each, and keep the fastest
+    #[arg(long, conflicts_with = "all_inputs")]
+    pub tune: bool,
     /// Instead of timing, write the raw results for every bit pattern of the one input to a file, to check accuracy
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bytes", "inputs", "against", "variant"])]
     pub all_inputs: Option<PathBuf>,
@@ -177,7 +180,7 @@ pub(crate) struct TuneArgs {
     pub meaning: ExpressionArgs,
     #[command(flatten)]
     pub device: DeviceArg,
-    /// quick takes a minute, standard three to four; thorough also tunes more classes of expressions
+    /// quick takes at most a minute, standard at most four; thorough, at most ten, also tunes more classes of expressions
     #[arg(long, default_value = "standard", value_parser = parse_effort)]
     pub effort: Effort,
     /// File for the plans; default: the one next to the device's profile, which `bench` reads

@@ -1,9 +1,11 @@
 //! Chooses the kernel for an expression on given tensors, with reasons. No side effects; tested without a GPU.
 
+mod alternatives;
 mod batch;
 mod bulk;
 mod candidates;
 mod coordinates;
+mod cost;
 mod division;
 mod indexing;
 mod residency;
@@ -23,10 +25,11 @@ use self::tuning::Tuning;
 use super::accuracy::meaning;
 use super::geometry::{Geometry, geometry};
 use super::spec::{Dependent, Form, GridPolicy, KernelSpec, Tier, element_bytes, is_copy};
-use super::table::Table;
+use super::table::{Class, Table};
 use crate::Target;
 use crate::kernel::{Hints, Index};
 
+pub use alternatives::{Alternative, MOST_ALTERNATIVES, alternatives};
 pub use batch::{batch_capacity, plan_batch};
 pub use candidates::candidates;
 pub use indexing::{Access, Indexing};
@@ -100,6 +103,8 @@ pub struct Choose {
     /// Blocks prefetch their inputs into L2 while they wait for the previous kernel. The default for short `dependent` launches
     /// whose data aren't `cached`.
     pub prefetch: Option<bool>,
+    /// Blocks that must fit on an SM at once, so that the compiler may use the registers of fewer; 0 leaves it to the compiler.
+    pub resident: Option<u32>,
 }
 
 /// One choice with its reason.
@@ -246,32 +251,59 @@ pub fn plan(
     table: &Table,
     choose: &Choose,
 ) -> Result<Plan, PlanError> {
-    let graph = meaning(graph, choose.tier).with_plain_names().with_raw_copies();
-    let expected = graph.inputs().len() + graph.outputs().len();
-    if indexing.accesses.len() != expected {
-        let scalars = graph.scalars().len();
-        return Err(PlanError::Count { tensors: expected, scalars, given: (indexing.accesses.len(), scalars) });
-    }
-    indexing.check(&element_bytes(&graph))?;
-    let tensors = Tensors::new(&graph, indexing);
-    if tensors.elements == 0 {
-        return Err(PlanError::Empty);
-    }
-    let class = Tuning::classify(&graph, table, choose.tier);
-    let try_plan = |takes_bulk| -> Result<_, PlanError> {
-        let tuning = Tuning::new(&graph, &tensors, device, (table, class), choose, takes_bulk)?;
-        let (graph, tensors) = narrowed(graph.clone(), tensors.clone(), tuning.vector);
-        let shape = Shape::new(Case { graph: &graph, tensors: &tensors, device, tuning: &tuning, choose });
-        Ok((graph, tuning, shape))
-    };
-    let (graph, tuning, shape) = match try_plan(true)? {
-        // Tuning for bulk copies doesn't suit other forms, so if its tile is impossible, tune again without them.
-        (_, tuning, Err(PlanError::Choice { .. })) if choose.form.is_none() && tuning.form == Form::Bulk => {
-            try_plan(false)?
+    Prepared::new(graph, indexing, (device, table), choose.tier)?.plan(choose)
+}
+
+/// An expression on given tensors and a device, ready to be planned with any choices of one tier.
+struct Prepared<'a> {
+    graph: Graph,
+    indexing: &'a Indexing,
+    tensors: Tensors,
+    device: &'a Device,
+    table: &'a Table,
+    class: Option<Class>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Checks the tensors.
+    fn new(
+        graph: &Graph,
+        indexing: &'a Indexing,
+        (device, table): (&'a Device, &'a Table),
+        tier: Tier,
+    ) -> Result<Self, PlanError> {
+        let graph = meaning(graph, tier).with_plain_names().with_raw_copies();
+        let expected = graph.inputs().len() + graph.outputs().len();
+        if indexing.accesses.len() != expected {
+            let scalars = graph.scalars().len();
+            return Err(PlanError::Count { tensors: expected, scalars, given: (indexing.accesses.len(), scalars) });
         }
-        planned => planned,
-    };
-    finish(graph, indexing, device, choose, tuning, shape?)
+        indexing.check(&element_bytes(&graph))?;
+        let tensors = Tensors::new(&graph, indexing);
+        if tensors.elements == 0 {
+            return Err(PlanError::Empty);
+        }
+        let class = Tuning::classify(&graph, table, tier);
+        Ok(Self { graph, indexing, tensors, device, table, class })
+    }
+
+    fn plan(&self, choose: &Choose) -> Result<Plan, PlanError> {
+        let Self { graph, indexing, tensors, device, table, class } = self;
+        let try_plan = |takes_bulk| -> Result<_, PlanError> {
+            let tuning = Tuning::new(graph, tensors, device, (table, *class), choose, takes_bulk)?;
+            let (graph, tensors) = narrowed(graph.clone(), tensors.clone(), tuning.vector);
+            let shape = Shape::new(Case { graph: &graph, tensors: &tensors, device, tuning: &tuning, choose });
+            Ok((graph, tuning, shape))
+        };
+        let (graph, tuning, shape) = match try_plan(true)? {
+            // Tuning for bulk copies doesn't suit other forms, so if its tile is impossible, tune again without them.
+            (_, tuning, Err(PlanError::Choice { .. })) if choose.form.is_none() && tuning.form == Form::Bulk => {
+                try_plan(false)?
+            }
+            planned => planned,
+        };
+        finish(graph, indexing, device, choose, tuning, shape?)
+    }
 }
 
 /// Turns a contiguous copy whose accesses are narrower than its elements into a copy of more, narrower elements.
@@ -351,7 +383,11 @@ fn finish(
         whole_rows: shape.whole_rows,
         target: device.target,
     };
-    spec.resident = if tuning.measured { 0 } else { residency::resident(&spec, shape.blocks, device) };
+    spec.resident = match choose.resident {
+        Some(forced) => residency::check_forced(forced, spec.threads, device)?,
+        None if tuning.measured => 0,
+        None => residency::resident(&spec, shape.blocks, device),
+    };
     let geometry = geometry(&spec, shape.blocks, device)?;
     let mut reasons = vec![Reason { what: "form", chosen: shape.form.name().to_owned(), why: shape.why }];
     reasons.extend(tuning.reasons.into_iter().map(|reason| with_final_value(reason, &spec)));
@@ -359,7 +395,10 @@ fn finish(
     let grid_why = if choose.grid.is_some() { "requested" } else { "one-shot grids in block order are the fastest" };
     reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: grid_why.to_owned() });
     if spec.resident > 0 {
-        let why = "each thread has the registers to load all inputs before it computes".to_owned();
+        let forced = choose.resident.is_some();
+        let why =
+            if forced { "requested" } else { "each thread has the registers to load all inputs before it computes" };
+        let why = why.to_owned();
         reasons.push(Reason { what: "resident", chosen: format!("{} blocks per SM", spec.resident), why });
     }
     if let Some(first_wave) = first_wave {

@@ -3,8 +3,8 @@
 
 use plimsoll_expr::DType;
 
-use super::tuning::bytes_in_flight;
-use super::{Device, KernelSpec};
+use super::tuning::{bytes_in_flight, refused};
+use super::{Device, KernelSpec, PlanError};
 use crate::elementwise::spec::{Dependent, Form, Inner, Stream};
 
 /// Registers of an SM: compute capability 7.0 to 12.0 (CUDA C++ Programming Guide, table of compute capabilities).
@@ -53,6 +53,18 @@ pub fn resident(spec: &KernelSpec, blocks: u64, device: &Device) -> u32 {
     let wide = spec.graph.nodes().iter().any(|node| node.dtype == DType::F64);
     let least = if wide { MOST } else { LEAST };
     if REGISTERS / (resident * spec.threads) < least { 0 } else { resident }
+}
+
+/// A forced number of blocks, if that many fit on an SM. 0 leaves it to the compiler.
+///
+/// # Errors
+/// For more blocks than an SM holds.
+pub fn check_forced(resident: u32, threads: u32, device: &Device) -> Result<u32, PlanError> {
+    let most = device.resident(threads);
+    if resident > most {
+        return Err(refused("resident", resident, &format!("an SM holds at most {most} blocks of {threads} threads")));
+    }
+    Ok(resident)
 }
 
 #[cfg(test)]

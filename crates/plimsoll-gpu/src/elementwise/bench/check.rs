@@ -13,8 +13,8 @@ use plimsoll_gen::elementwise::accuracy::bounds;
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::Op;
 
-use super::arrays::Refill;
 use crate::checker::Checker;
+use crate::elementwise::arrays::Refill;
 use crate::elementwise::{BoundExpression, Elementwise};
 use crate::{Gpu, Span};
 

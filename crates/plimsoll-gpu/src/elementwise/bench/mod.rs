@@ -1,7 +1,6 @@
 //! The `bench` command on a GPU: times the user's expressions over sizes, in graphs of launches that rotate through memory.
 //! The parent module turns expressions into kernels; `plimsoll_suite::bench` interprets the figures.
 
-mod arrays;
 mod check;
 
 use std::collections::{HashMap, HashSet};
@@ -14,21 +13,18 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{CachePolicy, Work};
 use plimsoll_expr::{Graph, Problem};
-use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, PlanError, Table};
+use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Table};
 use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
 
-use self::arrays::Arrays;
 use self::check::{Outputs, Sample};
-use super::{BoundExpression, Elementwise, Engine, Error, Expression, Operand, Operands};
+use super::arrays::Arrays;
+use super::rotation::{Layouts, Set, Subject, bind, launches, operands};
+use super::{Elementwise, Engine, Error, Expression};
 use crate::checker::Checker;
 use crate::load::Load;
 use crate::trust::CHECKS;
 use crate::{Gpu, Need, Span};
 
-/// Most launches of a rotation.
-const MOST_WINDOWS: u64 = 8192;
-/// Alignment of windows, bytes.
-const GRAIN: u64 = 4096;
 /// Elements per sampled window that are checked against the oracle.
 const SAMPLES: u64 = 48;
 /// Number of sampled windows.
@@ -45,6 +41,12 @@ pub struct Point {
     pub problem: Arc<Problem>,
     /// Forced choices of the plan. The cell decides whether launches are dependent.
     pub choose: Choose,
+}
+
+impl Point {
+    fn layouts(&self, subject: &Subject, window: u64) -> Layouts {
+        Layouts::new(subject, !self.cell.cache.is_cold(), window)
+    }
 }
 
 /// The points that the user requested.
@@ -170,7 +172,8 @@ impl<G: Elementwise> Running<G> {
     fn reserve(&mut self, points: &[Point]) {
         let mut most: Vec<u64> = Vec::new();
         for point in points {
-            let needs = Layouts::new(point, self.window).bytes();
+            let Ok(subject) = Subject::new(&point.problem) else { continue };
+            let needs = point.layouts(&subject, self.window).bytes();
             most.resize(most.len().max(needs.len()), 0);
             most.iter_mut().zip(needs).for_each(|(most, need)| *most = need.max(*most));
         }
@@ -190,9 +193,10 @@ impl<G: Elementwise> Running<G> {
     /// Compiles the kernels of all points in parallel: one after another, hundreds of plans would take longer than their launches.
     fn compile_ahead(&mut self, points: &[Point], stop: &AtomicBool) {
         let predict = |point: &Point| -> Result<Option<KernelSpec>, Error> {
-            let layouts = Layouts { windows: 1, ..Layouts::new(point, self.window) };
+            let subject = Subject::new(&point.problem)?;
+            let layouts = Layouts { windows: 1, ..point.layouts(&subject, self.window) };
             self.arrays.ensure(&layouts.bytes())?;
-            let (inputs, outputs) = operands(&point.problem, &layouts.set(&self.arrays, 0)?)?;
+            let (inputs, outputs) = operands(&subject, &layouts.set(&self.arrays, 0)?)?;
             Ok(self.expression(point.problem.graph())?.predict_kernel(&inputs, &outputs, &choices(point)))
         };
         // Points that can't be planned are reported when they run.
@@ -204,35 +208,31 @@ impl<G: Elementwise> Running<G> {
 
     /// Plans and compiles a point, so that neither is part of its time.
     fn prepare(&mut self, point: &Point) -> Result<(), Error> {
-        let layouts = Layouts { windows: 1, ..Layouts::new(point, self.window) };
+        let subject = Subject::new(&point.problem)?;
+        let layouts = Layouts { windows: 1, ..point.layouts(&subject, self.window) };
         self.arrays.ensure(&layouts.bytes())?;
         let expression = self.expression(point.problem.graph())?;
-        bind(&expression, point, &layouts.set(&self.arrays, 0)?, &choices(point)).map(drop)
+        bind(&expression, &subject, &layouts.set(&self.arrays, 0)?, &choices(point)).map(drop)
     }
 
     /// Fills inputs, poisons outputs, and builds one point's workload.
     fn load(&mut self, point: &Point, checked: bool) -> Result<Load<G>, Fault> {
-        let layouts = Layouts::new(point, self.window);
+        let subject = Subject::new(&point.problem)?;
+        let layouts = point.layouts(&subject, self.window);
         self.arrays.ensure(&layouts.bytes())?;
         let refill = self.arrays.fill(&point.problem)?;
         let expression = self.expression(point.problem.graph())?;
         let sets =
             (0..layouts.windows).map(|window| layouts.set(&self.arrays, window)).collect::<Result<Vec<_>, _>>()?;
-        let launch = |set: &Set| {
-            let bound = bind(&expression, point, set, &choices(point))?;
-            Ok((bound.launch()?, bound.overlaps()))
-        };
-        let launches = sets.iter().map(launch).collect::<Result<Vec<_>, Fault>>()?;
-        let (launches, overlaps): (Vec<_>, Vec<_>) = launches.into_iter().unzip();
+        let (launches, overlap) = launches(&expression, &subject, &sets, &choices(point))?;
         layouts
             .outputs
             .iter()
             .filter(|array| **array >= layouts.inputs)
             .try_for_each(|array| self.arrays.poison(*array))?;
-        let check = if checked { Some(self.check(&layouts, &expression, point, &sets)?) } else { None };
+        let check = if checked { Some(self.check(&layouts, &expression, (point, &subject), &sets)?) } else { None };
         let touched = if point.cell.cache.is_cold() { layouts.windows.saturating_mul(point.cell.bytes) } else { 0 };
         let work = Work { traffic: point.cell.traffic, window: touched, ..Work::default() };
-        let overlap = overlaps.into_iter().all(|overlaps| overlaps);
         let mut load = Load::<G>::graph(self.arrays.stream(), launches, overlap, work)?;
         if let Some(blocker) = &self.blocker {
             load = load.with_blocker(blocker);
@@ -256,12 +256,12 @@ impl<G: Elementwise> Running<G> {
         &mut self,
         layouts: &Layouts,
         expression: &Expression<G>,
-        point: &Point,
+        (point, subject): (&Point, &Subject),
         sets: &[Set],
     ) -> Result<Outputs<G>, Fault> {
         let mut outputs = Outputs::new(&self.checker, &point.problem, point.choose.tier);
         if layouts.is_in_place() {
-            let again = bind(expression, point, &sets[0], &choices(point))?;
+            let again = bind(expression, subject, &sets[0], &choices(point))?;
             outputs.again = Some((self.arrays.fill(&point.problem)?, again));
         }
         for window in spread_indices(layouts.windows, if outputs.again.is_some() { 1 } else { SAMPLED_WINDOWS }) {
@@ -278,7 +278,7 @@ impl<G: Elementwise> Running<G> {
         for window in spread_indices(layouts.windows, COMPARED_WINDOWS) {
             let Some(set) = usize::try_from(window).ok().and_then(|window| sets.get(window)) else { continue };
             let naive = Set { inputs: set.inputs.clone(), outputs: spans.clone() };
-            if let Ok(naive) = bind(expression, point, &naive, &plainest) {
+            if let Ok(naive) = bind(expression, subject, &naive, &plainest) {
                 outputs.compared.push((naive, spans.clone(), set.outputs.clone()));
             }
         }
@@ -299,92 +299,7 @@ fn spread_indices(count: u64, most: u64) -> Vec<u64> {
     places
 }
 
-/// Spans of the inputs and outputs of one launch; an output in place has the span of its input.
-#[derive(Clone, Debug)]
-struct Set {
-    inputs: Vec<Span>,
-    outputs: Vec<Span>,
-}
-
-fn bind<G: Elementwise>(
-    expression: &Expression<G>,
-    point: &Point,
-    set: &Set,
-    choose: &Choose,
-) -> Result<BoundExpression<G>, Error> {
-    let (inputs, outputs) = operands(&point.problem, set)?;
-    expression.bind(&inputs, &outputs, point.problem.scalars(), choose)
-}
-
-/// Inputs and outputs of one launch as operands.
-fn operands<G: Elementwise>(problem: &Problem, set: &Set) -> Result<Operands<G>, Error> {
-    let graph = problem.graph();
-    let inputs = graph.inputs().iter().zip(problem.inputs()).zip(&set.inputs);
-    let inputs: Vec<Operand<G>> =
-        inputs.map(|((input, layout), span)| Operand::new(*span, input.dtype, layout.clone())).collect();
-    let mut outputs = Vec::with_capacity(set.outputs.len());
-    for (place, (output, span)) in graph.outputs().iter().zip(&set.outputs).enumerate() {
-        let layout = problem.output(place).map_err(PlanError::from)?;
-        outputs.push(Operand::new(*span, output.dtype, layout));
-    }
-    Ok((inputs, outputs))
-}
-
-/// Sizes of a point's operands, and the number of their copies (windows). Arrays are those of the inputs, then those of the outputs
-/// that are not in place.
-#[derive(Clone, Debug)]
-struct Layouts {
-    /// Bytes of each array per window.
-    sizes: Vec<u64>,
-    /// The array of each output.
-    outputs: Vec<usize>,
-    inputs: usize,
-    windows: u64,
-}
-
 impl Layouts {
-    fn new(point: &Point, window: u64) -> Self {
-        let problem = &point.problem;
-        let inputs = problem.inputs().len();
-        let mut sizes: Vec<u64> = (0..inputs).map(|slot| problem.input_bytes(slot)).collect();
-        let mut outputs = Vec::new();
-        for (place, output) in problem.graph().outputs().iter().enumerate() {
-            match output.in_place {
-                Some(slot) => outputs.push(slot as usize),
-                None => {
-                    outputs.push(sizes.len());
-                    sizes.push(problem.output_bytes(place));
-                }
-            }
-        }
-        let largest = sizes.iter().copied().max().unwrap_or(0).max(1);
-        // At least two, as in other benchmarks that rotate through memory.
-        let windows = window.div_ceil(largest).clamp(2, MOST_WINDOWS);
-        let windows = if point.cell.cache.is_cold() { windows } else { 1 };
-        Self { sizes, outputs, inputs, windows }
-    }
-
-    fn is_in_place(&self) -> bool {
-        self.outputs.iter().any(|array| *array < self.inputs)
-    }
-
-    /// Distance between windows of an array, bytes.
-    fn pitch(&self, array: usize) -> u64 {
-        self.sizes[array].checked_next_multiple_of(GRAIN).unwrap_or(u64::MAX)
-    }
-
-    /// Bytes of each array.
-    fn bytes(&self) -> Vec<u64> {
-        (0..self.sizes.len()).map(|array| self.pitch(array).saturating_mul(self.windows)).collect()
-    }
-
-    fn set<G: Gpu>(&self, arrays: &Arrays<G>, window: u64) -> Result<Set, Fault> {
-        let span = |array: usize| arrays.part(array, self.pitch(array) * window, self.sizes[array]);
-        let inputs = (0..self.inputs).map(span).collect::<Result<_, _>>()?;
-        let outputs = self.outputs.iter().map(|array| span(*array)).collect::<Result<_, _>>()?;
-        Ok(Set { inputs, outputs })
-    }
-
     /// Single elements of a window, including the first and the last.
     fn samples<G: Gpu>(&self, arrays: &Arrays<G>, problem: &Problem, window: u64) -> Vec<Sample> {
         let sample = |place: u64| {
@@ -408,38 +323,7 @@ impl Layouts {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use plimsoll_core::Traffic;
-    use plimsoll_expr::{DType, Names, parse};
-
-    fn point(text: &str, elements: u64, cache: CachePolicy) -> Point {
-        let graph = parse(text, &Names::with_default(DType::F32)).unwrap();
-        let problem = Arc::new(Problem::flat(&graph, elements, &[]).unwrap());
-        let cell = Cell { cache, ..Cell::flat(text, "f32", 4 * elements, Traffic::default()) };
-        Point { cell, problem, choose: Choose::default() }
-    }
-
-    #[test]
-    fn operands_rotate_through_the_window_and_at_least_twice() {
-        let layouts = |elements| Layouts::new(&point("x + y", elements, CachePolicy::ColdRotate), 512 << 20);
-        assert_eq!((layouts(1 << 18).windows, layouts(1 << 18).bytes()), (512, vec![512 << 20; 3]));
-        assert_eq!(layouts(1 << 29).windows, 2);
-        assert_eq!(layouts(1).windows, MOST_WINDOWS);
-        assert_eq!(Layouts::new(&point("x", 1 << 18, CachePolicy::Hot), 512 << 20).windows, 1);
-    }
-
-    #[test]
-    fn an_output_in_place_shares_the_array_of_its_input() {
-        let layouts = Layouts::new(&point("y = x + y", 1 << 18, CachePolicy::ColdRotate), 512 << 20);
-        assert_eq!((layouts.sizes.len(), layouts.outputs.clone(), layouts.is_in_place()), (2, vec![1], true));
-        assert!(!Layouts::new(&point("x + y", 8, CachePolicy::Hot), 0).is_in_place());
-    }
-
-    #[test]
-    fn windows_are_aligned_for_any_size() {
-        let layouts = Layouts::new(&point("x", 1025, CachePolicy::ColdRotate), 1 << 20);
-        assert_eq!((layouts.sizes[0], layouts.pitch(0)), (4100, 8192));
-    }
+    use super::spread_indices;
 
     #[test]
     fn spread_includes_the_first_and_the_last() {

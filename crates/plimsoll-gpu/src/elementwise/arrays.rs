@@ -8,7 +8,7 @@ use plimsoll_expr::{DType, Problem};
 
 use crate::{Gpu, Memory as _, Span};
 
-/// Bytes of the random block that an array repeats: larger than an L1, and of an odd size so that windows at power-of-two distances
+/// Most bytes of the random block that an array repeats: larger than an L1, and of an odd size so that windows at power-of-two distances
 /// start with different data.
 const BLOCK: usize = (8 << 20) + 3 * 4096;
 
@@ -111,7 +111,7 @@ impl<G: Gpu> Arrays<G> {
             let known = self.blocks[place].as_ref().filter(|(known, _)| *known == kind);
             let (block, is_new) = match known {
                 Some((_, block)) => (Arc::clone(block), false),
-                None => (Arc::new(self.block(problem, kind.dtype, place as u64)?), true),
+                None => (Arc::new(self.block(problem, kind.dtype, place)?), true),
             };
             let array = &self.buffers[place];
             let copies = (
@@ -129,10 +129,11 @@ impl<G: Gpu> Arrays<G> {
         Ok(refill)
     }
 
-    fn block(&self, problem: &Problem, dtype: DType, place: u64) -> Result<G::Buffer, Fault> {
-        let mut bytes = vec![0; BLOCK];
-        problem.fill(dtype, self.seed.wrapping_add(place), &mut bytes);
-        let block = G::allocate(&self.stream, BLOCK as u64)?;
+    fn block(&self, problem: &Problem, dtype: DType, place: usize) -> Result<G::Buffer, Fault> {
+        let wanted = usize::try_from(self.buffers[place].bytes()).unwrap_or(BLOCK).min(BLOCK);
+        let mut bytes = vec![0; wanted];
+        problem.fill(dtype, self.seed.wrapping_add(place as u64), &mut bytes);
+        let block = G::allocate(&self.stream, wanted as u64)?;
         G::upload(&self.stream, block.whole(), &bytes)?;
         Ok(block)
     }
