@@ -13,10 +13,10 @@ use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::Point as Sampled;
 use plimsoll_cuda::Options;
-use plimsoll_cuda::bench::{Bench, Point};
+use plimsoll_cuda::bench::{Bench, Covers, Point, span_of_sets};
 use plimsoll_expr::{DType, Names, Problem, parse};
 use plimsoll_gen::elementwise::{Choose, Form};
-use plimsoll_suite::bench::{CEILING, Cell};
+use plimsoll_suite::bench::{CEILING, Cell, HOST};
 
 fn point(text: &str, elements: u64, choose: Choose) -> Point {
     let graph = parse(text, &Names::with_default(DType::F32)).unwrap();
@@ -27,7 +27,7 @@ fn point(text: &str, elements: u64, choose: Choose) -> Point {
         ceiling: Some(1e12),
         ..Cell::flat(text, "f32", 4 * elements, problem.traffic())
     };
-    Point { cell, problem, choose }
+    Point { cell, problem, choose, covers: Covers::default() }
 }
 
 /// Runs `bench` and returns the measured points, the texts of faults, and the outcome.
@@ -60,6 +60,20 @@ fn every_point_is_measured_and_a_kernel_that_does_nothing_is_detected() {
         assert!(points.iter().all(|point| point.flags.contains(Flag::VerifyFail)), "{text}: {points:?}");
         assert!(faults.iter().all(|fault| fault.contains("element")), "{text}: {faults:?}");
         assert_eq!(points[0].extra.get(CEILING), Some(&1e12));
+    }
+}
+
+#[test]
+fn batches_are_checked_and_have_the_time_of_the_host() {
+    for (text, lengths) in [("x + 1", vec![4096; 4]), ("x = x + 1", vec![777; 300])] {
+        let spanned = point(text, span_of_sets(&lengths), Choose::default());
+        let batch = Point { covers: Covers::Sets(lengths.into()), ..spanned.clone() };
+        let flat = Point { covers: Covers::Once, ..spanned };
+        let (points, faults, outcome) = measured(&Bench::new(vec![flat, batch], None));
+        assert!(matches!(outcome, Outcome::Complete), "{text}: {outcome:?} {faults:?}");
+        assert_eq!(points.len(), 2, "{text}: {faults:?}");
+        assert!(points.iter().all(|point| point.flags.contains(Flag::VerifyFail)), "{text}: {points:?}");
+        assert!(points.iter().all(|point| point.extra.get(HOST).is_some_and(|host| *host > 0.0)), "{points:?}");
     }
 }
 

@@ -449,11 +449,10 @@ fn verify_reports_kernels_that_do_nothing() {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     let mut report = |case: Case| if case.wrong.is_empty() { right.push(case) } else { wrong.push(case) };
     bench.verify(EXPRESSIONS, Depth::Small, &mut report).unwrap();
-    // 270 sets have elements, and 102 fit into the parameters of a launch.
-    let in_three = |case: &Case| case.kernel == "batch" && case.on.contains("300 sets in 3 launches");
+    let long = |case: &Case| case.kernel == "batch" && case.on.contains("300 sets");
     // Cases that don't change their tensors, or have no elements, pass anyway.
     assert!(wrong.len() > 50 && right.len() * 3 < wrong.len(), "{} right of {}: {right:?}", right.len(), wrong.len());
-    assert!(wrong.iter().any(|case| case.kernel == "chain") && wrong.iter().any(in_three));
+    assert!(wrong.iter().any(|case| case.kernel == "chain") && wrong.iter().any(long));
 }
 
 #[test]

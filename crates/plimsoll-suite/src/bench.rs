@@ -27,6 +27,8 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 
 /// Metric of a point: the bandwidth that `stream` measured on this device for the point's mix of reads and writes.
 pub const CEILING: &str = "ceiling";
+/// Metric of a point: the host's time for a launch, seconds. Only for batches and what they are compared with.
+pub const HOST: &str = "host";
 /// Each launch begins after the one before it has ended.
 pub const PLAIN: &str = "plain";
 /// Each launch may begin before the one before it has ended.
@@ -105,6 +107,7 @@ pub fn series(cache: CachePolicy) -> SeriesSpec {
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::Time),
             metric(CEILING, Unit::BytePerSecond, Quantity::Extra),
+            metric(HOST, Unit::Second, Quantity::Extra),
         ],
         draw("launch"),
     )
@@ -139,6 +142,8 @@ pub struct Line {
     pub of_ceiling: Option<f64>,
     /// Bandwidth as a share of the device's theoretical bandwidth, where that is known.
     pub of_peak: Option<f64>,
+    /// The host's time for a launch, seconds, where it was measured.
+    pub host: Option<f64>,
     /// Flags of all rounds.
     pub flags: Flags,
 }
@@ -163,6 +168,7 @@ fn line(series: &Series, row: &Row, peak: Option<f64>) -> Option<Line> {
     let launch = if series.text(row, "launch") == Some(DEPENDENT) { DEPENDENT } else { PLAIN };
     let ceiling = series.estimate(row, CEILING).map(|ceiling| ceiling.value).filter(|ceiling| *ceiling > 0.0);
     let bandwidth = series.estimate(row, "bandwidth")?;
+    let host = series.estimate(row, HOST).map(|host| host.value).filter(|host| *host > 0.0);
     let cell = Cell {
         expression: text("expression")?,
         types: text("types")?,
@@ -178,7 +184,7 @@ fn line(series: &Series, row: &Row, peak: Option<f64>) -> Option<Line> {
     let of_peak = peak.filter(|peak| *peak > 0.0 && series.spec.cache.is_cold()).map(share_of);
     // Bandwidth from a cache can't be compared with memory's.
     let of_ceiling = ceiling.filter(|_| series.spec.cache.is_cold()).map(share_of);
-    Some(Line { cell, time: row.time, bandwidth, of_ceiling, of_peak, flags: row.flags })
+    Some(Line { cell, time: row.time, bandwidth, of_ceiling, of_peak, host, flags: row.flags })
 }
 
 /// The bandwidth at the largest size, for each expression, type and kind of launch.

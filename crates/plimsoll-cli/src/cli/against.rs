@@ -115,7 +115,7 @@ mod tests {
         let cell = Cell::flat(expression, "f32", bytes, Traffic::new(bytes, bytes));
         let time = estimate(2.0 * bytes as f64 / bandwidth);
         let flags = Default::default();
-        Line { cell, time, bandwidth: estimate(bandwidth), of_ceiling: None, of_peak: None, flags }
+        Line { cell, time, bandwidth: estimate(bandwidth), of_ceiling: None, of_peak: None, host: None, flags }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use plimsoll::bench::{
-    ALL, BenchRequest, Cell, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory_needed, sizes,
-    variants,
+    ALL, BatchSets, BenchRequest, Cell, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory_needed,
+    sizes, variants,
 };
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::file::{self, Accept};
@@ -54,7 +54,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let peers = args.against.as_deref().map(read_peers).transpose()?;
     let mut device = open(&args.device)?;
     let info = device.info().clone();
-    if args.bytes.is_none() && args.subject.meaning.inputs.is_empty() {
+    if args.batch.is_some() {
+        check_memory(&points, &info)?;
+    } else if args.bytes.is_none() && args.subject.meaning.inputs.is_empty() {
         retain_fitting(&mut points, &info);
     }
     let known = profile::known(&args.run.profile, &info);
@@ -173,6 +175,7 @@ pub(super) fn retain_fitting(points: &mut Vec<Point>, info: &DeviceInfo) {
 fn build_request(args: &BenchArgs) -> Result<BenchRequest, Failure> {
     let mut request = expression::parse_request(&args.subject.expression, &args.subject.meaning)?;
     request.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
+    request.batch = args.batch.as_deref().map(read_sets).transpose()?;
     let all = args.variant.iter().any(|axis| axis == "all");
     request.variants = match all {
         true if args.variant.len() > 1 => return Err(Failure::usage("--variant all takes no other axis")),
@@ -203,6 +206,28 @@ pub(super) fn parse_sizes(text: &str) -> Result<Vec<u64>, Failure> {
     all.sort_unstable();
     all.dedup();
     Ok(all)
+}
+
+/// The sets of a batch: a list, or the name of a file that has one.
+fn read_sets(text: &str) -> Result<BatchSets, Failure> {
+    let is_list = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'x' | '*' | ',' | ' '));
+    if is_list {
+        return text.parse().map_err(|error| Failure::usage(format!("--batch: {error}")));
+    }
+    let path = Path::new(text);
+    let list = file::read_text(path, MAX_AGAINST_BYTES, Accept::Streams);
+    let list = list.map_err(|error| Failure::file("read", path, error))?;
+    list.parse().map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// Checks that all points fit into the free memory.
+fn check_memory(points: &[Point], info: &DeviceInfo) -> Result<(), Failure> {
+    let needed = points.iter().map(|point| memory_needed(point, info.cold_window())).max().unwrap_or(0);
+    if needed <= info.memory_free {
+        return Ok(());
+    }
+    let (needed, free) = (Unit::Byte.format(needed as f64), Unit::Byte.format(info.memory_free as f64));
+    Err(Failure::usage(format!("the tensors need {needed} of memory and {free} are free: use fewer or smaller sets")))
 }
 
 fn read_peers(path: &Path) -> Result<BTreeMap<Key, Peer>, Failure> {
@@ -265,7 +290,7 @@ fn show(args: &BenchArgs, run: &Run, (peers, predicted): References<'_>, decided
         Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
         Format::Json => {
             let object = |line: &Line| {
-                let mut object = object(line, (peers, predicted));
+                let mut object = object(line, &lines, (peers, predicted));
                 object["tuned"] = decided.iter().any(|cell| tuned::is_same(cell, &line.cell)).into();
                 object
             };
@@ -287,7 +312,8 @@ fn show(args: &BenchArgs, run: &Run, (peers, predicted): References<'_>, decided
 fn heading(lines: &[Line]) -> String {
     let Some(first) = lines.first() else { return String::new() };
     let cell = &first.cell;
-    let shape = if cell.shape == "flat" { String::new() } else { format!(", {}", cell.shape) };
+    let varies = lines.iter().any(|line| line.cell.shape != cell.shape);
+    let shape = if cell.shape == "flat" || varies { String::new() } else { format!(", {}", cell.shape) };
     plimsoll_report::text::clean(&format!("{}, {}{shape}", cell.expression, cell.types)) + "\n\n"
 }
 
@@ -302,7 +328,8 @@ fn fields<'a>(lines: &[Line], (peers, predicted): References<'a>) -> Vec<Field<'
     let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", 100.0 * share)).unwrap_or_default();
     let number = Column::number;
     let mut fields: Vec<Field<'a>> = vec![(number("per tensor"), Box::new(|line| bytes(line.cell.bytes)))];
-    let names: [(&str, CellText); 3] = [
+    let names: [(&str, CellText); 4] = [
+        ("shape", |line| line.cell.shape.clone()),
         ("cache", |line| line.cell.cache.name().to_owned()),
         ("launch", |line| line.cell.launch.to_owned()),
         ("plan", |line| line.cell.plan.clone()),
@@ -326,12 +353,30 @@ fn fields<'a>(lines: &[Line], (peers, predicted): References<'a>) -> Vec<Field<'
     if lines.iter().any(|line| line.of_peak.is_some()) {
         fields.push((number("of peak").keep(2), Box::new(move |line| percent(line.of_peak))));
     }
+    if lines.iter().any(|line| of_flat(line, lines).is_some()) {
+        let share = lines.to_vec();
+        fields.push((number("of flat").keep(4), Box::new(move |line| percent(of_flat(line, &share)))));
+    }
+    if lines.iter().any(|line| line.host.is_some()) {
+        let host = |line: &Line| line.host.map(|host| Unit::Second.format(host)).unwrap_or_default();
+        fields.push((number("host").keep(3), Box::new(host)));
+    }
     if let Some(peers) = peers {
         let ratio = |line: &Line| against::ratio(line, peers).map(|ratio| format!("{ratio:.3}")).unwrap_or_default();
         fields.push((number("ratio"), Box::new(ratio)));
     }
     fields.push((Column::text("flags").keep(1).below(), Box::new(|line| line.flags.to_string())));
     fields
+}
+
+/// The bandwidth of a batch as a share of that of the flat launch beside it.
+fn of_flat(line: &Line, lines: &[Line]) -> Option<f64> {
+    let alike = |other: &&Line| {
+        let (a, b) = (&line.cell, &other.cell);
+        b.shape == "flat" && (a.cache, a.launch, &a.plan) == (b.cache, b.launch, &b.plan) && a.bytes == b.bytes
+    };
+    let flat = lines.iter().find(alike).filter(|_| line.cell.shape.starts_with("batch"))?;
+    Some(line.bandwidth.value / flat.bandwidth.value)
 }
 
 fn table(lines: &[Line], references: References<'_>) -> String {
@@ -355,7 +400,7 @@ fn bytes(bytes: u64) -> String {
     ByteSize(bytes).to_string()
 }
 
-fn object(line: &Line, (peers, predicted): References<'_>) -> serde_json::Value {
+fn object(line: &Line, lines: &[Line], (peers, predicted): References<'_>) -> serde_json::Value {
     let cell = &line.cell;
     serde_json::json!({
         "expression": cell.expression,
@@ -373,6 +418,8 @@ fn object(line: &Line, (peers, predicted): References<'_>) -> serde_json::Value 
         "predicted_interval": predicted.time(line).map(|time| [time.interval.lo, time.interval.hi]),
         "of_ceiling": line.of_ceiling,
         "of_peak": line.of_peak,
+        "of_flat": of_flat(line, lines),
+        "host_seconds": line.host,
         "ratio": peers.and_then(|peers| against::ratio(line, peers)),
         "flags": line.flags.to_string(),
     })

@@ -96,7 +96,7 @@ impl Entered<'_> {
         &self.core.context
     }
 
-    fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         self.core.handle
     }
 

@@ -52,6 +52,12 @@ pub type Expression = plimsoll_gpu::elementwise::Expression<Cuda>;
 pub type Tuner = plimsoll_gpu::elementwise::Tuner<Cuda>;
 /// An expression bound to tensors and scalars, which can be launched any number of times. It holds the tensors' memory.
 pub type BoundExpression = plimsoll_gpu::elementwise::BoundExpression<Cuda>;
+/// An expression bound to many sets of tensors, which one launch computes.
+pub type Batch = plimsoll_gpu::elementwise::Batch<Cuda>;
+/// One set of tensors of a [`Batch`].
+pub type BatchSet = plimsoll_gpu::elementwise::BatchSet<Cuda>;
+/// What all sets of a [`Batch`] have in common.
+pub type BatchOptions<'o> = plimsoll_gpu::elementwise::BatchOptions<'o, Cuda>;
 /// A tensor in the memory of a CUDA device, which it holds.
 pub type Operand = plimsoll_gpu::elementwise::Operand<Cuda>;
 /// A borrowed tensor for the duration of one call.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use plimsoll_core::Fault;
@@ -134,6 +134,11 @@ impl Region {
         !matches!(self.owner, Owner::Device)
     }
 
+    /// Whether the host may access it while it lives.
+    fn host_can_access(&self) -> bool {
+        matches!(self.owner, Owner::Managed | Owner::Pinned)
+    }
+
     /// Lets a stream use it.
     ///
     /// # Errors
@@ -261,7 +266,18 @@ pub struct HeldRegions {
 enum Regions {
     /// As most operands have.
     One(Arc<Region>),
-    Many(Arc<[Arc<Region>]>),
+    Many(Arc<Many>),
+}
+
+/// Regions that a launch uses together, such as the tensors of a model.
+#[derive(Debug)]
+struct Many {
+    regions: Box<[Arc<Region>]>,
+    /// Whether the host may access some of them, so that each use must check it.
+    host_accesses: bool,
+    /// The handle of the stream for which all were admitted last. Admitting them again would change nothing: whether a use is noted
+    /// depends only on the handle, and a note lasts.
+    admitted: AtomicUsize,
 }
 
 impl HeldRegions {
@@ -275,7 +291,9 @@ impl HeldRegions {
         regions.sort_by_key(|region| region.number);
         regions.dedup_by_key(|region| region.number);
         let needs_admission = regions.iter().any(|region| region.needs_admission());
-        Self { regions: Regions::Many(regions.into()), needs_admission }
+        let host_accesses = regions.iter().any(|region| region.host_can_access());
+        let many = Many { regions: regions.into(), host_accesses, admitted: AtomicUsize::new(usize::MAX) };
+        Self { regions: Regions::Many(Arc::new(many)), needs_admission }
     }
 
     /// Lets work submitted to a stream use all of them.
@@ -287,13 +305,23 @@ impl HeldRegions {
         if !self.needs_admission {
             return Ok(());
         }
-        self.iter().try_for_each(|region| entered.admit(region))
+        let Regions::Many(many) = &self.regions else {
+            return self.iter().try_for_each(|region| entered.admit(region));
+        };
+        let stream = entered.handle().0.addr();
+        let once = !many.host_accesses && !entered.is_recording();
+        if once && many.admitted.load(Ordering::Acquire) == stream {
+            return Ok(());
+        }
+        many.regions.iter().try_for_each(|region| entered.admit(region))?;
+        many.admitted.store(stream, Ordering::Release);
+        Ok(())
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Arc<Region>> {
         match &self.regions {
             Regions::One(region) => std::slice::from_ref(region).iter(),
-            Regions::Many(regions) => regions.iter(),
+            Regions::Many(many) => many.regions.iter(),
         }
     }
 }

@@ -232,8 +232,20 @@ template <typename T> __device__ __forceinline__ void store_one(u64 to, Carrier<
 // Sizes of elements and starts of tensors, by tensor index.
 #define IN_BYTES(k) u64(sizeof(in##k##_t))
 #define OUT_BYTES(k) u64(sizeof(out##k##_t))
+#if BATCH
+// The set of a block; its record in the table, which batch.h describes, ends with the addresses. An output in place has its input's.
+enum { ADDRESSES_AT = 3, RECORD = (ADDRESSES_AT + ADDRESSES + 1) / 2 * 2 };
+struct Starts {
+    u64 word[RECORD];
+};
+#define IN_START(p, starts, k) starts.word[ADDRESSES_AT + k]
+#define OUT_START(p, starts, k) starts.word[ADDRESSES_AT + OUT##k##_ADDRESS]
+#else
+// The first of the words that are addresses.
+typedef u32 Starts;
 #define IN_START(p, starts, k) p.at[starts + k]
 #define OUT_START(p, starts, k) p.at[starts + INPUTS + k]
+#endif
 
 // Sets an element's index, for expressions that use it.
 template <typename A> __device__ __forceinline__ void set_place(A& at, u64 place) {

@@ -8,7 +8,7 @@ struct Same {
 #undef SINGLE_SAME
 };
 
-__device__ __forceinline__ Same same_for_all(const Parameters& p, u32 starts) {
+__device__ __forceinline__ Same same_for_all(const Parameters& p, const Starts& starts) {
     Same same;
 #define SINGLE_SAME(k)                                                                                                   \
     same.x##k = in##k##_c(0);                                                                                          \

@@ -3,7 +3,7 @@
 #include "same.h"
 
 // Computes one element.
-__device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, const Same& same, u32 starts, u64 element) {
+__device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, const Same& same, const Starts& starts, u64 element) {
     constexpr int i = 0;
     At at;
     set_place(at, element);
@@ -43,5 +43,5 @@ __device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s,
                                           Share share) {
     const u32 rest = u32(n - end + head);
 #pragma unroll 1
-    for (u32 e = share.first; e < rest; e += share.step) flat_one(p, s, same, 0, e < head ? e : end - head + e);
+    for (u32 e = share.first; e < rest; e += share.step) flat_one(p, s, same, Starts(), e < head ? e : end - head + e);
 }

@@ -3,20 +3,19 @@
 use std::fmt::Write;
 
 use super::body;
-use super::plan::batch_capacity;
+use super::plan::batch;
 use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
-use super::words::MOST_WORDS;
 use crate::kernel::Index;
 
 /// The entry point of every kernel.
 pub const ENTRY: &str = "elementwise";
 
 /// Files that the texts include.
-const HEADERS: [(&str, &str); 16] = headers!(
+const HEADERS: [(&str, &str); 18] = headers!(
     "": "bulk_copy.h", "device.h";
     "elementwise/":
     "types.h", "convert.h", "arithmetic.h", "library.h", "primitives.h",
-    "access.h", "shift.h", "same.h", "single.h", "flat.h", "indexed.h", "rows.h", "transpose.h", "bulk.h"
+    "access.h", "shift.h", "same.h", "single.h", "tile.h", "flat.h", "batch.h", "indexed.h", "rows.h", "transpose.h", "bulk.h"
 );
 
 /// The compiler's input.
@@ -44,8 +43,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     text.push_str(&body::emit(&spec.graph, spec.tier));
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
-    let batch = spec.form == Form::Batch;
-    let form_at = if batch { scalars } else { tensors + scalars };
+    let (form_at, scalars_at) = if spec.batched.is_some() { (0, 3) } else { (tensors + scalars, tensors) };
     let defines: [(&str, u64); 23] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
@@ -64,15 +62,28 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("RANK", spec.rank.into()),
         ("SETS", spec.sets.into()),
         ("WHOLE_ROWS", spec.whole_rows.into()),
-        ("BATCH", batch.into()),
-        ("BATCH_SETS", if batch { batch_capacity(&spec.graph) as u64 } else { 0 }),
-        ("WORDS", if batch { MOST_WORDS } else { words(spec) } as u64),
-        ("SCALARS_AT", if batch { 0 } else { tensors } as u64),
+        ("BATCH", spec.batched.is_some().into()),
+        ("TABLE_IN_MEMORY", spec.batched.is_some_and(|batched| batched.table_in_memory).into()),
+        ("WORDS", words(spec) as u64),
+        ("SCALARS_AT", scalars_at as u64),
         ("FORM_AT", form_at as u64),
         ("DIMENSIONS_AT", (form_at + words_before_dimensions(spec)) as u64),
     ];
     for (name, value) in defines {
         writeln!(text, "#define {name} {value}")?;
+    }
+    if let Some(batched) = spec.batched {
+        writeln!(text, "#define ADDRESSES {}", batch::addresses(&spec.graph))?;
+        for place in 0..spec.graph.outputs().len() {
+            writeln!(
+                text,
+                "#define OUT{place}_ADDRESS {}",
+                batch::address(&spec.graph, spec.graph.inputs().len() + place)
+            )?;
+        }
+        if let Some(skip) = batched.skip {
+            writeln!(text, "#define SKIP_TYPE {}", body::memory_type(skip))?;
+        }
     }
     let inputs = spec.graph.inputs().len();
     for (place, stream) in spec.streams.iter().enumerate() {
@@ -87,10 +98,11 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         writeln!(text, "#define {side}{slot}_LINE {line}\n#define {side}{slot}_SPACING {spacing}")?;
     }
     let form = match spec.form {
-        Form::Flat | Form::Peel | Form::Phased | Form::Batch => "flat",
+        Form::Flat | Form::Peel | Form::Phased => "flat",
         Form::Rows | Form::Strided => "rows",
         Form::Transpose => "transpose",
         Form::Bulk => "bulk",
+        Form::Batch => "batch",
     };
     writeln!(text, "#include \"{form}.h\"")
 }
@@ -107,6 +119,9 @@ fn words_before_dimensions(spec: &KernelSpec) -> usize {
 
 /// Words of the parameter block.
 fn words(spec: &KernelSpec) -> usize {
+    if let Some(batched) = spec.batched {
+        return batched.words as usize;
+    }
     let (rank, sets) = (spec.rank as usize, spec.sets as usize);
     let words_per_set = if spec.form == Form::Transpose { rank } else { 2 * rank };
     let form = words_before_dimensions(spec) + 3 * rank + sets * words_per_set;

@@ -3,7 +3,8 @@
 //! `plimsoll-expr` defines the meaning of expressions.
 //!
 //! A kernel has one parameter, a block of 64-bit words: the addresses of the first elements of all inputs, then of all
-//! outputs, the bits of the scalars in their declared types, and the words that the form needs. [`Plan::words`] fills it.
+//! outputs, the bits of the scalars in their declared types, and the words that the form needs. [`Plan::words`] fills it; for many sets of
+//! tensors, [`BatchPlan::words`].
 
 pub mod accuracy;
 pub mod body;
@@ -25,10 +26,10 @@ pub use generate::{ENTRY, Generated, generate};
 pub use geometry::Geometry;
 pub use moves::disagreement;
 pub use plan::{
-    Access, Alternative, Choose, Device, Indexing, MOST_ALTERNATIVES, Plan, PlanError, Reason, alternatives,
-    batch_capacity, candidates, plan, plan_batch,
+    Access, Alternative, BatchPlan, Choose, Device, Indexing, MOST_ALTERNATIVES, Plan, PlanError, Reason, Sets,
+    alternatives, candidates, plan, plan_batch,
 };
-pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
+pub use spec::{Batched, Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
 pub use stored::{TunedEntry, TunedEntryError, TunedFor};
 pub use table::{Class, Row, Table, TableError, Wanted, Work};
 pub use words::MOST_WORDS;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::spec::{Form, Inner, KernelSpec, Stream};
-use crate::sass::{Hot, HotKind};
+use crate::sass::{Accesses, Hot, HotKind};
 
 /// Bytes of all tensors that a thread moves in some loop iterations.
 struct Moves {
@@ -38,6 +38,7 @@ impl Moves {
             };
             (least, most) = (least + range.0, most + range.1);
         }
+        most += spec.batched.and_then(|batched| batched.skip).map_or(0, |skip| skip.bytes() as u32);
         Self { read: least..=most, written }
     }
 }
@@ -60,7 +61,11 @@ fn vectors(spec: &KernelSpec, kind: HotKind) -> RangeInclusive<u32> {
 pub fn disagreement(spec: &KernelSpec, hot: Option<&Hot>) -> Option<String> {
     let Some(hot) = hot else { return Some("no part of the machine code moves memory".to_owned()) };
     let mut possible = vectors(spec, hot.kind).map(|vectors| Moves::from_vectors(spec, vectors));
-    if possible.any(|moves| moves.written == hot.written && moves.read.contains(&hot.read)) {
+    // The table of a batch isn't part of its tensors.
+    let table = |accesses: &&Accesses| spec.batched.is_some() && accesses.access.is_read_only();
+    let table: u32 = hot.accesses.iter().filter(table).map(|accesses| accesses.access.bytes * accesses.count).sum();
+    let read = hot.read.saturating_sub(table);
+    if possible.any(|moves| moves.written == hot.written && moves.read.contains(&read)) {
         return None;
     }
     let Moves { read, written } = Moves::from_vectors(spec, *vectors(spec, hot.kind).end());

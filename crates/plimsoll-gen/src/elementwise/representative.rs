@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_expr::{Graph, Layout, Names, Space, parse};
+use plimsoll_expr::{DType, Graph, Layout, Names, Space, parse};
 
 use super::moves::disagreement;
-use super::plan::{Choose, Device, Indexing, Plan, plan, plan_batch};
+use super::plan::{Choose, Device, Indexing, Plan, Sets, plan, plan_batch};
 use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
 use super::table::Table;
 use crate::Target;
@@ -29,6 +29,11 @@ const MIXED: &str = "in x: bf16, z: f32\ny: bf16 = x * z";
 const BIAS: &str = "in x: bf16, b: bf16\ny = x + b";
 const ADAM: &str = "in p: f32, m: f32, v: f32, g: bf16\nscalar r: f32\n\
     m = 0.9*m + 0.1*g\nv = 0.999*v + 0.001*(g*g)\np = p - r*m/(sqrt(v) + 1e-8)";
+
+/// The step t is in memory, as an input of one element.
+const ADAM_ON_DEVICE: &str = "in p: f32, m: f32, v: f32, g: bf16, t: f32\nscalar r: f32\n\
+    m = 0.9*m + 0.1*g\nv = 0.999*v + 0.001*(g*g)\n\
+    p = p - r/(1 - pow(0.9, t))*m/(sqrt(v/(1 - pow(0.999, t))) + 1e-8)";
 
 /// Shape and strides of each tensor, inputs then outputs, and the addresses of their first elements.
 type Tensors<'a> = (&'a [u64], &'a [&'a [i64]], &'a [u64]);
@@ -110,14 +115,26 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         build_plan(text, tensors, target, &choose).map(|plan| Representative { name: name.to_owned(), spec: plan.spec })
     };
     let mut all: Vec<Representative> = wanted.into_iter().filter_map(build).collect();
-    all.extend(batch("batch_triad_f32", target, &one));
-    all.extend(batch("batch_triad_f32_early", target, &early(one)));
+    all.extend(batch("batch_triad_f32", (TRIAD, &[false; 2], None), target, (1, one)));
+    all.extend(batch("batch_triad_f32_table", (TRIAD, &[false; 2], None), target, (1000, one)));
+    all.extend(batch("batch_triad_f32_table_early", (TRIAD, &[false; 2], None), target, (1000, early(one))));
+    let adam = (ADAM_ON_DEVICE, &[false, false, false, false, true][..], Some(DType::F32));
+    all.extend(batch("batch_adam", adam, target, (1000, Choose { unroll: Some(1), vector: Some(8), ..plain })));
     all
 }
 
-fn batch(name: &str, target: Target, choose: &Choose) -> Option<Representative> {
-    let graph = parse(TRIAD, &Names::default()).ok()?;
-    let plan = plan_batch(&graph, &[4096], &[0; 3], &device(target), &Table::default(), choose).ok()?;
+/// A kernel for this many sets of an expression, with some inputs of one element, and a flag to skip.
+fn batch(
+    name: &str,
+    (text, uniform, skip): (&str, &[bool], Option<DType>),
+    target: Target,
+    (sets, choose): (usize, Choose),
+) -> Option<Representative> {
+    let graph = parse(text, &Names::default()).ok()?;
+    let tensors = graph.inputs().len() + graph.outputs().len();
+    let (lengths, starts, groups) = (vec![4096; sets], vec![0; sets * tensors], vec![0; sets]);
+    let sets = Sets { lengths: &lengths, starts: &starts, groups: &groups, group_count: 1, uniform, skip };
+    let plan = plan_batch(&graph, sets, &device(target), &Table::default(), &choose).ok()?.plan;
     Some(Representative { name: name.to_owned(), spec: plan.spec })
 }
 
@@ -204,7 +221,7 @@ impl Representative {
 fn accesses(function: &Function, class: Class) -> BTreeMap<u32, u32> {
     let mut widths = BTreeMap::new();
     for access in function.instructions.iter().filter_map(|instruction| instruction.access()) {
-        if access.class == class {
+        if access.class == class && !access.is_read_only() {
             *widths.entry(access.bytes).or_insert(0) += 1;
         }
     }
@@ -256,7 +273,10 @@ pub fn waits_first(function: &Function) -> bool {
         if std::mem::replace(&mut seen[position], true) || instruction.opcode() == "ACQBULK" {
             continue;
         }
-        let global = matches!(instruction.class(), Class::GlobalLoad | Class::GlobalStore | Class::GlobalAtomic);
+        // What is read through the read-only path, such as the table of a batch, never changes.
+        let read_only = instruction.access().is_some_and(|access| access.is_read_only());
+        let global =
+            matches!(instruction.class(), Class::GlobalLoad | Class::GlobalStore | Class::GlobalAtomic) && !read_only;
         if global || matches!(instruction.opcode(), "UBLKCP" | "LDGSTS") {
             return false;
         }

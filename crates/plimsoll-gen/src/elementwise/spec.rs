@@ -61,7 +61,7 @@ pub enum Form {
     /// One bulk copy per input into shared memory (compute capability 9.0), aligned or not; broadcast inputs are loaded
     /// directly.
     Bulk,
-    /// Many small sets of tensors in one launch.
+    /// Many sets of tensors in one launch.
     Batch,
 }
 
@@ -231,8 +231,21 @@ pub struct KernelSpec {
     pub sets: u32,
     /// No vector crosses the end of a row, so the coordinates of its first element determine those of all.
     pub whole_rows: bool,
+    /// What only [`Form::Batch`] has.
+    pub batched: Option<Batched>,
     /// The compilation target.
     pub target: Target,
+}
+
+/// What the text of a [`Form::Batch`] depends on besides the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Batched {
+    /// The table of sets is in the device's memory; else it is in the parameter block.
+    pub table_in_memory: bool,
+    /// Words of the parameter block.
+    pub words: u32,
+    /// The type of the flag with which a launch writes nothing, if there is one.
+    pub skip: Option<DType>,
 }
 
 impl KernelSpec {

@@ -1,7 +1,6 @@
 //! A kernel's only parameter: a block of 64-bit words.
 
 use super::plan::{Plan, PlanError};
-use super::spec::Form;
 
 /// Most words of the parameter block: 4 KiB, which every driver accepts.
 pub const MOST_WORDS: usize = 512;
@@ -28,17 +27,9 @@ impl Plan {
             }
         }
         words.clear();
-        if self.spec.form == Form::Batch {
-            // The text doesn't depend on the number of sets, so everything before the addresses must have a fixed length.
-            words.extend_from_slice(scalars);
-            words.extend_from_slice(&self.form_words);
-            words.extend_from_slice(starts);
-            words.resize(MOST_WORDS, 0);
-        } else {
-            words.extend_from_slice(starts);
-            words.extend_from_slice(scalars);
-            words.extend_from_slice(&self.form_words);
-        }
+        words.extend_from_slice(starts);
+        words.extend_from_slice(scalars);
+        words.extend_from_slice(&self.form_words);
         Ok(())
     }
 }

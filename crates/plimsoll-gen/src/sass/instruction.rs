@@ -93,6 +93,14 @@ pub struct Access {
     pub hints: String,
 }
 
+impl Access {
+    /// Whether it reads global memory through the read-only path: data that nothing writes while the kernel runs.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.class == Class::GlobalLoad && self.hints.split('.').any(|hint| hint == "CONSTANT")
+    }
+}
+
 /// Class of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

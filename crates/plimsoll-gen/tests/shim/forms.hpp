@@ -26,7 +26,9 @@ struct Memory {
 
 // Runs one launch. Input: halves of a block, blocks, threads, number of tensors. For each tensor: 1 + the index of the tensor whose
 // memory it shares, or 0; bytes before its memory; bytes of its memory; bytes from there to the first element; whether it is
-// written; its contents, unless shared. Then the index of the addresses in the parameter block, the number of words, the words.
+// written; its contents, unless shared. Then the parameter block and the table of sets (its address goes to the block's second
+// word), each as its number of words and the words. For each tensor the place of its address: twice a word of the block, or of the
+// table plus one.
 template <typename Parameters> void run(void (*kernel)(Parameters)) {
     const u64 halves = next_word(), blocks = next_word(), threads = next_word(), tensors = next_word();
     std::vector<Memory> all(tensors);
@@ -48,9 +50,15 @@ template <typename Parameters> void run(void (*kernel)(Parameters)) {
         firsts[t] = reinterpret_cast<u64>(m.base) + m.before + first;
     }
     static Parameters p;
-    const u64 addresses = next_word(), words = next_word();
+    const u64 words = next_word();
     for (u64 w = 0; w < words; ++w) p.at[w] = next_word();
-    for (u64 t = 0; t < tensors; ++t) p.at[addresses + t] = firsts[t];
+    std::vector<u64> table(next_word());
+    for (u64& word : table) word = next_word();
+    if (!table.empty()) p.at[1] = reinterpret_cast<u64>(table.data());
+    for (u64 t = 0; t < tensors; ++t) {
+        const u64 place = next_word();
+        if (place != ~0ull) (place & 1 ? table.data() : p.at)[place / 2] = firsts[t];
+    }
     gridDim.x = unsigned(blocks);
     blockDim.x = unsigned(threads);
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)

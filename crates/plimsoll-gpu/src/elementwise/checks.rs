@@ -84,6 +84,20 @@ pub(super) struct TensorBytes {
     bytes: (u64, u64),
 }
 
+impl TensorBytes {
+    /// The bytes of the flag to skip, which belongs to no set.
+    pub(super) fn of_flag(bytes: (u64, u64)) -> Self {
+        Self { set: usize::MAX, place: 0, output: false, bytes }
+    }
+
+    fn describe(&self, graph: &Graph) -> String {
+        if self.set == usize::MAX {
+            return "the flag to skip".to_owned();
+        }
+        format!("{} of set {}", tensor_name(graph, self.place), self.set)
+    }
+}
+
 /// The two spans seen so far that end last, from two different sets.
 #[derive(Default)]
 struct Furthest([Option<TensorBytes>; 2]);
@@ -112,9 +126,13 @@ pub(super) fn check_batch_disjoint(graph: &Graph, mut spans: Vec<TensorBytes>) -
         let before = if span.output { &all } else { &outputs };
         if let Some(other) = before.find_other_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
             let (output, other) = if span.output { (span, other) } else { (other, span) };
-            let named = |span: &TensorBytes| format!("{} of set {}", tensor_name(graph, span.place), span.set);
             let (output_bytes, other_bytes) = (output.bytes, other.bytes);
-            return Err(Error::Overlap { output: named(&output), output_bytes, other: named(&other), other_bytes });
+            return Err(Error::Overlap {
+                output: output.describe(graph),
+                output_bytes,
+                other: other.describe(graph),
+                other_bytes,
+            });
         }
         all.add(span);
         if span.output {

@@ -14,7 +14,7 @@ pub enum Error {
     /// A wrong number of tensors or scalars.
     #[error("the expression has {expected} {what} and {given} were given")]
     Count {
-        /// `inputs`, `outputs` or `scalars`.
+        /// What there is a wrong number of: `inputs`, `outputs`, `scalars`.
         what: &'static str,
         /// How many it has.
         expected: usize,
@@ -135,7 +135,10 @@ pub enum Error {
         given: String,
     },
     /// Tensors of a batch that aren't contiguous or differ in shape.
-    #[error("set {set} of the batch: '{name}' must be contiguous, with one shape for all of the set")]
+    #[error(
+        "set {set} of the batch: '{name}' must be contiguous and have the outputs' shape; only an input may have one element instead, \
+         then in every set"
+    )]
     Batch {
         /// Which set, from 0.
         set: usize,

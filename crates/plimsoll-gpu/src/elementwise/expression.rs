@@ -7,15 +7,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll_expr::{Graph, Value};
-use plimsoll_gen::elementwise::{Choose, Indexing, KernelSpec, PlanError, plan, plan_batch};
+use plimsoll_gen::elementwise::{Choose, Indexing, KernelSpec, plan};
 
 use super::backend::Elementwise;
-use super::checks::{Fit, check_batch_disjoint, check_count, tensor_name};
+use super::checks::{Fit, check_count};
 use super::engine::Engine;
 use super::error::Error;
 use super::key::{Key, Prehashed, hash};
 use super::launch::{BoundExpression, Work};
-use super::operand::{Operand, Operands, TensorRef, with_tensors};
+use super::operand::{Operand, TensorRef, with_tensors};
 use super::rotation::subject_like;
 use super::tuner::{Tuned, Tuner};
 
@@ -36,7 +36,7 @@ pub(super) struct Ready<G: Elementwise> {
     key: Key,
     pub(super) fit: Fit,
     /// `None` if there are no elements.
-    pub(super) work: Option<Work<G>>,
+    pub(super) work: Option<Arc<Work<G>>>,
 }
 
 /// The plan of a caller's last call, which saves it a search among the expression's plans.
@@ -125,7 +125,7 @@ impl<G: Elementwise> Expression<G> {
                 if let Some(work) = &ready.work {
                     work.plan().words(&starts(tensors), bits, &mut words)?;
                 }
-                Ok(BoundExpression::new(ready, words, hold_memory(inputs.iter().chain(outputs))?))
+                Ok(BoundExpression::new(ready.work.clone(), words, hold_memory(inputs.iter().chain(outputs))?))
             })
         })
     }
@@ -141,74 +141,6 @@ impl<G: Elementwise> Expression<G> {
         let space = Fit::new(&self.graph, &tensors).ok()?.space;
         let indexing = Indexing::new(&self.graph, &space, &starts(&tensors)).ok()?;
         Some(plan(&self.graph, &indexing, self.engine.device(), self.engine.table(), choose).ok()?.spec)
-    }
-
-    /// Binds many sets of contiguous tensors, in as few launches as kernel parameters allow. Sets without elements are skipped.
-    ///
-    /// # Errors
-    /// Those of [`Expression::bind`]; [`Error::Batch`] for tensors that aren't contiguous; [`Error::Overlap`] for an output that
-    /// shares memory with a tensor of another set, as sets run in no order.
-    pub fn batch(
-        &self,
-        sets: &[Operands<G>],
-        scalars: &[Value],
-        choose: &Choose,
-    ) -> Result<Vec<BoundExpression<G>>, Error> {
-        let (mut members, mut spans) = (Vec::new(), Vec::new());
-        for (set, (inputs, outputs)) in sets.iter().enumerate() {
-            self.check_counts(inputs, outputs)?;
-            let tensors: Vec<TensorRef<'_, G>> = inputs.iter().chain(outputs).map(Operand::tensor).collect();
-            let fit = Fit::new(&self.graph, &tensors)?;
-            fit.check_addresses(&self.graph, &tensors, self.engine.compiler())?;
-            let shape = outputs.first().map(|output| output.layout().shape());
-            let gaps =
-                |operand: &&Operand<G>| !operand.layout().is_contiguous() || Some(operand.layout().shape()) != shape;
-            if let Some(place) = inputs.iter().chain(outputs).position(|operand| gaps(&operand)) {
-                return Err(Error::Batch { set, name: tensor_name(&self.graph, place) });
-            }
-            let length = fit.space.elements();
-            spans.extend(fit.spans(&tensors, set));
-            if length > 0 {
-                members.push((length, starts(&tensors), fit));
-            }
-        }
-        check_batch_disjoint(&self.graph, spans)?;
-        let held = hold_memory(sets.iter().flat_map(|(inputs, outputs)| inputs.iter().chain(outputs)))?;
-        let mut launches = Vec::new();
-        self.with_bits(scalars, |bits| self.split(&mut members, bits, (choose, &held), &mut launches))?;
-        Ok(launches)
-    }
-
-    /// Appends launches for members of a batch, with as many members in each as fit.
-    fn split(
-        &self,
-        members: &mut Vec<(u64, Vec<u64>, Fit)>,
-        bits: &[u64],
-        (choose, held): (&Choose, &G::Held),
-        launches: &mut Vec<BoundExpression<G>>,
-    ) -> Result<(), Error> {
-        let lengths: Vec<u64> = members.iter().map(|(length, ..)| *length).collect();
-        let starts: Vec<u64> = members.iter().flat_map(|(_, starts, _)| starts).copied().collect();
-        if lengths.is_empty() {
-            return Ok(());
-        }
-        match plan_batch(&self.graph, &lengths, &starts, self.engine.device(), self.engine.table(), choose) {
-            Ok(plan) => {
-                let mut words = Vec::new();
-                plan.words(&starts, bits, &mut words)?;
-                let work = self.engine.work(plan, words.len())?;
-                let Some((_, _, fit)) = members.pop() else { return Ok(()) };
-                let ready = Arc::new(Ready { key: Key::new::<G>(&[], choose), fit, work: Some(work) });
-                launches.push(BoundExpression::new(ready, words, held.clone()));
-                Ok(())
-            }
-            Err(PlanError::Sets { most, .. }) if (1..members.len()).contains(&most) => {
-                let mut second = members.split_off(most);
-                self.split(members, bits, (choose, held), launches)?;
-                self.split(&mut second, bits, (choose, held), launches)
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 
     fn check_counts(&self, inputs: &[Operand<G>], outputs: &[Operand<G>]) -> Result<(), Error> {
@@ -280,7 +212,7 @@ impl<G: Elementwise> Expression<G> {
         let plan = plan(&self.graph, &indexing, self.engine.device(), self.engine.table(), &choose)?;
         let mut words = Vec::new();
         plan.words(&starts, bits, &mut words)?;
-        Ok(Ready { key, fit, work: Some(self.engine.work(plan, words.len())?) })
+        Ok(Ready { key, fit, work: Some(Arc::new(self.engine.work(plan, words.len())?)) })
     }
 
     /// Tunes the plan for calls with operands of these layouts and choices, and uses it for such calls from now on. The operands' memory

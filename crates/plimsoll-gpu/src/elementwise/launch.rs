@@ -2,6 +2,7 @@
 //! only module of expressions with `unsafe`, apart from the trait.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
@@ -133,31 +134,44 @@ impl<G: Elementwise> Expression<G> {
 
 /// An expression bound to tensors and scalars, which can be launched any number of times. It holds the tensors' memory.
 pub struct BoundExpression<G: Elementwise> {
-    ready: Arc<Ready<G>>,
+    /// `None` if there are no elements.
+    work: Option<Arc<Work<G>>>,
     words: Vec<u64>,
     held: G::Held,
 }
 
 impl<G: Elementwise> BoundExpression<G> {
-    /// `words` come from the plan in `ready`, for tensors that passed its checks and whose memory is `held`.
-    pub(super) fn new(ready: Arc<Ready<G>>, words: Vec<u64>, held: G::Held) -> Self {
-        Self { ready, words, held }
+    /// `words` come from the plan in `work`, for tensors that passed its checks and whose memory is `held`.
+    pub(super) fn new(work: Option<Arc<Work<G>>>, words: Vec<u64>, held: G::Held) -> Self {
+        Self { work, words, held }
+    }
+
+    /// Without elements.
+    pub(super) fn empty() -> Result<Self, Fault> {
+        Ok(Self { work: None, words: Vec::new(), held: G::hold(&[])? })
+    }
+
+    /// Replaces words that are the bits of scalars.
+    pub(super) fn set_words(&mut self, places: Range<usize>, bits: &[u64]) {
+        if let Some(words) = self.words.get_mut(places) {
+            words.copy_from_slice(bits);
+        }
     }
 
     /// Whether there are no elements, so that nothing is launched.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ready.work.is_none()
+        self.work.is_none()
     }
 
     /// Whether its launches may overlap the preceding one.
     #[must_use]
     pub fn overlaps(&self) -> bool {
-        self.ready.work.as_ref().is_some_and(|work| work.form.dependent)
+        self.work.as_ref().is_some_and(|work| work.form.dependent)
     }
 
     fn work(&self) -> Result<&Work<G>, Error> {
-        self.ready.work.as_ref().ok_or(Error::Plan(PlanError::Empty))
+        self.work.as_deref().ok_or(Error::Plan(PlanError::Empty))
     }
 
     /// The plan, with the reasons for its choices.
@@ -191,7 +205,7 @@ impl<G: Elementwise> BoundExpression<G> {
     /// Launches it; does nothing if there are no elements. Allocates nothing unless the stream is recording. Memory that belongs to
     /// another stream is freed after this launch; it is not ordered with that stream's work otherwise.
     pub fn enqueue(&self, stream: &G::Stream) -> Result<(), Error> {
-        let Some(work) = &self.ready.work else { return Ok(()) };
+        let Some(work) = &self.work else { return Ok(()) };
         let mut entered = G::enter(stream)?;
         G::admit(&mut entered, &self.held)?;
         // SAFETY: as in `launch`; `self` holds the memory and it was admitted, so it is freed only after the work submitted now; a

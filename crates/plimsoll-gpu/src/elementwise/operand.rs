@@ -66,6 +66,11 @@ impl<G: Elementwise> Operand<G> {
         &self.layout
     }
 
+    /// Whether both are the same elements of the same memory.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.span == other.span && self.dtype == other.dtype && self.layout == other.layout
+    }
+
     pub(super) fn span(&self) -> Span {
         self.span
     }
@@ -92,7 +97,7 @@ impl<G: Elementwise> Operand<G> {
 }
 
 /// All inputs and all outputs of an expression.
-pub type Operands<G> = (Vec<Operand<G>>, Vec<Operand<G>>);
+pub(super) type Operands<G> = (Vec<Operand<G>>, Vec<Operand<G>>);
 
 /// As many tensors as calls usually have: a longer list takes longer to fill.
 const FEW: usize = 8;

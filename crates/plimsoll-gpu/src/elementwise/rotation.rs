@@ -9,7 +9,8 @@ use plimsoll_expr::{Graph, Layout, LayoutError, Problem};
 use plimsoll_gen::elementwise::{Choose, PlanError};
 
 use super::arrays::Arrays;
-use super::{BoundExpression, Elementwise, Error, Expression, Operand, Operands, TensorRef};
+use super::operand::Operands;
+use super::{BoundExpression, Elementwise, Error, Expression, Operand, TensorRef};
 use crate::{Gpu, Span};
 
 /// Most launches of a rotation.
@@ -91,15 +92,13 @@ pub(super) fn bind<G: Elementwise>(
     expression.bind(&inputs, &outputs, subject.problem.scalars(), choose)
 }
 
-/// A launch for each set, and whether all of them may overlap the preceding one.
+/// A launch for each set, as `bind` binds it, and whether all of them may overlap the preceding one.
 pub(super) fn launches<G: Elementwise>(
-    expression: &Expression<G>,
-    subject: &Subject,
     sets: &[Set],
-    choose: &Choose,
+    bind: impl Fn(&Set) -> Result<BoundExpression<G>, Error>,
 ) -> Result<(Vec<G::Launch>, bool), Error> {
     let launch = |set: &Set| {
-        let bound = bind(expression, subject, set, choose)?;
+        let bound = bind(set)?;
         Ok((bound.launch()?, bound.overlaps()))
     };
     let (launches, overlaps): (Vec<_>, Vec<bool>) =
@@ -152,6 +151,12 @@ impl Layouts {
         Self { sizes, outputs, inputs, windows }
     }
 
+    /// With one window if that is larger than the caches: for tensors that fill the memory.
+    pub(super) fn in_fewest_windows(self, window: u64) -> Self {
+        let largest = self.sizes.iter().copied().max().unwrap_or(0).max(1);
+        Self { windows: self.windows.min(window.div_ceil(largest).max(1)), ..self }
+    }
+
     /// Whether an output is written in place.
     pub(super) fn is_in_place(&self) -> bool {
         self.outputs.iter().any(|array| *array < self.inputs)
@@ -193,6 +198,8 @@ mod tests {
         let layouts_of = |elements| layouts("x + y", elements, false, 512 << 20);
         assert_eq!((layouts_of(1 << 18).windows, layouts_of(1 << 18).bytes()), (512, vec![512 << 20; 3]));
         assert_eq!(layouts_of(1 << 29).windows, 2);
+        assert_eq!(layouts_of(1 << 29).in_fewest_windows(512 << 20).windows, 1);
+        assert_eq!(layouts_of(1 << 18).in_fewest_windows(512 << 20).windows, 512);
         assert_eq!(layouts_of(1).windows, MOST_WINDOWS);
         assert_eq!(layouts("x", 1 << 18, true, 512 << 20).windows, 1);
     }

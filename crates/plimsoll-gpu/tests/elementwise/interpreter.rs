@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_expr::DType;
 use plimsoll_gen::Target;
-use plimsoll_gen::elementwise::{self, KernelSpec, Stream as Addressed, Table, batch_capacity, body};
+use plimsoll_gen::elementwise::{self, KernelSpec, Stream as Addressed, Table, body};
 use plimsoll_gpu::elementwise::{Elementwise, Facts, OtherDevice};
 use plimsoll_gpu::{Arguments, Form, Geometry, Span, Unavailable};
 use plimsoll_ir::{Program, eval};
@@ -120,12 +120,7 @@ impl Kernel<'_> {
         let (graph, rank, words) = (&self.spec.graph, self.spec.rank as usize, &call.launch.words[..]);
         let (tensors, scalars) = (graph.inputs().len() + graph.outputs().len(), graph.scalars().len());
         if self.spec.form == elementwise::Form::Batch {
-            let (scalars, words) = words.split_at(scalars);
-            let (lengths, starts) = words[1..].split_at(batch_capacity(graph));
-            for (length, starts) in lengths.iter().zip(starts.chunks_exact(tensors)).take(words[0] as usize) {
-                self.walk(call.stream, &Walk { starts, scalars, extents: vec![length >> 32], strides: &[], pitch: 0 });
-            }
-            return;
+            return self.run_batch(call, tensors, scalars);
         }
         let (starts, words) = words.split_at(tensors);
         let (scalars, words) = words.split_at(scalars);
@@ -138,6 +133,42 @@ impl Kernel<'_> {
         };
         let strides = if pitch > 0 { &words[2 + 3 * rank..] } else { &[] };
         self.walk(call.stream, &Walk { starts, scalars, extents, strides, pitch });
+    }
+
+    /// Walks the sets of a batch in the order of its table.
+    fn run_batch(&self, call: &Call<'_>, tensors: usize, scalars: usize) {
+        let (batched, words) = (self.spec.batched.unwrap(), &call.launch.words[..]);
+        let flag = batched.skip.map_or(0, |dtype| bytes(call.stream, words[0], dtype, |bytes| load(bytes)).unwrap());
+        if flag != 0 {
+            return;
+        }
+        let word = |place: usize| match batched.table_in_memory {
+            false => words[words[1] as usize + place],
+            true => bytes(call.stream, words[1] + 8 * place as u64, DType::U64, |bytes| load(bytes)).unwrap(),
+        };
+        let half = |word: u64| ((word & 0xffff_ffff) as usize, (word >> 32) as usize);
+        let (shift, records) = half(words[2]);
+        let in_place: Vec<Option<u32>> = self.spec.graph.outputs().iter().map(|output| output.in_place).collect();
+        let own = tensors - in_place.iter().flatten().count();
+        let record = |set: usize| records + set * (3 + own).next_multiple_of(2);
+        let inputs = self.spec.graph.inputs().len();
+        // An output in place has its input's address.
+        let mut next = inputs..;
+        let outputs = in_place.iter().map(|slot| slot.map_or_else(|| next.next().unwrap(), |slot| slot as usize));
+        let places: Vec<usize> = (0..inputs).chain(outputs).collect();
+        let mut done = None;
+        for block in 0..call.launch.geometry.grid[0] as usize {
+            let (low, high) = half(word(block >> shift));
+            let set = (low..=high).rev().find(|set| half(word(record(*set))).0 <= block).unwrap();
+            if done.replace(set) == Some(set) {
+                continue;
+            }
+            let group = half(word(record(set))).1;
+            let starts: Vec<u64> = places.iter().map(|place| word(record(set) + 3 + place)).collect();
+            let scalars = &words[3 + group * scalars..][..scalars];
+            let extents = vec![word(record(set) + 1)];
+            self.walk(call.stream, &Walk { starts: &starts, scalars, extents, strides: &[], pitch: 0 });
+        }
     }
 
     fn walk(&self, stream: &Stream, walk: &Walk<'_>) {

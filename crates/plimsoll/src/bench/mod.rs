@@ -2,7 +2,7 @@
 //! the expressions, the backends have the kernels, and `plimsoll_suite::bench` interprets the figures.
 
 mod apply;
-
+mod batch;
 mod name;
 mod operand;
 mod request;
@@ -31,8 +31,10 @@ use crate::select::DeviceSelector;
 use crate::{OpenError, cuda_devices};
 
 pub use apply::apply;
+pub use batch::{BatchSets, BatchSetsError};
 pub use name::{operation, types};
 pub use operand::{Operand, OperandError};
+pub use plimsoll_cuda::bench::Covers;
 pub use plimsoll_cuda::elementwise::{Store, Tuned};
 pub use plimsoll_gen::elementwise::{Table, TableError};
 pub use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, PLANNED, ceiling, lines};
@@ -159,7 +161,8 @@ pub fn memory_needed(point: &Point, window: u64) -> u64 {
     let outputs = problem.graph().outputs().iter().enumerate();
     let outputs = outputs.filter(|(_, output)| output.in_place.is_none()).map(|(place, _)| problem.output_bytes(place));
     let window = if point.cell.cache.is_cold() { window } else { 0 };
-    let rotated = |bytes: u64| bytes.saturating_mul(window.div_ceil(bytes.max(1)).max(if window > 0 { 2 } else { 1 }));
+    let least = if window > 0 && point.covers == Covers::Rotating { 2 } else { 1 };
+    let rotated = |bytes: u64| bytes.saturating_mul(window.div_ceil(bytes.max(1)).max(least));
     inputs.chain(outputs).map(rotated).fold(0, u64::saturating_add)
 }
 
@@ -195,6 +198,9 @@ pub fn measure(
         if points.iter().any(|point| point.variant != Variant::default()) {
             return gpu_only("plans by hand");
         }
+        if points.iter().any(|point| point.covers != Covers::Rotating) {
+            return gpu_only("batches");
+        }
     }
     sink.write(&Record::Run(build_device_header(vec![device.info().clone()], plan)))?;
     let outcome = match device {
@@ -222,7 +228,12 @@ pub fn measure(
 }
 
 fn to_cuda_point(point: &Point) -> CudaPoint {
-    CudaPoint { cell: point.cell.clone(), problem: Arc::clone(&point.problem), choose: point.variant.0 }
+    CudaPoint {
+        cell: point.cell.clone(),
+        problem: Arc::clone(&point.problem),
+        choose: point.variant.0,
+        covers: point.covers.clone(),
+    }
 }
 
 pub(crate) fn run_probe<B: plimsoll_core::probe::Backend>(

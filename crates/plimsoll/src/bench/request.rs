@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::unit::{ByteRange, ByteSize};
+use plimsoll_cuda::bench::{Covers, span_of_sets};
 use plimsoll_expr::graph::Parameter;
 use plimsoll_expr::layout::Shape;
 use plimsoll_expr::problem::ProblemError;
 use plimsoll_expr::{Category, DType, Graph, Layout, Names, ParseError, Problem, Value, parse};
 use plimsoll_suite::bench::{Cell, PLAIN};
 
+use super::batch::BatchSets;
 use super::name::{operation, types};
 use super::operand::Operand;
 use super::variant::Variant;
@@ -42,6 +44,9 @@ pub struct BenchRequest {
     pub launches: Vec<&'static str>,
     /// Plans to time. The default variant is the planner's choice.
     pub variants: Vec<Variant>,
+    /// Times one launch over these sets of tensors, and a launch over as many elements of flat tensors. `sizes` don't count then, and
+    /// `operands` are inputs of one element.
+    pub batch: Option<BatchSets>,
 }
 
 impl Default for BenchRequest {
@@ -57,6 +62,7 @@ impl Default for BenchRequest {
             caches: vec![CachePolicy::ColdRotate],
             launches: vec![PLAIN],
             variants: vec![Variant::default()],
+            batch: None,
         }
     }
 }
@@ -70,6 +76,8 @@ pub struct Point {
     pub problem: Arc<Problem>,
     /// The plan.
     pub variant: Variant,
+    /// What its launches compute.
+    pub covers: Covers,
 }
 
 /// Why a request is invalid.
@@ -117,6 +125,14 @@ pub enum BenchRequestError {
         /// The widest type.
         dtype: DType,
     },
+    /// An input of a batch with a shape of its own.
+    #[error(
+        "'{0}' has a shape, but the tensors of a batch have those of its sets: give a shape only to inputs of one element, such as t:f32:1"
+    )]
+    BatchShape(String),
+    /// An expression whose results depend on the place of an element.
+    #[error("the expression uses index(), which counts from 0 in each set of a batch: time it without --batch")]
+    BatchIndex,
     /// An expression without inputs, so without a shape.
     #[error("the expression reads no tensor: it needs at least one")]
     NoTensor,
@@ -130,6 +146,15 @@ pub fn sizes(range: ByteRange) -> Vec<u64> {
     let mut sizes: Vec<u64> = steps.take_while(|size| *size < hi).collect();
     sizes.push(hi);
     sizes
+}
+
+/// A problem to time, and what its launches compute.
+struct Work {
+    problem: Arc<Problem>,
+    shape: String,
+    covers: Covers,
+    /// The problem whose elements count: the sets of a batch have gaps between them.
+    counted: Arc<Problem>,
 }
 
 impl BenchRequest {
@@ -202,10 +227,10 @@ impl BenchRequest {
         let values = self.values(&graph)?;
         let expression = self.name.clone().or_else(|| operation(&graph).map(str::to_owned));
         let expression = expression.unwrap_or_else(|| self.text.split_whitespace().collect::<Vec<_>>().join(" "));
-        let (types, shape) = (types(&graph), self.shape());
+        let types = types(&graph);
         let mut points = Vec::new();
-        for problem in self.problems(graph, &values)? {
-            let bytes = largest_tensor_bytes(&problem);
+        for Work { problem, shape, covers, counted } in self.work(graph, &values)? {
+            let (bytes, traffic) = (largest_tensor_bytes(&counted), counted.traffic());
             for &cache in &self.caches {
                 for &launch in &self.launches {
                     for variant in &self.variants {
@@ -217,15 +242,57 @@ impl BenchRequest {
                             plan: variant.to_string(),
                             bytes,
                             cache,
-                            traffic: problem.traffic(),
+                            traffic,
                             ceiling: None,
                         };
-                        points.push(Point { cell, problem: Arc::clone(&problem), variant: *variant });
+                        points.push(Point {
+                            cell,
+                            problem: Arc::clone(&problem),
+                            variant: *variant,
+                            covers: covers.clone(),
+                        });
                     }
                 }
             }
         }
         Ok(points)
+    }
+
+    /// What to time, one after the other.
+    fn work(&self, graph: Graph, values: &[Value]) -> Result<Vec<Work>, BenchRequestError> {
+        let Some(batch) = &self.batch else {
+            let (shape, problems) = (self.shape(), self.problems(graph, values)?);
+            let one = |problem: Arc<Problem>| Work {
+                counted: Arc::clone(&problem),
+                problem,
+                shape: shape.clone(),
+                covers: Covers::Rotating,
+            };
+            return Ok(problems.into_iter().map(one).collect());
+        };
+        if let Some(operand) = self.operands.iter().find(|operand| operand.layout.elements() != 1) {
+            return Err(BenchRequestError::BatchShape(operand.name.clone()));
+        }
+        if graph.depends_on_place() {
+            return Err(BenchRequestError::BatchIndex);
+        }
+        let flat = |elements: u64| -> Result<Arc<Problem>, BenchRequestError> {
+            let layout = |input: &Parameter| {
+                let alone = self.operands.iter().any(|operand| operand.name == input.name);
+                Layout::contiguous(&[if alone { 1 } else { elements }]).map_err(ProblemError::from)
+            };
+            let layouts = graph.inputs().iter().map(layout).collect::<Result<_, _>>()?;
+            Ok(Arc::new(Problem::new(graph.clone(), layouts, values.to_vec())?))
+        };
+        let (counted, spanned) = (flat(batch.elements())?, flat(span_of_sets(&batch.lengths))?);
+        let beside = Work {
+            problem: Arc::clone(&counted),
+            shape: "flat".to_owned(),
+            covers: Covers::Once,
+            counted: Arc::clone(&counted),
+        };
+        let covers = Covers::Sets(Arc::clone(&batch.lengths));
+        Ok(vec![beside, Work { problem: spanned, shape: batch.label(), covers, counted }])
     }
 
     fn problems(&self, graph: Graph, values: &[Value]) -> Result<Vec<Arc<Problem>>, BenchRequestError> {

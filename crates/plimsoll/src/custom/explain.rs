@@ -182,7 +182,15 @@ fn build_cell(request: &Request, cache: CachePolicy) -> Cell {
 fn build_line(cell: &Cell, measured: Measured) -> Line {
     let Measured { time, bandwidth, of_peak, flags } = measured;
     let none = Estimate { value: 0.0, interval: Interval { lo: 0.0, hi: 0.0 } };
-    Line { cell: cell.clone(), time, bandwidth: bandwidth.unwrap_or(none), of_ceiling: None, of_peak, flags }
+    Line {
+        cell: cell.clone(),
+        time,
+        bandwidth: bandwidth.unwrap_or(none),
+        of_ceiling: None,
+        of_peak,
+        host: None,
+        flags,
+    }
 }
 
 fn build_forecast(subject: &Subject, request: &Request, inspected: &Inspected, cache: CachePolicy) -> Forecast {

@@ -31,14 +31,14 @@
 //! - **Recording** ([`Gpu::record`]) combines many calls into one launch and keeps their memory alive.
 //!
 //! Expressions known only at run time use [`Engine::expression`] and [`Expression::bind`]; [`Expression::batch`] runs many sets of
-//! small tensors in one launch. With the feature `cudarc`, the memory and streams of that crate (and so of candle and burn) are used
+//! tensors in one launch. With the feature `cudarc`, the memory and streams of that crate (and so of candle and burn) are used
 //! directly: `Gpu::on_cudarc`, and cudarc slices as arguments.
 
 #[cfg(feature = "cudarc")]
 pub use plimsoll_cuda::elementwise::cudarc;
 pub use plimsoll_cuda::elementwise::{
-    Argument, BoundExpression, Buffer, Engine, Error, Expression, Gpu, Kernel, Operand, Outputs, Recorded, Returned,
-    Store, Tuned, Tuner, View, ViewMut,
+    Argument, Batch, BatchOptions, BatchSet, BoundExpression, Buffer, Engine, Error, Expression, Gpu, Kernel, Operand,
+    Outputs, Recorded, Returned, Store, Tuned, Tuner, View, ViewMut,
 };
 pub use plimsoll_cuda::memory::Plain;
 pub use plimsoll_cuda::{CudaDevice, Options, driver, memory};

@@ -38,7 +38,7 @@ use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, lines};
 use plimsoll_suite::profile::Profile;
 
 pub use self::subject::{CustomKernel, Fact, Forecast, Origin, Subject};
-use crate::bench::{Device, Point, Variant, measure, operation, types};
+use crate::bench::{Covers, Device, Point, Variant, measure, operation, types};
 use crate::predict::Tools;
 use crate::run::Plan;
 
@@ -213,7 +213,7 @@ pub fn explain(device: &mut Device, problem: &Arc<Problem>, how: &ExplainOptions
         cache: how.cache,
         ..Cell::flat(name, types(graph), bytes.unwrap_or_default(), problem.traffic())
     };
-    let point = Point { cell, problem: Arc::clone(problem), variant: Variant(choose) };
+    let point = Point { cell, problem: Arc::clone(problem), variant: Variant(choose), covers: Covers::default() };
     let subject = Subject::from_device(device, how.profile.as_ref(), how.table.as_ref())?;
     let uncounted = if how.request.counters { counters_error(device) } else { "it was not asked for".to_owned() };
     let plan = Plan { request: how.request.clone(), ..Plan::default() };

@@ -14,7 +14,7 @@ fn point(text: &str, dtype: DType, bytes: u64, choose: Choose) -> Point {
     let problem = Arc::new(Problem::flat(&graph, bytes / dtype.bytes(), &[]).unwrap());
     let cell =
         Cell { plan: Variant(choose).to_string(), ..Cell::flat(text, dtype.to_string(), bytes, problem.traffic()) };
-    Point { cell, problem, variant: Variant(choose) }
+    Point { cell, problem, variant: Variant(choose), covers: Covers::default() }
 }
 
 /// The explanation of a point that took `slower` times as long as predicted.
@@ -25,7 +25,8 @@ fn explained(subject: &Subject, point: &Point, slower: f64) -> Explanation {
     let rate = point.cell.traffic.total() as f64 / seconds;
     let bandwidth = Estimate { value: rate, interval: Interval { lo: rate, hi: rate } };
     let cell = point.cell.clone();
-    let measured = Line { cell: cell.clone(), time, bandwidth, of_ceiling: None, of_peak: None, flags: Flags::NONE };
+    let measured =
+        Line { cell: cell.clone(), time, bandwidth, of_ceiling: None, of_peak: None, host: None, flags: Flags::NONE };
     Explanation {
         cell,
         machine: subject.machine().clone(),

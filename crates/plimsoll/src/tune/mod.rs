@@ -24,7 +24,7 @@ use plimsoll_suite::bench::Cell;
 
 use self::budget::{Budget, Slice, thin};
 use self::search::{Contest, Heat, Mode, PASSES, Stopwatch, search};
-use crate::bench::{Device, Point, Variant, time_within, types};
+use crate::bench::{Covers, Device, Point, Variant, time_within, types};
 
 /// Bytes moved for which plans are searched: from a fraction of L2 to twice the largest size that makes a difference.
 pub const SIZES: [u64; 7] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30, 4 << 30];
@@ -305,7 +305,7 @@ impl OnDevice<'_, '_> {
             cache: contest.mode.cache(),
             ..Cell::flat(&subject.name, types(&subject.graph), bytes, problem.traffic())
         };
-        Ok(Point { cell, problem: Arc::new(problem), variant })
+        Ok(Point { cell, problem: Arc::new(problem), variant, covers: Covers::default() })
     }
 }
 

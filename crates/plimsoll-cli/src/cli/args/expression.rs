@@ -142,6 +142,10 @@ pub(crate) struct BenchArgs {
     /// Bytes of the widest tensor: a range in powers of four, or a list; default: 1MiB..2GiB as far as it fits
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
+    /// Time one launch over many sets of tensors, and a flat launch of as many elements: shapes with numbers of sets, such as
+    /// 4096x4096*24,4096*49, or a file with them. All tensors of a set have its shape; --in t:f32:1 makes one element for all
+    #[arg(long, value_name = "SETS", conflicts_with_all = ["bytes", "all_inputs", "against", "tune"])]
+    pub batch: Option<String>,
     #[command(flatten)]
     pub timing: TimingArgs,
     /// Plans to time, in every combination: vector=4,8,16 unroll=1,2; all sweeps grid, vector, unroll, index and hints

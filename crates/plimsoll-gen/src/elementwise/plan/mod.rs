@@ -1,7 +1,7 @@
 //! Chooses the kernel for an expression on given tensors, with reasons. No side effects; tested without a GPU.
 
 mod alternatives;
-mod batch;
+pub(super) mod batch;
 mod bulk;
 mod candidates;
 mod coordinates;
@@ -30,7 +30,7 @@ use crate::Target;
 use crate::kernel::{Hints, Index};
 
 pub use alternatives::{Alternative, MOST_ALTERNATIVES, alternatives};
-pub use batch::{batch_capacity, plan_batch};
+pub use batch::{BatchPlan, Sets, plan_batch};
 pub use candidates::candidates;
 pub use indexing::{Access, Indexing};
 
@@ -111,8 +111,7 @@ pub struct Choose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The choice: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `resident`, `dependent`, `prefetch`,
-    /// `sets`; `time` is
-    /// the model's prediction for the whole plan.
+    /// `table`; `time` is the model's prediction for the whole plan.
     pub what: &'static str,
     /// The chosen value.
     pub chosen: String,
@@ -224,8 +223,8 @@ pub enum PlanError {
         /// Words needed.
         words: usize,
     },
-    /// More sets of tensors than fit into the parameters of one launch.
-    #[error("{sets} sets of tensors, but one launch takes at most {most}: use several launches")]
+    /// More sets of tensors than one launch can find.
+    #[error("{sets} sets of tensors, but one launch takes at most {most}: use several batches")]
     Sets {
         /// Sets passed.
         sets: usize,
@@ -359,7 +358,7 @@ fn finish(
         shape.words.insert(3, first_wave);
     }
     let words = indexing.accesses.len() + scalars + shape.words.len();
-    if shape.form != Form::Batch && words > super::MOST_WORDS {
+    if words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
     }
     let mut spec = KernelSpec {
@@ -381,6 +380,7 @@ fn finish(
         rank: shape.rank,
         sets: shape.sets,
         whole_rows: shape.whole_rows,
+        batched: None,
         target: device.target,
     };
     spec.resident = match choose.resident {

@@ -16,7 +16,7 @@ struct Fit {
 }
 
 /// Bytes of an access to a tensor, to which its vectors are aligned.
-fn access_bytes(tensor: &Tensor, lanes: u32, widest: u32) -> u32 {
+pub fn access_bytes(tensor: &Tensor, lanes: u32, widest: u32) -> u32 {
     (lanes * tensor.bytes).min(widest)
 }
 
@@ -36,6 +36,15 @@ fn find_head(tensors: &[&Tensor], access: impl Fn(&Tensor) -> u32, in_sectors: b
     (0..SECTOR).find(|&head| tensors.iter().all(|tensor| fits(tensor, head)))
 }
 
+/// The first element from which on all tensors are aligned to their `access`; if it isn't the first of all, one at which the outputs begin
+/// sectors, if there is one. `None` if they are never aligned together.
+pub fn first_aligned(tensors: &[&Tensor], access: impl Fn(&Tensor) -> u32) -> Option<u32> {
+    match find_head(tensors, &access, false)? {
+        0 => Some(0),
+        head_of_accesses => find_head(tensors, &access, true).or(Some(head_of_accesses)),
+    }
+}
+
 /// The elements outside whole tiles.
 pub struct TileRange {
     /// Elements before the first tile.
@@ -50,12 +59,8 @@ impl TileRange {
     /// head, the outputs after it begin with a whole sector if possible: otherwise every block would write partial sectors.
     /// `None` if the outputs are never aligned together.
     pub fn new(tensors: &Tensors, access: impl Fn(&Tensor) -> u32) -> Option<Self> {
-        let first = |tensors: &[&Tensor]| match find_head(tensors, &access, false)? {
-            0 => Some(0),
-            head_of_accesses => find_head(tensors, &access, true).or(Some(head_of_accesses)),
-        };
         let all: Vec<&Tensor> = tensors.moving().collect();
-        if let Some(head) = first(&all) {
+        if let Some(head) = first_aligned(&all, &access) {
             return Some(Self { head: head.into(), kept: 0 });
         }
         let (outputs, inputs): (Vec<&Tensor>, Vec<&Tensor>) = all.into_iter().partition(|tensor| tensor.output);
@@ -63,7 +68,7 @@ impl TileRange {
             (u64::from(tensor.phase) + head * u64::from(tensor.bytes)) % u64::from(access(tensor))
         };
         let reaches_back = |head: u64| inputs.iter().any(|tensor| head * u64::from(tensor.bytes) < shift(tensor, head));
-        let mut head = u64::from(first(&outputs)?);
+        let mut head = u64::from(first_aligned(&outputs, &access)?);
         if reaches_back(head) {
             head = FURTHER + find_head(&outputs, &access, true).map_or(head, u64::from);
         }

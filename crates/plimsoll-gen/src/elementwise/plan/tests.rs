@@ -9,9 +9,9 @@ use crate::elementwise::table::{Class, Wanted};
 const MIB: u64 = 1 << 20;
 const ADD: &str = "in x: bf16\ny = x + 1";
 const BIAS: &str = "in x: bf16, b: bf16\ny = x + b";
-const TRIAD: &str = "in x: f32, z: f32\nscalar a: f32\ny = a*x + z";
+pub(super) const TRIAD: &str = "in x: f32, z: f32\nscalar a: f32\ny = a*x + z";
 
-fn device(capability: u32) -> Device {
+pub(super) fn device(capability: u32) -> Device {
     Device {
         target: Target::plain(capability),
         multiprocessors: 132,
@@ -20,7 +20,7 @@ fn device(capability: u32) -> Device {
     }
 }
 
-fn graph(text: &str) -> Graph {
+pub(super) fn graph(text: &str) -> Graph {
     parse(text, &Names::default()).unwrap()
 }
 
@@ -391,14 +391,6 @@ fn every_candidate_is_a_valid_plan() {
 }
 
 #[test]
-fn batches_use_the_rows_of_flat_kernels() {
-    let table = Table::for_device("NVIDIA H200", 90);
-    let graph = graph("in x: bf16\ny = exp(x)");
-    let plan = plan_batch(&graph, &[1 << 28; 4], &[0; 8], &device(90), &table, &Choose::default()).unwrap();
-    assert!(plan.spec.lanes >= 4, "{plan:?}");
-}
-
-#[test]
 fn hints_are_described_as_the_form_uses_them() {
     let description = |form, bits: u32| {
         let hints = Hints { load_no_allocate: bits & 1 != 0, store_streaming: bits & 2 != 0 };
@@ -478,19 +470,4 @@ fn unmeasured_dependent_launch_uses_the_plan_of_a_plain_launch() {
     }
     let measured = spec("in x: f32, y: f32\nz = 0.5*x + y", MIB, true);
     assert_eq!((measured.form, measured.dependent), (Form::Bulk, Dependent::Early));
-}
-
-#[test]
-fn batch_rejects_more_sets_than_fit_into_one_launch() {
-    let graph = graph(TRIAD);
-    let most = batch_capacity(&graph);
-    let batch = |sets: usize| {
-        let (lengths, starts) = (vec![5; sets], vec![0; 3 * sets]);
-        plan_batch(&graph, &lengths, &starts, &device(80), &Table::default(), &Choose::default())
-    };
-    let plan = batch(most).unwrap();
-    let mut words = Vec::new();
-    plan.words(&vec![0; 3 * most], &[1], &mut words).unwrap();
-    assert_eq!(words.len(), super::super::MOST_WORDS);
-    assert_eq!(batch(most + 1), Err(PlanError::Sets { sets: most + 1, most }));
 }

@@ -2,6 +2,7 @@
 //! The parent module turns expressions into kernels; `plimsoll_suite::bench` interprets the figures.
 
 mod check;
+mod sets;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -14,16 +15,19 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{CachePolicy, Work};
 use plimsoll_expr::{Graph, Problem};
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Table};
-use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
+use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, HOST, SPEC, series};
 
 use self::check::{Outputs, Sample};
+use self::sets::{bind_sets, host_time, places_in_sets};
 use super::arrays::Arrays;
 use super::rotation::{Layouts, Set, Subject, bind, launches, operands};
-use super::{Elementwise, Engine, Error, Expression};
+use super::{BoundExpression, Elementwise, Engine, Error, Expression};
 use crate::checker::Checker;
 use crate::load::Load;
 use crate::trust::CHECKS;
 use crate::{Gpu, Need, Span};
+
+pub use self::sets::{Covers, span_of_sets};
 
 /// Elements per sampled window that are checked against the oracle.
 const SAMPLES: u64 = 48;
@@ -41,11 +45,14 @@ pub struct Point {
     pub problem: Arc<Problem>,
     /// Forced choices of the plan. The cell decides whether launches are dependent.
     pub choose: Choose,
+    /// What a launch computes.
+    pub covers: Covers,
 }
 
 impl Point {
     fn layouts(&self, subject: &Subject, window: u64) -> Layouts {
-        Layouts::new(subject, !self.cell.cache.is_cold(), window)
+        let layouts = Layouts::new(subject, !self.cell.cache.is_cold(), window);
+        if self.covers == Covers::Rotating { layouts } else { layouts.in_fewest_windows(window) }
     }
 }
 
@@ -200,7 +207,8 @@ impl<G: Elementwise> Running<G> {
             Ok(self.expression(point.problem.graph())?.predict_kernel(&inputs, &outputs, &choices(point)))
         };
         // Points that can't be planned are reported when they run.
-        let specs: HashSet<KernelSpec> = points.iter().map(predict).filter_map(Result::ok).flatten().collect();
+        let alone = points.iter().filter(|point| !matches!(point.covers, Covers::Sets(_)));
+        let specs: HashSet<KernelSpec> = alone.map(predict).filter_map(Result::ok).flatten().collect();
         if specs.len() > 1 {
             self.engine.compile_ahead(&specs.into_iter().collect::<Vec<_>>(), stop);
         }
@@ -212,7 +220,7 @@ impl<G: Elementwise> Running<G> {
         let layouts = Layouts { windows: 1, ..point.layouts(&subject, self.window) };
         self.arrays.ensure(&layouts.bytes())?;
         let expression = self.expression(point.problem.graph())?;
-        bind(&expression, &subject, &layouts.set(&self.arrays, 0)?, &choices(point)).map(drop)
+        self.bind(&expression, (point, &subject), &layouts.set(&self.arrays, 0)?).map(drop)
     }
 
     /// Fills inputs, poisons outputs, and builds one point's workload.
@@ -224,7 +232,13 @@ impl<G: Elementwise> Running<G> {
         let expression = self.expression(point.problem.graph())?;
         let sets =
             (0..layouts.windows).map(|window| layouts.set(&self.arrays, window)).collect::<Result<Vec<_>, _>>()?;
-        let (launches, overlap) = launches(&expression, &subject, &sets, &choices(point))?;
+        let (launches, overlap) = launches(&sets, |set| self.bind(&expression, (point, &subject), set))?;
+        let host = match point.covers {
+            Covers::Rotating => None,
+            Covers::Once | Covers::Sets(_) => {
+                Some(host_time(&self.bind(&expression, (point, &subject), &sets[0])?, self.arrays.stream())?)
+            }
+        };
         layouts
             .outputs
             .iter()
@@ -240,6 +254,9 @@ impl<G: Elementwise> Running<G> {
         if let Some(ceiling) = point.cell.ceiling {
             load = load.with_extra(CEILING, ceiling);
         }
+        if let Some(host) = host {
+            load = load.with_extra(HOST, host);
+        }
         if layouts.is_in_place() {
             // Launches read the outputs of earlier ones, so inputs are refilled or values would grow without bound.
             load = load.with_prepare(move |stream| refill.run(stream));
@@ -248,6 +265,21 @@ impl<G: Elementwise> Running<G> {
             Some(check) => load.with_unjudged(&check.unjudged).with_check(move |stream| check.run(stream)),
             None => load,
         })
+    }
+
+    /// Binds a point's expression to one window.
+    fn bind(
+        &self,
+        expression: &Expression<G>,
+        (point, subject): (&Point, &Subject),
+        set: &Set,
+    ) -> Result<BoundExpression<G>, Error> {
+        match &point.covers {
+            Covers::Sets(lengths) => {
+                bind_sets(expression, (subject, &choices(point)), set, (lengths, self.arrays.stream()))
+            }
+            Covers::Rotating | Covers::Once => bind(expression, subject, set, &choices(point)),
+        }
     }
 
     /// Prepares the checks of the outputs: single elements against the oracle, and whole windows against the simplest kernel of the
@@ -261,14 +293,15 @@ impl<G: Elementwise> Running<G> {
     ) -> Result<Outputs<G>, Fault> {
         let mut outputs = Outputs::new(&self.checker, &point.problem, point.choose.tier);
         if layouts.is_in_place() {
-            let again = bind(expression, subject, &sets[0], &choices(point))?;
+            let again = self.bind(expression, (point, subject), &sets[0])?;
             outputs.again = Some((self.arrays.fill(&point.problem)?, again));
         }
         for window in spread_indices(layouts.windows, if outputs.again.is_some() { 1 } else { SAMPLED_WINDOWS }) {
-            outputs.samples.extend(layouts.samples(&self.arrays, &point.problem, window));
+            outputs.samples.extend(layouts.samples(&self.arrays, point, window));
         }
         let bytes: Vec<u64> = layouts.outputs.iter().map(|array| layouts.sizes[*array]).collect();
-        if outputs.again.is_some() || self.scratch.ensure(&bytes).is_err() {
+        let gaps = matches!(point.covers, Covers::Sets(_));
+        if outputs.again.is_some() || gaps || self.scratch.ensure(&bytes).is_err() {
             return Ok(outputs);
         }
         // Not every plan can be forced; then only the samples are checked.
@@ -301,8 +334,11 @@ fn spread_indices(count: u64, most: u64) -> Vec<u64> {
 
 impl Layouts {
     /// Single elements of a window, including the first and the last.
-    fn samples<G: Gpu>(&self, arrays: &Arrays<G>, problem: &Problem, window: u64) -> Vec<Sample> {
-        let sample = |place: u64| {
+    fn samples<G: Gpu>(&self, arrays: &Arrays<G>, point: &Point, window: u64) -> Vec<Sample> {
+        let problem = &point.problem;
+        // A sample's place is that in its set.
+        let sample = |(start, own): (u64, u64)| {
+            let place = start + own;
             let element = |array: usize, offset: u64, bytes: u64| {
                 arrays.part(array, self.pitch(array) * window + offset * bytes, bytes).ok()
             };
@@ -315,9 +351,12 @@ impl Layouts {
                 let offset = problem.output(number).ok()?.offset_of(&coordinates)?;
                 element(*array, offset, output.dtype.bytes())
             });
-            Some(Sample { place, inputs: inputs.collect::<Option<_>>()?, outputs: outputs.collect::<Option<_>>()? })
+            let (inputs, outputs) = (inputs.collect::<Option<_>>()?, outputs.collect::<Option<_>>()?);
+            Some(Sample { place: own, inputs, outputs })
         };
-        spread_indices(problem.elements(), SAMPLES).into_iter().filter_map(sample).collect()
+        let whole = [problem.elements()];
+        let lengths = if let Covers::Sets(lengths) = &point.covers { &lengths[..] } else { &whole };
+        places_in_sets(lengths, SAMPLES).into_iter().filter_map(sample).collect()
     }
 }
 

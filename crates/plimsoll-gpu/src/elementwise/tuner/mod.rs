@@ -18,7 +18,7 @@ use plimsoll_gen::elementwise::{
 
 use self::contest::{Stopwatch, Winner, contest};
 use super::arrays::{Arrays, Refill};
-use super::rotation::{Layouts, Set, Subject, launches};
+use super::rotation::{Layouts, Set, Subject, bind, launches};
 use super::{Elementwise, Engine, Error, Expression};
 use crate::load::Load;
 
@@ -261,7 +261,7 @@ impl<G: Elementwise> Timing<'_, G> {
     /// The workload of a plan, and a sample that isn't counted.
     fn load(&mut self, plan: usize) -> Result<Load<G>, Error> {
         let choose = &self.plans[plan].choose;
-        let (launches, overlap) = launches(&self.expression, self.subject, &self.sets, choose)?;
+        let (launches, overlap) = launches(&self.sets, |set| bind(&self.expression, self.subject, set, choose))?;
         let stream = self.tuner.arrays.stream();
         let mut load = Load::<G>::graph(stream, launches, overlap, Work::default())?;
         if let Some(blocker) = &self.tuner.blocker {

@@ -50,6 +50,21 @@ impl<G: Elementwise> Tensor<G> {
                 element.copy_from_slice(&bits.to_le_bytes()[..bytes as usize]);
             }
         }
+        Self::from_initial(stream, dtype, layout, initial)
+    }
+
+    /// A tensor whose elements have these bytes.
+    pub(super) fn with_content(
+        stream: &Arc<G::Stream>,
+        dtype: DType,
+        layout: Layout,
+        content: &[u8],
+    ) -> Result<Self, Fault> {
+        let margin = [POISON; MARGIN as usize];
+        Self::from_initial(stream, dtype, layout, [&margin, content, &margin].concat())
+    }
+
+    fn from_initial(stream: &Arc<G::Stream>, dtype: DType, layout: Layout, initial: Vec<u8>) -> Result<Self, Fault> {
         let buffer = G::allocate(stream, initial.len() as u64)?;
         G::upload(stream, buffer.whole(), &initial)?;
         Ok(Self { stream: Arc::clone(stream), buffer, initial, dtype, layout })

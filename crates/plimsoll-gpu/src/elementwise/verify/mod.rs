@@ -4,6 +4,7 @@
 
 mod accuracy;
 mod arena;
+mod batch;
 mod chain;
 mod evict_last;
 mod large;
@@ -49,5 +50,5 @@ pub fn expressions<G: Elementwise>(
 ) -> Result<(), Fault> {
     let (stream, engine) = (G::stream(device), Engine::<G>::new(device)?);
     random::run(stream, &engine, depth, report)?;
-    random::run_batches(stream, &engine, report)
+    batch::run(stream, &engine, depth, report)
 }

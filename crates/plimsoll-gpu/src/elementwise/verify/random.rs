@@ -21,7 +21,7 @@ use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
 
 use super::arena::{SEED, Tensor};
-use crate::elementwise::{BoundExpression, Elementwise, Engine, Error, Expression, Operand};
+use crate::elementwise::{Elementwise, Engine, Error, Expression, Operand};
 
 /// Tensors of up to this many elements are checked completely; of larger ones the first, the last and some between.
 const CHECK_ALL: u64 = 1100;
@@ -378,73 +378,6 @@ fn describe(plan: &Plan) -> String {
         spec.tier,
         spec.dependent
     )
-}
-
-/// Checks batches of many small sets.
-pub(super) fn run_batches<G: Elementwise>(
-    stream: &Arc<G::Stream>,
-    engine: &Engine<G>,
-    report: &mut dyn FnMut(Case),
-) -> Result<(), Fault> {
-    let parsed = parse("in x: i16, y: i32; z: i32 = x * y + index(); y = y - x", &Names::default());
-    let graph = parsed.map_err(|error| Fault::Invalid(error.to_string()))?;
-    let expression = engine.expression(&graph)?;
-    let mut rng = Rng::new(SEED);
-    for dependent in [false, true] {
-        let mut sets = Vec::new();
-        for set in 0..300_u64 {
-            let length = [0, 1, 31, 33, 1025, 7, 4096, 129, 2, 65][set as usize % 10];
-            let flat = |offset| Layout::contiguous(&[length]).and_then(|layout| layout.offset_by(offset));
-            let flat = |offset| flat(offset).map_err(|error| Fault::Invalid(error.to_string()));
-            sets.push([
-                Tensor::new(stream, DType::I16, flat(set % 5)?, Some(&mut rng))?,
-                Tensor::new(stream, DType::I32, flat(set % 3)?, Some(&mut rng))?,
-                Tensor::new(stream, DType::I32, flat(set % 7)?, None)?,
-            ]);
-        }
-        let operands = |[x, y, z]: &[Tensor<G>; 3]| {
-            Ok::<_, Fault>((vec![x.operand()?, y.operand()?], vec![z.operand()?, y.operand()?]))
-        };
-        let operands = sets.iter().map(operands).collect::<Result<Vec<_>, _>>()?;
-        let choose = Choose { dependent, ..Choose::default() };
-        let (on, wrong) = match expression.batch(&operands, &[], &choose) {
-            Err(error) if ends_the_device(&error) => return Err(error.into()),
-            Err(error) => ("300 sets".to_owned(), error.to_string()),
-            Ok(launches) => {
-                launches.iter().try_for_each(|launch: &BoundExpression<G>| launch.enqueue(stream))?;
-                G::wait(stream)?;
-                let on = format!("300 sets in {} launches, dependent: {dependent}", launches.len());
-                (on, compare_batch(&sets)?)
-            }
-        };
-        report(Case { kernel: "batch".to_owned(), on, wrong });
-    }
-    Ok(())
-}
-
-/// Describes the first wrong element or byte of a batch; empty if all are right.
-fn compare_batch<G: Elementwise>(sets: &[[Tensor<G>; 3]]) -> Result<String, Fault> {
-    let int = |value: Option<Value>| value.map_or(0, Value::as_int) as i32;
-    for (number, [x, y, z]) in sets.iter().enumerate() {
-        let (y_now, z_now) = (y.download()?, z.download()?);
-        for i in 0..z.layout.elements() {
-            let offset = |tensor: &Tensor<G>| tensor.layout.offset() + i;
-            let (a, b) = (int(x.element(offset(x))), int(y.element(offset(y))));
-            // z is i64 for its index, and stored as i32.
-            let right = (a.wrapping_mul(b).wrapping_add(i as i32), b.wrapping_sub(a));
-            let found = (int(z_now.element(offset(z))), int(y_now.element(offset(y))));
-            if found != right {
-                return Ok(format!("set {number}, element {i}: {found:?}, not {right:?}"));
-            }
-        }
-        let written =
-            |tensor: &Tensor<G>| (0..z.layout.elements()).map(|i| tensor.layout.offset() + i).collect::<Vec<_>>();
-        let stray = z_now.find_stray_write(&written(z)).or_else(|| y_now.find_stray_write(&written(y)));
-        if let Some(byte) = stray {
-            return Ok(format!("set {number}: byte {byte} was written, but belongs to no element of an output"));
-        }
-    }
-    Ok(String::new())
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! element is computed correctly, and no other byte changes. Expressions are exact, so that results must match bit for
 //! bit; other tests cover functions.
 
+mod batch;
+#[path = "../host/mod.rs"]
 mod host;
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,16 +15,27 @@ use plimsoll_expr::oracle::{Precision, Tensor, run as oracle};
 use plimsoll_expr::{DType, Graph, Layout, Names, Space, Value, parse};
 use plimsoll_gen::Target;
 use plimsoll_gen::elementwise::{
-    Choose, Device, Form, GridPolicy, Indexing, Inner, KernelSpec, Plan, Stream, Table, batch_capacity, generate, plan,
-    plan_batch,
+    Choose, Device, Form, GridPolicy, Indexing, Inner, KernelSpec, Plan, Stream, Table, generate, plan,
 };
 use plimsoll_gen::kernel::Index;
 
+use batch::Batch;
 use host::{compile, execute};
 
 /// Headers of the forms: inlined for every kernel, because they depend on its macros.
-const FORMS: [&str; 9] =
-    ["access.h", "shift.h", "same.h", "single.h", "flat.h", "indexed.h", "rows.h", "transpose.h", "bulk.h"];
+const FORMS: [&str; 11] = [
+    "access.h",
+    "shift.h",
+    "same.h",
+    "single.h",
+    "tile.h",
+    "flat.h",
+    "batch.h",
+    "indexed.h",
+    "rows.h",
+    "transpose.h",
+    "bulk.h",
+];
 
 /// The memory of one tensor.
 #[derive(Clone)]
@@ -42,6 +55,7 @@ impl Memory {
 
 struct Case {
     plan: Plan,
+    batch: Option<Batch>,
     scalars: Vec<Value>,
     /// Inputs, then outputs; the memory of an in-place output is unused.
     tensors: Vec<Memory>,
@@ -172,7 +186,7 @@ fn case(rng: &mut Rng, text: &str, shape: &[u64], kind: (bool, bool), target: Ta
     let plan = plan(&graph, &indexing, &device(target), &Table::default(), choose).ok()?;
     let scalars = scalars(rng, &graph);
     let expected = expected(&graph, shape, &tensors, &scalars);
-    Some(Case { plan, scalars, tensors, expected })
+    Some(Case { plan, batch: None, scalars, tensors, expected })
 }
 
 fn write_kernel(text: &mut String, place: usize, spec: &KernelSpec) {
@@ -236,12 +250,19 @@ fn launch(case: &Case, bytes: &mut Vec<u8>) {
     let starts: Vec<u64> = case.tensors.iter().map(Memory::start).collect();
     let bits: Vec<u64> =
         spec.graph.scalars().iter().zip(&case.scalars).map(|(scalar, value)| scalar.dtype.encode(*value)).collect();
-    let mut words = Vec::new();
-    case.plan.words(&starts, &bits, &mut words).unwrap();
-    let addresses = if spec.form == Form::Batch { bits.len() + 1 + batch_capacity(&spec.graph) } else { 0 };
-    put(addresses as u64, bytes);
-    put(words.len() as u64, bytes);
-    words.into_iter().for_each(|word| put(word, bytes));
+    let (words, table, places) = match &case.batch {
+        Some(batch) => batch.words(),
+        None => {
+            let mut words = Vec::new();
+            case.plan.words(&starts, &bits, &mut words).unwrap();
+            (words, Vec::new(), (0..starts.len() as u64).map(|place| 2 * place).collect())
+        }
+    };
+    for list in [words, table] {
+        put(list.len() as u64, bytes);
+        list.into_iter().for_each(|word| put(word, bytes));
+    }
+    places.into_iter().for_each(|place| put(place, bytes));
 }
 
 /// Most kernels per program: g++ takes a third of a second for each.
@@ -418,7 +439,7 @@ fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], ch
     let plan = plan(&graph, &indexing, &device(Target::plain(90)), &Table::default(), choose).unwrap();
     let scalars = scalars(rng, &graph);
     let expected = expected(&graph, shape, &tensors, &scalars);
-    Case { plan, scalars, tensors, expected }
+    Case { plan, batch: None, scalars, tensors, expected }
 }
 
 #[test]
@@ -503,35 +524,4 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
         assert!(compiled(&cases, |spec| spec.form == Form::Bulk && spec.whole_rows == whole_rows) > 2, "{whole_rows}");
     }
     check("forms-shapes", &cases);
-}
-
-#[test]
-#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
-fn batch_computes_every_set() {
-    let mut rng = Rng::new(4);
-    let mut cases = Vec::new();
-    for text in ["in x: bf16, z: bf16\nscalar a: f32\ny = x + a*z", "in x: i32\nx = x*3 + 1"] {
-        let graph = graph(text);
-        for sets in [1, 7, batch_capacity(&graph)] {
-            let lengths: Vec<u64> = (0..sets).map(|_| pick(&mut rng, &[0, 1, 31, 64, 511, 512, 700])).collect();
-            let scalars = scalars(&mut rng, &graph);
-            let (mut all, mut expects) = (Vec::new(), Vec::new());
-            for &length in &lengths {
-                let aligned = rng.next_u64().is_multiple_of(2);
-                let set = tensors(&mut rng, &graph, &[length], true, aligned);
-                expects.extend(expected(&graph, &[length], &set, &scalars));
-                all.extend(set);
-            }
-            let starts: Vec<u64> = all.iter().map(Memory::start).collect();
-            let choose = Choose { threads: Some(32), unroll: Some(2), ..Choose::default() };
-            let Ok(plan) =
-                plan_batch(&graph, &lengths, &starts, &device(Target::plain(80)), &Table::default(), &choose)
-            else {
-                assert!(lengths.iter().all(|&length| length == 0));
-                continue;
-            };
-            cases.push(Case { plan, scalars, tensors: all, expected: expects });
-        }
-    }
-    check("forms-batch", &cases);
 }
