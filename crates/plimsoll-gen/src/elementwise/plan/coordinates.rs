@@ -117,7 +117,7 @@ impl Sets {
 pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let Case { graph, tensors, device, tuning, choose } = case;
     let widest = device.target.widest_access();
-    let tuning = &tuning.in_wide_vectors(tensors, device, choose);
+    let tuning = &tuning.in_wide_vectors(tensors, choose);
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     let mut lanes = if forced == Some(Form::Strided) { 1 } else { wanted };
     let inner_extent = tensors.extents.last().copied().unwrap_or(1);

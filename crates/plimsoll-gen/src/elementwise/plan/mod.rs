@@ -347,9 +347,12 @@ fn finish(
     }
     let (index, why) = choose_index(choose, &shape)?;
     let scalars = graph.scalars().len();
+    let bytes = Tensors::new(&graph, indexing).bytes_moved();
     let dependent = match tuning.dependent {
         _ if device.target.capability < 90 => Dependent::No,
-        Dependent::Tail if choose.release.is_none() && overlap_unbalances(&shape, device) => Dependent::Exit,
+        Dependent::Tail if choose.release.is_none() && gains_nothing_from_overlap(&shape, bytes, device) => {
+            Dependent::Exit
+        }
         dependent => dependent,
     };
     let first_wave = choose_prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
@@ -417,12 +420,20 @@ fn finish(
     })
 }
 
-/// Whether some SMs would get more blocks than others, because those of the next launch start where there is room: if all blocks of this
-/// launch fit on the device at once, but not together with as many. Tiles through shared memory are long enough for this to matter: on an
-/// H200, 12 MiB took 7.1 µs instead of 5.5.
-fn overlap_unbalances(shape: &shape::Shape, device: &Device) -> bool {
-    let room = u64::from(device.resident(shape.threads)) * u64::from(device.multiprocessors);
-    shape.form == Form::Transpose && (room / 2 + 1..=room).contains(&shape.blocks)
+/// Most bytes moved per SM for which launches by coordinates or through tiles overlap. They don't prefetch, so larger ones hardly gain,
+/// and on an H200 up to a quarter of the time was lost where the next launch's blocks left the SMs unbalanced.
+const MOST_OVERLAPPED: u64 = 64 << 10;
+
+/// Whether a launch that isn't flat should not overlap the next one: it is large, or its tiles all fit on the device at once, but hardly
+/// together with as many: then SMs that get more blocks than others hold up the rest (12 MiB took an H200 7.1 µs instead of 5.5).
+fn gains_nothing_from_overlap(shape: &shape::Shape, bytes: u64, device: &Device) -> bool {
+    let multiprocessors = u64::from(device.multiprocessors);
+    let room = u64::from(device.resident(shape.threads)) * multiprocessors;
+    match shape.form {
+        Form::Rows | Form::Strided if bytes > MOST_OVERLAPPED * multiprocessors => true,
+        Form::Transpose => bytes > MOST_OVERLAPPED * multiprocessors || (room * 3 / 8..=room).contains(&shape.blocks),
+        _ => false,
+    }
 }
 
 /// Whether blocks prefetch their inputs while they wait.

@@ -107,7 +107,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
     let widest = device.target.widest_access();
     let (mut lanes, mut unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     if fit(tensors, lanes, widest).is_none_or(|fit| fit.form == Form::Phased) {
-        (lanes, unroll) = lanes_and_unroll(graph, tensors, &tuning.in_wide_vectors(tensors, device, choose), choose);
+        (lanes, unroll) = lanes_and_unroll(graph, tensors, &tuning.in_wide_vectors(tensors, choose), choose);
     }
     let wanted = lanes;
     let narrowest = tensors.narrowest();

@@ -195,15 +195,16 @@ fn choose_release(choose: &Choose, row: &Row, bytes: u64, device: &Device) -> Re
     }
 }
 
-/// Bytes of the vectors of [`Tuning::in_wide_vectors`].
+/// Bytes of the widest tensor's vectors of [`Tuning::in_wide_vectors`]: one access, as in the rule.
 const WIDE: u32 = 16;
 
 impl Tuning {
     /// The same bytes per thread in vectors of 16 bytes, for forms with a cost per vector: coordinates, shifts. On an H200, a
     /// bf16 input misaligned by one element reached 4.00 TB/s with the vectors of flat kernels and 4.18 with these; a bias of
     /// columns 4.13 and 4.21.
-    pub fn in_wide_vectors(&self, tensors: &Tensors, device: &Device, choose: &Choose) -> Self {
-        let wide = WIDE.min(widest(tensors, device));
+    pub fn in_wide_vectors(&self, tensors: &Tensors, choose: &Choose) -> Self {
+        let largest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
+        let wide = (WIDE / largest).max(1) * tensors.narrowest();
         if choose.vector.or(choose.unroll).is_some() || self.vector >= wide {
             return self.clone();
         }
