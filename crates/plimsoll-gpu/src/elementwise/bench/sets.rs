@@ -19,7 +19,7 @@ pub enum Covers {
     Rotating,
     /// The problem, in one window if that is larger than the caches: for tensors that fill the memory.
     Once,
-    /// A batch of sets with these numbers of elements, in one window as above. The sets begin at multiples of [`SET_GRAIN`] elements of the
+    /// A batch of sets with these numbers of elements, in one window as above. The sets begin at multiples of 512 elements of the
     /// problem, which has [`span_of_sets`] elements; inputs of one element are the same for all sets.
     Sets(Arc<[u64]>),
 }
