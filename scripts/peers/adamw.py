@@ -22,7 +22,7 @@ import tempfile
 import time
 
 ADAMW = ("m = 0.9*m + 0.1*g; v = 0.999*v + 0.001*g*g; "
-         "p = keep*p - rate/(1 - pow(0.9, abs(t) + 1))*m/(sqrt(v/(1 - pow(0.999, abs(t) + 1))) + 1e-8)")
+         "p = keep*p - rate/(1 - pow(0.9, abs(t) + 1))*m/(sqrt(v*(1/(1 - pow(0.999, abs(t) + 1)))) + 1e-8)")
 RATE, DECAY = 1e-3, 0.1
 STEPS, WARM_UP = 10, 3
 

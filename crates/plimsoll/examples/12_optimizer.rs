@@ -17,7 +17,7 @@ const ADAMW: &str = "
     scalar rate: f32, decay: f32
     m = 0.9*m + 0.1*(g*unscale)
     v = 0.999*v + 0.001*(g*unscale)*(g*unscale)
-    p = p - rate*decay*p - rate/(1 - pow(0.9, t))*m/(sqrt(v/(1 - pow(0.999, t))) + 1e-8)";
+    p = p - rate*decay*p - rate/(1 - pow(0.9, t))*m/(sqrt(v*(1/(1 - pow(0.999, t)))) + 1e-8)";
 
 /// A transformer of this many layers, of this width.
 const LAYERS: usize = 24;

@@ -38,7 +38,11 @@ impl Moves {
             };
             (least, most) = (least + range.0, most + range.1);
         }
-        most += spec.batched.and_then(|batched| batched.skip).map_or(0, |skip| skip.bytes() as u32);
+        if let Some(batched) = spec.batched {
+            // The flag; and the single elements outside whole tiles, whose code may come after that of a tile on the same path.
+            most += batched.skip.map_or(0, |skip| skip.bytes() as u32);
+            most += spec.element_bytes()[..inputs].iter().sum::<u32>();
+        }
         Self { read: least..=most, written }
     }
 }

@@ -11,7 +11,7 @@ use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
 use super::table::Table;
 use crate::Target;
 use crate::kernel::{Hints, Index};
-use crate::sass::{Class, Function, Instruction, KernelReport};
+use crate::sass::{Access, Class, Function, Instruction, KernelReport};
 
 /// A kernel with a name for its facts.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ const ADAM: &str = "in p: f32, m: f32, v: f32, g: bf16\nscalar r: f32\n\
 /// The step t is in memory, as an input of one element.
 const ADAM_ON_DEVICE: &str = "in p: f32, m: f32, v: f32, g: bf16, t: f32\nscalar r: f32\n\
     m = 0.9*m + 0.1*g\nv = 0.999*v + 0.001*(g*g)\n\
-    p = p - r/(1 - pow(0.9, t))*m/(sqrt(v/(1 - pow(0.999, t))) + 1e-8)";
+    p = p - r/(1 - pow(0.9, t))*m/(sqrt(v*(1/(1 - pow(0.999, t)))) + 1e-8)";
 
 /// Shape and strides of each tensor, inputs then outputs, and the addresses of their first elements.
 type Tensors<'a> = (&'a [u64], &'a [&'a [i64]], &'a [u64]);
@@ -245,7 +245,8 @@ fn lets_next_begin_first(function: &Function) -> bool {
 /// True if `PREEXIT` comes before the first load. After a load, it could be delayed by instructions that wait for the data.
 fn lets_next_begin_before_loads(function: &Function) -> bool {
     let begin = find_first(function, |instruction| instruction.opcode() == "PREEXIT");
-    let load = find_first(function, |instruction| instruction.class() == Class::GlobalLoad);
+    let is_load = |access: Access| access.class == Class::GlobalLoad && !access.is_read_only();
+    let load = find_first(function, |instruction| instruction.access().is_some_and(is_load));
     begin.is_some_and(|begin| load.is_none_or(|load| begin < load))
 }
 
