@@ -88,10 +88,15 @@ template <int BYTES, int LINE> struct Passage {
     enum { GAP = SQUARES ? 0 : (WANTED + LANES - 1) / LANES, HELD = ROWS * (UNROLL + GAP) + (SQUARES ? PER_LINE : 0) };
     // Index of the first vector of row `row` of the outputs.
     __device__ __forceinline__ static u32 row_at(u32 row) { return row * (UNROLL + GAP) + (SQUARES ? row / LANES : 0); }
-    // The thread's vector of one iteration in the order of the outputs.
+    // The thread's vector of one iteration in the order of the outputs; the first one for threads that have none.
     template <typename V> __device__ __forceinline__ static V vector_of_piece(const V* shared, int iteration) {
         typedef Pieces<UNROLL> All;
+        if (VECTORS % THREADS != 0 && All::place(iteration) >= VECTORS) return shared[0];
         const V* row = shared + All::within(iteration);
+#if !defined(__CUDA_ARCH__)
+        // A host's compiler leaves out loads whose results aren't stored, and with them the check of their addresses.
+        if (All::within(iteration) + row_at(All::line(iteration)) >= u32(HELD)) __builtin_trap();
+#endif
         if (!All::WHOLE || (SQUARES && All::STEP % LANES != 0)) return row[row_at(All::line(iteration))];
         return (row + row_at(All::line(0)))[iteration * row_at(All::STEP)];
     }

@@ -266,17 +266,23 @@ fn launch(case: &Case, bytes: &mut Vec<u8>) {
 }
 
 /// Most kernels per program: g++ takes a third of a second for each.
-const MOST_KERNELS: usize = 45;
+const MOST_KERNELS: usize = 64;
 
 /// The properties of a kernel that select code paths in the headers.
 fn code_path(case: &Case) -> String {
     let spec = &case.plan.spec;
-    let kinds: BTreeSet<_> =
-        spec.streams.iter().map(|stream| format!("{stream:?}").replace(char::is_numeric, "")).collect();
+    let kind = |stream: &Stream| match stream {
+        Stream::Indexed { inner, .. } => format!("{inner:?}"),
+        Stream::Transposed { line, .. } => format!("Transposed {line}"),
+        other => format!("{other:?}"),
+    };
+    let kinds: BTreeSet<_> = spec.streams.iter().map(kind).collect();
+    // Threads that have no vector in the last iteration, and those that have none of a transposed input.
+    let uneven = [spec.rows * spec.unroll, spec.rows * spec.unroll * spec.lanes].map(|all| all % spec.threads > 0);
     let written = spec.graph.outputs().iter().any(|output| output.in_place.is_some());
     let place = spec.graph.depends_on_place();
     let shape = (spec.form, spec.lanes, spec.index, spec.grid, spec.whole_rows, spec.head);
-    format!("{shape:?} {kinds:?} {written} {place}")
+    format!("{shape:?} {kinds:?} {uneven:?} {written} {place}")
 }
 
 /// Selects the cases of at most [`MOST_KERNELS`] kernels: the first kernel of every code path, then the second ones, and so on.
@@ -462,6 +468,8 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
         (21, 700),
         (700, 21),
         (89, 39),
+        (17, 95),
+        (95, 17),
     ] {
         let (r, c) = (rows as i64, columns as i64);
         let shape = &[rows, columns];
