@@ -75,9 +75,9 @@ mod tests {
     fn the_outcome_names_the_plan_and_the_gain() {
         let told = |tuned| describe(&tuned, "vector=8", 1.23).unwrap_or_default();
         let other = told(tuned(Some((2e-6, 1.8e-6)), true, false));
-        assert_eq!(other, "vector=8: 1.8 µs instead of 2 µs, 10.0 % less (12 plans in 1.2 s)");
+        assert_eq!(other, "vector=8: 1.80 µs instead of 2.00 µs, 10.0 % less (12 plans in 1.2 s)");
         let same = told(tuned(Some((2e-6, 2e-6)), false, true));
-        assert_eq!(same, "the untuned plan is the fastest, 2 µs (found earlier)");
+        assert_eq!(same, "the untuned plan is the fastest, 2.00 µs (found earlier)");
         assert_eq!(told(tuned(None, false, false)), "");
     }
 }

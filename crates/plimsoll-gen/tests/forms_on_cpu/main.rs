@@ -266,7 +266,7 @@ fn launch(case: &Case, bytes: &mut Vec<u8>) {
 }
 
 /// Most kernels per program: g++ takes a third of a second for each.
-const MOST_KERNELS: usize = 64;
+const MOST_KERNELS: usize = 45;
 
 /// The properties of a kernel that select code paths in the headers.
 fn code_path(case: &Case) -> String {
