@@ -34,14 +34,14 @@ pub(super) struct Target {
 }
 
 pub(super) const TARGETS: &[Target] = &[
-    Target { name: "records", seeds: || small("records/h200", &["jsonl", "gz"]), make: None, run: record },
+    Target { name: "records", seeds: || small("records/h200", &["run.jsonl", "run.jsonl.gz"]), make: None, run: record },
     Target { name: "expressions", seeds: || texts(EXPRESSIONS), make: Some(make_expression), run: expression },
     Target { name: "operands", seeds: || texts(OPERANDS), make: None, run: operand },
     Target { name: "arguments", seeds: || texts(ARGUMENTS), make: None, run: arguments },
-    Target { name: "elf", seeds: || small("crates/plimsoll-gen/tests/data", &["cubin"]), make: None, run: cubin },
-    Target { name: "listings", seeds: || small("crates/plimsoll-gen/tests/data", &["sass"]), make: None, run: listing },
+    Target { name: "elf", seeds: || small("crates/plimsoll-gen/tests/data", &[".cubin"]), make: None, run: cubin },
+    Target { name: "listings", seeds: || small("crates/plimsoll-gen/tests/data", &[".sass"]), make: None, run: listing },
     Target { name: "profiles", seeds: profiles, make: None, run: profile },
-    Target { name: "plans", seeds: || small("crates/plimsoll-gen/src/elementwise", &["json"]), make: None, run: plans },
+    Target { name: "plans", seeds: || small("crates/plimsoll-gen/src/elementwise", &[".json"]), make: None, run: plans },
     Target { name: "references", seeds: known_references, make: None, run: reference },
 ];
 
@@ -105,14 +105,14 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// The four smallest files below a folder with one of these endings.
+/// The four smallest files below a folder whose names end so.
 fn small(folder: &str, endings: &[&str]) -> Vec<Vec<u8>> {
     let (mut files, mut open): (Vec<PathBuf>, _) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = open.pop() {
         for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_some_and(|known| endings.iter().any(|ending| known == *ending)) {
+            } else if endings.iter().any(|ending| path.to_string_lossy().ends_with(ending)) {
                 files.push(path);
             }
         }
