@@ -34,14 +34,29 @@ pub(super) struct Target {
 }
 
 pub(super) const TARGETS: &[Target] = &[
-    Target { name: "records", seeds: || small("records/h200", &["run.jsonl", "run.jsonl.gz"]), make: None, run: record },
+    Target {
+        name: "records",
+        seeds: || small("records/h200", &["run.jsonl", "run.jsonl.gz"]),
+        make: None,
+        run: record,
+    },
     Target { name: "expressions", seeds: || texts(EXPRESSIONS), make: Some(make_expression), run: expression },
     Target { name: "operands", seeds: || texts(OPERANDS), make: None, run: operand },
     Target { name: "arguments", seeds: || texts(ARGUMENTS), make: None, run: arguments },
     Target { name: "elf", seeds: || small("crates/plimsoll-gen/tests/data", &[".cubin"]), make: None, run: cubin },
-    Target { name: "listings", seeds: || small("crates/plimsoll-gen/tests/data", &[".sass"]), make: None, run: listing },
+    Target {
+        name: "listings",
+        seeds: || small("crates/plimsoll-gen/tests/data", &[".sass"]),
+        make: None,
+        run: listing,
+    },
     Target { name: "profiles", seeds: profiles, make: None, run: profile },
-    Target { name: "plans", seeds: || small("crates/plimsoll-gen/src/elementwise", &[".json"]), make: None, run: plans },
+    Target {
+        name: "plans",
+        seeds: || small("crates/plimsoll-gen/src/elementwise", &[".json"]),
+        make: None,
+        run: plans,
+    },
     Target { name: "references", seeds: known_references, make: None, run: reference },
 ];
 
