@@ -24,7 +24,7 @@ pub use cost::Cost;
 pub use dtype::{Category, DType, Strength};
 pub use graph::{Builder, ExprError, Graph, Node, NodeId};
 pub use last_place::LastPlace;
-pub use layout::{Layout, LayoutError, Space};
+pub use layout::{Foreign, Layout, LayoutError, Space};
 pub use parse::{Names, ParseError, parse};
 pub use problem::{Judgement, Problem, ProblemError};
 pub use trace::{In, InOut, Scalar, Traced, trace};

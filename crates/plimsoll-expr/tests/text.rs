@@ -267,3 +267,19 @@ proptest! {
         let _ = parse(&String::from_utf8_lossy(&bytes), &Names::with_default(DType::Bool)).map_err(|error| error.to_string());
     }
 }
+
+#[test]
+fn an_output_moves_over_an_input_of_its_type_that_no_other_output_overwrites() {
+    let graph = |text: &str| parse(text, &Names::default()).unwrap();
+    let separate = graph("in x: f32, z: f64\ny = x + 1\nw = z*2");
+    let moved = separate.with_output_in_place(0, 0).unwrap();
+    assert_eq!(moved.outputs()[0].name, "x");
+    assert_eq!(moved.outputs()[0].in_place, Some(0));
+    assert_eq!(moved, graph("in x: f32, z: f64\nx = x + 1\nw = z*2"));
+    for (output, input) in [(0, 1), (2, 0), (0, 2)] {
+        assert_eq!(separate.with_output_in_place(output, input), None, "{output} over {input}");
+    }
+    assert_eq!(moved.with_output_in_place(0, 0), None, "it is in place already");
+    let taken = graph("in x: f32\ny = x + 1\nx = x*2");
+    assert_eq!(taken.with_output_in_place(0, 0), None, "another output overwrites x");
+}

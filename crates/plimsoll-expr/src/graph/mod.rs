@@ -236,6 +236,21 @@ impl Graph {
         plain
     }
 
+    /// The same expression with output number `output` written over input number `input`, as for a caller who gives one tensor for
+    /// both. `None` if their types differ, one of them is written in place already, or there is no such output or input.
+    #[must_use]
+    pub fn with_output_in_place(&self, output: usize, input: usize) -> Option<Self> {
+        let slot = u32::try_from(input).ok()?;
+        let (replaced, parameter) = (self.outputs.get(output)?, self.inputs.get(input)?);
+        let is_taken = self.outputs.iter().any(|output| output.in_place == Some(slot));
+        if replaced.dtype != parameter.dtype || replaced.in_place.is_some() || is_taken {
+            return None;
+        }
+        let mut graph = self.clone();
+        graph.outputs[output] = Output { name: parameter.name.clone(), in_place: Some(slot), ..replaced.clone() };
+        Some(graph)
+    }
+
     /// Whether a value depends on its element's index or coordinates: then dimensions can't be merged or reordered freely.
     #[must_use]
     pub fn depends_on_place(&self) -> bool {

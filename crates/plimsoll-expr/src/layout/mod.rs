@@ -1,6 +1,7 @@
 //! Layouts of tensors: shape, strides and offset, in elements. [`Space`] describes the strided indexing of several tensors
 //! together.
 
+mod foreign;
 mod space;
 mod views;
 
@@ -8,6 +9,7 @@ use std::fmt;
 
 use crate::graph::MAX_RANK;
 
+pub use foreign::Foreign;
 pub use space::{Access, IndexWidth, Pattern, Space};
 
 /// An invalid layout.
