@@ -1,10 +1,7 @@
-//! The plimsoll command. Each subcommand ("verb") is a file of `cli` that turns its arguments into an exit code.
-#![deny(unsafe_code)]
-
-mod cli;
+//! The plimsoll command.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main()
+    plimsoll_cli::run(std::env::args_os().collect()).into()
 }

@@ -26,7 +26,7 @@ use plimsoll_report::{faults, json, markdown};
 use super::against::{self, Key, Peer};
 use super::args::{BenchArgs, DeviceArg, Format};
 use super::exit::{Exit, Failure, say};
-use super::measure::{decide_exit, unwritten_record, without_folders};
+use super::measure::{decide_exit, unwritten_record};
 use super::predicted::Predicted;
 use super::progress::Bar;
 use super::tee::Tee;
@@ -250,12 +250,7 @@ pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
 
 /// The plan of a run of one probe, with the command line.
 pub(super) fn build_plan(spec: &ProbeSpec, request: Request) -> Plan {
-    Plan {
-        probes: vec![spec.name.to_owned()],
-        request,
-        argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
-        ..Plan::default()
-    }
+    Plan { probes: vec![spec.name.to_owned()], request, argv: super::recorded_arguments(), ..Plan::default() }
 }
 
 /// The tee with progress over all points, since the probe's budget is that of one point.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::args::{CheckArgs, Format};
 use super::exit::{Exit, Failure, be_quiet, say};
-use super::measure::{decide_exit, without_folders};
+use super::measure::decide_exit;
 use super::measuring::{self, Place};
 use super::sheet::{ALWAYS, Sheet};
 use super::{devices, output, runs as disk, signals};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         request: Request { effort: Effort::Quick, ..Request::default() },
         limit: Some(Duration::from_secs_f64(seconds)),
         missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
-        argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
+        argv: super::recorded_arguments(),
         ..Plan::default()
     };
     let stop = signals::install()?;

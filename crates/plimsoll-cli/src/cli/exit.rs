@@ -1,7 +1,6 @@
 //! How the command ends: exit codes, and errors as `error:` and `hint:` lines on stderr.
 
 use std::fmt;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll::core::Fault;
@@ -28,12 +27,6 @@ pub(crate) enum Exit {
     Interrupted = 130,
     /// SIGTERM; what was measured is kept.
     Terminated = 143,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        ExitCode::from(exit as u8)
-    }
 }
 
 /// An error that ends a verb, with hints for the user.

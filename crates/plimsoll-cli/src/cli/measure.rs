@@ -36,7 +36,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         concurrent: args.concurrent,
         missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
         limit: None,
-        argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
+        argv: super::recorded_arguments(),
     };
     warn_of_ignored(args, &instruments, &specs);
     let infos: Vec<_> = instruments.iter().map(|instrument| instrument.info()).collect();
@@ -74,16 +74,6 @@ fn warn_of_ignored(args: &MeasureArgs, instruments: &[Box<dyn Instrument>], spec
         let names = without_size.join(", ");
         say("warning", &format!("--bytes has no effect on {names}: what they measure has no size to choose"));
     }
-}
-
-/// An argument as the record keeps it: of a path only the last part, because folders name the user.
-pub(crate) fn without_folders(word: &str) -> String {
-    let (option, value) = match word.split_once('=') {
-        Some((option, value)) if option.starts_with("--") => (format!("{option}="), value),
-        _ => (String::new(), word),
-    };
-    let last = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    format!("{option}{last}")
 }
 
 /// Prints the table to stdout, writes the report, and prints faults and file locations to stderr.
@@ -148,25 +138,5 @@ pub(crate) fn decide_exit(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
         Exit::Success
     } else {
         Exit::Unavailable
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_record_keeps_arguments_but_only_the_last_part_of_paths() {
-        for (given, kept) in [
-            ("measure", "measure"),
-            ("--effort=quick", "--effort=quick"),
-            ("sim:seed=7,noise=0.01", "sim:seed=7,noise=0.01"),
-            ("/home/alice/runs/today/", "today"),
-            ("--out=/home/alice/today", "--out=today"),
-            ("../alice/libnvrtc.so", "libnvrtc.so"),
-            ("/", ""),
-        ] {
-            assert_eq!(without_folders(given), kept);
-        }
     }
 }

@@ -43,7 +43,8 @@ mod tuned;
 mod verify;
 mod vulkan;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -51,22 +52,38 @@ use clap::error::ErrorKind;
 use args::{Args, Verb};
 use exit::{Exit, Failure, say};
 
+/// The arguments after the program's name.
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The command's arguments as a record keeps them: of a path only the last part, because folders name the user.
+fn recorded_arguments() -> Vec<String> {
+    ARGUMENTS.get().into_iter().flatten().map(|word| without_folders(&word.to_string_lossy())).collect()
+}
+
+fn without_folders(word: &str) -> String {
+    let (option, value) = match word.split_once('=') {
+        Some((option, value)) if option.starts_with("--") => (format!("{option}="), value),
+        _ => (String::new(), word),
+    };
+    let last = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    format!("{option}{last}")
+}
+
 /// Parses the command line, runs its verb and reports errors. clap answers wrong usage, with exit code 2.
-pub(crate) fn main() -> ExitCode {
+pub(crate) fn main(arguments: Vec<OsString>) -> u8 {
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|panic| say("internal error", &summarize_panic(panic))));
     }
-    let args = match Args::try_parse() {
-        Ok(args) => args,
-        Err(answer) => return print_usage(&answer),
-    };
-    match run(&args.verb) {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
+    let args = Args::try_parse_from(&arguments);
+    let _ = ARGUMENTS.set(arguments.into_iter().skip(1).collect());
+    let exit = match args {
+        Ok(args) => run(&args.verb).unwrap_or_else(|failure| {
             failure.print();
-            failure.exit.into()
-        }
-    }
+            failure.exit
+        }),
+        Err(answer) => print_usage(&answer),
+    };
+    exit as u8
 }
 
 fn run(verb: &Verb) -> Result<Exit, Failure> {
@@ -103,14 +120,34 @@ fn summarize_panic(panic: &std::panic::PanicHookInfo<'_>) -> String {
 
 /// Help and version go to stdout and are a success, and so is the help that `plimsoll` alone prints. Anything else is wrong
 /// usage.
-fn print_usage(answer: &clap::Error) -> ExitCode {
+fn print_usage(answer: &clap::Error) -> Exit {
     if answer.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         && let Err(help) = Args::try_parse_from(["plimsoll", "--help"])
     {
         let _ = help.print();
-        return Exit::Success.into();
+        return Exit::Success;
     }
     // A closed pipe is no error: the reader has seen enough.
     let _ = answer.print();
-    if answer.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() }
+    if answer.use_stderr() { Exit::Usage } else { Exit::Success }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_folders;
+
+    #[test]
+    fn the_record_keeps_arguments_but_only_the_last_part_of_paths() {
+        for (given, kept) in [
+            ("measure", "measure"),
+            ("--effort=quick", "--effort=quick"),
+            ("sim:seed=7,noise=0.01", "sim:seed=7,noise=0.01"),
+            ("/home/alice/runs/today/", "today"),
+            ("--out=/home/alice/today", "--out=today"),
+            ("../alice/libnvrtc.so", "libnvrtc.so"),
+            ("/", ""),
+        ] {
+            assert_eq!(without_folders(given), kept);
+        }
+    }
 }
