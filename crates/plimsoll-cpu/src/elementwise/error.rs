@@ -67,6 +67,24 @@ pub enum Error {
     /// An input that is written in place by an output with another layout.
     #[error("'{0}' is written in place, so its input and its output need the same shape, strides and offset")]
     InPlace(String),
+    /// An output whose memory is an input, though the expression doesn't write that input in place.
+    #[error("the output '{output}' is the input '{input}': write it in place, as in '{input} = …'")]
+    NotInPlace {
+        /// The output.
+        output: String,
+        /// The input.
+        input: String,
+    },
+    /// A tensor that is written and another one share bytes.
+    #[error(
+        "'{written}' is written and overlaps '{other}': use memory that no other tensor of the call uses, such as a copy"
+    )]
+    Overlap {
+        /// The tensor that is written.
+        written: String,
+        /// The other one.
+        other: String,
+    },
     /// A tensor that is written in place was passed as one that is only read.
     #[error("'{0}' is written: pass it as a writable tensor")]
     ReadOnly(String),

@@ -10,7 +10,7 @@ use super::compile::{self, Contiguity};
 use super::error::Error;
 use super::plan::{How, Plan};
 use crate::arch::vectored::{Code, Machine, MachineError, Memory, Set as Instructions};
-use crate::memory::{Target, Writable};
+use crate::memory::{Readable, Source, Target, Writable};
 use crate::threads::Team;
 
 /// An expression, to be prepared for layouts.
@@ -167,7 +167,7 @@ impl Prepared {
         let ticks = match (rest.next(), rest.next()) {
             (Some(only), None) => self.machine.run(team, repeats, &mut [only]),
             (Some(first), Some(second)) => {
-                let mut all: Vec<Memory<'_, '_, _>> = [first, second].into_iter().chain(rest).collect();
+                let mut all: Vec<Memory<'_, _, _>> = [first, second].into_iter().chain(rest).collect();
                 self.machine.run(team, repeats, &mut all)
             }
             _ => Ok(0),
@@ -179,7 +179,7 @@ impl Prepared {
     pub(super) fn run_typed(
         &mut self,
         team: &mut Team,
-        inputs: &[&[u8]],
+        inputs: &[Source<'_>],
         outputs: &mut [Target<'_>],
         scalars: &[Value],
     ) -> Result<(), Error> {
@@ -192,7 +192,7 @@ impl Prepared {
     }
 
     /// Checks a user's memory: the number of operands, their sizes and their alignment.
-    fn check_operands<O: Writable>(&self, given: &[&[u8]], written: &[O]) -> Result<(), Error> {
+    fn check_operands<I: Readable, O: Writable>(&self, given: &[I], written: &[O]) -> Result<(), Error> {
         let own = |input: usize| !self.graph.outputs().iter().any(|output| output.in_place == Some(input as u32));
         let inputs = (0..self.inputs.len()).filter(|&input| own(input)).count();
         let counts = [("inputs", inputs, given.len()), ("outputs", self.outputs.len(), written.len())];
@@ -203,7 +203,7 @@ impl Prepared {
         }
         let own_inputs = self.graph.inputs().iter().zip(&self.inputs).enumerate().filter(|(input, _)| own(*input));
         for ((_, (input, layout)), memory) in own_inputs.zip(given) {
-            check_memory(&input.name, input.dtype, layout, (memory.as_ptr().addr(), memory.len()))?;
+            check_memory(&input.name, input.dtype, layout, (memory.start().addr(), memory.len()))?;
         }
         for ((output, layout), memory) in self.graph.outputs().iter().zip(&self.outputs).zip(written) {
             check_memory(&output.name, output.dtype, layout, (memory.address(), memory.len()))?;

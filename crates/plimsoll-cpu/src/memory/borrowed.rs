@@ -46,6 +46,35 @@ pub fn bytes<T: Lendable>(elements: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 
+/// Memory of elements that is only read. It gives no access to its bytes: those between elements may be another owner's, who
+/// may write them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    start: *const u8,
+    bytes: usize,
+    borrow: std::marker::PhantomData<&'a [u8]>,
+}
+
+// SAFETY: it is a shared reference to bytes.
+unsafe impl Send for Source<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Source<'_> {}
+
+impl<'a> Source<'a> {
+    /// A slice's bytes.
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { start: bytes.as_ptr(), bytes: bytes.len(), borrow: std::marker::PhantomData }
+    }
+
+    /// The bytes at an address.
+    ///
+    /// # Safety
+    /// As for [`Readable`], during `'a`.
+    pub(crate) unsafe fn from_address(start: usize, bytes: usize) -> Self {
+        Self { start: std::ptr::with_exposed_provenance(start), bytes, borrow: std::marker::PhantomData }
+    }
+}
+
 /// Exclusive memory of elements, written by [`crate::arch`]'s loops. It gives no mutable access to its bytes, since a `bool` may
 /// only be written as 0 or 1.
 #[derive(Debug)]
@@ -76,20 +105,59 @@ impl<'a> Target<'a> {
         self.dtype
     }
 
-    /// Its bytes, read-only.
-    #[must_use]
-    pub fn into_shared(self) -> &'a [u8] {
-        // SAFETY: memory of a slice that is borrowed exclusively for `'a`, only by `self`, which is consumed here; its types
-        // have no uninitialised byte, as in `bytes`.
-        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    /// The elements at an address.
+    ///
+    /// # Safety
+    /// As for [`Writable`], during `'a`. The elements are initialised.
+    pub(crate) unsafe fn from_address(start: usize, bytes: usize, dtype: DType) -> Self {
+        Self { start: std::ptr::with_exposed_provenance_mut(start), bytes, dtype, borrow: std::marker::PhantomData }
+    }
+
+    /// The same memory, to be read only.
+    pub(crate) fn into_source(self) -> Source<'a> {
+        Source { start: self.start, bytes: self.bytes, borrow: std::marker::PhantomData }
+    }
+}
+
+/// Memory that a run reads.
+///
+/// # Safety
+/// While it is borrowed, the elements of a tensor within the [`Readable::len`] bytes from [`Readable::start`] on are
+/// initialised, may be read, and nobody writes them.
+pub(crate) unsafe trait Readable {
+    /// Its first byte.
+    fn start(&self) -> *const u8;
+    /// How many bytes it has.
+    fn len(&self) -> usize;
+}
+
+// SAFETY: a shared slice.
+unsafe impl Readable for &[u8] {
+    fn start(&self) -> *const u8 {
+        self.as_ptr()
+    }
+
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+}
+
+// SAFETY: made from a slice, or promised by the caller of `from_address`.
+unsafe impl Readable for Source<'_> {
+    fn start(&self) -> *const u8 {
+        self.start
+    }
+
+    fn len(&self) -> usize {
+        self.bytes
     }
 }
 
 /// Memory that a run may write.
 ///
 /// # Safety
-/// While it is borrowed, it has exclusive access to the [`Writable::len`] bytes from [`Writable::start`] on. Any bytes may be
-/// written there; if [`Writable::only_bools`], only 0 and 1.
+/// While it is borrowed, it has exclusive access to the elements of a tensor within the [`Writable::len`] bytes from
+/// [`Writable::start`] on. Any bytes may be written there; if [`Writable::only_bools`], only 0 and 1.
 pub(crate) unsafe trait Writable {
     /// Its first byte.
     fn start(&mut self) -> *mut u8;
@@ -120,7 +188,7 @@ unsafe impl Writable for &mut [u8] {
     }
 }
 
-// SAFETY: made from an exclusive slice that stays borrowed. `bool` is the only `Lendable` type with invalid bit patterns.
+// SAFETY: made from an exclusive slice that stays borrowed, or promised by the caller of `from_address`. `bool` is the only `Lendable` type with invalid bit patterns.
 unsafe impl Writable for Target<'_> {
     fn start(&mut self) -> *mut u8 {
         self.start
@@ -159,7 +227,8 @@ mod tests {
         assert_eq!(target.start().addr(), target.address());
         let target = Target::new(&mut numbers);
         assert_eq!((target.len(), target.only_bools()), (8, false));
-        assert_eq!(target.into_shared()[..4], 1.0_f32.to_le_bytes());
+        let (start, source) = (target.address(), target.into_source());
+        assert_eq!((source.start().addr(), source.len()), (start, 8));
     }
 
     #[test]

@@ -24,8 +24,8 @@ use crate::topology::Headroom;
 use crate::topology::text;
 use mapping::{ALIGNMENT, Mapping};
 
-pub(crate) use borrowed::Writable;
 pub use borrowed::{Lendable, Target, bytes};
+pub(crate) use borrowed::{Readable, Source, Writable};
 pub use pages::{PageReport, Pages, SmallPages};
 pub use split::{PartGuard, Split, partition};
 

@@ -13,7 +13,7 @@ use super::code::{Code, Place, Step};
 use super::loops::Arguments;
 use super::moves::{Strided, fence, gather, past_caches, scatter};
 use super::tiling::{Tile, Tiling};
-use crate::memory::{Buffer, Pages, Split, Writable};
+use crate::memory::{Buffer, Pages, Readable, Split, Writable};
 use crate::threads::Team;
 
 /// Most inputs and outputs together.
@@ -22,8 +22,8 @@ const STREAMS: usize = MAX_INPUTS + MAX_OUTPUTS;
 const LINE: usize = 64;
 
 /// The memory of one launch: inputs that aren't written in place, then outputs, in order.
-pub(crate) struct Memory<'m, 'a, O> {
-    pub(crate) inputs: &'m [&'a [u8]],
+pub(crate) struct Memory<'m, I, O> {
+    pub(crate) inputs: &'m [I],
     pub(crate) outputs: &'m mut [O],
 }
 
@@ -146,11 +146,11 @@ impl Machine {
 
     /// Runs over all elements `repeats` times, cycling through the sets of memory, and returns the ticks of the team's timer.
     /// Threads don't wait for each other between repetitions.
-    pub(crate) fn run<O: Writable>(
+    pub(crate) fn run<I: Readable, O: Writable>(
         &mut self,
         team: &mut Team,
         repeats: u64,
-        sets: &mut [Memory<'_, '_, O>],
+        sets: &mut [Memory<'_, I, O>],
     ) -> Result<u64, MachineError> {
         self.starts.clear();
         for memory in sets.iter_mut() {
@@ -179,7 +179,7 @@ impl Machine {
     }
 
     /// Checks one set of memory, and stores its addresses.
-    fn bind<O: Writable>(&mut self, memory: &mut Memory<'_, '_, O>) -> Result<(), MachineError> {
+    fn bind<I: Readable, O: Writable>(&mut self, memory: &mut Memory<'_, I, O>) -> Result<(), MachineError> {
         let mut inputs = memory.inputs.iter();
         let outputs = self.code.widths.len() - self.code.inputs;
         let own = self.in_place.iter().filter(|output| output.is_none()).count();
@@ -199,7 +199,7 @@ impl Machine {
         for (stream, in_place) in self.in_place.iter().enumerate() {
             let (start, bytes) = match in_place {
                 Some(output) => written[usize::from(*output)],
-                None => inputs.next().map_or((std::ptr::null_mut(), 0), |m| (m.as_ptr().cast_mut(), m.len())),
+                None => inputs.next().map_or((std::ptr::null_mut(), 0), |m| (m.start().cast_mut(), m.len())),
             };
             self.starts.push(self.check_stream(stream, start, bytes)?);
         }

@@ -28,6 +28,8 @@
 
 mod call;
 mod expression;
+#[allow(unsafe_code)]
+mod foreign;
 mod kernel;
 mod operand;
 #[cfg(test)]

@@ -1,62 +1,83 @@
 //! The tensors of one call, in borrowed memory, and their order in the expression.
 
 use plimsoll_expr::graph::{MAX_INPUTS, MAX_OUTPUTS};
-use plimsoll_expr::{DType, Graph, Layout, LayoutError};
+use plimsoll_expr::{DType, Foreign, Graph, Layout, LayoutError};
 
 use super::super::error::Error;
-use crate::memory::{Lendable, Target, bytes};
+use crate::memory::{Lendable, Source, Target, bytes};
 
 /// A tensor of one call: borrowed elements and their layout.
 #[derive(Debug)]
 pub struct Operand<'s> {
-    memory: TensorMemory<'s>,
-    dtype: DType,
-    length: u64,
-    /// Contiguous if `None`.
-    layout: Option<&'s Layout>,
+    pub(super) memory: TensorMemory<'s>,
+    pub(super) dtype: DType,
+    pub(super) layout: Arrangement<'s>,
 }
 
 /// The borrowed memory of a tensor.
 #[derive(Debug)]
-enum TensorMemory<'s> {
-    Shared(&'s [u8]),
+pub(super) enum TensorMemory<'s> {
+    Shared(Source<'s>),
     Exclusive(Target<'s>),
+}
+
+/// How a tensor's elements lie in its memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Arrangement<'s> {
+    /// So many in a row.
+    Row(u64),
+    Layout(&'s Layout),
+    Foreign(Foreign<'s>),
 }
 
 impl<'s> Operand<'s> {
     /// A tensor that is only read: all `elements` in a row, or those of a layout, which must lie inside them (checked by the call).
     #[must_use]
     pub fn read<T: Lendable>(elements: &'s [T], layout: Option<&'s Layout>) -> Self {
-        let memory = TensorMemory::Shared(bytes(elements));
-        Self { memory, dtype: T::DTYPE, length: elements.len() as u64, layout }
+        let memory = TensorMemory::Shared(Source::new(bytes(elements)));
+        Self { memory, dtype: T::DTYPE, layout: Arrangement::new(elements.len(), layout) }
     }
 
     /// A tensor that may be written.
     #[must_use]
     pub fn write<T: Lendable>(elements: &'s mut [T], layout: Option<&'s Layout>) -> Self {
-        let length = elements.len() as u64;
-        Self { memory: TensorMemory::Exclusive(Target::new(elements)), dtype: T::DTYPE, length, layout }
+        let layout = Arrangement::new(elements.len(), layout);
+        Self { memory: TensorMemory::Exclusive(Target::new(elements)), dtype: T::DTYPE, layout }
+    }
+
+    /// Its shape; `length` is where that of a row is stored.
+    pub(super) fn shape<'a>(&'a self, length: &'a mut [u64; 1]) -> &'a [u64] {
+        match self.layout {
+            Arrangement::Row(elements) => {
+                *length = [elements];
+                length
+            }
+            Arrangement::Layout(layout) => layout.shape(),
+            Arrangement::Foreign(tensor) => tensor.shape,
+        }
+    }
+}
+
+impl<'s> Arrangement<'s> {
+    /// A layout, or so many elements in a row.
+    fn new(length: usize, layout: Option<&'s Layout>) -> Self {
+        layout.map_or(Self::Row(length as u64), Self::Layout)
     }
 
     fn layout(&self) -> Result<Layout, LayoutError> {
-        self.layout.cloned().map_or_else(|| Layout::contiguous(&[self.length]), Ok)
+        match self {
+            Self::Row(length) => Layout::contiguous(&[*length]),
+            Self::Layout(layout) => Ok((*layout).clone()),
+            Self::Foreign(tensor) => tensor.layout(),
+        }
     }
 
-    /// Its number of elements, without a layout.
-    pub(super) fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// Its shape, if it has a layout.
-    pub(super) fn shape(&self) -> Option<&'s [u64]> {
-        self.layout.map(Layout::shape)
-    }
-
-    /// Whether it has this layout. Allocates nothing.
-    fn has_layout(&self, layout: &Layout) -> bool {
-        match self.layout {
-            Some(own) => own == layout,
-            None => layout.shape() == [self.length] && layout.strides() == [1] && layout.offset() == 0,
+    /// Whether it is this layout. Allocates nothing.
+    fn is(&self, layout: &Layout) -> bool {
+        match self {
+            Self::Row(length) => layout.shape() == [*length] && layout.strides() == [1] && layout.offset() == 0,
+            Self::Layout(own) => *own == layout,
+            Self::Foreign(tensor) => tensor.has_layout(layout),
         }
     }
 }
@@ -72,14 +93,14 @@ pub(super) struct Operands<'c, 's> {
 
 /// The memory of a call as a run expects it: inputs that aren't written, then outputs, both in the order of the graph.
 pub(super) struct Memories<'s> {
-    inputs: [&'s [u8]; MAX_INPUTS],
+    inputs: [Source<'s>; MAX_INPUTS],
     input_count: usize,
     outputs: [Target<'s>; MAX_OUTPUTS],
     output_count: usize,
 }
 
 impl<'s> Memories<'s> {
-    pub(super) fn parts(&mut self) -> (&[&'s [u8]], &mut [Target<'s>]) {
+    pub(super) fn parts(&mut self) -> (&[Source<'s>], &mut [Target<'s>]) {
         (&self.inputs[..self.input_count], &mut self.outputs[..self.output_count])
     }
 }
@@ -91,12 +112,12 @@ impl<'s> Operands<'_, 's> {
 
     /// Whether the tensors have these layouts.
     pub(super) fn has_layouts(&self, layouts: &[Layout]) -> bool {
-        layouts.len() == self.tensors.len() && self.list().zip(layouts).all(|(given, layout)| given.has_layout(layout))
+        layouts.len() == self.tensors.len() && self.list().zip(layouts).all(|(given, layout)| given.layout.is(layout))
     }
 
     /// The tensors' layouts.
     pub(super) fn layouts(&self) -> Result<Vec<Layout>, LayoutError> {
-        self.list().map(Operand::layout).collect()
+        self.list().map(|given| given.layout.layout()).collect()
     }
 
     /// Checks the number of tensors and scalars, and the types of the tensors.
@@ -125,7 +146,8 @@ impl<'s> Operands<'_, 's> {
     /// The memory in the expression's order, with tensors that are written in place among the outputs.
     pub(super) fn memories(self, graph: &Graph) -> Result<Memories<'s>, Error> {
         let outputs = std::array::from_fn(|_| Target::new::<u8>(&mut []));
-        let mut memories = Memories { inputs: [&[]; MAX_INPUTS], input_count: 0, outputs, output_count: 0 };
+        let mut memories =
+            Memories { inputs: [Source::new(&[]); MAX_INPUTS], input_count: 0, outputs, output_count: 0 };
         let mut result = self.inputs;
         for (output, slot) in graph.outputs().iter().zip(&mut memories.outputs) {
             let place = output.in_place.map_or(result, |input| input as usize);
@@ -139,8 +161,8 @@ impl<'s> Operands<'_, 's> {
         let read = self.tensors[..self.inputs].iter_mut().filter_map(Option::take);
         for (given, slot) in read.zip(&mut memories.inputs) {
             *slot = match given.memory {
-                TensorMemory::Shared(bytes) => bytes,
-                TensorMemory::Exclusive(target) => target.into_shared(),
+                TensorMemory::Shared(source) => source,
+                TensorMemory::Exclusive(target) => target.into_source(),
             };
             memories.input_count += 1;
         }
