@@ -1,5 +1,5 @@
 //! The plans that tuning times for one expression on given tensors: the planner's own, variations of it, and the best of other forms
-//! and sizes by a rough [cost](super::cost).
+//! and sizes by a rough [cost].
 
 use std::collections::HashSet;
 
