@@ -1,0 +1,135 @@
+//! `plimsoll.compile` and the object that it returns.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::error::{from_error, from_text};
+use crate::invoke::invoke;
+use crate::specialised::{Alias, Given, Signature, Specialised};
+use crate::tensor::Place;
+
+/// An expression that can be called with arrays and numbers. Types and devices are those of each call's arguments: the first call
+/// with new ones compiles. Threads may call one expression at the same time.
+#[pyclass(frozen, module = "plimsoll")]
+pub(crate) struct Expression {
+    pub(crate) signature: Signature,
+    known: Mutex<Vec<Arc<Specialised>>>,
+}
+
+/// Compiles the text of an elementwise expression.
+///
+/// Names that the text doesn't declare may be arrays or numbers of any type. Raises `ExpressionError`, with the place of the mistake.
+#[pyfunction]
+pub(crate) fn compile(text: &str) -> PyResult<Expression> {
+    let signature = Signature::new(text).map_err(|error| from_text(&error))?;
+    Ok(Expression { signature, known: Mutex::default() })
+}
+
+impl Expression {
+    /// It for arguments of these types.
+    pub(crate) fn specialise(
+        &self,
+        py: Python<'_>,
+        given: &[Given],
+        aliases: &[Alias],
+        place: Place,
+    ) -> PyResult<Arc<Specialised>> {
+        let find = || {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.iter().find(|known| known.fits(given, aliases, place)).cloned()
+        };
+        if let Some(known) = find() {
+            return Ok(known);
+        }
+        // Opening a GPU takes some tenths of a second. Two threads may do this for the same types; one of the results stays unused.
+        let made = py.detach(|| Specialised::new(&self.signature, given, aliases, place)).map_err(from_error)?;
+        let made = Arc::new(made);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The arguments in the order of the parameters.
+    pub(crate) fn bind<'py>(
+        &self,
+        positional: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let parameters = &self.signature.parameters;
+        if positional.len() > parameters.len() {
+            let (given, most, list) = (positional.len(), parameters.len(), self.list());
+            return Err(PyTypeError::new_err(format!("{given} arguments given, but there are {most} parameters: {list}")));
+        }
+        let mut bound: Vec<Option<Bound<'py, PyAny>>> = positional.iter().map(Some).collect();
+        bound.resize(parameters.len(), None);
+        for (name, value) in named.into_iter().flatten() {
+            let name: String = name.extract()?;
+            let Some(place) = self.signature.find(&name) else {
+                let list = self.list();
+                return Err(PyTypeError::new_err(format!("the expression has no '{name}': its parameters are {list}")));
+            };
+            if bound[place].replace(value).is_some() {
+                return Err(PyTypeError::new_err(format!("'{name}' was given twice")));
+            }
+        }
+        let missing = bound.iter().zip(parameters).find(|(value, _)| value.is_none());
+        match missing {
+            Some((_, parameter)) => {
+                Err(PyTypeError::new_err(format!("'{}' is missing: the parameters are {}", parameter.name, self.list())))
+            }
+            None => Ok(bound.into_iter().flatten().collect()),
+        }
+    }
+
+    fn list(&self) -> String {
+        let names: Vec<&str> = self.signature.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+}
+
+#[pymethods]
+impl Expression {
+    /// The text.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.signature.text
+    }
+
+    /// The names of the parameters, in the order of positional arguments: that of their first mention in the text.
+    #[getter]
+    fn parameters(&self) -> Vec<&str> {
+        self.signature.parameters.iter().map(|parameter| parameter.name.as_str()).collect()
+    }
+
+    /// The names of the outputs. One that is also a parameter is written in place.
+    #[getter]
+    fn outputs(&self) -> Vec<&str> {
+        self.signature.outputs.iter().map(String::as_str).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("plimsoll.compile({:?})", self.signature.text)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (&str,))> {
+        Ok((py.import("plimsoll")?.getattr("compile")?, (self.text(),)))
+    }
+
+    /// Computes the expression: arrays and numbers by position or by name. Returns a new array of the first array's library, or a
+    /// tuple of them if there are several outputs. Outputs that overwrite a parameter return that argument.
+    ///
+    /// `out=` gives the memory of the outputs that aren't written in place: an array, or a tuple of arrays.
+    #[pyo3(signature = (*args, out = None, **named))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        out: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bound = self.bind(args, named)?;
+        invoke(py, self, &bound, out)
+    }
+}

@@ -1,0 +1,39 @@
+//! The compiled part of the Python package `plimsoll`: expressions on the memory of other libraries' arrays, and the command.
+//! `docs/python.md` describes the package.
+
+#[allow(unsafe_code)]
+mod dlpack;
+mod error;
+mod expression;
+#[allow(unsafe_code)]
+mod invoke;
+#[allow(unsafe_code)]
+mod library;
+mod number;
+#[allow(unsafe_code)]
+mod numpy;
+mod specialised;
+mod tensor;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// Runs the command with these arguments, the first of which is its name, and returns its exit code.
+#[pyfunction]
+fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| plimsoll_cli::run(arguments))
+}
+
+/// The compiled part of plimsoll.
+#[pymodule(gil_used = false)]
+fn _plimsoll(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add_class::<expression::Expression>()?;
+    module.add_function(wrap_pyfunction!(expression::compile, module)?)?;
+    module.add_function(wrap_pyfunction!(run_command, module)?)?;
+    module.add("ExpressionError", py.get_type::<error::ExpressionError>())?;
+    module.add("ShapeError", py.get_type::<error::ShapeError>())?;
+    module.add("DeviceError", py.get_type::<error::DeviceError>())?;
+    module.add("__version__", plimsoll::VERSION)
+}

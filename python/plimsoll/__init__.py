@@ -1,0 +1,33 @@
+"""Fused elementwise expressions on NumPy, PyTorch, CuPy and JAX arrays, and measurements of GPUs and CPUs.
+
+    >>> import numpy, plimsoll
+    >>> f = plimsoll.compile("tanh(a*x + y)")
+    >>> f.parameters
+    ['a', 'x', 'y']
+    >>> f(0.5, numpy.ones(3), numpy.zeros(3)).round(3)
+    array([0.462, 0.462, 0.462])
+
+`compile` makes a function of arrays and numbers from a text. `measure`, `check`, `bench`, `predict`, `explain`, `report` and
+`load` are the verbs of the command `plimsoll`. The manual is docs/python.md in the repository.
+"""
+
+from ._plimsoll import DeviceError, Expression, ExpressionError, ShapeError, __version__, compile
+from .run import CommandError, Run, bench, check, explain, load, measure, predict, report
+
+__all__ = [
+    "CommandError",
+    "DeviceError",
+    "Expression",
+    "ExpressionError",
+    "Run",
+    "ShapeError",
+    "__version__",
+    "bench",
+    "check",
+    "compile",
+    "explain",
+    "load",
+    "measure",
+    "predict",
+    "report",
+]

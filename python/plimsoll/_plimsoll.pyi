@@ -1,0 +1,28 @@
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+__version__: str
+
+class ExpressionError(ValueError):
+    """A mistake in an expression's text. The message shows the line and the place."""
+
+class ShapeError(ValueError):
+    """Shapes, strides or memory that don't fit together."""
+
+class DeviceError(RuntimeError):
+    """Arrays of several devices in one call, or a device that is missing or was lost."""
+
+class Expression:
+    """An expression that can be called with arrays and numbers."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def parameters(self) -> list[str]: ...
+    @property
+    def outputs(self) -> list[str]: ...
+    def __call__(self, *args: Any, out: Any | None = None, **named: Any) -> Any: ...
+
+def compile(text: str) -> Expression: ...
+def run_command(arguments: Sequence[str | PathLike[str]]) -> int: ...
