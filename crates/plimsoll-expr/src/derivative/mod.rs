@@ -74,7 +74,7 @@ impl Graph {
     ///     "in x: bf16, z: bf16, grad_y: bf16
     /// let t0 = f32(grad_y)
     /// let t1 = sigmoid(x)
-    /// d_x: bf16 = t0*z*(t1*(1.0f32 + x*(1.0f32 - t1)))
+    /// d_x: bf16 = t0*z*(t1*(1.0 + x*(1.0 - t1)))
     /// d_z: bf16 = t0*silu(x)"
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
