@@ -57,7 +57,7 @@ impl<'g> Forward<'g> {
 /// A derivative under construction.
 pub(super) struct Reverse<'g> {
     forward: Forward<'g>,
-    /// For each node, whether it depends on one of the given inputs in a way that has a derivative.
+    /// For each node, whether it is a float that depends on one of the given inputs with a derivative other than 0.
     varies: Vec<bool>,
     /// For each node, the sum of the derivatives by it so far, in its carrier.
     sums: Vec<Option<NodeId>>,
@@ -70,9 +70,8 @@ impl<'g> Reverse<'g> {
         for node in &graph.nodes {
             varies.push(match node.kind {
                 Kind::Input(slot) => inputs.contains(&(slot as usize)),
-                kind => kind.operands().iter().enumerate().any(|(place, operand)| {
-                    varies[operand.index()] && node.dtype.is_float() && !is_flat(kind, place)
-                }),
+                kind if !node.dtype.is_float() || is_flat(kind) => false,
+                kind => kind.operands().iter().any(|operand| varies[operand.index()]),
             });
         }
         Ok(Self { forward: Forward::new(graph)?, varies, sums: vec![None; graph.nodes.len()] })
@@ -94,11 +93,12 @@ impl<'g> Reverse<'g> {
         for (place, node) in forward.graph.nodes.iter().enumerate().rev() {
             let Some(sum) = sums[place] else { continue };
             for (operand_place, &operand) in node.kind.operands().iter().enumerate() {
-                if varies[operand.index()] && !is_flat(node.kind, operand_place) {
-                    let sum = write(&forward.writer, |_| Ok(sum));
-                    if let Some(part) = pull_back(forward, NodeId(place as u32), operand_place, sum) {
-                        accumulate(sums, operand, part);
-                    }
+                if !varies[operand.index()] {
+                    continue;
+                }
+                let sum = write(&forward.writer, |_| Ok(sum));
+                if let Some(part) = pull_back(forward, NodeId(place as u32), operand_place, sum) {
+                    accumulate(sums, operand, part);
                 }
             }
         }
@@ -134,15 +134,12 @@ fn accumulate(sums: &mut [Option<NodeId>], node: NodeId, part: Term<'_>) {
     *sum = Some(sum.map_or(part.id, |sum| part.add_to(sum).id));
 }
 
-/// Whether the derivative by the operand at `place` is 0 wherever it exists.
-fn is_flat(kind: Kind, place: usize) -> bool {
+/// Whether the derivatives by all operands are 0 wherever they exist.
+fn is_flat(kind: Kind) -> bool {
     match kind {
         Kind::Unary(op, _) => unary::is_flat(op),
         Kind::Binary(op, _) => op == Binary::FloorDiv,
-        Kind::Select(_) => place == 0,
-        Kind::Compare(..) => true,
-        Kind::Fma(_) | Kind::Cast(_) => false,
-        Kind::Input(_) | Kind::Scalar(_) | Kind::Constant(_) | Kind::Place | Kind::Coordinate(_) => true,
+        _ => false,
     }
 }
 

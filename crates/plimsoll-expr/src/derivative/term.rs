@@ -25,10 +25,7 @@ pub(super) struct Term<'w> {
 }
 
 /// Adds a node. After an error the result is some node, and nothing more is added.
-pub(super) fn write(
-    writer: &RefCell<Writer>,
-    add: impl FnOnce(&mut Builder) -> Result<NodeId, ExprError>,
-) -> Term<'_> {
+pub(super) fn write(writer: &RefCell<Writer>, add: impl FnOnce(&mut Builder) -> Result<NodeId, ExprError>) -> Term<'_> {
     let mut guard = writer.borrow_mut();
     let added = if guard.fault.is_none() { add(&mut guard.builder) } else { Ok(NodeId::default()) };
     let id = added.unwrap_or_else(|error| {

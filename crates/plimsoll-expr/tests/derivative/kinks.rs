@@ -6,7 +6,9 @@ use super::{expression, gradient, outputs};
 
 /// A row: the expression, the values of x and z, and the derivatives by them.
 fn row(line: &str) -> Option<(String, Vec<f64>, Vec<f64>)> {
-    let [expression, at, derivatives] = line.strip_prefix("| `")?.strip_suffix(" |")?.split(" | ").collect::<Vec<_>>()[..] else {
+    let [expression, at, derivatives] =
+        line.strip_prefix("| `")?.strip_suffix(" |")?.split(" | ").collect::<Vec<_>>()[..]
+    else {
         return None;
     };
     let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line}: {text}"));

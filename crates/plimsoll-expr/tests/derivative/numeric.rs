@@ -38,7 +38,9 @@ fn rectangles(op: Binary) -> &'static [[(f64, f64); 2]] {
     match op {
         Binary::Add | Binary::Sub | Binary::Mul => &[[(-3.0, 3.0), (-3.0, 3.0)]],
         Binary::Div => &[[(-3.0, 3.0), (0.3, 3.0)], [(-3.0, 3.0), (-3.0, -0.3)]],
-        Binary::FloorDiv | Binary::Rem => &[[(6.6, 7.4), (3.0, 3.2)], [(-7.4, -6.6), (3.0, 3.2)], [(1.0, 2.0), (-4.0, -3.0)]],
+        Binary::FloorDiv | Binary::Rem => {
+            &[[(6.6, 7.4), (3.0, 3.2)], [(-7.4, -6.6), (3.0, 3.2)], [(1.0, 2.0), (-4.0, -3.0)]]
+        }
         Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax => &[BELOW, ABOVE],
         Binary::Pow => &[[(0.3, 3.0), (-3.0, 3.0)]],
         Binary::Atan2 => &[[(0.3, 3.0), (-3.0, 3.0)], [(-3.0, -0.3), (-3.0, 3.0)], [(-3.0, 3.0), (0.3, 3.0)]],
@@ -75,14 +77,18 @@ fn compare(graph: &Graph, derivative: &Graph, at: &[f64]) {
         let expected = COTANGENT * difference(graph, at, place);
         // h⁴·f⁽⁵⁾ is at most about 10⁻⁸ of the largest values in all ranges, and rounding 10⁻¹⁶/h of them.
         let size = 1.0 + expected.abs() + outputs(graph, at, Precision::Wide)[0].abs();
-        assert!((found - expected).abs() < 1e-7 * size, "{graph}\n{derivative}\nby {place} at {at:?}: {found} {expected}");
+        assert!(
+            (found - expected).abs() < 1e-7 * size,
+            "{graph}\n{derivative}\nby {place} at {at:?}: {found} {expected}"
+        );
     }
 }
 
 /// An expression of f64 inputs `x`, `z` and `w`, as many as are asked for.
 fn with_inputs(count: usize, build: impl FnOnce(&mut Builder, &[NodeId]) -> NodeId) -> Graph {
     let mut builder = Builder::new();
-    let inputs: Vec<NodeId> = ["x", "z", "w"][..count].iter().map(|name| builder.input(name, DType::F64).unwrap()).collect();
+    let inputs: Vec<NodeId> =
+        ["x", "z", "w"][..count].iter().map(|name| builder.input(name, DType::F64).unwrap()).collect();
     let y = build(&mut builder, &inputs);
     builder.output("y", y, None).unwrap();
     builder.finish().unwrap()

@@ -82,7 +82,8 @@ fn compare(graph: &Graph, rng: &mut Rng) -> usize {
             return 0;
         }
     };
-    let mut draw = |count: usize| (0..count).map(|_| rng.below(1 << 40) as f64 / (1_u64 << 38) as f64 - 2.0).collect::<Vec<f64>>();
+    let mut draw =
+        |count: usize| (0..count).map(|_| rng.below(1 << 40) as f64 / (1_u64 << 38) as f64 - 2.0).collect::<Vec<f64>>();
     let inputs = draw(graph.inputs().len());
     let cotangents = draw(derivative.inputs().len() - inputs.len());
     let given: Vec<f64> = inputs.iter().chain(&cotangents).copied().collect();
@@ -90,7 +91,8 @@ fn compare(graph: &Graph, rng: &mut Rng) -> usize {
     let mut compared = 0;
     for (place, found) in found.into_iter().enumerate() {
         // 0·∞ beside a singularity is NaN, as in PyTorch.
-        let Some((expected, allowed)) = difference(graph, &inputs, &cotangents, place).filter(|_| found.is_finite()) else {
+        let Some((expected, allowed)) = difference(graph, &inputs, &cotangents, place).filter(|_| found.is_finite())
+        else {
             continue;
         };
         assert!(

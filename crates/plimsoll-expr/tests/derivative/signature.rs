@@ -47,7 +47,10 @@ fn derivatives_of_expressions_in_place_are_by_the_values_before() {
 
 #[test]
 fn inputs_without_influence_have_the_derivative_zero() {
-    assert_eq!(text_of("in x: bf16, z: f32\ny = floor(x) + z"), "in x: bf16, z: f32, grad_y: f32\nd_x: bf16 = 0.0f32\nd_z = grad_y");
+    assert_eq!(
+        text_of("in x: bf16, z: f32\ny = floor(x) + z"),
+        "in x: bf16, z: f32, grad_y: f32\nd_x: bf16 = 0.0f32\nd_z = grad_y"
+    );
     let unread = expression("in x: f32, z: f32\ny = x").gradient(&[1]).unwrap();
     assert_eq!(outputs(&unread, &[1.0, 2.0, 3.0], Precision::Carried), [0.0]);
     // Only the integer output depends on z.
@@ -113,7 +116,10 @@ fn unread_inputs_can_be_dropped() {
     assert_eq!(derivative.reads(), [false, false, true, true, true]);
     let (short, left) = derivative.with_read_inputs();
     assert_eq!(left, [2, 3, 4]);
-    assert_eq!(short.to_string(), "in w: f32, grad_y: f32, grad_k: f32\nd_x = grad_y\nd_z = grad_k\nd_w = grad_y*cos(w)");
+    assert_eq!(
+        short.to_string(),
+        "in w: f32, grad_y: f32, grad_k: f32\nd_x = grad_y\nd_z = grad_k\nd_w = grad_y*cos(w)"
+    );
     let in_place = expression("in x: f32, p: f32, q: f32\np = q");
     let (short, left) = in_place.with_read_inputs();
     assert_eq!((short.to_string(), left), ("in p: f32, q: f32\np = q".to_owned(), vec![1, 2]));
@@ -142,7 +148,8 @@ fn chains_near_the_limit_have_derivatives_of_linear_size() {
 
 #[test]
 fn a_derivative_beyond_the_limits_is_an_error() {
-    let long = expression("in x: f32, z: f32\nlet t = x\nlet u = z\niterate 900: t, u = (t*u - z)*x, sin(t)*u*u\ny = t + u");
+    let long =
+        expression("in x: f32, z: f32\nlet t = x\nlet u = z\niterate 900: t, u = (t*u - z)*x, sin(t)*u*u\ny = t + u");
     let error = long.gradient(&[0, 1]).unwrap_err();
     assert_eq!(error, GradientError::Limit(ExprError::TooManyNodes));
     assert_eq!(error.to_string(), "the derivative is too large: more than 16384 operations: split the expression");
