@@ -49,8 +49,7 @@ impl<'g> Forward<'g> {
                 copies[next.index()] = Some(copy.id);
             }
         }
-        let copy = copies[id.index()].unwrap_or_default();
-        write(&self.writer, |_| Ok(copy))
+        Term::new(&self.writer, copies[id.index()].unwrap_or_default())
     }
 }
 
@@ -96,8 +95,8 @@ impl<'g> Reverse<'g> {
                 if !varies[operand.index()] {
                     continue;
                 }
-                let sum = write(&forward.writer, |_| Ok(sum));
-                if let Some(part) = pull_back(forward, NodeId(place as u32), operand_place, sum) {
+                let g = Term::new(&forward.writer, sum);
+                if let Some(part) = pull_back(forward, NodeId(place as u32), operand_place, g) {
                     accumulate(sums, operand, part);
                 }
             }

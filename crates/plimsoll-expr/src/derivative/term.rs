@@ -36,6 +36,11 @@ pub(super) fn write(writer: &RefCell<Writer>, add: impl FnOnce(&mut Builder) -> 
 }
 
 impl<'w> Term<'w> {
+    /// The value of an existing node.
+    pub(super) const fn new(writer: &'w RefCell<Writer>, id: NodeId) -> Self {
+        Self { writer, id }
+    }
+
     fn write(self, add: impl FnOnce(&mut Builder) -> Result<NodeId, ExprError>) -> Self {
         write(self.writer, add)
     }
