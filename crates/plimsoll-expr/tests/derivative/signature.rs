@@ -125,6 +125,16 @@ fn unread_inputs_can_be_dropped() {
     assert_eq!((short.to_string(), left), ("in p: f32, q: f32\np = q".to_owned(), vec![1, 2]));
 }
 
+#[test]
+fn values_behind_a_flat_operation_take_no_nodes() {
+    for flat in ["floor(x)", "x // 3.0", "f64(x > 1.0)", "f64(i32(x))"] {
+        let text = format!("in x: f64\nlet t = {flat}\niterate 1024: t = sin(t*t*t*t*t)\ny = x + t");
+        // Its derivative would have more than 16,384 nodes if these were copied.
+        let derivative = expression(&text).gradient(&[0]).unwrap();
+        assert_eq!(derivative.to_string(), "in x: f64, grad_y: f64\nd_x = grad_y", "{flat}");
+    }
+}
+
 /// Each value is used twice by the next one, so there are 2ⁿ ways from the input to the output.
 fn chain(length: usize, next: impl Fn(&mut Builder, NodeId) -> NodeId) -> Graph {
     let mut builder = Builder::new();
