@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod derivative;
 pub mod dtype;
 pub mod function;
 pub mod graph;
@@ -21,6 +22,7 @@ pub mod trace;
 pub mod value;
 
 pub use cost::Cost;
+pub use derivative::GradientError;
 pub use dtype::{Category, DType, Strength};
 pub use graph::{Builder, ExprError, Graph, Node, NodeId};
 pub use last_place::LastPlace;

@@ -1,4 +1,4 @@
-//! A thread with a stack of 64 KiB parses, prints and evaluates any text, also in unoptimized builds.
+//! A thread with a stack of 64 KiB parses, prints, evaluates and differentiates any text, also in unoptimized builds.
 
 use plimsoll_expr::parse::MAX_NESTING;
 use plimsoll_expr::{DType, In, Names, Problem, Value, parse, trace};
@@ -63,6 +63,7 @@ fn expressions_as_deep_as_the_graph_limit_are_parsed_and_dropped() {
             place: 0,
         };
         plimsoll_expr::oracle::evaluate(&graph, element, plimsoll_expr::oracle::Precision::Carried).unwrap();
+        assert!(graph.gradient(&[0, 1]).unwrap().nodes().len() > 6000);
     });
 }
 

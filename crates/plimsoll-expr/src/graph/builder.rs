@@ -281,7 +281,7 @@ impl Builder {
     }
 
     /// Adds a node: folds it if all its operands are constants, and reuses an equal node.
-    fn push(&mut self, kind: Kind, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
+    pub(crate) fn push(&mut self, kind: Kind, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
         if let Some(folded) = self.fold(kind, dtype) {
             return self.push(Kind::Constant(dtype.encode(folded)), dtype, strength);
         }

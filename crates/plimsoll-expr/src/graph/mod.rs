@@ -220,6 +220,27 @@ impl Graph {
         reads
     }
 
+    /// The same expression without the inputs that no output depends on, and the indices of those that are left. An input that is
+    /// overwritten in place is left too.
+    #[must_use]
+    pub fn with_read_inputs(&self) -> (Self, Vec<usize>) {
+        let mut is_left = self.reads();
+        self.outputs.iter().filter_map(|output| output.in_place).for_each(|slot| is_left[slot as usize] = true);
+        let left: Vec<usize> = (0..is_left.len()).filter(|&slot| is_left[slot]).collect();
+        let renumbered = |slot: u32| left.iter().take_while(|&&earlier| earlier < slot as usize).count() as u32;
+        let mut graph = self.clone();
+        graph.inputs = left.iter().map(|&slot| self.inputs[slot].clone()).collect();
+        for node in &mut graph.nodes {
+            if let Kind::Input(slot) = &mut node.kind {
+                *slot = renumbered(*slot);
+            }
+        }
+        for output in &mut graph.outputs {
+            output.in_place = output.in_place.map(renumbered);
+        }
+        (graph, left)
+    }
+
     /// The same expression with the names `x0`, `x1` … for inputs, `a0` … for scalars and `y0` … for outputs, so that kernels
     /// and the kernel cache don't depend on the user's names. The text of the result is the key of that cache.
     #[must_use]
