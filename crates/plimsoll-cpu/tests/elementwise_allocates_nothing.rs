@@ -5,7 +5,7 @@ use plimsoll_cpu::elementwise::{Cpu, How, Program, Set, View, ViewMut};
 use plimsoll_cpu::memory::{Buffer, Pages};
 use plimsoll_cpu::threads::{Team, affinity};
 use plimsoll_cpu::timer::Timer;
-use plimsoll_expr::{In, InOut, Layout, Names, Scalar, Value, parse, trace};
+use plimsoll_expr::{DType, Foreign, In, InOut, Layout, Names, Scalar, Value, parse, trace};
 
 #[test]
 fn runs_allocate_nothing_once_prepared() {
@@ -48,5 +48,30 @@ fn typed_calls_allocate_nothing_once_their_layouts_are_known() {
         run(0.5);
         let counted = allocation_counter::measure(|| (0..10).for_each(|i| run(i as f32)));
         assert_eq!(counted.count_total, 0, "{shape:?}");
+    }
+}
+
+#[test]
+fn calls_on_foreign_memory_allocate_nothing_once_their_layouts_are_known() {
+    let graph = parse("scalar a: f32; in x: f32, m: f32; m = m - x; y = a*x + m", &Names::default());
+    let expression = Cpu::new().expect("processors").expression(&graph.expect("an expression"));
+    for rows in [40, 40_000] {
+        let n = 50 * rows as usize;
+        let (mut x, mut m, mut y) = (vec![0.5_f32; n], vec![0.0_f32; n], vec![0.0_f32; n]);
+        let (shape, strides, reversed) = ([rows, 50], [50, 1], [50, -1]);
+        let tensor = |memory: &mut Vec<f32>, first: u64| {
+            let start = memory.as_mut_ptr().expose_provenance() as u64 + 4 * first;
+            let strides = if first > 0 { &reversed } else { &strides };
+            Foreign { start, dtype: DType::F32, shape: &shape, strides }
+        };
+        let tensors = [tensor(&mut x, 49), tensor(&mut m, 0), tensor(&mut y, 0)];
+        let run = |a: f64| {
+            // SAFETY: the vectors hold all elements, outlive the calls, and nobody else uses them.
+            unsafe { expression.run_foreign(&tensors, &[Value::Float(a)]) }.expect("a run");
+        };
+        run(0.5);
+        let counted = allocation_counter::measure(|| (0..10).for_each(|i| run(f64::from(i))));
+        assert_eq!(counted.count_total, 0, "{rows} rows");
+        assert_eq!((m[n - 1], y[n - 1]), (-5.5, 9.0 * 0.5 - 5.5));
     }
 }

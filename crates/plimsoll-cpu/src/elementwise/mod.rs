@@ -25,4 +25,4 @@ pub use plan::{How, StorePolicy};
 pub use prepared::{Prepared, Program, Set};
 #[doc(hidden)]
 pub use typed::Call;
-pub use typed::{Argument, Cpu, Expression, Kernel, Operand, Outputs, Returned, View, ViewMut};
+pub use typed::{Argument, Cpu, CpuBuilder, Expression, Kernel, Operand, Outputs, Returned, View, ViewMut};

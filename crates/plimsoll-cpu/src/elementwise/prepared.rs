@@ -11,7 +11,7 @@ use super::error::Error;
 use super::plan::{How, Plan};
 use crate::arch::vectored::{Code, Machine, MachineError, Memory, Set as Instructions};
 use crate::memory::{Readable, Source, Target, Writable};
-use crate::threads::Team;
+use crate::threads::{CallPool, Team};
 
 /// An expression, to be prepared for layouts.
 #[derive(Clone, Debug)]
@@ -175,20 +175,22 @@ impl Prepared {
         ticks.map_err(from_machine_error)
     }
 
-    /// As [`Prepared::run`], in typed callers' memory.
-    pub(super) fn run_typed(
+    /// Runs it once in a caller's memory: with the helpers of a pool, or only on the calling thread.
+    pub(super) fn run_call(
         &mut self,
-        team: &mut Team,
+        pool: Option<&CallPool>,
         inputs: &[Source<'_>],
         outputs: &mut [Target<'_>],
         scalars: &[Value],
     ) -> Result<(), Error> {
-        if team.size() > self.threads {
-            return Err(Error::Threads { prepared: self.threads, given: team.size() });
-        }
         self.check_operands(inputs, outputs)?;
         self.evaluate(scalars)?;
-        self.machine.run(team, 1, &mut [Memory { inputs, outputs }]).map(drop).map_err(from_machine_error)
+        let memory = &mut Memory { inputs, outputs };
+        let ran = match pool {
+            Some(pool) => self.machine.run_call(pool, memory),
+            None => self.machine.run_alone(memory),
+        };
+        ran.map_err(from_machine_error)
     }
 
     /// Checks a user's memory: the number of operands, their sizes and their alignment.

@@ -26,7 +26,7 @@ impl Team {
         let body = unsafe {
             std::mem::transmute::<&(dyn Fn(Rank<'_>) + Send + Sync), &'static (dyn Fn(Rank<'_>) + Send + Sync)>(body)
         };
-        let launch = Launch::new(body, repeats, Start { clock_kind: self.clock_kind, ..Start::default() }, self.timer);
+        let launch = Launch::new(body, repeats, Start::default(), self.timer);
         // SAFETY: (1) the body outlives the launch, as explained above; (2) every earlier launch ended with all finished, as
         // the team isn't lost; (3) `&mut self` excludes other launches.
         if !unsafe { self.worker_pool.launch(launch, Duration::MAX) } {

@@ -31,8 +31,6 @@ pub enum ClockKind {
     Plain,
     /// Dense 512-bit code.
     Dense,
-    /// No reading, for callers that don't need it: a reading takes over a microsecond.
-    None,
 }
 
 /// Readings of one core's clock, written by the thread on that core.
@@ -65,7 +63,6 @@ impl CoreClock {
                     cycle::dense(density, iterations)
                 })
             }
-            ClockKind::None => return,
             _ if cycle::is_available() => self.time(CYCLES, cycle::ADDS_PER_ITERATION, cycle::chain),
             _ => return,
         };

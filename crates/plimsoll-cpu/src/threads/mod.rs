@@ -9,8 +9,8 @@
 
 pub mod affinity;
 mod borrowed;
+mod call_pool;
 pub(crate) mod core_clock;
-mod shared_team;
 #[cfg(test)]
 mod tests;
 mod worker_pool;
@@ -28,7 +28,8 @@ use affinity::{PinGuard, PinRefused};
 use core_clock::{ClockKind, CoreClock};
 use worker_pool::{Launch, WorkerPool};
 
-pub use shared_team::SharedTeam;
+pub(crate) use call_pool::{CallPool, Settings};
+pub(crate) use worker_pool::catch_panic;
 
 /// How long a launch may take before the team counts as hung, unless [`Team::set_deadline`] changes it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -99,8 +100,6 @@ pub struct Team {
     pin_guard: Option<PinGuard>,
     timer: Timer,
     deadline: Duration,
-    /// The clock that is read after a launch of borrowed work.
-    clock_kind: ClockKind,
     lost: bool,
     only_here: std::marker::PhantomData<*const ()>,
 }
@@ -127,15 +126,6 @@ impl Team {
         Ok(team)
     }
 
-    /// As [`Team::new`], but the calling thread isn't pinned. Members yield while they wait, since callers may come from any
-    /// CPU. No clock is read.
-    fn unpinned(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
-        let mut team = Self::start_workers(cpus, timer)?;
-        team.clock_kind = ClockKind::None;
-        team.worker_pool.set_oversubscribed();
-        Ok(team)
-    }
-
     /// Starts the workers and reserves rank 0 for the caller.
     fn start_workers(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
         let Some(&first) = cpus.first() else {
@@ -152,7 +142,6 @@ impl Team {
             pin_guard: None,
             timer,
             deadline: DEADLINE,
-            clock_kind: ClockKind::default(),
             lost: false,
             only_here: std::marker::PhantomData,
         };

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::Fault;
+
 use super::Rank;
 use super::Start;
 use super::core_clock::CoreClock;
@@ -314,7 +316,7 @@ impl WorkerPool {
 
 /// Runs `body`, and aborts the process if it unwinds: unwinding would free what other members still use, or leave them
 /// waiting.
-fn or_abort<R>(body: impl FnOnce() -> R) -> R {
+pub(super) fn or_abort<R>(body: impl FnOnce() -> R) -> R {
     struct Abort;
     impl Drop for Abort {
         fn drop(&mut self) {
@@ -325,6 +327,15 @@ fn or_abort<R>(body: impl FnOnce() -> R) -> R {
     let result = body();
     std::mem::forget(abort);
     result
+}
+
+/// Runs `body`; a panic is [`Fault::Panicked`] with its message.
+pub(crate) fn catch_panic<R>(body: impl FnOnce() -> R) -> Result<R, Fault> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+        let message = panic_message(&*payload);
+        drop_payload(payload);
+        Fault::Panicked(message)
+    })
 }
 
 /// Drops a panic's payload. Its destructor is foreign code and may panic as well; that second payload is leaked, as its

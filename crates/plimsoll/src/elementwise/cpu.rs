@@ -43,6 +43,6 @@
 //! - **Errors** are values of [`Error`] with the tensor's name and sizes. After an error nothing has been written. Nothing panics.
 
 pub use plimsoll_cpu::elementwise::{
-    Argument, Cpu, Error, Expression, Kernel, Operand, Outputs, Returned, View, ViewMut,
+    Argument, Cpu, CpuBuilder, Error, Expression, Kernel, Operand, Outputs, Returned, View, ViewMut,
 };
 pub use plimsoll_cpu::memory::Lendable;

@@ -1,6 +1,7 @@
 //! Runs code over a tiling: on the threads of a team, tile by tile, in memory that is bound to it for one launch.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
@@ -14,7 +15,7 @@ use super::loops::Arguments;
 use super::moves::{Strided, fence, gather, past_caches, scatter};
 use super::tiling::{Tile, Tiling};
 use crate::memory::{Buffer, Pages, Readable, Split, Writable};
-use crate::threads::Team;
+use crate::threads::{CallPool, Team, catch_panic};
 
 /// Most inputs and outputs together.
 const STREAMS: usize = MAX_INPUTS + MAX_OUTPUTS;
@@ -47,10 +48,15 @@ unsafe impl Send for Start {}
 // SAFETY: as above.
 unsafe impl Sync for Start {}
 
-/// One member's count of repetitions, on separate cache lines.
+/// Most chunks into which a member's share of a call is divided, and most tiles of a chunk. A member that is late or slow leaves
+/// at most a chunk to wait for.
+const CHUNKS: usize = 16;
+const CHUNK_TILES: usize = 32;
+
+/// A member's count of repetitions, or of the tiles of its share that were taken; on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct LaunchCount(AtomicUsize);
+struct Counter(AtomicUsize);
 
 /// Code with its tiling, and scratch memory for each thread.
 #[derive(Debug)]
@@ -63,7 +69,7 @@ pub(crate) struct Machine {
     nontemporal: bool,
     arenas: Split<u8>,
     slot_bytes: usize,
-    launches: Box<[LaunchCount]>,
+    counters: Box<[Counter]>,
     starts: Vec<Start>,
     uniforms: Vec<u64>,
 }
@@ -123,8 +129,8 @@ impl Machine {
         let slot_bytes = (tiling.tile_elements() * code.width).next_multiple_of(LINE) + 3 * LINE;
         let arena = (slot_bytes * usize::from(code.slots)).max(LINE);
         let arenas = Buffer::<u8>::new(arena * threads, Pages::Small)?.split(threads, LINE);
-        let (uniforms, launches) =
-            (vec![0; usize::from(code.uniforms)], (0..threads).map(|_| LaunchCount::default()).collect());
+        let uniforms = vec![0; usize::from(code.uniforms)];
+        let counters = (0..threads).map(|_| Counter::default()).collect();
         Ok(Self {
             code,
             tiling,
@@ -133,7 +139,7 @@ impl Machine {
             nontemporal,
             arenas,
             slot_bytes,
-            launches,
+            counters,
             starts: Vec::new(),
             uniforms,
         })
@@ -156,26 +162,77 @@ impl Machine {
         for memory in sets.iter_mut() {
             self.bind(memory)?;
         }
-        if team.size() > self.launches.len() {
+        if team.size() > self.counters.len() {
             return Err(MachineError::Unfit("too many threads"));
         }
         if sets.is_empty() || self.tiling.is_empty() {
             return Ok(0);
         }
-        self.launches.iter().for_each(|count| count.0.store(0, Ordering::Relaxed));
+        self.counters.iter().for_each(|count| count.0.store(0, Ordering::Relaxed));
         let this = &*self;
         let launched = team.run_borrowed(repeats, &|rank| {
-            let launch = this.launches[rank.index].0.fetch_add(1, Ordering::Relaxed);
+            let launch = this.counters[rank.index].0.fetch_add(1, Ordering::Relaxed);
             let streams = this.code.widths.len();
             let set = launch % (this.starts.len() / streams) * streams;
-            let mut arena = this.arenas.part(rank.index);
-            // SAFETY: `bind` checked the memory of every set, which `sets` keeps borrowed until all have finished; each
-            // member has its own arena and tiles. If memory may only hold 0 and 1, the code stores only these: `bind`
-            // compared the two, and `Code::new` checked all steps.
-            unsafe { this.run_share(rank.index, rank.members, &this.starts[set..set + streams], &mut arena) };
+            let share = this.tiling.share(rank.index, rank.members);
+            // SAFETY: `bind` checked the memory of every set, which `sets` keeps borrowed until all have finished; shares are
+            // disjoint.
+            unsafe { this.run_tiles(rank.index, share, &this.starts[set..set + streams]) };
         });
         self.starts.clear();
         Ok(launched?)
+    }
+
+    /// Runs once over all elements, on the calling thread.
+    pub(crate) fn run_alone<I: Readable, O: Writable>(
+        &mut self,
+        memory: &mut Memory<'_, I, O>,
+    ) -> Result<(), MachineError> {
+        self.starts.clear();
+        self.bind(memory)?;
+        // SAFETY: `bind` checked the memory, which `memory` keeps borrowed; no other thread takes part.
+        let ran = catch_panic(|| unsafe { self.run_tiles(0, 0..self.tiling.tiles(), &self.starts) });
+        self.starts.clear();
+        Ok(ran?)
+    }
+
+    /// Runs once over all elements, on the calling thread and on helpers that join it. Each member takes chunks of its own share,
+    /// so that it finds what it had in its caches in the call before, and then of the others' shares.
+    pub(crate) fn run_call<I: Readable, O: Writable>(
+        &mut self,
+        pool: &CallPool,
+        memory: &mut Memory<'_, I, O>,
+    ) -> Result<(), MachineError> {
+        self.starts.clear();
+        self.bind(memory)?;
+        if pool.size() > self.counters.len() {
+            return Err(MachineError::Unfit("too many threads"));
+        }
+        self.counters.iter().for_each(|count| count.0.store(0, Ordering::Relaxed));
+        let (this, members) = (&*self, pool.size());
+        let chunk = (self.tiling.tiles() / members / CHUNKS).clamp(1, CHUNK_TILES);
+        let ran = pool.run(&|member| {
+            let Some(tiles) = this.take_chunk(member, members, chunk) else { return false };
+            // SAFETY: as for a team; each tile is in one chunk, which one member takes.
+            unsafe { this.run_tiles(member, tiles, &this.starts) };
+            true
+        });
+        self.starts.clear();
+        Ok(ran?)
+    }
+
+    /// The next tiles for a member, from its own share or from another's.
+    fn take_chunk(&self, member: usize, members: usize, chunk: usize) -> Option<Range<usize>> {
+        let take = |owner: usize| {
+            let (share, taken) = (self.tiling.share(owner, members), &self.counters[owner].0);
+            // The first look keeps the counter near the number of tiles.
+            if taken.load(Ordering::Relaxed) >= share.len() {
+                return None;
+            }
+            let begin = share.start + taken.fetch_add(chunk, Ordering::Relaxed);
+            (begin < share.end).then(|| begin..share.end.min(begin + chunk))
+        };
+        (0..members).find_map(|next| take((member + next) % members))
     }
 
     /// Checks one set of memory, and stores its addresses.
@@ -191,20 +248,21 @@ impl Machine {
         }
         // Take one pointer to each output, and only once: a second call of `start` would invalidate the first pointer. An
         // input that is written in place is read through its output's pointer.
-        let mut written = [(std::ptr::null_mut(), 0); MAX_OUTPUTS];
-        for (place, output) in written.iter_mut().zip(memory.outputs.iter_mut()) {
-            let bytes = output.len();
-            *place = (output.start(), bytes);
+        let first = self.starts.len();
+        for stream in 0..self.code.inputs {
+            let source = if self.in_place[stream].is_none() { inputs.next() } else { None };
+            let start = source.map(|source| self.check_stream(stream, source.start().cast_mut(), source.len()));
+            self.starts.push(start.transpose()?.unwrap_or(Start(std::ptr::null_mut())));
         }
-        for (stream, in_place) in self.in_place.iter().enumerate() {
-            let (start, bytes) = match in_place {
-                Some(output) => written[usize::from(*output)],
-                None => inputs.next().map_or((std::ptr::null_mut(), 0), |m| (m.start().cast_mut(), m.len())),
-            };
-            self.starts.push(self.check_stream(stream, start, bytes)?);
+        for (output, target) in memory.outputs.iter_mut().enumerate() {
+            let bytes = target.len();
+            self.starts.push(self.check_stream(self.code.inputs + output, target.start(), bytes)?);
         }
-        for (output, &(start, bytes)) in written[..outputs].iter().enumerate() {
-            self.starts.push(self.check_stream(self.code.inputs + output, start, bytes)?);
+        for (stream, output) in self.in_place.iter().enumerate() {
+            // The streams of both are the same, as `new` checked.
+            if let Some(output) = output {
+                self.starts[first + stream] = self.starts[first + self.code.inputs + usize::from(*output)];
+            }
         }
         Ok(())
     }
@@ -222,19 +280,20 @@ impl Machine {
         Ok(Start(start))
     }
 
-    /// Runs one member's tiles.
+    /// Runs some tiles as one member. If memory may only hold 0 and 1, the code stores only these: `bind` compared the two, and
+    /// `Code::new` checked all steps.
     ///
     /// # Safety
     /// Every stream reaches only memory from its start on that is valid for reads (for outputs, also for writes) until this
-    /// returns; no other thread accesses the elements of this member's tiles.
-    unsafe fn run_share(&self, rank: usize, members: usize, starts: &[Start], arena: &mut [u8]) {
-        let share = self.tiling.share(rank, members);
-        if share.is_empty() {
+    /// returns; no other thread accesses the elements of these tiles.
+    unsafe fn run_tiles(&self, member: usize, tiles: Range<usize>, starts: &[Start]) {
+        if tiles.is_empty() {
             return;
         }
+        let mut arena = self.arenas.part(member);
         let mut bases = [std::ptr::null_mut(); STREAMS];
-        let mut tile = self.tiling.tile(share.start);
-        for _ in share {
+        let mut tile = self.tiling.tile(tiles.start);
+        for _ in tiles {
             for ((base, start), stream) in bases.iter_mut().zip(starts).zip(&self.tiling.streams) {
                 *base = start.0.wrapping_offset(stream.start(&tile));
             }

@@ -64,9 +64,10 @@ impl<'s> Call<'s> {
 
     /// The shape to which the tensors are broadcast.
     pub(super) fn shape(&self) -> Result<Vec<u64>, LayoutError> {
-        let mut lengths = [[0]; MOST_TENSORS];
-        let tensors = self.tensors[..self.count].iter().flatten().zip(&mut lengths);
-        let shapes: Vec<&[u64]> = tensors.map(|(given, length)| given.shape(length)).collect();
+        let lengths: [[u64; 1]; MOST_TENSORS] =
+            std::array::from_fn(|place| [self.tensors[place].as_ref().map_or(0, Operand::length)]);
+        let tensors = self.tensors[..self.count].iter().flatten().zip(&lengths);
+        let shapes: Vec<&[u64]> = tensors.map(|(given, length)| given.shape().unwrap_or(length)).collect();
         broadcast(&shapes)
     }
 }

@@ -1,18 +1,18 @@
 //! An expression on the CPU without types, and the plans prepared for the layouts of its calls.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use plimsoll_expr::cost::{Class, Cost};
 use plimsoll_expr::graph::{MAX_INPUTS, MAX_OUTPUTS};
 use plimsoll_expr::{DType, Graph, Layout, Value};
 
 use super::super::error::Error;
-use super::super::prepared::{Prepared, Program};
+use super::super::prepared::Program;
 use super::operand::{Operand, Operands};
-use super::{MOST_PLANS, SMALL, Shared};
-use crate::threads::SharedTeam;
-use crate::timer::Timer;
+use super::plans::{Plan, Plans};
+use super::{SMALL, Shared};
+use crate::memory::{Source, Target};
 
 /// Bytes that move within a core's caches in the time of a function of f32: tanh took a nanosecond, in which 23 bytes moved (same
 /// machine as for `SMALL`).
@@ -26,54 +26,13 @@ pub struct Expression {
     shared: Arc<Shared>,
     /// The cost of an element in bytes.
     weight: u64,
-    pub(super) plans: Mutex<Plans>,
-}
-
-/// The prepared plans, and a team of one for small calls.
-#[derive(Debug, Default)]
-pub(super) struct Plans {
-    pub(super) ready: Vec<PreparedPlan>,
-    /// The index of the last call's plan.
-    last: usize,
-    /// Number of calls so far.
-    calls: u64,
-    alone: Option<SharedTeam>,
-}
-
-/// An expression prepared for these layouts.
-#[derive(Debug)]
-pub(super) struct PreparedPlan {
-    pub(super) layouts: Vec<Layout>,
-    prepared: Prepared,
-    /// Whether it runs only on the caller's thread.
-    pub(super) alone: bool,
-    /// The number of the last call that used it.
-    used: u64,
-}
-
-impl Plans {
-    /// The index of the plan for a call's layouts.
-    fn find(&self, operands: &Operands<'_, '_>) -> Option<usize> {
-        let is_it = |place: &usize| self.ready.get(*place).is_some_and(|ready| operands.has_layouts(&ready.layouts));
-        Some(self.last).filter(is_it).or_else(|| (0..self.ready.len()).find(is_it))
-    }
-
-    /// Adds a plan, replacing the least recently used one if there are too many. Returns its index.
-    fn insert(&mut self, ready: PreparedPlan) -> usize {
-        if self.ready.len() < MOST_PLANS {
-            self.ready.push(ready);
-            return self.ready.len() - 1;
-        }
-        let oldest = self.ready.iter().enumerate().min_by_key(|(_, ready)| ready.used).map_or(0, |(place, _)| place);
-        self.ready[oldest] = ready;
-        oldest
-    }
+    pub(super) plans: Plans,
 }
 
 impl Clone for Expression {
     fn clone(&self) -> Self {
         let (program, shared) = (Arc::clone(&self.program), Arc::clone(&self.shared));
-        Self { program, shared, weight: self.weight, plans: Mutex::default() }
+        Self { program, shared, weight: self.weight, plans: Plans::default() }
     }
 }
 
@@ -86,7 +45,7 @@ impl fmt::Debug for Expression {
 impl Expression {
     pub(super) fn new(graph: &Graph, shared: &Arc<Shared>) -> Self {
         let (program, weight) = (Arc::new(Program::new(graph)), weight(graph));
-        Self { program, shared: Arc::clone(shared), weight, plans: Mutex::default() }
+        Self { program, shared: Arc::clone(shared), weight, plans: Plans::default() }
     }
 
     /// The expression itself.
@@ -124,35 +83,30 @@ impl Expression {
     pub(super) fn launch(&self, operands: Operands<'_, '_>, scalars: &[Value]) -> Result<(), Error> {
         let graph = self.program.graph();
         operands.check(graph, scalars.len())?;
-        // The plans stay usable after a panic.
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.calls += 1;
-        let now = plans.calls;
-        let place = match plans.find(&operands) {
-            Some(place) => place,
-            None => {
-                let ready = self.prepare(&operands, now)?;
-                plans.insert(ready)
-            }
-        };
-        plans.last = place;
-        let Plans { ready, alone, .. } = &mut *plans;
-        let ready = &mut ready[place];
-        ready.used = now;
-        let mut memories = operands.memories(graph)?;
-        let (inputs, outputs) = memories.parts();
-        let team = match (ready.alone, alone) {
-            (false, _) => &self.shared.team,
-            (true, Some(alone)) => alone,
-            (true, alone) => alone.insert(SharedTeam::new(&[self.shared.cpu], Timer::Os)?),
-        };
-        team.enter(|team| ready.prepared.run_typed(team, inputs, outputs, scalars))
+        self.plans.enter(|set| {
+            let find = |layouts: &[Layout]| operands.has_layouts(layouts);
+            let plan = set.find_or_insert(find, || self.prepare(operands.layouts()?))?;
+            let mut memories = operands.memories(graph)?;
+            let (inputs, outputs) = memories.parts();
+            self.run_plan(plan, inputs, outputs, scalars)
+        })
+    }
+
+    /// Runs a plan in the memory of the inputs that aren't written, and of the outputs, in the order of the graph.
+    pub(super) fn run_plan(
+        &self,
+        plan: &mut Plan,
+        inputs: &[Source<'_>],
+        outputs: &mut [Target<'_>],
+        scalars: &[Value],
+    ) -> Result<(), Error> {
+        let pool = (!plan.alone).then_some(&self.shared.pool);
+        plan.prepared.run_call(pool, inputs, outputs, scalars)
     }
 
     /// Prepares it for a call's layouts.
-    fn prepare(&self, operands: &Operands<'_, '_>, used: u64) -> Result<PreparedPlan, Error> {
+    pub(super) fn prepare(&self, layouts: Vec<Layout>) -> Result<Plan, Error> {
         let graph = self.program.graph();
-        let layouts = operands.layouts()?;
         let (inputs, results) = layouts.split_at(graph.inputs().len());
         let mut results = results.iter();
         let output = |in_place: Option<u32>| match in_place {
@@ -162,11 +116,13 @@ impl Expression {
         let places = graph.outputs().iter().map(|output| output.in_place);
         let outputs: Vec<Layout> = places.filter_map(output).cloned().collect();
         let elements = outputs.first().map_or(0, Layout::elements);
-        let threads = self.shared.team.size();
+        let threads = self.shared.pool.size();
         let alone = threads == 1 || elements.saturating_mul(self.weight) <= SMALL;
         let how = self.shared.how(if alone { 1 } else { threads });
         let prepared = self.program.prepare(inputs, &outputs, &how)?;
-        Ok(PreparedPlan { layouts, prepared, alone, used })
+        let results = graph.outputs().iter().filter(|output| output.in_place.is_none()).map(|output| output.dtype);
+        let types = graph.inputs().iter().map(|input| input.dtype).chain(results);
+        Ok(Plan::new(layouts, types.map(DType::bytes), prepared, alone))
     }
 }
 

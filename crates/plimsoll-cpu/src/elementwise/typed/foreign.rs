@@ -1,19 +1,16 @@
 //! Calls on memory that another library owns.
 
-use plimsoll_expr::graph::{MAX_INPUTS, MAX_OUTPUTS};
 use plimsoll_expr::layout::Shape;
-use plimsoll_expr::{Foreign, Graph, LayoutError, Value};
+use plimsoll_expr::{Foreign, Graph, Layout, LayoutError, Value};
 
 use super::super::error::Error;
 use super::expression::Expression;
-use super::operand::{Arrangement, Operand, Operands, TensorMemory};
+use super::operand::check_call;
+use super::plans::Plan;
 use crate::memory::{Source, Target};
 
 #[cfg(test)]
 mod tests;
-
-/// Most tensors of an expression.
-const MOST: usize = MAX_INPUTS + MAX_OUTPUTS;
 
 impl Expression {
     /// Runs it on memory of another library and returns when all outputs are written. `tensors` are the inputs in their order,
@@ -37,36 +34,98 @@ impl Expression {
     ///   elements are never accessed.
     pub unsafe fn run_foreign(&self, tensors: &[Foreign<'_>], scalars: &[Value]) -> Result<(), Error> {
         let graph = self.graph();
-        let inputs = graph.inputs().len();
-        if tensors.len() != count(graph) {
-            let given = tensors.len();
-            return Err(Error::Count { what: "inputs and outputs", expected: count(graph), given });
-        }
-        let mut extents = [(0, 0); MOST];
-        for (place, (tensor, slot)) in tensors.iter().zip(&mut extents).enumerate() {
-            *slot = extent(graph, place, tensor)?;
-        }
-        check_overlaps(graph, tensors)?;
-        let mut operands = [const { None }; MOST];
-        for (place, (tensor, slot)) in tensors.iter().zip(&mut operands).enumerate() {
-            let (start, bytes) = extents[place];
-            // SAFETY: the caller promises the memory until this function returns, which is longer than the operands live. No
-            // tensor that is written overlaps another, as was just checked.
-            let memory = unsafe {
-                match is_written(graph, place) {
-                    true => TensorMemory::Exclusive(Target::from_address(start, bytes, tensor.dtype)),
-                    false => TensorMemory::Shared(Source::from_address(start, bytes)),
-                }
-            };
-            *slot = Some(Operand { memory, dtype: tensor.dtype, layout: Arrangement::Foreign(*tensor) });
-        }
-        self.launch(Operands { tensors: &mut operands[..tensors.len()], inputs }, scalars)
+        let inputs = graph.inputs().len().min(tensors.len());
+        let counts = [inputs, tensors.len() - inputs, scalars.len()];
+        check_call(graph, counts, tensors.iter().map(|tensor| tensor.dtype))?;
+        self.plans.enter(|set| {
+            let is_it = |layouts: &[Layout]| tensors.iter().zip(layouts).all(|(tensor, own)| tensor.has_layout(own));
+            let plan = set.find_or_insert(is_it, || self.prepare(layouts(graph, tensors)?))?;
+            find_starts(graph, plan, tensors)?;
+            check_overlaps(graph, plan, tensors)?;
+            // The memory isn't used after this call, for which its owner promises it.
+            let (mut inputs, mut outputs) = (std::mem::take(&mut plan.inputs), std::mem::take(&mut plan.outputs));
+            // SAFETY: the caller promises the memory until this function returns; both lists are cleared before that. No tensor
+            // that is written overlaps another.
+            unsafe { list_memory(graph, plan, &mut inputs, &mut outputs) };
+            let ran = self.run_plan(plan, &inputs, &mut outputs, scalars);
+            inputs.clear();
+            outputs.clear();
+            (plan.inputs, plan.outputs) = (inputs, outputs);
+            ran
+        })
     }
 }
 
-/// How many tensors a call has.
-fn count(graph: &Graph) -> usize {
-    graph.inputs().len() + graph.outputs().iter().filter(|output| output.in_place.is_none()).count()
+/// The tensors' layouts.
+fn layouts(graph: &Graph, tensors: &[Foreign<'_>]) -> Result<Vec<Layout>, Error> {
+    let layout = |(place, tensor): (usize, &Foreign<'_>)| tensor.layout().map_err(|fault| refuse(graph, place, fault));
+    tensors.iter().enumerate().map(layout).collect()
+}
+
+/// Finds the first address of each tensor's elements, and checks that they are inside the address space.
+fn find_starts(graph: &Graph, plan: &mut Plan, tensors: &[Foreign<'_>]) -> Result<(), Error> {
+    plan.starts.clear();
+    for (place, (tensor, extent)) in tensors.iter().zip(&plan.extents).enumerate() {
+        let start = if extent.bytes == 0 { Some(0) } else { tensor.start.checked_sub(extent.below) };
+        let start = start.and_then(|start| usize::try_from(start).ok());
+        let end = start.and_then(|start| start.checked_add(extent.bytes));
+        let (Some(start), Some(_)) = (start, end) else {
+            let shape = Shape(tensor.shape.to_vec());
+            let fault = tensor.addresses().err().unwrap_or(LayoutError::Memory(shape, tensor.dtype.bytes()));
+            return Err(refuse(graph, place, fault));
+        };
+        plan.starts.push(start);
+    }
+    Ok(())
+}
+
+/// Checks that no tensor that is written overlaps another.
+fn check_overlaps(graph: &Graph, plan: &Plan, tensors: &[Foreign<'_>]) -> Result<(), Error> {
+    let range = |place: usize| (plan.starts[place], plan.starts[place] + plan.extents[place].bytes);
+    for place in (0..tensors.len()).filter(|&place| is_written(graph, place)) {
+        let (start, end) = range(place);
+        for other in (0..tensors.len()).filter(|&other| other != place) {
+            let (first, last) = range(other);
+            if start < last && first < end {
+                return Err(overlap(graph, tensors, place, other));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The error of a tensor that is written and overlaps another.
+fn overlap(graph: &Graph, tensors: &[Foreign<'_>], place: usize, other: usize) -> Error {
+    let inputs = graph.inputs().len();
+    let (written, name) = (name(graph, place), name(graph, other));
+    match place >= inputs && other < inputs && tensors[place].is_same_tensor(&tensors[other]) {
+        true => Error::NotInPlace { output: written, input: name },
+        false => Error::Overlap { written, other: name },
+    }
+}
+
+/// Lists the memory of the inputs that aren't written, and of the outputs, in the order of the graph.
+///
+/// # Safety
+/// The memory that the plan's starts and extents describe is as [`Expression::run_foreign`] requires until both lists are
+/// cleared, and no tensor that is written overlaps another.
+unsafe fn list_memory(
+    graph: &Graph,
+    plan: &Plan,
+    inputs: &mut Vec<Source<'static>>,
+    outputs: &mut Vec<Target<'static>>,
+) {
+    let mut result = graph.inputs().len();
+    for output in graph.outputs() {
+        let place = output.in_place.map_or(result, |input| input as usize);
+        result += usize::from(output.in_place.is_none());
+        // SAFETY: the caller promises the same.
+        outputs.push(unsafe { Target::from_address(plan.starts[place], plan.extents[place].bytes, output.dtype) });
+    }
+    for place in (0..graph.inputs().len()).filter(|&place| !is_written(graph, place)) {
+        // SAFETY: as above.
+        inputs.push(unsafe { Source::from_address(plan.starts[place], plan.extents[place].bytes) });
+    }
 }
 
 /// Whether a call's tensor is an output, or an input that is written in place.
@@ -80,30 +139,7 @@ fn name(graph: &Graph, place: usize) -> String {
     graph.inputs().iter().map(|input| &input.name).chain(results).nth(place).cloned().unwrap_or_default()
 }
 
-/// The first address of a tensor's elements, and its bytes.
-fn extent(graph: &Graph, place: usize, tensor: &Foreign<'_>) -> Result<(usize, usize), Error> {
-    let range = tensor.addresses().map_err(|fault| Error::Memory { name: name(graph, place), fault })?;
-    let address = |address: u64| usize::try_from(address).ok();
-    address(range.start).zip(address(range.end - range.start)).ok_or_else(|| {
-        let fault = LayoutError::Memory(Shape(tensor.shape.to_vec()), tensor.dtype.bytes());
-        Error::Memory { name: name(graph, place), fault }
-    })
-}
-
-/// Checks that no tensor that is written overlaps another.
-fn check_overlaps(graph: &Graph, tensors: &[Foreign<'_>]) -> Result<(), Error> {
-    for (place, tensor) in tensors.iter().enumerate().filter(|(place, _)| is_written(graph, *place)) {
-        for (other, second) in tensors.iter().enumerate().filter(|(other, _)| *other != place) {
-            if !tensor.overlaps(second).map_err(|fault| Error::Memory { name: name(graph, place), fault })? {
-                continue;
-            }
-            let (written, name) = (name(graph, place), name(graph, other));
-            let in_place = place >= graph.inputs().len() && other < graph.inputs().len();
-            return Err(match in_place && tensor.is_same_tensor(second) {
-                true => Error::NotInPlace { output: written, input: name },
-                false => Error::Overlap { written, other: name },
-            });
-        }
-    }
-    Ok(())
+/// The error of a tensor whose elements can't be in memory.
+fn refuse(graph: &Graph, place: usize, fault: LayoutError) -> Error {
+    Error::Memory { name: name(graph, place), fault }
 }

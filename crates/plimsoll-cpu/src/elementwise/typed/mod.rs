@@ -20,33 +20,33 @@
 //! `impl Argument<Scalar<T>> for T` here.
 //!
 //! **Plans.** A call whose tensors have the layouts of an earlier call reuses its plan and allocates nothing; scalars don't
-//! matter. A kernel keeps the last [`MOST_PLANS`], each with its scratch memory.
+//! matter. A kernel keeps the last [`MOST_PLANS`], each with its scratch memory, for each of the threads that call it.
 //!
-//! **Threads.** A [`Cpu`] has a [`SharedTeam`]: pinned workers, with the caller as one of the threads. Calls that need it wait
-//! for each other, from any kernel and thread. Calls of one kernel also wait for each other, as they share scratch memory;
-//! clones of a kernel have separate plans. Calls up to [`SMALL`] run only on the caller's thread.
+//! **Threads.** Calls up to [`SMALL`] run only on the caller's thread, without a lock that another call would wait for. In larger
+//! ones helpers take part (`crate::threads::call_pool`), which all kernels of a [`Cpu`] share. If they help another caller, this one runs
+//! alone until they are free. They start in the first call that needs them, also in a forked process.
 
+mod builder;
 mod call;
 mod expression;
 #[allow(unsafe_code)]
 mod foreign;
 mod kernel;
 mod operand;
+mod plans;
 #[cfg(test)]
 mod tests;
 mod view;
 
 use std::sync::Arc;
 
-use plimsoll_core::Fault;
 use plimsoll_expr::{Graph, Traced};
 
 use super::error::Error;
 use super::plan::{How, StorePolicy};
-use crate::threads::SharedTeam;
-use crate::timer::Timer;
-use crate::topology::Topology;
+use crate::threads::CallPool;
 
+pub use builder::CpuBuilder;
 #[doc(hidden)]
 pub use call::Call;
 pub use call::{Argument, Outputs, Returned};
@@ -73,9 +73,7 @@ pub struct Cpu {
 /// The state that a [`Cpu`] and its kernels share.
 #[derive(Debug)]
 struct Shared {
-    team: SharedTeam,
-    /// The CPU of calls on one thread.
-    cpu: usize,
+    pool: CallPool,
     /// Bytes of the last-level caches; 0 if unknown.
     caches: u64,
 }
@@ -84,37 +82,29 @@ impl Cpu {
     /// All cores that this process may use, with one thread each.
     ///
     /// # Errors
-    /// [`Fault::Unavailable`] if threads can't be started.
+    /// None at present.
     pub fn new() -> Result<Self, Error> {
-        Self::with_threads(usize::MAX)
+        Self::builder().build()
     }
 
     /// At most `threads` threads, including the caller's, on one core each.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] if `threads` is 0; [`Fault::Unavailable`] if threads can't be started.
+    /// [`Fault::Invalid`](plimsoll_core::Fault::Invalid) if `threads` is 0.
     pub fn with_threads(threads: usize) -> Result<Self, Error> {
-        let topology = Topology::read();
-        let mut cpus = topology.one_cpu_per_core();
-        if cpus.is_empty() {
-            cpus.push(0);
-        }
-        cpus.truncate(threads);
-        Self::from_cpus(&cpus, topology.last_level_bytes(&cpus))
+        Self::builder().threads(threads).build()
     }
 
-    fn from_cpus(cpus: &[usize], caches: u64) -> Result<Self, Error> {
-        let Some(&cpu) = cpus.first() else {
-            return Err(Fault::Invalid("expressions need at least one thread".to_owned()).into());
-        };
-        let team = SharedTeam::new(cpus, Timer::Os)?;
-        Ok(Self { shared: Arc::new(Shared { team, cpu, caches }) })
+    /// Options for the threads.
+    #[must_use]
+    pub fn builder() -> CpuBuilder {
+        CpuBuilder::default()
     }
 
     /// How many threads there are, including the caller's.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.shared.team.size()
+        self.shared.pool.size()
     }
 
     /// A kernel for these processors. It prepares a plan in the first call with new layouts.

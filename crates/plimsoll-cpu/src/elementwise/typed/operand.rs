@@ -1,7 +1,7 @@
 //! The tensors of one call, in borrowed memory, and their order in the expression.
 
 use plimsoll_expr::graph::{MAX_INPUTS, MAX_OUTPUTS};
-use plimsoll_expr::{DType, Foreign, Graph, Layout, LayoutError};
+use plimsoll_expr::{DType, Graph, Layout, LayoutError};
 
 use super::super::error::Error;
 use crate::memory::{Lendable, Source, Target, bytes};
@@ -9,25 +9,18 @@ use crate::memory::{Lendable, Source, Target, bytes};
 /// A tensor of one call: borrowed elements and their layout.
 #[derive(Debug)]
 pub struct Operand<'s> {
-    pub(super) memory: TensorMemory<'s>,
-    pub(super) dtype: DType,
-    pub(super) layout: Arrangement<'s>,
+    memory: TensorMemory<'s>,
+    dtype: DType,
+    length: u64,
+    /// Contiguous if `None`.
+    layout: Option<&'s Layout>,
 }
 
 /// The borrowed memory of a tensor.
 #[derive(Debug)]
-pub(super) enum TensorMemory<'s> {
+enum TensorMemory<'s> {
     Shared(Source<'s>),
     Exclusive(Target<'s>),
-}
-
-/// How a tensor's elements lie in its memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Arrangement<'s> {
-    /// So many in a row.
-    Row(u64),
-    Layout(&'s Layout),
-    Foreign(Foreign<'s>),
 }
 
 impl<'s> Operand<'s> {
@@ -35,49 +28,35 @@ impl<'s> Operand<'s> {
     #[must_use]
     pub fn read<T: Lendable>(elements: &'s [T], layout: Option<&'s Layout>) -> Self {
         let memory = TensorMemory::Shared(Source::new(bytes(elements)));
-        Self { memory, dtype: T::DTYPE, layout: Arrangement::new(elements.len(), layout) }
+        Self { memory, dtype: T::DTYPE, length: elements.len() as u64, layout }
     }
 
     /// A tensor that may be written.
     #[must_use]
     pub fn write<T: Lendable>(elements: &'s mut [T], layout: Option<&'s Layout>) -> Self {
-        let layout = Arrangement::new(elements.len(), layout);
-        Self { memory: TensorMemory::Exclusive(Target::new(elements)), dtype: T::DTYPE, layout }
-    }
-
-    /// Its shape; `length` is where that of a row is stored.
-    pub(super) fn shape<'a>(&'a self, length: &'a mut [u64; 1]) -> &'a [u64] {
-        match self.layout {
-            Arrangement::Row(elements) => {
-                *length = [elements];
-                length
-            }
-            Arrangement::Layout(layout) => layout.shape(),
-            Arrangement::Foreign(tensor) => tensor.shape,
-        }
-    }
-}
-
-impl<'s> Arrangement<'s> {
-    /// A layout, or so many elements in a row.
-    fn new(length: usize, layout: Option<&'s Layout>) -> Self {
-        layout.map_or(Self::Row(length as u64), Self::Layout)
+        let length = elements.len() as u64;
+        Self { memory: TensorMemory::Exclusive(Target::new(elements)), dtype: T::DTYPE, length, layout }
     }
 
     fn layout(&self) -> Result<Layout, LayoutError> {
-        match self {
-            Self::Row(length) => Layout::contiguous(&[*length]),
-            Self::Layout(layout) => Ok((*layout).clone()),
-            Self::Foreign(tensor) => tensor.layout(),
-        }
+        self.layout.cloned().map_or_else(|| Layout::contiguous(&[self.length]), Ok)
     }
 
-    /// Whether it is this layout. Allocates nothing.
-    fn is(&self, layout: &Layout) -> bool {
-        match self {
-            Self::Row(length) => layout.shape() == [*length] && layout.strides() == [1] && layout.offset() == 0,
-            Self::Layout(own) => *own == layout,
-            Self::Foreign(tensor) => tensor.has_layout(layout),
+    /// Its number of elements, without a layout.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Its shape, if it has a layout.
+    pub(super) fn shape(&self) -> Option<&'s [u64]> {
+        self.layout.map(Layout::shape)
+    }
+
+    /// Whether it has this layout. Allocates nothing.
+    fn has_layout(&self, layout: &Layout) -> bool {
+        match self.layout {
+            Some(own) => own == layout,
+            None => layout.shape() == [self.length] && layout.strides() == [1] && layout.offset() == 0,
         }
     }
 }
@@ -112,35 +91,18 @@ impl<'s> Operands<'_, 's> {
 
     /// Whether the tensors have these layouts.
     pub(super) fn has_layouts(&self, layouts: &[Layout]) -> bool {
-        layouts.len() == self.tensors.len() && self.list().zip(layouts).all(|(given, layout)| given.layout.is(layout))
+        layouts.len() == self.tensors.len() && self.list().zip(layouts).all(|(given, layout)| given.has_layout(layout))
     }
 
     /// The tensors' layouts.
     pub(super) fn layouts(&self) -> Result<Vec<Layout>, LayoutError> {
-        self.list().map(|given| given.layout.layout()).collect()
+        self.list().map(Operand::layout).collect()
     }
 
     /// Checks the number of tensors and scalars, and the types of the tensors.
     pub(super) fn check(&self, graph: &Graph, scalars: usize) -> Result<(), Error> {
-        let results = graph.outputs().iter().filter(|output| output.in_place.is_none());
-        let counts = [
-            ("inputs", graph.inputs().len(), self.inputs),
-            ("outputs", results.clone().count(), self.tensors.len() - self.inputs),
-            ("scalars", graph.scalars().len(), scalars),
-        ];
-        for (what, expected, given) in counts {
-            if expected != given {
-                return Err(Error::Count { what, expected, given });
-            }
-        }
-        let inputs = graph.inputs().iter().map(|input| (&input.name, input.dtype));
-        let expected = inputs.chain(results.map(|output| (&output.name, output.dtype)));
-        for ((name, expected), given) in expected.zip(self.list()) {
-            if expected != given.dtype {
-                return Err(Error::Type { name: name.clone(), expected, given: given.dtype });
-            }
-        }
-        Ok(())
+        let counts = [self.inputs, self.tensors.len() - self.inputs, scalars];
+        check_call(graph, counts, self.list().map(|given| given.dtype))
     }
 
     /// The memory in the expression's order, with tensors that are written in place among the outputs.
@@ -168,4 +130,23 @@ impl<'s> Operands<'_, 's> {
         }
         Ok(memories)
     }
+}
+
+/// Checks a call's numbers of inputs, outputs that aren't written in place, and scalars, and the types of its tensors.
+pub(super) fn check_call(graph: &Graph, given: [usize; 3], types: impl Iterator<Item = DType>) -> Result<(), Error> {
+    let results = graph.outputs().iter().filter(|output| output.in_place.is_none());
+    let expected = [graph.inputs().len(), results.clone().count(), graph.scalars().len()];
+    for (what, (expected, given)) in ["inputs", "outputs", "scalars"].into_iter().zip(expected.into_iter().zip(given)) {
+        if expected != given {
+            return Err(Error::Count { what, expected, given });
+        }
+    }
+    let inputs = graph.inputs().iter().map(|input| (&input.name, input.dtype));
+    let expected = inputs.chain(results.map(|output| (&output.name, output.dtype)));
+    for ((name, expected), given) in expected.zip(types) {
+        if expected != given {
+            return Err(Error::Type { name: name.clone(), expected, given });
+        }
+    }
+    Ok(())
 }

@@ -1,9 +1,11 @@
 use half::{bf16, f16};
+use plimsoll_core::Fault;
 use plimsoll_expr::oracle::{self, Precision, Tensor};
 use plimsoll_expr::trace::{Expr, F8E4M3, F8E5M2, Promote, Tensor as OfTensor, place};
 use plimsoll_expr::{DType, In, InOut, Layout, Scalar, Traced, Value, trace};
 use proptest::prelude::*;
 
+use super::plans::PlanSet;
 use super::*;
 use crate::memory::{Lendable, bytes};
 use crate::threads::affinity::allowed_cpus;
@@ -11,12 +13,12 @@ use crate::threads::affinity::allowed_cpus;
 /// `threads` threads that share one CPU.
 fn cpu(threads: usize) -> Cpu {
     let cpu = allowed_cpus().first().copied().unwrap_or(0);
-    Cpu::from_cpus(&vec![cpu; threads], 0).unwrap()
+    Cpu::builder().build_on(vec![cpu; threads], 0).unwrap()
 }
 
 /// One thread, whose stores all bypass the caches.
 fn bypassing_caches() -> Cpu {
-    Cpu::from_cpus(&[allowed_cpus().first().copied().unwrap_or(0)], 1).unwrap()
+    Cpu::builder().build_on(vec![allowed_cpus().first().copied().unwrap_or(0)], 1).unwrap()
 }
 
 /// A length that is too large for one thread, and no multiple of a vector or tile.
@@ -45,7 +47,7 @@ fn parameters_may_be_numbers_slices_vectors_arrays_and_views() {
     axpy.run(0.5, &x, &y, &mut ViewMut::new(&mut wide, reversed)).unwrap();
     assert_eq!(wide, [9.0, 2.0, 6.0, 4.0, 2.0]);
     // All of these except the last have the same layouts.
-    assert_eq!(axpy.expression.plans.lock().unwrap().ready.len(), 2);
+    assert_eq!(axpy.expression.plans.enter(|set| set.plans().len()), 2);
 }
 
 #[test]
@@ -243,12 +245,12 @@ fn plans_are_reused_for_other_scalars_and_the_last_ones_are_kept() {
         kernel.run(f32::from(i), i32::from(i) * 2, &x, (&mut y, &mut z)).unwrap();
         assert_eq!((y[39].to_f32(), z[39].to_f32()), (f32::from(i) * 2.0, f32::from(i) * 2.0 + 2.0));
     }
-    assert_eq!(kernel.expression.plans.lock().unwrap().ready.len(), 1);
+    assert_eq!(kernel.expression.plans.enter(|set| set.plans().len()), 1);
     for length in 1..=40 {
         kernel.run(1.0, 1, &x[..length], (&mut y[..length], &mut z[..length])).unwrap();
     }
-    let plans = kernel.expression.plans.lock().unwrap();
-    let mut kept: Vec<u64> = plans.ready.iter().map(|ready| ready.layouts[0].shape()[0]).collect();
+    let shapes = |set: &mut PlanSet| set.plans().iter().map(|plan| plan.layouts[0].shape()[0]).collect();
+    let mut kept: Vec<u64> = kernel.expression.plans.enter(shapes);
     kept.sort_unstable();
     assert_eq!(kept, (25..=40).collect::<Vec<u64>>(), "the last plans must be kept");
 }
@@ -262,7 +264,8 @@ fn small_calls_stay_on_the_callers_thread() {
         double.run(&ramp(length), &mut vec![0.0; length]).unwrap();
         let exact = cpu.compile(&exact).unwrap();
         exact.run(&vec![0.0; length], &mut vec![0.0; length]).unwrap();
-        (double.expression.plans.lock().unwrap().ready[0].alone, exact.expression.plans.lock().unwrap().ready[0].alone)
+        let first = |set: &mut PlanSet| set.plans()[0].alone;
+        (double.expression.plans.enter(first), exact.expression.plans.enter(first))
     };
     assert_eq!(alone(&cpu(2), 1000), (true, true));
     assert_eq!(alone(&cpu(2), 10_000), (true, false), "functions count as bytes");
