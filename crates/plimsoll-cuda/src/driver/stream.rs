@@ -184,6 +184,12 @@ impl Stream {
         self.0.handle
     }
 
+    /// The driver's handle, a `CUstream`, as a number for other libraries.
+    #[must_use]
+    pub fn raw(&self) -> u64 {
+        self.handle().0.expose_provenance() as u64
+    }
+
     /// Enters the stream to submit work that runs on the device or becomes part of a graph.
     ///
     /// # Errors
