@@ -35,6 +35,7 @@ fn may_pass(call: &str, code: u32) -> bool {
     // Only streams of other libraries are checked for capture.
     let optional = [
         "cuStreamIsCapturing",
+        "cuThreadExchangeStreamCaptureMode",
         "cuGraphAddDependencies_v2",
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
         "cuFuncSetAttribute",

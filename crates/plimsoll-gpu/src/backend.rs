@@ -304,6 +304,6 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
 }
 
 /// The reason of the defaults: of the backends only CUDA has `what`.
-fn only_cuda<G: Gpu>(what: &'static str, why: &str) -> Unavailable {
+pub(crate) fn only_cuda<G: Gpu>(what: &'static str, why: &str) -> Unavailable {
     Unavailable::new(what, format!("{} {why}", G::NAME), "Use the CUDA backend")
 }

@@ -26,7 +26,7 @@
 //!
 //! Functions that use a device return [`core::Fault`], or an error that wraps it, for whatever the device or its driver reports.
 //! Their `# Errors` sections list only further causes.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
 pub mod bench;

@@ -3,8 +3,8 @@
 mod support;
 
 use half::bf16;
-use plimsoll::elementwise::{AnyBuffer, Call, Device, Error, Expression, Parameter, ParameterRole};
-use plimsoll::expr::{DType, Value};
+use plimsoll::elementwise::{AnyBuffer, Call, Device, Error, Expression, Parameter, ParameterRole, Queue};
+use plimsoll::expr::{DType, Foreign, Value};
 use plimsoll::prelude::*;
 
 fn cpu() -> Device {
@@ -343,4 +343,37 @@ fn tuning_on_the_cpu_changes_nothing() {
     assert_eq!(y.to_vec().unwrap(), [0.0, 0.0]);
     tuned.run(3.0, &x, &mut y).unwrap();
     assert_eq!(y.to_vec().unwrap(), [3.0, 6.0]);
+}
+
+#[test]
+fn tensors_of_other_libraries_run_on_the_cpu_and_on_a_gpu() {
+    let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0_f32; 4]);
+    let tensor = |start: u64, shape: &'static [u64], strides: &'static [i64]| Foreign {
+        start,
+        dtype: DType::F32,
+        shape,
+        strides,
+    };
+    let run = |device: &Device, x: u64, y: u64, queue| {
+        let scale = device.expression("y = a*x").scalar("a", DType::F32).tensors(DType::F32).compile().unwrap();
+        // From the last element backwards.
+        let tensors = [tensor(x + 12, &[4], &[-1]), tensor(y, &[4], &[1])];
+        scale.warm(&tensors).unwrap();
+        // SAFETY: both tensors live until the end of the test, which waits for the device.
+        unsafe { scale.run_foreign(&tensors, &[Value::Float(10.0)], queue) }
+    };
+    let (from, to) = (x.as_ptr().expose_provenance() as u64, y.as_mut_ptr().expose_provenance() as u64);
+    run(&cpu(), from, to, Queue::Own).unwrap();
+    assert_eq!(y, [40.0, 30.0, 20.0, 10.0]);
+    let error = run(&cpu(), from, to, Queue::Cuda(0)).unwrap_err().to_string();
+    assert!(error.contains("use Queue::Own"), "{error}");
+    let (_folder, gpu) = gpu();
+    let (from, to) = (gpu.zeros::<f32>(4).unwrap(), gpu.zeros::<f32>(4).unwrap());
+    let address = |buffer: &Buffer<f32>| buffer.as_gpu().unwrap().span().pointer();
+    for queue in [Queue::Own, Queue::Cuda(0), Queue::Cuda(2)] {
+        run(&gpu, address(&from), address(&to), queue).unwrap();
+    }
+    gpu.wait().unwrap();
+    let error = run(&gpu, address(&from), address(&from) + 4, Queue::Own).unwrap_err().to_string();
+    assert!(error.contains("'y'") && error.contains("overlaps 'x'"), "{error}");
 }

@@ -9,6 +9,7 @@ use crate::MAGIC;
 use crate::call::*;
 use crate::memory::{allocate, allocate_on_device, copy, free, give, text};
 use crate::state::{Kernel, Settings};
+use crate::thread::{self, CONTEXT, OTHER_CONTEXT};
 
 fn find_kernel(image: &str, name: &str) -> Option<Kernel> {
     image.split(';').find_map(|kernel| {
@@ -80,20 +81,32 @@ calls! {
     }
     fn cuDevicePrimaryCtxRetain(state, context: *mut Handle, device: c_int) {
         state.contexts += 1;
-        give(context, 0xc0)
+        give(context, CONTEXT)
     }
     fn cuDevicePrimaryCtxRelease(state, device: c_int) {
         state.contexts = state.contexts.checked_sub(1).ok_or(INVALID_CONTEXT)?;
         Ok(())
     }
     fn cuCtxSetCurrent(state, context: Handle) {
-        if context == 0xc0 && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
+        if !(context == CONTEXT && state.contexts > 0 || context == OTHER_CONTEXT || context == 0) {
+            return Err(INVALID_CONTEXT);
+        }
+        thread::CURRENT.set(context);
+        Ok(())
+    }
+    fn cuCtxGetCurrent(state, context: *mut Handle) {
+        give(context, thread::CURRENT.get())
+    }
+    fn cuThreadExchangeStreamCaptureMode(state, mode: *mut c_uint) {
+        // SAFETY: a live integer by the caller's contract.
+        let wanted = unsafe { *mode };
+        if wanted > thread::RELAXED { Err(INVALID_VALUE) } else { give(mode, thread::CAPTURE_MODE.replace(wanted)) }
     }
     fn cuDeviceCanAccessPeer(state, can: *mut c_int, device: c_int, peer: c_int) {
         give(can, 1)
     }
     fn cuCtxEnablePeerAccess(state, peer: Handle, flags: c_uint) {
-        if peer == 0xc0 && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
+        if peer == CONTEXT && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
     }
     fn cuMemcpyPeerAsync(
         state, to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle
@@ -127,9 +140,11 @@ calls! {
         if count == 1 && attribute == 2 { give(to.cast(), kind) } else { Err(INVALID_VALUE) }
     }
     fn cuMemAlloc_v2(state, pointer: *mut u64, bytes: usize) {
+        state.break_captures()?;
         give(pointer, allocate_on_device(state, bytes)?)
     }
     fn cuMemFree_v2(state, pointer: u64) {
+        state.break_captures()?;
         let bytes = state.memory.remove(&(pointer as usize)).ok_or(INVALID_VALUE)?;
         free(pointer as usize, bytes);
         Ok(())
@@ -205,19 +220,24 @@ calls! {
     }
     fn cuStreamBeginCapture_v2(state, stream: Handle, mode: c_uint) {
         check_handle(state.streams.contains(&stream))?;
+        if mode == thread::GLOBAL {
+            state.strict.insert(stream);
+        }
         if state.recorded.insert(stream, Vec::new()).is_some() { Err(ILLEGAL_STATE) } else { Ok(()) }
     }
     fn cuStreamEndCapture(state, stream: Handle, graph: *mut Handle) {
         let nodes = state.recorded.remove(&stream).ok_or(ILLEGAL_STATE)?;
+        state.strict.remove(&stream);
         if state.invalid.remove(&stream) {
             return Err(CAPTURE_INVALIDATED);
         }
+        state.captured = nodes.len();
         let handle = state.handle();
         state.graphs.insert(handle, nodes);
         give(graph, handle)
     }
     fn cuStreamIsCapturing(state, stream: Handle, status: *mut c_uint) {
-        check_handle(state.streams.contains(&stream))?;
+        check_handle(state.is_stream(stream))?;
         give(status, c_uint::from(state.recorded.contains_key(&stream)))
     }
     fn cuStreamQuery(state, stream: Handle) {
@@ -261,6 +281,7 @@ calls! {
         give(milliseconds, (to as f64 - from as f64) as f32 / 1e6)
     }
     fn cuModuleLoadData(state, module: *mut Handle, image: *const c_void) {
+        state.break_captures()?;
         // SAFETY: an image has at least an ELF header of 64 bytes.
         let header = unsafe { image.cast::<[u8; 64]>().read_unaligned() };
         if !header.starts_with(b"\x7fELF") {

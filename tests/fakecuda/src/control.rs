@@ -58,6 +58,18 @@ pub extern "C" fn fakecuda_alive() -> u64 {
     counts.iter().sum::<usize>() as u64 + state.contexts
 }
 
+/// The stream of the last launch.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_last_stream() -> u64 {
+    lock().get().last_stream as u64
+}
+
+/// The number of kernels in the last recording that ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_captured() -> u64 {
+    lock().get().captured as u64
+}
+
 /// From now on, submitted work stays unfinished.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_hold() {

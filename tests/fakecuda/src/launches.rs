@@ -5,10 +5,11 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::call::{Answer, Code, Handle, INVALID_HANDLE, calls, check_handle};
+use crate::call::{Answer, Code, Handle, INVALID_CONTEXT, INVALID_HANDLE, calls, check_handle};
 use crate::kernels::run;
 use crate::memory::give;
 use crate::state::{Node, State};
+use crate::thread;
 
 /// A node with the kernel of a launch and copies of its parameters.
 fn build_node(state: &State, function: Handle, parameters: *mut *mut c_void) -> Result<Node, Code> {
@@ -24,8 +25,12 @@ fn build_node(state: &State, function: Handle, parameters: *mut *mut c_void) -> 
 }
 
 fn launch(state: &mut State, function: Handle, stream: Handle, parameters: *mut *mut c_void) -> Answer {
-    check_handle(state.streams.contains(&stream))?;
+    if thread::CURRENT.get() != thread::CONTEXT {
+        return Err(INVALID_CONTEXT);
+    }
+    check_handle(state.is_stream(stream))?;
     let node = build_node(state, function, parameters)?;
+    state.last_stream = stream;
     match state.recorded.get_mut(&stream) {
         Some(nodes) => nodes.push(node),
         None => {

@@ -40,6 +40,7 @@ mod mapped;
 mod memory;
 mod nvrtc;
 mod state;
+mod thread;
 
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::call::CAPTURED;
 use crate::flight::Flight;
+use crate::thread::{CAPTURE_MODE, RELAXED};
 
 /// `CUDA_ERROR_LAUNCH_FAILED`.
 pub const LAUNCH_FAILED: u32 = 719;
@@ -161,8 +163,14 @@ pub struct State {
     pub functions: BTreeMap<usize, Kernel>,
     /// Streams that are being captured, with the nodes so far.
     pub recorded: BTreeMap<usize, Vec<Node>>,
+    /// Those among them that calls of any thread break unless it is relaxed.
+    pub strict: BTreeSet<usize>,
     /// Streams whose capture was invalidated.
     pub invalid: BTreeSet<usize>,
+    /// The stream of the last launch.
+    pub last_stream: usize,
+    /// Number of nodes of the last recording that ended.
+    pub captured: usize,
     /// Graphs and executables.
     pub graphs: BTreeMap<usize, Vec<Node>>,
     /// Unfinished work.
@@ -210,6 +218,23 @@ impl State {
         };
         let allocation = |address| known.iter().find_map(|known| inside(known, address));
         self.flight.add_work(stream, words.into_iter().filter_map(allocation));
+    }
+
+    /// True for a stream or one of the special handles 0, 1 and 2.
+    pub fn is_stream(&self, handle: usize) -> bool {
+        handle <= 2 || self.streams.contains(&handle)
+    }
+
+    /// A call that may wait for the device breaks captures, unless the calling thread is relaxed.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` if it broke some.
+    pub fn break_captures(&mut self) -> Result<(), u32> {
+        if self.strict.is_empty() || CAPTURE_MODE.get() == RELAXED {
+            return Ok(());
+        }
+        self.invalid.extend(&self.strict);
+        Err(CAPTURED)
     }
 
     /// True if work no longer finishes.

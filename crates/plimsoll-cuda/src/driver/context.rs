@@ -116,11 +116,15 @@ impl Context {
         self.shared.is_given_up()
     }
 
-    /// Makes a destructor's call, unless the context was given up. A destructor can't report its result.
+    /// Makes a destructor's call, unless the context was given up. A destructor can't report its result. It may run anywhere, so other
+    /// libraries notice nothing: the thread's current context stays, and no recording breaks.
     pub(crate) fn destroy(&self, call: impl FnOnce(Calls<'_>) -> Result<(), DriverError>) {
-        if !self.shared.is_given_up() && self.bind().is_ok() {
-            let _ = self.watch(call(self.call()));
+        if self.shared.is_given_up() {
+            return;
         }
+        let Ok(_current) = self.make_current() else { return };
+        let _relaxed = self.driver().relax_recordings();
+        let _ = self.watch(call(self.call()));
     }
 }
 

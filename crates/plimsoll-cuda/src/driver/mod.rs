@@ -6,6 +6,7 @@
 mod context;
 #[cfg(feature = "cudarc")]
 mod cudarc;
+mod current;
 mod error;
 mod event;
 mod gate;

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_gen::sass::Image;
 
@@ -18,6 +19,8 @@ pub struct Module {
     handle: Handle,
     /// The parsed cubin; `None` for a file that our parser doesn't understand.
     image: Option<Image>,
+    /// Whether it stays loaded until the process ends.
+    stays: AtomicBool,
 }
 
 impl Module {
@@ -31,7 +34,7 @@ impl Module {
     pub unsafe fn load(context: &Arc<Context>, cubin: &[u8]) -> Result<Arc<Self>, DriverError> {
         // SAFETY: the caller guarantees a complete cubin.
         let handle = unsafe { load(context, cubin) }?;
-        Ok(Arc::new(Self { context: Arc::clone(context), handle, image: Image::new(cubin.to_vec()).ok() }))
+        Ok(Self::new(context, handle, Image::new(cubin.to_vec()).ok()))
     }
 
     /// Loads a compiled cubin whose headers and tables were checked to lie inside it.
@@ -42,7 +45,11 @@ impl Module {
         // SAFETY: every offset in the file was checked to lie inside it, the rest is a compiler's output
         // ([`crate::compile::Compiler`]), and a file from the disk had its hash verified.
         let handle = unsafe { load(context, image.bytes()) }?;
-        Ok(Arc::new(Self { context: Arc::clone(context), handle, image: Some(image) }))
+        Ok(Self::new(context, handle, Some(image)))
+    }
+
+    fn new(context: &Arc<Context>, handle: Handle, image: Option<Image>) -> Arc<Self> {
+        Arc::new(Self { context: Arc::clone(context), handle, image, stays: AtomicBool::new(false) })
     }
 
     /// The cubin that it was loaded from; `None` for a file that our parser doesn't understand.
@@ -83,6 +90,16 @@ impl Function {
         // SAFETY: the module lives; the name is terminated and outlives the call; both results are written to live integers.
         context.watch(unsafe { context.call().module_global(&raw mut pointer, &raw mut bytes, module, name) })?;
         Ok((pointer, bytes as u64))
+    }
+
+    /// Keeps its machine code loaded until the process ends: for a stream of another library, whose work and recordings we can't wait
+    /// for.
+    #[inline]
+    pub(crate) fn stay_loaded(&self) {
+        let stays = &self.module.stays;
+        if !stays.load(Ordering::Relaxed) && !stays.swap(true, Ordering::Relaxed) {
+            std::mem::forget(Arc::clone(&self.module));
+        }
     }
 
     /// The module that it belongs to.

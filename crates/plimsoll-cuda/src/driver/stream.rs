@@ -1,9 +1,9 @@
 //! Streams as owned objects. `wait` waits for them with a deadline.
 
+mod entered;
+
 use std::any::Any;
-use std::ffi::c_void;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,14 +12,14 @@ use plimsoll_core::Fault;
 use super::error::is_done;
 use super::event::unordered;
 use super::gate::{Gate, Refused};
-use super::types::{
-    ATTRIBUTE_CLUSTER, ATTRIBUTE_COOPERATIVE, ATTRIBUTE_DEPENDENT, DevicePointer, Handle, LaunchAttribute, LaunchConfig,
-};
-use super::{AccessWindow, Context, DriverError, Event, Function, Graph};
-use crate::launch::{Form, Geometry, Launch};
+use super::types::{DevicePointer, Handle};
+use super::{Context, DriverError, Event, Graph};
+use crate::launch::Launch;
 use crate::memory::Region;
 use crate::wait;
 use plimsoll_gpu::Unavailable;
+
+pub use entered::Entered;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
@@ -81,53 +81,6 @@ impl fmt::Debug for Recording {
     }
 }
 
-/// Permission to submit work to a stream. While it lives, no recording starts or ends.
-#[derive(Debug)]
-pub struct Entered<'s> {
-    core: &'s Core,
-    recording: bool,
-    /// It belongs to the thread that entered, which counts how often it is inside.
-    own_thread: PhantomData<*const ()>,
-}
-
-impl Entered<'_> {
-    /// The context of the stream.
-    pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.core.context
-    }
-
-    pub(crate) fn handle(&self) -> Handle {
-        self.core.handle
-    }
-
-    /// Whether submitted work is recorded rather than executed.
-    pub(crate) fn is_recording(&self) -> bool {
-        self.recording
-    }
-
-    /// Keeps an object alive for the graph that is being recorded.
-    pub(crate) fn keep(&self, object: Arc<dyn Any + Send + Sync>) {
-        self.core.recording().dependencies.objects.push(object);
-    }
-
-    /// Lets the submitted work use this memory: notes a use on a stream other than the memory's, and keeps it for a recording.
-    #[inline]
-    pub(crate) fn admit(&self, region: &Arc<Region>) -> Result<(), Fault> {
-        region.admit(self.core.handle)?;
-        if self.recording {
-            self.core.recording().dependencies.regions.push(Arc::clone(region));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Entered<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.core.gate.leave();
-    }
-}
-
 /// Permission to submit work to a stream over several calls. While it lives, no recording starts.
 #[cfg(feature = "cudarc")]
 pub(crate) struct EnteredOwned(Arc<Core>);
@@ -158,8 +111,8 @@ impl Core {
     pub(super) fn wait_idle(&self) -> Result<(), Fault> {
         wait::until(&self.context, "cuStreamQuery", || {
             // No recording starts or ends during the query, which would invalidate a recording.
-            let entered = Entered { core: self, recording: self.gate.enter(), own_thread: PhantomData };
-            let before = if entered.recording { self.recording().before.clone() } else { None };
+            let entered = Entered::counted(self, self.gate.enter());
+            let before = if entered.is_recording() { self.recording().before.clone() } else { None };
             match before {
                 Some(before) => before.is_done(),
                 None => self.check_not_captured().and_then(|()| self.is_done()),
@@ -231,6 +184,12 @@ impl Stream {
         self.0.handle
     }
 
+    /// The driver's handle, a `CUstream`, as a number for other libraries.
+    #[must_use]
+    pub fn raw(&self) -> u64 {
+        self.handle().0.expose_provenance() as u64
+    }
+
     /// Enters the stream to submit work that runs on the device or becomes part of a graph.
     ///
     /// # Errors
@@ -238,7 +197,7 @@ impl Stream {
     #[inline]
     pub(crate) fn enter(&self) -> Result<Entered<'_>, DriverError> {
         let core = &*self.0;
-        let entered = Entered { core, recording: core.gate.enter(), own_thread: PhantomData };
+        let entered = Entered::counted(core, core.gate.enter());
         core.check_not_captured()?;
         if !core.worked.load(Ordering::Relaxed) {
             core.worked.store(true, Ordering::Relaxed);
@@ -250,7 +209,7 @@ impl Stream {
     #[cfg(feature = "cudarc")]
     pub(crate) fn enter_owned(&self) -> Result<Option<EnteredOwned>, DriverError> {
         let entered = self.enter()?;
-        if entered.recording {
+        if entered.is_recording() {
             return Ok(None);
         }
         // Leaves when the `EnteredOwned` is dropped.
@@ -374,7 +333,7 @@ impl Stream {
         }
         let entered = self.enter()?;
         launch.regions.admit(&entered)?;
-        if entered.recording {
+        if entered.is_recording() {
             entered.keep(Arc::new(launch.clone()));
         }
         let window = launch.window.as_ref();
@@ -382,55 +341,6 @@ impl Stream {
         // SAFETY: a launch has as many arguments as its kernel takes, each of the right size, and holds the memory that they name;
         // its words live until the call returns.
         unsafe { Ok(entered.submit(&launch.function, launch.geometry, launch.form, window, parameters)?) }
-    }
-}
-
-impl Entered<'_> {
-    /// Launches a kernel with raw parameters.
-    ///
-    /// # Safety
-    /// `parameters` must begin with as many pointers as the kernel has parameters, each to as many bytes as that parameter, which
-    /// live until the call returns. What the kernel does with them must be sound until it ends or, if the stream is recording,
-    /// whenever the graph is launched.
-    pub(crate) unsafe fn submit(
-        &self,
-        function: &Function,
-        geometry: Geometry,
-        form: Form,
-        window: Option<&AccessWindow>,
-        mut parameters: impl AsMut<[*mut c_void]>,
-    ) -> Result<(), DriverError> {
-        let Geometry { grid, block, shared } = geometry;
-        let parameters = parameters.as_mut().as_mut_ptr();
-        let null = std::ptr::null_mut();
-        let call = self.context().call();
-        let (stream, function) = (self.handle(), function.handle());
-        let mut attributes = [LaunchAttribute::new(0, &[]); 4];
-        let mut count = 0;
-        let mut add = |wanted: Option<LaunchAttribute>| {
-            if let Some(attribute) = wanted {
-                attributes[count] = attribute;
-                count += 1;
-            }
-        };
-        add(form.dependent.then(|| LaunchAttribute::new(ATTRIBUTE_DEPENDENT, &[1])));
-        add(form.cooperative.then(|| LaunchAttribute::new(ATTRIBUTE_COOPERATIVE, &[1])));
-        add((form.cluster > 1).then(|| LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1])));
-        add(window.map(AccessWindow::attribute));
-        // SAFETY: function and stream are live. The caller guarantees the parameters, and the driver copies what they point to
-        // before the call returns. The configuration and its attributes live until then too.
-        let answer = unsafe {
-            if count == 0 {
-                let ([x, y, z], [a, b, c]) = (grid, block);
-                call.launch(function, x, y, z, a, b, c, shared, stream, parameters, null)
-            } else {
-                let attributes = attributes.as_mut_ptr();
-                let attribute_count = count as u32;
-                let config = LaunchConfig { grid, block, shared, stream, attributes, attribute_count };
-                call.launch_with(&raw const config, function, parameters, null)
-            }
-        };
-        self.context().watch(answer)
     }
 }
 

@@ -112,6 +112,7 @@ table! {
     context_retain ["cuDevicePrimaryCtxRetain"] (context: *mut Handle, device: DeviceNumber);
     context_release ["cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2"] (device: DeviceNumber);
     context_set ["cuCtxSetCurrent"] (context: Handle);
+    context_get ["cuCtxGetCurrent"] (context: *mut Handle);
 
     limit_get ["cuCtxGetLimit"] (value: *mut usize, limit: c_uint);
     limit_set ["cuCtxSetLimit"] (limit: c_uint, value: usize);
@@ -168,6 +169,7 @@ table! {
     stream_attribute ["cuStreamSetAttribute"] (stream: Handle, attribute: c_uint, value: *const c_void);
     capture_begin ["cuStreamBeginCapture_v2"] (stream: Handle, mode: c_uint);
     capture_end ["cuStreamEndCapture"] (stream: Handle, graph: *mut Handle);
+    capture_mode ["cuThreadExchangeStreamCaptureMode"] (mode: *mut c_uint);
 
     event_create ["cuEventCreate"] (event: *mut Handle, flags: c_uint);
     event_destroy ["cuEventDestroy_v2"] (event: Handle);

@@ -87,6 +87,19 @@ impl Elementwise for Cuda {
     }
 
     #[inline]
+    unsafe fn enter_foreign(kernels: &Kernels, stream: u64) -> Result<Entered<'_>, Fault> {
+        // SAFETY: the caller promises it.
+        Ok(unsafe { Entered::foreign(kernels.context(), stream) }?)
+    }
+
+    fn visit<R>(kernels: &Kernels, task: impl FnOnce() -> R) -> Result<R, Fault> {
+        let context = kernels.context();
+        let _current = context.make_current()?;
+        let _relaxed = context.driver().relax_recordings();
+        Ok(task())
+    }
+
+    #[inline]
     fn admit(entered: &mut Entered<'_>, held: &HeldRegions) -> Result<(), Fault> {
         held.admit(entered)?;
         if entered.is_recording() {
@@ -107,8 +120,10 @@ impl Elementwise for Cuda {
             let why = "given up after an earlier fault: restart the program".to_owned();
             return Err(Fault::DeviceLost { call: "cuLaunchKernel", why });
         }
-        context.bind()?;
-        if entered.is_recording() {
+        entered.bind()?;
+        if entered.is_foreign() {
+            function.stay_loaded();
+        } else if entered.is_recording() {
             entered.keep(Arc::new(function.clone()));
         }
         // SAFETY: the caller promises that the kernel takes these words, which live until the call returns, and that what it does

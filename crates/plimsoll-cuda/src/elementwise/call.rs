@@ -87,6 +87,7 @@ impl<'s, const N: usize> Call<'s, N> {
         let shape = |tensor: &TensorRef<'_>| match tensor.extent {
             Extent::Flat(length) => vec![length],
             Extent::Laid(layout) => layout.shape().to_vec(),
+            Extent::Foreign(tensor) => tensor.shape.to_vec(),
         };
         let shapes: Vec<Vec<u64>> = self.tensors[..self.count].iter().map(shape).collect();
         broadcast(&shapes.iter().map(Vec::as_slice).collect::<Vec<_>>())

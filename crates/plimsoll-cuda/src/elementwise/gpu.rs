@@ -82,6 +82,12 @@ impl Gpu {
         self.lane.stream()
     }
 
+    /// Its driver.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        self.stream().context().driver()
+    }
+
     /// Its engine, for untyped expressions.
     #[must_use]
     pub fn engine(&self) -> &Engine {

@@ -25,6 +25,11 @@ use plimsoll_cuda::memory::{
 use plimsoll_cuda::{Action, Cuda, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with};
 use probe_image::probe_image;
 
+/// The fake driver's primary context of every device.
+pub const CONTEXT: usize = 0xc0;
+/// A context that another library made in the fake driver.
+pub const OTHER_CONTEXT: usize = 0xf0;
+
 /// A separate copy of a fake library for one test.
 pub struct FakeLibrary {
     pub path: PathBuf,
@@ -116,6 +121,47 @@ impl Fake {
             }
         }
         stream.expose_provenance() as u64
+    }
+
+    /// The result of a call that another library makes, with these arguments.
+    fn call_with<A, B>(&self, symbol: &str, a: A, b: B) -> u32 {
+        // SAFETY: the callers' arguments are those of cuda.h.
+        unsafe { self.library.raw.get::<unsafe extern "C" fn(A, B) -> u32>(symbol.as_bytes()).unwrap()(a, b) }
+    }
+
+    /// Makes a context current on this thread, as another library does; 0 for none.
+    pub fn set_current(&self, context: usize) {
+        assert_eq!(self.call_with("cuCtxSetCurrent", context, 0_u32), 0);
+    }
+
+    /// The context that is current on this thread; 0 for none.
+    pub fn current(&self) -> usize {
+        let mut context = 0;
+        assert_eq!(self.call_with("cuCtxGetCurrent", &raw mut context, 0_u32), 0);
+        context
+    }
+
+    /// Begins to record a stream as other libraries do, so that most calls of any thread break the recording.
+    pub fn begin_capture(&self, stream: u64) {
+        assert_eq!(self.call_with("cuStreamBeginCapture_v2", stream, 0_u32), 0);
+    }
+
+    /// Ends such a recording: its number of kernels, or the error if it was broken.
+    pub fn end_capture(&self, stream: u64) -> Result<u64, u32> {
+        let mut graph = 0_usize;
+        match self.call_with("cuStreamEndCapture", stream, &raw mut graph) {
+            0 => Ok(self.number("fakecuda_captured")),
+            code => Err(code),
+        }
+    }
+
+    /// How this thread's calls treat recordings.
+    pub fn capture_mode(&self) -> u32 {
+        let mut mode = 2_u32;
+        assert_eq!(self.call_with("cuThreadExchangeStreamCaptureMode", &raw mut mode, 0_u32), 0);
+        let (found, mut back) = (mode, mode);
+        assert_eq!(self.call_with("cuThreadExchangeStreamCaptureMode", &raw mut back, 0_u32), 0);
+        found
     }
 
     /// From now on work submitted to streams doesn't finish, until [`Fake::finish`].
@@ -347,7 +393,7 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     managed.advise(Advice::ReadMostly)?;
     managed.prefetch(stream, Side::Device)?;
     managed.touch_by_host()?;
-    let ordered = StreamBuffer::new(stream, 4096)?;
+    let ordered = context.driver().keep_current(|| StreamBuffer::new(stream, 4096))??;
     stream.begin_recording()?;
     stream.launch(&bare.launch(&a)?)?;
     let recorded = stream.end_recording()?;

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use plimsoll_core::Fault;
 use plimsoll_gen::elementwise::{Device, KernelSpec, Table};
 
+use crate::backend::only_cuda;
 use crate::{Form, Geometry, Gpu, Span, Unavailable};
 
 /// A GPU backend that runs expressions. The engine checks tensors, plans kernels and remembers plans; the backend compiles a planned
@@ -47,6 +48,23 @@ pub trait Elementwise: Gpu {
     /// # Errors
     /// [`Fault::Unavailable`] while another library records the stream.
     fn enter(stream: &Self::Stream) -> Result<Self::Entered<'_>, Fault>;
+    /// Enters a stream of another library by the driver's handle, to submit work. Neither allocates nor keeps anything. While it lives,
+    /// calls of this thread may see other state of the driver, such as another current context; then the earlier one is back.
+    ///
+    /// # Safety
+    /// It is a stream of the compiler's device, and lives until the work submitted to it has ended. That work isn't waited for: the
+    /// memory that it uses lives until then, and as long as recordings of it.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where the backend has only streams of its own.
+    unsafe fn enter_foreign(_compiler: &Self::Compiler, _stream: u64) -> Result<Self::Entered<'_>, Fault> {
+        Err(only_cuda::<Self>("a stream of another library", "has only its own").into())
+    }
+    /// Runs a task that loads kernels, or allocates, so that other libraries of the process notice nothing: what is current on this
+    /// thread stays so, and no recording breaks. The default just runs it.
+    fn visit<R>(_compiler: &Self::Compiler, task: impl FnOnce() -> R) -> Result<R, Fault> {
+        Ok(task())
+    }
     /// Lets the work that is submitted next use this memory: it is not freed before that work has ended. If the stream is recording,
     /// the recording holds the memory.
     ///

@@ -184,7 +184,7 @@ impl Fit {
     /// touch other tensors.
     fn is_simple<G: Elementwise>(&self, tensors: &[TensorRef<'_, G>], compiler: &G::Compiler) -> bool {
         let whole = |(tensor, reach): (&TensorRef<'_, G>, &Option<(u64, u64)>)| {
-            tensor.held.is_some_and(|held| G::check_memory(compiler, held).is_ok())
+            tensor.held.is_none_or(|held| G::check_memory(compiler, held).is_ok())
                 && reach.is_some_and(|(_, needed)| needed <= tensor.bytes)
         };
         let apart = |output: usize| {

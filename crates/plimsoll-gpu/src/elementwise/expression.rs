@@ -149,7 +149,11 @@ impl<G: Elementwise> Expression<G> {
     }
 
     /// Calls `task` with the scalars' bits in their declared types.
-    fn with_bits<R>(&self, scalars: &[Value], task: impl FnOnce(&[u64]) -> Result<R, Error>) -> Result<R, Error> {
+    pub(super) fn with_bits<R>(
+        &self,
+        scalars: &[Value],
+        task: impl FnOnce(&[u64]) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         check_count("scalars", self.graph.scalars().len(), scalars.len())?;
         let mut bits = BITS.take();
         bits.clear();
@@ -167,10 +171,26 @@ impl<G: Elementwise> Expression<G> {
         choose: &Choose,
     ) -> Result<Arc<Ready<G>>, Error> {
         let hash = hash(tensors, choose);
-        let found = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
-        if let Some(ready) = found.filter(|ready| ready.key.choose == *choose && ready.key.matches(tensors)) {
-            return Ok(ready);
+        match self.find(hash, tensors, choose) {
+            Some(ready) => Ok(ready),
+            None => self.prepare_and_keep(hash, tensors, bits, choose),
         }
+    }
+
+    /// The plan for tensors of these layouts and types, if it is known. Allocates nothing.
+    pub(super) fn find(&self, hash: u64, tensors: &[TensorRef<'_, G>], choose: &Choose) -> Option<Arc<Ready<G>>> {
+        let found = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
+        found.filter(|ready| ready.key.choose == *choose && ready.key.matches(tensors))
+    }
+
+    /// Makes the plan for tensors of these layouts and types.
+    pub(super) fn prepare_and_keep(
+        &self,
+        hash: u64,
+        tensors: &[TensorRef<'_, G>],
+        bits: &[u64],
+        choose: &Choose,
+    ) -> Result<Arc<Ready<G>>, Error> {
         let ready = Arc::new(self.prepare(tensors, bits, choose)?);
         let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= MAX_PLANS {
@@ -202,7 +222,7 @@ impl<G: Elementwise> Expression<G> {
         let fit = Fit::new(&self.graph, tensors)?;
         // Checked before anything is compiled.
         fit.check_addresses(&self.graph, tensors, self.engine.compiler())?;
-        let key = Key::new(tensors, choose);
+        let key = Key::new(tensors, choose)?;
         if fit.space.elements() == 0 {
             return Ok(Ready { key, fit, work: None });
         }

@@ -3,7 +3,7 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use plimsoll_expr::{DType, Layout};
+use plimsoll_expr::{DType, Layout, LayoutError};
 use plimsoll_gen::elementwise::Choose;
 
 use super::backend::Elementwise;
@@ -32,12 +32,18 @@ fn alignment<G: Elementwise>(tensor: &TensorRef<'_, G>) -> u8 {
 
 impl Key {
     /// The key of these tensors and choices.
-    pub(super) fn new<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose) -> Self {
-        let extent = |tensor: &TensorRef<'_, G>| match tensor.extent {
-            Extent::Flat(length) => (OwnedExtent::Flat(length), element(tensor)),
-            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), element(tensor)),
+    ///
+    /// # Errors
+    /// An invalid layout.
+    pub(super) fn new<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose) -> Result<Self, LayoutError> {
+        let extent = |tensor: &TensorRef<'_, G>| {
+            let extent = match tensor.extent {
+                Extent::Flat(length) => OwnedExtent::Flat(length),
+                other => OwnedExtent::Laid(other.layout()?),
+            };
+            Ok((extent, element(tensor)))
         };
-        Self { choose: *choose, tensors: tensors.iter().map(extent).collect() }
+        Ok(Self { choose: *choose, tensors: tensors.iter().map(extent).collect::<Result<_, _>>()? })
     }
 
     /// Whether these tensors have the same layouts, types and alignments; choices are not compared.
@@ -47,6 +53,7 @@ impl Key {
                 && match (own, tensor.extent) {
                     (OwnedExtent::Flat(own), Extent::Flat(length)) => *own == length,
                     (OwnedExtent::Laid(own), Extent::Laid(layout)) => own == layout,
+                    (OwnedExtent::Laid(own), Extent::Foreign(tensor)) => tensor.has_layout(own),
                     _ => false,
                 }
         };
@@ -106,6 +113,11 @@ pub(super) fn hash<G: Elementwise>(tensors: &[TensorRef<'_, G>], choose: &Choose
         match tensor.extent {
             Extent::Flat(length) => mix.write_u64(length),
             Extent::Laid(layout) => layout.hash(&mut mix),
+            Extent::Foreign(tensor) => {
+                mix.write_usize(tensor.shape.len());
+                tensor.shape.iter().for_each(|extent| mix.write_u64(*extent));
+                tensor.strides.iter().for_each(|stride| mix.write_u64(stride.cast_unsigned()));
+            }
         }
         mix.write_u64(alignment(tensor).into());
     }

@@ -112,7 +112,7 @@ impl<G: Elementwise> Expression<G> {
     ///
     /// # Safety
     /// The tensors' memory lives until the work submitted now has ended or, if the stream is recording, as long as the recording.
-    unsafe fn launch_ready(
+    pub(super) unsafe fn launch_ready(
         &self,
         entered: &mut G::Entered<'_>,
         ready: &Ready<G>,

@@ -13,6 +13,8 @@ mod checks;
 mod engine;
 mod error;
 mod expression;
+#[allow(unsafe_code)]
+mod foreign;
 mod key;
 #[allow(unsafe_code)]
 mod launch;

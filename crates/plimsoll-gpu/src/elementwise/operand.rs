@@ -3,7 +3,7 @@
 use std::fmt;
 
 use plimsoll_core::Fault;
-use plimsoll_expr::{DType, Layout};
+use plimsoll_expr::{DType, Foreign, Layout, LayoutError};
 
 use super::backend::Elementwise;
 use super::error::Error;
@@ -110,19 +110,31 @@ pub(super) fn with_tensors<G: Elementwise, R>(
     outputs: &[Operand<G>],
     task: impl FnOnce(&[TensorRef<'_, G>]) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let all = inputs.iter().chain(outputs).map(Operand::tensor);
-    match inputs.len() + outputs.len() {
-        count @ 0..=FEW => task(&fill::<G, FEW>(all)[..count]),
-        count @ ..=MANY => task(&fill::<G, MANY>(all)[..count]),
-        _ => task(&all.collect::<Vec<_>>()),
+    with_list(inputs.len() + outputs.len(), inputs.iter().chain(outputs).map(|operand| Ok(operand.tensor())), task)
+}
+
+/// Calls `task` with `count` tensors. Allocates nothing for up to [`MANY`].
+pub(super) fn with_list<'a, G: Elementwise, R>(
+    count: usize,
+    all: impl Iterator<Item = Result<TensorRef<'a, G>, Error>>,
+    task: impl FnOnce(&[TensorRef<'a, G>]) -> Result<R, Error>,
+) -> Result<R, Error> {
+    match count {
+        0..=FEW => task(&fill::<G, FEW>(all)?[..count]),
+        ..=MANY => task(&fill::<G, MANY>(all)?[..count]),
+        _ => task(&all.collect::<Result<Vec<_>, _>>()?),
     }
 }
 
 /// A list that begins with these tensors.
-fn fill<'a, G: Elementwise, const N: usize>(all: impl Iterator<Item = TensorRef<'a, G>>) -> [TensorRef<'a, G>; N] {
+fn fill<'a, G: Elementwise, const N: usize>(
+    all: impl Iterator<Item = Result<TensorRef<'a, G>, Error>>,
+) -> Result<[TensorRef<'a, G>; N], Error> {
     let mut list = [TensorRef::NONE; N];
-    list.iter_mut().zip(all).for_each(|(slot, tensor)| *slot = tensor);
-    list
+    for (slot, tensor) in list.iter_mut().zip(all) {
+        *slot = tensor?;
+    }
+    Ok(list)
 }
 
 /// Shape and strides.
@@ -132,14 +144,17 @@ pub enum Extent<'a> {
     Flat(u64),
     /// Any layout.
     Laid(&'a Layout),
+    /// Those of a tensor of another library, whose lowest address is the memory's.
+    Foreign(&'a Foreign<'a>),
 }
 
 impl Extent<'_> {
     /// As an owned layout. A length is limited by the memory, so it makes a valid layout.
-    pub(super) fn layout(self) -> Result<Layout, plimsoll_expr::LayoutError> {
+    pub(super) fn layout(self) -> Result<Layout, LayoutError> {
         match self {
             Self::Flat(length) => Layout::contiguous(&[length]),
             Self::Laid(layout) => Ok(layout.clone()),
+            Self::Foreign(tensor) => tensor.layout(),
         }
     }
 }
@@ -172,9 +187,19 @@ impl<G: Elementwise> fmt::Debug for TensorRef<'_, G> {
     }
 }
 
-impl<G: Elementwise> TensorRef<'_, G> {
+impl<'a, G: Elementwise> TensorRef<'a, G> {
     /// A placeholder for unused entries.
     pub const NONE: Self = Self { pointer: 0, bytes: 0, dtype: DType::U8, extent: Extent::Flat(0), held: None };
+
+    /// A tensor of another library. Allocates nothing.
+    ///
+    /// # Errors
+    /// Those of [`Foreign::addresses`].
+    pub fn from_foreign(tensor: &'a Foreign<'a>) -> Result<Self, LayoutError> {
+        let range = tensor.addresses()?;
+        let (pointer, bytes) = (range.start, range.end - range.start);
+        Ok(Self { pointer, bytes, dtype: tensor.dtype, extent: Extent::Foreign(tensor), held: None })
+    }
 
     /// The address of the element of index 0.
     #[must_use]
@@ -182,6 +207,9 @@ impl<G: Elementwise> TensorRef<'_, G> {
         match self.extent {
             Extent::Flat(_) => self.pointer,
             Extent::Laid(layout) => self.pointer.wrapping_add(layout.offset().wrapping_mul(self.dtype.bytes())),
+            // Without elements any address will do.
+            Extent::Foreign(_) if self.bytes == 0 => self.pointer,
+            Extent::Foreign(tensor) => tensor.start,
         }
     }
 }

@@ -78,6 +78,9 @@ mod element;
 mod error;
 #[cfg(any(feature = "cpu", feature = "cuda"))]
 mod expression;
+#[cfg(any(feature = "cpu", feature = "cuda"))]
+#[allow(unsafe_code)]
+mod foreign;
 #[cfg(feature = "cuda")]
 pub mod gpu;
 #[cfg(any(feature = "cpu", feature = "cuda"))]
@@ -95,6 +98,7 @@ mod exports {
     pub use super::element::Element;
     pub use super::error::Error;
     pub use super::expression::{Expression, ExpressionBuilder, Parameter, ParameterRole};
+    pub use super::foreign::Queue;
     pub use super::kernel::Kernel;
 }
 #[cfg(any(feature = "cpu", feature = "cuda"))]
