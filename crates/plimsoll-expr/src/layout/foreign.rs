@@ -67,8 +67,12 @@ impl Foreign<'_> {
     /// Whether [`Foreign::layout`] would be this one. Allocates nothing.
     #[must_use]
     pub fn has_layout(&self, layout: &Layout) -> bool {
+        // Loops, since calls of `memcmp` take longer than these short comparisons.
+        let has_shape = || self.shape.iter().zip(layout.shape()).all(|(own, other)| own == other);
+        let has_strides = || self.strides.iter().zip(layout.strides()).all(|(own, other)| own == other);
         let has_offset = || self.reach().map_or(0, |(low, _)| low.unsigned_abs()) == u128::from(layout.offset());
-        layout.shape() == self.shape && layout.strides() == self.strides && has_offset()
+        let rank = layout.shape().len();
+        self.shape.len() == rank && self.strides.len() == rank && has_shape() && has_strides() && has_offset()
     }
 
     /// Whether both are the same elements in the same order, which a call may overwrite in place.

@@ -48,6 +48,8 @@ pub(crate) struct Tiling {
     pub(super) columns: usize,
     /// Rows and columns of a tile.
     pub(super) tile: (usize, usize),
+    /// The number of tiles.
+    count: usize,
     pub(super) streams: Vec<Stream>,
 }
 
@@ -79,7 +81,11 @@ impl Tiling {
         let (rows, columns) = (extent(rows)?, extent(columns)?);
         let streams = accesses.iter().map(|access| Stream::new(extents, access)).collect::<Result<_, _>>()?;
         let tile = (tile.0.clamp(1, rows.max(1)), tile.1.clamp(1, columns.max(1)));
-        Ok(Self { rank, outer, rows, columns, tile, streams })
+        let mut tiling = Self { rank, outer, rows, columns, tile, count: 0, streams };
+        if !tiling.is_empty() {
+            tiling.count = outer.iter().product::<usize>() * tiling.blocks().0 * tiling.blocks().1;
+        }
+        Ok(tiling)
     }
 
     /// Whether there are no elements.
@@ -106,7 +112,7 @@ impl Tiling {
 
     /// The number of tiles.
     pub(crate) fn tiles(&self) -> usize {
-        if self.is_empty() { 0 } else { self.outer.iter().product::<usize>() * self.blocks().0 * self.blocks().1 }
+        self.count
     }
 
     /// The tiles of thread `rank` of `members`.
@@ -118,6 +124,9 @@ impl Tiling {
 
     /// The tile with a number below [`Tiling::tiles`].
     pub(super) fn tile(&self, number: usize) -> Tile {
+        if number == 0 {
+            return Tile { outer: [0; OUTER], row: 0, column: 0 };
+        }
         let (down, across) = self.blocks();
         let (mut rest, column) = (number / across, number % across * self.tile.1);
         let row = rest % down * self.tile.0;
