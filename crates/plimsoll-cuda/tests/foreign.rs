@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{CONTEXT, Fake, OTHER_CONTEXT};
 use plimsoll_cuda::Options;
-use plimsoll_cuda::elementwise::{Buffer, Error, Expression, Gpu};
+use plimsoll_cuda::elementwise::{Batch, BatchOptions, Buffer, Error, Expression, ForeignSet, Gpu};
 use plimsoll_expr::{DType, Foreign, LayoutError, Names, Value, parse};
 use plimsoll_gen::elementwise::Choose;
 
@@ -299,4 +299,109 @@ fn threads_call_at_once() {
         }
     });
     assert_eq!(launched(&fake), 240);
+}
+
+const SCALED: &str = "scalar a: f32; y = a*x + y";
+
+/// Pairs of tensors in place, and their lengths.
+fn pairs<'a>(gpu: &Gpu, shapes: &'a [[u64; 1]], keep: &mut Vec<Buffer<f32>>) -> Vec<[Foreign<'a>; 2]> {
+    let mut make = |shape: &'a [u64; 1]| {
+        let buffers = [(); 2].map(|()| gpu.zeros::<f32>(shape[0] as usize).unwrap());
+        let tensors = [0, 1].map(|place| tensor(&buffers[place], 0, shape, &[1]));
+        keep.extend(buffers);
+        tensors
+    };
+    shapes.iter().map(&mut make).collect()
+}
+
+fn sets<'a>(pairs: &'a [[Foreign<'a>; 2]]) -> Vec<ForeignSet<'a>> {
+    pairs.iter().map(|tensors| ForeignSet { tensors, group: 0 }).collect()
+}
+
+fn batch(gpu: &Gpu, pairs: &[[Foreign<'_>; 2]]) -> Result<Batch, Error> {
+    let scalars = [vec![Value::Float(0.5)]];
+    let options = BatchOptions { scalars: &scalars, ..BatchOptions::default() };
+    // SAFETY: the tests keep the memory until the end; kernels of the fake driver do nothing.
+    unsafe { expression(gpu, SCALED).batch_foreign(&sets(pairs), &options, gpu.stream()) }
+}
+
+#[test]
+fn a_batch_of_foreign_tensors_is_copied_only_when_addresses_change() {
+    let (fake, gpu) = gpu();
+    let shapes: Vec<[u64; 1]> = (0..300).map(|place| [100 + place]).collect();
+    let mut keep = Vec::new();
+    let (first, second) = (pairs(&gpu, &shapes, &mut keep), pairs(&gpu, &shapes, &mut keep));
+    fake.set_current(OTHER_CONTEXT);
+    let mut many = batch(&gpu, &first).unwrap();
+    assert_eq!((many.table_bytes() > 0, fake.current()), (true, OTHER_CONTEXT));
+    fake.set_current(CONTEXT);
+    // SAFETY: as above.
+    let update = |many: &mut Batch, pairs: &[[Foreign<'_>; 2]]| unsafe {
+        let (given, mut changed) = (sets(pairs), None);
+        let counted =
+            allocation_counter::measure(|| changed = Some(many.update_foreign(&given, gpu.stream()).unwrap()));
+        (changed.unwrap(), counted.count_total == 0)
+    };
+    let copies = fake.count("cuMemcpyHtoDAsync_v2");
+    assert_eq!(update(&mut many, &first), (false, true));
+    assert_eq!(fake.count("cuMemcpyHtoDAsync_v2"), copies);
+    assert!(update(&mut many, &second).0);
+    assert_eq!(fake.count("cuMemcpyHtoDAsync_v2"), copies + 1);
+    let stream = fake.foreign_stream(false);
+    // SAFETY: as above. The first launch looks up the driver's functions.
+    unsafe { many.enqueue_foreign(stream) }.unwrap();
+    let (before, total) = (launched(&fake), fake.total());
+    // SAFETY: as above.
+    let counted =
+        allocation_counter::measure(|| (0..10).for_each(|_| unsafe { many.enqueue_foreign(stream) }.unwrap()));
+    // Each looks at the context and at whether the stream is being recorded, and launches.
+    assert_eq!((counted.count_total, launched(&fake) - before, fake.total() - total), (0, 10, 30));
+    many.set_scalars(0, &[Value::Float(2.0)]).unwrap();
+}
+
+#[test]
+fn a_recorded_batch_keeps_its_table_and_few_sets_need_none() {
+    let (fake, gpu) = gpu();
+    let shapes: Vec<[u64; 1]> = (0..300).map(|place| [100 + place]).collect();
+    let mut keep = Vec::new();
+    let all = pairs(&gpu, &shapes, &mut keep);
+    let (many, few) = (batch(&gpu, &all).unwrap(), batch(&gpu, &all[..3]).unwrap());
+    let (stream, freed) = (fake.foreign_stream(false), fake.count("cuMemFree_v2"));
+    fake.begin_capture(stream);
+    // SAFETY: as above.
+    unsafe {
+        many.enqueue_foreign(stream).unwrap();
+        few.enqueue_foreign(stream).unwrap();
+    }
+    drop((many, few));
+    assert_eq!((fake.end_capture(stream), fake.count("cuMemFree_v2")), (Ok(2), freed));
+    let unrecorded = batch(&gpu, &all).unwrap();
+    // SAFETY: as above.
+    unsafe { unrecorded.enqueue_foreign(stream) }.unwrap();
+    drop(unrecorded);
+    assert_eq!(fake.count("cuMemFree_v2"), freed + 1);
+}
+
+#[test]
+fn errors_of_a_foreign_batch_name_the_set_and_leave_it_unchanged() {
+    let (_fake, gpu) = gpu();
+    let (shapes, mut keep) = ([[100], [50]], Vec::new());
+    let good = pairs(&gpu, &shapes, &mut keep);
+    let mut many = batch(&gpu, &good).unwrap();
+    let mut refuse = |pairs: &[[Foreign<'_>; 2]]| {
+        // SAFETY: as above.
+        unsafe { many.update_foreign(&sets(pairs), gpu.stream()) }.unwrap_err()
+    };
+    let gaps = [good[0], [Foreign { shape: &[25], strides: &[2], ..good[1][0] }; 2]];
+    assert!(matches!(refuse(&gaps), Error::Batch { set: 1, .. }));
+    let overlapping = refuse(&[good[0], good[0]]).to_string();
+    assert!(overlapping.contains("of set 0") && overlapping.contains("of set 1"), "{overlapping}");
+    let wrong = [good[0], [good[1][0], Foreign { dtype: DType::Bf16, ..good[1][1] }]];
+    assert!(matches!(refuse(&wrong), Error::Type { .. }));
+    // SAFETY: as above.
+    assert!(!unsafe { many.update_foreign(&sets(&good), gpu.stream()) }.unwrap());
+    let one = [ForeignSet { tensors: &good[0][..1], group: 0 }];
+    // SAFETY: as above.
+    let count = unsafe { many.update_foreign(&one, gpu.stream()) }.unwrap_err();
+    assert!(matches!(count, Error::Count { expected: 2, given: 1, .. }), "{count}");
 }

@@ -358,7 +358,7 @@ fn tensors_of_other_libraries_run_on_the_cpu_and_on_a_gpu() {
         let scale = device.expression("y = a*x").scalar("a", DType::F32).tensors(DType::F32).compile().unwrap();
         // From the last element backwards.
         let tensors = [tensor(x + 12, &[4], &[-1]), tensor(y, &[4], &[1])];
-        scale.warm(&tensors).unwrap();
+        scale.warm(&tensors)?;
         // SAFETY: both tensors live until the end of the test, which waits for the device.
         unsafe { scale.run_foreign(&tensors, &[Value::Float(10.0)], queue) }
     };

@@ -132,16 +132,21 @@ impl Core {
 
 /// Refuses a stream that its own library is recording: nothing would keep alive what our work needs.
 pub(super) fn check_not_captured(context: &Context, stream: Handle) -> Result<(), DriverError> {
+    if !is_captured(context, stream)? {
+        return Ok(());
+    }
+    let why = "the library that owns the stream is recording it, and nothing would keep our kernels and memory alive";
+    Err(Unavailable::new("stream", why, "Record with Gpu::record, or use another stream").into())
+}
+
+/// Whether a stream is being recorded, by whichever library.
+fn is_captured(context: &Context, stream: Handle) -> Result<bool, DriverError> {
     let mut status = 0;
     // SAFETY: the stream lives; the status is written to a live integer.
     match context.watch(unsafe { context.call().capture_status(stream, &raw mut status) }) {
-        Ok(()) if status != 0 => {
-            let why =
-                "the library that owns the stream is recording it, and nothing would keep our kernels and memory alive";
-            Err(Unavailable::new("stream", why, "Record with Gpu::record, or use another stream").into())
-        }
+        Ok(()) => Ok(status != 0),
         // A driver without this call is too old for recordings by other libraries.
-        Ok(()) | Err(DriverError::Unavailable(_)) => Ok(()),
+        Err(DriverError::Unavailable(_)) => Ok(false),
         Err(error) => Err(error),
     }
 }

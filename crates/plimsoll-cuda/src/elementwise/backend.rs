@@ -104,6 +104,9 @@ impl Elementwise for Cuda {
         held.admit(entered)?;
         if entered.is_recording() {
             entered.keep(Arc::new(held.clone()));
+        } else if entered.is_foreign() && !held.is_empty() && entered.is_captured()? {
+            // Nothing tells when the other library's recording is gone.
+            std::mem::forget(held.clone());
         }
         Ok(())
     }

@@ -318,6 +318,10 @@ impl HeldRegions {
         Ok(())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.iter().len() == 0
+    }
+
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Arc<Region>> {
         match &self.regions {
             Regions::One(region) => std::slice::from_ref(region).iter(),

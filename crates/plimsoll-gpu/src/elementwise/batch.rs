@@ -39,7 +39,7 @@ impl<G: Elementwise> BatchSet<G> {
         Self { group, ..self }
     }
 
-    fn operands(&self) -> impl Iterator<Item = &Operand<G>> {
+    pub(super) fn operands(&self) -> impl Iterator<Item = &Operand<G>> {
         self.inputs.iter().chain(&self.outputs)
     }
 
@@ -173,6 +173,18 @@ impl<G: Elementwise> Batch<G> {
         &self.bound
     }
 
+    pub(super) fn engine(&self) -> &Engine<G> {
+        &self.engine
+    }
+
+    pub(super) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    pub(super) fn sets(&self) -> &[BatchSet<G>] {
+        &self.sets
+    }
+
     /// Its launch alone, which holds the memory of all sets and of the table.
     #[must_use]
     pub fn into_bound(self) -> BoundExpression<G> {
@@ -198,7 +210,7 @@ impl<G: Elementwise> Batch<G> {
     }
 
     /// Checks the sets, plans, and copies the table to the device.
-    fn rebuild(&mut self, sets: &[BatchSet<G>], stream: &Arc<G::Stream>) -> Result<(), Error> {
+    pub(super) fn rebuild(&mut self, sets: &[BatchSet<G>], stream: &Arc<G::Stream>) -> Result<(), Error> {
         let checked = Checked::new(&self.graph, sets, self.skip.as_ref(), self.engine.compiler())?;
         let described = Sets {
             lengths: &checked.lengths,
@@ -208,8 +220,8 @@ impl<G: Elementwise> Batch<G> {
             uniform: &checked.uniform,
             skip: self.skip.as_ref().map(Operand::dtype),
         };
-        let mut spans: Vec<crate::Span> = sets.iter().flat_map(BatchSet::operands).map(Operand::span).collect();
-        spans.extend(self.skip.as_ref().map(Operand::span));
+        let operands = sets.iter().flat_map(BatchSet::operands).chain(&self.skip);
+        let mut spans: Vec<crate::Span> = operands.filter_map(Operand::span_to_hold).collect();
         let engine = &self.engine;
         let (bound, table) = match plan_batch(&self.graph, described, engine.device(), engine.table(), &self.choose) {
             Err(PlanError::Empty) => (BoundExpression::empty()?, None),
@@ -316,7 +328,7 @@ fn check_flag<G: Elementwise>(flag: &Operand<G>, compiler: &G::Compiler) -> Resu
     }
     let tensor = flag.tensor();
     let (start, bytes) = (tensor.start(), flag.dtype().bytes());
-    if let Err(other) = G::check_memory(compiler, flag.held()?) {
+    if let Some(Err(other)) = flag.held()?.map(|held| G::check_memory(compiler, held)) {
         return Err(Error::other_memory(named(), other));
     }
     let needed = (start - tensor.pointer).saturating_add(bytes);

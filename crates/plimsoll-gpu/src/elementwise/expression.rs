@@ -55,7 +55,7 @@ thread_local! {
 
 /// Holds the memory of operands.
 fn hold_memory<'o, G: Elementwise>(operands: impl Iterator<Item = &'o Operand<G>>) -> Result<G::Held, Error> {
-    Ok(G::hold(&operands.map(Operand::span).collect::<Vec<_>>())?)
+    Ok(G::hold(&operands.filter_map(Operand::span_to_hold).collect::<Vec<_>>())?)
 }
 
 /// The addresses of the tensors' elements of index 0.

@@ -101,7 +101,9 @@ impl<G: Elementwise> Expression<G> {
         }
         let mut entered = G::enter(stream)?;
         for operand in inputs.iter().chain(outputs) {
-            G::admit(&mut entered, operand.held()?)?;
+            if let Some(held) = operand.held()? {
+                G::admit(&mut entered, held)?;
+            }
         }
         // SAFETY: the operands hold the memory of these tensors and were admitted, so it is freed only after the work submitted now;
         // a recording holds it.
@@ -210,6 +212,20 @@ impl<G: Elementwise> BoundExpression<G> {
         G::admit(&mut entered, &self.held)?;
         // SAFETY: as in `launch`; `self` holds the memory and it was admitted, so it is freed only after the work submitted now; a
         // recording holds it.
+        unsafe { work.run(&mut entered, &self.words) }
+    }
+
+    /// As [`BoundExpression::enqueue`], in a stream of another library.
+    ///
+    /// # Safety
+    /// Memory of other libraries among the tensors, and the stream, live until the work submitted now has ended, and the memory as long
+    /// as recordings of it. The stream is one of the compiler's device.
+    pub(super) unsafe fn enqueue_foreign(&self, compiler: &G::Compiler, stream: u64) -> Result<(), Error> {
+        let Some(work) = &self.work else { return Ok(()) };
+        // SAFETY: the caller promises it.
+        let mut entered = unsafe { G::enter_foreign(compiler, stream) }?;
+        G::admit(&mut entered, &self.held)?;
+        // SAFETY: as in `launch`; `self` holds its own memory, which was admitted, and the caller keeps the rest.
         unsafe { work.run(&mut entered, &self.words) }
     }
 }

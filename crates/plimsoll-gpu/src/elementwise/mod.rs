@@ -18,6 +18,7 @@ mod foreign;
 mod key;
 #[allow(unsafe_code)]
 mod launch;
+#[allow(unsafe_code)]
 mod operand;
 mod rotation;
 mod tuner;
@@ -28,6 +29,7 @@ pub use batch::{Batch, BatchOptions, BatchSet};
 pub use engine::Engine;
 pub use error::Error;
 pub use expression::{Expression, LastPlan};
+pub use foreign::ForeignSet;
 pub use launch::BoundExpression;
 pub use operand::{Extent, Operand, TensorRef};
 pub use rotation::Subject;

@@ -12,10 +12,41 @@ use crate::{Memory, Span};
 /// A tensor in device memory, which it holds.
 pub struct Operand<G: Elementwise> {
     span: Span,
-    /// `None` if the memory was already freed; using it then fails.
-    held: Option<G::Held>,
+    held: Holding<G>,
     dtype: DType,
     layout: Layout,
+}
+
+/// What keeps the memory of an operand alive.
+enum Holding<G: Elementwise> {
+    Held(G::Held),
+    /// Nothing: the memory was already freed, and using it fails.
+    Freed,
+    /// Another library, as the caller of [`Operand::from_foreign`] promised.
+    Foreign,
+}
+
+impl<G: Elementwise> Holding<G> {
+    fn new(span: Span) -> Self {
+        G::hold(&[span]).map_or(Self::Freed, Self::Held)
+    }
+
+    fn held(&self) -> Option<&G::Held> {
+        match self {
+            Self::Held(held) => Some(held),
+            Self::Freed | Self::Foreign => None,
+        }
+    }
+}
+
+impl<G: Elementwise> Clone for Holding<G> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Held(held) => Self::Held(held.clone()),
+            Self::Freed => Self::Freed,
+            Self::Foreign => Self::Foreign,
+        }
+    }
 }
 
 impl<G: Elementwise> Clone for Operand<G> {
@@ -34,7 +65,22 @@ impl<G: Elementwise> Operand<G> {
     /// Elements of `dtype` in `span`. The layout's offset counts from the start of the span.
     #[must_use]
     pub fn new(span: Span, dtype: DType, layout: Layout) -> Self {
-        Self { span, held: G::hold(&[span]).ok(), dtype, layout }
+        Self { span, held: Holding::new(span), dtype, layout }
+    }
+
+    /// A tensor of another library.
+    ///
+    /// # Safety
+    /// Nothing is held. All elements are memory that the device can access, from now on until all work that uses the operand or a clone
+    /// of it has ended, and as long as anything that can launch such work, such as a bound expression, a batch or a graph. Nobody else
+    /// writes what the work reads, or accesses what it writes, unless the two are ordered.
+    ///
+    /// # Errors
+    /// Those of [`Foreign::layout`].
+    pub unsafe fn from_foreign(tensor: &Foreign<'_>) -> Result<Self, LayoutError> {
+        let (range, layout) = (tensor.addresses()?, tensor.layout()?);
+        let span = Span::new(0, range.start, range.end - range.start);
+        Ok(Self { span, held: Holding::Foreign, dtype: tensor.dtype, layout })
     }
 
     /// Elements of `dtype` in a whole buffer.
@@ -45,7 +91,7 @@ impl<G: Elementwise> Operand<G> {
 
     /// Replaces the memory, with the same type and layout: for calls whose tensors change. Allocates nothing.
     pub fn set_memory(&mut self, span: Span) {
-        (self.span, self.held) = (span, G::hold(&[span]).ok());
+        (self.span, self.held) = (span, Holding::new(span));
     }
 
     /// The same memory with another layout.
@@ -71,19 +117,30 @@ impl<G: Elementwise> Operand<G> {
         self.span == other.span && self.dtype == other.dtype && self.layout == other.layout
     }
 
-    pub(super) fn span(&self) -> Span {
-        self.span
+    /// Whether it is this tensor of another library.
+    pub(super) fn is_same_foreign(&self, tensor: &Foreign<'_>) -> bool {
+        let is_empty = tensor.shape.contains(&0);
+        matches!(self.held, Holding::Foreign)
+            && self.dtype == tensor.dtype
+            && tensor.has_layout(&self.layout)
+            && (is_empty || self.tensor().start() == tensor.start)
     }
 
-    /// The memory.
+    /// Its memory, unless another library keeps that alive.
+    pub(super) fn span_to_hold(&self) -> Option<Span> {
+        (!matches!(self.held, Holding::Foreign)).then_some(self.span)
+    }
+
+    /// The memory; `None` if another library keeps it alive.
     ///
     /// # Errors
     /// [`Fault::Invalid`] if it was freed before the operand was made.
-    pub(super) fn held(&self) -> Result<&G::Held, Fault> {
+    pub(super) fn held(&self) -> Result<Option<&G::Held>, Fault> {
         match &self.held {
-            Some(held) => Ok(held),
+            Holding::Held(held) => Ok(Some(held)),
+            Holding::Foreign => Ok(None),
             // The reason.
-            None => {
+            Holding::Freed => {
                 Err(G::hold(&[self.span]).err().unwrap_or_else(|| Fault::Invalid("the memory was freed".to_owned())))
             }
         }
@@ -92,7 +149,7 @@ impl<G: Elementwise> Operand<G> {
     pub(super) fn tensor(&self) -> TensorRef<'_, G> {
         let (pointer, bytes) = (self.span.pointer(), self.span.bytes());
         let extent = Extent::Laid(&self.layout);
-        TensorRef { pointer, bytes, dtype: self.dtype, extent, held: self.held.as_ref() }
+        TensorRef { pointer, bytes, dtype: self.dtype, extent, held: self.held.held() }
     }
 }
 

@@ -73,6 +73,11 @@ impl<'s> Entered<'s> {
         matches!(self.access, Access::Foreign(_))
     }
 
+    /// Whether the stream is being recorded, by whichever library.
+    pub(crate) fn is_captured(&self) -> Result<bool, DriverError> {
+        super::is_captured(self.context, self.handle)
+    }
+
     /// Keeps an object alive for the graph that is being recorded.
     pub(crate) fn keep(&self, object: Arc<dyn Any + Send + Sync>) {
         if let Access::Counted { core, recording: true } = self.access {

@@ -1,5 +1,7 @@
 //! Calls on tensors and streams of other libraries, which nothing here holds or waits for.
 
+mod batch;
+
 use std::sync::Arc;
 
 use plimsoll_expr::{Foreign, Graph, Value};
@@ -12,8 +14,10 @@ use super::expression::{Expression, Ready};
 use super::key::hash;
 use super::operand::{TensorRef, with_list};
 
+pub use batch::ForeignSet;
+
 /// All inputs, then all outputs, from the tensors of a call: inputs in order, then the outputs that aren't in place.
-pub(super) fn place_outputs<'t, T>(graph: &'t Graph, tensors: &'t [T]) -> impl Iterator<Item = &'t T> {
+fn place_outputs<'t, T>(graph: &'t Graph, tensors: &'t [T]) -> impl Iterator<Item = &'t T> {
     let (inputs, results) = tensors.split_at(graph.inputs().len().min(tensors.len()));
     let mut results = results.iter();
     let output = move |in_place: Option<u32>| match in_place {
@@ -24,7 +28,7 @@ pub(super) fn place_outputs<'t, T>(graph: &'t Graph, tensors: &'t [T]) -> impl I
 }
 
 /// Checks the number of a call's tensors.
-pub(super) fn check_tensors(graph: &Graph, given: usize) -> Result<(), Error> {
+fn check_tensors(graph: &Graph, given: usize) -> Result<(), Error> {
     let results = graph.outputs().iter().filter(|output| output.in_place.is_none()).count();
     check_count("tensors (inputs, then outputs that aren't in place)", graph.inputs().len() + results, given)
 }
@@ -76,8 +80,8 @@ impl<G: Elementwise> Expression<G> {
         })
     }
 
-    /// Plans, compiles and loads what [`Expression::run_foreign`] needs for such tensors, without accessing them. Only layouts, types and
-    /// alignments of addresses matter.
+    /// Plans, compiles and loads what [`Expression::run_foreign`] needs for such tensors, without accessing them. Plans depend
+    /// only on layouts, types and the addresses' alignment.
     ///
     /// # Errors
     /// Those of [`Expression::run_foreign`], except of the launch.
