@@ -6,6 +6,7 @@
 
 mod elf;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -36,7 +37,7 @@ const PACKAGES: [&str; 1] = ["ziglang==0.15.2 \
      --hash=sha256:edc0aa60ec964a4cf462d40f68d7de242ddf37fd9a80f2afaee6397059463230"];
 const LINKER: &str = include_str!("dist/linker.sh");
 /// The profile in the workspace's manifest.
-const PROFILE: &str = "dist";
+pub const PROFILE: &str = "dist";
 
 /// `cargo xtask dist`: builds, checks and tries the executable. With `--check FILE` it only checks a file.
 pub fn command(arguments: &[String]) -> Result<()> {
@@ -54,28 +55,52 @@ pub fn command(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Builds the executable and copies it to `target/dist`.
-fn build() -> Result<PathBuf> {
+/// Rust's name of this system.
+pub fn triple() -> Result<String> {
     let architecture = std::env::consts::ARCH;
     let here = cfg!(target_os = "linux") && ["x86_64", "aarch64"].contains(&architecture);
     ensure!(here, "only Linux on x86-64 and 64-bit Arm can be built for, each on itself");
-    let home = python::environment("dist-tools", &PACKAGES)?;
-    let linker = home.join("linker");
-    std::fs::write(&linker, LINKER)?;
-    make_executable(&linker)?;
+    Ok(format!("{architecture}-unknown-linux-gnu"))
+}
 
-    let triple = format!("{architecture}-unknown-linux-gnu");
+/// The linker for an old glibc.
+pub struct Linker {
+    pub program: PathBuf,
+    pub environment: Vec<(&'static str, OsString)>,
+}
+
+impl Linker {
+    /// Installs it below `target/` if needed.
+    pub fn install() -> Result<Self> {
+        let home = python::environment("dist-tools", &PACKAGES)?;
+        let program = home.join("linker");
+        std::fs::write(&program, LINKER)?;
+        make_executable(&program)?;
+        let cache = home.join("cache").into_os_string();
+        let environment = vec![
+            ("ZIG", tools::packages(&home)?.join("ziglang/zig").into_os_string()),
+            ("ZIG_TARGET", format!("{}-linux-gnu.{GLIBC}", std::env::consts::ARCH).into()),
+            ("ZIG_GLOBAL_CACHE_DIR", cache.clone()),
+            ("ZIG_LOCAL_CACHE_DIR", cache),
+        ];
+        Ok(Self { program, environment })
+    }
+}
+
+/// Builds the executable and copies it to `target/dist`.
+fn build() -> Result<PathBuf> {
+    let triple = triple()?;
+    let linker = Linker::install()?;
     let mut rustc = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     rustc.args(["rustc", "--locked", "-p", "plimsoll-cli", "--bin", "plimsoll", "--profile", PROFILE]);
     // The triple keeps build scripts, which run here, apart from the executable.
-    rustc.args(["--target", &triple, "--", "-C"]).arg(format!("linker={}", linker.display()));
-    rustc.env("ZIG", tools::packages(&home)?.join("ziglang/zig"));
-    rustc.env("ZIG_TARGET", format!("{architecture}-linux-gnu.{GLIBC}"));
-    rustc.envs(["ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"].map(|name| (name, home.join("cache"))));
+    rustc.args(["--target", &triple, "--", "-C"]).arg(format!("linker={}", linker.program.display()));
+    rustc.envs(linker.environment);
     finish(rustc)?;
 
     let folder = root().join("target/dist");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't create {}", folder.display()))?;
+    let architecture = std::env::consts::ARCH;
     let executable = folder.join(format!("plimsoll-{}-{architecture}-linux", env!("CARGO_PKG_VERSION")));
     let built = target().join(triple).join(PROFILE).join("plimsoll");
     // Remove the old file first, because it may be running.

@@ -19,6 +19,7 @@ mod spirv;
 mod stages;
 mod test;
 mod tools;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ commands:
   dist [--check FILE]
                    build one executable for every Linux with glibc 2.28 or later into target/dist, check what it needs, and
                    run it with a fake driver; --check only checks a file. Installs Zig, the linker, below target/
+  wheel            build the Python package's wheel and source distribution into target/wheel, and try the wheel
   stages [-o FILE] write the executable and a script that runs everything in stages on a GPU machine without cargo;
                    default: carry/stages.sh
   model [--bless]  compare the launch model's predictions with measurements; --bless writes the errors into docs/model.md
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Some("differential") => differential::command(&arguments.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::command(&arguments.collect::<Vec<_>>()),
         Some("dist") => dist::command(&arguments.collect::<Vec<_>>()),
+        Some("wheel") => wheel::command(&arguments.collect::<Vec<_>>()),
         Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{differential, fmt, fuzz, hip, licences, package, sass, spirv};
+use crate::{differential, fmt, fuzz, hip, licences, package, sass, spirv, wheel};
 
 struct Step {
     name: &'static str,
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "spirv", run: spirv::run },
     Step { name: "unit", run: unit },
     Step { name: "differential", run: differential::step },
+    Step { name: "python", run: wheel::step },
     Step { name: "fuzz", run: fuzz::step },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },

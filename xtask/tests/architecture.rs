@@ -38,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
+    ("plimsoll-python", &["plimsoll", "plimsoll-cli"]),
     ("fakecuda", &[]),
     ("fakecupti", &[]),
     ("fakecublas", &[]),

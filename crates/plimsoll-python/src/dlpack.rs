@@ -16,7 +16,7 @@ use crate::tensor::{Place, Tensor};
 /// The version of DLPack that this module knows. Later minor versions only add devices and types.
 const MAJOR: u32 = 1;
 const CPU: i32 = 1;
-const CUDA: i32 = 2;
+pub(crate) const CUDA: i32 = 2;
 /// Pinned host memory of CUDA.
 const CUDA_HOST: i32 = 3;
 /// The flag of a tensor that must not be written.
@@ -107,7 +107,9 @@ fn find_dtype(tensor: &DlTensor) -> PyResult<DType> {
     let dtype = DType::ALL.iter().copied().find(|&dtype| tensor.lanes == 1 && type_code(dtype) == code);
     dtype.ok_or_else(|| {
         let (kind, bits, lanes) = (tensor.type_kind, tensor.bits, tensor.lanes);
-        PyTypeError::new_err(format!("expressions have no type for DLPack's kind {kind} of {bits} bits and {lanes} lanes"))
+        PyTypeError::new_err(format!(
+            "expressions have no type for DLPack's kind {kind} of {bits} bits and {lanes} lanes"
+        ))
     })
 }
 

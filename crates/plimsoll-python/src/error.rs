@@ -32,7 +32,9 @@ pub(crate) fn from_error(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Text(error) => from_text(&error),
-        Error::Type { .. } | Error::Kind { .. } | Error::Elements { .. } | Error::Name { .. } => PyTypeError::new_err(text),
+        Error::Type { .. } | Error::Kind { .. } | Error::Elements { .. } | Error::Name { .. } => {
+            PyTypeError::new_err(text)
+        }
         Error::Device { .. } | Error::Selector(_) => DeviceError::new_err(text),
         Error::Layout(error) => from_layout(&error),
         Error::SharedMemory { .. } => PyValueError::new_err(text),

@@ -1,14 +1,18 @@
 //! `plimsoll.compile` and the object that it returns.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use plimsoll::expr::{DType, Graph};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{from_error, from_text};
 use crate::invoke::invoke;
-use crate::specialised::{Alias, Given, Signature, Specialised};
+use crate::number::NumberKind;
+use crate::numpy;
+use crate::specialised::{Alias, Given, Parameter, Signature, Specialised};
 use crate::tensor::Place;
 
 /// An expression that can be called with arrays and numbers. Types and devices are those of each call's arguments: the first call
@@ -60,7 +64,9 @@ impl Expression {
         let parameters = &self.signature.parameters;
         if positional.len() > parameters.len() {
             let (given, most, list) = (positional.len(), parameters.len(), self.list());
-            return Err(PyTypeError::new_err(format!("{given} arguments given, but there are {most} parameters: {list}")));
+            return Err(PyTypeError::new_err(format!(
+                "{given} arguments given, but there are {most} parameters: {list}"
+            )));
         }
         let mut bound: Vec<Option<Bound<'py, PyAny>>> = positional.iter().map(Some).collect();
         bound.resize(parameters.len(), None);
@@ -76,11 +82,27 @@ impl Expression {
         }
         let missing = bound.iter().zip(parameters).find(|(value, _)| value.is_none());
         match missing {
-            Some((_, parameter)) => {
-                Err(PyTypeError::new_err(format!("'{}' is missing: the parameters are {}", parameter.name, self.list())))
-            }
+            Some((_, parameter)) => Err(PyTypeError::new_err(format!(
+                "'{}' is missing: the parameters are {}",
+                parameter.name,
+                self.list()
+            ))),
             None => Ok(bound.into_iter().flatten().collect()),
         }
+    }
+
+    /// The graph for arguments of these types.
+    fn typed_graph(&self, types: &BTreeMap<String, String>) -> PyResult<Graph> {
+        let given = self.signature.parameters.iter().map(|Parameter { name, .. }| {
+            let kind = types.get(name).map(String::as_str);
+            let dtype = DType::ALL.iter().copied().find(|&dtype| kind == Some(numpy::type_name(dtype)));
+            match (kind, dtype) {
+                (Some("number"), _) => Ok(Given::Number(NumberKind::Float)),
+                (_, Some(dtype)) => Ok(Given::Tensor(dtype)),
+                _ => Err(PyTypeError::new_err(format!("'{name}' needs a type, such as float32, or number"))),
+            }
+        });
+        self.signature.graph(&given.collect::<PyResult<Vec<_>>>()?).map_err(|error| from_text(&error))
     }
 
     fn list(&self) -> String {
@@ -107,6 +129,25 @@ impl Expression {
     #[getter]
     fn outputs(&self) -> Vec<&str> {
         self.signature.outputs.iter().map(String::as_str).collect()
+    }
+
+    /// The types of the outputs for arguments of these types: NumPy's names, or "number".
+    fn result_types(&self, types: BTreeMap<String, String>) -> PyResult<Vec<&'static str>> {
+        let graph = self.typed_graph(&types)?;
+        Ok(graph.outputs().iter().map(|output| numpy::type_name(output.dtype)).collect())
+    }
+
+    /// The text of an expression that computes the derivatives by these parameters, for arguments of these types. Its parameters are
+    /// those of this expression that it needs, and `grad_NAME` for each output.
+    fn gradient(&self, types: BTreeMap<String, String>, by: Vec<String>) -> PyResult<String> {
+        let graph = self.typed_graph(&types)?;
+        let find = |name: &String| graph.inputs().iter().position(|input| input.name == *name);
+        let inputs = by.iter().map(|name| {
+            find(name).ok_or_else(|| PyTypeError::new_err(format!("there is no derivative by '{name}': it is no array")))
+        });
+        let inputs = inputs.collect::<PyResult<Vec<usize>>>()?;
+        let gradient = graph.gradient(&inputs).map_err(|error| PyTypeError::new_err(error.to_string()))?;
+        Ok(gradient.with_read_inputs().0.to_string())
     }
 
     fn __repr__(&self) -> String {

@@ -48,7 +48,9 @@ impl Arguments {
             };
             match (parameter.declared, given) {
                 (Some((Role::Tensor, dtype)), Given::Tensor(other)) if dtype != other => {
-                    return Err(PyTypeError::new_err(format!("'{name}' is declared as {dtype}, but {other} was given")));
+                    return Err(PyTypeError::new_err(format!(
+                        "'{name}' is declared as {dtype}, but {other} was given"
+                    )));
                 }
                 (Some((Role::Tensor, dtype)), Given::Number(_)) => {
                     let text = format!("'{name}' is declared as an array of {dtype}, but a number was given");
@@ -74,7 +76,9 @@ impl Arguments {
             return Ok(());
         }
         let other = tensor.place;
-        Err(DeviceError::new_err(format!("'{name}' is on {other}, but other arrays of the call are on {place}: copy it there")))
+        Err(DeviceError::new_err(format!(
+            "'{name}' is on {other}, but other arrays of the call are on {place}: copy it there"
+        )))
     }
 
     /// The shape to which the inputs are broadcast; `None` without tensors.
@@ -128,8 +132,10 @@ pub(crate) fn invoke<'py>(
     let aliases = find_aliases(expression, &arguments, &results);
     let specialised = expression.specialise(py, &arguments.given, &aliases, place)?;
     let objects = prepare_results(py, expression, &specialised, &arguments, &mut arrays, (outs, &mut results))?;
-    run(py, expression, &specialised, &arguments, &results)?;
-    let mut fresh = objects.into_iter();
+    run(py, expression, &specialised, &arguments, (&arrays, &results))?;
+    let is_made = out.is_none();
+    let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
+    let mut fresh = objects.into_iter().map(finish).collect::<PyResult<Vec<_>>>()?.into_iter();
     let mut returned = specialised.outputs.iter().filter_map(|output| match output.in_place {
         Some(parameter) if aliases.iter().all(|&(_, alias)| alias != parameter) => Some(bound[parameter].clone()),
         _ => fresh.next(),
@@ -147,7 +153,8 @@ fn find_aliases(expression: &Expression, arguments: &Arguments, results: &[Tenso
     let separate = (0..signature.outputs.len()).filter(|&output| signature.find(&signature.outputs[output]).is_none());
     let mut aliases = Vec::new();
     for (output, result) in separate.zip(results) {
-        let is_same = |tensor: &Option<Tensor>| tensor.is_some_and(|own| own.foreign().is_same_tensor(&result.foreign()));
+        let is_same =
+            |tensor: &Option<Tensor>| tensor.is_some_and(|own| own.foreign().is_same_tensor(&result.foreign()));
         if let Some(parameter) = arguments.tensors.iter().position(is_same) {
             aliases.push((output, parameter));
         }
@@ -169,7 +176,10 @@ fn prepare_results<'py>(
     for (parameter, tensor) in signature.parameters.iter().zip(&arguments.tensors) {
         let is_written = signature.outputs.contains(&parameter.name);
         if is_written && tensor.is_some_and(|tensor| tensor.is_read_only) {
-            return Err(PyValueError::new_err(format!("'{}' is written in place, but it is read-only", parameter.name)));
+            return Err(PyValueError::new_err(format!(
+                "'{}' is written in place, but it is read-only",
+                parameter.name
+            )));
         }
     }
     let plans = specialised.outputs.iter().zip(&signature.outputs);
@@ -218,19 +228,26 @@ fn run(
     expression: &Expression,
     specialised: &Specialised,
     arguments: &Arguments,
-    results: &[Tensor],
+    (arrays, results): (&Arrays, &[Tensor]),
 ) -> PyResult<()> {
     let inputs = specialised.inputs.iter().filter_map(|&parameter| arguments.tensors[parameter].as_ref());
     let signature = &expression.signature;
-    let separate = specialised.outputs.iter().zip(&signature.outputs).filter(|(_, name)| signature.find(name).is_none());
+    let separate =
+        specialised.outputs.iter().zip(&signature.outputs).filter(|(_, name)| signature.find(name).is_none());
     let separate = separate.zip(results).filter(|((output, _), _)| output.in_place.is_none()).map(|(_, result)| result);
     let tensors: Vec<Foreign<'_>> = inputs.chain(separate).map(Tensor::foreign).collect();
     let numbers: Vec<Value> = specialised.scalars.iter().map(|&parameter| arguments.numbers[parameter]).collect();
-    let elements = tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
+    let elements =
+        tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
     let elements = elements.max().unwrap_or(0);
-    // SAFETY: the caller holds the arrays, and their libraries say that the memory is there. That no other thread writes it
-    // meanwhile is the caller's business, as in NumPy; `docs/python.md` says so.
-    let work = || unsafe { specialised.expression.run_foreign(&tensors, &numbers) };
-    let done = if elements < RELEASE_FROM { work() } else { py.detach(work) };
-    done.map_err(|error| from_error(error.into()))
+    let place = arguments.place.unwrap_or(Place::Host);
+    let queue = arrays.queue(py, place)?;
+    // SAFETY: the caller holds the arrays, and their libraries say that the memory is there: on the CPU until the call returns, on a
+    // GPU in the order of the library's own stream, in which it also frees memory. That no other thread writes it meanwhile is the
+    // caller's business, as in NumPy; `docs/python.md` says so.
+    let work = || unsafe { specialised.expression.run_foreign(&tensors, &numbers, queue) };
+    let is_short = place == Place::Host && elements < RELEASE_FROM;
+    let done = if is_short { work() } else { py.detach(work) };
+    done.map_err(from_error)?;
+    if arrays.must_wait(place) { arrays.wait(py, place, specialised.expression.device()) } else { Ok(()) }
 }

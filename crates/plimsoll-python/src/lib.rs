@@ -5,6 +5,7 @@
 mod dlpack;
 mod error;
 mod expression;
+mod interface;
 #[allow(unsafe_code)]
 mod invoke;
 #[allow(unsafe_code)]

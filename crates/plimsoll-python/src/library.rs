@@ -1,32 +1,39 @@
-//! The array libraries: which one an object belongs to, how it lends its memory, and how it makes new arrays.
+//! The array libraries: which one an object belongs to, how it lends its memory, in which order its work runs, and how it makes
+//! new arrays.
 
 use std::cell::RefCell;
 
+use plimsoll::elementwise::{Device, Queue};
 use plimsoll::expr::DType;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::dlpack::{Exchange, Taken, find_exchange};
-use crate::numpy;
+use crate::dlpack::{CUDA, Exchange, Taken, find_exchange};
+use crate::error::from_error;
 use crate::tensor::{Place, Tensor};
+use crate::{interface, numpy};
 
 /// The library of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     Numpy,
     Torch,
+    Cupy,
+    Jax,
     Other,
 }
 
 /// What is known of an array's type.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    pub(crate) library: Library,
-    /// By which tensors are lent, if the type has it and is no subclass with rules of its own.
+    library: Library,
+    /// By which the library lends its arrays and makes new ones.
     exchange: Option<&'static Exchange>,
 }
+
+const NUMPY: Kind = Kind { library: Library::Numpy, exchange: None };
 
 thread_local! {
     /// Types that were looked at, by address. They are never freed, so that no address is reused.
@@ -45,7 +52,12 @@ impl Kind {
         }
         let module: String = own_type.module()?.extract()?;
         let name: String = own_type.name()?.extract()?;
-        let library = if module.split('.').next() == Some("torch") { Library::Torch } else { Library::Other };
+        let library = match module.split('.').next() {
+            Some("torch") => Library::Torch,
+            Some("cupy") => Library::Cupy,
+            Some("jax" | "jaxlib") => Library::Jax,
+            _ => Library::Other,
+        };
         let is_plain = [("torch", "Tensor"), ("torch.nn.parameter", "Parameter"), ("torch.nn.parameter", "Buffer")];
         if library == Library::Torch && !is_plain.contains(&(&module, &name)) {
             return Err(PyTypeError::new_err(format!(
@@ -66,45 +78,57 @@ impl Kind {
 #[derive(Default)]
 pub(crate) struct Arrays {
     taken: Taken,
-    /// The library of the first array, which makes the results.
-    first: Option<(Library, Option<&'static Exchange>)>,
+    /// The kind of the first array: its library makes the results, and on a GPU its stream orders the work.
+    first: Option<Kind>,
+    /// The stream that the first array's interface names.
+    named_stream: Option<u64>,
+    /// Whether the arrays on a GPU are of several libraries, whose streams know nothing of each other.
+    is_mixed: bool,
 }
 
 impl Arrays {
     /// An object's memory. The caller holds the object until the call's work is done.
     pub(crate) fn view(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        let (tensor, first) = match numpy::view(value)? {
-            Some(tensor) => (tensor, (Library::Numpy, None)),
-            None => self.view_other(name, value)?,
-        };
-        self.first.get_or_insert(first);
+        if let Some(tensor) = numpy::view(value)? {
+            self.first.get_or_insert(NUMPY);
+            return Ok(tensor);
+        }
+        let kind = Kind::find(value)?;
+        let (tensor, kind) = self.view_other(name, value, kind)?;
+        let first = *self.first.get_or_insert(kind);
+        if let Place::Cuda(number) = tensor.place
+            && (first.library != kind.library || kind.library == Library::Jax)
+        {
+            self.is_mixed |= first.library != kind.library;
+            wait_for(value, kind.library, number)?;
+        }
         Ok(tensor)
     }
 
-    fn view_other(
-        &mut self,
-        name: &str,
-        value: &Bound<'_, PyAny>,
-    ) -> PyResult<(Tensor, (Library, Option<&'static Exchange>))> {
-        let kind = Kind::find(value)?;
+    fn view_other(&mut self, name: &str, value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<(Tensor, Kind)> {
+        let refused = |error| explain_refusal(value.py(), name, error);
         if kind.library == Library::Torch {
             check_torch(name, value)?;
         }
-        let first = (kind.library, kind.exchange);
         if let Some(exchange) = kind.exchange {
             // SAFETY: the table is that of the object's type.
-            let borrowed = unsafe { exchange.borrow(value) };
-            if let Some(tensor) = borrowed.map_err(|error| explain_refusal(value.py(), name, error))? {
-                return Ok((tensor, first));
+            if let Some(tensor) = unsafe { exchange.borrow(value) }.map_err(refused)? {
+                return Ok((tensor, kind));
             }
         }
-        if let Some(capsule) = make_capsule(value).map_err(|error| explain_refusal(value.py(), name, error))? {
-            return Ok((self.taken.take(&capsule)?, first));
+        if let Some(capsule) = make_capsule(value, kind.library).map_err(refused)? {
+            return Ok((self.taken.take(&capsule).map_err(refused)?, kind));
+        }
+        if let Some((tensor, stream)) = interface::view(value).map_err(refused)? {
+            if self.first.is_none() {
+                self.named_stream = stream;
+            }
+            return Ok((tensor, kind));
         }
         if let Some(array) = numpy::from_buffer(value)?
             && let Some(tensor) = numpy::view(&array)?
         {
-            return Ok((tensor, (Library::Numpy, None)));
+            return Ok((tensor, NUMPY));
         }
         let own_type = value.get_type();
         let own_type = own_type.name()?;
@@ -113,7 +137,39 @@ impl Arrays {
         )))
     }
 
-    /// A new row-major array of the library of the call's first array.
+    /// In whose order the call's work runs.
+    pub(crate) fn queue(&self, py: Python<'_>, place: Place) -> PyResult<Queue> {
+        let (Place::Cuda(number), Some(first)) = (place, self.first) else { return Ok(Queue::Own) };
+        let exchanged = first.exchange.map(|exchange| exchange.current_stream(py, number)).transpose()?.flatten();
+        if let Some(stream) = exchanged {
+            return Ok(Queue::Cuda(stream));
+        }
+        let stream = match first.library {
+            Library::Torch => current_stream(py, first.library, number)?.getattr("cuda_stream")?.extract()?,
+            Library::Cupy => current_stream(py, first.library, number)?.getattr("ptr")?.extract()?,
+            Library::Jax => return Ok(Queue::Own),
+            Library::Numpy | Library::Other => self.named_stream.unwrap_or(0),
+        };
+        Ok(Queue::Cuda(stream))
+    }
+
+    /// Whether the host must wait for the work, because a library can't know that its arrays are in use.
+    pub(crate) fn must_wait(&self, place: Place) -> bool {
+        let is_unordered = self.is_mixed || self.first.is_some_and(|first| first.library == Library::Jax);
+        place != Place::Host && is_unordered
+    }
+
+    /// Waits for the work of a call in [`Arrays::queue`].
+    pub(crate) fn wait(&self, py: Python<'_>, place: Place, device: &Device) -> PyResult<()> {
+        match (place, self.first) {
+            (Place::Cuda(number), Some(Kind { library: library @ (Library::Torch | Library::Cupy), .. })) => {
+                current_stream(py, library, number)?.call_method0("synchronize").map(drop)
+            }
+            _ => py.detach(|| device.wait()).map_err(from_error),
+        }
+    }
+
+    /// A new row-major array of the library of the call's first array, which [`Arrays::finish`] may have to convert.
     pub(crate) fn allocate<'py>(
         &self,
         py: Python<'py>,
@@ -121,16 +177,55 @@ impl Arrays {
         dtype: DType,
         place: Place,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (library, exchange) = self.first.unwrap_or((Library::Numpy, None));
-        if let Some(exchange) = exchange
+        let first = self.first.unwrap_or(NUMPY);
+        if let Some(exchange) = first.exchange
             && let Some(array) = exchange.allocate(py, shape, dtype, place)?
         {
             return Ok(array);
         }
-        match library {
-            Library::Torch => allocate_torch(py, shape, dtype, place),
-            _ => numpy::allocate(py, shape, dtype),
+        let named = PyDict::new(py);
+        let name = numpy::type_name(dtype);
+        let (module, extents) = (first.library, PyTuple::new(py, shape)?);
+        let module = match (module, place) {
+            (Library::Torch, _) => {
+                named.set_item("device", place.to_string())?;
+                "torch"
+            }
+            (Library::Cupy, Place::Cuda(_)) => "cupy",
+            (Library::Jax, Place::Cuda(_)) => "jax.numpy",
+            (Library::Other, Place::Cuda(_)) => {
+                return Err(PyTypeError::new_err("this library's arrays can't be made here: give out="));
+            }
+            _ => return numpy::allocate(py, shape, dtype),
+        };
+        let module = py.import(module)?;
+        named.set_item("dtype", module.getattr(name)?)?;
+        module.getattr("empty")?.call((extents,), Some(&named))
+    }
+
+    /// A result as an array of the first array's library: JAX has no arrays that are written, so on the CPU it takes over NumPy's.
+    pub(crate) fn finish<'py>(&self, place: Place, made: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let is_taken_over = place == Place::Host && self.first.is_some_and(|first| first.library == Library::Jax);
+        if is_taken_over { made.py().import("jax.numpy")?.call_method1("asarray", (made,)) } else { Ok(made) }
+    }
+}
+
+/// A library's stream for new work.
+fn current_stream<'py>(py: Python<'py>, library: Library, number: u32) -> PyResult<Bound<'py, PyAny>> {
+    match library {
+        Library::Cupy => py.import("cupy.cuda")?.call_method0("get_current_stream"),
+        _ => py.import("torch.cuda")?.call_method1("current_stream", (number,)),
+    }
+}
+
+/// Waits until an array on a GPU has its values.
+fn wait_for(value: &Bound<'_, PyAny>, library: Library, number: u32) -> PyResult<()> {
+    match library {
+        Library::Torch | Library::Cupy => {
+            current_stream(value.py(), library, number)?.call_method0("synchronize").map(drop)
         }
+        Library::Jax => value.call_method0("block_until_ready").map(drop),
+        Library::Numpy | Library::Other => Ok(()),
     }
 }
 
@@ -160,23 +255,21 @@ fn explain_refusal(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
 }
 
 /// The capsule of an object with `__dlpack__`; `None` for another object.
-fn make_capsule<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn make_capsule<'py>(value: &Bound<'py, PyAny>, library: Library) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
     let Some(make) = value.getattr_opt(intern!(py, "__dlpack__"))? else { return Ok(None) };
     let named = PyDict::new(py);
+    let (kind, _): (i32, i32) = value.call_method0(intern!(py, "__dlpack_device__"))?.extract()?;
+    if kind == CUDA {
+        // These run in their library's own stream, or were waited for. Others make it ready for the legacy default stream.
+        let is_ordered = matches!(library, Library::Torch | Library::Cupy | Library::Jax);
+        named.set_item(intern!(py, "stream"), if is_ordered { -1 } else { 1 })?;
+    }
+    let old = named.copy()?;
     named.set_item(intern!(py, "max_version"), (1, 0))?;
     match make.call((), Some(&named)) {
         // A library that knows only DLPack before version 1.
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => make.call0().map(Some),
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => make.call((), Some(&old)).map(Some),
         other => other.map(Some),
     }
-}
-
-fn allocate_torch<'py>(py: Python<'py>, shape: &[u64], dtype: DType, place: Place) -> PyResult<Bound<'py, PyAny>> {
-    let torch = py.import("torch")?;
-    let named = PyDict::new(py);
-    // PyTorch has the same names.
-    named.set_item("dtype", torch.getattr(numpy::type_name(dtype))?)?;
-    named.set_item("device", place.to_string())?;
-    torch.getattr("empty")?.call((PyTuple::new(py, shape)?,), Some(&named))
 }

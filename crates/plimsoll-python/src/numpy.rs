@@ -97,7 +97,8 @@ static LIBRARY: PyOnceLock<Library> = PyOnceLock::new();
 fn load(py: Python<'_>) -> PyResult<&'static Library> {
     LIBRARY.get_or_try_init(py, || {
         let numpy = py.import("numpy")?;
-        let find_type = |name: &str| -> PyResult<Py<PyType>> { Ok(numpy.getattr(name)?.cast_into::<PyType>()?.unbind()) };
+        let find_type =
+            |name: &str| -> PyResult<Py<PyType>> { Ok(numpy.getattr(name)?.cast_into::<PyType>()?.unbind()) };
         let types = DType::ALL.iter().map(|&dtype| {
             let made = numpy.getattr("dtype").and_then(|make| make.call1((type_name(dtype),)));
             made.ok().map(Bound::unbind)
@@ -168,7 +169,8 @@ fn named_dtype(value: &Bound<'_, PyAny>, number: c_int) -> PyResult<DType> {
     let given = value.getattr("dtype")?;
     let name: String = given.getattr("name")?.extract()?;
     let known = DType::ALL.iter().copied().find(|&dtype| number >= FIRST_FOREIGN && type_name(dtype) == name);
-    known.ok_or_else(|| PyTypeError::new_err(format!("expressions have no type for NumPy's {given}: convert the array")))
+    known
+        .ok_or_else(|| PyTypeError::new_err(format!("expressions have no type for NumPy's {given}: convert the array")))
 }
 
 /// Whether it is one of NumPy's scalars, such as `numpy.float32(2)`.
@@ -185,7 +187,8 @@ pub(crate) fn allocate<'py>(py: Python<'py>, shape: &[u64], dtype: DType) -> PyR
         Some(kind) => kind.bind(py).clone(),
         None => {
             let module = py.import("ml_dtypes").map_err(|_| {
-                let text = format!("NumPy has no {dtype}: install ml_dtypes, or give an array of 8 or 16 bits with out=");
+                let text =
+                    format!("NumPy has no {dtype}: install ml_dtypes, or give an array of 8 or 16 bits with out=");
                 PyTypeError::new_err(text)
             })?;
             module.getattr(type_name(dtype))?

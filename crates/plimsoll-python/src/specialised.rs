@@ -33,7 +33,7 @@ pub(crate) struct Specialised {
     given: Vec<Given>,
     aliases: Vec<Alias>,
     place: Place,
-    pub(crate) expression: plimsoll::elementwise::cpu::Expression,
+    pub(crate) expression: plimsoll::elementwise::Expression,
     /// The parameter of each input of the graph.
     pub(crate) inputs: Vec<usize>,
     /// The parameter of each scalar.
@@ -63,7 +63,7 @@ impl Specialised {
             in_place: output.in_place.map(|slot| inputs[slot as usize]),
         });
         let outputs = outputs.collect();
-        let expression = open(place)?.as_cpu().ok_or_else(|| Error::Selector(place.to_string()))?.expression(&graph);
+        let expression = open(place)?.compile_graph(&graph)?;
         Ok(Self { given: given.to_vec(), aliases: aliases.to_vec(), place, expression, inputs, scalars, outputs })
     }
 }
@@ -75,7 +75,10 @@ fn open(place: Place) -> Result<Device, Error> {
     if let Some((_, device)) = open.iter().find(|(known, _)| *known == place) {
         return Ok(device.clone());
     }
-    let device = Device::open(&place.to_string())?;
+    let device = match place {
+        Place::Host => Device::cpu()?,
+        Place::Cuda(number) => Device::cuda_unnoticed(number)?,
+    };
     open.push((place, device.clone()));
     Ok(device)
 }
@@ -150,10 +153,12 @@ impl Signature {
     }
 
     /// The graph for arguments of these types, one per parameter.
-    fn graph(&self, given: &[Given]) -> Result<Graph, ParseError> {
+    pub(crate) fn graph(&self, given: &[Given]) -> Result<Graph, ParseError> {
         let has_f64 = given.contains(&Given::Tensor(DType::F64));
         let mut names = Names::default();
-        for (parameter, given) in self.parameters.iter().zip(given).filter(|(parameter, _)| parameter.declared.is_none()) {
+        for (parameter, given) in
+            self.parameters.iter().zip(given).filter(|(parameter, _)| parameter.declared.is_none())
+        {
             let (map, dtype) = match given {
                 Given::Tensor(dtype) => (&mut names.tensors, *dtype),
                 Given::Number(kind) => (&mut names.scalars, kind.dtype(has_f64)),

@@ -1,7 +1,7 @@
 //! Arrays and numbers of Python as arguments of a call.
 
-use plimsoll::expr::{DType, Foreign, LayoutError};
 use plimsoll::expr::graph::MAX_RANK;
+use plimsoll::expr::{DType, Foreign, LayoutError};
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,12 +67,7 @@ impl Tensor {
     }
 
     pub(crate) fn foreign(&self) -> Foreign<'_> {
-        Foreign {
-            start: self.start,
-            dtype: self.dtype,
-            shape: self.shape(),
-            strides: &self.strides[..self.rank],
-        }
+        Foreign { start: self.start, dtype: self.dtype, shape: self.shape(), strides: &self.strides[..self.rank] }
     }
 }
 

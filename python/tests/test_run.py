@@ -1,0 +1,48 @@
+"""The command and its verbs, on a simulated device."""
+
+import subprocess
+import sys
+
+import pytest
+
+import plimsoll
+
+
+def test_the_command_runs_and_returns_its_exit_code() -> None:
+    done = subprocess.run([sys.executable, "-m", "plimsoll", "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and plimsoll.__version__ in done.stdout
+    assert subprocess.run([sys.executable, "-m", "plimsoll", "nothing"], capture_output=True).returncode == 2
+
+
+def test_a_run_is_measured_kept_and_read_again(tmp_path) -> None:
+    run = plimsoll.measure(["launch"], device="sim", out=tmp_path / "run")
+    assert run.folder == tmp_path / "run" and run.findings
+    finding = run.findings[0]
+    assert finding["probe"] == "launch" and isinstance(finding["value"], float) and finding["unit"]
+    again = plimsoll.load(run.folder)
+    assert again.findings == run.findings
+    assert plimsoll.report(run, format="markdown").startswith("#")
+    plimsoll.report(run, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 1000
+    assert "iframe" in run._repr_html_()
+
+
+def test_a_device_gets_a_verdict() -> None:
+    assert plimsoll.check(device="sim")["devices"][0]["figures"]
+
+
+def test_a_prediction_needs_no_device() -> None:
+    (prediction, *_) = plimsoll.predict("x + y", machine="h200", bytes="1GiB", estimate=True)
+    assert prediction["answer"] == "prediction"
+
+
+def test_errors_of_the_command_are_exceptions_with_its_words() -> None:
+    with pytest.raises(plimsoll.CommandError, match="nonsense") as failed:
+        plimsoll.measure(["nonsense"], device="sim")
+    assert failed.value.code == 2
+
+
+def test_import_takes_no_other_package_along() -> None:
+    program = "import sys; before = set(sys.modules); import plimsoll; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"numpy", "torch", "pandas", "jax"} & set(done.stdout.split())
