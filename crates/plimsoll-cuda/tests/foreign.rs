@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use common::{CONTEXT, Fake, OTHER_CONTEXT};
 use plimsoll_cuda::Options;
-use plimsoll_cuda::elementwise::{Batch, BatchOptions, Buffer, Error, Expression, ForeignSet, Gpu};
-use plimsoll_expr::{DType, Foreign, LayoutError, Names, Value, parse};
+use plimsoll_cuda::elementwise::{Batch, BatchOptions, Buffer, Error, Expression, Gpu};
+use plimsoll_expr::{DType, Foreign, ForeignSet, LayoutError, Names, Value, parse};
 use plimsoll_gen::elementwise::Choose;
 
 fn open(fake: &Fake) -> Gpu {

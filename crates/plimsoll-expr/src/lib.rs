@@ -26,7 +26,7 @@ pub use derivative::GradientError;
 pub use dtype::{Category, DType, Strength};
 pub use graph::{Builder, ExprError, Graph, Node, NodeId};
 pub use last_place::LastPlace;
-pub use layout::{Foreign, Layout, LayoutError, Space};
+pub use layout::{Foreign, ForeignSet, Layout, LayoutError, Space};
 pub use parse::{Names, ParseError, parse};
 pub use problem::{Judgement, Problem, ProblemError};
 pub use trace::{In, InOut, Scalar, Traced, trace};

@@ -4,7 +4,7 @@ mod support;
 
 use half::bf16;
 use plimsoll::elementwise::{AnyBuffer, Call, Device, Error, Expression, Parameter, ParameterRole, Queue};
-use plimsoll::expr::{DType, Foreign, Value};
+use plimsoll::expr::{DType, Foreign, ForeignSet, Value};
 use plimsoll::prelude::*;
 
 fn cpu() -> Device {
@@ -376,4 +376,37 @@ fn tensors_of_other_libraries_run_on_the_cpu_and_on_a_gpu() {
     gpu.wait().unwrap();
     let error = run(&gpu, address(&from), address(&from) + 4, Queue::Own).unwrap_err().to_string();
     assert!(error.contains("'y'") && error.contains("overlaps 'x'"), "{error}");
+}
+
+#[test]
+fn many_sets_of_tensors_of_other_libraries_run_on_the_cpu_and_on_a_gpu() {
+    fn tensor(start: u64) -> Foreign<'static> {
+        Foreign { start, dtype: DType::F32, shape: &[4], strides: &[1] }
+    }
+    let run = |device: &Device, addresses: &[[u64; 2]], groups: &[f64], queue| {
+        let step = device.expression("y = a*x + y").scalar("a", DType::F32).tensors(DType::F32).compile().unwrap();
+        let pairs: Vec<[Foreign<'_>; 2]> = addresses.iter().map(|pair| pair.map(tensor)).collect();
+        let sets: Vec<ForeignSet<'_>> =
+            pairs.iter().enumerate().map(|(place, tensors)| ForeignSet { tensors, group: place % 2 }).collect();
+        let scalars: Vec<Vec<Value>> = groups.iter().map(|a| vec![Value::Float(*a)]).collect();
+        let mut many = step.many();
+        (0..2).try_for_each(|_| {
+            // SAFETY: the tensors live until the end of the test, which waits for the device.
+            unsafe { many.run(&sets, &scalars, queue) }
+        })
+    };
+    let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [[0.0_f32; 4]; 2]);
+    let from = x.as_ptr().expose_provenance() as u64;
+    let to = y.as_mut_ptr().expose_provenance() as u64;
+    run(&cpu(), &[[from, to], [from, to + 16]], &[0.5, 2.0], Queue::Own).unwrap();
+    assert_eq!(y, [[1.0, 2.0, 3.0, 4.0], [4.0, 8.0, 12.0, 16.0]]);
+    assert!(run(&cpu(), &[[from, to], [from, to + 16]], &[0.5], Queue::Own).is_err());
+    let (_folder, gpu) = gpu();
+    let buffers = [(); 3].map(|()| gpu.zeros::<f32>(4).unwrap());
+    let [x, y, z] = [0, 1, 2].map(|place| buffers[place].as_gpu().unwrap().span().pointer());
+    run(&gpu, &[[x, y], [x, z]], &[0.5, 2.0], Queue::Cuda(0)).unwrap();
+    gpu.wait().unwrap();
+    let error = run(&gpu, &[[x, y], [z, y]], &[0.5, 2.0], Queue::Own).unwrap_err().to_string();
+    assert!(error.contains("of set 0") && error.contains("of set 1"), "{error}");
+    assert!(run(&gpu, &[[x, y], [x, z]], &[0.5], Queue::Own).is_err());
 }

@@ -39,7 +39,7 @@ pub use call::{Argument, Kernel, Outputs, Returned};
 pub use call::{Call, HeldArgument, HeldOutputs, Word};
 pub use gpu::Gpu;
 pub use lane::Recorded;
-pub use plimsoll_gpu::elementwise::{Error, ForeignSet, Store, Subject, Tuned};
+pub use plimsoll_gpu::elementwise::{Error, Store, Subject, Tuned};
 pub use tuning::tuner;
 
 use crate::Cuda;

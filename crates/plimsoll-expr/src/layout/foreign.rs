@@ -19,6 +19,15 @@ pub struct Foreign<'a> {
     pub strides: &'a [i64],
 }
 
+/// One set of tensors of an expression that is computed for many sets.
+#[derive(Clone, Copy, Debug)]
+pub struct ForeignSet<'a> {
+    /// The inputs in order, then the outputs that aren't written in place.
+    pub tensors: &'a [Foreign<'a>],
+    /// The group whose scalars it uses, from 0.
+    pub group: usize,
+}
+
 impl Foreign<'_> {
     /// Elements below and above the element of index 0 to which the strides reach; `None` if there are no elements.
     fn reach(&self) -> Option<(i128, i128)> {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::graph::MAX_RANK;
 
-pub use foreign::Foreign;
+pub use foreign::{Foreign, ForeignSet};
 pub use space::{Access, IndexWidth, Pattern, Space};
 
 /// An invalid layout.

@@ -1,5 +1,5 @@
-//! Launches kernels of expressions, with the words that their plan made for checked tensors, whose memory is held or ordered. The
-//! only module of expressions with `unsafe`, apart from the trait.
+//! Launches kernels of expressions, with the words that their plan made for checked tensors, whose memory is held or ordered. Calls
+//! on tensors of other libraries are in `foreign`.
 
 use std::cell::RefCell;
 use std::ops::Range;

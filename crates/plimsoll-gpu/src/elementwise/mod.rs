@@ -29,7 +29,6 @@ pub use batch::{Batch, BatchOptions, BatchSet};
 pub use engine::Engine;
 pub use error::Error;
 pub use expression::{Expression, LastPlan};
-pub use foreign::ForeignSet;
 pub use launch::BoundExpression;
 pub use operand::{Extent, Operand, TensorRef};
 pub use rotation::Subject;

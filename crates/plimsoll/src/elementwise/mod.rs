@@ -98,7 +98,7 @@ mod exports {
     pub use super::element::Element;
     pub use super::error::Error;
     pub use super::expression::{Expression, ExpressionBuilder, Parameter, ParameterRole};
-    pub use super::foreign::Queue;
+    pub use super::foreign::{Many, Queue};
     pub use super::kernel::Kernel;
 }
 #[cfg(any(feature = "cpu", feature = "cuda"))]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_expr::{Foreign, Graph};
+use plimsoll_expr::{ForeignSet, Graph};
 
 use super::super::backend::Elementwise;
 use super::super::batch::{Batch, BatchOptions, BatchSet};
@@ -11,16 +11,6 @@ use super::super::error::Error;
 use super::super::expression::Expression;
 use super::super::operand::Operand;
 use super::{check_tensors, place_outputs};
-
-/// One set of tensors of other libraries for a [`Batch`].
-#[derive(Clone, Copy, Debug)]
-pub struct ForeignSet<'a> {
-    /// The inputs in order, then the outputs that aren't written in place. Each is contiguous and has the outputs' shape; an input may
-    /// have one element instead, then in every set.
-    pub tensors: &'a [Foreign<'a>],
-    /// The group whose scalars it uses, from 0.
-    pub group: usize,
-}
 
 /// Whether a batch's set already consists of these tensors.
 fn is_same<G: Elementwise>(graph: &Graph, set: &BatchSet<G>, given: &ForeignSet<'_>) -> bool {

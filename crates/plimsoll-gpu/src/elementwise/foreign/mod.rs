@@ -14,8 +14,6 @@ use super::expression::{Expression, Ready};
 use super::key::hash;
 use super::operand::{TensorRef, with_list};
 
-pub use batch::ForeignSet;
-
 /// All inputs, then all outputs, from the tensors of a call: inputs in order, then the outputs that aren't in place.
 fn place_outputs<'t, T>(graph: &'t Graph, tensors: &'t [T]) -> impl Iterator<Item = &'t T> {
     let (inputs, results) = tensors.split_at(graph.inputs().len().min(tensors.len()));

@@ -1,14 +1,20 @@
 //! Calls on tensors of other libraries: NumPy's, PyTorch's, JAX's, by address.
 
+mod many;
+
 use plimsoll_core::Fault;
 use plimsoll_expr::{Foreign, Value};
 #[cfg(feature = "cuda")]
 use plimsoll_gen::elementwise::Choose;
 
 #[cfg(feature = "cuda")]
-use super::device::{Backend, Device};
+use super::device::Backend;
+#[cfg(feature = "cuda")]
+use super::device::Device;
 use super::error::Error;
 use super::expression::{Expression, Form};
+
+pub use many::Many;
 
 /// In whose order a call runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
