@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{from_error, from_text};
-use crate::invoke::invoke;
+use crate::invoke::{invoke, warm};
+use crate::many::run_many;
 use crate::number::NumberKind;
 use crate::numpy;
 use crate::specialised::{Alias, Given, Parameter, Signature, Specialised};
@@ -129,6 +130,43 @@ impl Expression {
     #[getter]
     fn outputs(&self) -> Vec<&str> {
         self.signature.outputs.iter().map(String::as_str).collect()
+    }
+
+    /// Computes the expression for each set of arrays: an argument is a list of arrays, all lists of one length, or a number for
+    /// all sets. On a GPU one launch computes all of them. Returns a list of results, or a tuple of lists for several outputs.
+    ///
+    /// On a GPU every array is contiguous and has the shape of its set's results, or one element.
+    #[pyo3(signature = (*args, out = None, **named))]
+    fn many<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        out: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bound = self.bind(args, named)?;
+        // A list of arrays is the memory of one output, a tuple of lists that of several.
+        let outs = match out {
+            None => Vec::new(),
+            Some(out) => match out.cast::<PyTuple>() {
+                Ok(lists) => lists.iter().collect(),
+                Err(_) => vec![out.clone()],
+            },
+        };
+        run_many(py, self, bound, outs)
+    }
+
+    /// Compiles and loads what a call with such arguments needs, without computing anything: for calls that must not wait, such as
+    /// those in the recording of a CUDA graph. Arguments are those of a call; results are assumed to be new arrays.
+    #[pyo3(signature = (*args, **named))]
+    fn warm<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<()> {
+        let bound = self.bind(args, named)?;
+        warm(py, self, &bound)
     }
 
     /// The types of the outputs for arguments of these types: NumPy's names, or "number".

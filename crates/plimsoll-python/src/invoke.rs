@@ -1,5 +1,7 @@
 //! One call of an expression: views of the arguments, the outputs, the run.
 
+use std::sync::Arc;
+
 use plimsoll::expr::{Foreign, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -28,6 +30,10 @@ struct Arguments {
 }
 
 impl Arguments {
+    fn place(&self) -> Place {
+        self.place.unwrap_or(Place::Host)
+    }
+
     fn read(expression: &Expression, bound: &[Bound<'_, PyAny>], arrays: &mut Arrays) -> PyResult<Self> {
         let count = bound.len();
         let mut read = Self {
@@ -112,6 +118,75 @@ fn list_outs<'py>(out: Option<&Bound<'py, PyAny>>) -> Vec<Bound<'py, PyAny>> {
     }
 }
 
+/// A call whose arguments were checked and whose results have memory.
+pub(crate) struct Prepared<'py> {
+    pub(crate) specialised: Arc<Specialised>,
+    arguments: Arguments,
+    aliases: Vec<Alias>,
+    /// The memory of the outputs that the text doesn't write in place, and the arrays.
+    results: Vec<Tensor>,
+    objects: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Prepared<'py> {
+    /// Checks a call's arguments; `outs` is the memory of the results, empty if they are to be made.
+    pub(crate) fn new(
+        py: Python<'py>,
+        expression: &Expression,
+        bound: &[Bound<'py, PyAny>],
+        outs: Vec<Bound<'py, PyAny>>,
+        arrays: &mut Arrays,
+    ) -> PyResult<Self> {
+        let mut arguments = Arguments::read(expression, bound, arrays)?;
+        let mut results: Vec<Tensor> = Vec::with_capacity(outs.len().max(1));
+        for out in &outs {
+            let tensor = arrays.view("out", out)?;
+            arguments.locate("out", &tensor)?;
+            results.push(tensor);
+        }
+        let aliases = find_aliases(expression, &arguments, &results);
+        let specialised = expression.specialise(py, &arguments.given, &aliases, arguments.place())?;
+        let objects = prepare_results(py, expression, &specialised, &arguments, arrays, (outs, &mut results))?;
+        Ok(Self { specialised, arguments, aliases, results, objects })
+    }
+
+    /// Where its tensors are.
+    pub(crate) fn place(&self) -> Place {
+        self.arguments.place()
+    }
+
+    /// The inputs, then the outputs that aren't written in place.
+    pub(crate) fn tensors<'s>(&'s self, expression: &'s Expression) -> impl Iterator<Item = Foreign<'s>> {
+        let arguments = &self.arguments.tensors;
+        let inputs = self.specialised.inputs.iter().filter_map(|&parameter| arguments[parameter].as_ref());
+        let signature = &expression.signature;
+        let separate = self.specialised.outputs.iter().zip(&signature.outputs);
+        let separate = separate.filter(|(_, name)| signature.find(name).is_none()).zip(&self.results);
+        let separate = separate.filter(|((output, _), _)| output.in_place.is_none()).map(|(_, result)| result);
+        inputs.chain(separate).map(Tensor::foreign)
+    }
+
+    /// The scalars in the expression's order.
+    pub(crate) fn numbers(&self) -> Vec<Value> {
+        self.specialised.scalars.iter().map(|&parameter| self.arguments.numbers[parameter]).collect()
+    }
+
+    /// What the call returns, in the order of the outputs.
+    pub(crate) fn returned(
+        self,
+        bound: &[Bound<'py, PyAny>],
+        finish: impl Fn(Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let mut fresh = self.objects.into_iter();
+        let aliases = &self.aliases;
+        let outputs = self.specialised.outputs.iter().filter_map(|output| match output.in_place {
+            Some(parameter) if aliases.iter().all(|&(_, alias)| alias != parameter) => Some(Ok(bound[parameter].clone())),
+            _ => fresh.next().map(&finish),
+        });
+        outputs.collect()
+    }
+}
+
 /// Computes an expression for its arguments.
 pub(crate) fn invoke<'py>(
     py: Python<'py>,
@@ -120,30 +195,12 @@ pub(crate) fn invoke<'py>(
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut arrays = Arrays::default();
-    let mut arguments = Arguments::read(expression, bound, &mut arrays)?;
-    let outs = list_outs(out);
-    let mut results: Vec<Tensor> = Vec::with_capacity(outs.len().max(1));
-    for out in &outs {
-        let tensor = arrays.view("out", out)?;
-        arguments.locate("out", &tensor)?;
-        results.push(tensor);
-    }
-    let place = arguments.place.unwrap_or(Place::Host);
-    let aliases = find_aliases(expression, &arguments, &results);
-    let specialised = expression.specialise(py, &arguments.given, &aliases, place)?;
-    let objects = prepare_results(py, expression, &specialised, &arguments, &mut arrays, (outs, &mut results))?;
-    run(py, expression, &specialised, &arguments, (&arrays, &results))?;
-    let is_made = out.is_none();
+    let prepared = Prepared::new(py, expression, bound, list_outs(out), &mut arrays)?;
+    run(py, expression, &prepared, &arrays)?;
+    let (place, is_made) = (prepared.place(), out.is_none());
     let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-    let mut fresh = objects.into_iter().map(finish).collect::<PyResult<Vec<_>>>()?.into_iter();
-    let mut returned = specialised.outputs.iter().filter_map(|output| match output.in_place {
-        Some(parameter) if aliases.iter().all(|&(_, alias)| alias != parameter) => Some(bound[parameter].clone()),
-        _ => fresh.next(),
-    });
-    match specialised.outputs.len() {
-        1 => returned.next().ok_or_else(|| PyValueError::new_err("the expression has no output")),
-        _ => Ok(PyTuple::new(py, returned.collect::<Vec<_>>())?.into_any()),
-    }
+    let mut returned = prepared.returned(bound, finish)?;
+    if returned.len() == 1 { Ok(returned.remove(0)) } else { Ok(PyTuple::new(py, returned)?.into_any()) }
 }
 
 /// The outputs for which the caller gave an input's own memory.
@@ -189,7 +246,6 @@ fn prepare_results<'py>(
         let Some(common) = common else {
             return Err(PyTypeError::new_err("there is no array among the arguments: give one, or out= for the shape"));
         };
-        let place = arguments.place.unwrap_or(Place::Host);
         let mut objects = Vec::with_capacity(plans.len());
         for (plan, name) in plans {
             let object = arrays.allocate(py, common.shape(), plan.dtype, place)?;
@@ -222,32 +278,29 @@ fn prepare_results<'py>(
     Ok(outs)
 }
 
+/// Compiles and loads what a call with these arguments needs.
+pub(crate) fn warm<'py>(py: Python<'py>, expression: &Expression, bound: &[Bound<'py, PyAny>]) -> PyResult<()> {
+    let mut arrays = Arrays::default();
+    let prepared = Prepared::new(py, expression, bound, Vec::new(), &mut arrays)?;
+    let tensors: Vec<Foreign<'_>> = prepared.tensors(expression).collect();
+    py.detach(|| prepared.specialised.expression.warm(&tensors)).map_err(from_error)
+}
+
 /// Runs it on the arguments' memory.
-fn run(
-    py: Python<'_>,
-    expression: &Expression,
-    specialised: &Specialised,
-    arguments: &Arguments,
-    (arrays, results): (&Arrays, &[Tensor]),
-) -> PyResult<()> {
-    let inputs = specialised.inputs.iter().filter_map(|&parameter| arguments.tensors[parameter].as_ref());
-    let signature = &expression.signature;
-    let separate =
-        specialised.outputs.iter().zip(&signature.outputs).filter(|(_, name)| signature.find(name).is_none());
-    let separate = separate.zip(results).filter(|((output, _), _)| output.in_place.is_none()).map(|(_, result)| result);
-    let tensors: Vec<Foreign<'_>> = inputs.chain(separate).map(Tensor::foreign).collect();
-    let numbers: Vec<Value> = specialised.scalars.iter().map(|&parameter| arguments.numbers[parameter]).collect();
-    let elements =
-        tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
+fn run(py: Python<'_>, expression: &Expression, prepared: &Prepared<'_>, arrays: &Arrays) -> PyResult<()> {
+    let tensors: Vec<Foreign<'_>> = prepared.tensors(expression).collect();
+    let numbers = prepared.numbers();
+    let elements = tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
     let elements = elements.max().unwrap_or(0);
-    let place = arguments.place.unwrap_or(Place::Host);
+    let place = prepared.place();
     let queue = arrays.queue(py, place)?;
+    let compiled = &prepared.specialised.expression;
     // SAFETY: the caller holds the arrays, and their libraries say that the memory is there: on the CPU until the call returns, on a
     // GPU in the order of the library's own stream, in which it also frees memory. That no other thread writes it meanwhile is the
     // caller's business, as in NumPy; `docs/python.md` says so.
-    let work = || unsafe { specialised.expression.run_foreign(&tensors, &numbers, queue) };
+    let work = || unsafe { compiled.run_foreign(&tensors, &numbers, queue) };
     let is_short = place == Place::Host && elements < RELEASE_FROM;
     let done = if is_short { work() } else { py.detach(work) };
     done.map_err(from_error)?;
-    if arrays.must_wait(place) { arrays.wait(py, place, specialised.expression.device()) } else { Ok(()) }
+    if arrays.must_wait(place) { arrays.wait(py, place, compiled.device()) } else { Ok(()) }
 }

@@ -10,6 +10,8 @@ mod interface;
 mod invoke;
 #[allow(unsafe_code)]
 mod library;
+#[allow(unsafe_code)]
+mod many;
 mod number;
 #[allow(unsafe_code)]
 mod numpy;

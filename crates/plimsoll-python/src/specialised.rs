@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use plimsoll::elementwise::{Device, Error};
 use plimsoll::expr::{DType, Graph, Names, ParseError, parse};
 
+use crate::many::Kept;
 use crate::number::NumberKind;
 use crate::tensor::Place;
 
@@ -39,6 +40,8 @@ pub(crate) struct Specialised {
     /// The parameter of each scalar.
     pub(crate) scalars: Vec<usize>,
     pub(crate) outputs: Vec<OutputPlan>,
+    /// What calls over lists of arrays keep.
+    pub(crate) kept: Kept,
 }
 
 impl Specialised {
@@ -64,7 +67,7 @@ impl Specialised {
         });
         let outputs = outputs.collect();
         let expression = open(place)?.compile_graph(&graph)?;
-        Ok(Self { given: given.to_vec(), aliases: aliases.to_vec(), place, expression, inputs, scalars, outputs })
+        Ok(Self { given: given.to_vec(), aliases: aliases.to_vec(), place, expression, inputs, scalars, outputs, kept: Kept::default() })
     }
 }
 

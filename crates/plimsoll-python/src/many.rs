@@ -1,0 +1,148 @@
+//! One expression over many sets of arrays, such as an optimizer's step over all parameters: on a GPU in one launch.
+
+use std::sync::{Mutex, PoisonError};
+
+use plimsoll::elementwise::Many;
+use plimsoll::expr::{Foreign, ForeignSet};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::error::from_error;
+use crate::expression::Expression;
+use crate::invoke::Prepared;
+use crate::library::Arrays;
+
+/// Prepared launches over the lists of earlier calls, the latest last.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Mutex<Vec<(Lists, Many)>>);
+
+/// What tells lists of arrays apart: their length and the address of the first array's memory.
+type Lists = (usize, u64);
+/// Most lists that an expression keeps: each has a table in the device's memory.
+const MOST_KEPT: usize = 8;
+
+impl Kept {
+    fn take(&self, lists: Lists) -> Option<Many> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().position(|(known, _)| *known == lists)?;
+        Some(kept.remove(place).1)
+    }
+
+    fn put(&self, lists: Lists, many: Many) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MOST_KEPT {
+            kept.remove(0);
+        }
+        kept.push((lists, many));
+    }
+}
+
+/// An argument of every set: a list of arrays, or one number for all.
+enum Each<'py> {
+    List(Vec<Bound<'py, PyAny>>),
+    Number(Bound<'py, PyAny>),
+}
+
+impl<'py> Each<'py> {
+    fn new(value: Bound<'py, PyAny>) -> PyResult<Self> {
+        let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+        if is_list { Ok(Self::List(value.try_iter()?.collect::<PyResult<_>>()?)) } else { Ok(Self::Number(value)) }
+    }
+
+    fn get(&self, set: usize) -> Bound<'py, PyAny> {
+        match self {
+            Self::List(list) => list[set].clone(),
+            Self::Number(number) => number.clone(),
+        }
+    }
+}
+
+/// How many sets lists of arrays make.
+fn count<'e, 'py: 'e>(names: &[String], lists: impl Iterator<Item = &'e Each<'py>>) -> PyResult<usize> {
+    let mut first: Option<(&str, usize)> = None;
+    for (name, each) in names.iter().zip(lists) {
+        let Each::List(list) = each else { continue };
+        let (other, expected) = *first.get_or_insert((name, list.len()));
+        if list.len() != expected {
+            let given = list.len();
+            return Err(PyValueError::new_err(format!("'{name}' has {given} arrays, but '{other}' has {expected}")));
+        }
+    }
+    first.map(|(_, count)| count).ok_or_else(|| PyTypeError::new_err("give at least one list of arrays"))
+}
+
+/// Computes an expression for each set of arrays.
+pub(crate) fn run_many<'py>(
+    py: Python<'py>,
+    expression: &Expression,
+    bound: Vec<Bound<'py, PyAny>>,
+    outs: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let parameters = expression.signature.parameters.iter().map(|parameter| parameter.name.clone());
+    let mut names: Vec<String> = parameters.collect();
+    names.extend(outs.iter().map(|_| "out".to_owned()));
+    let all = bound.into_iter().chain(outs).map(Each::new).collect::<PyResult<Vec<_>>>()?;
+    let sets = count(&names, all.iter())?;
+    let (inputs, outs) = all.split_at(expression.signature.parameters.len());
+    let mut arrays = Arrays::default();
+    let mut calls = Vec::with_capacity(sets);
+    for set in 0..sets {
+        let bound: Vec<_> = inputs.iter().map(|each| each.get(set)).collect();
+        let given = outs.iter().map(|each| each.get(set)).collect();
+        let prepared = Prepared::new(py, expression, &bound, given, &mut arrays)
+            .map_err(|error| error.into_value(py).into_bound(py))
+            .map_err(|error| name_set(py, set, &error))?;
+        calls.push((bound, prepared));
+    }
+    launch(py, expression, &calls, &arrays)?;
+    let mut columns: Vec<Vec<Bound<'py, PyAny>>> = Vec::new();
+    for (bound, prepared) in calls {
+        let (place, is_made) = (prepared.place(), outs.is_empty());
+        let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
+        let returned = prepared.returned(&bound, finish)?;
+        columns.resize_with(returned.len(), Vec::new);
+        columns.iter_mut().zip(returned).for_each(|(column, result)| column.push(result));
+    }
+    columns.resize_with(expression.signature.outputs.len(), Vec::new);
+    let mut lists = columns.into_iter().map(|column| PyList::new(py, column)).collect::<PyResult<Vec<_>>>()?;
+    if lists.len() == 1 { Ok(lists.remove(0).into_any()) } else { Ok(PyTuple::new(py, lists)?.into_any()) }
+}
+
+/// An error of one set with its number.
+fn name_set(py: Python<'_>, set: usize, error: &Bound<'_, pyo3::exceptions::PyBaseException>) -> PyErr {
+    let text = format!("set {set}: {error}");
+    match error.get_type().call1((text,)) {
+        Ok(named) => PyErr::from_value(named),
+        Err(_) => PyErr::from_value(error.clone().into_any().unbind().into_bound(py)),
+    }
+}
+
+/// Runs all sets.
+fn launch<'py>(
+    py: Python<'py>,
+    expression: &Expression,
+    calls: &[(Vec<Bound<'py, PyAny>>, Prepared<'py>)],
+    arrays: &Arrays,
+) -> PyResult<()> {
+    let Some((_, first)) = calls.first() else { return Ok(()) };
+    let other = calls.iter().position(|(_, call)| !std::sync::Arc::ptr_eq(&call.specialised, &first.specialised));
+    if let Some(set) = other {
+        return Err(PyTypeError::new_err(format!(
+            "set {set} has other types or another device than set 0: call it for lists of equal types"
+        )));
+    }
+    let place = first.place();
+    let queue = arrays.queue(py, place)?;
+    let tensors: Vec<Vec<Foreign<'_>>> = calls.iter().map(|(_, call)| call.tensors(expression).collect()).collect();
+    let sets: Vec<ForeignSet<'_>> = tensors.iter().map(|tensors| ForeignSet { tensors, group: 0 }).collect();
+    let scalars = [first.numbers()];
+    let lists = (sets.len(), tensors[0].first().map_or(0, |tensor| tensor.start));
+    let (specialised, kept) = (&first.specialised, &first.specialised.kept);
+    let mut many = kept.take(lists).unwrap_or_else(|| specialised.expression.many());
+    // SAFETY: as for one call.
+    let done = py.detach(|| unsafe { many.run(&sets, &scalars, queue) });
+    kept.put(lists, many);
+    done.map_err(from_error)?;
+    if arrays.must_wait(place) { arrays.wait(py, place, specialised.expression.device()) } else { Ok(()) }
+}
