@@ -1,7 +1,10 @@
-"""Common parts of the tests."""
+"""Common parts of the tests. PLIMSOLL_CASES is the number of cases of each property, 170 by default."""
+
+import os
 
 import pytest
 
 hypothesis = pytest.importorskip("hypothesis")
-hypothesis.settings.register_profile("plimsoll", deadline=None, derandomize=True, max_examples=60)
+cases = int(os.environ.get("PLIMSOLL_CASES", "170"))
+hypothesis.settings.register_profile("plimsoll", deadline=None, derandomize=True, max_examples=cases)
 hypothesis.settings.load_profile("plimsoll")

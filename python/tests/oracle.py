@@ -86,5 +86,5 @@ def arrays(draw: st.DrawFn, shape: tuple[int, ...], dtype: np.dtype) -> Array:
     memory_shape = [extents[place] * abs(steps[place]) for place in order]
     seed = draw(st.integers(0, 2**32 - 1))
     values = np.random.default_rng(seed).integers(-12, 13, memory_shape) / 4
-    memory = np.ascontiguousarray(values.astype(dtype)).transpose(np.argsort(order))
-    return memory[tuple(slice(None, None, step) for step in steps)]
+    memory = np.array(values, dtype=dtype).transpose(np.argsort(order).astype(int))
+    return memory[(*(slice(None, None, step) for step in steps), ...)]

@@ -21,7 +21,7 @@ def test_a_run_is_measured_kept_and_read_again(tmp_path) -> None:
     assert finding["probe"] == "launch" and isinstance(finding["value"], float) and finding["unit"]
     again = plimsoll.load(run.folder)
     assert again.findings == run.findings
-    assert plimsoll.report(run, format="markdown").startswith("#")
+    assert "## Simulated device" in plimsoll.report(run, format="markdown")
     plimsoll.report(run, tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1000
     assert "iframe" in run._repr_html_()

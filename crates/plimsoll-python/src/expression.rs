@@ -181,7 +181,8 @@ impl Expression {
         let graph = self.typed_graph(&types)?;
         let find = |name: &String| graph.inputs().iter().position(|input| input.name == *name);
         let inputs = by.iter().map(|name| {
-            find(name).ok_or_else(|| PyTypeError::new_err(format!("there is no derivative by '{name}': it is no array")))
+            find(name)
+                .ok_or_else(|| PyTypeError::new_err(format!("there is no derivative by '{name}': it is no array")))
         });
         let inputs = inputs.collect::<PyResult<Vec<usize>>>()?;
         let gradient = graph.gradient(&inputs).map_err(|error| PyTypeError::new_err(error.to_string()))?;

@@ -180,7 +180,9 @@ impl<'py> Prepared<'py> {
         let mut fresh = self.objects.into_iter();
         let aliases = &self.aliases;
         let outputs = self.specialised.outputs.iter().filter_map(|output| match output.in_place {
-            Some(parameter) if aliases.iter().all(|&(_, alias)| alias != parameter) => Some(Ok(bound[parameter].clone())),
+            Some(parameter) if aliases.iter().all(|&(_, alias)| alias != parameter) => {
+                Some(Ok(bound[parameter].clone()))
+            }
             _ => fresh.next().map(&finish),
         });
         outputs.collect()
@@ -248,7 +250,7 @@ fn prepare_results<'py>(
         };
         let mut objects = Vec::with_capacity(plans.len());
         for (plan, name) in plans {
-            let object = arrays.allocate(py, common.shape(), plan.dtype, place)?;
+            let object = arrays.allocate(py, common.shape(), plan.dtype, arguments.place())?;
             results.push(arrays.view(name, &object)?);
             objects.push(object);
         }
@@ -290,7 +292,8 @@ pub(crate) fn warm<'py>(py: Python<'py>, expression: &Expression, bound: &[Bound
 fn run(py: Python<'_>, expression: &Expression, prepared: &Prepared<'_>, arrays: &Arrays) -> PyResult<()> {
     let tensors: Vec<Foreign<'_>> = prepared.tensors(expression).collect();
     let numbers = prepared.numbers();
-    let elements = tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
+    let elements =
+        tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
     let elements = elements.max().unwrap_or(0);
     let place = prepared.place();
     let queue = arrays.queue(py, place)?;

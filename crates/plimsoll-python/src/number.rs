@@ -1,7 +1,7 @@
 //! Python's and NumPy's numbers as scalars.
 
 use plimsoll::expr::{DType, Value};
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -46,8 +46,13 @@ pub(crate) fn read(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<(Num
     }
     if numpy::is_number(value) {
         let number = value.call_method0("item")?;
-        // Types that Python has no number for, such as dates, are no numbers here either.
-        return if numpy::is_number(&number) { Ok(None) } else { read(name, &number) };
+        let is_known = !numpy::is_number(&number);
+        let read = if is_known { read(name, &number)? } else { None };
+        let own_type = value.get_type();
+        return match read {
+            Some(read) => Ok(Some(read)),
+            None => Err(PyTypeError::new_err(format!("'{name}' is a {}: give a real number", own_type.name()?))),
+        };
     }
     Ok(None)
 }

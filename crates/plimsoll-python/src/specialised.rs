@@ -67,7 +67,16 @@ impl Specialised {
         });
         let outputs = outputs.collect();
         let expression = open(place)?.compile_graph(&graph)?;
-        Ok(Self { given: given.to_vec(), aliases: aliases.to_vec(), place, expression, inputs, scalars, outputs, kept: Kept::default() })
+        Ok(Self {
+            given: given.to_vec(),
+            aliases: aliases.to_vec(),
+            place,
+            expression,
+            inputs,
+            scalars,
+            outputs,
+            kept: Kept::default(),
+        })
     }
 }
 
