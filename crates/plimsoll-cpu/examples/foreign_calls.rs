@@ -1,14 +1,14 @@
 //! The time of calls on another library's memory, as its users see it: `foreign_calls [TEXT] [ELEMENTS] [THREADS]`. Prints the
-//! nanoseconds of the fastest of many short runs, on the calling thread for small sizes.
+//! nanoseconds per call of the fastest of many short runs.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_cpu::elementwise::Cpu;
 use plimsoll_expr::{DType, Foreign, Names, Value, parse};
 
-/// Runs, and the time of one of them in seconds.
-const RUNS: usize = 200;
-const SECONDS: f64 = 1e-3;
+/// The time of all runs, and of one of them.
+const TOTAL: Duration = Duration::from_millis(700);
+const RUN: Duration = Duration::from_millis(1);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -34,9 +34,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let first = begin.elapsed();
     let begin = Instant::now();
     call()?;
-    let calls = (SECONDS / begin.elapsed().as_secs_f64()).clamp(1.0, 1e5) as u32;
-    let mut fastest = f64::INFINITY;
-    for _ in 0..RUNS {
+    let calls = (RUN.as_secs_f64() / begin.elapsed().as_secs_f64()).clamp(1.0, 1e5) as u32;
+    let (mut fastest, start) = (f64::INFINITY, Instant::now());
+    while start.elapsed() < TOTAL {
         let begin = Instant::now();
         (0..calls).try_for_each(|_| call())?;
         fastest = fastest.min(begin.elapsed().as_nanos() as f64 / f64::from(calls));
