@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_cpu::elementwise::Cpu;
+use plimsoll_cpu::memory::{Buffer, Pages};
 use plimsoll_expr::{DType, Foreign, Names, Value, parse};
 
 /// The time of all runs, and of one of them.
@@ -19,15 +20,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let expression = Cpu::with_threads(threads)?.expression(&graph);
     let in_place = graph.outputs().iter().filter(|output| output.in_place.is_some()).count();
     let count = graph.inputs().len() + graph.outputs().len() - in_place;
-    let mut memory: Vec<Vec<f32>> = (0..count).map(|_| vec![0.5; elements]).collect();
+    let allocate = |_| Buffer::<f32>::new(elements, Pages::Huge);
+    let mut memory: Vec<Buffer<f32>> = (0..count).map(allocate).collect::<Result<_, _>>()?;
+    memory.iter_mut().for_each(|memory| memory.fill(0.5));
     let (shape, strides) = ([elements as u64], [1]);
-    let tensor = |memory: &mut Vec<f32>| {
+    let tensor = |memory: &mut Buffer<f32>| {
         let start = memory.as_mut_ptr().expose_provenance() as u64;
         Foreign { start, dtype: DType::F32, shape: &shape, strides: &strides }
     };
     let tensors: Vec<Foreign<'_>> = memory.iter_mut().map(tensor).collect();
     let scalars = vec![Value::Float(0.5); graph.scalars().len()];
-    // SAFETY: the vectors hold all elements, live until the end, and nobody else uses them.
+    // SAFETY: the buffers hold all elements, live until the end, and nobody else uses them.
     let call = || unsafe { expression.run_foreign(&tensors, &scalars) };
     let begin = Instant::now();
     call()?;
