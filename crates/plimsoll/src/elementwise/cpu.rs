@@ -36,10 +36,12 @@
 //!   prepared state, whatever the scalars, and allocates nothing.
 //! - **Shapes.** A slice is a row of elements; [`View`] and [`ViewMut`] give it dimensions, strides and an offset. All outputs
 //!   have the same shape, to which inputs are broadcast. Calls with zero elements do nothing.
-//! - **Threads.** A [`Cpu`] has one thread per core, including the caller's; its clones and kernels share these threads. Small
-//!   calls run only on the caller's thread. Any thread may call a kernel: calls of the same kernel wait for each other, and so do
-//!   all calls that need all cores. Idle workers spin for 50 ms and then sleep.
-//! - **Memory.** Outputs larger than the last-level cache are written with non-temporal stores.
+//! - **Threads.** A [`Cpu`] has one thread per core, including the caller's; its clones and kernels share these threads, which
+//!   start in the first large call. Small calls run only on the caller's thread. Any thread may call a kernel, and no call waits
+//!   for another: if the threads help another caller, it begins alone. Idle threads spin for 100 µs and then sleep.
+//!   [`Cpu::builder`] changes this, and can pin each thread to a core. A forked process starts threads of its own.
+//! - **Memory.** Outputs larger than the last-level cache, or in a virtual machine than its cores' part of it, are written with
+//!   non-temporal stores. [`Expression::run_foreign`] takes memory that another library owns.
 //! - **Errors** are values of [`Error`] with the tensor's name and sizes. After an error nothing has been written. Nothing panics.
 
 pub use plimsoll_cpu::elementwise::{

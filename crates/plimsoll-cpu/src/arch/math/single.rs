@@ -110,14 +110,33 @@ fn power_of_two(k: f32) -> f32 {
     f32::from_bits((k + (INTEGER + 127.0)).to_bits() << 23)
 }
 
+/// e^(x − k·ln 2), for k near x/ln 2.
+#[inline(always)]
+fn exp_reduced(x: f32, k: f32) -> f32 {
+    let r = (-k).mul_add(LN_2.1, (-k).mul_add(LN_2.0, x));
+    // (eʳ − 1 − r)/r², within 2⁻²² on |r| ≤ ln 2/2.
+    let tail = [0.5, 0.166_665_78, 0.041_666_854, 0.008_363_141, 0.001_390_127_3];
+    1.0 + (r * r).mul_add(polynomial_f32(r, tail), r)
+}
+
 /// An integer k and e^(x − k·ln 2).
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, f32) {
     let k = (x * std::f32::consts::LOG2_E).round_ties_even();
-    let r = (-k).mul_add(LN_2.1, (-k).mul_add(LN_2.0, x));
-    // (eʳ − 1 − r)/r², within 2⁻²² on |r| ≤ ln 2/2.
-    let tail = [0.5, 0.166_665_78, 0.041_666_854, 0.008_363_141, 0.001_390_127_3];
-    (k, 1.0 + (r * r).mul_add(polynomial_f32(r, tail), r))
+    (k, exp_reduced(x, k))
+}
+
+/// The largest |x| that [`near_exp`] takes: beyond it, the result may be subnormal or infinite.
+pub const EXP_RANGE: f32 = 87.0;
+
+/// eˣ up to [`EXP_RANGE`].
+#[inline(always)]
+#[must_use]
+pub fn near_exp(x: f32) -> f32 {
+    // The sum's low bits are the integer, which is added to the exponent.
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, INTEGER);
+    let significand = exp_reduced(x, shifted - INTEGER);
+    f32::from_bits(significand.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 /// eˣ.

@@ -66,7 +66,7 @@ one! {
         [u8 u16 u32 u64] |x| x;
     }
     Rsqrt { [f32] |x| single::rsqrt(x); [f64] |x| 1.0 / x.sqrt(); }
-    Exp { [f32] |x| single::exp(x); [f64] |x| full::exp(x); }
+    Exp { [f64] |x| full::exp(x); }
     Exp2 { [f32] |x| single::exp2(x); [f64] |x| full::exp2(x); }
     Expm1 { [f32] |x| single::expm1(x); [f64] |x| full::expm1(x); }
     Log { [f32] |x| single::log(x); [f64] |x| full::log(x); }
@@ -88,6 +88,25 @@ one! {
     GeluTanh { [f32] |x| single::gelu_tanh(x); [f64] |x| full::gelu_tanh(x); }
     Softplus { [f32] |x| single::softplus(x); [f64] |x| full::softplus(x); }
     Mish { [f32] |x| single::mish(x); [f64] |x| full::mish(x); }
+}
+
+impl Unary for Exp<f32> {
+    type In = f32;
+    type Out = f32;
+    const IS_RARE_VECTORED: bool = true;
+    #[inline(always)]
+    fn apply(x: f32) -> f32 {
+        single::near_exp(x)
+    }
+    #[inline(always)]
+    fn is_rare(x: f32) -> bool {
+        // Also of NaN.
+        !(x.abs() <= single::EXP_RANGE)
+    }
+    #[inline(always)]
+    fn apply_rare(x: f32) -> f32 {
+        single::exp(x)
+    }
 }
 
 /// Sine and cosine, with another argument reduction beyond a bound.

@@ -113,6 +113,8 @@ pub(super) trait Unary {
     fn apply_rare(x: Self::In) -> Self::Out {
         Self::apply(x)
     }
+    /// Whether [`Unary::apply_rare`] is right for all operands and doesn't branch: then it recomputes the whole tile.
+    const IS_RARE_VECTORED: bool = false;
 }
 
 /// An operation of two operands.
@@ -174,7 +176,11 @@ impl<F: Unary> Loop for Map1<F> {
             *y = F::apply(x);
             rare |= F::is_rare(x);
         }
-        if rare {
+        if rare && F::IS_RARE_VECTORED {
+            for (y, &x) in out.iter_mut().zip(a) {
+                *y = F::apply_rare(x);
+            }
+        } else if rare {
             for (y, &x) in out.iter_mut().zip(a).filter(|(_, x)| F::is_rare(**x)) {
                 *y = F::apply_rare(x);
             }

@@ -74,7 +74,7 @@ pub struct Cpu {
 #[derive(Debug)]
 struct Shared {
     pool: CallPool,
-    /// Bytes of the last-level caches; 0 if unknown.
+    /// Bytes of the last-level caches that these processors use; 0 if unknown.
     caches: u64,
 }
 
