@@ -151,7 +151,6 @@ fn core_and_suite_use_no_unsafe_code() {
         "plimsoll-gen",
         "plimsoll-report",
         "plimsoll-sim",
-        "plimsoll",
     ];
     for name in safe {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/");
@@ -160,6 +159,27 @@ fn core_and_suite_use_no_unsafe_code() {
         let lib = lib.unwrap_or_else(|| panic!("{name} has no root module"));
         assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} must forbid unsafe code");
     }
+}
+
+/// The library passes on what callers promise about other libraries' tensors.
+#[test]
+fn the_library_has_one_unsafe_module() {
+    let source = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/plimsoll/src"));
+    assert!(std::fs::read_to_string(source.join("lib.rs")).unwrap().contains("#![deny(unsafe_code)]"));
+    let (mut folders, mut allowing) = (vec![source.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                folders.push(path);
+                continue;
+            };
+            let lines = text.lines().zip(text.lines().skip(1));
+            let allowed = lines.filter(|(line, _)| line.contains("allow(unsafe_code)"));
+            allowing.extend(allowed.map(|(_, item)| (path.strip_prefix(source).unwrap().to_owned(), item.to_owned())));
+        }
+    }
+    assert_eq!(allowing, [("elementwise/mod.rs".into(), "mod foreign;".to_owned())]);
 }
 
 /// The command promises for its user, who names a kernel's file, that this kernel may run.

@@ -177,8 +177,8 @@ pub(super) fn with_list<'a, G: Elementwise, R>(
     task: impl FnOnce(&[TensorRef<'a, G>]) -> Result<R, Error>,
 ) -> Result<R, Error> {
     match count {
-        0..=FEW => task(&fill::<G, FEW>(all)?[..count]),
-        ..=MANY => task(&fill::<G, MANY>(all)?[..count]),
+        count @ 0..=FEW => task(&fill::<G, FEW>(all)?[..count]),
+        count @ ..=MANY => task(&fill::<G, MANY>(all)?[..count]),
         _ => task(&all.collect::<Result<Vec<_>, _>>()?),
     }
 }

@@ -68,8 +68,9 @@ impl Many {
             }
             #[cfg(feature = "cuda")]
             Form::Gpu(expression) => {
-                let super::Backend::Gpu(gpu) = &self.expression.device.backend else { return Ok(()) };
-                let (stream, raw) = (gpu.stream(), self.expression.device.cuda_stream(queue));
+                let device = &self.expression.device;
+                let Some(stream) = device.as_gpu().map(|gpu| gpu.stream()) else { return Ok(()) };
+                let raw = device.cuda_stream(queue);
                 match self.prepared.as_mut().filter(|prepared| prepared.groups == scalars.len()) {
                     Some(prepared) => {
                         // SAFETY: the caller promises it.

@@ -8,18 +8,18 @@ use plimsoll_expr::{Foreign, Value};
 use plimsoll_gen::elementwise::Choose;
 
 #[cfg(feature = "cuda")]
-use super::device::Backend;
-#[cfg(feature = "cuda")]
 use super::device::Device;
 use super::error::Error;
 use super::expression::{Expression, Form};
+#[cfg(feature = "cpu")]
+use super::expression::{Parameter, ParameterRole};
 
 pub use many::Many;
 
 /// In whose order a call runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
-    /// The device's own: on the CPU a call returns when it is done, on a GPU it is queued in the [`Device`]'s stream.
+    /// The device's own: on the CPU a call returns when it is done, on a GPU it is queued in the [`Device`](super::Device)'s stream.
     #[default]
     Own,
     /// A stream of CUDA by the driver's handle, a `CUstream` or `cudaStream_t` as a number: 0 is the legacy default stream, 1 the same
@@ -27,15 +27,23 @@ pub enum Queue {
     Cuda(u64),
 }
 
+#[cfg(feature = "cuda")]
 impl Device {
     /// As [`Device::cuda`], for programs in which other libraries use CUDA: the context that is current on this thread stays current.
     ///
     /// # Errors
     /// Those of [`Device::cuda`].
-    #[cfg(feature = "cuda")]
     pub fn cuda_unnoticed(number: u32) -> Result<Self, Error> {
         let driver = plimsoll_cuda::driver::Driver::system().map_err(Fault::from)?;
         driver.keep_current(|| Self::cuda(number)).map_err(Fault::from)?
+    }
+
+    /// The driver's handle of a queue's stream; 0 for the CPU, which has none.
+    fn cuda_stream(&self, queue: Queue) -> u64 {
+        match queue {
+            Queue::Cuda(stream) => stream,
+            Queue::Own => self.as_gpu().map_or(0, |gpu| gpu.stream().raw()),
+        }
     }
 }
 
@@ -77,15 +85,20 @@ impl Expression {
         }
     }
 
-    /// Plans, compiles and loads what [`Expression::run_foreign`] needs for such tensors, without accessing them. On the CPU it does
-    /// nothing: there the first call costs little more than others.
+    /// Plans, compiles and loads what [`Expression::run_foreign`] needs for such tensors, without accessing them. On the CPU it only
+    /// counts them: there the first call costs little more than others.
     ///
     /// # Errors
-    /// Those of [`Expression::run_foreign`].
+    /// On a GPU those of [`Expression::run_foreign`]; on the CPU a wrong number of tensors.
     pub fn warm(&self, tensors: &[Foreign<'_>]) -> Result<(), Error> {
         match &self.form {
             #[cfg(feature = "cpu")]
-            Form::Cpu(_) => Ok(()),
+            Form::Cpu(_) => {
+                let is_tensor = |parameter: &&Parameter| parameter.role != ParameterRole::Scalar;
+                let expected = self.parameters().iter().filter(is_tensor).count() as u64;
+                let given = tensors.len() as u64;
+                if given == expected { Ok(()) } else { Err(Error::Length { what: "tensors", expected, given }) }
+            }
             #[cfg(feature = "cuda")]
             Form::Gpu(expression) => Ok(expression.prepare_foreign(tensors, &Choose::default())?),
         }
@@ -100,19 +113,6 @@ fn check_cpu(queue: Queue) -> Result<(), Error> {
         Queue::Cuda(_) => {
             let why = "the expression runs on the CPU, which has no CUDA stream: use Queue::Own";
             Err(Fault::Invalid(why.to_owned()).into())
-        }
-    }
-}
-
-#[cfg(feature = "cuda")]
-impl Device {
-    /// The driver's handle of a queue's stream; the CPU has none.
-    fn cuda_stream(&self, queue: Queue) -> u64 {
-        match (queue, &self.backend) {
-            (Queue::Cuda(stream), _) => stream,
-            (Queue::Own, Backend::Gpu(gpu)) => gpu.stream().raw(),
-            #[cfg(feature = "cpu")]
-            (Queue::Own, Backend::Cpu(_)) => 0,
         }
     }
 }
