@@ -1,13 +1,14 @@
 //! The differential test of elementwise expressions: `tests/differential` generates expressions with layouts and data, and compares
 //! the results of the example `09_evaluate` with an oracle in Python that shares no code with the engine.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
 
 use crate::python;
-use crate::test::{cargo, finish, root};
+use crate::test::{build_all, cargo, finish, root};
 
 /// Packages of the oracle: NumPy for extended precision and integers, mpmath for the error function, ml-dtypes for 8- and 16-bit
 /// floats.
@@ -22,14 +23,13 @@ const ENVIRONMENT: &str = "differential-tools";
 pub fn step() -> Result<()> {
     let unchecked = "the differential test of elementwise expressions";
     let Some(home) = python::environment_or_skip(ENVIRONMENT, &PACKAGES, unchecked)? else { return Ok(()) };
-    cargo(&["build", "--package", "plimsoll-cli"])?;
-    build_subject()?;
+    build_all()?;
     let mut tests = python(&home);
     tests.args(["-m", "unittest", "discover", "--start-directory", "tests/differential"]);
     tests.env("PLIMSOLL_PROGRAMS", programs());
     finish(tests)?;
     for device in ["cpu", "program"] {
-        run(&home, &["--device", device, "--cases", "2000", "--anew"].map(str::to_owned))?;
+        run(&home, &["--device", device, "--cases", "2000", "--anew"])?;
     }
     Ok(())
 }
@@ -37,7 +37,9 @@ pub fn step() -> Result<()> {
 /// `cargo xtask differential`: the arguments are those of `tests/differential/run.py`. Fails on a wrong result, if Python or its
 /// packages are missing, or if a program can't be built or started.
 pub fn command(arguments: &[String]) -> Result<()> {
-    run(&python::environment(ENVIRONMENT, &PACKAGES)?, arguments)
+    let home = python::environment(ENVIRONMENT, &PACKAGES)?;
+    cargo(&["build", "--package", "plimsoll", "--example", "09_evaluate"])?;
+    run(&home, arguments)
 }
 
 fn python(home: &Path) -> Command {
@@ -46,18 +48,13 @@ fn python(home: &Path) -> Command {
     python
 }
 
-fn build_subject() -> Result<()> {
-    cargo(&["build", "--package", "plimsoll", "--example", "09_evaluate"])
-}
-
 /// The folder of built programs; examples are in a folder of it.
 fn programs() -> PathBuf {
     let target: PathBuf = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
     target.join("debug")
 }
 
-fn run(home: &Path, arguments: &[String]) -> Result<()> {
-    build_subject()?;
+fn run(home: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<()> {
     let mut test = python(home);
     test.arg("tests/differential/run.py").arg("--subject").arg(programs().join("examples/09_evaluate")).args(arguments);
     finish(test)

@@ -117,6 +117,12 @@ pub fn cargo(arguments: &[&str]) -> Result<()> {
     finish(command(arguments))
 }
 
+/// Builds every program and library with the features of the unit tests, so that nothing is compiled anew after them. One package
+/// alone would have fewer features, and all that it depends on would be compiled again.
+pub fn build_all() -> Result<()> {
+    cargo(&["build", "--workspace", "--all-targets"])
+}
+
 fn is_installed(subcommand: &str) -> bool {
     let mut probe = command(&[subcommand, "--version"]);
     probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::test::{cargo, finish, root, target};
+use crate::test::{build_all, finish, root, target};
 use crate::{dist, python};
 
 /// What the tests need. Of PyTorch and JAX only machines that have them test anything: they take gigabytes.
@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 8_000_000;
 pub fn step() -> Result<()> {
     let unchecked = "the tests of the Python package";
     let Some(home) = python::environment_or_skip("python-tests", &TESTED_WITH, unchecked)? else { return Ok(()) };
-    cargo(&["build", "--package", "plimsoll-python"])?;
+    build_all()?;
     let site = lay_out()?;
     let run = |arguments: &[&str]| {
         let mut command = Command::new(home.join("bin/python3"));
@@ -41,7 +41,8 @@ fn lay_out() -> Result<PathBuf> {
     std::fs::create_dir_all(&package).with_context(|| format!("can't create {}", package.display()))?;
     for entry in std::fs::read_dir(root().join("python/plimsoll"))? {
         let path = entry?.path();
-        let is_source = path.extension().is_some_and(|ending| ["py", "pyi", "typed"].iter().any(|known| ending == *known));
+        let is_source =
+            path.extension().is_some_and(|ending| ["py", "pyi", "typed"].iter().any(|known| ending == *known));
         if let Some(name) = path.file_name().filter(|_| is_source) {
             std::fs::copy(&path, package.join(name))?;
         }
