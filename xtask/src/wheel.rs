@@ -41,7 +41,8 @@ fn lay_out() -> Result<PathBuf> {
     std::fs::create_dir_all(&package).with_context(|| format!("can't create {}", package.display()))?;
     for entry in std::fs::read_dir(root().join("python/plimsoll"))? {
         let path = entry?.path();
-        let is_source = path.extension().is_some_and(|ending| ["py", "pyi", "typed"].iter().any(|known| ending == *known));
+        let is_source =
+            path.extension().is_some_and(|ending| ["py", "pyi", "typed"].iter().any(|known| ending == *known));
         if let Some(name) = path.file_name().filter(|_| is_source) {
             std::fs::copy(&path, package.join(name))?;
         }

@@ -144,14 +144,7 @@ fn the_architecture_page_names_every_crate() {
 
 #[test]
 fn core_and_suite_use_no_unsafe_code() {
-    let safe = [
-        "plimsoll-core",
-        "plimsoll-suite",
-        "plimsoll-expr",
-        "plimsoll-gen",
-        "plimsoll-report",
-        "plimsoll-sim",
-    ];
+    let safe = ["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-gen", "plimsoll-report", "plimsoll-sim"];
     for name in safe {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/");
         let lib =
