@@ -347,6 +347,13 @@ fn a_batch_of_foreign_tensors_is_copied_only_when_addresses_change() {
     assert_eq!(fake.count("cuMemcpyHtoDAsync_v2"), copies);
     assert!(update(&mut many, &second).0);
     assert_eq!(fake.count("cuMemcpyHtoDAsync_v2"), copies + 1);
+    // Freeing waits for the device, so it is done rarely.
+    let mut freed = |times| {
+        let before = fake.count("cuMemFree_v2");
+        (0..times).for_each(|time| assert!(update(&mut many, [&first, &second][time % 2]).0));
+        fake.count("cuMemFree_v2") - before
+    };
+    assert_eq!((freed(14), freed(17)), (0, 16));
     let stream = fake.foreign_stream(false);
     // SAFETY: as above. The first launch looks up the driver's functions.
     unsafe { many.enqueue_foreign(stream) }.unwrap();

@@ -92,7 +92,12 @@ pub struct Batch<G: Elementwise> {
     bound: BoundExpression<G>,
     /// The table, unless the parameters hold it. `bound` holds its memory too.
     table: Option<G::Buffer>,
+    /// Tables that launches in other libraries' streams may still read.
+    retired: Vec<G::Held>,
 }
+
+/// Most retired tables: then they are freed together, since freeing memory waits for the device.
+const MOST_RETIRED: usize = 16;
 
 impl<G: Elementwise> Expression<G> {
     /// Binds the expression to many sets of contiguous tensors, to compute all in one launch, any number of times. Sets may be empty or
@@ -126,6 +131,7 @@ impl<G: Elementwise> Expression<G> {
             sets: Vec::new(),
             bound: BoundExpression::empty()?,
             table: None,
+            retired: Vec::new(),
         };
         batch.rebuild(sets, stream)?;
         Ok(batch)
@@ -177,6 +183,17 @@ impl<G: Elementwise> Batch<G> {
         &self.engine
     }
 
+    /// Replaces the tensors as [`Batch::update`] does, without waiting for launches in other libraries' streams most times.
+    pub(super) fn replace(&mut self, sets: &[BatchSet<G>], stream: &Arc<G::Stream>) -> Result<(), Error> {
+        let before = self.table.is_some().then(|| self.bound.held().clone());
+        self.rebuild(sets, stream)?;
+        if self.retired.len() >= MOST_RETIRED {
+            self.retired.clear();
+        }
+        self.retired.extend(before);
+        Ok(())
+    }
+
     pub(super) fn graph(&self) -> &Graph {
         &self.graph
     }
@@ -210,7 +227,7 @@ impl<G: Elementwise> Batch<G> {
     }
 
     /// Checks the sets, plans, and copies the table to the device.
-    pub(super) fn rebuild(&mut self, sets: &[BatchSet<G>], stream: &Arc<G::Stream>) -> Result<(), Error> {
+    fn rebuild(&mut self, sets: &[BatchSet<G>], stream: &Arc<G::Stream>) -> Result<(), Error> {
         let checked = Checked::new(&self.graph, sets, self.skip.as_ref(), self.engine.compiler())?;
         let described = Sets {
             lengths: &checked.lengths,

@@ -153,6 +153,10 @@ impl<G: Elementwise> BoundExpression<G> {
         Ok(Self { work: None, words: Vec::new(), held: G::hold(&[])? })
     }
 
+    pub(super) fn held(&self) -> &G::Held {
+        &self.held
+    }
+
     /// Replaces words that are the bits of scalars.
     pub(super) fn set_words(&mut self, places: Range<usize>, bits: &[u64]) {
         if let Some(words) = self.words.get_mut(places) {

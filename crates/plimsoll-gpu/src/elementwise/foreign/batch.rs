@@ -61,7 +61,7 @@ impl<G: Elementwise> Expression<G> {
 
 impl<G: Elementwise> Batch<G> {
     /// Replaces the tensors, as [`Batch::update`] does, and returns whether they differ from those before. If not, nothing is allocated
-    /// or copied: it only compares. If a table of many sets is replaced, freeing the old one waits for the device. Update before a
+    /// or copied: it only compares. Old tables of many sets are freed every few updates, which waits for the device. Update before a
     /// recording, not in it.
     ///
     /// # Safety
@@ -77,7 +77,7 @@ impl<G: Elementwise> Batch<G> {
         // SAFETY: the caller promises it.
         let sets = unsafe { make_sets(self.graph(), sets) }?;
         let engine = self.engine().clone();
-        G::visit(engine.compiler(), || self.rebuild(&sets, stream))??;
+        G::visit(engine.compiler(), || self.replace(&sets, stream))??;
         Ok(true)
     }
 

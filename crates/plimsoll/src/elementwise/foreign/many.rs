@@ -47,8 +47,8 @@ impl Many {
     /// Runs it on these sets, with the scalars of each group: on the CPU one after another, on a GPU all in one launch, in no order. There
     /// each tensor is contiguous and has the shape of its set's outputs (an input may have one element instead, then in every set), and
     /// no output shares memory with another set. A run with the tensors of the last one copies nothing to the GPU, whatever the scalars;
-    /// for other tensors of more sets than fit into a launch's parameters it waits for the device. Such a first run shouldn't be part of
-    /// another library's recording.
+    /// for other tensors of more sets than fit into a launch's parameters it copies a table, and sometimes waits for the device. Such a run
+    /// shouldn't be part of another library's recording.
     ///
     /// # Safety
     /// That of [`Expression::run_foreign`], for the tensors of all sets.
