@@ -337,7 +337,7 @@ def _adamw_text(capturable: bool, amsgrad: bool, maximize: bool) -> str:
     moments = f"""
 let h = {"-g" if maximize else "g"}
 m = fma(rest1, h - m, m)
-v = v*beta2 + rest2*h*h
+v = fma(rest2*h, h, v*beta2)
 {largest}let root = sqrt({"n" if amsgrad else "v"})
 """
     if not capturable:
