@@ -1,7 +1,8 @@
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, final
 
+__all__: list[str]
 __version__: str
 
 class ExpressionError(ValueError):
@@ -13,6 +14,7 @@ class ShapeError(ValueError):
 class DeviceError(RuntimeError):
     """Arrays of several devices in one call, or a device that is missing or was lost."""
 
+@final
 class Expression:
     """An expression that can be called with arrays and numbers."""
 
