@@ -2,7 +2,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
-__all__: list[str]
+__all__ = ["DeviceError", "Expression", "ExpressionError", "ShapeError", "__version__", "compile", "run_command"]
+
 __version__: str
 
 class ExpressionError(ValueError):
