@@ -1,6 +1,8 @@
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, final
+
+__all__ = ["DeviceError", "Expression", "ExpressionError", "ShapeError", "__version__", "compile", "run_command"]
 
 __version__: str
 
@@ -13,6 +15,7 @@ class ShapeError(ValueError):
 class DeviceError(RuntimeError):
     """Arrays of several devices in one call, or a device that is missing or was lost."""
 
+@final
 class Expression:
     """An expression that can be called with arrays and numbers."""
 

@@ -83,7 +83,8 @@ def measure(probes: Iterable[str] = (), *, device: str | None = None, effort: st
 
 def check(*, device: str | None = None, **options: Any) -> dict[str, Any]:
     """Measures the figures that summarise a device and returns the verdict on each: `check()["devices"][0]["verdict"]`."""
-    return _json(["check"], device=device, no_record=options.pop("no_record", "out" not in options), **options)
+    verdict: dict[str, Any] = _json(["check"], device=device, no_record=options.pop("no_record", "out" not in options), **options)
+    return verdict
 
 
 def bench(expression: str, *, device: str | None = None, **options: Any) -> Run:
@@ -93,7 +94,8 @@ def bench(expression: str, *, device: str | None = None, **options: Any) -> Run:
 
 def predict(expression: str, *, machine: str, **options: Any) -> list[dict[str, Any]]:
     """Predicts the time of an expression on a machine, term by term, without the machine."""
-    return _json(["predict", expression], machine=machine, **options)
+    terms: list[dict[str, Any]] = _json(["predict", expression], machine=machine, **options)
+    return terms
 
 
 def explain(expression: str | None = None, **options: Any) -> Any:

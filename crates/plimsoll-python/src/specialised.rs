@@ -181,12 +181,13 @@ impl Signature {
     }
 }
 
-/// Where a text first has a name as a whole word.
+/// Where a text first has a name as a whole word outside comments.
 fn first_mention(text: &str, name: &str) -> usize {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let is_whole = |&(place, _): &(usize, &str)| {
         let (before, after) = (&text[..place], &text[place + name.len()..]);
-        !before.ends_with(is_word) && !after.starts_with(is_word)
+        let is_comment = before.rsplit('\n').next().is_some_and(|line| line.contains('#'));
+        !before.ends_with(is_word) && !after.starts_with(is_word) && !is_comment
     };
     text.match_indices(name).find(is_whole).map_or(text.len(), |(place, _)| place)
 }
