@@ -21,7 +21,7 @@ pub struct Kernel<Args, R> {
 
 enum Form<Args, R> {
     #[cfg(feature = "cpu")]
-    Cpu(cpu::Kernel<Args, R>),
+    Cpu(Box<cpu::Kernel<Args, R>>),
     #[cfg(feature = "cuda")]
     Gpu(cuda::Kernel<Args, R>),
 }
@@ -48,7 +48,7 @@ impl<Args, R> Kernel<Args, R> {
     pub(super) fn new(traced: &Traced<Args, R>, device: &Device) -> Result<Self, Error> {
         let form = match &device.backend {
             #[cfg(feature = "cpu")]
-            Backend::Cpu(cpu) => Form::Cpu(cpu.compile(traced)?),
+            Backend::Cpu(cpu) => Form::Cpu(Box::new(cpu.compile(traced)?)),
             #[cfg(feature = "cuda")]
             Backend::Gpu(gpu) => Form::Gpu(gpu.compile(traced)?),
         };
