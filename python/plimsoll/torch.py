@@ -328,8 +328,8 @@ def _define_derivative() -> None:
 _define_derivative()
 
 
-def _adamw_text(capturable: bool, amsgrad: bool, maximize: bool) -> str:
-    """One step of AdamW, in the order of operations of PyTorch's own.
+def _adamw_text(capturable: bool, amsgrad: bool, maximize: bool, kind: str) -> str:
+    """One step of AdamW, in the order of operations of PyTorch's own. `kind` is the type of rates: f64 for parameters of f64.
 
     `p` is the parameter, `g` its gradient, `m` and `v` the moments, `n` the largest `v` so far, and `t` the number of the step.
     """
@@ -343,14 +343,16 @@ v = fma(rest2*h, h, v*beta2)
     if not capturable:
         return f"{moments}p = p*decay + size*m/(root/correction2 + eps)"
     # 1 - β^t without the cancellation of early steps.
-    return f"""{moments}let correction1 = -expm1(t*log_beta1)
-let correction2 = sqrt(-expm1(t*log_beta2))
-p = p*(1.0 - lr*weight_decay) - lr/correction1*m/(root/correction2 + eps)"""
+    return f"""{moments}let rate = {kind}(lr)
+let step = {kind}(t)
+let correction1 = -expm1(step*log_beta1)
+let correction2 = sqrt(-expm1(step*log_beta2))
+p = p*(1.0 - rate*weight_decay) - rate/correction1*m/(root/correction2 + eps)"""
 
 
 @functools.lru_cache(maxsize=None)
-def _adamw(capturable: bool, amsgrad: bool, maximize: bool) -> Expression:
-    return compile(_adamw_text(capturable, amsgrad, maximize))
+def _adamw(capturable: bool, amsgrad: bool, maximize: bool, kind: str) -> Expression:
+    return compile(_adamw_text(capturable, amsgrad, maximize, kind))
 
 
 class AdamW(torch.optim.AdamW):
@@ -446,9 +448,9 @@ class AdamW(torch.optim.AdamW):
                 arrays.append(state["step"])
             kind = (parameter.device, None if capturable else state["step"].item(), *(each.dtype for each in arrays))
             calls.setdefault(kind, []).append(tuple(arrays))
-        expression = _adamw(capturable, amsgrad, bool(group["maximize"]))
         names = ["p", "g", "m", "v", *(["n"] if amsgrad else []), *(["t"] if capturable else [])]
-        for (_, step, *_), sets in calls.items():
+        for (_, step, dtype, *_), sets in calls.items():
+            expression = _adamw(capturable, amsgrad, bool(group["maximize"]), "f64" if dtype == torch.float64 else "f32")
             lists = dict(zip(names, map(list, zip(*sets))))
             expression.many(**lists, **_scalars(group, step, len(sets)))
 
