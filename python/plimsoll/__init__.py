@@ -11,8 +11,12 @@
 `load` are the verbs of the command `plimsoll`. The manual is docs/python.md in the repository.
 """
 
+from typing import TYPE_CHECKING
+
 from ._plimsoll import DeviceError, Expression, ExpressionError, ShapeError, __version__, compile
-from .run import CommandError, Run, bench, check, explain, load, measure, predict, report
+
+if TYPE_CHECKING:
+    from .run import CommandError, Run, bench, check, explain, load, measure, predict, report
 
 __all__ = [
     "CommandError",
@@ -31,3 +35,16 @@ __all__ = [
     "predict",
     "report",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # The verbs import modules that take longer than all of the rest.
+    if name in __all__:
+        from . import run
+
+        return getattr(run, name)
+    raise AttributeError(f"module 'plimsoll' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -44,10 +44,13 @@ impl Arguments {
         };
         for (parameter, value) in expression.signature.parameters.iter().zip(bound) {
             let name = &parameter.name;
-            let (given, tensor, number) = match number::read(name, value)? {
-                Some((kind, value)) => (Given::Number(kind), None, value),
-                None => {
-                    let tensor = arrays.view(name, value)?;
+            // Arrays of NumPy are recognised fastest, and numbers faster than other arrays.
+            let array = arrays.view_numpy(value)?;
+            let number = if array.is_some() { None } else { number::read(name, value)? };
+            let (given, tensor, number) = match (array, number) {
+                (None, Some((kind, value))) => (Given::Number(kind), None, value),
+                (array, _) => {
+                    let tensor = array.map_or_else(|| arrays.view_other(name, value), Ok)?;
                     read.locate(name, &tensor)?;
                     (Given::Tensor(tensor.dtype), Some(tensor), Value::Int(0))
                 }

@@ -8,6 +8,7 @@ use plimsoll::expr::DType;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{CUDA, Exchange, Taken, find_exchange};
@@ -82,6 +83,8 @@ pub(crate) struct Arrays {
     first: Option<Kind>,
     /// The stream that the first array's interface names.
     named_stream: Option<u64>,
+    /// Whether PyTorch records operations for gradients, once it is known.
+    records_gradients: Option<bool>,
     /// Whether the arrays on a GPU are of several libraries, whose streams know nothing of each other.
     is_mixed: bool,
 }
@@ -89,12 +92,25 @@ pub(crate) struct Arrays {
 impl Arrays {
     /// An object's memory. The caller holds the object until the call's work is done.
     pub(crate) fn view(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        if let Some(tensor) = numpy::view(value)? {
-            self.first.get_or_insert(NUMPY);
-            return Ok(tensor);
+        match self.view_numpy(value)? {
+            Some(tensor) => Ok(tensor),
+            None => self.view_other(name, value),
         }
+    }
+
+    /// The memory of an array of NumPy; `None` for another object.
+    pub(crate) fn view_numpy(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+        let tensor = numpy::view(value)?;
+        if tensor.is_some() {
+            self.first.get_or_insert(NUMPY);
+        }
+        Ok(tensor)
+    }
+
+    /// The memory of an array of another library.
+    pub(crate) fn view_other(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let kind = Kind::find(value)?;
-        let (tensor, kind) = self.view_other(name, value, kind)?;
+        let (tensor, kind) = self.lend(name, value, kind)?;
         let first = *self.first.get_or_insert(kind);
         if let Place::Cuda(number) = tensor.place
             && (first.library != kind.library || kind.library == Library::Jax)
@@ -105,10 +121,15 @@ impl Arrays {
         Ok(tensor)
     }
 
-    fn view_other(&mut self, name: &str, value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<(Tensor, Kind)> {
+    /// A library's array by the fastest way that it offers.
+    fn lend(&mut self, name: &str, value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<(Tensor, Kind)> {
         let refused = |error| explain_refusal(value.py(), name, error);
         if kind.library == Library::Torch {
-            check_torch(name, value)?;
+            let records = match self.records_gradients {
+                Some(records) => records,
+                None => *self.records_gradients.insert(records_gradients(value.py())?),
+            };
+            check_torch(name, value, records)?;
         }
         if let Some(exchange) = kind.exchange {
             // SAFETY: the table is that of the object's type.
@@ -229,12 +250,17 @@ fn wait_for(value: &Bound<'_, PyAny>, library: Library, number: u32) -> PyResult
     }
 }
 
-/// Refuses tensors whose gradient would be lost, and lazily negated or conjugated ones, whose memory holds other values.
-fn check_torch(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+/// Whether PyTorch records operations for gradients in this thread.
+fn records_gradients(py: Python<'_>) -> PyResult<bool> {
+    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let ask = ASK.get_or_try_init(py, || py.import("torch")?.getattr("is_grad_enabled").map(Bound::unbind))?;
+    ask.bind(py).call0()?.is_truthy()
+}
+
+/// Refuses tensors whose gradient would be lost, and lazily negated ones, whose memory holds other values.
+fn check_torch(name: &str, value: &Bound<'_, PyAny>, records_gradients: bool) -> PyResult<()> {
     let py = value.py();
-    if value.getattr(intern!(py, "requires_grad"))?.is_truthy()?
-        && py.import("torch")?.getattr("is_grad_enabled")?.call0()?.is_truthy()?
-    {
+    if records_gradients && value.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
         return Err(PyRuntimeError::new_err(format!(
             "'{name}' requires a gradient, which this call would lose: use plimsoll.torch.op, torch.no_grad() or detach()"
         )));

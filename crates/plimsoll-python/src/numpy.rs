@@ -123,13 +123,19 @@ fn imported(py: Python<'_>) -> Option<&'static Library> {
     if is_loaded { load(py).ok() } else { None }
 }
 
+/// Whether a type is this one or derived from it, without `isinstance`, which asks other types first.
+fn is_subtype(own: &Bound<'_, PyType>, base: &Bound<'_, PyType>) -> bool {
+    // SAFETY: both are types.
+    unsafe { ffi::PyType_IsSubtype(own.as_type_ptr(), base.as_type_ptr()) != 0 }
+}
+
 /// A NumPy array as a tensor; `None` for another object.
 pub(crate) fn view(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     let py = value.py();
     let Some(library) = imported(py) else { return Ok(None) };
     let kind = value.get_type();
     if !kind.is(library.array.bind(py)) && !kind.is(library.memory_map.bind(py)) {
-        if !value.is_instance(library.array.bind(py))? {
+        if !is_subtype(&kind, library.array.bind(py)) {
             return Ok(None);
         }
         let name = kind.name()?;
@@ -176,7 +182,7 @@ fn named_dtype(value: &Bound<'_, PyAny>, number: c_int) -> PyResult<DType> {
 /// Whether it is one of NumPy's scalars, such as `numpy.float32(2)`.
 pub(crate) fn is_number(value: &Bound<'_, PyAny>) -> bool {
     let py = value.py();
-    imported(py).is_some_and(|library| value.is_instance(library.number.bind(py)).unwrap_or(false))
+    imported(py).is_some_and(|library| is_subtype(&value.get_type(), library.number.bind(py)))
 }
 
 /// A new row-major array.
