@@ -80,7 +80,6 @@ pub fn bound(function: Function, dtype: DType) -> f64 {
         _ if dtype == DType::F64 => double_bound(function),
         _ if dtype != DType::F32 => 0.51,
         Function::Unary(Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf) => 2.0,
-        Function::Unary(Unary::Sigmoid | Unary::Silu) => 2.5,
         Function::Unary(Unary::Sqrt | Unary::Recip) | Function::Binary(Binary::Div) => 0.5,
         Function::Unary(Unary::Rsqrt) => 1.5,
         _ => 0.51,

@@ -1,4 +1,4 @@
-//! The functions of f32. Those that most expressions use are evaluated in f32, within 2 units in the last place (`sigmoid` and `silu` 2.5); the others
+//! The functions of f32. Those that most expressions use are evaluated in f32, within 2 units in the last place; the others
 //! are rounded from f64 results of about 45 bits, within 0.501. NaN, infinities, signed zeros and subnormals follow the C
 //! standard. The caller must pass arguments of `sin` and `cos` beyond [`CIRCULAR_RANGE`] to [`far_sin`] and [`far_cos`], as
 //! their reduction needs a table.
@@ -119,6 +119,13 @@ fn exp_reduced(x: f32, k: f32) -> f32 {
     1.0 + (r * r).mul_add(polynomial_f32(r, tail), r)
 }
 
+/// An integer k and e^(x − k·ln 2).
+#[inline(always)]
+fn exp_parts(x: f32) -> (f32, f32) {
+    let k = (x * std::f32::consts::LOG2_E).round_ties_even();
+    (k, exp_reduced(x, k))
+}
+
 /// The largest |x| that [`near_exp`] takes: beyond it, the result may be subnormal or infinite.
 pub const EXP_RANGE: f32 = 87.0;
 
@@ -139,8 +146,7 @@ pub fn exp(x: f32) -> f32 {
     // Beyond these the result is 0 or infinity.
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
-    let k = (x * std::f32::consts::LOG2_E).round_ties_even();
-    let significand = exp_reduced(x, k);
+    let (k, significand) = exp_parts(x);
     // In two steps, as f32 can represent neither 2⁻¹⁵⁰ nor 2¹²⁸.
     let half = (0.5 * k).round_ties_even();
     significand * power_of_two(half) * power_of_two(k - half)
@@ -184,9 +190,9 @@ pub fn tanh(x: f32) -> f32 {
     let near = [-0.333_333_28, 0.133_327_71, -0.053_850_953, 0.020_997_355, -0.006_096_937];
     let near = (a * w).mul_add(polynomial_f32(w, near), a);
     let bounded = if a > 10.0 { 10.0 } else { a };
-    let far = 1.0 - 2.0 / (near_exp(2.0 * bounded) + 1.0);
-    // NaN is near.
-    (if a >= 0.625 { far } else { near }).copysign(x)
+    let (k, significand) = exp_parts(2.0 * bounded);
+    let far = 1.0 - 2.0 / significand.mul_add(power_of_two(k), 1.0);
+    (if a < 0.625 { near } else { far }).copysign(x)
 }
 
 /// The error function.
@@ -211,26 +217,9 @@ pub fn erf(x: f32) -> f32 {
         -0.000_435_884_34,
         2.121_788_7e-5,
     ];
-    let far = 1.0 - near_exp(-polynomial_f32(t, far));
-    // NaN is near.
-    (if a >= 0.93 { far } else { near }).copysign(x)
-}
-
-/// The largest |x| that [`near_sigmoid`] and [`near_silu`] take: beyond it, results may be subnormal.
-pub const SIGMOID_RANGE: f32 = 80.0;
-
-/// 1/(1 + e⁻ˣ) up to [`SIGMOID_RANGE`].
-#[inline(always)]
-#[must_use]
-pub fn near_sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + near_exp(-x))
-}
-
-/// x·sigmoid(x) up to [`SIGMOID_RANGE`].
-#[inline(always)]
-#[must_use]
-pub fn near_silu(x: f32) -> f32 {
-    x / (1.0 + near_exp(-x))
+    let (k, significand) = exp_parts(-polynomial_f32(t, far));
+    let far = (-significand).mul_add(power_of_two(k), 1.0);
+    (if a < 0.93 { near } else { far }).copysign(x)
 }
 
 /// 1/(1 + e⁻ˣ), without overflow on either side.

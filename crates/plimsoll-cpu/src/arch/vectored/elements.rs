@@ -82,41 +82,31 @@ one! {
     Atan { [f32] |x| single::atan(x); [f64] |x| full::atan(x); }
     Erf { [f32] |x| single::erf(x); [f64] |x| full::erf(x); }
     Erfc { [f32] |x| single::erfc(x); [f64] |x| full::erfc(x); }
-    Sigmoid { [f64] |x| full::sigmoid(x); }
-    Silu { [f64] |x| full::silu(x); }
+    Sigmoid { [f32] |x| single::sigmoid(x); [f64] |x| full::sigmoid(x); }
+    Silu { [f32] |x| single::silu(x); [f64] |x| full::silu(x); }
     Gelu { [f32] |x| single::gelu(x); [f64] |x| full::gelu(x); }
     GeluTanh { [f32] |x| single::gelu_tanh(x); [f64] |x| full::gelu_tanh(x); }
     Softplus { [f32] |x| single::softplus(x); [f64] |x| full::softplus(x); }
     Mish { [f32] |x| single::mish(x); [f64] |x| full::mish(x); }
 }
 
-/// Functions of f32 with a shorter form up to a bound.
-macro_rules! bounded {
-    ($($name:ident { $near:path, $any:path, $range:path; })*) => {$(
-        impl Unary for $name<f32> {
-            type In = f32;
-            type Out = f32;
-            const IS_RARE_VECTORED: bool = true;
-            #[inline(always)]
-            fn apply(x: f32) -> f32 {
-                $near(x)
-            }
-            #[inline(always)]
-            fn is_rare(x: f32) -> bool {
-                // Also of NaN.
-                !(x.abs() <= $range)
-            }
-            #[inline(always)]
-            fn apply_rare(x: f32) -> f32 {
-                $any(x)
-            }
-        }
-    )*};
-}
-bounded! {
-    Exp { single::near_exp, single::exp, single::EXP_RANGE; }
-    Sigmoid { single::near_sigmoid, single::sigmoid, single::SIGMOID_RANGE; }
-    Silu { single::near_silu, single::silu, single::SIGMOID_RANGE; }
+impl Unary for Exp<f32> {
+    type In = f32;
+    type Out = f32;
+    const IS_RARE_VECTORED: bool = true;
+    #[inline(always)]
+    fn apply(x: f32) -> f32 {
+        single::near_exp(x)
+    }
+    #[inline(always)]
+    fn is_rare(x: f32) -> bool {
+        // Also of NaN.
+        !(x.abs() <= single::EXP_RANGE)
+    }
+    #[inline(always)]
+    fn apply_rare(x: f32) -> f32 {
+        single::exp(x)
+    }
 }
 
 /// Sine and cosine, with another argument reduction beyond a bound.
