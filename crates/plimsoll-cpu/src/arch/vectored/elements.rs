@@ -100,8 +100,9 @@ impl Unary for Exp<f32> {
     }
     #[inline(always)]
     fn is_rare(x: f32) -> bool {
+        let is_near = x.abs() <= single::EXP_RANGE;
         // Also of NaN.
-        !(x.abs() <= single::EXP_RANGE)
+        !is_near
     }
     #[inline(always)]
     fn apply_rare(x: f32) -> f32 {
