@@ -115,28 +115,31 @@ class AdamW(torch.optim.AdamW):
     def _update(self, group: dict[str, Any]) -> None:
         """Updates the parameters of a group."""
         capturable, amsgrad = bool(group["capturable"]), bool(group["amsgrad"])
-        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-        if not parameters:
+        pairs = [(parameter, gradient) for parameter in group["params"] if (gradient := parameter.grad) is not None]
+        if not pairs:
             return
-        if not capturable and parameters[0].is_cuda and torch.cuda.is_current_stream_capturing():
+        if not capturable and pairs[0][0].is_cuda and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("a step in a CUDA graph would repeat the rates of the recording: make the optimizer with capturable=True")
-        states = [self._prepare(parameter, group) for parameter in parameters]
+        states = [self._prepare(parameter, gradient, group) for parameter, gradient in pairs]
         steps = [state["step"] for state in states]
-        torch._foreach_add_(steps, 1)
+        # A number would become a tensor once per step on the CPU.
+        torch._foreach_add_(steps, 1 if capturable else torch.ones(()))
+        numbers = [None] * len(steps) if capturable else torch.stack(steps).tolist()
         # One call for all parameters that differ in nothing but their memory.
-        calls: dict[tuple[Any, ...], list[tuple[torch.Tensor, ...]]] = {}
-        for parameter, state in zip(parameters, states):
-            arrays = [parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]]
+        calls: dict[tuple[Any, ...], list[list[torch.Tensor]]] = {}
+        for (parameter, gradient), state, number in zip(pairs, states, numbers):
+            arrays = [parameter, gradient, state["exp_avg"], state["exp_avg_sq"]]
             if amsgrad:
                 arrays.append(state["max_exp_avg_sq"])
-            arrays, is_joined = _in_order([torch.view_as_real(each) if each.is_complex() else each for each in arrays])
+            if parameter.is_complex():
+                arrays = [torch.view_as_real(each) for each in arrays]
+            arrays, is_joined = _in_order(arrays)
+            kind = (number, is_joined, arrays[0].dtype, parameter.device, *[each.dtype for each in arrays[1:]])
             if capturable:
                 arrays.append(state["step"])
-            step = None if capturable else state["step"].item()
-            kind = (step, is_joined, parameter.device, *(each.dtype for each in arrays))
-            calls.setdefault(kind, []).append(tuple(arrays))
+            calls.setdefault(kind, []).append(arrays)
         names = ["p", "g", "m", "v", *(["n"] if amsgrad else []), *(["t"] if capturable else [])]
-        for (step, is_joined, _, dtype, *_), sets in calls.items():
+        for (step, is_joined, dtype, *_), sets in calls.items():
             expression = _adamw(capturable, amsgrad, bool(group["maximize"]), "f64" if dtype == torch.float64 else "f32")
             scalars, rate = _scalars(group, step)
             if is_joined:
@@ -146,9 +149,9 @@ class AdamW(torch.optim.AdamW):
             for each in sets:
                 expression(**dict(zip(names, each)), **scalars, **rate)
 
-    def _prepare(self, parameter: torch.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _prepare(self, parameter: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter with a gradient."""
-        if parameter.grad is not None and parameter.grad.is_sparse:
+        if gradient.is_sparse:
             raise RuntimeError("AdamW needs dense gradients: use torch.optim.SparseAdam for sparse ones")
         state: dict[str, Any] = self.state[parameter]
         if not state:
@@ -161,11 +164,12 @@ class AdamW(torch.optim.AdamW):
 
 def _in_order(arrays: list[torch.Tensor]) -> tuple[list[torch.Tensor], bool]:
     """Views of the arrays that are contiguous, if all of them have one order of dimensions, and whether that is so."""
-    if not all(each.is_contiguous() for each in arrays):
-        strides = arrays[0].stride()
-        order = sorted(range(len(strides)), key=lambda place: -strides[place])
-        arrays = [each.permute(order) for each in arrays]
-    return arrays, all(each.is_contiguous() for each in arrays)
+    if all([each.is_contiguous() for each in arrays]):
+        return arrays, True
+    strides = arrays[0].stride()
+    order = sorted(range(len(strides)), key=lambda place: -strides[place])
+    arrays = [each.permute(order) for each in arrays]
+    return arrays, all([each.is_contiguous() for each in arrays])
 
 
 def _scalars(group: dict[str, Any], step: float | None) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
