@@ -112,6 +112,8 @@ class AdamW(torch.optim.AdamW):
             self._update(group)
         return loss
 
+    # torch.compile would trace it anew for each number of the step.
+    @torch._disable_dynamo
     def _update(self, group: dict[str, Any]) -> None:
         """Updates the parameters of a group."""
         capturable, amsgrad = bool(group["capturable"]), bool(group["amsgrad"])

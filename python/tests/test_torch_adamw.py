@@ -255,6 +255,24 @@ def test_it_is_an_optimizer_with_closures_hooks_schedulers_and_copies() -> None:
     assert torch.equal(other, parameter)
 
 
+def test_a_step_inside_a_compiled_function_runs_outside_its_graph() -> None:
+    torch._dynamo.reset()
+    ours, theirs = pair(torch.float32)
+    first, second = Ours(ours, lr=RATE), Theirs(theirs, lr=RATE)
+
+    @torch.compile(backend="aot_eager")
+    def advance() -> None:
+        first.step()
+
+    # More steps than the compiler would trace anew.
+    for step in range(1, 13):
+        give_gradients(ours, theirs, seed=step)
+        with torch._dynamo.config.patch(error_on_recompile=step > 3):
+            advance()
+        second.step()
+    assert_near(ours, theirs, 12)
+
+
 def test_options_that_mean_nothing_or_something_else() -> None:
     (parameter, *_), _ = pair(torch.float32)
     for options in ({"fused": True}, {"foreach": True}, {"fused": False, "foreach": False}):
