@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +22,8 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from ._plimsoll import DeviceError, Expression, ExpressionError, ShapeError, compile
+from ._adamw import AdamW
+from ._plimsoll import DeviceError, Expression, ShapeError, compile
 
 __all__ = ["AdamW", "op"]
 
@@ -326,163 +326,3 @@ def _define_derivative() -> None:
 
 
 _define_derivative()
-
-
-def _adamw_text(capturable: bool, amsgrad: bool, maximize: bool, kind: str) -> str:
-    """One step of AdamW, in the order of operations of PyTorch's own. `kind` is the type of rates: f64 for parameters of f64.
-
-    `p` is the parameter, `g` its gradient, `m` and `v` the moments, `n` the largest `v` so far, and `t` the number of the step.
-    """
-    largest = "n = max(n, v)\n" if amsgrad else ""
-    moments = f"""
-let h = {"-g" if maximize else "g"}
-m = fma(rest1, h - m, m)
-v = fma(rest2*h, h, v*beta2)
-{largest}let root = sqrt({"n" if amsgrad else "v"})
-"""
-    if not capturable:
-        return f"{moments}p = p*decay + size*m/(root/correction2 + eps)"
-    # 1 - β^t without the cancellation of early steps.
-    return f"""{moments}let rate = {kind}(lr)
-let step = {kind}(t)
-let correction1 = -expm1(step*log_beta1)
-let correction2 = sqrt(-expm1(step*log_beta2))
-p = p*(1.0 - rate*weight_decay) - rate/correction1*m/(root/correction2 + eps)"""
-
-
-@functools.lru_cache(maxsize=None)
-def _adamw(capturable: bool, amsgrad: bool, maximize: bool, kind: str) -> Expression:
-    return compile(_adamw_text(capturable, amsgrad, maximize, kind))
-
-
-class AdamW(torch.optim.AdamW):
-    """`torch.optim.AdamW` as one fused kernel for all parameters of equal types: one launch on a GPU.
-
-    Options, state and state dict are those of `torch.optim.AdamW`; a state dict moves in both directions. `foreach` and `fused` are
-    accepted and change nothing, because every step is fused. `differentiable=True` raises `ValueError`.
-
-    `state_dtype` is the type of the moments, such as `torch.float32` for parameters in bfloat16; by default that of the parameter.
-    A learning rate in a tensor is read by the host at each step, except with `capturable=True`.
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: float | torch.Tensor = 1e-3,
-        betas: tuple[float | torch.Tensor, float | torch.Tensor] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        state_dtype: torch.dtype | None = None,
-    ) -> None:
-        if differentiable:
-            raise ValueError("plimsoll.torch.AdamW can't be differentiated: use torch.optim.AdamW(…, differentiable=True)")
-        if state_dtype is not None and not state_dtype.is_floating_point:
-            raise ValueError(f"state_dtype is {state_dtype}: give a float type")
-        self._state_dtype = state_dtype
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, capturable=capturable)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_state_dtype": self._state_dtype}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            if group["differentiable"]:
-                raise ValueError("the state is of an optimizer with differentiable=True, which plimsoll.torch.AdamW can't continue")
-            group["foreach"] = group["fused"] = None
-            for parameter in group["params"]:
-                kept = self.state.get(parameter)
-                if kept:
-                    kept["step"] = kept["step"].to(parameter.device if group["capturable"] else "cpu", torch.float32)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state dict of this class or of `torch.optim.AdamW`."""
-        super().load_state_dict(state_dict)
-        if self._state_dtype is None:
-            return
-        # The base class has rounded the moments to the parameters' types.
-        saved = (number for group in state_dict["param_groups"] for number in group["params"])
-        own = (parameter for group in self.param_groups for parameter in group["params"])
-        for number, parameter in zip(saved, own):
-            for key, value in state_dict["state"].get(number, {}).items():
-                if key != "step":
-                    self.state[parameter][key] = value.to(parameter.device, self._state_dtype, copy=True)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates the parameters that have a gradient. Returns the result of the closure, which computes the gradients anew."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            self._update(group)
-        return loss
-
-    def _update(self, group: dict[str, Any]) -> None:
-        """Updates the parameters of a group."""
-        capturable, amsgrad = bool(group["capturable"]), bool(group["amsgrad"])
-        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-        if not parameters:
-            return
-        if not capturable and parameters[0].is_cuda and torch.cuda.is_current_stream_capturing():
-            raise RuntimeError("a step in a CUDA graph would repeat the rates of the recording: make the optimizer with capturable=True")
-        states = [self._prepare(parameter, group) for parameter in parameters]
-        steps = [state["step"] for state in states]
-        torch._foreach_add_(steps, 1)
-        # One call for all parameters that differ in nothing but their memory.
-        calls: dict[tuple[Any, ...], list[tuple[torch.Tensor, ...]]] = {}
-        for parameter, state in zip(parameters, states):
-            arrays = [parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]]
-            if amsgrad:
-                arrays.append(state["max_exp_avg_sq"])
-            arrays = [torch.view_as_real(each) if each.is_complex() else each for each in arrays]
-            if capturable:
-                arrays.append(state["step"])
-            kind = (parameter.device, None if capturable else state["step"].item(), *(each.dtype for each in arrays))
-            calls.setdefault(kind, []).append(tuple(arrays))
-        names = ["p", "g", "m", "v", *(["n"] if amsgrad else []), *(["t"] if capturable else [])]
-        for (_, step, dtype, *_), sets in calls.items():
-            expression = _adamw(capturable, amsgrad, bool(group["maximize"]), "f64" if dtype == torch.float64 else "f32")
-            lists = dict(zip(names, map(list, zip(*sets))))
-            expression.many(**lists, **_scalars(group, step, len(sets)))
-
-    def _prepare(self, parameter: torch.Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state of a parameter with a gradient."""
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            raise RuntimeError("AdamW needs dense gradients: use torch.optim.SparseAdam for sparse ones")
-        state: dict[str, Any] = self.state[parameter]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device if group["capturable"] else "cpu")
-            for key in ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])]:
-                dtype = parameter.dtype if self._state_dtype is None or parameter.is_complex() else self._state_dtype
-                state[key] = torch.zeros_like(parameter, dtype=dtype, memory_format=torch.preserve_format)
-        return state
-
-
-def _scalars(group: dict[str, Any], step: float | None, sets: int) -> dict[str, Any]:
-    """The scalars of a step: the number of the step is known to the host, or None."""
-    beta1, beta2 = (float(beta) for beta in group["betas"])
-    eps, weight_decay, lr = float(group["eps"]), float(group["weight_decay"]), group["lr"]
-    common = {"rest1": 1 - beta1, "beta2": beta2, "rest2": 1 - beta2, "eps": eps}
-    if step is None:
-        logs = {"log_beta1": _log(beta1), "log_beta2": _log(beta2)}
-        return {**common, **logs, "weight_decay": weight_decay, "lr": [lr] * sets if isinstance(lr, torch.Tensor) else float(lr)}
-    rate = float(lr)
-    return {
-        **common,
-        "decay": 1 - rate * weight_decay,
-        "size": -rate / (1 - beta1**step),
-        "correction2": math.sqrt(1 - beta2**step),
-    }
-
-
-def _log(beta: float) -> float:
-    return math.log(beta) if beta > 0 else -math.inf

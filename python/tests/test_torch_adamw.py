@@ -16,6 +16,9 @@ ROUNDOFF = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.bfloat16: 2.
 RATE = 1e-2
 
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no CUDA device")
+
+
 def tolerance(parameter: "torch.Tensor", steps: int, rate: float = RATE) -> "torch.Tensor":
     """How far two correct optimizers may be apart for the same gradients.
 
@@ -169,7 +172,9 @@ def test_groups_with_their_own_options_and_parameters_without_gradients() -> Non
     assert [optimizers[0].state[each]["step"].item() for each in ours[:3]] == [6, 4, 6]
 
 
-def test_parameters_of_several_types_and_layouts_share_a_group() -> None:
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+@pytest.mark.parametrize("options", [{}, {"capturable": True}], ids=str)
+def test_parameters_of_several_types_and_layouts_share_a_group(options, device: str) -> None:
     torch.manual_seed(0)
     made = [
         torch.randn(4, 3, 5, 5).to(memory_format=torch.channels_last),
@@ -180,11 +185,13 @@ def test_parameters_of_several_types_and_layouts_share_a_group() -> None:
         torch.randn(()),
         torch.randn(3, dtype=torch.complex64),
     ]
-    ours, theirs = ([torch.nn.Parameter(each.clone()) for each in made] for _ in range(2))
-    first, second = Ours(ours, lr=RATE), Theirs(theirs, lr=RATE, foreach=False)
+    ours, theirs = ([torch.nn.Parameter(each.to(device, copy=True)) for each in made] for _ in range(2))
+    first, second = Ours(ours, lr=RATE, **options), Theirs(theirs, lr=RATE, foreach=False)
     for step in range(3):
         for parameter, other in zip(ours, theirs):
-            gradient = torch.randn_like(parameter, memory_format=torch.contiguous_format)
+            # In the first step the gradients have the layouts of the parameters.
+            gradient = torch.randn_like(parameter)
+            gradient = gradient if step == 0 else gradient.contiguous()
             parameter.grad, other.grad = gradient, gradient.clone()
         first.step()
         second.step()
@@ -248,6 +255,24 @@ def test_it_is_an_optimizer_with_closures_hooks_schedulers_and_copies() -> None:
     assert torch.equal(other, parameter)
 
 
+def test_a_step_inside_a_compiled_function_runs_outside_its_graph() -> None:
+    torch._dynamo.reset()
+    ours, theirs = pair(torch.float32)
+    first, second = Ours(ours, lr=RATE), Theirs(theirs, lr=RATE)
+
+    @torch.compile(backend="aot_eager")
+    def advance() -> None:
+        first.step()
+
+    # More steps than the compiler would trace anew.
+    for step in range(1, 13):
+        give_gradients(ours, theirs, seed=step)
+        with torch._dynamo.config.patch(error_on_recompile=step > 3):
+            advance()
+        second.step()
+    assert_near(ours, theirs, 12)
+
+
 def test_options_that_mean_nothing_or_something_else() -> None:
     (parameter, *_), _ = pair(torch.float32)
     for options in ({"fused": True}, {"foreach": True}, {"fused": False, "foreach": False}):
@@ -272,9 +297,6 @@ def test_sparse_gradients_are_refused_before_anything_is_written() -> None:
     with pytest.raises(RuntimeError, match="SparseAdam"):
         optimizer.step()
     assert torch.equal(first, torch.ones(3)) and optimizer.state[first].get("step", torch.zeros(())).item() == 0
-
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no CUDA device")
 
 
 @needs_gpu
