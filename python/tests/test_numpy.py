@@ -96,6 +96,7 @@ def test_out_of_any_layout_gets_the_result_and_nothing_else_changes(data: st.Dat
 def test_parameters_come_in_the_order_of_their_first_mention() -> None:
     assert plimsoll.compile("tanh(a*x + y)").parameters == ["a", "x", "y"]
     assert plimsoll.compile("scalar b: f32\nin w: f32\nout = w*ab + b").parameters == ["b", "w", "ab"]
+    assert plimsoll.compile("# b, then a\nin a: f32, b: f32\nout = a*b").parameters == ["a", "b"]
     assert plimsoll.compile("m = 0.9*m + g\nn = m").outputs == ["m", "n"]
 
 
