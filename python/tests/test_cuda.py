@@ -72,12 +72,12 @@ def test_a_call_waits_for_earlier_work_of_the_stream() -> None:
 def test_recorded_calls_are_replayed() -> None:
     x, y = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
     f = plimsoll.compile("y = y + sqrt(x)*2")
-    f.warm(x, y)
+    f.warm(x=x, y=y)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        f(x, y)
-        f(x, y)
+        f(x=x, y=y)
+        f(x=x, y=y)
         z = ADD(y, x)
     assert torch.all(y == 0)
     for _ in range(3):

@@ -8,7 +8,16 @@ use spdx::{Expression, ParseMode};
 use crate::test::root;
 
 /// Licences that may be linked with a program under MIT or Apache-2.0 and distributed. This is the only such list.
-const ALLOWED: [&str; 7] = ["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0"];
+const ALLOWED: [&str; 8] = [
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+];
 /// The name of crates.io in `cargo metadata`.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Workspaces, each with its own lock file.

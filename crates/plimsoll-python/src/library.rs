@@ -287,9 +287,14 @@ fn make_capsule<'py>(value: &Bound<'py, PyAny>, library: Library) -> PyResult<Op
     let named = PyDict::new(py);
     let (kind, _): (i32, i32) = value.call_method0(intern!(py, "__dlpack_device__"))?.extract()?;
     if kind == CUDA {
-        // These run in their library's own stream, or were waited for. Others make it ready for the legacy default stream.
-        let is_ordered = matches!(library, Library::Torch | Library::Cupy | Library::Jax);
-        named.set_item(intern!(py, "stream"), if is_ordered { -1 } else { 1 })?;
+        match library {
+            // The work runs in the library's own stream.
+            Library::Torch | Library::Cupy => named.set_item(intern!(py, "stream"), -1)?,
+            // The host waited for the array.
+            Library::Jax => {}
+            // Work in the legacy default stream may use it then.
+            Library::Numpy | Library::Other => named.set_item(intern!(py, "stream"), 1)?,
+        }
     }
     let old = named.copy()?;
     named.set_item(intern!(py, "max_version"), (1, 0))?;
