@@ -48,7 +48,9 @@ fn crates_are_ready_to_be_published_and_nothing_else_is() {
     let members: Vec<String> = metadata.packages.iter().map(|package| package.name.to_string()).collect();
     let mut published = 0;
     for package in &metadata.packages {
-        if package.manifest_path.as_str().contains("/crates/") {
+        // Published as a wheel, not as a crate.
+        let is_wheel = *package.name == "plimsoll-python";
+        if package.manifest_path.as_str().contains("/crates/") && !is_wheel {
             published += 1;
             assert_eq!(faults(package, &members), Vec::<String>::new());
         } else {
