@@ -19,7 +19,7 @@ pub use many::Many;
 /// In whose order a call runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
-    /// The device's own: on the CPU a call returns when it is done, on a GPU it is queued in the [`Device`](super::Device)'s stream.
+    /// The device's own: on the CPU a call returns when it is done, on a GPU it is queued in the device's stream.
     #[default]
     Own,
     /// A stream of CUDA by the driver's handle, a `CUstream` or `cudaStream_t` as a number: 0 is the legacy default stream, 1 the same
