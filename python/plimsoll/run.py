@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["CommandError", "Run", "bench", "check", "explain", "load", "measure", "predict", "report"]
 
@@ -48,18 +48,26 @@ class Run(Mapping[str, Any]):
     @property
     def findings(self) -> list[dict[str, Any]]:
         """What was found: a dict each, with the probe, the value and its unit."""
-        return _rows(self._content, "findings")
+        return [finding for run in self._content["runs"] for finding in run["findings"]]
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """What was measured: a dict each, with the probe, the coordinates and the figures."""
-        return _rows(self._content, "points")
+        """What was measured: a dict each, with the probe, the coordinates by the names of their axes, the flags, and of each metric its
+        value and interval. Units are in `run["series"]`."""
+        rows = []
+        for series in self._content["series"]:
+            common = {key: series[key] for key in ("run", "device", "probe", "case", "figure", "cache")}
+            names = [axis["name"] for axis in series["axes"]]
+            for row in series["rows"]:
+                rest = {key: value for key, value in row.items() if key not in ("at", "metrics")}
+                rows.append({**common, **dict(zip(names, row["at"])), **row["metrics"], **rest})
+        return rows
 
-    def to_pandas(self, rows: str = "findings") -> Any:
-        """The findings, or the points with rows="points", as a pandas DataFrame."""
+    def to_pandas(self, rows: Literal["findings", "points"] = "findings") -> Any:
+        """The findings or the points as a pandas DataFrame."""
         import pandas
 
-        return pandas.json_normalize(_rows(self._content, rows))
+        return pandas.json_normalize(self.points if rows == "points" else self.findings)
 
     def __repr__(self) -> str:
         place = f", folder={str(self.folder)!r}" if self.folder else ""
@@ -87,9 +95,10 @@ def check(*, device: str | None = None, **options: Any) -> dict[str, Any]:
     return verdict
 
 
-def bench(expression: str, *, device: str | None = None, **options: Any) -> Run:
-    """Times an expression over a range of sizes, next to what memory can do."""
-    return _measured(["bench", expression], device=device, **options)
+def bench(expression: str, **options: Any) -> list[dict[str, Any]]:
+    """Times an expression over a range of sizes, next to what memory can do: a dict per size and plan."""
+    rows: list[dict[str, Any]] = _json(["bench", expression], **options)
+    return rows
 
 
 def predict(expression: str, *, machine: str, **options: Any) -> list[dict[str, Any]]:
@@ -167,19 +176,3 @@ def _command(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     if process.returncode not in _ANSWERS or not stdout and process.returncode != 0:
         raise CommandError(stderr.strip() or f"plimsoll ended with {process.returncode}", process.returncode)
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
-
-
-def _rows(content: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    """All rows of a kind in the command's JSON, whose runs and devices nest them."""
-    found: list[dict[str, Any]] = []
-    open_: list[Any] = [content]
-    while open_:
-        value = open_.pop(0)
-        if isinstance(value, Mapping):
-            rows = value.get(kind)
-            if isinstance(rows, list):
-                found += [row for row in rows if isinstance(row, dict)]
-            open_ += [inner for key, inner in value.items() if key != kind]
-        elif isinstance(value, list):
-            open_ += value
-    return found

@@ -19,8 +19,10 @@ def test_a_run_is_measured_kept_and_read_again(tmp_path) -> None:
     assert run.folder == tmp_path / "run" and run.findings
     finding = run.findings[0]
     assert finding["probe"] == "launch" and isinstance(finding["value"], float) and finding["unit"]
+    point = next(point for point in run.points if point["case"] == "empty")
+    assert point["mode"] == "stream" and point["time"]["value"] > 0 and point["n"] > 0
     again = plimsoll.load(run.folder)
-    assert again.findings == run.findings
+    assert again.findings == run.findings and again.points == run.points
     assert "## Simulated device" in plimsoll.report(run, format="markdown")
     plimsoll.report(run, tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1000
@@ -29,6 +31,12 @@ def test_a_run_is_measured_kept_and_read_again(tmp_path) -> None:
 
 def test_a_device_gets_a_verdict() -> None:
     assert plimsoll.check(device="sim")["devices"][0]["figures"]
+
+
+def test_an_expression_is_timed(tmp_path) -> None:
+    rows = plimsoll.bench("x + y", device="sim", bytes="1MiB", out=tmp_path / "run")
+    assert rows and all(isinstance(row, dict) for row in rows)
+    assert (tmp_path / "run" / "run.jsonl").exists()
 
 
 def test_a_prediction_needs_no_device() -> None:
