@@ -207,5 +207,7 @@ pub(crate) fn allocate<'py>(py: Python<'py>, shape: &[u64], dtype: DType) -> PyR
 pub(crate) fn from_buffer<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
     let Ok(memory) = py.import("builtins")?.getattr("memoryview")?.call1((value,)) else { return Ok(None) };
-    py.import("numpy")?.getattr("asarray")?.call1((memory,)).map(Some)
+    let numpy =
+        py.import("numpy").map_err(|_| PyTypeError::new_err("memory without DLPack needs NumPy: install numpy"))?;
+    numpy.getattr("asarray")?.call1((memory,)).map(Some)
 }
