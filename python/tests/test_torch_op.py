@@ -44,7 +44,7 @@ def functions() -> list[str]:
 
 
 def text_of(three: str) -> str:
-    """A text for a function of three operands, one of which may be a condition."""
+    """A text for a function of three operands. One may be a condition."""
     name, operands = three.rstrip(")").split("(")
     first, second, third = operands.split(", ")
     return f"{name}(x < 0.3, y, z)" if name == "select" else f"{name}(x, y, z)" if name == "fma" else f"{name}(x, -0.3, 0.3)"

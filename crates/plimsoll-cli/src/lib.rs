@@ -6,7 +6,7 @@ mod cli;
 
 use std::ffi::OsString;
 
-/// Runs the command with these arguments, the first of which is the program's name, and returns its exit code. It prints to
+/// Runs the command and returns its exit code. The first argument is the program's name. It prints to
 /// stdout and stderr, handles SIGINT, SIGTERM and SIGHUP for the rest of the process, and may be called once per process.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> u8 {

@@ -124,7 +124,7 @@ fn layouts(gpu: &Gpu, other: &Other, stream: u64) -> Outcome<()> {
     check(&format!("stream {stream:#x}: transposed and backwards"), right)
 }
 
-/// Our kernels and another library's work by turns, each reading what the one before wrote.
+/// Our kernels and another library's work in turn. Each reads what the previous one wrote.
 fn in_turn(gpu: &Gpu, other: &Other, stream: u64) -> Outcome<()> {
     let length = 1_u64 << 22;
     let zeros = vec![0; length as usize];

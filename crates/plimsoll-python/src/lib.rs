@@ -22,7 +22,7 @@ use std::ffi::OsString;
 
 use pyo3::prelude::*;
 
-/// Runs the command with these arguments, the first of which is its name, and returns its exit code.
+/// Runs the command and returns its exit code. The first argument is the command's name.
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| plimsoll_cli::run(arguments))

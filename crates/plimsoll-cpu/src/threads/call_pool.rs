@@ -332,7 +332,7 @@ mod tests {
         CallPool::new(Settings { cpus: vec![cpu; members], pinned, spin: Duration::from_micros(50) })
     }
 
-    /// Runs `count` parts, each of which is noted once.
+    /// Runs `count` parts and counts how often each ran.
     fn run(pool: &CallPool, count: usize) -> Vec<usize> {
         let runs: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
         let next = AtomicUsize::new(0);

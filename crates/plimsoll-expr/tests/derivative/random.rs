@@ -90,7 +90,7 @@ fn compare(graph: &Graph, rng: &mut Rng) -> usize {
     let found = outputs(&derivative, &given, Precision::Wide);
     let mut compared = 0;
     for (place, found) in found.into_iter().enumerate() {
-        // 0·∞ beside a singularity is NaN, as in PyTorch.
+        // 0·∞ next to a singularity is NaN, as in PyTorch.
         let Some((expected, allowed)) = difference(graph, &inputs, &cotangents, place).filter(|_| found.is_finite())
         else {
             continue;

@@ -13,8 +13,8 @@ use crate::topology::Topology;
 /// How long idle threads spin unless [`CpuBuilder::spin`] changes it.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// A core's part of a last-level cache in a virtual machine. It reports the whole cache, of which other machines use the other
-/// parts: in one with 2 cores and 260 MiB (Emerald Rapids), stores past the caches were faster from outputs of 16 MiB on (a copy
+/// A core's part of a last-level cache in a virtual machine. The system reports the whole cache, but other machines share it. In one
+/// with 2 cores and 260 MiB (Emerald Rapids), stores past the caches were faster from outputs of 16 MiB on (a copy
 /// 1.1 to 1.9 times), and slower at 4 MiB (`a*x + y` 0.94).
 const VIRTUAL_PART: u64 = 4 << 20;
 

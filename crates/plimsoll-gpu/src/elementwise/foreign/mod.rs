@@ -46,8 +46,8 @@ impl<G: Elementwise> Expression<G> {
     /// ended and its stores are visible, whichever library launched it.
     ///
     /// # Safety
-    /// - Each tensor's elements are memory that the engine's device can access, of which no other work writes what this one reads, or
-    ///   accesses what this one writes, unless the stream orders the two.
+    /// - The engine's device can access each tensor's elements. No other work writes what this one reads, or accesses what this one
+    ///   writes, unless the stream orders the two.
     /// - Nothing is held: the memory and the stream live until the work submitted now has ended, and the memory as long as any
     ///   recording that the launch became part of.
     /// - `stream` is a stream of the device's primary context. The kernel's code stays loaded until the process ends.
