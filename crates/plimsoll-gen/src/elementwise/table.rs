@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Tier;
 use super::spec::{Dependent, Form, is_copy};
-use super::weight::weight;
+use super::weight::{Weight, weight};
 
 /// The amount of work per element, by its weight: the time of its arithmetic as a share of memory's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,7 +15,8 @@ pub enum Work {
     Copy,
     /// Up to [`Work::ARITHMETIC`]: a few operations.
     Arithmetic,
-    /// Up to [`Work::SHORT`]: an exponential or a logarithm with 16-bit results. Bulk copies still gain.
+    /// Up to [`Work::SHORT`] and at most one instruction of the special-function unit: an exponential, or a logarithm with a 16-bit
+    /// result. Bulk copies gain even in single elements.
     Short,
     /// Up to [`Work::LONG`]: other functions, so that issue slots matter as well as memory.
     Long,
@@ -35,10 +36,11 @@ impl Work {
         if is_copy(graph) {
             return Self::Copy;
         }
-        match weight(graph, tier) {
-            weight if weight <= Self::ARITHMETIC => Self::Arithmetic,
-            weight if weight <= Self::SHORT => Self::Short,
-            weight if weight <= Self::LONG => Self::Long,
+        let Weight { share, special } = weight(graph, tier);
+        match share {
+            share if share <= Self::ARITHMETIC => Self::Arithmetic,
+            share if share <= Self::SHORT && special <= 1.0 => Self::Short,
+            share if share <= Self::LONG => Self::Long,
             _ => Self::Heavy,
         }
     }
@@ -277,6 +279,8 @@ mod tests {
             assert_eq!(class(text, DType::Bf16).work, expected, "{text}");
         }
         assert_eq!(class("exp2(x)", DType::F32).work, Work::Short);
+        // Two special functions after each other, though they weigh little in f32.
+        assert_eq!(class("silu(x)", DType::F32).work, Work::Long);
         assert_eq!((class("log(x)", DType::F32).work, class("exp(x)", DType::F64).work), (Work::Long, Work::Long));
         let long = format!("x{}", " * x + 1.5".repeat(20));
         assert_eq!(class(&long, DType::F32).work, Work::Long);

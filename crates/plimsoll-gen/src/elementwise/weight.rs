@@ -17,9 +17,19 @@ const CONVERSION: f64 = 64.0;
 /// Bytes per clock and SM that memory moves on an H200: 4.26 TB/s at 1.7 GHz with 132 SMs.
 const BYTES: f64 = 19.0;
 
-/// The time of the busiest pipe as a share of memory's time, for large tensors in whole vectors.
+/// An element's arithmetic.
+#[derive(Clone, Copy, Debug)]
+pub struct Weight {
+    /// The time of the busiest pipe as a share of memory's time, for large tensors in whole vectors.
+    pub share: f64,
+    /// Instructions of the special-function unit. Each waits for the one before it in most functions, so they tell how long an element
+    /// takes.
+    pub special: f64,
+}
+
+/// Counts an element's arithmetic.
 #[must_use]
-pub fn weight(graph: &Graph, tier: Tier) -> f64 {
+pub fn weight(graph: &Graph, tier: Tier) -> Weight {
     let counted = count(&body::program(&meaning(graph, tier), tier)).element;
     let pipes = [
         counted.issued() / ISSUE,
@@ -30,7 +40,7 @@ pub fn weight(graph: &Graph, tier: Tier) -> f64 {
         counted.conversion / CONVERSION,
     ];
     let bytes = Cost::from_graph(graph).traffic.total().max(1) as f64;
-    pipes.into_iter().fold(0.0, f64::max) * BYTES / bytes
+    Weight { share: pipes.into_iter().fold(0.0, f64::max) * BYTES / bytes, special: counted.mufu }
 }
 
 #[cfg(test)]
@@ -41,15 +51,16 @@ mod tests {
 
     #[test]
     fn weight_grows_with_the_work_and_shrinks_with_the_bytes() {
-        let weigh = |text: &str, dtype| weight(&parse(text, &Names::with_default(dtype)).unwrap(), Tier::Accurate);
-        let growing = ["x + 1", "exp(x)", "erf(x)", "mish(mish(x))"].map(|text| weigh(text, DType::Bf16));
+        let weigh = |text: &str, dtype, tier| weight(&parse(text, &Names::with_default(dtype)).unwrap(), tier);
+        let share = |text: &str, dtype| weigh(text, dtype, Tier::Accurate).share;
+        let growing = ["x + 1", "exp(x)", "erf(x)", "mish(mish(x))"].map(|text| share(text, DType::Bf16));
         assert!(growing.is_sorted_by(|a, b| 1.3 * a < *b), "{growing:?}");
-        assert!(weigh("gelu(x) + y + z", DType::Bf16) < weigh("gelu(x)", DType::Bf16));
-        assert!(
-            weight(&parse("gelu(x)", &Names::with_default(DType::Bf16)).unwrap(), Tier::Full)
-                > weigh("gelu(x)", DType::Bf16)
-        );
+        assert!(share("gelu(x) + y + z", DType::Bf16) < share("gelu(x)", DType::Bf16));
+        assert!(weigh("gelu(x)", DType::Bf16, Tier::Full).share > share("gelu(x)", DType::Bf16));
         // One special function per four bytes.
-        assert_eq!(weigh("exp2(x)", DType::F16), 19.0 / 64.0);
+        assert_eq!(share("exp2(x)", DType::F16), 19.0 / 64.0);
+        // A sigmoid is an exponential and a reciprocal.
+        let special = ["x + 1", "exp(x)", "sigmoid(x)"].map(|text| weigh(text, DType::F32, Tier::Accurate).special);
+        assert_eq!(special, [0.0, 1.0, 2.0]);
     }
 }

@@ -136,10 +136,21 @@ fn bulk_copies_are_used_for_devices_and_sizes_that_gain() {
     assert_eq!(flat(TRIAD, 256 * MIB, 90, &choose).spec.form, Form::Bulk);
     assert_eq!(flat(TRIAD, MIB, 90, &choose).spec.form, Form::Flat);
     assert_eq!(flat(TRIAD, 256 * MIB, 80, &choose).spec.form, Form::Flat);
-    // Blocks that were measured for sums of one or two inputs don't suit three inputs, or several functions.
+    // Blocks that were measured for sums of one or two inputs don't suit three inputs, or functions.
     assert_eq!(flat("in x: f32, z: f32, w: f32\ny = x + z + w", 256 * MIB, 90, &choose).spec.form, Form::Flat);
-    let functions = flat("in x: f32, z: f32\ny = exp(x) + erf(exp(z))", 256 * MIB, 90, &choose).spec;
-    assert_eq!((functions.form, functions.lanes, functions.unroll), (Form::Flat, 4, 1));
+    let shape = |text, elements| {
+        let spec = flat(text, elements, 90, &choose).spec;
+        (spec.form, spec.lanes, spec.unroll)
+    };
+    let (functions, heavy) =
+        ("in x: f32, z: f32\ny = exp(x) + tanh(z)", "in x: f32, z: f32\ny = sin(x) * log(exp(z) + x)");
+    assert_eq!(shape(functions, 256 * MIB), (Form::Bulk, 4, 1));
+    assert_eq!(shape(heavy, 256 * MIB), (Form::Flat, 4, 1));
+    // One input of heavy work takes two vectors once the data don't fit into L2. Until then two inputs take halves, unless the work is heavy.
+    let erfs = "in x: f32\ny = erf(erf(erf(x)))";
+    assert_eq!((shape(erfs, 4 * MIB), shape(erfs, 64 * MIB)), ((Form::Flat, 4, 1), (Form::Flat, 4, 2)));
+    assert_eq!((shape(functions, 4 * MIB), shape(heavy, 4 * MIB)), ((Form::Flat, 2, 1), (Form::Flat, 4, 1)));
+    assert_eq!(shape("in x: f32\ny = silu(x)", 256 * MIB), (Form::Bulk, 4, 2));
     // A copy of f32 moves two-byte elements, so it is as fast as one of bf16.
     let narrow = Choose { form: Some(Form::Bulk), vector: Some(2), unroll: Some(12), ..choose };
     let copy = flat("in x: f32\ny = x", 1 << 30, 90, &narrow);

@@ -46,6 +46,8 @@ pub fn bytes_in_flight(device: &Device) -> u32 {
 const MEDIUM: u64 = 32 << 10;
 /// Fewest bytes of an access that the rule takes.
 const LEAST_ACCESS: u32 = 4;
+/// Bytes of an access to shared memory.
+const BULK_ACCESS: u32 = 16;
 
 /// Launches that move more than this many times L2 have blocks of 128 threads: on an H200 0.5 % faster than 256. In smaller ones that
 /// may overlap, blocks of 256 are up to 10 % faster.
@@ -60,22 +62,24 @@ fn hints_from_bits(bits: u32) -> Hints {
 }
 
 /// The choices of the bytes-in-flight rule, with the reason.
-fn apply_rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, String) {
+fn apply_rule(tensors: &Tensors, device: &Device, work: Option<Work>, dependent: bool) -> (Row, String) {
     // One access to the widest tensor, and at least four bytes of the narrowest: with two accesses to the widest, a conversion from bf16 to f32
     // took an H200 192 µs instead of 169.
-    let widest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
     let narrowest = tensors.narrowest();
-    // Several inputs that fit into L2, but take more than two blocks per SM, are read in half accesses. On an H200 that is 2 to 3 % faster from
-    // 4 to 64 MiB, and up to 16 % where launches may overlap.
     let bytes = tensors.bytes_moved();
+    let heavy = work == Some(Work::Heavy);
+    // Several inputs that fit into L2, but take more than two blocks per SM, are read in half accesses. On an H200 that is 1 to 3 % faster from
+    // 4 to 64 MiB, and up to 16 % where launches may overlap, but with heavy work 2 to 8 % slower.
     let medium = bytes > MEDIUM * u64::from(device.multiprocessors) && bytes <= device.l2_bytes;
-    let access = device.target.widest_access() / if medium && tensors.streamed_inputs() > 1 { 2 } else { 1 };
-    let lanes = (access / widest).max(LEAST_ACCESS / narrowest).max(1);
+    let halves = if medium && !heavy && tensors.streamed_inputs() > 1 { 2 } else { 1 };
+    let lanes = lanes_of(tensors, device.target.widest_access() / halves);
     let vector = lanes * narrowest;
-    let read: u32 = tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes * lanes).sum();
-    let per_thread = bytes_in_flight(device).div_ceil(device.threads_per_multiprocessor.max(1));
+    // With heavy work, threads compute for about as long as they wait for memory, so twice as many bytes must be in flight. On an H200 that is
+    // 1 to 4 % faster from 128 MiB on; smaller launches have too few blocks for it.
+    let times = if heavy && bytes > device.l2_bytes { 2 } else { 1 };
+    let per_thread = (times * bytes_in_flight(device)).div_ceil(device.threads_per_multiprocessor.max(1));
     // Two vectors where one is nearly enough were up to 4 % slower on an H200, and twice as slow in small launches.
-    let unroll = 1 << (per_thread / read.max(vector)).clamp(1, 4).ilog2();
+    let unroll = 1 << (per_thread / read_by_thread(tensors, lanes).max(vector)).clamp(1, 4).ilog2();
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
         most_bytes: u64::MAX,
@@ -89,14 +93,48 @@ fn apply_rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, Stri
         hints: if bytes > device.l2_bytes { 3 } else { 0 },
         release: Dependent::No,
     };
-    let why = format!("{} KiB in flight per SM keep memory busy", bytes_in_flight(device) >> 10);
+    let why = format!("{} KiB in flight per SM keep memory busy", (times * bytes_in_flight(device)) >> 10);
     (row, why)
 }
 
-/// The table's row if the class was measured; else the rule with the hints of the most similar class, which depend on the size more than
-/// on the work. The blocks of another class don't fit: with them, expressions of three inputs or several functions took an H200 up to 1.5
-/// times as long as one vector per thread and input (75 random launches of 1 MiB to 1 GiB: 6.9 % longer than the best plan on
-/// average, and 1.2 % by the rule).
+/// Elements of an access of this many bytes to the widest tensor, but at least [`LEAST_ACCESS`] of the narrowest.
+fn lanes_of(tensors: &Tensors, access: u32) -> u32 {
+    let widest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
+    (access / widest).max(LEAST_ACCESS / tensors.narrowest()).max(1)
+}
+
+/// Bytes that a thread reads for this many elements.
+fn read_by_thread(tensors: &Tensors, lanes: u32) -> u32 {
+    tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes * lanes).sum()
+}
+
+/// Bytes in flight per SM of [`bulk_rule`], and threads of its blocks.
+const BULK_IN_FLIGHT: u32 = 64 << 10;
+const BULK_THREADS: u32 = 128;
+/// Most inputs of [`bulk_rule`].
+const MOST_BULK_INPUTS: u32 = 2;
+
+/// Bulk copies for large launches of one or two aligned inputs, unless their work is heavy: in whole accesses, because iterations in single elements
+/// take too many instructions and wait for each other. On an H200 they are 0.3 to 1.3 % faster than flat kernels from 384 MiB on, with
+/// functions of one input as with arithmetic of two; with three inputs they gain nothing, and heavy work loses 2 to 4 %.
+fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, rule: &Row) -> Option<(Row, String)> {
+    let aligned = tensors.moving().all(|tensor| tensor.linear && tensor.phase.is_multiple_of(BULK_ACCESS));
+    let fits = wanted.bulk && aligned && tensors.streamed_inputs() <= MOST_BULK_INPUTS;
+    if !fits || wanted.class.work == Work::Heavy || wanted.bytes <= LARGE * device.l2_bytes {
+        return None;
+    }
+    let lanes = lanes_of(tensors, BULK_ACCESS);
+    let tile = device.resident(BULK_THREADS) * BULK_THREADS * read_by_thread(tensors, lanes).max(1);
+    let unroll = (BULK_IN_FLIGHT / tile).max(1);
+    let vector = lanes * tensors.narrowest();
+    let row = Row { form: Form::Bulk, vector, unroll, threads: BULK_THREADS, hints: 1, ..rule.clone() };
+    Some((row, format!("{} KiB in flight per SM, which take no registers", BULK_IN_FLIGHT >> 10)))
+}
+
+/// The table's row if the class was measured; else a rule: [`bulk_rule`], or [`apply_rule`] with the hints of the most similar class, which
+/// depend on the size more than on the work. The blocks of another class don't fit: with them, expressions of three inputs or several
+/// functions took an H200 up to 1.5 times as long as one vector per thread and input (75 random launches of 1 MiB to 1 GiB: 6.9 % longer
+/// than the best plan on average, and 1.2 % by the rule).
 fn choose_row(
     table: &Table,
     wanted: Option<Wanted>,
@@ -108,7 +146,10 @@ fn choose_row(
     if let Some(row) = own {
         return (row.clone(), table.source.clone(), true);
     }
-    let (rule, why) = apply_rule(tensors, device, choose.dependent);
+    let (rule, why) = apply_rule(tensors, device, wanted.map(|wanted| wanted.class.work), choose.dependent);
+    if let Some((row, why)) = wanted.and_then(|wanted| bulk_rule(tensors, device, wanted, &rule)) {
+        return (row, why, false);
+    }
     let flat = wanted.and_then(|wanted| table.row(Wanted { bulk: false, dependent: false, ..wanted }));
     (Row { hints: flat.map_or(rule.hints, |row| row.hints), ..rule }, why, false)
 }
