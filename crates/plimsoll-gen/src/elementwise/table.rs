@@ -32,11 +32,10 @@ impl Work {
     /// Greatest weight of [`Work::Long`].
     pub const LONG: f64 = 0.6;
 
-    fn from_graph(graph: &Graph, tier: Tier) -> Self {
+    fn new(graph: &Graph, Weight { share, special }: Weight) -> Self {
         if is_copy(graph) {
             return Self::Copy;
         }
-        let Weight { share, special } = weight(graph, tier);
         match share {
             share if share <= Self::ARITHMETIC => Self::Arithmetic,
             share if share <= Self::SHORT && special <= 1.0 => Self::Short,
@@ -71,16 +70,24 @@ impl Class {
     /// The class of an expression in a tier.
     #[must_use]
     pub fn from_graph(graph: &Graph, tier: Tier) -> Self {
-        let work = Work::from_graph(graph, tier);
+        Self::with_share(graph, tier).0
+    }
+
+    /// The class of an expression in a tier, and the time of its arithmetic as a share of memory's.
+    #[must_use]
+    pub(super) fn with_share(graph: &Graph, tier: Tier) -> (Self, f64) {
+        let weight = weight(graph, tier);
+        let work = Work::new(graph, weight);
         // Copies of all types are one class.
         let bytes = if work == Work::Copy { vec![1] } else { super::spec::element_bytes(graph) };
-        Self {
+        let class = Self {
             inputs: graph.reads().iter().filter(|read| **read).count() as u32,
             outputs: graph.outputs().len() as u32,
             narrowest: bytes.iter().copied().min().unwrap_or(1),
             widest: bytes.iter().copied().max().unwrap_or(1),
             work,
-        }
+        };
+        (class, weight.share)
     }
 }
 

@@ -260,7 +260,7 @@ struct Prepared<'a> {
     tensors: Tensors,
     device: &'a Device,
     table: &'a Table,
-    class: Option<Class>,
+    class: Option<(Class, f64)>,
 }
 
 impl<'a> Prepared<'a> {

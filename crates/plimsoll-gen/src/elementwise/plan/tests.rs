@@ -143,7 +143,7 @@ fn bulk_copies_are_used_for_devices_and_sizes_that_gain() {
         (spec.form, spec.lanes, spec.unroll)
     };
     let (functions, heavy) =
-        ("in x: f32, z: f32\ny = exp(x) + tanh(z)", "in x: f32, z: f32\ny = sin(x) * log(exp(z) + x)");
+        ("in x: f32, z: f32\ny = exp(x) * rsqrt(z)", "in x: f32, z: f32\ny = sin(x) * log(exp(z) + x)");
     assert_eq!(shape(functions, 256 * MIB), (Form::Bulk, 4, 1));
     assert_eq!(shape(heavy, 256 * MIB), (Form::Flat, 4, 1));
     // One input of heavy work takes two vectors once the data don't fit into L2. Until then two inputs take halves, unless the work is heavy.

@@ -114,13 +114,13 @@ const BULK_THREADS: u32 = 128;
 /// Most inputs of [`bulk_rule`].
 const MOST_BULK_INPUTS: u32 = 2;
 
-/// Bulk copies for large launches of one or two aligned inputs, unless their work is heavy: in whole accesses, because iterations in single elements
-/// take too many instructions and wait for each other. On an H200 they are 0.3 to 1.3 % faster than flat kernels from 384 MiB on, with
-/// functions of one input as with arithmetic of two; with three inputs they gain nothing, and heavy work loses 2 to 4 %.
-fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, rule: &Row) -> Option<(Row, String)> {
+/// Bulk copies for large launches of one or two aligned inputs with work of up to [`Work::SHORT`], in whole accesses, because iterations in
+/// single elements take too many instructions and wait for each other. On an H200 they are 0.3 to 1.3 % faster than flat kernels from 384 MiB
+/// on. With three inputs they gain nothing. With two inputs and more work they lose up to 3 %, 11 % if one input is of one byte.
+fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, share: f64, rule: &Row) -> Option<(Row, String)> {
     let aligned = tensors.moving().all(|tensor| tensor.linear && tensor.phase.is_multiple_of(BULK_ACCESS));
     let fits = wanted.bulk && aligned && tensors.streamed_inputs() <= MOST_BULK_INPUTS;
-    if !fits || wanted.class.work == Work::Heavy || wanted.bytes <= LARGE * device.l2_bytes {
+    if !fits || share > Work::SHORT || wanted.bytes <= LARGE * device.l2_bytes {
         return None;
     }
     let lanes = lanes_of(tensors, BULK_ACCESS);
@@ -137,27 +137,31 @@ fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, rule: &Row) -> 
 /// than the best plan on average, and 1.2 % by the rule).
 fn choose_row(
     table: &Table,
-    wanted: Option<Wanted>,
+    wanted: Option<(Wanted, f64)>,
     tensors: &Tensors,
     choose: &Choose,
     device: &Device,
 ) -> (Row, String, bool) {
-    let own = wanted.and_then(|wanted| table.row(wanted).filter(|row| row.class == wanted.class));
-    if let Some(row) = own {
+    let Some((wanted, share)) = wanted else {
+        let (rule, why) = apply_rule(tensors, device, None, choose.dependent);
+        return (rule, why, false);
+    };
+    if let Some(row) = table.row(wanted).filter(|row| row.class == wanted.class) {
         return (row.clone(), table.source.clone(), true);
     }
-    let (rule, why) = apply_rule(tensors, device, wanted.map(|wanted| wanted.class.work), choose.dependent);
-    if let Some((row, why)) = wanted.and_then(|wanted| bulk_rule(tensors, device, wanted, &rule)) {
+    let (rule, why) = apply_rule(tensors, device, Some(wanted.class.work), choose.dependent);
+    if let Some((row, why)) = bulk_rule(tensors, device, wanted, share, &rule) {
         return (row, why, false);
     }
-    let flat = wanted.and_then(|wanted| table.row(Wanted { bulk: false, dependent: false, ..wanted }));
+    let flat = table.row(Wanted { bulk: false, dependent: false, ..wanted });
     (Row { hints: flat.map_or(rule.hints, |row| row.hints), ..rule }, why, false)
 }
 
 impl Tuning {
-    /// The expression's class, if the table has rows to find by it. It lowers the expression, so a plan computes it once.
-    pub fn classify(graph: &Graph, table: &Table, tier: Tier) -> Option<Class> {
-        (!table.rows.is_empty()).then(|| Class::from_graph(graph, tier))
+    /// The expression's class and the share of its work, if the table has rows to find by it. It lowers the expression, so a plan computes it
+    /// once.
+    pub fn classify(graph: &Graph, table: &Table, tier: Tier) -> Option<(Class, f64)> {
+        (!table.rows.is_empty()).then(|| Class::with_share(graph, tier))
     }
 
     /// Makes the choices for an expression of a class on these tensors. Without `takes_bulk`, only a user can choose bulk copies.
@@ -168,7 +172,7 @@ impl Tuning {
         graph: &Graph,
         tensors: &Tensors,
         device: &Device,
-        (table, class): (&Table, Option<Class>),
+        (table, class): (&Table, Option<(Class, f64)>),
         choose: &Choose,
         takes_bulk: bool,
     ) -> Result<Self, PlanError> {
@@ -176,9 +180,9 @@ impl Tuning {
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
         let bulk = choose.form == Some(Form::Bulk) || (free && takes_bulk && bulk::takes_bulk(graph, tensors, device));
         let bytes = tensors.bytes_moved();
-        let wanted = class.map(|class| {
+        let wanted = class.map(|(class, share)| {
             let class = Class { inputs: tensors.streamed_inputs(), ..class };
-            Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk }
+            (Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk }, share)
         });
         let (row, why, measured) = choose_row(table, wanted, tensors, choose, device);
         let mut reasons = Vec::new();
