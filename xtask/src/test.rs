@@ -131,7 +131,9 @@ fn is_installed(subcommand: &str) -> bool {
 /// Unit, integration and command-line tests.
 fn unit() -> Result<()> {
     if is_installed("nextest") {
-        return cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
+        // One more than cores: some tests only wait until a device is given up.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+        return cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--test-threads", &threads.to_string()]);
     }
     eprintln!("cargo-nextest is not installed: using cargo test");
     cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"])
