@@ -137,12 +137,19 @@ pub(super) trait Binary {
     }
 }
 
-/// An operation of two operands with a faster form for some second operands.
-pub(super) trait HasShort: Binary {
+/// Elements that [`HasShort::apply_block`] computes at once.
+pub(super) const BLOCK: usize = 64;
+
+/// An operation of two operands with a faster form for some second operands. The other form computes blocks.
+pub(super) trait HasShort: Binary<In = Self::Element, Out = Self::Element> {
+    /// All elements.
+    type Element: Copy;
     /// The faster form.
-    type Short: Binary<In = Self::In, Out = Self::Out>;
+    type Short: Binary<In = Self::Element, Out = Self::Element>;
     /// Whether the faster form is right for this second operand.
-    fn is_short(b: Self::In) -> bool;
+    fn is_short(b: Self::Element) -> bool;
+    /// The results of [`Binary::apply`] for a block.
+    fn apply_block(a: &[Self::Element; BLOCK], b: &[Self::Element; BLOCK]) -> [Self::Element; BLOCK];
 }
 
 /// An operation of three operands.
@@ -162,7 +169,7 @@ pub(super) struct Map2<F, const UNIFORM: u8>(PhantomData<F>);
 /// The loop of an operation of three operands, as [`Map2`].
 pub(super) struct Map3<F, const UNIFORM: u8>(PhantomData<F>);
 
-/// [`Map2`] in the faster form, if that is right for all second operands of the tile.
+/// [`Map2`] in the faster form, if that is right for all second operands of the tile, else by blocks.
 pub(super) struct Short2<F, const UNIFORM: u8>(PhantomData<F>);
 
 impl<F: Unary> Loop for Map1<F> {
@@ -260,9 +267,36 @@ impl<F: HasShort, const UNIFORM: u8> Loop for Short2<F, UNIFORM> {
             if short {
                 Map2::<F::Short, UNIFORM>::run(arguments);
             } else {
-                Map2::<F, UNIFORM>::run(arguments);
+                run_blocks::<F, UNIFORM>(arguments);
             }
         }
+    }
+}
+
+/// Computes whole blocks, then the other elements one by one.
+///
+/// # Safety
+/// That of [`Function`].
+#[inline(always)]
+unsafe fn run_blocks<F: HasShort, const UNIFORM: u8>(arguments: &Arguments) {
+    let Arguments { n, out, operands: [a, b, _] } = *arguments;
+    // SAFETY: the caller promises n results, the operands' elements, their alignment, and that they don't overlap.
+    let (out, a, b) = unsafe {
+        let out = from_raw_parts_mut(out.cast::<F::Element>(), n);
+        (out, elements::<F::Element>(a, n, UNIFORM & 1 != 0), elements::<F::Element>(b, n, UNIFORM & 2 != 0))
+    };
+    let (first_a, first_b) = ([a[0]; BLOCK], [b[0]; BLOCK]);
+    let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
+    let done = blocks.len() * BLOCK;
+    for (y, from) in blocks.iter_mut().zip((0..).step_by(BLOCK)) {
+        let a = if UNIFORM & 1 != 0 { &first_a } else { a[from..].first_chunk().unwrap_or(&first_a) };
+        let b = if UNIFORM & 2 != 0 { &first_b } else { b[from..].first_chunk().unwrap_or(&first_b) };
+        *y = F::apply_block(a, b);
+    }
+    for (i, y) in (done..).zip(rest) {
+        let a = if UNIFORM & 1 != 0 { a[0] } else { a[i] };
+        let b = if UNIFORM & 2 != 0 { b[0] } else { b[i] };
+        *y = F::apply(a, b);
     }
 }
 
