@@ -45,9 +45,12 @@ impl<'b> Neighbours<'b> {
         self.uses[id.index()] == 1
     }
 
-    /// Whether something else reads an instruction's operand too, so that it can't be replaced where it is.
+    /// Whether an instruction's operand can't be replaced where it is, because something else reads it, or its sign is a modifier.
     pub fn keeps_operand(&self, instruction: &Instruction) -> bool {
-        instruction.operands().first().is_some_and(|id| self.uses[id.index()] > 1)
+        instruction.operands().first().is_some_and(|id| {
+            let signed = matches!(self.block.get(*id).op, Op::Unary(Unary::Neg | Unary::Abs));
+            signed || self.uses[id.index()] > 1
+        })
     }
 
     /// Whether a selection costs nothing: under a predicate, one value overwrites the other, which nothing else reads.
