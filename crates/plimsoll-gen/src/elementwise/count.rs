@@ -1,6 +1,7 @@
 //! Instructions by pipe, from a program alone: no compiler is needed. The figures per operation were counted in the machine code that NVRTC
 //! 13.0 makes for compute capability 9.0 (`plimsoll sass 'erf(x)' --dtype f64`, less what `x + 1` takes around its sum); other
-//! generations differ by few instructions.
+//! generations differ by few instructions. The module `merged` has what a compiler makes of
+//! neighbouring operations.
 
 use std::collections::BTreeMap;
 
@@ -229,7 +230,9 @@ fn constants(instruction: &Instruction) -> f64 {
         Op::Unary(Unary::Erf) => 7.0,
         Op::Unary(Unary::Erfc) => 4.0,
         Op::Unary(Unary::Exp | Unary::Tanh | Unary::Sinh | Unary::Asinh | Unary::Acosh | Unary::Atanh) => 3.0,
-        Op::Unary(Unary::Expm1 | Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p | Unary::Cosh | Unary::Atan) => 2.0,
+        Op::Unary(
+            Unary::Expm1 | Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p | Unary::Cosh | Unary::Atan,
+        ) => 2.0,
         Op::Binary(Binary::Pow) => 11.0,
         Op::Binary(Binary::Atan2) => 6.0,
         _ => 0.0,
@@ -324,35 +327,52 @@ mod tests {
     use crate::elementwise::accuracy::meaning;
     use crate::elementwise::{Tier, body};
 
-    /// Instructions issued for the elements of a thread's 16 bytes, and what `plimsoll sass` counts in the machine code for sm_90 less
-    /// the 20 instructions around a kernel of two tensors and the 24 of three (NVRTC 13.0).
+    /// Instructions of a kernel's thread, and those of its program alone, for 16 bytes of each tensor.
+    fn counted(text: &str, dtype: DType, tensors: f64) -> (f64, f64) {
+        let graph = parse(text, &Names::with_default(dtype)).unwrap();
+        let counts = count(&body::program(&meaning(&graph, Tier::Accurate), Tier::Accurate));
+        let issued = counts.element.issued() * 16.0 / dtype.bytes() as f64 + counts.thread.issued();
+        (12.0 + 4.0 * tensors + issued, issued)
+    }
+
+    /// What `plimsoll sass` counts for sm_90 (NVRTC 13.0).
     #[test]
     fn counts_are_those_of_the_machine_code() {
         let cases = [
-            ("x*y + z", DType::F32, 4.0, 32.0 - 28.0),
-            ("x/7", DType::F32, 4.0, 38.0 - 20.0),
-            ("x*clamp(x + 3, 0, 6)/6", DType::F32, 4.0, 54.0 - 20.0),
-            ("sin(x)", DType::F32, 4.0, 114.0 - 20.0),
-            ("gelu(x)", DType::F32, 4.0, 181.0 - 20.0),
-            ("mish(x)", DType::F32, 4.0, 106.0 - 20.0),
-            ("x/7", DType::Bf16, 8.0, 40.0 - 20.0),
-            ("gelu(x)", DType::Bf16, 8.0, 137.0 - 20.0),
-            ("gelu(x + y) + z", DType::Bf16, 8.0, 242.0 - 28.0),
-            ("silu(x)", DType::Bf16, 8.0, 88.0 - 20.0),
-            ("gelu_tanh(x)", DType::F16, 8.0, 89.0 - 20.0),
-            ("x/y", DType::F16, 8.0, 60.0 - 24.0),
-            ("erf(x)", DType::F16, 8.0, 137.0 - 20.0),
-            ("exp(x)", DType::Bf16, 8.0, 72.0 - 20.0),
+            ("x*y + z", DType::F32, 4.0, 32.0),
+            ("x/7", DType::F32, 2.0, 38.0),
+            ("x*clamp(x + 3, 0, 6)/6", DType::F32, 2.0, 54.0),
+            ("sin(x)", DType::F32, 2.0, 114.0),
+            ("gelu(x)", DType::F32, 2.0, 167.0),
+            ("mish(x)", DType::F32, 2.0, 97.0),
+            ("x/7", DType::Bf16, 2.0, 40.0),
+            ("gelu(x)", DType::Bf16, 2.0, 137.0),
+            ("gelu(x + y) + z", DType::Bf16, 4.0, 242.0),
+            ("silu(x)", DType::Bf16, 2.0, 88.0),
+            ("gelu_tanh(x)", DType::F16, 2.0, 89.0),
+            ("x/y", DType::F16, 3.0, 60.0),
+            ("erf(x)", DType::F16, 2.0, 137.0),
+            ("exp(x)", DType::Bf16, 2.0, 72.0),
         ];
-        let mut errors: Vec<(f64, &str, DType, f64, f64)> = Vec::new();
-        for (text, dtype, elements, found) in cases {
-            let graph = parse(text, &Names::with_default(dtype)).unwrap();
-            let counts = count(&body::program(&meaning(&graph, Tier::Accurate), Tier::Accurate));
-            let issued = counts.element.issued() * elements + counts.thread.issued();
-            errors.push((issued / found - 1.0, text, dtype, issued, found));
+        for (text, dtype, tensors, found) in cases {
+            let (_, issued) = counted(text, dtype, tensors);
+            let alone = found - 12.0 - 4.0 * tensors;
+            assert!((issued / alone - 1.0).abs() < 0.05, "{text} {dtype}: {issued}, not {alone}");
         }
-        let far = errors.iter().filter(|error| error.0.abs() > 0.1).count();
-        let worst = errors.iter().map(|error| error.0.abs()).fold(0.0, f64::max);
-        assert!(far <= 2 && worst < 0.15, "{errors:#?}");
+    }
+
+    /// Random expressions, as `scripts/peers/expressions.py` draws them from the seeds counts-1, counts-2 and counts-3. The first two were
+    /// looked at when the rules were made, the third was not.
+    #[test]
+    fn counts_of_random_expressions_are_those_of_the_machine_code() {
+        let mut errors: Vec<(f64, &str)> = Vec::new();
+        for line in include_str!("../../tests/data/machine_code.csv").lines().skip(1) {
+            let [text, dtype, tensors, found] = line.split(';').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let (all, _) = counted(text, dtype.parse().unwrap(), tensors.parse().unwrap());
+            errors.push(((all / found.parse::<f64>().unwrap() - 1.0).abs(), line));
+        }
+        errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let share = |share: f64| errors[(share * (errors.len() - 1) as f64).round() as usize].0;
+        assert!(share(0.5) < 0.01 && share(0.95) < 0.03 && share(1.0) < 0.08, "{:#?}", &errors[errors.len() - 12..]);
     }
 }

@@ -90,7 +90,10 @@ impl<'b> Neighbours<'b> {
                 }
             } else if matches!(instruction.op, Op::Binary(Binary::Shl | Binary::Shr)) && self.is_constant(operands[1]) {
                 let shifted = self.block.get(operands[0]);
-                if shifted.op == Op::Binary(Binary::And) && self.is_constant(shifted.operands()[1]) && self.has_one_use(operands[0]) {
+                if shifted.op == Op::Binary(Binary::And)
+                    && self.is_constant(shifted.operands()[1])
+                    && self.has_one_use(operands[0])
+                {
                     own = vec![id, shifted.operands()[1]];
                 }
             }
@@ -138,7 +141,9 @@ pub(super) fn of_stored(program: &Program, uses: &Neighbours<'_>) -> f64 {
     let pairs = block.results.iter().zip(&program.outputs);
     let costs = pairs.map(|(id, dtype)| match block.get(*id).op {
         Op::Unary(Unary::Neg | Unary::Abs) if dtype.is_float() && *dtype != DType::F64 => 1.0,
-        Op::Binary(Binary::Max) if matches!(dtype, DType::F16 | DType::Bf16) && uses.has_one_use(*id) => {
+        Op::Binary(Binary::Max)
+            if matches!(dtype, DType::F16 | DType::Bf16) && uses.has_one_use(*id) && !uses.has_regions() =>
+        {
             let is_zero = |id: &Id| matches!(block.get(*id).op, Op::Constant(0));
             if block.get(*id).operands().iter().any(is_zero) { -1.0 } else { 0.0 }
         }
@@ -152,7 +157,8 @@ fn is_leaf(op: Op) -> bool {
 }
 
 fn is_arithmetic(instruction: &Instruction) -> bool {
-    matches!(instruction.op, Op::Fma | Op::Binary(Binary::Add | Binary::Sub | Binary::Mul)) && instruction.dtype == DType::F32
+    matches!(instruction.op, Op::Fma | Op::Binary(Binary::Add | Binary::Sub | Binary::Mul))
+        && instruction.dtype == DType::F32
 }
 
 fn is_logic(instruction: &Instruction) -> bool {

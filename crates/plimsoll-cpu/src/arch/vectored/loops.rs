@@ -47,6 +47,14 @@ pub(crate) enum Set {
 }
 
 impl Set {
+    /// Whether its vectors have 64 bytes.
+    pub(crate) fn is_wide(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Avx512;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The set for `isa`, or `None` if this machine lacks it.
     pub(crate) fn from_isa(isa: Isa) -> Option<Self> {
         match isa {
@@ -137,9 +145,6 @@ pub(super) trait Binary {
     }
 }
 
-/// Elements that [`HasShort::apply_block`] computes at once.
-pub(super) const BLOCK: usize = 64;
-
 /// An operation of two operands with a faster form for some second operands. The other form computes blocks.
 pub(super) trait HasShort: Binary<In = Self::Element, Out = Self::Element> {
     /// All elements.
@@ -149,7 +154,7 @@ pub(super) trait HasShort: Binary<In = Self::Element, Out = Self::Element> {
     /// Whether the faster form is right for this second operand.
     fn is_short(b: Self::Element) -> bool;
     /// The results of [`Binary::apply`] for a block.
-    fn apply_block(a: &[Self::Element; BLOCK], b: &[Self::Element; BLOCK]) -> [Self::Element; BLOCK];
+    fn apply_block<const N: usize>(a: &[Self::Element; N], b: &[Self::Element; N]) -> [Self::Element; N];
 }
 
 /// An operation of three operands.
@@ -170,7 +175,12 @@ pub(super) struct Map2<F, const UNIFORM: u8>(PhantomData<F>);
 pub(super) struct Map3<F, const UNIFORM: u8>(PhantomData<F>);
 
 /// [`Map2`] in the faster form, if that is right for all second operands of the tile, else by blocks.
-pub(super) struct Short2<F, const UNIFORM: u8>(PhantomData<F>);
+pub(super) struct Short2<F, const UNIFORM: u8, const BLOCK: usize>(PhantomData<F>);
+
+/// [`Short2`] for vectors of 64 bytes, whose instructions take longer.
+pub(super) type WideShort2<F, const UNIFORM: u8> = Short2<F, UNIFORM, 64>;
+/// [`Short2`] for other sets, which keep a block's vectors in registers.
+pub(super) type NarrowShort2<F, const UNIFORM: u8> = Short2<F, UNIFORM, 32>;
 
 impl<F: Unary> Loop for Map1<F> {
     #[inline(always)]
@@ -249,7 +259,7 @@ impl<F: Binary, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
     }
 }
 
-impl<F: HasShort, const UNIFORM: u8> Loop for Short2<F, UNIFORM> {
+impl<F: HasShort, const UNIFORM: u8, const BLOCK: usize> Loop for Short2<F, UNIFORM, BLOCK> {
     #[inline(always)]
     unsafe fn run(arguments: &Arguments) {
         let Arguments { n, operands: [_, b, _], .. } = *arguments;
@@ -267,7 +277,7 @@ impl<F: HasShort, const UNIFORM: u8> Loop for Short2<F, UNIFORM> {
             if short {
                 Map2::<F::Short, UNIFORM>::run(arguments);
             } else {
-                run_blocks::<F, UNIFORM>(arguments);
+                run_blocks::<F, UNIFORM, BLOCK>(arguments);
             }
         }
     }
@@ -278,7 +288,7 @@ impl<F: HasShort, const UNIFORM: u8> Loop for Short2<F, UNIFORM> {
 /// # Safety
 /// That of [`Function`].
 #[inline(always)]
-unsafe fn run_blocks<F: HasShort, const UNIFORM: u8>(arguments: &Arguments) {
+unsafe fn run_blocks<F: HasShort, const UNIFORM: u8, const BLOCK: usize>(arguments: &Arguments) {
     let Arguments { n, out, operands: [a, b, _] } = *arguments;
     // SAFETY: the caller promises n results, the operands' elements, their alignment, and that they don't overlap.
     let (out, a, b) = unsafe {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use super::elements::Pow;
 use super::integer::{integer_part, square_and_multiply};
-use super::loops::{BLOCK, Binary, HasShort};
+use super::loops::{Binary, HasShort};
 
 /// The bits that tables take care of. The two lowest are those of 1.
 const BITS: u32 = 11;
@@ -116,7 +116,7 @@ fn logarithms<const N: usize>(m: &[u64; N]) -> [u64; N] {
     let (mut x, mut sum, mut all) = ([0; N], [0; N], [0; N]);
     for j in 0..N {
         let place = Tables::place(m[j]);
-        x[j] = m[j].wrapping_mul(TABLES.factor[place]) >> BITS;
+        x[j] = m[j].wrapping_mul(TABLES.factor[place] % (1 << BITS)) >> BITS;
         all[j] = TABLES.logarithm[place];
     }
     for j in 0..N {
@@ -232,7 +232,7 @@ impl HasShort for Pow<u64> {
         b < 64
     }
     #[inline(always)]
-    fn apply_block(a: &[u64; BLOCK], b: &[u64; BLOCK]) -> [u64; BLOCK] {
+    fn apply_block<const N: usize>(a: &[u64; N], b: &[u64; N]) -> [u64; N] {
         powers(a, b)
     }
 }
@@ -245,14 +245,14 @@ impl HasShort for Pow<i64> {
         b < 64
     }
     #[inline(always)]
-    fn apply_block(a: &[i64; BLOCK], b: &[i64; BLOCK]) -> [i64; BLOCK] {
-        let (mut bases, mut exponents) = ([0; BLOCK], [0; BLOCK]);
-        for j in 0..BLOCK {
+    fn apply_block<const N: usize>(a: &[i64; N], b: &[i64; N]) -> [i64; N] {
+        let (mut bases, mut exponents) = ([0; N], [0; N]);
+        for j in 0..N {
             (bases[j], exponents[j]) = (a[j] as u64, b[j] as u64);
         }
         let found = powers(&bases, &exponents);
-        let mut all = [0; BLOCK];
-        for j in 0..BLOCK {
+        let mut all = [0; N];
+        for j in 0..N {
             let (a, b, power) = (a[j], b[j], found[j] as i64);
             all[j] = integer_part!(a, b, power);
         }
@@ -278,7 +278,8 @@ mod tests {
 
     #[test]
     fn powers_are_those_by_squaring() {
-        let edges = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1, (1 << bit) + 1, (1_u64 << bit).wrapping_neg()]);
+        let edges =
+            (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1, (1 << bit) + 1, (1_u64 << bit).wrapping_neg()]);
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let drawn = (0..300).map(|round| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
