@@ -8,7 +8,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_expr::cost::Cost;
 
 use crate::elementwise::count::{Slots, count};
-use crate::elementwise::{Dependent, Device, MOST_RESIDENT, Plan, Stream, body};
+use crate::elementwise::{Dependent, Device, MOST_RESIDENT, Plan, Stream, body, disagreement};
 use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
@@ -41,10 +41,14 @@ pub struct Code {
 impl Code {
     /// The code that the compiler generated for the plan's kernel. The launch's `traffic` determines how many elements an
     /// iteration of the hot loop processes. `None` if the kernel has no hot part, or if its hot part is not all the work: long
-    /// bodies are compiled to functions that the kernel calls.
+    /// bodies are compiled to functions that the kernel calls, and where a whole tile's part can't be told from the elements at the end of
+    /// the data, the loop over these is found instead.
     #[must_use]
     pub fn from_report(report: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
         let hot = report.hot.as_ref().filter(|hot| hot.moved() > 0)?;
+        if disagreement(&plan.spec, Some(hot)).is_some() {
+            return None;
+        }
         // Misaligned inputs load more than they use, so only stores count.
         let shifted = plan.spec.streams.contains(&Stream::Shifted) && hot.written > 0;
         let (launch_bytes, hot_bytes) =
@@ -177,6 +181,7 @@ mod tests {
     use super::*;
     use crate::Target;
     use crate::elementwise::{Choose, Indexing, Table, Tier, plan};
+    use crate::sass::{Listing, Report};
 
     const DEVICE: Device = Device {
         target: Target::plain(90),
@@ -245,6 +250,22 @@ mod tests {
         let issued = Code::estimate(&full).instructions[&Pipe::Issue] / per_thread(&full);
         assert!(issued > 1.5 * count("erf(x)", DType::Bf16, Pipe::Issue));
         assert!(count("x * x", DType::F64, Pipe::Fp64) >= 1.0 && count("x * x", DType::F64, Pipe::Fma) < 3.0);
+    }
+
+    #[test]
+    fn machine_code_counts_only_if_it_is_that_of_a_whole_tile() {
+        let (plan, traffic) = chosen("x + 1", DType::F32, 1 << 24, &Choose { unroll: Some(1), ..Choose::default() });
+        let read = |load: &str, store: &str| {
+            let lines = [load, "FADD R8, R4, 1", store, "@P0 BRA 0x0"];
+            let lines = lines.iter().enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16));
+            let listing = format!(".section .text.k\n{}", lines.collect::<String>());
+            let report = Report::new(&Listing::parse(&listing).unwrap(), &[]);
+            Code::from_report(&report.kernels[0], &plan, traffic)
+        };
+        let tile = read("LDG.E.128 R4, [R2.64]", "STG.E.128 [R2.64], R4").unwrap();
+        assert_eq!(tile.instructions[&Pipe::Issue], 4.0);
+        // The loop over the elements at the end of the data.
+        assert_eq!(read("LDG.E R4, [R2.64]", "STG.E [R2.64], R4"), None);
     }
 
     #[test]

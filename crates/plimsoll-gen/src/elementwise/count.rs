@@ -1,13 +1,16 @@
 //! Instructions by pipe, from a program alone: no compiler is needed. The figures per operation were counted in the machine code that NVRTC
 //! 13.0 makes for compute capability 9.0 (`plimsoll sass 'erf(x)' --dtype f64`, less what `x + 1` takes around its sum); other
-//! generations differ by few instructions.
+//! generations differ by few instructions. The module `merged` has what a compiler makes of
+//! neighbouring operations.
 
 use std::collections::BTreeMap;
 
 use plimsoll_core::model::Pipe;
 use plimsoll_expr::DType;
 use plimsoll_expr::op::{Binary, Unary};
-use plimsoll_ir::{Block, Instruction, Op, Primitive, Program};
+use plimsoll_ir::{Block, Id, Instruction, Op, Primitive, Program};
+
+use super::merged::{self, Neighbours};
 
 /// Instructions by pipe. What uses no pipe of the model (loads of constants, branches) only takes issue slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -94,13 +97,28 @@ pub struct Counts {
 #[must_use]
 pub fn count(program: &Program) -> Counts {
     let block = &program.common;
+    let neighbours = Neighbours::new(block);
+    let regions = neighbours.has_regions();
     let mut counts = Counts::default();
     let varies = varying(block);
-    for (instruction, varies) in block.instructions.iter().zip(&varies) {
-        let slots = operation(block, instruction);
+    for ((place, instruction), varies) in (0..).zip(&block.instructions).zip(&varies) {
+        if neighbours.is_part(Id(place)) {
+            continue;
+        }
+        let mut slots = operation(block, instruction);
+        if is_scaled(instruction) && neighbours.keeps_operand(instruction) {
+            slots.alu += 1.0;
+        }
+        if regions {
+            slots.fma += constants(instruction) * 3.0 / 4.0;
+        }
         let sum = if *varies { &mut counts.element } else { &mut counts.thread };
         *sum = sum.plus(slots);
     }
+    let held = Slots::fma(neighbours.constants_in_registers() as f64);
+    let sum = if regions { &mut counts.element } else { &mut counts.thread };
+    *sum = sum.plus(held);
+    counts.element.alu += merged::of_stored(program, &neighbours);
     let read = block.instructions.iter().filter_map(|instruction| match instruction.op {
         Op::Input(slot) => program.inputs.get(slot as usize),
         _ => None,
@@ -132,7 +150,7 @@ fn varying(block: &Block) -> Vec<bool> {
 fn unpacking(dtype: DType) -> Slots {
     match dtype {
         DType::Bf16 => Slots { alu: 0.5, ..Slots::fma(0.5) },
-        DType::F16 => Slots::fma(0.9),
+        DType::F16 => Slots::fma(1.0),
         DType::F8E4M3 | DType::F8E5M2 => Slots { alu: 2.5, ..Slots::fma(2.0) },
         DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::Bool => Slots::alu(1.0),
         _ => Slots::NONE,
@@ -165,12 +183,20 @@ fn operation(block: &Block, instruction: &Instruction) -> Slots {
         Op::Binary(Binary::Add) if dtype.is_int() && instruction.operands()[0] == instruction.operands()[1] => {
             Slots::NONE
         }
+        Op::Binary(Binary::Shl | Binary::Shr) if is_constant(block, instruction.operands()[1]) => {
+            Slots { fma: 0.5, ..Slots::alu(words - 0.5) }
+        }
         Op::Binary(op) => binary(op, dtype, words),
         Op::Fma if dtype == DType::F32 => Slots::fma(1.0),
         Op::Fma if dtype == DType::F64 => Slots { fp64: 1.0, ..Slots::NONE },
         Op::Fma => Slots::fma(2.0 * words - 1.0),
         Op::Compare(_) if operand == DType::F64 => Slots { fp64: 1.0, ..Slots::NONE },
         Op::Compare(_) | Op::Ordered | Op::CopySign | Op::Select => Slots::alu(words),
+        // Both operands are scaled.
+        Op::Primitive(Primitive::Div) => {
+            let [a, b] = [0, 1].map(|place| instruction.operands()[place]);
+            Slots { fma: if a == b { 3.0 } else { 5.0 }, alu: 2.0, mufu: 1.0, ..Slots::NONE }
+        }
         Op::Primitive(primitive) => approximation(primitive),
         Op::Narrow(DType::Bf16) => Slots::alu(2.0),
         Op::Narrow(_) => Slots { fma: 1.0, ..Slots::alu(1.0) },
@@ -181,6 +207,35 @@ fn operation(block: &Block, instruction: &Instruction) -> Slots {
         Op::Input(_) | Op::Scalar(_) | Op::Constant(_) | Op::Place | Op::Coordinate(_) => Slots::NONE,
         // A modifier of the instruction before, or the same register.
         Op::Saturate | Op::Bits => Slots::NONE,
+    }
+}
+
+fn is_constant(block: &Block, id: Id) -> bool {
+    matches!(block.get(id).op, Op::Constant(_))
+}
+
+/// Whether an operation scales subnormal operands into range.
+fn is_scaled(instruction: &Instruction) -> bool {
+    match instruction.op {
+        Op::Unary(Unary::Rsqrt | Unary::Exp2) => instruction.dtype == DType::F32,
+        Op::Primitive(primitive) => approximation(primitive).alu > 0.0,
+        _ => false,
+    }
+}
+
+/// Constants that the figures of a function of f32 contain, of four elements.
+fn constants(instruction: &Instruction) -> f64 {
+    match instruction.op {
+        _ if instruction.dtype != DType::F32 => 0.0,
+        Op::Unary(Unary::Erf) => 7.0,
+        Op::Unary(Unary::Erfc) => 4.0,
+        Op::Unary(Unary::Exp | Unary::Tanh | Unary::Sinh | Unary::Asinh | Unary::Acosh | Unary::Atanh) => 3.0,
+        Op::Unary(
+            Unary::Expm1 | Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p | Unary::Cosh | Unary::Atan,
+        ) => 2.0,
+        Op::Binary(Binary::Pow) => 11.0,
+        Op::Binary(Binary::Atan2) => 6.0,
+        _ => 0.0,
     }
 }
 
@@ -203,8 +258,8 @@ fn binary(op: Binary, dtype: DType, words: f64) -> Slots {
         (Binary::FloorDiv | Binary::Rem, _) => of_four_elements([54.0, 83.0, 4.0, 0.0, 8.0, 20.0]),
         // Squarings in a loop, of a small exponent.
         (Binary::Pow, _) => Slots { fma: 8.0 * words, ..Slots::alu(12.0 * words) },
-        // One instruction has three operands.
-        (Binary::And | Binary::Or | Binary::Xor, _) => Slots::alu(0.7 * words),
+        // Often part of a comparison.
+        (Binary::And | Binary::Or | Binary::Xor, DType::Bool) => Slots::alu(0.7),
         (Binary::Shl | Binary::Shr, _) => Slots::alu(3.0),
         (Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, DType::I64 | DType::U64) => Slots::alu(4.0),
         _ => Slots::alu(words),
@@ -219,7 +274,6 @@ fn approximation(primitive: Primitive) -> Slots {
         Primitive::Rcp { flush: false } | Primitive::Sqrt { flush: false } | Primitive::Rsqrt { flush: false } => {
             Slots { fma: 2.0, alu: 1.0, ..one }
         }
-        Primitive::Div => Slots { fma: 4.0, alu: 2.0, ..one },
         _ => one,
     }
 }
@@ -237,7 +291,7 @@ fn of_two_elements(figures: [f64; 6]) -> Slots {
 /// Of four elements of f32, and of two elements of f64: FMA, ALU, MUFU, f64, conversions, others.
 const fn unary(op: Unary) -> ([f64; 6], [f64; 6]) {
     match op {
-        Unary::Sign => ([0.0, 16.0, 0.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 6.0, 0.0, 0.0]),
+        Unary::Sign => ([0.0, 24.0, 0.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 6.0, 0.0, 0.0]),
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => {
             ([0.0, 0.0, 0.0, 0.0, 4.0, 0.0], [0.0, 0.0, 0.0, 0.0, 2.0, 0.0])
         }
@@ -273,35 +327,52 @@ mod tests {
     use crate::elementwise::accuracy::meaning;
     use crate::elementwise::{Tier, body};
 
-    /// Instructions issued for the elements of a thread's 16 bytes, and what `plimsoll sass` counts in the machine code for sm_90 less
-    /// the 20 instructions around a kernel of two tensors and the 24 of three (NVRTC 13.0).
+    /// Instructions of a kernel's thread, and those of its program alone, for 16 bytes of each tensor.
+    fn counted(text: &str, dtype: DType, tensors: f64) -> (f64, f64) {
+        let graph = parse(text, &Names::with_default(dtype)).unwrap();
+        let counts = count(&body::program(&meaning(&graph, Tier::Accurate), Tier::Accurate));
+        let issued = counts.element.issued() * 16.0 / dtype.bytes() as f64 + counts.thread.issued();
+        (12.0 + 4.0 * tensors + issued, issued)
+    }
+
+    /// What `plimsoll sass` counts for sm_90 (NVRTC 13.0).
     #[test]
     fn counts_are_those_of_the_machine_code() {
         let cases = [
-            ("x*y + z", DType::F32, 4.0, 32.0 - 28.0),
-            ("x/7", DType::F32, 4.0, 38.0 - 20.0),
-            ("x*clamp(x + 3, 0, 6)/6", DType::F32, 4.0, 54.0 - 20.0),
-            ("sin(x)", DType::F32, 4.0, 114.0 - 20.0),
-            ("gelu(x)", DType::F32, 4.0, 181.0 - 20.0),
-            ("mish(x)", DType::F32, 4.0, 106.0 - 20.0),
-            ("x/7", DType::Bf16, 8.0, 40.0 - 20.0),
-            ("gelu(x)", DType::Bf16, 8.0, 137.0 - 20.0),
-            ("gelu(x + y) + z", DType::Bf16, 8.0, 242.0 - 28.0),
-            ("silu(x)", DType::Bf16, 8.0, 88.0 - 20.0),
-            ("gelu_tanh(x)", DType::F16, 8.0, 89.0 - 20.0),
-            ("x/y", DType::F16, 8.0, 60.0 - 24.0),
-            ("erf(x)", DType::F16, 8.0, 137.0 - 20.0),
-            ("exp(x)", DType::Bf16, 8.0, 72.0 - 20.0),
+            ("x*y + z", DType::F32, 4.0, 32.0),
+            ("x/7", DType::F32, 2.0, 38.0),
+            ("x*clamp(x + 3, 0, 6)/6", DType::F32, 2.0, 54.0),
+            ("sin(x)", DType::F32, 2.0, 114.0),
+            ("gelu(x)", DType::F32, 2.0, 167.0),
+            ("mish(x)", DType::F32, 2.0, 97.0),
+            ("x/7", DType::Bf16, 2.0, 40.0),
+            ("gelu(x)", DType::Bf16, 2.0, 137.0),
+            ("gelu(x + y) + z", DType::Bf16, 4.0, 242.0),
+            ("silu(x)", DType::Bf16, 2.0, 88.0),
+            ("gelu_tanh(x)", DType::F16, 2.0, 89.0),
+            ("x/y", DType::F16, 3.0, 60.0),
+            ("erf(x)", DType::F16, 2.0, 137.0),
+            ("exp(x)", DType::Bf16, 2.0, 72.0),
         ];
-        let mut errors: Vec<(f64, &str, DType, f64, f64)> = Vec::new();
-        for (text, dtype, elements, found) in cases {
-            let graph = parse(text, &Names::with_default(dtype)).unwrap();
-            let counts = count(&body::program(&meaning(&graph, Tier::Accurate), Tier::Accurate));
-            let issued = counts.element.issued() * elements + counts.thread.issued();
-            errors.push((issued / found - 1.0, text, dtype, issued, found));
+        for (text, dtype, tensors, found) in cases {
+            let (_, issued) = counted(text, dtype, tensors);
+            let alone = found - 12.0 - 4.0 * tensors;
+            assert!((issued / alone - 1.0).abs() < 0.05, "{text} {dtype}: {issued}, not {alone}");
         }
-        let far = errors.iter().filter(|error| error.0.abs() > 0.1).count();
-        let worst = errors.iter().map(|error| error.0.abs()).fold(0.0, f64::max);
-        assert!(far <= 2 && worst < 0.15, "{errors:#?}");
+    }
+
+    /// Random expressions, as `scripts/peers/expressions.py` draws them from the seeds counts-1, counts-2 and counts-3. The first two were
+    /// looked at when the rules were made, the third was not.
+    #[test]
+    fn counts_of_random_expressions_are_those_of_the_machine_code() {
+        let mut errors: Vec<(f64, &str)> = Vec::new();
+        for line in include_str!("../../tests/data/machine_code.csv").lines().skip(1) {
+            let [text, dtype, tensors, found] = line.split(';').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let (all, _) = counted(text, dtype.parse().unwrap(), tensors.parse().unwrap());
+            errors.push(((all / found.parse::<f64>().unwrap() - 1.0).abs(), line));
+        }
+        errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let share = |share: f64| errors[(share * (errors.len() - 1) as f64).round() as usize].0;
+        assert!(share(0.5) < 0.01 && share(0.95) < 0.03 && share(1.0) < 0.08, "{:#?}", &errors[errors.len() - 12..]);
     }
 }

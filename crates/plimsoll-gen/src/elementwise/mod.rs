@@ -11,6 +11,7 @@ pub mod body;
 pub mod count;
 mod generate;
 mod geometry;
+mod merged;
 mod moves;
 mod plan;
 pub mod representative;

@@ -1,9 +1,8 @@
-//! Quotients, remainders and powers of integers without a branch, so that the loops over them become vector code.
-
-use std::marker::PhantomData;
+//! Quotients, remainders and powers of integers without a branch, so that the loops over them become vector code. Powers of 64 bits are in
+//! [`super::power`].
 
 use super::elements::{FloorDiv, Pow, Rem};
-use super::loops::{Binary, HasShort};
+use super::loops::Binary;
 
 /// Quotients of integers by a division of floats, which vectors have. The quotient that is nearest to the rounded one is
 /// nearest to the exact one: that lies 1/(2b) or more from half-way, unless it is half-way, and then it isn't rounded.
@@ -81,7 +80,7 @@ by_float! {
 }
 by_integer!(i64 u64);
 
-/// Powers modulo 2ʷ, w the width. The exponent is split: b = n·2ᵏ + the low `$low` = k bits.
+/// Powers modulo 2ʷ, w the width, up to 32 bits. The exponent is split: b = n·2ᵏ + the low `$low` = k bits.
 ///
 /// Squaring and multiplying gives the power of the low bits, and a^(2ᵏ). For an odd a that is 1 + x with x divisible by 2ᵏ⁺²,
 /// so that (1 + x)ⁿ = 1 + nx·(1 + (n − 1)·x/2·(1 + (n − 2)·x/3·(…))) ends after few terms. An even a to w or more is 0.
@@ -144,48 +143,6 @@ powers! {
     i8, u8: 3, |n, x| term!(n, x; 1_u8);
     i16, u16: 6, |n, x| term!(n, x; 1_u16);
     i32, u32: 9, |n, x| term!(n, x; term!(n.wrapping_sub(1), x >> 1; 1_u32));
-    i64, u64: 11, |n, x| {
-        // The inverse of 3 modulo 2⁶⁴.
-        let third = x.wrapping_mul(0xaaaa_aaaa_aaaa_aaab);
-        let rest = term!(n.wrapping_sub(2), third; term!(n.wrapping_sub(3), x >> 2; 1_u64));
-        term!(n, x; term!(n.wrapping_sub(1), x >> 1; rest))
-    };
 }
 
-/// Powers of integers of 64 bits with exponents below 64: few products, which vectors of 64 bits lack.
-pub(super) struct ShortPow<T>(PhantomData<T>);
-
-impl Binary for ShortPow<u64> {
-    type In = u64;
-    type Out = u64;
-    #[inline(always)]
-    fn apply(a: u64, b: u64) -> u64 {
-        square_and_multiply!(a, b, 6, u64).0
-    }
-}
-
-impl Binary for ShortPow<i64> {
-    type In = i64;
-    type Out = i64;
-    #[inline(always)]
-    fn apply(a: i64, b: i64) -> i64 {
-        let power = ShortPow::<u64>::apply(a as u64, b as u64) as i64;
-        integer_part!(a, b, power)
-    }
-}
-
-impl HasShort for Pow<u64> {
-    type Short = ShortPow<u64>;
-    #[inline(always)]
-    fn is_short(b: u64) -> bool {
-        b < 64
-    }
-}
-
-impl HasShort for Pow<i64> {
-    type Short = ShortPow<i64>;
-    #[inline(always)]
-    fn is_short(b: i64) -> bool {
-        b < 64
-    }
-}
+pub(super) use {integer_part, square_and_multiply};

@@ -47,6 +47,14 @@ pub(crate) enum Set {
 }
 
 impl Set {
+    /// Whether its vectors have 64 bytes.
+    pub(crate) fn is_wide(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Avx512;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The set for `isa`, or `None` if this machine lacks it.
     pub(crate) fn from_isa(isa: Isa) -> Option<Self> {
         match isa {
@@ -137,12 +145,16 @@ pub(super) trait Binary {
     }
 }
 
-/// An operation of two operands with a faster form for some second operands.
-pub(super) trait HasShort: Binary {
+/// An operation of two operands with a faster form for some second operands. The other form computes blocks.
+pub(super) trait HasShort: Binary<In = Self::Element, Out = Self::Element> {
+    /// All elements.
+    type Element: Copy;
     /// The faster form.
-    type Short: Binary<In = Self::In, Out = Self::Out>;
+    type Short: Binary<In = Self::Element, Out = Self::Element>;
     /// Whether the faster form is right for this second operand.
-    fn is_short(b: Self::In) -> bool;
+    fn is_short(b: Self::Element) -> bool;
+    /// The results of [`Binary::apply`] for a block.
+    fn apply_block<const N: usize>(a: &[Self::Element; N], b: &[Self::Element; N]) -> [Self::Element; N];
 }
 
 /// An operation of three operands.
@@ -162,8 +174,13 @@ pub(super) struct Map2<F, const UNIFORM: u8>(PhantomData<F>);
 /// The loop of an operation of three operands, as [`Map2`].
 pub(super) struct Map3<F, const UNIFORM: u8>(PhantomData<F>);
 
-/// [`Map2`] in the faster form, if that is right for all second operands of the tile.
-pub(super) struct Short2<F, const UNIFORM: u8>(PhantomData<F>);
+/// [`Map2`] in the faster form, if that is right for all second operands of the tile, else by blocks.
+pub(super) struct Short2<F, const UNIFORM: u8, const BLOCK: usize>(PhantomData<F>);
+
+/// [`Short2`] for vectors of 64 bytes, whose instructions take longer.
+pub(super) type WideShort2<F, const UNIFORM: u8> = Short2<F, UNIFORM, 64>;
+/// [`Short2`] for other sets, which keep a block's vectors in registers.
+pub(super) type NarrowShort2<F, const UNIFORM: u8> = Short2<F, UNIFORM, 32>;
 
 impl<F: Unary> Loop for Map1<F> {
     #[inline(always)]
@@ -242,7 +259,7 @@ impl<F: Binary, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
     }
 }
 
-impl<F: HasShort, const UNIFORM: u8> Loop for Short2<F, UNIFORM> {
+impl<F: HasShort, const UNIFORM: u8, const BLOCK: usize> Loop for Short2<F, UNIFORM, BLOCK> {
     #[inline(always)]
     unsafe fn run(arguments: &Arguments) {
         let Arguments { n, operands: [_, b, _], .. } = *arguments;
@@ -260,9 +277,36 @@ impl<F: HasShort, const UNIFORM: u8> Loop for Short2<F, UNIFORM> {
             if short {
                 Map2::<F::Short, UNIFORM>::run(arguments);
             } else {
-                Map2::<F, UNIFORM>::run(arguments);
+                run_blocks::<F, UNIFORM, BLOCK>(arguments);
             }
         }
+    }
+}
+
+/// Computes whole blocks, then the other elements one by one.
+///
+/// # Safety
+/// That of [`Function`].
+#[inline(always)]
+unsafe fn run_blocks<F: HasShort, const UNIFORM: u8, const BLOCK: usize>(arguments: &Arguments) {
+    let Arguments { n, out, operands: [a, b, _] } = *arguments;
+    // SAFETY: the caller promises n results, the operands' elements, their alignment, and that they don't overlap.
+    let (out, a, b) = unsafe {
+        let out = from_raw_parts_mut(out.cast::<F::Element>(), n);
+        (out, elements::<F::Element>(a, n, UNIFORM & 1 != 0), elements::<F::Element>(b, n, UNIFORM & 2 != 0))
+    };
+    let (first_a, first_b) = ([a[0]; BLOCK], [b[0]; BLOCK]);
+    let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
+    let done = blocks.len() * BLOCK;
+    for (y, from) in blocks.iter_mut().zip((0..).step_by(BLOCK)) {
+        let a = if UNIFORM & 1 != 0 { &first_a } else { a[from..].first_chunk().unwrap_or(&first_a) };
+        let b = if UNIFORM & 2 != 0 { &first_b } else { b[from..].first_chunk().unwrap_or(&first_b) };
+        *y = F::apply_block(a, b);
+    }
+    for (i, y) in (done..).zip(rest) {
+        let a = if UNIFORM & 1 != 0 { a[0] } else { a[i] };
+        let b = if UNIFORM & 2 != 0 { b[0] } else { b[i] };
+        *y = F::apply(a, b);
     }
 }
 

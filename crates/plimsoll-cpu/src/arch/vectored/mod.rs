@@ -12,6 +12,7 @@ mod loops;
 mod machine;
 mod moves;
 pub(crate) mod operation;
+mod power;
 mod quotient;
 mod small;
 mod tiling;

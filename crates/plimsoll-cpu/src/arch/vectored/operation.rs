@@ -5,7 +5,7 @@ use plimsoll_expr::DType;
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 
 use super::elements as e;
-use super::loops::{Function, Map1, Map2, Map3, Set, Short2, compile_for};
+use super::loops::{Function, Map1, Map2, Map3, NarrowShort2, Set, WideShort2, compile_for};
 use super::small;
 
 /// A loop with the widths of its elements, against which [`super::code`] checks its use.
@@ -96,7 +96,11 @@ macro_rules! map2 {
 }
 macro_rules! short2 {
     ($t:ty, ($name:ident, ($set:expr, $uniform:expr))) => {
-        by_uniform!(Short2, e::$name<$t>, $set, $uniform, [0 1 2])
+        if $set.is_wide() {
+            by_uniform!(WideShort2, e::$name<$t>, $set, $uniform, [0 1 2])
+        } else {
+            by_uniform!(NarrowShort2, e::$name<$t>, $set, $uniform, [0 1 2])
+        }
     };
 }
 macro_rules! map3 {
