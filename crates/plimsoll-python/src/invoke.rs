@@ -1,7 +1,5 @@
 //! One call of an expression: views of the arguments, the outputs, the run.
 
-use std::sync::Arc;
-
 use plimsoll::expr::{Foreign, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,8 +9,8 @@ use crate::error::{DeviceError, ShapeError, from_error};
 use crate::expression::Expression;
 use crate::library::Arrays;
 use crate::number;
-use crate::specialised::{Alias, Given, Role, Specialised};
-use crate::tensor::{Common, Place, Tensor};
+use crate::specialised::{Given, Role, Shared, Slot, Specialised};
+use crate::tensor::{Common, Few, Place, Tensor};
 
 /// From this number of elements on, other Python threads may run during a call on the CPU: letting them costs some tens of
 /// nanoseconds.
@@ -20,11 +18,11 @@ const RELEASE_FROM: u64 = 4096;
 
 /// A call's arguments as Rust sees them, one per parameter.
 struct Arguments {
-    given: Vec<Given>,
+    given: Few<Given>,
     /// The tensors; numbers have `None`.
-    tensors: Vec<Option<Tensor>>,
+    tensors: Few<Option<Tensor>>,
     /// The numbers; tensors have 0.
-    numbers: Vec<Value>,
+    numbers: Few<Value>,
     /// Where all tensors are; `None` without tensors.
     place: Option<Place>,
 }
@@ -35,13 +33,7 @@ impl Arguments {
     }
 
     fn read(expression: &Expression, bound: &[Bound<'_, PyAny>], arrays: &mut Arrays) -> PyResult<Self> {
-        let count = bound.len();
-        let mut read = Self {
-            given: Vec::with_capacity(count),
-            tensors: Vec::with_capacity(count),
-            numbers: Vec::with_capacity(count),
-            place: None,
-        };
+        let mut read = Self { given: Few::new(), tensors: Few::new(), numbers: Few::new(), place: None };
         for (parameter, value) in expression.signature.parameters.iter().zip(bound) {
             let name = &parameter.name;
             // Arrays of NumPy are recognised fastest, and numbers faster than other arrays.
@@ -110,47 +102,46 @@ impl Arguments {
 }
 
 /// The arrays given with `out=`.
-fn list_outs<'py>(out: Option<&Bound<'py, PyAny>>) -> Vec<Bound<'py, PyAny>> {
+fn list_outs<'py>(out: Option<&Bound<'py, PyAny>>) -> Few<Bound<'py, PyAny>> {
     match out {
-        None => Vec::new(),
+        None => Few::new(),
         Some(out) => match (out.cast::<PyTuple>(), out.cast::<PyList>()) {
             (Ok(tuple), _) => tuple.iter().collect(),
             (_, Ok(list)) => list.iter().collect(),
-            _ => vec![out.clone()],
+            _ => std::iter::once(out.clone()).collect(),
         },
     }
 }
 
 /// A call whose arguments were checked and whose results have memory.
-pub(crate) struct Prepared<'py> {
-    pub(crate) specialised: Arc<Specialised>,
+pub(crate) struct Prepared<'e, 'py> {
+    pub(crate) specialised: &'e Specialised,
     arguments: Arguments,
-    aliases: Vec<Alias>,
     /// The memory of the outputs that the text doesn't write in place, and the arrays.
-    results: Vec<Tensor>,
-    objects: Vec<Bound<'py, PyAny>>,
+    results: Few<Tensor>,
+    objects: Few<Bound<'py, PyAny>>,
 }
 
-impl<'py> Prepared<'py> {
+impl<'e, 'py> Prepared<'e, 'py> {
     /// Checks a call's arguments; `outs` is the memory of the results, empty if they are to be made.
     pub(crate) fn new(
         py: Python<'py>,
-        expression: &Expression,
+        expression: &'e Expression,
         bound: &[Bound<'py, PyAny>],
-        outs: Vec<Bound<'py, PyAny>>,
+        outs: Few<Bound<'py, PyAny>>,
         arrays: &mut Arrays,
     ) -> PyResult<Self> {
         let mut arguments = Arguments::read(expression, bound, arrays)?;
-        let mut results: Vec<Tensor> = Vec::with_capacity(outs.len().max(1));
+        let mut results: Few<Tensor> = Few::new();
         for out in &outs {
             let tensor = arrays.view("out", out)?;
             arguments.locate("out", &tensor)?;
             results.push(tensor);
         }
-        let aliases = find_aliases(expression, &arguments, &results);
-        let specialised = expression.specialise(py, &arguments.given, &aliases, arguments.place())?;
-        let objects = prepare_results(py, expression, &specialised, &arguments, arrays, (outs, &mut results))?;
-        Ok(Self { specialised, arguments, aliases, results, objects })
+        let shared = find_shared(expression, &arguments, &results);
+        let specialised = expression.specialise(py, &arguments.given, &shared, arguments.place())?;
+        let objects = prepare_results(py, expression, specialised, &arguments, arrays, (outs, &mut results))?;
+        Ok(Self { specialised, arguments, results, objects })
     }
 
     /// Where its tensors are.
@@ -159,34 +150,31 @@ impl<'py> Prepared<'py> {
     }
 
     /// The inputs, then the outputs that aren't written in place.
-    pub(crate) fn tensors<'s>(&'s self, expression: &'s Expression) -> impl Iterator<Item = Foreign<'s>> {
-        let arguments = &self.arguments.tensors;
-        let inputs = self.specialised.inputs.iter().filter_map(|&parameter| arguments[parameter].as_ref());
-        let signature = &expression.signature;
-        let separate = self.specialised.outputs.iter().zip(&signature.outputs);
-        let separate = separate.filter(|(_, name)| signature.find(name).is_none()).zip(&self.results);
-        let separate = separate.filter(|((output, _), _)| output.in_place.is_none()).map(|(_, result)| result);
-        inputs.chain(separate).map(Tensor::foreign)
+    pub(crate) fn tensors(&self) -> Few<Foreign<'_>> {
+        let find = |slot: &Slot| match *slot {
+            Slot::Parameter(parameter) => self.arguments.tensors[parameter].as_ref(),
+            Slot::Result(result) => self.results.get(result),
+        };
+        self.specialised.tensors.iter().filter_map(find).map(Tensor::foreign).collect()
     }
 
     /// The scalars in the expression's order.
-    pub(crate) fn numbers(&self) -> Vec<Value> {
+    pub(crate) fn numbers(&self) -> Few<Value> {
         self.specialised.scalars.iter().map(|&parameter| self.arguments.numbers[parameter]).collect()
     }
 
     /// What the call returns, in the order of the outputs.
     pub(crate) fn returned(
         self,
+        expression: &Expression,
         bound: &[Bound<'py, PyAny>],
         finish: impl Fn(Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Few<Bound<'py, PyAny>>> {
+        // Results are in the order of the outputs.
         let mut fresh = self.objects.into_iter();
-        let aliases = &self.aliases;
-        let outputs = self.specialised.outputs.iter().filter_map(|output| match output.in_place {
-            Some(parameter) if aliases.iter().all(|&(_, alias)| alias != parameter) => {
-                Some(Ok(bound[parameter].clone()))
-            }
-            _ => fresh.next().map(&finish),
+        let outputs = expression.signature.returned.iter().filter_map(|slot| match *slot {
+            Slot::Parameter(parameter) => Some(Ok(bound[parameter].clone())),
+            Slot::Result(_) => fresh.next().map(&finish),
         });
         outputs.collect()
     }
@@ -201,27 +189,35 @@ pub(crate) fn invoke<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut arrays = Arrays::default();
     let prepared = Prepared::new(py, expression, bound, list_outs(out), &mut arrays)?;
-    run(py, expression, &prepared, &arrays)?;
+    run(py, &prepared, &arrays)?;
     let (place, is_made) = (prepared.place(), out.is_none());
     let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-    let mut returned = prepared.returned(bound, finish)?;
+    let mut returned = prepared.returned(expression, bound, finish)?;
     if returned.len() == 1 { Ok(returned.remove(0)) } else { Ok(PyTuple::new(py, returned)?.into_any()) }
 }
 
-/// The outputs for which the caller gave an input's own memory.
-fn find_aliases(expression: &Expression, arguments: &Arguments, results: &[Tensor]) -> Vec<Alias> {
+/// The outputs for which the caller gave an input's own memory, and inputs that are the same array as one that is overwritten.
+fn find_shared(expression: &Expression, arguments: &Arguments, results: &[Tensor]) -> Shared {
     let signature = &expression.signature;
-    // `results` are those of the outputs that the text doesn't write in place.
-    let separate = (0..signature.outputs.len()).filter(|&output| signature.find(&signature.outputs[output]).is_none());
-    let mut aliases = Vec::new();
-    for (output, result) in separate.zip(results) {
-        let is_same =
-            |tensor: &Option<Tensor>| tensor.is_some_and(|own| own.foreign().is_same_tensor(&result.foreign()));
-        if let Some(parameter) = arguments.tensors.iter().position(is_same) {
-            aliases.push((output, parameter));
+    let tensors = &arguments.tensors;
+    let find = |wanted: &Tensor| tensors.iter().position(|own| own.is_some_and(|own| own.is_same_array(wanted)));
+    let mut shared = Shared::default();
+    for (&output, result) in signature.separate.iter().zip(results) {
+        if let Some(parameter) = find(result) {
+            shared.aliases.push((output, parameter));
         }
     }
-    aliases
+    let in_place = (0..tensors.len()).filter(|&parameter| signature.written[parameter]);
+    let overwritten: Few<usize> = in_place.chain(shared.aliases.iter().map(|&(_, parameter)| parameter)).collect();
+    for &kept in &overwritten {
+        let Some(tensor) = &tensors[kept] else { continue };
+        for (parameter, other) in tensors.iter().enumerate().filter(|(parameter, _)| !overwritten.contains(parameter)) {
+            if other.is_some_and(|other| other.is_same_array(tensor)) {
+                shared.merged.push((parameter, kept));
+            }
+        }
+    }
+    shared
 }
 
 /// Checks the given arrays for results, or makes them. Returns them in the order of the outputs that aren't written in place by the
@@ -232,28 +228,27 @@ fn prepare_results<'py>(
     specialised: &Specialised,
     arguments: &Arguments,
     arrays: &mut Arrays,
-    (outs, results): (Vec<Bound<'py, PyAny>>, &mut Vec<Tensor>),
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    (outs, results): (Few<Bound<'py, PyAny>>, &mut Few<Tensor>),
+) -> PyResult<Few<Bound<'py, PyAny>>> {
     let signature = &expression.signature;
-    for (parameter, tensor) in signature.parameters.iter().zip(&arguments.tensors) {
-        let is_written = signature.outputs.contains(&parameter.name);
-        if is_written && tensor.is_some_and(|tensor| tensor.is_read_only) {
+    let parameters = signature.parameters.iter().zip(&signature.written).zip(&arguments.tensors);
+    for ((parameter, is_written), tensor) in parameters {
+        if *is_written && tensor.as_ref().is_some_and(|tensor| tensor.is_read_only) {
             return Err(PyValueError::new_err(format!(
                 "'{}' is written in place, but it is read-only",
                 parameter.name
             )));
         }
     }
-    let plans = specialised.outputs.iter().zip(&signature.outputs);
-    let plans: Vec<_> = plans.filter(|(_, name)| signature.find(name).is_none()).collect();
+    let plans = signature.separate.iter().map(|&output| (specialised.types[output], &signature.outputs[output]));
     let common = arguments.common(expression)?;
-    if outs.is_empty() && !plans.is_empty() {
+    if outs.is_empty() && plans.len() > 0 {
         let Some(common) = common else {
             return Err(PyTypeError::new_err("there is no array among the arguments: give one, or out= for the shape"));
         };
-        let mut objects = Vec::with_capacity(plans.len());
-        for (plan, name) in plans {
-            let object = arrays.allocate(py, common.shape(), plan.dtype, arguments.place())?;
+        let mut objects = Few::new();
+        for (dtype, name) in plans {
+            let object = arrays.allocate(py, common.shape(), dtype, arguments.place())?;
             results.push(arrays.view(name, &object)?);
             objects.push(object);
         }
@@ -263,9 +258,9 @@ fn prepare_results<'py>(
         let (given, needed) = (outs.len(), plans.len());
         return Err(PyTypeError::new_err(format!("out= has {given} arrays, but {needed} outputs need one")));
     }
-    for ((plan, name), result) in plans.iter().zip(results.iter()) {
-        if result.dtype != plan.dtype {
-            let (expected, given) = (plan.dtype, result.dtype);
+    for ((expected, name), result) in plans.zip(results.iter()) {
+        if result.dtype != expected {
+            let given = result.dtype;
             return Err(PyTypeError::new_err(format!(
                 "the output '{name}' is {expected}, but out= is {given}: give an array of {expected}, or write '{name}: {given} = …'"
             )));
@@ -286,14 +281,14 @@ fn prepare_results<'py>(
 /// Compiles and loads what a call with these arguments needs.
 pub(crate) fn warm<'py>(py: Python<'py>, expression: &Expression, bound: &[Bound<'py, PyAny>]) -> PyResult<()> {
     let mut arrays = Arrays::default();
-    let prepared = Prepared::new(py, expression, bound, Vec::new(), &mut arrays)?;
-    let tensors: Vec<Foreign<'_>> = prepared.tensors(expression).collect();
+    let prepared = Prepared::new(py, expression, bound, Few::new(), &mut arrays)?;
+    let tensors = prepared.tensors();
     py.detach(|| prepared.specialised.expression.warm(&tensors)).map_err(from_error)
 }
 
 /// Runs it on the arguments' memory.
-fn run(py: Python<'_>, expression: &Expression, prepared: &Prepared<'_>, arrays: &Arrays) -> PyResult<()> {
-    let tensors: Vec<Foreign<'_>> = prepared.tensors(expression).collect();
+fn run(py: Python<'_>, prepared: &Prepared<'_, '_>, arrays: &Arrays) -> PyResult<()> {
+    let tensors = prepared.tensors();
     let numbers = prepared.numbers();
     let elements =
         tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));

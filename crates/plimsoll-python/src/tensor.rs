@@ -2,6 +2,10 @@
 
 use plimsoll::expr::graph::MAX_RANK;
 use plimsoll::expr::{DType, Foreign, LayoutError};
+use smallvec::SmallVec;
+
+/// A list of a call's arguments or results: up to four need no memory of their own.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +68,14 @@ impl Tensor {
 
     pub(crate) fn shape(&self) -> &[u64] {
         &self.shape[..self.rank]
+    }
+
+    /// Whether both are the same elements in the same order. Arrays without elements aren't.
+    pub(crate) fn is_same_array(&self, other: &Self) -> bool {
+        self.start == other.start
+            && self.place == other.place
+            && self.foreign().is_same_tensor(&other.foreign())
+            && !self.shape().contains(&0)
     }
 
     pub(crate) fn foreign(&self) -> Foreign<'_> {
