@@ -61,7 +61,7 @@ impl Expression {
     pub(crate) fn bind<'py>(
         &self,
         positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
-        named: impl IntoIterator<Item = Named<'py>>,
+        named: Few<Named<'py>>,
     ) -> PyResult<Few<Bound<'py, PyAny>>> {
         let parameters = &self.signature.parameters;
         if positional.len() > parameters.len() {
@@ -69,6 +69,11 @@ impl Expression {
             return Err(PyTypeError::new_err(format!(
                 "{given} arguments given, but there are {most} parameters: {list}"
             )));
+        }
+        if named.is_empty() && positional.len() == parameters.len() {
+            let mut bound = Few::with_capacity(parameters.len());
+            positional.for_each(|value| bound.push(value));
+            return Ok(bound);
         }
         let mut bound: Few<Option<Bound<'py, PyAny>>> = positional.map(Some).collect();
         bound.resize(parameters.len(), None);
@@ -95,7 +100,7 @@ impl Expression {
         positional: &Bound<'py, PyTuple>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Few<Bound<'py, PyAny>>> {
-        self.bind(positional.iter(), named.into_iter().flatten())
+        self.bind(positional.iter(), named.into_iter().flatten().collect())
     }
 
     /// The parameter with this name.

@@ -19,8 +19,8 @@ const RELEASE_FROM: u64 = 4096;
 /// A call's arguments as Rust sees them, one per parameter.
 struct Arguments {
     given: Few<Given>,
-    /// The tensors; numbers have `None`.
-    tensors: Few<Option<Tensor>>,
+    /// The tensors; those of numbers have no meaning: see [`Arguments::tensor`].
+    tensors: Few<Tensor>,
     /// The numbers; tensors have 0.
     numbers: Few<Value>,
     /// Where all tensors are; `None` without tensors.
@@ -36,17 +36,23 @@ impl Arguments {
         let mut read = Self { given: Few::new(), tensors: Few::new(), numbers: Few::new(), place: None };
         for (parameter, value) in expression.signature.parameters.iter().zip(bound) {
             let name = &parameter.name;
-            // Arrays of NumPy are recognised fastest, and numbers faster than other arrays.
-            let array = arrays.view_numpy(value)?;
-            let number = if array.is_some() { None } else { number::read(name, value)? };
-            let (given, tensor, number) = match (array, number) {
-                (None, Some((kind, value))) => (Given::Number(kind), None, value),
-                (array, _) => {
-                    let tensor = array.map_or_else(|| arrays.view_other(name, value), Ok)?;
-                    read.locate(name, &tensor)?;
-                    (Given::Tensor(tensor.dtype), Some(tensor), Value::Int(0))
+            read.tensors.push(Tensor::default());
+            let place = read.tensors.len() - 1;
+            // Floats and arrays of NumPy are recognised fastest, and other numbers faster than other arrays.
+            let is_array = !number::is_float(value) && arrays.view_numpy(value, &mut read.tensors[place])?;
+            let number = if is_array { None } else { number::read(name, value)? };
+            let given = match number {
+                Some((kind, _)) => Given::Number(kind),
+                None => {
+                    if !is_array {
+                        read.tensors[place] = arrays.view_other(name, value)?;
+                    }
+                    let (dtype, place) = (read.tensors[place].dtype, read.tensors[place].place);
+                    read.locate(name, place)?;
+                    Given::Tensor(dtype)
                 }
             };
+            read.numbers.push(number.map_or(Value::Int(0), |(_, number)| number));
             match (parameter.declared, given) {
                 (Some((Role::Tensor, dtype)), Given::Tensor(other)) if dtype != other => {
                     return Err(PyTypeError::new_err(format!(
@@ -64,19 +70,24 @@ impl Arguments {
                 _ => {}
             }
             read.given.push(given);
-            read.tensors.push(tensor);
-            read.numbers.push(number);
         }
         Ok(read)
     }
 
+    /// A parameter's tensor; `None` for a number.
+    fn tensor(&self, parameter: usize) -> Option<&Tensor> {
+        match self.given[parameter] {
+            Given::Tensor(_) => Some(&self.tensors[parameter]),
+            Given::Number(_) => None,
+        }
+    }
+
     /// Checks that a tensor is where the others are.
-    fn locate(&mut self, name: &str, tensor: &Tensor) -> PyResult<()> {
-        let place = *self.place.get_or_insert(tensor.place);
-        if place == tensor.place {
+    fn locate(&mut self, name: &str, other: Place) -> PyResult<()> {
+        let place = *self.place.get_or_insert(other);
+        if place == other {
             return Ok(());
         }
-        let other = tensor.place;
         Err(DeviceError::new_err(format!(
             "'{name}' is on {other}, but other arrays of the call are on {place}: copy it there"
         )))
@@ -86,8 +97,8 @@ impl Arguments {
     fn common(&self, expression: &Expression) -> PyResult<Option<Common>> {
         let mut common = Common::new();
         let mut has_tensor = false;
-        for (parameter, tensor) in expression.signature.parameters.iter().zip(&self.tensors) {
-            let Some(tensor) = tensor else { continue };
+        for (place, parameter) in expression.signature.parameters.iter().enumerate() {
+            let Some(tensor) = self.tensor(place) else { continue };
             has_tensor = true;
             if !common.include(tensor.shape()) {
                 let (name, own) = (&parameter.name, tensor.shape());
@@ -135,7 +146,7 @@ impl<'e, 'py> Prepared<'e, 'py> {
         let mut results: Few<Tensor> = Few::new();
         for out in &outs {
             let tensor = arrays.view("out", out)?;
-            arguments.locate("out", &tensor)?;
+            arguments.locate("out", tensor.place)?;
             results.push(tensor);
         }
         let shared = find_shared(expression, &arguments, &results);
@@ -152,15 +163,19 @@ impl<'e, 'py> Prepared<'e, 'py> {
     /// The inputs, then the outputs that aren't written in place.
     pub(crate) fn tensors(&self) -> Few<Foreign<'_>> {
         let find = |slot: &Slot| match *slot {
-            Slot::Parameter(parameter) => self.arguments.tensors[parameter].as_ref(),
+            Slot::Parameter(parameter) => self.arguments.tensor(parameter),
             Slot::Result(result) => self.results.get(result),
         };
-        self.specialised.tensors.iter().filter_map(find).map(Tensor::foreign).collect()
+        let mut tensors = Few::with_capacity(self.specialised.tensors.len());
+        self.specialised.tensors.iter().filter_map(find).for_each(|tensor| tensors.push(tensor.foreign()));
+        tensors
     }
 
     /// The scalars in the expression's order.
     pub(crate) fn numbers(&self) -> Few<Value> {
-        self.specialised.scalars.iter().map(|&parameter| self.arguments.numbers[parameter]).collect()
+        let mut numbers = Few::with_capacity(self.specialised.scalars.len());
+        self.specialised.scalars.iter().for_each(|&parameter| numbers.push(self.arguments.numbers[parameter]));
+        numbers
     }
 
     /// What the call returns, in the order of the outputs.
@@ -190,6 +205,10 @@ pub(crate) fn invoke<'py>(
     let mut arrays = Arrays::default();
     let prepared = Prepared::new(py, expression, bound, list_outs(out), &mut arrays)?;
     run(py, &prepared, &arrays)?;
+    // The most frequent call: one array, whose memory is given.
+    if let (Some(_), [Slot::Result(_)], [only]) = (out, &expression.signature.returned[..], &prepared.objects[..]) {
+        return Ok(only.clone());
+    }
     let (place, is_made) = (prepared.place(), out.is_none());
     let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
     let mut returned = prepared.returned(expression, bound, finish)?;
@@ -199,20 +218,24 @@ pub(crate) fn invoke<'py>(
 /// The outputs for which the caller gave an input's own memory, and inputs that are the same array as one that is overwritten.
 fn find_shared(expression: &Expression, arguments: &Arguments, results: &[Tensor]) -> Shared {
     let signature = &expression.signature;
-    let tensors = &arguments.tensors;
-    let find = |wanted: &Tensor| tensors.iter().position(|own| own.is_some_and(|own| own.is_same_array(wanted)));
+    let parameters = 0..signature.parameters.len();
+    let is_it =
+        |parameter: usize, wanted: &Tensor| arguments.tensor(parameter).is_some_and(|own| own.is_same_array(wanted));
     let mut shared = Shared::default();
     for (&output, result) in signature.separate.iter().zip(results) {
-        if let Some(parameter) = find(result) {
+        if let Some(parameter) = parameters.clone().find(|&parameter| is_it(parameter, result)) {
             shared.aliases.push((output, parameter));
         }
     }
-    let in_place = (0..tensors.len()).filter(|&parameter| signature.written[parameter]);
+    if shared.aliases.is_empty() && signature.separate.len() == signature.outputs.len() {
+        return shared;
+    }
+    let in_place = parameters.clone().filter(|&parameter| signature.written[parameter]);
     let overwritten: Few<usize> = in_place.chain(shared.aliases.iter().map(|&(_, parameter)| parameter)).collect();
     for &kept in &overwritten {
-        let Some(tensor) = &tensors[kept] else { continue };
-        for (parameter, other) in tensors.iter().enumerate().filter(|(parameter, _)| !overwritten.contains(parameter)) {
-            if other.is_some_and(|other| other.is_same_array(tensor)) {
+        let Some(tensor) = arguments.tensor(kept) else { continue };
+        for parameter in parameters.clone().filter(|parameter| !overwritten.contains(parameter)) {
+            if is_it(parameter, tensor) {
                 shared.merged.push((parameter, kept));
             }
         }
@@ -231,9 +254,8 @@ fn prepare_results<'py>(
     (outs, results): (Few<Bound<'py, PyAny>>, &mut Few<Tensor>),
 ) -> PyResult<Few<Bound<'py, PyAny>>> {
     let signature = &expression.signature;
-    let parameters = signature.parameters.iter().zip(&signature.written).zip(&arguments.tensors);
-    for ((parameter, is_written), tensor) in parameters {
-        if *is_written && tensor.as_ref().is_some_and(|tensor| tensor.is_read_only) {
+    for (place, (parameter, is_written)) in signature.parameters.iter().zip(&signature.written).enumerate() {
+        if *is_written && arguments.tensor(place).is_some_and(|tensor| tensor.is_read_only) {
             return Err(PyValueError::new_err(format!(
                 "'{}' is written in place, but it is read-only",
                 parameter.name

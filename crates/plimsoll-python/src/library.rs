@@ -92,19 +92,20 @@ pub(crate) struct Arrays {
 impl Arrays {
     /// An object's memory. The caller holds the object until the call's work is done.
     pub(crate) fn view(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        match self.view_numpy(value)? {
-            Some(tensor) => Ok(tensor),
-            None => self.view_other(name, value),
-        }
-    }
-
-    /// The memory of an array of NumPy; `None` for another object.
-    pub(crate) fn view_numpy(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-        let tensor = numpy::view(value)?;
-        if tensor.is_some() {
-            self.first.get_or_insert(NUMPY);
+        let mut tensor = Tensor::default();
+        if !self.view_numpy(value, &mut tensor)? {
+            tensor = self.view_other(name, value)?;
         }
         Ok(tensor)
+    }
+
+    /// Reads the memory of an array of NumPy into `tensor`; false for another object.
+    pub(crate) fn view_numpy(&mut self, value: &Bound<'_, PyAny>, tensor: &mut Tensor) -> PyResult<bool> {
+        let is_array = numpy::view(value, tensor)?;
+        if is_array {
+            self.first.get_or_insert(NUMPY);
+        }
+        Ok(is_array)
     }
 
     /// The memory of an array of another library.
@@ -142,8 +143,9 @@ impl Arrays {
             }
             return Ok((tensor, kind));
         }
+        let mut tensor = Tensor::default();
         if let Some(array) = numpy::from_buffer(value)?
-            && let Some(tensor) = numpy::view(&array)?
+            && numpy::view(&array, &mut tensor)?
         {
             return Ok((tensor, NUMPY));
         }

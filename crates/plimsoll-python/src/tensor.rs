@@ -37,10 +37,21 @@ pub(crate) struct Tensor {
     strides: [i64; MAX_RANK],
 }
 
+impl Default for Tensor {
+    fn default() -> Self {
+        Self::new(0, DType::F32, Place::Host, false)
+    }
+}
+
 impl Tensor {
     /// A tensor of one element; [`Tensor::push`] adds its dimensions.
     pub(crate) fn new(start: u64, dtype: DType, place: Place, is_read_only: bool) -> Self {
         Self { start, dtype, place, is_read_only, rank: 0, shape: [1; MAX_RANK], strides: [0; MAX_RANK] }
+    }
+
+    /// Makes it a tensor of one element, as [`Tensor::new`] does.
+    pub(crate) fn reset(&mut self, start: u64, dtype: DType, place: Place, is_read_only: bool) {
+        (self.start, self.dtype, self.place, self.is_read_only, self.rank) = (start, dtype, place, is_read_only, 0);
     }
 
     /// Adds a dimension after the others; the stride is in elements.
