@@ -19,6 +19,7 @@ class DeviceError(RuntimeError):
 class Expression:
     """An expression that can be called with arrays and numbers."""
 
+    def __new__(cls, text: str) -> Expression: ...
     @property
     def text(self) -> str: ...
     @property

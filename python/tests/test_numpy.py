@@ -131,6 +131,43 @@ def test_an_input_may_be_its_output() -> None:
     np.testing.assert_array_equal(x, np.arange(5000.0) * 2 + 1)
 
 
+@pytest.mark.parametrize("n", [5, 70_000])
+def test_an_output_may_be_several_inputs_that_are_one_array(n: int) -> None:
+    start = np.arange(float(n))
+    for text, call, expected in [
+        ("2*x + y", lambda f, x: f(x, x, out=x), 3 * start),
+        ("2*x + y", lambda f, x: f(x, y=x[:], out=x[:]), 3 * start),
+        ("2*x + y", lambda f, x: f(x[::-1], x[::-1], out=x[::-1]), 3 * start),
+        ("2*x + y*z", lambda f, x: f(x, np.full(n, 3.0), x, out=x), 5 * start),
+        ("2*x + y*z", lambda f, x: f(x, x, x, out=x), 2 * start + start * start),
+        ("x = 2*x + y", lambda f, x: f(x, x), 3 * start),
+        ("x = 2*x + y\nz = y", lambda f, x: f(x, x), 3 * start),
+    ]:
+        x, f = start.copy(), plimsoll.compile(text)
+        call(f, x)
+        np.testing.assert_array_equal(x, expected, err_msg=text)
+    s, d = start.copy(), np.zeros(n)
+    plimsoll.compile("s = x + y\nd = x - y")(s, s, out=(s, d))
+    np.testing.assert_array_equal(s, 2 * start)
+    assert not d.any()
+
+
+def test_arrays_that_overlap_otherwise_are_refused_and_unchanged() -> None:
+    x = np.arange(9.0)
+    for call in [
+        lambda: plimsoll.compile("x + y")(x[1:], x[:-1], out=x[1:]),
+        lambda: plimsoll.compile("x + y")(x, x[::-1], out=x),
+        lambda: plimsoll.compile("x = x + y")(x[:8], x[1:]),
+        lambda: plimsoll.compile("x = x + y")(x[:4], x[:1]),
+        lambda: plimsoll.compile("x = x + 1\ny = y + 2")(x, x),
+        lambda: plimsoll.compile("s = x + 1\nd = x - 1")(x, out=(x, x)),
+        lambda: plimsoll.compile("x + y")(x[:8].reshape(2, 4), x[:8].reshape(4, 2).T, out=x[:8].reshape(2, 4)),
+    ]:
+        with pytest.raises(ValueError, match="overlaps"):
+            call()
+    np.testing.assert_array_equal(x, np.arange(9.0))
+
+
 def test_two_parameters_may_be_one_array() -> None:
     x = np.arange(4.0)
     np.testing.assert_array_equal(plimsoll.compile("x*y")(x, x), x * x)

@@ -33,6 +33,14 @@ def test_views_and_out_are_written_where_they_are() -> None:
     assert x[1].tolist() == [3, 3.5, 4, 4.5]
 
 
+def test_an_output_may_be_several_inputs_that_are_one_tensor() -> None:
+    x = torch.arange(5.0)
+    assert plimsoll.compile("2*x + y")(x, x.view(5), out=x) is x
+    assert x.tolist() == [0, 3, 6, 9, 12]
+    with pytest.raises(ValueError, match="overlaps"):
+        ADD(x[1:], x[:-1], out=x[1:])
+
+
 def test_a_gradient_is_not_lost_silently() -> None:
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="gradient"):

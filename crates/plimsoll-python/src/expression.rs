@@ -1,37 +1,44 @@
 //! `plimsoll.compile` and the object that it returns.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll::expr::{DType, Graph};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use crate::callable;
 
 use crate::error::{from_error, from_text};
 use crate::invoke::{invoke, warm};
 use crate::many::run_many;
 use crate::number::NumberKind;
 use crate::numpy;
-use crate::specialised::{Alias, Given, Parameter, Signature, Specialised};
-use crate::tensor::Place;
+use crate::specialised::{Given, Known, Parameter, Shared, Signature, Specialised};
+use crate::tensor::{Few, Place};
 
 /// An expression that can be called with arrays and numbers. Types and devices are those of each call's arguments: the first call
 /// with new ones compiles. Threads may call one expression at the same time.
-#[pyclass(frozen, module = "plimsoll")]
+///
+/// Python's objects are of a type derived from this one, which is called faster: see [`callable`].
+#[pyclass(frozen, subclass, module = "plimsoll")]
 pub(crate) struct Expression {
     pub(crate) signature: Signature,
-    known: Mutex<Vec<Arc<Specialised>>>,
+    /// The parameters' names as Python's compiler passes them: one object for equal names.
+    names: Vec<Py<PyString>>,
+    known: Known,
 }
 
 /// Compiles the text of an elementwise expression.
 ///
 /// Names that the text doesn't declare may be arrays or numbers of any type. Raises `ExpressionError`, with the place of the mistake.
 #[pyfunction]
-pub(crate) fn compile(text: &str) -> PyResult<Expression> {
-    let signature = Signature::new(text).map_err(|error| from_text(&error))?;
-    Ok(Expression { signature, known: Mutex::default() })
+pub(crate) fn compile<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    callable::make(py, text)
 }
+
+/// An argument that was given by name.
+pub(crate) type Named<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 impl Expression {
     /// It for arguments of these types.
@@ -39,29 +46,23 @@ impl Expression {
         &self,
         py: Python<'_>,
         given: &[Given],
-        aliases: &[Alias],
+        shared: &Shared,
         place: Place,
-    ) -> PyResult<Arc<Specialised>> {
-        let find = || {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.iter().find(|known| known.fits(given, aliases, place)).cloned()
-        };
-        if let Some(known) = find() {
+    ) -> PyResult<&Specialised> {
+        if let Some(known) = self.known.iter().find(|known| known.fits(given, shared, place)) {
             return Ok(known);
         }
         // Opening a GPU takes some tenths of a second. Two threads may do this for the same types; one of the results stays unused.
-        let made = py.detach(|| Specialised::new(&self.signature, given, aliases, place)).map_err(from_error)?;
-        let made = Arc::new(made);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&made));
-        Ok(made)
+        let made = py.detach(|| Specialised::new(&self.signature, given, shared, place)).map_err(from_error)?;
+        Ok(self.known.add(made))
     }
 
     /// The arguments in the order of the parameters.
     pub(crate) fn bind<'py>(
         &self,
-        positional: &Bound<'py, PyTuple>,
-        named: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+        named: Few<Named<'py>>,
+    ) -> PyResult<Few<Bound<'py, PyAny>>> {
         let parameters = &self.signature.parameters;
         if positional.len() > parameters.len() {
             let (given, most, list) = (positional.len(), parameters.len(), self.list());
@@ -69,16 +70,17 @@ impl Expression {
                 "{given} arguments given, but there are {most} parameters: {list}"
             )));
         }
-        let mut bound: Vec<Option<Bound<'py, PyAny>>> = positional.iter().map(Some).collect();
+        if named.is_empty() && positional.len() == parameters.len() {
+            let mut bound = Few::with_capacity(parameters.len());
+            positional.for_each(|value| bound.push(value));
+            return Ok(bound);
+        }
+        let mut bound: Few<Option<Bound<'py, PyAny>>> = positional.map(Some).collect();
         bound.resize(parameters.len(), None);
-        for (name, value) in named.into_iter().flatten() {
-            let name: String = name.extract()?;
-            let Some(place) = self.signature.find(&name) else {
-                let list = self.list();
-                return Err(PyTypeError::new_err(format!("the expression has no '{name}': its parameters are {list}")));
-            };
+        for (name, value) in named {
+            let place = self.find(&name)?;
             if bound[place].replace(value).is_some() {
-                return Err(PyTypeError::new_err(format!("'{name}' was given twice")));
+                return Err(PyTypeError::new_err(format!("'{}' was given twice", parameters[place].name)));
             }
         }
         let missing = bound.iter().zip(parameters).find(|(value, _)| value.is_none());
@@ -90,6 +92,27 @@ impl Expression {
             ))),
             None => Ok(bound.into_iter().flatten().collect()),
         }
+    }
+
+    /// [`Expression::bind`] for a tuple and a dict.
+    fn bind_objects<'py>(
+        &self,
+        positional: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Few<Bound<'py, PyAny>>> {
+        self.bind(positional.iter(), named.into_iter().flatten().collect())
+    }
+
+    /// The parameter with this name.
+    fn find(&self, name: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if let Some(place) = self.names.iter().position(|known| name.is(known)) {
+            return Ok(place);
+        }
+        let name: String = name.extract()?;
+        self.signature.find(&name).ok_or_else(|| {
+            let list = self.list();
+            PyTypeError::new_err(format!("the expression has no '{name}': its parameters are {list}"))
+        })
     }
 
     /// The graph for arguments of these types.
@@ -114,6 +137,13 @@ impl Expression {
 
 #[pymethods]
 impl Expression {
+    #[new]
+    fn new(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let signature = Signature::new(text).map_err(|error| from_text(&error))?;
+        let names = signature.parameters.iter().map(|parameter| PyString::intern(py, &parameter.name).unbind());
+        Ok(Self { names: names.collect(), signature, known: Known::default() })
+    }
+
     /// The text.
     #[getter]
     fn text(&self) -> &str {
@@ -144,7 +174,7 @@ impl Expression {
         out: Option<&Bound<'py, PyAny>>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bound = self.bind(args, named)?;
+        let bound = self.bind_objects(args, named)?;
         // A list of arrays is the memory of one output, a tuple of lists that of several.
         let outs = match out {
             None => Vec::new(),
@@ -165,7 +195,7 @@ impl Expression {
         args: &Bound<'py, PyTuple>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<()> {
-        let bound = self.bind(args, named)?;
+        let bound = self.bind_objects(args, named)?;
         warm(py, self, &bound)
     }
 
@@ -209,7 +239,7 @@ impl Expression {
         out: Option<&Bound<'py, PyAny>>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bound = self.bind(args, named)?;
+        let bound = self.bind_objects(args, named)?;
         invoke(py, self, &bound, out)
     }
 }

@@ -1,7 +1,5 @@
 //! One call of an expression: views of the arguments, the outputs, the run.
 
-use std::sync::Arc;
-
 use plimsoll::expr::{Foreign, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,8 +9,8 @@ use crate::error::{DeviceError, ShapeError, from_error};
 use crate::expression::Expression;
 use crate::library::Arrays;
 use crate::number;
-use crate::specialised::{Alias, Given, Role, Specialised};
-use crate::tensor::{Common, Place, Tensor};
+use crate::specialised::{Given, Role, Shared, Slot, Specialised};
+use crate::tensor::{Common, Few, Place, Tensor};
 
 /// From this number of elements on, other Python threads may run during a call on the CPU: letting them costs some tens of
 /// nanoseconds.
@@ -20,11 +18,11 @@ const RELEASE_FROM: u64 = 4096;
 
 /// A call's arguments as Rust sees them, one per parameter.
 struct Arguments {
-    given: Vec<Given>,
-    /// The tensors; numbers have `None`.
-    tensors: Vec<Option<Tensor>>,
+    given: Few<Given>,
+    /// The tensors; those of numbers have no meaning: see [`Arguments::tensor`].
+    tensors: Few<Tensor>,
     /// The numbers; tensors have 0.
-    numbers: Vec<Value>,
+    numbers: Few<Value>,
     /// Where all tensors are; `None` without tensors.
     place: Option<Place>,
 }
@@ -35,26 +33,26 @@ impl Arguments {
     }
 
     fn read(expression: &Expression, bound: &[Bound<'_, PyAny>], arrays: &mut Arrays) -> PyResult<Self> {
-        let count = bound.len();
-        let mut read = Self {
-            given: Vec::with_capacity(count),
-            tensors: Vec::with_capacity(count),
-            numbers: Vec::with_capacity(count),
-            place: None,
-        };
+        let mut read = Self { given: Few::new(), tensors: Few::new(), numbers: Few::new(), place: None };
         for (parameter, value) in expression.signature.parameters.iter().zip(bound) {
             let name = &parameter.name;
-            // Arrays of NumPy are recognised fastest, and numbers faster than other arrays.
-            let array = arrays.view_numpy(value)?;
-            let number = if array.is_some() { None } else { number::read(name, value)? };
-            let (given, tensor, number) = match (array, number) {
-                (None, Some((kind, value))) => (Given::Number(kind), None, value),
-                (array, _) => {
-                    let tensor = array.map_or_else(|| arrays.view_other(name, value), Ok)?;
-                    read.locate(name, &tensor)?;
-                    (Given::Tensor(tensor.dtype), Some(tensor), Value::Int(0))
+            read.tensors.push(Tensor::default());
+            let place = read.tensors.len() - 1;
+            // Floats and arrays of NumPy are recognised fastest, and other numbers faster than other arrays.
+            let is_array = !number::is_float(value) && arrays.view_numpy(value, &mut read.tensors[place])?;
+            let number = if is_array { None } else { number::read(name, value)? };
+            let given = match number {
+                Some((kind, _)) => Given::Number(kind),
+                None => {
+                    if !is_array {
+                        read.tensors[place] = arrays.view_other(name, value)?;
+                    }
+                    let (dtype, place) = (read.tensors[place].dtype, read.tensors[place].place);
+                    read.locate(name, place)?;
+                    Given::Tensor(dtype)
                 }
             };
+            read.numbers.push(number.map_or(Value::Int(0), |(_, number)| number));
             match (parameter.declared, given) {
                 (Some((Role::Tensor, dtype)), Given::Tensor(other)) if dtype != other => {
                     return Err(PyTypeError::new_err(format!(
@@ -72,19 +70,24 @@ impl Arguments {
                 _ => {}
             }
             read.given.push(given);
-            read.tensors.push(tensor);
-            read.numbers.push(number);
         }
         Ok(read)
     }
 
+    /// A parameter's tensor; `None` for a number.
+    fn tensor(&self, parameter: usize) -> Option<&Tensor> {
+        match self.given[parameter] {
+            Given::Tensor(_) => Some(&self.tensors[parameter]),
+            Given::Number(_) => None,
+        }
+    }
+
     /// Checks that a tensor is where the others are.
-    fn locate(&mut self, name: &str, tensor: &Tensor) -> PyResult<()> {
-        let place = *self.place.get_or_insert(tensor.place);
-        if place == tensor.place {
+    fn locate(&mut self, name: &str, other: Place) -> PyResult<()> {
+        let place = *self.place.get_or_insert(other);
+        if place == other {
             return Ok(());
         }
-        let other = tensor.place;
         Err(DeviceError::new_err(format!(
             "'{name}' is on {other}, but other arrays of the call are on {place}: copy it there"
         )))
@@ -94,8 +97,8 @@ impl Arguments {
     fn common(&self, expression: &Expression) -> PyResult<Option<Common>> {
         let mut common = Common::new();
         let mut has_tensor = false;
-        for (parameter, tensor) in expression.signature.parameters.iter().zip(&self.tensors) {
-            let Some(tensor) = tensor else { continue };
+        for (place, parameter) in expression.signature.parameters.iter().enumerate() {
+            let Some(tensor) = self.tensor(place) else { continue };
             has_tensor = true;
             if !common.include(tensor.shape()) {
                 let (name, own) = (&parameter.name, tensor.shape());
@@ -110,47 +113,46 @@ impl Arguments {
 }
 
 /// The arrays given with `out=`.
-fn list_outs<'py>(out: Option<&Bound<'py, PyAny>>) -> Vec<Bound<'py, PyAny>> {
+fn list_outs<'py>(out: Option<&Bound<'py, PyAny>>) -> Few<Bound<'py, PyAny>> {
     match out {
-        None => Vec::new(),
+        None => Few::new(),
         Some(out) => match (out.cast::<PyTuple>(), out.cast::<PyList>()) {
             (Ok(tuple), _) => tuple.iter().collect(),
             (_, Ok(list)) => list.iter().collect(),
-            _ => vec![out.clone()],
+            _ => std::iter::once(out.clone()).collect(),
         },
     }
 }
 
 /// A call whose arguments were checked and whose results have memory.
-pub(crate) struct Prepared<'py> {
-    pub(crate) specialised: Arc<Specialised>,
+pub(crate) struct Prepared<'e, 'py> {
+    pub(crate) specialised: &'e Specialised,
     arguments: Arguments,
-    aliases: Vec<Alias>,
     /// The memory of the outputs that the text doesn't write in place, and the arrays.
-    results: Vec<Tensor>,
-    objects: Vec<Bound<'py, PyAny>>,
+    results: Few<Tensor>,
+    objects: Few<Bound<'py, PyAny>>,
 }
 
-impl<'py> Prepared<'py> {
+impl<'e, 'py> Prepared<'e, 'py> {
     /// Checks a call's arguments; `outs` is the memory of the results, empty if they are to be made.
     pub(crate) fn new(
         py: Python<'py>,
-        expression: &Expression,
+        expression: &'e Expression,
         bound: &[Bound<'py, PyAny>],
-        outs: Vec<Bound<'py, PyAny>>,
+        outs: Few<Bound<'py, PyAny>>,
         arrays: &mut Arrays,
     ) -> PyResult<Self> {
         let mut arguments = Arguments::read(expression, bound, arrays)?;
-        let mut results: Vec<Tensor> = Vec::with_capacity(outs.len().max(1));
+        let mut results: Few<Tensor> = Few::new();
         for out in &outs {
             let tensor = arrays.view("out", out)?;
-            arguments.locate("out", &tensor)?;
+            arguments.locate("out", tensor.place)?;
             results.push(tensor);
         }
-        let aliases = find_aliases(expression, &arguments, &results);
-        let specialised = expression.specialise(py, &arguments.given, &aliases, arguments.place())?;
-        let objects = prepare_results(py, expression, &specialised, &arguments, arrays, (outs, &mut results))?;
-        Ok(Self { specialised, arguments, aliases, results, objects })
+        let shared = find_shared(expression, &arguments, &results);
+        let specialised = expression.specialise(py, &arguments.given, &shared, arguments.place())?;
+        let objects = prepare_results(py, expression, specialised, &arguments, arrays, (outs, &mut results))?;
+        Ok(Self { specialised, arguments, results, objects })
     }
 
     /// Where its tensors are.
@@ -159,34 +161,35 @@ impl<'py> Prepared<'py> {
     }
 
     /// The inputs, then the outputs that aren't written in place.
-    pub(crate) fn tensors<'s>(&'s self, expression: &'s Expression) -> impl Iterator<Item = Foreign<'s>> {
-        let arguments = &self.arguments.tensors;
-        let inputs = self.specialised.inputs.iter().filter_map(|&parameter| arguments[parameter].as_ref());
-        let signature = &expression.signature;
-        let separate = self.specialised.outputs.iter().zip(&signature.outputs);
-        let separate = separate.filter(|(_, name)| signature.find(name).is_none()).zip(&self.results);
-        let separate = separate.filter(|((output, _), _)| output.in_place.is_none()).map(|(_, result)| result);
-        inputs.chain(separate).map(Tensor::foreign)
+    pub(crate) fn tensors(&self) -> Few<Foreign<'_>> {
+        let find = |slot: &Slot| match *slot {
+            Slot::Parameter(parameter) => self.arguments.tensor(parameter),
+            Slot::Result(result) => self.results.get(result),
+        };
+        let mut tensors = Few::with_capacity(self.specialised.tensors.len());
+        self.specialised.tensors.iter().filter_map(find).for_each(|tensor| tensors.push(tensor.foreign()));
+        tensors
     }
 
     /// The scalars in the expression's order.
-    pub(crate) fn numbers(&self) -> Vec<Value> {
-        self.specialised.scalars.iter().map(|&parameter| self.arguments.numbers[parameter]).collect()
+    pub(crate) fn numbers(&self) -> Few<Value> {
+        let mut numbers = Few::with_capacity(self.specialised.scalars.len());
+        self.specialised.scalars.iter().for_each(|&parameter| numbers.push(self.arguments.numbers[parameter]));
+        numbers
     }
 
     /// What the call returns, in the order of the outputs.
     pub(crate) fn returned(
         self,
+        expression: &Expression,
         bound: &[Bound<'py, PyAny>],
         finish: impl Fn(Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Few<Bound<'py, PyAny>>> {
+        // Results are in the order of the outputs.
         let mut fresh = self.objects.into_iter();
-        let aliases = &self.aliases;
-        let outputs = self.specialised.outputs.iter().filter_map(|output| match output.in_place {
-            Some(parameter) if aliases.iter().all(|&(_, alias)| alias != parameter) => {
-                Some(Ok(bound[parameter].clone()))
-            }
-            _ => fresh.next().map(&finish),
+        let outputs = expression.signature.returned.iter().filter_map(|slot| match *slot {
+            Slot::Parameter(parameter) => Some(Ok(bound[parameter].clone())),
+            Slot::Result(_) => fresh.next().map(&finish),
         });
         outputs.collect()
     }
@@ -201,27 +204,43 @@ pub(crate) fn invoke<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut arrays = Arrays::default();
     let prepared = Prepared::new(py, expression, bound, list_outs(out), &mut arrays)?;
-    run(py, expression, &prepared, &arrays)?;
+    run(py, &prepared, &arrays)?;
+    // The most frequent call: one array, whose memory is given.
+    if let (Some(_), [Slot::Result(_)], [only]) = (out, &expression.signature.returned[..], &prepared.objects[..]) {
+        return Ok(only.clone());
+    }
     let (place, is_made) = (prepared.place(), out.is_none());
     let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-    let mut returned = prepared.returned(bound, finish)?;
+    let mut returned = prepared.returned(expression, bound, finish)?;
     if returned.len() == 1 { Ok(returned.remove(0)) } else { Ok(PyTuple::new(py, returned)?.into_any()) }
 }
 
-/// The outputs for which the caller gave an input's own memory.
-fn find_aliases(expression: &Expression, arguments: &Arguments, results: &[Tensor]) -> Vec<Alias> {
+/// The outputs for which the caller gave an input's own memory, and inputs that are the same array as one that is overwritten.
+fn find_shared(expression: &Expression, arguments: &Arguments, results: &[Tensor]) -> Shared {
     let signature = &expression.signature;
-    // `results` are those of the outputs that the text doesn't write in place.
-    let separate = (0..signature.outputs.len()).filter(|&output| signature.find(&signature.outputs[output]).is_none());
-    let mut aliases = Vec::new();
-    for (output, result) in separate.zip(results) {
-        let is_same =
-            |tensor: &Option<Tensor>| tensor.is_some_and(|own| own.foreign().is_same_tensor(&result.foreign()));
-        if let Some(parameter) = arguments.tensors.iter().position(is_same) {
-            aliases.push((output, parameter));
+    let parameters = 0..signature.parameters.len();
+    let is_it =
+        |parameter: usize, wanted: &Tensor| arguments.tensor(parameter).is_some_and(|own| own.is_same_array(wanted));
+    let mut shared = Shared::default();
+    for (&output, result) in signature.separate.iter().zip(results) {
+        if let Some(parameter) = parameters.clone().find(|&parameter| is_it(parameter, result)) {
+            shared.aliases.push((output, parameter));
         }
     }
-    aliases
+    if shared.aliases.is_empty() && signature.separate.len() == signature.outputs.len() {
+        return shared;
+    }
+    let in_place = parameters.clone().filter(|&parameter| signature.written[parameter]);
+    let overwritten: Few<usize> = in_place.chain(shared.aliases.iter().map(|&(_, parameter)| parameter)).collect();
+    for &kept in &overwritten {
+        let Some(tensor) = arguments.tensor(kept) else { continue };
+        for parameter in parameters.clone().filter(|parameter| !overwritten.contains(parameter)) {
+            if is_it(parameter, tensor) {
+                shared.merged.push((parameter, kept));
+            }
+        }
+    }
+    shared
 }
 
 /// Checks the given arrays for results, or makes them. Returns them in the order of the outputs that aren't written in place by the
@@ -232,28 +251,26 @@ fn prepare_results<'py>(
     specialised: &Specialised,
     arguments: &Arguments,
     arrays: &mut Arrays,
-    (outs, results): (Vec<Bound<'py, PyAny>>, &mut Vec<Tensor>),
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    (outs, results): (Few<Bound<'py, PyAny>>, &mut Few<Tensor>),
+) -> PyResult<Few<Bound<'py, PyAny>>> {
     let signature = &expression.signature;
-    for (parameter, tensor) in signature.parameters.iter().zip(&arguments.tensors) {
-        let is_written = signature.outputs.contains(&parameter.name);
-        if is_written && tensor.is_some_and(|tensor| tensor.is_read_only) {
+    for (place, (parameter, is_written)) in signature.parameters.iter().zip(&signature.written).enumerate() {
+        if *is_written && arguments.tensor(place).is_some_and(|tensor| tensor.is_read_only) {
             return Err(PyValueError::new_err(format!(
                 "'{}' is written in place, but it is read-only",
                 parameter.name
             )));
         }
     }
-    let plans = specialised.outputs.iter().zip(&signature.outputs);
-    let plans: Vec<_> = plans.filter(|(_, name)| signature.find(name).is_none()).collect();
+    let plans = signature.separate.iter().map(|&output| (specialised.types[output], &signature.outputs[output]));
     let common = arguments.common(expression)?;
-    if outs.is_empty() && !plans.is_empty() {
+    if outs.is_empty() && plans.len() > 0 {
         let Some(common) = common else {
             return Err(PyTypeError::new_err("there is no array among the arguments: give one, or out= for the shape"));
         };
-        let mut objects = Vec::with_capacity(plans.len());
-        for (plan, name) in plans {
-            let object = arrays.allocate(py, common.shape(), plan.dtype, arguments.place())?;
+        let mut objects = Few::new();
+        for (dtype, name) in plans {
+            let object = arrays.allocate(py, common.shape(), dtype, arguments.place())?;
             results.push(arrays.view(name, &object)?);
             objects.push(object);
         }
@@ -263,9 +280,9 @@ fn prepare_results<'py>(
         let (given, needed) = (outs.len(), plans.len());
         return Err(PyTypeError::new_err(format!("out= has {given} arrays, but {needed} outputs need one")));
     }
-    for ((plan, name), result) in plans.iter().zip(results.iter()) {
-        if result.dtype != plan.dtype {
-            let (expected, given) = (plan.dtype, result.dtype);
+    for ((expected, name), result) in plans.zip(results.iter()) {
+        if result.dtype != expected {
+            let given = result.dtype;
             return Err(PyTypeError::new_err(format!(
                 "the output '{name}' is {expected}, but out= is {given}: give an array of {expected}, or write '{name}: {given} = …'"
             )));
@@ -286,14 +303,14 @@ fn prepare_results<'py>(
 /// Compiles and loads what a call with these arguments needs.
 pub(crate) fn warm<'py>(py: Python<'py>, expression: &Expression, bound: &[Bound<'py, PyAny>]) -> PyResult<()> {
     let mut arrays = Arrays::default();
-    let prepared = Prepared::new(py, expression, bound, Vec::new(), &mut arrays)?;
-    let tensors: Vec<Foreign<'_>> = prepared.tensors(expression).collect();
+    let prepared = Prepared::new(py, expression, bound, Few::new(), &mut arrays)?;
+    let tensors = prepared.tensors();
     py.detach(|| prepared.specialised.expression.warm(&tensors)).map_err(from_error)
 }
 
 /// Runs it on the arguments' memory.
-fn run(py: Python<'_>, expression: &Expression, prepared: &Prepared<'_>, arrays: &Arrays) -> PyResult<()> {
-    let tensors: Vec<Foreign<'_>> = prepared.tensors(expression).collect();
+fn run(py: Python<'_>, prepared: &Prepared<'_, '_>, arrays: &Arrays) -> PyResult<()> {
+    let tensors = prepared.tensors();
     let numbers = prepared.numbers();
     let elements =
         tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));

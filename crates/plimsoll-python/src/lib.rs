@@ -2,6 +2,8 @@
 //! `docs/python.md` describes the package.
 
 #[allow(unsafe_code)]
+mod callable;
+#[allow(unsafe_code)]
 mod dlpack;
 mod error;
 mod expression;
@@ -32,7 +34,7 @@ fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pymodule(gil_used = false)]
 fn _plimsoll(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    module.add_class::<expression::Expression>()?;
+    module.add("Expression", callable::kind(py)?)?;
     module.add_function(wrap_pyfunction!(expression::compile, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
     module.add("ExpressionError", py.get_type::<error::ExpressionError>())?;

@@ -92,19 +92,20 @@ pub(crate) struct Arrays {
 impl Arrays {
     /// An object's memory. The caller holds the object until the call's work is done.
     pub(crate) fn view(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        match self.view_numpy(value)? {
-            Some(tensor) => Ok(tensor),
-            None => self.view_other(name, value),
-        }
-    }
-
-    /// The memory of an array of NumPy; `None` for another object.
-    pub(crate) fn view_numpy(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-        let tensor = numpy::view(value)?;
-        if tensor.is_some() {
-            self.first.get_or_insert(NUMPY);
+        let mut tensor = Tensor::default();
+        if !self.view_numpy(value, &mut tensor)? {
+            tensor = self.view_other(name, value)?;
         }
         Ok(tensor)
+    }
+
+    /// Reads the memory of an array of NumPy into `tensor`; false for another object.
+    pub(crate) fn view_numpy(&mut self, value: &Bound<'_, PyAny>, tensor: &mut Tensor) -> PyResult<bool> {
+        let is_array = numpy::view(value, tensor)?;
+        if is_array {
+            self.first.get_or_insert(NUMPY);
+        }
+        Ok(is_array)
     }
 
     /// The memory of an array of another library.
@@ -125,11 +126,7 @@ impl Arrays {
     fn lend(&mut self, name: &str, value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<(Tensor, Kind)> {
         let refused = |error| explain_refusal(value.py(), name, error);
         if kind.library == Library::Torch {
-            let records = match self.records_gradients {
-                Some(records) => records,
-                None => *self.records_gradients.insert(records_gradients(value.py())?),
-            };
-            check_torch(name, value, records)?;
+            self.check_torch(name, value)?;
         }
         if let Some(exchange) = kind.exchange {
             // SAFETY: the table is that of the object's type.
@@ -146,8 +143,9 @@ impl Arrays {
             }
             return Ok((tensor, kind));
         }
+        let mut tensor = Tensor::default();
         if let Some(array) = numpy::from_buffer(value)?
-            && let Some(tensor) = numpy::view(&array)?
+            && numpy::view(&array, &mut tensor)?
         {
             return Ok((tensor, NUMPY));
         }
@@ -156,6 +154,26 @@ impl Arrays {
         Err(PyTypeError::new_err(format!(
             "'{name}' is a {own_type}: give a number, or an array with __dlpack__ or the buffer protocol (NumPy, PyTorch, CuPy, JAX, …)"
         )))
+    }
+
+    /// Refuses tensors whose gradient would be lost, and lazily negated ones, whose memory holds other values.
+    fn check_torch(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
+        if value.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
+            let records = match self.records_gradients {
+                Some(records) => records,
+                None => *self.records_gradients.insert(records_gradients(py)?),
+            };
+            if records {
+                return Err(PyRuntimeError::new_err(format!(
+                    "'{name}' requires a gradient, which this call would lose: use plimsoll.torch.op, torch.no_grad() or detach()"
+                )));
+            }
+        }
+        if is_negated(value)? {
+            return Err(PyTypeError::new_err(format!("'{name}' is negated lazily: give {name}.resolve_neg()")));
+        }
+        Ok(())
     }
 
     /// In whose order the call's work runs.
@@ -257,18 +275,13 @@ fn records_gradients(py: Python<'_>) -> PyResult<bool> {
     ask.bind(py).call0()?.is_truthy()
 }
 
-/// Refuses tensors whose gradient would be lost, and lazily negated ones, whose memory holds other values.
-fn check_torch(name: &str, value: &Bound<'_, PyAny>, records_gradients: bool) -> PyResult<()> {
+/// `torch.Tensor.is_neg`. A method that is called as a function needs no object that holds it.
+fn is_negated(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
-    if records_gradients && value.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
-        return Err(PyRuntimeError::new_err(format!(
-            "'{name}' requires a gradient, which this call would lose: use plimsoll.torch.op, torch.no_grad() or detach()"
-        )));
-    }
-    if value.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
-        return Err(PyTypeError::new_err(format!("'{name}' is negated lazily: give {name}.resolve_neg()")));
-    }
-    Ok(())
+    let ask =
+        ASK.get_or_try_init(py, || py.import("torch")?.getattr("Tensor")?.getattr("is_neg").map(Bound::unbind))?;
+    ask.bind(py).call1((value,))?.is_truthy()
 }
 
 /// Why a library doesn't lend an array: the first line of its reason, as some add their own stack.

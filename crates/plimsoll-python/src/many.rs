@@ -12,6 +12,7 @@ use crate::error::from_error;
 use crate::expression::Expression;
 use crate::invoke::Prepared;
 use crate::library::Arrays;
+use crate::tensor::Few;
 
 /// Prepared launches over the lists of earlier calls, the latest last.
 #[derive(Debug, Default)]
@@ -76,7 +77,7 @@ fn count<'e, 'py: 'e>(names: &[String], lists: impl Iterator<Item = &'e Each<'py
 pub(crate) fn run_many<'py>(
     py: Python<'py>,
     expression: &Expression,
-    bound: Vec<Bound<'py, PyAny>>,
+    bound: Few<Bound<'py, PyAny>>,
     outs: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let parameters = expression.signature.parameters.iter().map(|parameter| parameter.name.clone());
@@ -86,21 +87,21 @@ pub(crate) fn run_many<'py>(
     let sets = count(&names, all.iter())?;
     let (inputs, outs) = all.split_at(expression.signature.parameters.len());
     let mut arrays = Arrays::default();
-    let mut calls = Vec::with_capacity(sets);
+    let mut calls: Vec<(Few<Bound<'py, PyAny>>, Prepared<'_, 'py>)> = Vec::with_capacity(sets);
     for set in 0..sets {
-        let bound: Vec<_> = inputs.iter().map(|each| each.get(set)).collect();
+        let bound: Few<_> = inputs.iter().map(|each| each.get(set)).collect();
         let given = outs.iter().map(|each| each.get(set)).collect();
         let prepared = Prepared::new(py, expression, &bound, given, &mut arrays)
             .map_err(|error| error.into_value(py).into_bound(py))
             .map_err(|error| name_set(py, set, &error))?;
         calls.push((bound, prepared));
     }
-    launch(py, expression, &calls, &arrays)?;
+    launch(py, &calls, &arrays)?;
     let mut columns: Vec<Vec<Bound<'py, PyAny>>> = Vec::new();
     for (bound, prepared) in calls {
         let (place, is_made) = (prepared.place(), outs.is_empty());
         let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-        let returned = prepared.returned(&bound, finish)?;
+        let returned = prepared.returned(expression, &bound, finish)?;
         columns.resize_with(returned.len(), Vec::new);
         columns.iter_mut().zip(returned).for_each(|(column, result)| column.push(result));
     }
@@ -121,12 +122,11 @@ fn name_set(py: Python<'_>, set: usize, error: &Bound<'_, pyo3::exceptions::PyBa
 /// Runs all sets.
 fn launch<'py>(
     py: Python<'py>,
-    expression: &Expression,
-    calls: &[(Vec<Bound<'py, PyAny>>, Prepared<'py>)],
+    calls: &[(Few<Bound<'py, PyAny>>, Prepared<'_, 'py>)],
     arrays: &Arrays,
 ) -> PyResult<()> {
     let Some((_, first)) = calls.first() else { return Ok(()) };
-    let other = calls.iter().position(|(_, call)| !std::sync::Arc::ptr_eq(&call.specialised, &first.specialised));
+    let other = calls.iter().position(|(_, call)| !std::ptr::eq(call.specialised, first.specialised));
     if let Some(set) = other {
         return Err(PyTypeError::new_err(format!(
             "set {set} has other types or another device than set 0: call it for lists of equal types"
@@ -134,11 +134,11 @@ fn launch<'py>(
     }
     let place = first.place();
     let queue = arrays.queue(py, place)?;
-    let tensors: Vec<Vec<Foreign<'_>>> = calls.iter().map(|(_, call)| call.tensors(expression).collect()).collect();
+    let tensors: Vec<Few<Foreign<'_>>> = calls.iter().map(|(_, call)| call.tensors()).collect();
     let sets: Vec<ForeignSet<'_>> = tensors.iter().map(|tensors| ForeignSet { tensors, group: 0 }).collect();
-    let scalars = [first.numbers()];
+    let scalars = [first.numbers().into_vec()];
     let lists = (sets.len(), tensors[0].first().map_or(0, |tensor| tensor.start));
-    let (specialised, kept) = (&first.specialised, &first.specialised.kept);
+    let (specialised, kept) = (first.specialised, &first.specialised.kept);
     let mut many = kept.take(lists).unwrap_or_else(|| specialised.expression.many());
     // SAFETY: as for one call.
     let done = py.detach(|| unsafe { many.run(&sets, &scalars, queue) });

@@ -27,9 +27,14 @@ impl NumberKind {
     }
 }
 
+/// Whether it is a float of Python itself.
+pub(crate) fn is_float(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyFloat>()
+}
+
 /// A number of Python or of NumPy; `None` for any other object.
 pub(crate) fn read(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<(NumberKind, Value)>> {
-    if value.is_exact_instance_of::<PyFloat>() {
+    if is_float(value) {
         return Ok(Some((NumberKind::Float, Value::Float(value.extract()?))));
     }
     if value.is_instance_of::<PyBool>() {

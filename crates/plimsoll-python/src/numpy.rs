@@ -129,14 +129,16 @@ fn is_subtype(own: &Bound<'_, PyType>, base: &Bound<'_, PyType>) -> bool {
     unsafe { ffi::PyType_IsSubtype(own.as_type_ptr(), base.as_type_ptr()) != 0 }
 }
 
-/// A NumPy array as a tensor; `None` for another object.
-pub(crate) fn view(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+/// Reads a NumPy array into `tensor`; false for another object. Large structures are filled and not returned: copies of them take as
+/// long as the rest.
+pub(crate) fn view(value: &Bound<'_, PyAny>, tensor: &mut Tensor) -> PyResult<bool> {
     let py = value.py();
-    let Some(library) = imported(py) else { return Ok(None) };
-    let kind = value.get_type();
-    if !kind.is(library.array.bind(py)) && !kind.is(library.memory_map.bind(py)) {
+    let Some(library) = imported(py) else { return Ok(false) };
+    let own_type = value.get_type_ptr().cast();
+    if own_type != library.array.as_ptr() && own_type != library.memory_map.as_ptr() {
+        let kind = value.get_type();
         if !is_subtype(&kind, library.array.bind(py)) {
-            return Ok(None);
+            return Ok(false);
         }
         let name = kind.name()?;
         return Err(PyTypeError::new_err(format!(
@@ -155,7 +157,7 @@ pub(crate) fn view(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
             return Err(PyTypeError::new_err("a big-endian array: convert it with .astype(x.dtype.newbyteorder('='))"));
         }
         let is_read_only = array.flags & WRITABLE == 0;
-        let mut tensor = Tensor::new(array.data as u64, dtype, Place::Host, is_read_only);
+        tensor.reset(array.data as u64, dtype, Place::Host, is_read_only);
         let size = dtype.bytes() as isize;
         for dimension in 0..usize::try_from(array.rank).unwrap_or(0) {
             let (extent, stride) = (*array.dimensions.add(dimension), *array.strides.add(dimension));
@@ -166,7 +168,7 @@ pub(crate) fn view(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
             }
             tensor.push(extent as u64, (stride / size) as i64).map_err(|error| from_layout(&error))?;
         }
-        Ok(Some(tensor))
+        Ok(true)
     }
 }
 

@@ -1,14 +1,14 @@
 //! An expression for arguments of certain types, on one device.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use plimsoll::elementwise::{Device, Error};
 use plimsoll::expr::{DType, Graph, Names, ParseError, parse};
 
 use crate::many::Kept;
 use crate::number::NumberKind;
-use crate::tensor::Place;
+use crate::tensor::{Few, Place};
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,66 +17,98 @@ pub(crate) enum Given {
     Number(NumberKind),
 }
 
-/// An output that a call writes over an input: the position among the outputs, and the parameter.
-pub(crate) type Alias = (usize, usize);
+/// The tensors of a call that are one array.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// Outputs that a call writes over an input: the position among the outputs, and the parameter.
+    pub(crate) aliases: Few<(usize, usize)>,
+    /// Parameters that are the same array as one that is overwritten, and that one.
+    pub(crate) merged: Few<(usize, usize)>,
+}
 
-/// An output of an expression.
-#[derive(Debug)]
-pub(crate) struct OutputPlan {
-    pub(crate) dtype: DType,
-    /// The parameter that it overwrites.
-    pub(crate) in_place: Option<usize>,
+/// Where a call has an array.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slot {
+    /// A parameter's argument.
+    Parameter(usize),
+    /// The memory of an output that the text doesn't write in place, by the position among these.
+    Result(usize),
 }
 
 /// An expression for arguments of these types.
 #[derive(Debug)]
 pub(crate) struct Specialised {
     given: Vec<Given>,
-    aliases: Vec<Alias>,
+    shared: Shared,
     place: Place,
     pub(crate) expression: plimsoll::elementwise::Expression,
-    /// The parameter of each input of the graph.
-    pub(crate) inputs: Vec<usize>,
+    /// The inputs of the graph, then its outputs that aren't written in place.
+    pub(crate) tensors: Vec<Slot>,
     /// The parameter of each scalar.
     pub(crate) scalars: Vec<usize>,
-    pub(crate) outputs: Vec<OutputPlan>,
+    /// The type of each output.
+    pub(crate) types: Vec<DType>,
     /// What calls over lists of arrays keep.
     pub(crate) kept: Kept,
 }
 
 impl Specialised {
     /// Whether it is for these arguments.
-    pub(crate) fn fits(&self, given: &[Given], aliases: &[Alias], place: Place) -> bool {
-        self.given == given && self.aliases == aliases && self.place == place
+    pub(crate) fn fits(&self, given: &[Given], shared: &Shared, place: Place) -> bool {
+        self.given == given && self.shared == *shared && self.place == place
     }
 
-    pub(crate) fn new(signature: &Signature, given: &[Given], aliases: &[Alias], place: Place) -> Result<Self, Error> {
+    pub(crate) fn new(signature: &Signature, given: &[Given], shared: &Shared, place: Place) -> Result<Self, Error> {
         let mut graph = signature.graph(given)?;
-        for &(output, parameter) in aliases {
-            let name = &signature.parameters[parameter].name;
-            let input = graph.inputs().iter().position(|input| input.name == *name);
+        let find = |graph: &Graph, parameter: usize| {
+            graph.inputs().iter().position(|input| input.name == signature.parameters[parameter].name)
+        };
+        for &(output, parameter) in &shared.aliases {
+            let input = find(&graph, parameter);
             if let Some(moved) = input.and_then(|input| graph.with_output_in_place(output, input)) {
                 graph = moved;
             }
         }
-        let inputs: Vec<usize> = graph.inputs().iter().map(|input| signature.position(&input.name)).collect();
+        for &(parameter, kept) in &shared.merged {
+            let inputs = find(&graph, parameter).zip(find(&graph, kept));
+            if let Some(merged) = inputs.and_then(|(input, kept)| graph.with_input_merged(input, kept)) {
+                graph = merged;
+            }
+        }
+        let inputs = graph.inputs().iter().map(|input| Slot::Parameter(signature.position(&input.name)));
+        let separate = signature.separate.iter().enumerate();
+        let separate = separate.filter(|(_, output)| graph.outputs()[**output].in_place.is_none());
+        let tensors = inputs.chain(separate.map(|(result, _)| Slot::Result(result))).collect();
         let scalars = graph.scalars().iter().map(|scalar| signature.position(&scalar.name)).collect();
-        let outputs = graph.outputs().iter().map(|output| OutputPlan {
-            dtype: output.dtype,
-            in_place: output.in_place.map(|slot| inputs[slot as usize]),
-        });
-        let outputs = outputs.collect();
+        let types = graph.outputs().iter().map(|output| output.dtype).collect();
         let expression = open(place)?.compile_graph(&graph)?;
-        Ok(Self {
-            given: given.to_vec(),
-            aliases: aliases.to_vec(),
-            place,
-            expression,
-            inputs,
-            scalars,
-            outputs,
-            kept: Kept::default(),
-        })
+        let (given, shared, kept) = (given.to_vec(), shared.clone(), Kept::default());
+        Ok(Self { given, shared, place, expression, tensors, scalars, types, kept })
+    }
+}
+
+/// What an expression was specialised for so far. Nothing is removed, so that calls need no lock.
+#[derive(Debug, Default)]
+pub(crate) struct Known(OnceLock<Box<(Specialised, Known)>>);
+
+impl Known {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Specialised> {
+        std::iter::successors(self.0.get(), |known| known.1.0.get()).map(|known| &known.0)
+    }
+
+    /// Adds one at the end.
+    pub(crate) fn add(&self, made: Specialised) -> &Specialised {
+        let mut made = Box::new((made, Self::default()));
+        let mut end = self;
+        loop {
+            // Another thread may have added one meanwhile: then it comes after that.
+            let added = end.0.set(made);
+            let (specialised, rest) = &**end.0.wait();
+            match added {
+                Ok(()) => return specialised,
+                Err(refused) => (made, end) = (refused, rest),
+            }
+        }
     }
 }
 
@@ -117,6 +149,12 @@ pub(crate) struct Signature {
     pub(crate) parameters: Vec<Parameter>,
     /// The names of the outputs.
     pub(crate) outputs: Vec<String>,
+    /// Whether the text writes each parameter in place.
+    pub(crate) written: Vec<bool>,
+    /// The outputs that the text doesn't write in place.
+    pub(crate) separate: Vec<usize>,
+    /// What a call returns for each output.
+    pub(crate) returned: Vec<Slot>,
 }
 
 /// Pairs of types of one kind, tried in turn for names without a declaration: the text may have operations that only one kind has.
@@ -151,8 +189,24 @@ impl Signature {
             .map(|(name, found)| Parameter { name: name.clone(), declared: is_declared(name, found).then_some(*found) })
             .collect();
         parameters.sort_by_key(|parameter| first_mention(text, &parameter.name));
-        let outputs = graph.outputs().iter().map(|output| output.name.clone()).collect();
-        Ok(Self { text: text.to_owned(), parameters, outputs })
+        let outputs: Vec<String> = graph.outputs().iter().map(|output| output.name.clone()).collect();
+        Ok(Self::with_parameters(text, parameters, outputs))
+    }
+
+    fn with_parameters(text: &str, parameters: Vec<Parameter>, outputs: Vec<String>) -> Self {
+        let written = parameters.iter().map(|parameter| outputs.contains(&parameter.name)).collect();
+        let mut separate = Vec::new();
+        let mut returned = Vec::with_capacity(outputs.len());
+        for (place, name) in outputs.iter().enumerate() {
+            returned.push(match parameters.iter().position(|parameter| parameter.name == *name) {
+                Some(parameter) => Slot::Parameter(parameter),
+                None => {
+                    separate.push(place);
+                    Slot::Result(separate.len() - 1)
+                }
+            });
+        }
+        Self { text: text.to_owned(), parameters, outputs, written, separate, returned }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<usize> {

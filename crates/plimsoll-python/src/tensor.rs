@@ -2,6 +2,10 @@
 
 use plimsoll::expr::graph::MAX_RANK;
 use plimsoll::expr::{DType, Foreign, LayoutError};
+use smallvec::SmallVec;
+
+/// A list of a call's arguments or results: up to four need no memory of their own.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,10 +37,21 @@ pub(crate) struct Tensor {
     strides: [i64; MAX_RANK],
 }
 
+impl Default for Tensor {
+    fn default() -> Self {
+        Self::new(0, DType::F32, Place::Host, false)
+    }
+}
+
 impl Tensor {
     /// A tensor of one element; [`Tensor::push`] adds its dimensions.
     pub(crate) fn new(start: u64, dtype: DType, place: Place, is_read_only: bool) -> Self {
         Self { start, dtype, place, is_read_only, rank: 0, shape: [1; MAX_RANK], strides: [0; MAX_RANK] }
+    }
+
+    /// Makes it a tensor of one element, as [`Tensor::new`] does.
+    pub(crate) fn reset(&mut self, start: u64, dtype: DType, place: Place, is_read_only: bool) {
+        (self.start, self.dtype, self.place, self.is_read_only, self.rank) = (start, dtype, place, is_read_only, 0);
     }
 
     /// Adds a dimension after the others; the stride is in elements.
@@ -64,6 +79,14 @@ impl Tensor {
 
     pub(crate) fn shape(&self) -> &[u64] {
         &self.shape[..self.rank]
+    }
+
+    /// Whether both are the same elements in the same order. Arrays without elements aren't.
+    pub(crate) fn is_same_array(&self, other: &Self) -> bool {
+        self.start == other.start
+            && self.place == other.place
+            && self.foreign().is_same_tensor(&other.foreign())
+            && !self.shape().contains(&0)
     }
 
     pub(crate) fn foreign(&self) -> Foreign<'_> {

@@ -5,6 +5,7 @@ mod builder;
 mod error;
 mod finish;
 mod fuse;
+mod merge;
 mod raw;
 
 use crate::dtype::{DType, Strength};
