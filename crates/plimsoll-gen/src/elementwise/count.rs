@@ -361,8 +361,8 @@ mod tests {
         }
     }
 
-    /// Random expressions, as `scripts/peers/expressions.py` draws them from the seeds counts-1, counts-2 and counts-3. The first two were
-    /// looked at when the rules were made, the third was not.
+    /// Random expressions, as `scripts/peers/expressions.py` draws them from the seeds counts-1, counts-2 and counts-3. The third was drawn when
+    /// the rules had been made; one rule, of results packed behind a quotient or root, came from it.
     #[test]
     fn counts_of_random_expressions_are_those_of_the_machine_code() {
         let mut errors: Vec<(f64, &str)> = Vec::new();
