@@ -3,7 +3,7 @@
 //! [`call`] behind the object. The stable interface names the protocol from Python 3.12 on; 3.10 and 3.11 have it too.
 
 use std::any::Any;
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_ulong};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
@@ -25,8 +25,8 @@ struct Callable {
 }
 
 /// Flags of types that can be called so (PEP 590), and that nobody changes.
-const VECTORCALL: u64 = 1 << 11;
-const IMMUTABLE: u64 = 1 << 8;
+const VECTORCALL: c_ulong = 1 << 11;
+const IMMUTABLE: c_ulong = 1 << 8;
 /// The bit of a number of arguments that says that the place before them may be used.
 const OFFSET: usize = 1 << (usize::BITS - 1);
 
@@ -78,7 +78,7 @@ impl Callable {
             name: c"plimsoll.Expression".as_ptr(),
             basicsize: (offset + size_of::<ffi::vectorcallfunc>()) as c_int,
             itemsize: 0,
-            flags: (u64::from(ffi::Py_TPFLAGS_DEFAULT) | VECTORCALL | IMMUTABLE) as c_uint,
+            flags: (ffi::Py_TPFLAGS_DEFAULT | VECTORCALL | IMMUTABLE) as c_uint,
             slots: slots.as_mut_ptr(),
         };
         // SAFETY: the description is complete, its lists end with zeros, and its strings and members live for ever. The base is a type
