@@ -40,9 +40,9 @@ pub struct Code {
 
 impl Code {
     /// The code that the compiler generated for the plan's kernel. The launch's `traffic` determines how many elements an
-    /// iteration of the hot loop processes. `None` if the kernel has no hot part, or if its hot part is not all the work: long
-    /// bodies are compiled to functions that the kernel calls, and where a whole tile's part can't be told from the elements at the end of
-    /// the data, the loop over these is found instead.
+    /// iteration of the hot loop processes. `None` if the kernel has no hot part, or if its hot part is not all the work. That
+    /// happens in two cases: the compiler makes long bodies functions, which the kernel calls; or the hot part that was found is the loop
+    /// over the elements at the end of the data.
     #[must_use]
     pub fn from_report(report: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
         let hot = report.hot.as_ref().filter(|hot| hot.moved() > 0)?;

@@ -2,7 +2,7 @@
 //!
 //! A base is ±m·2ᵗ with m ≡ 1 modulo 4. Such m have logarithms in the 2-adic integers, and mᵇ = exp(b·log m) modulo 2⁶⁴ for every b. A table of 512
 //! factors makes m ≡ 1 modulo 2¹¹, another one has their logarithms, and a third one exp of the low bits of b·log m. What is left is divisible by
-//! 2¹¹, so that both series end after five and six terms, of which only the first need more than 32 bits.
+//! 2¹¹, so the series of the logarithm ends after five terms and that of exp after six. Only their first terms need more than 32 bits.
 
 use std::marker::PhantomData;
 
