@@ -15,8 +15,8 @@ pub enum Work {
     Copy,
     /// Up to [`Work::ARITHMETIC`]: a few operations.
     Arithmetic,
-    /// Up to [`Work::SHORT`] and at most one instruction of the special-function unit: an exponential, or a logarithm with a 16-bit
-    /// result. Bulk copies gain even in single elements.
+    /// Up to [`Work::SHORT`], and results that soon follow their operands ([`Work::LATENCY`]): an exponential, or a logarithm with a
+    /// 16-bit result. Bulk copies gain even in single elements, one after the other.
     Short,
     /// Up to [`Work::LONG`]: other functions, so that issue slots matter as well as memory.
     Long,
@@ -29,16 +29,18 @@ impl Work {
     pub const ARITHMETIC: f64 = 0.14;
     /// Greatest weight of [`Work::Short`].
     pub const SHORT: f64 = 0.35;
+    /// Greatest latency of [`Work::Short`], in clocks.
+    pub const LATENCY: f64 = 58.0;
     /// Greatest weight of [`Work::Long`].
     pub const LONG: f64 = 0.6;
 
-    fn new(graph: &Graph, Weight { share, special }: Weight) -> Self {
+    fn new(graph: &Graph, Weight { share, latency }: Weight) -> Self {
         if is_copy(graph) {
             return Self::Copy;
         }
         match share {
             share if share <= Self::ARITHMETIC => Self::Arithmetic,
-            share if share <= Self::SHORT && special <= 1.0 => Self::Short,
+            share if share <= Self::SHORT && latency <= Self::LATENCY => Self::Short,
             share if share <= Self::LONG => Self::Long,
             _ => Self::Heavy,
         }

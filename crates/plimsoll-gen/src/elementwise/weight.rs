@@ -3,7 +3,8 @@
 use plimsoll_expr::{Cost, Graph};
 
 use super::accuracy::meaning;
-use super::count::count;
+use super::count::{count, latency};
+use super::spec::element_bytes;
 use super::{Tier, body};
 
 /// Instructions of a warp's lanes per clock and SM, by pipe: compute capability 9.0 (CUDA C++ Programming Guide, table of arithmetic
@@ -22,15 +23,15 @@ const BYTES: f64 = 19.0;
 pub struct Weight {
     /// The time of the busiest pipe as a share of memory's time, for large tensors in whole vectors.
     pub share: f64,
-    /// Instructions of the special-function unit. Each waits for the one before it in most functions, so they tell how long an element
-    /// takes.
-    pub special: f64,
+    /// Clocks from operands to results, for each 4 bytes of elements that are larger.
+    pub latency: f64,
 }
 
 /// Counts an element's arithmetic.
 #[must_use]
 pub fn weight(graph: &Graph, tier: Tier) -> Weight {
-    let counted = count(&body::program(&meaning(graph, tier), tier)).element;
+    let program = body::program(&meaning(graph, tier), tier);
+    let counted = count(&program).element;
     let pipes = [
         counted.issued() / ISSUE,
         counted.fma / FMA,
@@ -40,7 +41,11 @@ pub fn weight(graph: &Graph, tier: Tier) -> Weight {
         counted.conversion / CONVERSION,
     ];
     let bytes = Cost::from_graph(graph).traffic.total().max(1) as f64;
-    Weight { share: pipes.into_iter().fold(0.0, f64::max) * BYTES / bytes, special: counted.mufu }
+    let words = element_bytes(graph).into_iter().max().unwrap_or(1).div_ceil(4);
+    Weight {
+        share: pipes.into_iter().fold(0.0, f64::max) * BYTES / bytes,
+        latency: latency(&program) / f64::from(words),
+    }
 }
 
 #[cfg(test)]
@@ -59,8 +64,11 @@ mod tests {
         assert!(weigh("gelu(x)", DType::Bf16, Tier::Full).share > share("gelu(x)", DType::Bf16));
         // One special function per four bytes.
         assert_eq!(share("exp2(x)", DType::F16), 19.0 / 64.0);
-        // A sigmoid is an exponential and a reciprocal.
-        let special = ["x + 1", "exp(x)", "sigmoid(x)"].map(|text| weigh(text, DType::F32, Tier::Accurate).special);
-        assert_eq!(special, [0.0, 1.0, 2.0]);
+        let latency = |text: &str, dtype| weigh(text, dtype, Tier::Accurate).latency;
+        let growing = ["x + 1", "exp(x)", "sigmoid(x)", "gelu(x)"].map(|text| latency(text, DType::F32));
+        assert!(growing.is_sorted_by(|a, b| 1.1 * a < *b), "{growing:?}");
+        assert_eq!(latency("x + 1", DType::F64), 2.0);
+        // One that doesn't wait for the other.
+        assert_eq!(latency("max(exp(x), exp(y))", DType::F32), latency("exp(x)", DType::F32) + 4.0);
     }
 }

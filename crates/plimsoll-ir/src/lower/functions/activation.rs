@@ -4,7 +4,7 @@ use plimsoll_expr::DType;
 use plimsoll_expr::op::Unary;
 
 use super::super::term::Term;
-use super::{Digits, LOG2_E, ex2, ex2_flush, exp, inverse};
+use super::{Digits, LN_2, LOG2_E, ex2, ex2_flush, exp, inverse};
 
 pub(super) fn short<'b>(op: Unary, x: Term<'b>, digits: Digits) -> Term<'b> {
     match op {
@@ -73,15 +73,13 @@ fn mish<'b>(x: Term<'b>, digits: Digits) -> Term<'b> {
 }
 
 /// A function that libraries lack, in the precision of its carrier. With guards, operands in f32 are neither NaN nor so large that an
-/// exponential is small.
+/// exponential leaves the normal numbers.
 pub(super) fn full<'b>(op: Unary, x: Term<'b>, guarded: bool) -> Option<Term<'b>> {
     let guarded = guarded && x.dtype() == DType::F32;
     match op {
-        Unary::Sigmoid => {
-            let one = if guarded { x.number(1.0) } else { x.equals(x).choose(x.number(1.0), x) };
-            Some(full_logistic(one, x, None, guarded))
-        }
-        Unary::Silu => Some(full_logistic(x, x, None, guarded)),
+        Unary::Sigmoid => Some(full_logistic(None, x, None, guarded)),
+        Unary::Silu => Some(full_logistic(Some(x), x, None, guarded)),
+        Unary::Softplus if x.dtype() == DType::F32 => Some(full_softplus(x, guarded)),
         Unary::Softplus => Some(x.max(0.0) + (-x.abs()).unary(Unary::Exp).unary(Unary::Log1p)),
         Unary::Mish => Some(full_mish(x, guarded)),
         Unary::Gelu if x.dtype() == DType::F32 => Some(full_gelu(x, guarded)),
@@ -91,36 +89,36 @@ pub(super) fn full<'b>(op: Unary, x: Term<'b>, guarded: bool) -> Option<Term<'b>
     }
 }
 
-/// Below −80 in f32 and −700 in f64, e^u or its products may lose digits as subnormals.
-const LEAST_F32: f32 = -80.0;
-
-/// An exponential e^u that may be small: then it is e^(u/2), and products take it twice.
-#[derive(Clone, Copy)]
-struct Exponential<'b> {
-    /// Whether it is small; `None` if it never is.
-    small: Option<Term<'b>>,
+/// Up to here, e^±u and its products are normal numbers.
+fn most(u: Term<'_>) -> f64 {
+    if u.dtype() == DType::F32 { 80.0 } else { 700.0 }
 }
 
-impl<'b> Exponential<'b> {
-    /// Of u. With guards, a kernel demands that it isn't small.
-    fn new(u: Term<'b>, guarded: bool) -> Self {
-        if guarded {
-            (-u).demand_most(-LEAST_F32);
-            return Self { small: None };
-        }
-        let least = if u.dtype() == DType::F32 { LEAST_F32.into() } else { -700.0 };
-        Self { small: Some(u.less(least)) }
+/// e^(factor·(u + rest)) for a factor that is a power of two or its negative, a small rest, and a result that is a normal number. In f32
+/// it is 2^t, corrected by what t = factor·u·log₂ e lost when it was rounded: without a range reduction, and without a scaling.
+fn exponential<'b>(u: Term<'b>, factor: f64, rest: Option<Term<'b>>) -> Term<'b> {
+    if u.dtype() == DType::F64 {
+        let e = (u * factor).unary(Unary::Exp);
+        return rest.map_or(e, |rest| (rest * factor).fma(e, e));
     }
+    let t = u * (factor * LOG2_E);
+    // Of t, what is too much. Compilers would compute −t with another product.
+    let mut excess = u.fma(-factor * LOG2_E_REST, u.fma(-factor * LOG2_E, t));
+    if let Some(rest) = rest {
+        excess = rest.fma(-factor * LOG2_E, excess);
+    }
+    let e = ex2_flush(t);
+    (excess * -LN_2).fma(e, e)
+}
 
-    /// u or half of it, or a number that goes with it.
-    fn half(self, u: Term<'b>) -> Term<'b> {
-        self.small.map_or(u, |small| small.choose(u * 0.5, u))
-    }
+/// What log₂ e in f32 lacks.
+const LOG2_E_REST: f64 = 1.925_963_033_500_011e-8;
 
-    /// A product that took the exponential e once.
-    fn complete(self, product: Term<'b>, e: Term<'b>) -> Term<'b> {
-        self.small.map_or(product, |small| product * small.choose(e, 1.0))
-    }
+/// The square root of e^(factor·(u + rest)) where that is small: products take it twice, so that they are rounded once where they are
+/// subnormal. Its error counts twice too, so it is the library's.
+fn root_of_small<'b>(u: Term<'b>, factor: f64, rest: Option<Term<'b>>) -> Term<'b> {
+    let e = (u * (factor * 0.5)).unary(Unary::Exp);
+    rest.map_or(e, |rest| (rest * (factor * 0.5)).fma(e, e))
 }
 
 /// 1/x to half a unit in the last place, for normal x with a normal inverse: skips the special cases that a division checks for.
@@ -132,29 +130,55 @@ fn plain_inverse(x: Term<'_>) -> Term<'_> {
     (-x).fma(r, 1.0).fma(r, r)
 }
 
-/// x/(1 + e^−y), for y + rest with a small rest.
-fn full_logistic<'b>(x: Term<'b>, y: Term<'b>, rest: Option<Term<'b>>, guarded: bool) -> Term<'b> {
-    let u = -y.abs();
-    let exponential = Exponential::new(u, guarded);
-    let negative = y.less(0.0);
-    let mut e = exponential.half(u).unary(Unary::Exp);
-    if let Some(rest) = rest {
-        let part = exponential.half(rest);
-        e = e.fma(negative.choose(part, -part), e);
+/// x/(1 + e^−(y + rest)), or 1/(1 + …) without x, with a small rest.
+fn full_logistic<'b>(x: Option<Term<'b>>, y: Term<'b>, rest: Option<Term<'b>>, guarded: bool) -> Term<'b> {
+    let most = most(y);
+    let product = |part: Term<'b>| x.map_or(part, |x| x * part);
+    let within = |y| plain_inverse(exponential(y, -1.0, rest) + 1.0);
+    if guarded {
+        y.abs().demand_most(most as f32);
+        return product(within(y));
     }
-    let product = negative.choose(x * e, x);
-    let inverse = plain_inverse(e + 1.0);
-    product * exponential.small.map_or(inverse, |small| small.and(negative).choose(e, inverse))
+    let e = root_of_small(y, 1.0, rest);
+    y.less(-most).choose(product(e) * e, product(within(y.min(most))))
+}
+
+/// max(x, 0) + ln(1 + e), e = e^−|x|, the logarithm as a polynomial over [0, 1], to 2⁻²⁷.
+fn full_softplus(x: Term<'_>, guarded: bool) -> Term<'_> {
+    let (t, positive) = (x.abs(), x.max(0.0));
+    let e = exponential(t, -1.0, None);
+    let p = e.polynomial(&[
+        1.0,
+        -0.499_999_017,
+        0.333_299_637,
+        -0.249_541_342,
+        0.196_759_388,
+        -0.153_055_921,
+        0.106_036_536,
+        -0.056_959_524_8,
+        0.019_851_457_3,
+        -0.003_244_024_24,
+    ]);
+    let y = e.fma(p, positive);
+    if guarded {
+        t.demand_most(most(t) as f32);
+        return y;
+    }
+    t.greater(most(t)).choose((-t).unary(Unary::Exp) + positive, y)
 }
 
 /// tanh(ln(1 + E)) = E(E + 2)/(E(E + 2) + 2), with E = eˣ.
 fn full_mish(x: Term<'_>, guarded: bool) -> Term<'_> {
-    let u = if guarded { x.fmin(40.0) } else { x.less(40.0).choose(x, 40.0) };
-    let exponential = Exponential::new(u, guarded);
-    let e = exponential.half(u).unary(Unary::Exp);
+    let u = x.min(40.0);
+    let e = exponential(u, 1.0, None);
     let n = e.fma(e, e + e);
     let y = x * (n * plain_inverse(n + 2.0));
-    exponential.small.map_or(y, |small| small.choose(x * e * e, y))
+    if guarded {
+        (-u).demand_most(most(u) as f32);
+        return y;
+    }
+    let e = root_of_small(u, 1.0, None);
+    u.less(-most(u)).choose(x * e * e, y)
 }
 
 /// x·Φ(x), where Φ(−t) = e^(−t²/2)·r·P(r), r = 1/(1 + 5t/16), to 2⁻²⁵. The exponential would amplify the rounding error of t², so the
@@ -162,11 +186,7 @@ fn full_mish(x: Term<'_>, guarded: bool) -> Term<'_> {
 fn full_gelu(x: Term<'_>, guarded: bool) -> Term<'_> {
     let t = if guarded { x.abs() } else { x.abs().less(64.0).choose(x.abs(), 64.0) };
     let s = t * t;
-    let rest = t.fma(t, -s);
-    let u = s * -0.5;
-    let exponential = Exponential::new(u, guarded);
-    let e = exponential.half(u).unary(Unary::Exp);
-    let e = (exponential.half(s.number(-0.5)) * rest).fma(e, e);
+    let rest = Some(t.fma(t, -s));
     let r = plain_inverse(t.fma(0.3125, 1.0));
     let q = r * r.polynomial(&[
         0.124_665_484,
@@ -180,8 +200,15 @@ fn full_gelu(x: Term<'_>, guarded: bool) -> Term<'_> {
         0.091_660_052_5,
         -0.019_067_645_1,
     ]);
-    let tail = exponential.complete(x * q * e, e);
-    x.less(0.0).choose(tail, x * (q.number(1.0) - q * e))
+    // x·Φ(−t) for negative x, x − x·Φ(−t) for positive ones.
+    let y = (-t).fma(q * exponential(s, -0.5, rest), x.max(-0.0));
+    let most = 2.0 * most(s);
+    if guarded {
+        s.demand_most(most as f32);
+        return y;
+    }
+    let e = root_of_small(s, -0.5, rest);
+    s.greater(most).and(x.less(0.0)).choose(x * q * e * e, y)
 }
 
 /// x·Φ(x) in f64, from erfc z, z = |x|/√2. The derivative of erfc z is about −2z·erfc z where the rounding error of z matters.
@@ -212,7 +239,7 @@ fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
     let sum_low = (a - (sum - part)) + (term - part) + (term_low + a_low);
     let y = clamped * sum;
     let rest = clamped.fma(sum, -y) + clamped * sum_low;
-    let result = full_logistic(x, y, Some(rest), guarded);
+    let result = full_logistic(Some(x), y, Some(rest), guarded);
     if guarded { result } else { x.equals(x).choose(result, x) }
 }
 
