@@ -130,6 +130,16 @@ fn plain_inverse(x: Term<'_>) -> Term<'_> {
     (-x).fma(r, 1.0).fma(r, r)
 }
 
+/// a/b to half a unit in the last place, for finite a and normal b with a normal inverse.
+fn plain_quotient<'b>(a: Term<'b>, b: Term<'b>) -> Term<'b> {
+    if b.dtype() == DType::F64 {
+        return a * b.unary(Unary::Recip);
+    }
+    let r = inverse(b);
+    let q = a * r;
+    (-b).fma(q, a).fma(r, q)
+}
+
 /// x/(1 + e^−(y + rest)), or 1/(1 + …) without x, with a small rest.
 fn full_logistic<'b>(x: Option<Term<'b>>, y: Term<'b>, rest: Option<Term<'b>>, guarded: bool) -> Term<'b> {
     let most = most(y);
@@ -172,7 +182,7 @@ fn full_mish(x: Term<'_>, guarded: bool) -> Term<'_> {
     let u = x.min(40.0);
     let e = exponential(u, 1.0, None);
     let n = e.fma(e, e + e);
-    let y = x * (n * plain_inverse(n + 2.0));
+    let y = x * plain_quotient(n, n + 2.0);
     if guarded {
         (-u).demand_most(most(u) as f32);
         return y;
