@@ -44,7 +44,7 @@ fn clippy() -> Result<()> {
     cargo(&["clippy", "-p", "plimsoll-report", "-p", "plimsoll-sim", "--", "-D", "warnings"])?;
     FEATURES.iter().try_for_each(|features| {
         let library = ["clippy", "-p", "plimsoll", "--no-default-features", "--features", features];
-        cargo(&[&library[..], &["--all-targets", "--", "-D", "warnings"]].concat())
+        cargo(&[&library[..], &["--lib", "--examples", "--", "-D", "warnings"]].concat())
     })
 }
 
