@@ -91,9 +91,8 @@ impl Kept {
         } else {
             headlines().filter_map(|headline| headline.find(recorded.iter())).cloned().collect()
         };
-        let wanted: Vec<(&Headline, &Finding)> = headlines()
-            .filter_map(|headline| Some((headline, headline.find(findings.iter())?)))
-            .collect();
+        let wanted: Vec<(&Headline, &Finding)> =
+            headlines().filter_map(|headline| Some((headline, headline.find(findings.iter())?))).collect();
         let series = if wanted.is_empty() { Vec::new() } else { minimise(probe, info, series, &wanted) };
         Self { probe, series, findings, flags }
     }
@@ -154,13 +153,14 @@ fn thin(kept: &mut [Kept], info: &DeviceInfo) -> bool {
     let most = points.map(|point| point.samples.len()).max().unwrap_or(0);
     if most < 2 * FEWEST_SAMPLES {
         // A device whose figures need this many points keeps none: they can't be derived again.
-        return kept.iter_mut().max_by_key(|kept| kept.series.iter().map(|series| series.rows.len()).sum::<usize>()).is_some_and(
-            |largest| {
+        return kept
+            .iter_mut()
+            .max_by_key(|kept| kept.series.iter().map(|series| series.rows.len()).sum::<usize>())
+            .is_some_and(|largest| {
                 let had = !largest.series.is_empty();
                 largest.series.clear();
                 had
-            },
-        );
+            });
     }
     for probe in kept {
         for series in &mut probe.series {
@@ -198,7 +198,12 @@ fn build(own: &Run, member: &Member, kept: &[Kept]) -> Vec<Record> {
     }
     for fault in own.faults.iter().take(MOST_FAULTS) {
         let what = shorten(&fault.what, LONGEST_FAULT);
-        records.push(Record::Fault(plimsoll_core::record::FaultRecord { what, series: None, at: vec![], ..fault.clone() }));
+        records.push(Record::Fault(plimsoll_core::record::FaultRecord {
+            what,
+            series: None,
+            at: vec![],
+            ..fault.clone()
+        }));
     }
     records.push(Record::End { complete: own.end == Some(true) });
     records

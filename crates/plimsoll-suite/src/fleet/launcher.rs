@@ -214,7 +214,9 @@ mod tests {
     #[test]
     fn variables_that_cannot_be_ranks_are_passed_over() {
         let completion = ("JOB_COMPLETION_INDEX", "2");
-        for wrong in [("RANK", "1"), ("RANK", "captain"), ("PMI_RANK", "-1"), ("PARALLEL_SEQ", "0"), ("PMI_RANK", "99999999999")] {
+        for wrong in
+            [("RANK", "1"), ("RANK", "captain"), ("PMI_RANK", "-1"), ("PARALLEL_SEQ", "0"), ("PMI_RANK", "99999999999")]
+        {
             assert_eq!(rank(&[wrong, completion]).unwrap().2, "JOB_COMPLETION_INDEX", "{wrong:?}");
         }
         assert_eq!(rank(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None);
@@ -238,8 +240,14 @@ mod tests {
     #[test]
     fn names_of_hosts_are_safe_in_files_names() {
         let none: Lookup<'_> = &|_| None;
-        for (name, safe) in [("n1", "n1"), ("../etc/passwd", "etc-passwd"), (".hidden", "hidden"), ("a b\n", "a-b"), ("é", "host"), ("", "host")]
-        {
+        for (name, safe) in [
+            ("n1", "n1"),
+            ("../etc/passwd", "etc-passwd"),
+            (".hidden", "hidden"),
+            ("a b\n", "a-b"),
+            ("é", "host"),
+            ("", "host"),
+        ] {
             assert_eq!(host_name(none, name), safe, "{name:?}");
         }
         assert_eq!(host_name(none, &"x".repeat(300)).len(), LONGEST);
