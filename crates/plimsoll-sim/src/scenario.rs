@@ -55,6 +55,10 @@ pub struct Scenario {
     pub slow: Vec<(&'static str, f64)>,
     /// `uuid=TEXT`: the device's identity, instead of one that depends on the seed.
     pub uuid: Option<String>,
+    /// `slot=N`: the slot of the host, as the bus number of its PCI address.
+    pub slot: Option<u64>,
+    /// `spread=SHARE`: relative standard deviation of each probe's speed from card to card; the seed is the card.
+    pub spread: f64,
     /// `smt`: measuring threads share cores.
     pub smt: bool,
     /// `above-peak`: memory bandwidth is 50 % higher than possible.
@@ -112,6 +116,8 @@ impl Default for Scenario {
             uncorrected: 0,
             slow: Vec::new(),
             uuid: None,
+            slot: None,
+            spread: 0.0,
             smt: false,
             above_peak: false,
             oom_above: None,
@@ -149,6 +155,8 @@ const KEYS: &[&str] = &[
     "uncorrected",
     "slow",
     "uuid",
+    "slot",
+    "spread",
     "smt",
     "above-peak",
     "oom-above",
@@ -238,6 +246,8 @@ impl Scenario {
             "uncorrected" => self.uncorrected = setting.parse_count()?,
             "slow" => self.slow = setting.parse_slow()?,
             "uuid" => self.uuid = Some(setting.parse_identity()?),
+            "slot" => self.slot = Some(setting.parse_count()?.min(255)),
+            "spread" => self.spread = setting.parse_number(0.0, 0.1)?,
             "smt" => self.smt = setting.parse_switch()?,
             "above-peak" => self.above_peak = setting.parse_switch()?,
             "oom-above" => self.oom_above = Some(setting.parse_bytes()?),

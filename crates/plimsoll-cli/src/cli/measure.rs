@@ -43,7 +43,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     let profiles = profile::choose_place(&args.profile, !args.no_profile, &infos)?;
     let stop = signals::install()?;
     let place = disk::create(args.out.as_deref(), &disk::device_part(&instruments))?;
-    let folder = place.0.clone();
+    let folder = place.folder.clone();
     let mut measured = measuring::measure(&mut instruments, &plan, &specs, Some(place), args.quiet, stop);
     let exit = devices::exit_for(&missing, decide_exit(&measured.ended, &measured.tee));
     measured.take_fault()?;

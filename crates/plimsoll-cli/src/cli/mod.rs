@@ -18,6 +18,7 @@ mod doctor;
 mod exit;
 mod explain;
 mod expression;
+mod fleet;
 mod list;
 mod measure;
 mod measuring;

@@ -166,7 +166,7 @@ impl Sorted {
             let rank = cut.member.rank.as_ref().map_or(String::new(), |rank| format!("rank {} on ", rank.number));
             let had = match &cut.probes[..] {
                 [] => "nothing measured yet".to_owned(),
-                [begun @ .., last] if begun.is_empty() => format!("cut off in {last}"),
+                [last] => format!("cut off in {last}"),
                 [begun @ .., last] => format!("it had {}; cut off in {last}", list_names(begun)),
             };
             let text = format!("{rank}{} ({}): {had}", cut.member.host, list_names(open));
