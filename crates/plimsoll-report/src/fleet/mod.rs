@@ -12,7 +12,7 @@ mod tests;
 
 use plimsoll_suite::check::Verdict;
 use plimsoll_suite::expected::Expected;
-use plimsoll_suite::fleet::collect::{Fleet, Judgement};
+use plimsoll_suite::fleet::collect::{Fleet, Judgement, Reason};
 use plimsoll_suite::fleet::rule::Deviation;
 use plimsoll_suite::fleet::strata::FigureOfFleet;
 
@@ -45,9 +45,22 @@ pub fn sentence(fleet: &Fleet) -> String {
     format!("{}: of {all} {devices} {counts}{missing}", fleet.verdict().name())
 }
 
-/// The reasons of a device in one line.
+/// The reasons of a device in one line: the worst in full, further figures with their shares only.
 fn reasons(judged: &Judgement) -> String {
-    judged.reasons.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; ")
+    let Some((first, others)) = judged.reasons.split_first() else { return String::new() };
+    let mut text = first.text.clone();
+    let (figures, facts): (Vec<&Reason>, Vec<&Reason>) =
+        others.iter().partition(|reason| reason.headline.is_some() && first.headline.is_some());
+    let short = |reason: &Reason| {
+        let name = reason.headline.map_or("", |headline| headline.name);
+        let (share, baseline) = (100.0 * reason.share.unwrap_or(0.0), reason.baseline);
+        if baseline == first.baseline { format!("{name} {share:.1} %") } else { reason.text.clone() }
+    };
+    if !figures.is_empty() {
+        text += &format!("; also {}", figures.into_iter().map(short).collect::<Vec<_>>().join(", "));
+    }
+    facts.iter().for_each(|fact| text += &format!("; {}", fact.text));
+    text
 }
 
 /// How every device compares with its fleet, by figure.

@@ -160,7 +160,7 @@ pub fn collect(folder: Folder, options: &Options) -> Fleet {
     };
     let verdicts: Vec<(Vec<Reason>, bool, Verdict)> = (0..sorted.devices.len()).map(judge).collect();
     let mut problems = sorted.problems;
-    problems.extend(sorted.devices.iter().flat_map(list_edits));
+    problems.extend(sorted.devices.iter().chain(sorted.repeats.iter().flatten()).flat_map(list_edits));
     problems.extend(list_mixtures(&sorted.devices, &strata, &populations));
     let devices = sorted.devices.into_iter().zip(&sorted.repeats).zip(verdicts);
     let devices = devices.map(|((device, repeats), (reasons, to_confirm, verdict))| Judgement {
@@ -298,13 +298,13 @@ impl Context<'_> {
         repeats: &[Device],
         contested: bool,
     ) -> (Vec<Reason>, bool, Verdict) {
-        let mut reasons = of_health(device);
+        let mut reasons: Vec<Reason> = runs(device, repeats).flat_map(of_health).collect();
         if contested {
             reasons.push(unknown("two hosts claim this device".to_owned()));
         }
         let (of_fleet, to_confirm) = self.by_fleet(number, device, repeats);
         let is_compared = self.homes[number].population.is_some();
-        let of_model = self.by_model(device, &of_fleet);
+        let of_model = by_model(device, repeats, &of_fleet);
         reasons.extend(of_fleet);
         reasons.extend(of_model);
         reasons.extend(self.by_groups(number, device));
@@ -328,7 +328,9 @@ impl Context<'_> {
         let Some((home, place)) = self.homes[number].population else { return (reasons, to_confirm) };
         for figure in self.figures.iter().filter(|figure| figure.population == home) {
             let flagged = |judged: &super::rule::Judged| judged.devices[place].filter(|known| known.is_flagged());
-            let (Some(first), Some(row)) = (flagged(&figure.first), find_row(device, figure.headline)) else {
+            let (Some(first), Some((run, row))) =
+                (flagged(&figure.first), median_run(device, repeats, figure.headline))
+            else {
                 continue;
             };
             let Some(last) = flagged(figure.last()).or_else(|| figure.again.is_none().then_some(first)) else {
@@ -343,7 +345,7 @@ impl Context<'_> {
                 figure.unit.format(figure.median)
             );
             let why = self.explain(number, figure.population, row);
-            let doubt = find_doubt(device, row, last);
+            let doubt = find_doubt(run, row, last);
             let verdict = match (&doubt, self.options.confirm && !is_confirmed) {
                 (None, false) => Verdict::Slow,
                 _ => Verdict::Unknown,
@@ -367,30 +369,6 @@ impl Context<'_> {
             return Some(self.strata[own].differences(&self.strata[others]).join(", "));
         }
         Some(row.why.clone()).filter(|why| !why.is_empty())
-    }
-
-    /// Figures below what the model should reach. Those that the fleet already calls slow aren't repeated.
-    fn by_model(&self, device: &Device, of_fleet: &[Reason]) -> Vec<Reason> {
-        let is_new = |row: &&Row| {
-            let same = |reason: &Reason| reason.headline.is_some_and(|headline| headline.id == row.headline.id);
-            device.has_expectation(row) && !of_fleet.iter().any(same)
-        };
-        let reason = |row: &Row| {
-            let verdict = match row.state {
-                State::Low => Verdict::Slow,
-                State::Unclear | State::Impossible => Verdict::Unknown,
-                State::Ok | State::Unjudged => return None,
-            };
-            let expected = row.expected.as_ref().map_or(String::new(), |known| {
-                let range = row.unit.format_range(known.interval.lo, known.interval.hi);
-                format!(", expected {range} ({})", known.origin.describe())
-            });
-            let why = if row.why.is_empty() { String::new() } else { format!("; {}", row.why) };
-            let text = format!("{} {}{expected}{why}", row.headline.name, row.unit.format(row.measured.value));
-            let share = Some(row.shortfall());
-            Some(Reason { verdict, headline: Some(row.headline), share, baseline: Baseline::Model, text })
-        };
-        device.gates().filter(is_new).filter_map(reason).collect()
     }
 
     /// The slow hosts and racks that the device is part of. Slots differ by the design of a board, so they accuse no device.
@@ -433,6 +411,44 @@ impl Context<'_> {
             (lacking, _) => vec![unknown(format!("not measured: {}{}", lacking.join(", "), faults()))],
         }
     }
+}
+
+/// Figures below what the model should reach. Those that the fleet already calls slow aren't repeated.
+fn by_model(device: &Device, repeats: &[Device], of_fleet: &[Reason]) -> Vec<Reason> {
+    let is_new = |row: &&Row| {
+        let same = |reason: &Reason| reason.headline.is_some_and(|headline| headline.id == row.headline.id);
+        device.has_expectation(row) && !of_fleet.iter().any(same)
+    };
+    let reason = |first: &Row| {
+        let (_, row) = median_run(device, repeats, first.headline)?;
+        let verdict = match row.state {
+            State::Low => Verdict::Slow,
+            State::Unclear | State::Impossible => Verdict::Unknown,
+            State::Ok | State::Unjudged => return None,
+        };
+        let expected = row.expected.as_ref().map_or(String::new(), |known| {
+            let range = row.unit.format_range(known.interval.lo, known.interval.hi);
+            format!(", expected {range} ({})", known.origin.describe())
+        });
+        let why = if row.why.is_empty() { String::new() } else { format!("; {}", row.why) };
+        let text = format!("{} {}{expected}{why}", row.headline.name, row.unit.format(row.measured.value));
+        let share = Some(row.shortfall());
+        Some(Reason { verdict, headline: Some(row.headline), share, baseline: Baseline::Model, text })
+    };
+    device.gates().filter(is_new).filter_map(reason).collect()
+}
+
+/// A device in all its rounds.
+fn runs<'d>(device: &'d Device, repeats: &'d [Device]) -> impl Iterator<Item = &'d Device> {
+    std::iter::once(device).chain(repeats)
+}
+
+/// The run with the median of a figure, and its row; of an even number of runs the better of the two in the middle.
+fn median_run<'d>(device: &'d Device, repeats: &'d [Device], headline: &Headline) -> Option<(&'d Device, &'d Row)> {
+    let known = |run: &'d Device| Some((run.goodness(headline.id)?, run, find_row(run, headline)?));
+    let mut known: Vec<(f64, &Device, &Row)> = runs(device, repeats).filter_map(known).collect();
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    known.get(known.len() / 2).map(|(_, run, row)| (*run, *row))
 }
 
 fn unknown(text: String) -> Reason {
