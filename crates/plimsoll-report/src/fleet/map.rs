@@ -35,7 +35,16 @@ pub(super) fn draw_map(fleet: &Fleet, number: usize) -> String {
             ((row / per_block) as f64 * room + left + at.slot as f64 * cell.0, TOP + (row % per_block) as f64 * cell.1);
         draw_cell(&mut out, &fleet.devices[*member], worst[place], corner, cell);
     }
-    for (row, host) in hosts.iter().enumerate() {
+    for (block, (slot, name)) in (0..blocks)
+        .flat_map(|block| shorten_slots(&population.slots).into_iter().enumerate().map(move |slot| (block, slot)))
+    {
+        let x = block as f64 * room + left + (slot as f64 + 0.5) * cell.0;
+        if width(&name) < cell.0 {
+            out.text("tick", (x, TOP - 7.0), "middle", &name);
+        }
+    }
+    let every = (13.0 / cell.1).ceil() as usize;
+    for (row, host) in hosts.iter().enumerate().filter(|(row, _)| (row % per_block).is_multiple_of(every)) {
         let (x, y) =
             ((row / per_block) as f64 * room + left - 6.0, TOP + ((row % per_block) as f64 + 0.5) * cell.1 + 4.0);
         out.text("tick", (x, y), "end", &fit(&population.hosts[*host], NAMES));
@@ -43,11 +52,26 @@ pub(super) fn draw_map(fleet: &Fleet, number: usize) -> String {
     let height = TOP + per_block as f64 * cell.1 + 34.0;
     draw_key(&mut out, height - 10.0);
     let title = format!("Hosts and slots, {} × {}", population.members.len(), fleet.strata[population.stratum].model);
-    frame(&title, "each cell is a device; darker is worse than the fleet", height, &out.into_string())
+    frame(&title, "darker is worse than the fleet; blank has no file", height, &out.into_string())
 }
 
 fn names_width(population: &Population, hosts: &[usize]) -> f64 {
     hosts.iter().map(|host| width(&population.hosts[*host])).fold(20.0, f64::max).min(NAMES) + 12.0
+}
+
+/// The names of the slots without what all have in common: `3` of `0000:03:00.0`.
+fn shorten_slots(slots: &[String]) -> Vec<String> {
+    let Some(first) = slots.first().filter(|_| slots.len() > 1) else { return slots.to_vec() };
+    let common = |same: &dyn Fn(&str, usize) -> bool| {
+        (0..first.len()).take_while(|place| slots.iter().all(|slot| same(slot, *place))).count()
+    };
+    let bytes = first.as_bytes();
+    let before = common(&|slot, place| slot.as_bytes().get(place) == Some(&bytes[place]));
+    let after = common(&|slot, place| slot.as_bytes().iter().rev().nth(place) == bytes.iter().rev().nth(place));
+    let short = |slot: &String| {
+        slot.get(before..slot.len().saturating_sub(after)).filter(|rest| !rest.is_empty()).unwrap_or(slot).to_owned()
+    };
+    slots.iter().map(short).collect()
 }
 
 /// All hosts in their natural order; of very many only those with a device that isn't healthy.
@@ -138,7 +162,7 @@ pub(super) fn draw_distribution(fleet: &Fleet, figure: &FigureOfFleet) -> String
     }
     out.line("axis", (left, TOP + PLOT), (right, TOP + PLOT));
     out.text("tick", (place(0.0), TOP + PLOT + 16.0), "middle", &figure.unit.format(figure.median));
-    out.text("tick", (place(-limit), TOP + PLOT + 16.0), "middle", &format!("−{limit:.1} %"));
+    out.text("tick", (place(-limit), TOP - 6.0), "middle", &format!("−{limit:.1} %"));
     let mut flagged: Vec<&(f64, bool, usize)> = shares.iter().filter(|(_, is_flagged, _)| *is_flagged).collect();
     flagged.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut y = TOP + PLOT + 34.0;

@@ -13,3 +13,5 @@ pub mod strata;
 
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod tests;
