@@ -102,7 +102,7 @@ fn list_figures(fleet: &Fleet, style: &Style) -> String {
             ]);
         }
         let title = format!("{} × {}", population.members.len(), stratum.model);
-        out += &format!("{}\n{}", style.bold(&clean(&title)), table.render(style));
+        out += &format!("{}\n{}", style.bold(&wrap(&clean(&title), style.columns(), "  ")), table.render(style));
     }
     if !out.is_empty() {
         let note = "'found from': the smallest slowness that is found with 95 % probability.";
