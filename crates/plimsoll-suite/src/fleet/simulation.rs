@@ -173,12 +173,12 @@ fn try_rule(fleet: &Fleet, first: &Matrix, rule: Rule, confirm: bool, rng: &mut 
             before.iter_mut().zip(after).for_each(|(before, after)| *before &= after);
         }
     }
-    for device in 0..fleet.devices() {
+    for (device, fault) in fleet.fault.iter().enumerate() {
         let flagged = |faulty: bool| {
-            let is_of = move |figure: &usize| (fleet.fault[device] == Some(FIGURES[*figure].part)) == faulty;
+            let is_of = move |figure: &usize| (*fault == Some(FIGURES[*figure].part)) == faulty;
             (0..FIGURES.len()).filter(is_of).filter(|figure| flags[*figure][device])
         };
-        if fleet.fault[device].is_some() {
+        if fault.is_some() {
             tally.faulty += 1;
             tally.found += usize::from(flagged(true).next().is_some());
             continue;
@@ -238,6 +238,7 @@ fn common_rules_miss_slow_cards_or_accuse_many_healthy_ones() {
 
 #[test]
 #[ignore = "prints the table of docs/fleet.md; takes minutes"]
+#[allow(clippy::print_stdout, reason = "the table is what it is for")]
 fn table_of_rules() {
     let rules: [(&str, Rule, bool); 5] = [
         ("3 σ", three_sigma, false),
