@@ -17,7 +17,7 @@ pub struct Spread {
 pub enum Source {
     /// The model's own cards, from its shipped file.
     Model,
-    /// Cards of another model, rounded up: [`DECLARED`].
+    /// Cards of the H200, rounded up.
     Declared,
     /// Nothing is known of this figure.
     Assumed,
