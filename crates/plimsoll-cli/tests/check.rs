@@ -150,6 +150,19 @@ fn a_fleet_file_is_small_and_an_edited_figure_is_recomputed_and_named() {
 }
 
 #[test]
+fn measure_writes_files_of_a_fleet_with_its_own_probes() {
+    let place = Place::new();
+    place.run("measure stream --device sim:seed=1 --effort standard --fleet fleet --host n1 --quiet").ends(0);
+    let found = collect(&place, "--expect 1", 0);
+    let ids: Vec<&str> =
+        found["devices"][0]["figures"].as_array().unwrap().iter().filter_map(|row| row["id"].as_str()).collect();
+    assert_eq!(ids, ["memory-write", "memory-read", "memory-copy"]);
+    assert_eq!(found["strata"][0]["settings"]["effort"], "standard");
+    assert!(!place.path("plimsoll-runs").exists());
+    place.run("measure stream --device sim --fleet fleet --out run").ends(2);
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_or_read_is_an_error() {
     let place = Place::new();
     place.write("file", "");

@@ -13,7 +13,7 @@ use plimsoll::sass::{Choice, Target};
 use plimsoll::suite::machines::MemoryType;
 
 pub(crate) use fleet::{CollectArgs, CollectFormat};
-pub(crate) use judging::{AcrossWhat, CheckArgs, CompareArgs, RunsArgs, RunsPlace};
+pub(crate) use judging::{AcrossWhat, CheckArgs, CompareArgs, FleetArgs, RunsArgs, RunsPlace};
 
 pub(crate) use expression::{
     BenchArgs, ExplainArgs, ExpressionArgs, OwnKernelArgs, PredictArgs, PredictLaunch, TuneArgs,
@@ -157,7 +157,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Record every launch from the very first, without warming up
-    #[arg(long)]
+    #[arg(long, conflicts_with = "fleet")]
     pub trace: bool,
     /// Also read hardware counters, where the device allows it
     #[arg(long)]
@@ -185,6 +185,8 @@ pub(crate) struct MeasureArgs {
     /// Leave the profile unchanged
     #[arg(long, conflicts_with = "profile")]
     pub no_profile: bool,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
 }
 
 #[derive(Debug, Default, clap::Args)]

@@ -29,7 +29,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         be_quiet();
     }
     if let Some(folder) = &args.fleet.fleet {
-        return fleet::run(args, folder);
+        let task = fleet::Task { fleet: &args.fleet, device: &args.device, quiet: args.quiet };
+        return fleet::run(&task, folder, |(instruments, missing)| {
+            let specs = checked_probes();
+            Ok((build_plan(args, &specs, instruments, missing), specs))
+        });
     }
     if let Some(path) = &args.run {
         let run = disk::load(path)?;
@@ -57,12 +61,12 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 }
 
 /// The probes that a check runs.
-pub(crate) fn checked_probes() -> Vec<&'static ProbeSpec> {
+fn checked_probes() -> Vec<&'static ProbeSpec> {
     probes::ALL.iter().copied().filter(|spec| is_checked(spec)).collect()
 }
 
 /// What to run on the devices.
-pub(crate) fn build_plan(
+fn build_plan(
     args: &CheckArgs,
     specs: &[&'static ProbeSpec],
     instruments: &[Box<dyn Instrument>],

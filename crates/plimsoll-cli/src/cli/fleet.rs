@@ -1,10 +1,12 @@
-//! `plimsoll check --fleet`: one process of many measures its devices and writes one file for each of them.
+//! `check --fleet` and `measure --fleet`: one process of many measures its devices and writes one file for each of them.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use plimsoll::core::Fault;
 use plimsoll::core::file::Target;
+use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::record::{Member, Run, Writer};
 use plimsoll::prelude::{Instrument, Plan};
 use plimsoll::suite::fleet::file::{LARGEST, file_name, lines, reduce};
@@ -12,41 +14,46 @@ use plimsoll::suite::fleet::launcher::{self, Launched, Share, host_name, rack, s
 use plimsoll::suite::fleet::read::PARTIAL;
 use plimsoll::{Opened, probes};
 
-use super::args::CheckArgs;
+use super::args::{DeviceArg, FleetArgs};
 use super::exit::{Exit, Failure, say};
 use super::measuring::{self, Place};
-use super::{check, devices, measure, signals};
+use super::{devices, measure, signals};
 
 /// The device of a command line without `--device`.
 const DEFAULT: &str = "default";
 
-/// Measures and writes. Ends with 0 once the files are complete, whatever the figures say: launchers pass on the code of a process
-/// that fails, and verdicts are `collect`'s.
-pub(crate) fn run(args: &CheckArgs, folder: &Path) -> Result<Exit, Failure> {
-    let lookup = |name: &str| std::env::var(name).ok();
-    let launched = launcher::find(&lookup, args.fleet.rank);
+/// The arguments that both verbs have.
+pub(crate) struct Task<'a> {
+    /// Those of a fleet.
+    pub fleet: &'a FleetArgs,
+    /// The devices.
+    pub device: &'a DeviceArg,
+    /// Whether progress is silenced.
+    pub quiet: bool,
+}
+
+/// Opened devices, and those that can't be opened.
+type Devices<'d> = (&'d [Box<dyn Instrument>], &'d [(String, Fault)]);
+
+/// Measures and writes. `plan` says what to run on the devices. Ends with 0 once the files are complete, whatever the figures say:
+/// launchers pass on the code of a process that fails, and verdicts are `collect`'s.
+pub(crate) fn run(
+    task: &Task<'_>,
+    folder: &Path,
+    plan: impl FnOnce(Devices<'_>) -> Result<(Plan, Vec<&'static ProbeSpec>), Failure>,
+) -> Result<Exit, Failure> {
+    let launched = launcher::find(&lookup, task.fleet.rank);
     prepare(folder)?;
-    let Opened { devices: mut instruments, missing } = open(args, &launched)?;
-    let member = Member {
-        host: host_name(&lookup, args.fleet.host.as_deref().unwrap_or(&hostname())),
-        rank: launched.rank,
-        job: launched.job,
-        rack: args.fleet.rack.as_deref().map(sanitise).or_else(|| rack(&lookup)),
-        round: args.fleet.round,
-    };
-    let member = match &args.fleet.host {
-        Some(name) => Member { host: host_name(&|_| None, name), ..member },
-        None => member,
-    };
-    let specs = check::checked_probes();
-    let several = instruments.len() > 1;
-    let plan = Plan { concurrent: several, ..check::build_plan(args, &specs, &instruments, &missing) };
+    let Opened { devices: mut instruments, missing } = open(task.device, &launched)?;
+    let member = find_place(task.fleet, launched);
+    let (plan, specs) = plan((&instruments, &missing))?;
+    let plan = Plan { concurrent: instruments.len() > 1, ..plan };
     let stop = signals::install()?;
     let partial = partial_path(folder, &member, &instruments);
     let writer = Writer::create(&partial).map_err(|error| unwritable(folder, &error))?;
     let partial = Partial(partial);
     let place = Place { folder: folder.to_owned(), writer, member: Some(member.clone()) };
-    let mut measured = measuring::measure(&mut instruments, &plan, &specs, Some(place), args.quiet, stop);
+    let mut measured = measuring::measure(&mut instruments, &plan, &specs, Some(place), task.quiet, stop);
     let ran = measure::decide_exit(&measured.ended, &measured.tee);
     measured.take_fault()?;
     let Some(run) = measured.run() else { return Ok(ran) };
@@ -56,6 +63,20 @@ pub(crate) fn run(args: &CheckArgs, folder: &Path) -> Result<Exit, Failure> {
     Ok(if is_stopped { ran } else { devices::exit_for(&missing, Exit::Success) })
 }
 
+fn lookup(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The place of this process: the user's words come before the launcher's.
+fn find_place(args: &FleetArgs, launched: Launched) -> Member {
+    let host = match &args.host {
+        Some(name) => host_name(&|_| None, name),
+        None => host_name(&lookup, &hostname()),
+    };
+    let rack = args.rack.as_deref().map(sanitise).or_else(|| rack(&lookup));
+    Member { host, rank: launched.rank, job: launched.job, rack, round: args.round }
+}
+
 /// The host's name as the system knows it.
 fn hostname() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname");
@@ -63,14 +84,14 @@ fn hostname() -> String {
 }
 
 /// Opens the devices that the user named; else this process's share of the GPUs, or the CPU where there are none.
-fn open(args: &CheckArgs, launched: &Launched) -> Result<Opened, Failure> {
+fn open(arg: &DeviceArg, launched: &Launched) -> Result<Opened, Failure> {
     let visible = match plimsoll::cuda_devices() {
-        Ok(count) if args.device.device == DEFAULT && count > 0 => count,
-        _ => return devices::open_selected(&args.device),
+        Ok(count) if arg.device == DEFAULT && count > 0 => count,
+        _ => return devices::open_selected(arg),
     };
     match launched.share(visible) {
-        Ok(Share::All) => devices::open_cuda(&args.device, 0..visible),
-        Ok(Share::One(number)) => devices::open_cuda(&args.device, [number]),
+        Ok(Share::All) => devices::open_cuda(arg, 0..visible),
+        Ok(Share::One(number)) => devices::open_cuda(arg, [number]),
         Err(why) => Err(Failure::usage(why).hint("start as many processes per host as it has GPUs, or one")),
     }
 }

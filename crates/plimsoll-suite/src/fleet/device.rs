@@ -5,6 +5,7 @@ use plimsoll_core::headline::{Better, Headline, Role};
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Member, Rank, Run};
 use plimsoll_core::text::shorten;
+use plimsoll_core::unit::ByteSize;
 
 use super::file::{Origin, recompute};
 use crate::check::{Check, Row, check};
@@ -181,6 +182,7 @@ fn settings(run: &Run, info: &DeviceInfo) -> Vec<Setting> {
         ("tool", Some(run.header.tool.clone())),
         ("effort", effort.and_then(|effort| effort.as_str().map(str::to_owned))),
         (AT_ONCE.0, Some(if run.header.conditions.concurrent { AT_ONCE.1 } else { "one by one" }.to_owned())),
+        ("size", run.header.conditions.bytes.map(|bytes| ByteSize(bytes).to_string())),
         ("driver", note("driver release").or_else(|| info.driver.clone())),
         ("VBIOS", note("VBIOS")),
         ("board part number", note("board part number")),
