@@ -52,7 +52,7 @@ pub(super) fn draw_map(fleet: &Fleet, number: usize) -> String {
     let height = TOP + per_block as f64 * cell.1 + 34.0;
     draw_key(&mut out, height - 10.0);
     let title = format!("Hosts and slots, {} × {}", population.members.len(), fleet.strata[population.stratum].model);
-    frame(&title, "darker is worse than the fleet; blank has no file", height, &out.into_string())
+    frame(&title, "darker is worse; blank has no file", height, &out.into_string())
 }
 
 fn names_width(population: &Population, hosts: &[usize]) -> f64 {
