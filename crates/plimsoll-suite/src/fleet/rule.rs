@@ -8,7 +8,7 @@
 //! 4. Flagged devices are measured twice more, and the median of the three runs is judged in the same way.
 //! 5. Hosts, slots and racks are judged as groups, because what all devices of a host share is taken away from each of them.
 
-use plimsoll_core::stats::{mad, median_sorted};
+use plimsoll_core::stats::{mad, median};
 
 /// Devices that the known spread counts for, beside those of the fleet.
 pub const PRIOR_DEVICES: f64 = 16.0;
@@ -281,12 +281,6 @@ fn judge_racks(
         (Group::Rack(rack), Deviation::of_group(worse, worse / variance.sqrt()))
     };
     members.into_iter().enumerate().filter(|(_, own)| !own.is_empty()).map(judge).collect()
-}
-
-/// The median; 0 without figures.
-pub fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_unstable_by(f64::total_cmp);
-    median_sorted(&figures)
 }
 
 /// The standard deviation of normal figures with this median absolute deviation, corrected for few figures. 0 for fewer than two.

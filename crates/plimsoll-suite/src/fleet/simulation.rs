@@ -1,9 +1,9 @@
 //! Simulated fleets with known faults: what the rule and other rules find, and what they accuse falsely. The test is a small slice;
 //! `cargo test --release -p plimsoll-suite --lib -- --ignored --nocapture table_of_rules` prints the table of `docs/fleet.md`.
 
-use plimsoll_core::stats::Rng;
+use plimsoll_core::stats::{Rng, median};
 
-use super::rule::{self, LEAST, Place, judge};
+use super::rule::{LEAST, Place, judge};
 
 const HOST: usize = 8;
 
@@ -89,7 +89,7 @@ impl Fleet {
 
     /// Whether a device is truly within the least difference of the median, figure by figure.
     fn is_typical(&self, figure: usize, device: usize) -> bool {
-        rule::median(self.truth[figure].clone()) - self.truth[figure][device] < 100.0 * LEAST
+        median(self.truth[figure].clone()) - self.truth[figure][device] < 100.0 * LEAST
     }
 }
 

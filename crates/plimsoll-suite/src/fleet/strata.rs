@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::headline::{Better, Headline};
+use plimsoll_core::stats::median;
 use plimsoll_core::unit::Unit;
 
 use super::device::{Device, Setting};
-use super::rule::{Group, Judged, Place, judge, median};
+use super::rule::{Group, Judged, Place, judge};
 use super::spread::{Spread, find_spread};
 
 /// Devices from which on a stratum is compared within itself. Smaller ones are compared with the largest of their model.
