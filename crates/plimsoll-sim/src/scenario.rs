@@ -364,13 +364,14 @@ mod tests {
     fn every_key_is_parsed() {
         let text = "seed=7,noise=0.01,tick=0.5us,launch=2us,memory=8GiB,throttle-after=2s,throttle=power,clock-low=0.9,\
                     drift=0.02,bimodal=0.1,correlated=0.8,outliers=0.03,steal=0.02,cotenant=0.1,quota=0.1,preempt=0.2,\
-                    ecc=1,link-degraded,power-limit=0.6,uncorrected=2,slow=stream:5%+launch:20,uuid=GPU-1,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
+                    ecc=1,link-degraded,power-limit=0.6,uncorrected=2,slow=stream:5%+launch:20,uuid=GPU-1,slot=3,spread=0.01,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
                     wrong=stream,without=sync,real-time=1";
         let scenario: Scenario = text.parse().unwrap();
         assert_eq!(text.split(',').count(), KEYS.len());
         assert_eq!((scenario.seed, scenario.memory, scenario.oom_above), (7, 8 << 30, Some(1 << 30)));
         assert!((scenario.tick - 0.5e-6).abs() < 1e-12 && scenario.real_time && scenario.link_degraded);
         assert_eq!((scenario.panic, scenario.wrong, scenario.without), (Some("latency"), Some("stream"), Some("sync")));
+        assert_eq!((scenario.slot, scenario.spread), (Some(3), 0.01));
         assert_eq!((scenario.slow, scenario.uuid.as_deref()), (vec![("stream", 0.05), ("launch", 0.2)], Some("GPU-1")));
         assert_eq!((scenario.power_limit, scenario.uncorrected), (0.6, 2));
         let Scenario { brake, lost_after, hang_after, .. } = scenario;
