@@ -107,7 +107,8 @@ struct Slurm<'p>(&'p Place);
 impl Drop for Slurm<'_> {
     fn drop(&mut self) {
         let pids = std::fs::read_to_string(self.0.path("slurm/pids")).unwrap_or_default();
-        let _ = Command::new("kill").args(pids.split_whitespace()).status();
+        // Nothing of it has to be kept.
+        let _ = Command::new("kill").arg("-KILL").args(pids.split_whitespace()).status();
     }
 }
 
@@ -123,7 +124,9 @@ fn slurm_starts_32_ranks_on_four_nodes() {
     let place = Place::new();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm/start.sh");
     let slurm = Slurm(&place);
-    launch(&place, "sh", &[script.to_str().unwrap(), place.path("slurm").to_str().unwrap()]);
+    // Below the ports that the system gives to connections, and apart from those of another test run.
+    let port = 20_000 + std::process::id() % 1000 * 5;
+    launch(&place, "sh", &[script.to_str().unwrap(), place.path("slurm").to_str().unwrap(), &port.to_string()]);
     launch(&place, "srun", &["-n32", "sh", "-c", &check("SLURM_PROCID", "SLURM_LOCALID")]);
     drop(slurm);
     assert_eq!(collect(&place, 32, "SLURM_PROCID", Some(32)), ["n1", "n2", "n3", "n4"]);

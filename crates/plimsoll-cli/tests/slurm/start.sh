@@ -1,8 +1,10 @@
 #!/bin/sh
-# start.sh FOLDER: a Slurm of four nodes with eight processors each on this machine, without systemd, as root. Needs slurmctld, slurmd
-# and munged. Ends with 0 once all nodes are idle; then srun works with SLURM_CONF=FOLDER/slurm.conf. FOLDER/pids lists what to end.
+# start.sh FOLDER PORT: a Slurm of four nodes with eight processors each on this machine, without systemd, as root. Needs slurmctld, slurmd
+# and munged. Ends with 0 once all nodes are idle; then srun works with SLURM_CONF=FOLDER/slurm.conf. FOLDER/pids lists what to end. Uses
+# five ports from PORT on.
 set -eu
 folder=$1
+port=$2
 host=$(hostname -s)
 mkdir -p "$folder/log" "$folder/state" "$folder/munge"
 cat >"$folder/slurm.conf" <<CONF
@@ -13,7 +15,7 @@ SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket=$folder/munge/socket
 CredType=cred/munge
-SlurmctldPort=${2:-26917}
+SlurmctldPort=$port
 SlurmctldPidFile=$folder/slurmctld.pid
 SlurmdPidFile=$folder/slurmd-%n.pid
 SlurmdSpoolDir=$folder/spool-%n
@@ -33,7 +35,7 @@ SwitchType=switch/none
 ReturnToService=2
 SlurmdParameters=config_overrides
 PropagateResourceLimits=NONE
-NodeName=n[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[26921-26924] CPUs=8 RealMemory=1000 State=UNKNOWN
+NodeName=n[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 4))] CPUs=8 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 printf 'CgroupAutomount=no\nCgroupPlugin=cgroup/v1\nIgnoreSystemd=yes\n' >"$folder/cgroup.conf"
