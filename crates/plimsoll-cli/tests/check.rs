@@ -98,3 +98,110 @@ fn wrong_usage_is_answered_and_a_read_only_folder_costs_only_the_record() {
     place.write("plimsoll-runs", "");
     place.run("check --device sim").ends(0).says("no record is kept");
 }
+
+/// Measures a simulated card for the folder `fleet`.
+fn measure_for_fleet(place: &Place, host: &str, scenario: &str) {
+    place.run(&format!("check --device sim:{scenario} --fleet fleet --host {host} --quiet")).ends(0);
+}
+
+/// Collects the folder `fleet`, which must end with this code.
+fn collect(place: &Place, options: &str, code: i32) -> Value {
+    let ran = place.run(&format!("collect fleet --format json {options}")).ends(code);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+fn find_device<'v>(fleet: &'v Value, id: &str) -> &'v Value {
+    let devices = fleet["devices"].as_array().unwrap();
+    devices.iter().find(|device| device["id"] == id).unwrap_or_else(|| panic!("{fleet}"))
+}
+
+#[test]
+fn a_fleet_file_is_small_and_an_edited_figure_is_recomputed_and_named() {
+    let place = Place::new();
+    for seed in 0..5 {
+        measure_for_fleet(&place, "n1", &format!("seed={seed},slot={seed}"));
+    }
+    let path = place.path("fleet/n1-sim-3.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.len() <= 40 << 10, "{}", text.len());
+    let before = collect(&place, "--expect 5", 0);
+    assert_eq!(
+        before["devices"].as_array().unwrap().iter().filter(|device| device["unverified_figures"] != 0).count(),
+        0
+    );
+    let edited: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            if line["kind"] == "finding" && line["name"] == "read" {
+                (line["value"], line["interval"]) = (2e11.into(), serde_json::json!([2e11, 2e11]));
+            }
+            line.to_string()
+        })
+        .collect();
+    std::fs::write(&path, edited.join("\n")).unwrap();
+    let after = collect(&place, "", 0);
+    let [problem] = &after["problems"].as_array().unwrap()[..] else { panic!("{after}") };
+    assert_eq!((&problem["kind"], &problem["file"]), (&"edited".into(), &"n1-sim-3.jsonl".into()));
+    assert!(
+        problem["text"].as_str().unwrap().contains("memory read doesn't match its samples: 200 GB/s claimed, 180 GB/s")
+    );
+    assert_eq!(find_device(&after, "sim-3")["figures"], find_device(&before, "sim-3")["figures"]);
+}
+
+#[test]
+fn measure_writes_files_of_a_fleet_with_its_own_probes() {
+    let place = Place::new();
+    place.run("measure stream --device sim:seed=1 --effort standard --fleet fleet --host n1 --quiet").ends(0);
+    let found = collect(&place, "--expect 1", 0);
+    let ids: Vec<&str> =
+        found["devices"][0]["figures"].as_array().unwrap().iter().filter_map(|row| row["id"].as_str()).collect();
+    assert_eq!(ids, ["memory-write", "memory-read", "memory-copy"]);
+    assert_eq!(found["strata"][0]["settings"]["effort"], "standard");
+    assert!(!place.path("plimsoll-runs").exists());
+    place.run("measure stream --device sim --fleet fleet --out run").ends(2);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_or_read_is_an_error() {
+    let place = Place::new();
+    place.write("file", "");
+    place.run("check --device sim --fleet file").ends(2).says("error: can't create the folder file: ");
+    place.run("collect nowhere").ends(2).says("error: can't read nowhere: ");
+    std::fs::create_dir(place.path("empty")).unwrap();
+    place.run("collect empty").ends(2).says("empty holds no file of a device");
+    place.run("collect empty --out fleet.docx").ends(2).says("no format has this ending");
+    place.run("check --rank 3").ends(2).says("--fleet <DIR>");
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_had_and_is_named() {
+    let place = Place::new();
+    measure_for_fleet(&place, "n1", "seed=1,slot=1");
+    let mut child = place
+        .command("check --device sim:seed=2,slot=2,real-time --fleet fleet --host n1 --rank 1 --quiet")
+        .spawn()
+        .unwrap();
+    let has_begun = || {
+        let files = std::fs::read_dir(place.path("fleet")).unwrap().flatten();
+        let mut sizes = files
+            .filter(|file| file.file_name().to_string_lossy().ends_with(".part"))
+            .map(|file| file.metadata().unwrap().len());
+        sizes.any(|size| size > 4000)
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !has_begun() {
+        assert!(std::time::Instant::now() < deadline, "nothing was written");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found = collect(&place, "", 4);
+    let [problem] = &found["problems"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!((&problem["kind"], &found["verdict"]), (&"cut off".into(), &"unknown".into()));
+    let text = problem["text"].as_str().unwrap();
+    assert!(text.starts_with("rank 1 on n1 (sim-2): cut off in "), "{text}");
+    // Measured again, it is complete.
+    measure_for_fleet(&place, "n1", "seed=2,slot=2");
+    assert_eq!(collect(&place, "", 0)["problems"], serde_json::json!([]));
+}

@@ -120,3 +120,30 @@ fn a_device_name_that_is_not_utf8_is_wrong_usage() {
     command.arg(std::ffi::OsStr::from_bytes(b"H\xff200"));
     Ran::from_output(command.output().unwrap()).ends(2).says("UTF-8");
 }
+
+#[test]
+fn a_process_of_a_fleet_measures_all_gpus_or_under_a_launcher_its_own() {
+    let files = |variables: &[(&str, &str)]| {
+        let place = Place::new();
+        let library = fakecuda::driver_without(&place.path("."), &[]).unwrap();
+        let mut command = place.command("check --fleet fleet --host n1 --budget 5s --quiet");
+        command.env("PLIMSOLL_LIBCUDA", library).env("FAKECUDA", "devices=2").env("PLIMSOLL_LIBNVML", "/nonexistent");
+        command.env("VK_DRIVER_FILES", "/nonexistent").envs(variables.iter().copied());
+        let ran = Ran::from_output(command.output().unwrap());
+        let listed = std::fs::read_dir(place.path("fleet")).unwrap().flatten();
+        let mut names: Vec<String> = listed.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        (ran, names)
+    };
+    let (ran, both) = files(&[]);
+    ran.ends(0);
+    assert_eq!(both.len(), 2, "{both:?}");
+    let second = [("SLURM_PROCID", "1"), ("SLURM_LOCALID", "1"), ("SLURM_STEP_TASKS_PER_NODE", "2")];
+    let (ran, own) = files(&second);
+    ran.ends(0);
+    assert_eq!(own, both[1..]);
+    let third = [("SLURM_PROCID", "2"), ("SLURM_LOCALID", "2"), ("SLURM_STEP_TASKS_PER_NODE", "3")];
+    let (ran, none) = files(&third);
+    ran.ends(2).says("process 2 of this host (counted from 0) has no GPU: it sees 2");
+    assert!(none.is_empty(), "{none:?}");
+}

@@ -188,6 +188,7 @@ impl Telemetry {
         let all = [
             ("driver release", Nvml::system().ok().and_then(Nvml::driver)),
             ("board part number", device.board_part_number()),
+            ("VBIOS", device.vbios()),
             ("power limit", number(Number::PowerLimit).map(watts)),
             ("power at the start", number(Number::Power).map(watts)),
             ("highest clock", device.multiprocessor_mhz_most().map(|mhz| format!("{mhz} MHz"))),

@@ -8,6 +8,7 @@ pub mod compared;
 mod content;
 pub mod csv;
 mod faults;
+pub mod fleet;
 pub mod html;
 pub mod json;
 pub mod markdown;

@@ -1,6 +1,8 @@
 //! The fictitious machine: its figures, and how long operations take at its full clock. The model is smooth and simple: cache
 //! levels change in logistic steps, and simultaneous limits are combined by a power mean. `world` adds noise and faults.
 
+use std::collections::BTreeMap;
+
 use plimsoll_core::Traffic;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
 use plimsoll_core::health::{Health, Link};
@@ -163,8 +165,14 @@ pub(crate) fn info(scenario: &Scenario, free: u64) -> DeviceInfo {
             clock_hz: Some(CLOCK_HZ),
         },
         health: health(scenario),
-        notes: [("simulated".to_owned(), "nothing real was measured".to_owned())].into(),
+        notes: notes(scenario),
     }
+}
+
+fn notes(scenario: &Scenario) -> BTreeMap<String, String> {
+    let simulated = ("simulated".to_owned(), "nothing real was measured".to_owned());
+    let address = scenario.slot.map(|slot| ("PCIe address".to_owned(), format!("0000:{slot:02x}:00.0")));
+    [simulated].into_iter().chain(address).collect()
 }
 
 /// What the made-up system reports.

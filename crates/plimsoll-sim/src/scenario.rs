@@ -55,6 +55,10 @@ pub struct Scenario {
     pub slow: Vec<(&'static str, f64)>,
     /// `uuid=TEXT`: the device's identity, instead of one that depends on the seed.
     pub uuid: Option<String>,
+    /// `slot=N`: the slot of the host, as the bus number of its PCI address.
+    pub slot: Option<u64>,
+    /// `spread=SHARE`: relative standard deviation of each probe's speed from card to card; the seed is the card.
+    pub spread: f64,
     /// `smt`: measuring threads share cores.
     pub smt: bool,
     /// `above-peak`: memory bandwidth is 50 % higher than possible.
@@ -112,6 +116,8 @@ impl Default for Scenario {
             uncorrected: 0,
             slow: Vec::new(),
             uuid: None,
+            slot: None,
+            spread: 0.0,
             smt: false,
             above_peak: false,
             oom_above: None,
@@ -149,6 +155,8 @@ const KEYS: &[&str] = &[
     "uncorrected",
     "slow",
     "uuid",
+    "slot",
+    "spread",
     "smt",
     "above-peak",
     "oom-above",
@@ -238,6 +246,8 @@ impl Scenario {
             "uncorrected" => self.uncorrected = setting.parse_count()?,
             "slow" => self.slow = setting.parse_slow()?,
             "uuid" => self.uuid = Some(setting.parse_identity()?),
+            "slot" => self.slot = Some(setting.parse_count()?.min(255)),
+            "spread" => self.spread = setting.parse_number(0.0, 0.1)?,
             "smt" => self.smt = setting.parse_switch()?,
             "above-peak" => self.above_peak = setting.parse_switch()?,
             "oom-above" => self.oom_above = Some(setting.parse_bytes()?),
@@ -354,13 +364,14 @@ mod tests {
     fn every_key_is_parsed() {
         let text = "seed=7,noise=0.01,tick=0.5us,launch=2us,memory=8GiB,throttle-after=2s,throttle=power,clock-low=0.9,\
                     drift=0.02,bimodal=0.1,correlated=0.8,outliers=0.03,steal=0.02,cotenant=0.1,quota=0.1,preempt=0.2,\
-                    ecc=1,link-degraded,power-limit=0.6,uncorrected=2,slow=stream:5%+launch:20,uuid=GPU-1,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
+                    ecc=1,link-degraded,power-limit=0.6,uncorrected=2,slow=stream:5%+launch:20,uuid=GPU-1,slot=3,spread=0.01,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
                     wrong=stream,without=sync,real-time=1";
         let scenario: Scenario = text.parse().unwrap();
         assert_eq!(text.split(',').count(), KEYS.len());
         assert_eq!((scenario.seed, scenario.memory, scenario.oom_above), (7, 8 << 30, Some(1 << 30)));
         assert!((scenario.tick - 0.5e-6).abs() < 1e-12 && scenario.real_time && scenario.link_degraded);
         assert_eq!((scenario.panic, scenario.wrong, scenario.without), (Some("latency"), Some("stream"), Some("sync")));
+        assert_eq!((scenario.slot, scenario.spread), (Some(3), 0.01));
         assert_eq!((scenario.slow, scenario.uuid.as_deref()), (vec![("stream", 0.05), ("launch", 0.2)], Some("GPU-1")));
         assert_eq!((scenario.power_limit, scenario.uncorrected), (0.6, 2));
         let Scenario { brake, lost_after, hang_after, .. } = scenario;

@@ -75,7 +75,7 @@ fn every_written_line_conforms_to_the_schema() {
         .iter()
         .filter_map(|kind| kind["properties"]["kind"]["const"].as_str())
         .collect();
-    for kind in ["run", "series", "point", "finding", "fault", "end"] {
+    for kind in ["run", "member", "series", "point", "finding", "fault", "end"] {
         assert!(kinds.contains(&kind), "{kind} is not in {kinds:?}");
     }
     let mut records = vec![header("seed=3"), Record::End { complete: true }];

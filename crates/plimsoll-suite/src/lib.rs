@@ -7,6 +7,7 @@ pub mod check;
 pub mod custom;
 pub mod expected;
 pub mod findings;
+pub mod fleet;
 pub mod formats;
 pub mod gate;
 pub mod headlines;

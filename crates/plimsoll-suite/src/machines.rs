@@ -6,6 +6,8 @@ pub mod cpus;
 pub mod memory;
 pub mod rates;
 
+use std::cell::RefCell;
+
 use crate::spelling;
 
 pub use catalogue::MACHINES;
@@ -219,6 +221,27 @@ pub fn machine(name: &str) -> Result<&'static Machine, LookupError> {
             candidates: several.iter().map(|machine| machine.name).collect(),
         }),
     }
+}
+
+/// Names that a thread remembers.
+const REMEMBERED: usize = 8;
+
+/// The machine that [`machine`] finds; `None` where it finds none or several. Each thread remembers the last names, because the files
+/// of a fleet name the same machines again and again.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Machine> {
+    thread_local! {
+        static KNOWN: RefCell<Vec<(String, Option<&'static Machine>)>> = const { RefCell::new(Vec::new()) };
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some((_, found)) = known.iter().find(|(remembered, _)| remembered == name) {
+            return *found;
+        }
+        let found = machine(name).ok();
+        known.insert(0, (name.to_owned(), found));
+        known.truncate(REMEMBERED);
+        found
+    })
 }
 
 /// The words of a name without vendor and brand: lower case, split at anything but letters and digits.

@@ -113,7 +113,7 @@ pub fn of_machine(name: &str) -> impl Iterator<Item = &'static Reference> {
 
 /// The catalogue's name where it knows the machine, else the given name.
 fn canonical_name(name: &str) -> String {
-    machines::machine(name).map_or_else(|_| name.trim().to_owned(), |known| known.name.to_owned())
+    machines::find(name).map_or_else(|| name.trim().to_owned(), |known| known.name.to_owned())
 }
 
 #[cfg(test)]

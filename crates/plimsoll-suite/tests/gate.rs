@@ -67,6 +67,7 @@ fn draw_again(run: &Run, rng: &mut Rng) -> Run {
     });
     Run {
         header: run.header.clone(),
+        member: None,
         series: series.collect(),
         findings: Vec::new(),
         faults: run.faults.clone(),

@@ -1,6 +1,7 @@
 //! The syntax of the command line. The verbs check what needs a machine: whether a device or a probe exists.
 
 mod expression;
+mod fleet;
 mod judging;
 
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use plimsoll::core::unit::{ByteSize, Frequency};
 use plimsoll::sass::{Choice, Target};
 use plimsoll::suite::machines::MemoryType;
 
-pub(crate) use judging::{AcrossWhat, CheckArgs, CompareArgs, RunsArgs, RunsPlace};
+pub(crate) use fleet::{CollectArgs, CollectFormat};
+pub(crate) use judging::{AcrossWhat, CheckArgs, CompareArgs, FleetArgs, RunsArgs, RunsPlace};
 
 pub(crate) use expression::{
     BenchArgs, ExplainArgs, ExpressionArgs, OwnKernelArgs, PredictArgs, PredictLaunch, TuneArgs,
@@ -82,6 +84,8 @@ pub(crate) enum Verb {
     Report(ReportArgs),
     /// Compare two runs by their headline figures; exit code 1 if one is worse
     Compare(CompareArgs),
+    /// Judge many devices, each measured by `check --fleet`: which are slow, broken, missing or unlike the others
+    Collect(CollectArgs),
     /// List what was measured here, newest first, or store a run as a baseline
     Runs(RunsArgs),
     /// Show what is missing on this machine and how to get it
@@ -153,7 +157,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Record every launch from the very first, without warming up
-    #[arg(long)]
+    #[arg(long, conflicts_with = "fleet")]
     pub trace: bool,
     /// Also read hardware counters, where the device allows it
     #[arg(long)]
@@ -181,6 +185,8 @@ pub(crate) struct MeasureArgs {
     /// Leave the profile unchanged
     #[arg(long, conflicts_with = "profile")]
     pub no_profile: bool,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
 }
 
 #[derive(Debug, Default, clap::Args)]
@@ -411,6 +417,7 @@ mod tests {
             "peak",
             "report",
             "compare",
+            "collect",
             "runs",
             "doctor",
             "schema",

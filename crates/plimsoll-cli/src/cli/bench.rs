@@ -30,7 +30,7 @@ use super::measure::{decide_exit, unwritten_record};
 use super::predicted::Predicted;
 use super::progress::Bar;
 use super::tee::Tee;
-use super::{all_inputs, devices, expression, output, profile, runs as disk, signals, tuned};
+use super::{all_inputs, devices, expression, measuring, output, profile, runs as disk, signals, tuned};
 
 /// The default range of sizes in bytes; those that don't fit are left out.
 const DEFAULT_SIZES: (u64, u64) = (1 << 20, 2 << 30);
@@ -145,7 +145,7 @@ pub(super) fn record_run(
 ) -> Result<Timed, Failure> {
     let stop = signals::install()?;
     let selector: String = info.selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
-    let (folder, writer) = disk::create(out, &selector)?;
+    let measuring::Place { folder, writer, .. } = disk::create(out, &selector)?;
     let tee = Tee::new(Some(writer), Bar::new(vec![(pace.spec.name.to_owned(), pace.seconds)]));
     let mut tee = Paced { tee, total: pace.total, seconds: pace.seconds, begin: Instant::now() };
     let ended = measure(&mut tee, stop);

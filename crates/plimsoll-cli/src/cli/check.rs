@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll::core::Fault;
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::headline::Role;
 use plimsoll::core::probe::ProbeSpec;
@@ -18,7 +19,7 @@ use super::exit::{Exit, Failure, be_quiet, say};
 use super::measure::decide_exit;
 use super::measuring::{self, Place};
 use super::sheet::{ALWAYS, Sheet};
-use super::{devices, output, runs as disk, signals};
+use super::{devices, fleet, output, runs as disk, signals};
 
 /// Seconds for the probes of a GPU and of a CPU; opening the device takes a few more.
 const SECONDS: [f64; 2] = [52.0, 36.0];
@@ -27,21 +28,20 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     if args.quiet {
         be_quiet();
     }
+    if let Some(folder) = &args.fleet.fleet {
+        let task = fleet::Task { fleet: &args.fleet, device: &args.device, quiet: args.quiet };
+        return fleet::run(&task, folder, |(instruments, missing)| {
+            let specs = checked_probes();
+            Ok((build_plan(args, &specs, instruments, missing), specs))
+        });
+    }
     if let Some(path) = &args.run {
         let run = disk::load(path)?;
         return show(args, &run).map(|verdict| exit_for(verdict, Exit::Success));
     }
     let Opened { devices: mut instruments, missing } = devices::open_selected(&args.device)?;
-    let specs: Vec<&'static ProbeSpec> = probes::ALL.iter().copied().filter(|spec| is_checked(spec)).collect();
-    let seconds = args.budget.unwrap_or_else(|| default_seconds(&instruments));
-    let plan = Plan {
-        probes: offered(&specs, &instruments),
-        request: Request { effort: Effort::Quick, ..Request::default() },
-        limit: Some(Duration::from_secs_f64(seconds)),
-        missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
-        argv: super::recorded_arguments(),
-        ..Plan::default()
-    };
+    let specs = checked_probes();
+    let plan = build_plan(args, &specs, &instruments, &missing);
     let stop = signals::install()?;
     let place = choose_place(args, &instruments)?;
     let mut measured = measuring::measure(&mut instruments, &plan, &specs, place, args.quiet, stop);
@@ -58,6 +58,29 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         (None, None) => {}
     }
     Ok(exit_for(verdict, ran))
+}
+
+/// The probes that a check runs.
+fn checked_probes() -> Vec<&'static ProbeSpec> {
+    probes::ALL.iter().copied().filter(|spec| is_checked(spec)).collect()
+}
+
+/// What to run on the devices.
+fn build_plan(
+    args: &CheckArgs,
+    specs: &[&'static ProbeSpec],
+    instruments: &[Box<dyn Instrument>],
+    missing: &[(String, Fault)],
+) -> Plan {
+    let seconds = args.budget.unwrap_or_else(|| default_seconds(instruments));
+    Plan {
+        probes: offered(specs, instruments),
+        request: Request { effort: Effort::Quick, ..Request::default() },
+        limit: Some(Duration::from_secs_f64(seconds)),
+        missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
+        argv: super::recorded_arguments(),
+        ..Plan::default()
+    }
 }
 
 /// The names of those probes that a device here has. Those without a judged figure come last: if the time is short, the verdict's

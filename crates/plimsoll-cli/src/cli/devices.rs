@@ -29,6 +29,12 @@ pub(crate) fn open_with_deadline(arg: &DeviceArg, deadline: Option<Duration>) ->
     open_with(&arg.device, &cuda)
 }
 
+/// Opens these CUDA devices. Those that can't be opened cost a warning; fails where none can.
+pub(crate) fn open_cuda(arg: &DeviceArg, numbers: impl IntoIterator<Item = u32>) -> Result<Opened, Failure> {
+    let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), ..CudaOptions::default() };
+    open_found(&DeviceSelector::Available(numbers.into_iter().map(DeviceSelector::Cuda).collect()), &cuda)
+}
+
 /// Opens the devices that `selector` means, with default options. Fails as [`find`] does, and with exit code 3 and the reason if the
 /// device isn't available.
 pub(crate) fn open(selector: &DeviceSelector) -> Result<Opened, Failure> {

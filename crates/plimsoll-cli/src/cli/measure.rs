@@ -14,36 +14,24 @@ use super::list::DefaultProbes;
 use super::outputs::{Existing, Outputs};
 use super::present::Detail;
 use super::tee::Tee;
-use super::{devices, list, measuring, output, present, profile, runs as disk, signals};
+use super::{devices, fleet, list, measuring, output, present, profile, runs as disk, signals};
 
 pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     if args.quiet {
         be_quiet();
     }
-    let request = Request {
-        effort: args.effort,
-        bytes: args.bytes.map(|size| size.0),
-        seed: args.seed,
-        trace: args.trace,
-        seconds: None,
-        counters: args.counters,
-    };
+    if let Some(folder) = &args.fleet.fleet {
+        let task = fleet::Task { fleet: &args.fleet, device: &args.device, quiet: args.quiet };
+        return fleet::run(&task, folder, |(instruments, missing)| build_plan(args, instruments, missing));
+    }
     let Opened { devices: mut instruments, missing } = devices::open_selected(&args.device)?;
-    let specs = list::choose(&args.choice, DefaultProbes::AllButLab, &instruments, &request)?;
-    let plan = Plan {
-        probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
-        request,
-        concurrent: args.concurrent,
-        missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
-        limit: None,
-        argv: super::recorded_arguments(),
-    };
+    let (plan, specs) = build_plan(args, &instruments, &missing)?;
     warn_of_ignored(args, &instruments, &specs);
     let infos: Vec<_> = instruments.iter().map(|instrument| instrument.info()).collect();
     let profiles = profile::choose_place(&args.profile, !args.no_profile, &infos)?;
     let stop = signals::install()?;
     let place = disk::create(args.out.as_deref(), &disk::device_part(&instruments))?;
-    let folder = place.0.clone();
+    let folder = place.folder.clone();
     let mut measured = measuring::measure(&mut instruments, &plan, &specs, Some(place), args.quiet, stop);
     let exit = devices::exit_for(&missing, decide_exit(&measured.ended, &measured.tee));
     measured.take_fault()?;
@@ -58,6 +46,32 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         Some(why) => Err(unwritten_record(&folder.join(disk::RECORD), why, &measured.tee)),
         None => Ok(exit),
     }
+}
+
+/// What to run on the devices, and the probes.
+fn build_plan(
+    args: &MeasureArgs,
+    instruments: &[Box<dyn Instrument>],
+    missing: &[(String, Fault)],
+) -> Result<(Plan, Vec<&'static ProbeSpec>), Failure> {
+    let request = Request {
+        effort: args.effort,
+        bytes: args.bytes.map(|size| size.0),
+        seed: args.seed,
+        trace: args.trace,
+        seconds: None,
+        counters: args.counters,
+    };
+    let specs = list::choose(&args.choice, DefaultProbes::AllButLab, instruments, &request)?;
+    let plan = Plan {
+        probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
+        request,
+        concurrent: args.concurrent,
+        missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
+        limit: None,
+        argv: super::recorded_arguments(),
+    };
+    Ok((plan, specs))
 }
 
 /// Says which options have no effect, and why.

@@ -6,15 +6,22 @@ use std::sync::atomic::AtomicBool;
 use plimsoll::EndedProbe;
 use plimsoll::core::Fault;
 use plimsoll::core::probe::ProbeSpec;
-use plimsoll::core::record::{Run, Writer};
+use plimsoll::core::record::{Member, Run, Writer};
 use plimsoll::prelude::{Instrument, Plan, Summary};
 
 use super::exit::Failure;
 use super::progress::{Bar, print_end};
 use super::tee::Tee;
 
-/// Where a run is kept: its folder, and the open record in it.
-pub(crate) type Place = (PathBuf, Writer);
+/// Where a run is kept.
+pub(crate) struct Place {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The open record.
+    pub writer: Writer,
+    /// The place of its devices in a fleet.
+    pub member: Option<Member>,
+}
 
 /// What a run left behind.
 pub(crate) struct Measured {
@@ -56,7 +63,10 @@ pub(crate) fn measure(
     quiet: bool,
     stop: &AtomicBool,
 ) -> Measured {
-    let (folder, writer) = place.unzip();
+    let (folder, writer, member) = match place {
+        Some(place) => (Some(place.folder), Some(place.writer), place.member),
+        None => (None, None, None),
+    };
     let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));
     let bar = Bar::new(budgets.collect()).quiet_if(quiet);
     let (prints_ends, several) = (bar.is_hidden() && !quiet, instruments.len() > 1);
@@ -65,7 +75,7 @@ pub(crate) fn measure(
             print_end(end, several);
         }
     };
-    let mut tee = Tee::new(writer, bar);
+    let mut tee = Tee::new(writer, bar).with_member(member);
     let ended = plimsoll::measure_observed(instruments, plan, &mut tee, stop, &observe);
     tee.finish();
     Measured { ended, tee, folder }

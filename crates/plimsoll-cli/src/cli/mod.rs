@@ -7,6 +7,7 @@ mod args;
 mod baselines;
 mod bench;
 mod check;
+mod collect;
 mod compare;
 mod compared;
 mod completions;
@@ -18,6 +19,7 @@ mod doctor;
 mod exit;
 mod explain;
 mod expression;
+mod fleet;
 mod list;
 mod measure;
 mod measuring;
@@ -101,6 +103,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Peak(args) => peak::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Compare(args) => compare::run(args),
+        Verb::Collect(args) => collect::run(args),
         Verb::Runs(args) => runs_list::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Schema => schema::run(),

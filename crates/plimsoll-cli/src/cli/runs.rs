@@ -9,6 +9,7 @@ use plimsoll::core::record::{Limits, ReadError, Run, Writer, path_in, read, read
 use plimsoll::prelude::Instrument;
 
 use super::exit::{Failure, say};
+use super::measuring::Place;
 
 /// The report's file in a run's folder.
 pub(crate) const REPORT: &str = "report.html";
@@ -19,7 +20,7 @@ const MAX_PER_SECOND: u32 = 1000;
 
 /// Creates a new run's folder and its empty record, before anything is measured, so that an unwritable place is found at
 /// once. Nothing is overwritten. Fails with exit code 2 if the folder or the record can't be created.
-pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Writer), Failure> {
+pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<Place, Failure> {
     let folder = match out {
         Some(folder) => {
             fs::create_dir_all(folder).map_err(|error| unwritable("create the folder", folder, &error))?;
@@ -38,7 +39,7 @@ pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Write
         return Err(already_used(&folder, REPORT));
     }
     match Writer::create(&path) {
-        Ok(writer) => Ok((folder, writer)),
+        Ok(writer) => Ok(Place { folder, writer, member: None }),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(already_used(&folder, RECORD)),
         Err(error) => Err(unwritable("write", &path, &error)),
     }

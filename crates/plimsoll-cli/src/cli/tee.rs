@@ -5,7 +5,7 @@ use std::io;
 
 use plimsoll::core::Fault;
 use plimsoll::core::flag::Flag;
-use plimsoll::core::record::{Progress, Record, Sink, Writer};
+use plimsoll::core::record::{Member, Progress, Record, Sink, Writer};
 
 use super::progress::Bar;
 
@@ -16,12 +16,19 @@ pub(crate) struct Tee {
     records: Vec<Record>,
     points_written: usize,
     refused: Option<String>,
+    /// Written after the header.
+    member: Option<Member>,
 }
 
 impl Tee {
     /// Without a writer, nothing is kept on disk.
     pub fn new(writer: Option<Writer>, bar: Bar) -> Self {
-        Self { writer, bar, records: vec![], points_written: 0, refused: None }
+        Self { writer, bar, records: vec![], points_written: 0, refused: None, member: None }
+    }
+
+    /// Writes the place of the run's device in a fleet after the header.
+    pub fn with_member(self, member: Option<Member>) -> Self {
+        Self { member, ..self }
     }
 
     /// Everything measured, written or not.
@@ -59,6 +66,23 @@ impl Tee {
 
 impl Sink for Tee {
     fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        self.write_one(record)?;
+        match (record, self.member.take()) {
+            (Record::Run(_), Some(member)) => self.write_one(&Record::Member(member)),
+            (_, member) => {
+                self.member = member;
+                Ok(())
+            }
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.bar.show(progress);
+    }
+}
+
+impl Tee {
+    fn write_one(&mut self, record: &Record) -> Result<(), Fault> {
         self.records.push(record.clone());
         if self.refused.is_some() {
             return Ok(());
@@ -78,9 +102,5 @@ impl Sink for Tee {
                 Err(Fault::Sink(io::Error::other(why)))
             }
         }
-    }
-
-    fn progress(&mut self, progress: &Progress<'_>) {
-        self.bar.show(progress);
     }
 }

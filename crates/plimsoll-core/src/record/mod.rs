@@ -4,6 +4,7 @@
 //! written. A reader skips unknown kinds of lines, so that later versions may add some.
 
 mod conditions;
+mod member;
 mod read;
 mod unpack;
 mod write;
@@ -22,6 +23,7 @@ use crate::unit::Unit;
 use crate::{Fault, FaultClass};
 
 pub use conditions::Conditions;
+pub use member::{Member, Rank};
 pub use read::{Damage, Limits, ReadError, Run, read, read_file};
 pub use unpack::{FILE, UNPACKED, Unpacked, path_in, read_text, unpack};
 pub use write::{RecordFile, Writer};
@@ -36,6 +38,8 @@ pub const SCHEMA: u32 = 1;
 pub enum Record {
     /// The first line: who measured what, where, how.
     Run(RunHeader),
+    /// After the header of a fleet's file: the place of its device in the fleet.
+    Member(Member),
     /// Before the first point of a series.
     Series(SeriesSpec),
     /// One point in one round.

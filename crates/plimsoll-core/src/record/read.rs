@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-use super::{Conditions, FaultRecord, Finding, Record, RunHeader, SCHEMA, unpack};
+use super::{Conditions, FaultRecord, Finding, Member, Record, RunHeader, SCHEMA, unpack};
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::stats::MAX_SAMPLES;
 
@@ -79,6 +79,8 @@ impl From<io::Error> for ReadError {
 pub struct Run {
     /// Its first line.
     pub header: RunHeader,
+    /// The place of its device in a fleet, where it was measured as a part of one.
+    pub member: Option<Member>,
     /// Its series with all derived figures.
     pub series: Vec<Series>,
     /// Its findings.
@@ -281,6 +283,7 @@ impl Builder {
     fn new(header: RunHeader, limits: Limits) -> Self {
         let run = Run {
             header,
+            member: None,
             series: vec![],
             findings: vec![],
             faults: vec![],
@@ -346,6 +349,7 @@ impl Builder {
                 self.damage(line, "a fault of an unknown device".into())
             }
             Record::Fault(fault) => self.run.faults.push(fault),
+            Record::Member(member) => self.run.member = Some(member),
             Record::End { complete } => self.run.end = Some(complete),
             Record::Run(_) => self.stop_at_second_run(line),
             Record::Unknown => {}

@@ -23,7 +23,7 @@ pub use distribution::{student_t_cdf, student_t_quantile, student_t_upper};
 pub use interval::{CORRELATED_ABOVE, Interval, MedianInterval, estimate, lag1, median_interval};
 pub use modes::Modes;
 pub use multiple::holm;
-pub use order::{mad, median_sorted};
+pub use order::{mad, median, median_sorted};
 pub use rng::Rng;
 pub use shape::{Drift, OUTLIER_ABOVE, OUTLIER_LEAST, OUTLIER_SHARE, Outliers, drift, outliers};
 pub use stop::StopRule;

@@ -1,4 +1,4 @@
-//! Order statistics of sorted samples: median and median absolute deviation. Nothing here sorts, copies or allocates;
+//! Order statistics of sorted samples: median and median absolute deviation. Nothing here copies or allocates;
 //! [`super::Scratch`] owns the sorted copy.
 
 /// Median of ascending `sorted`: the middle sample, or the mean of the middle two. 0 where there are no samples.
@@ -10,6 +10,13 @@ pub fn median_sorted(sorted: &[f64]) -> f64 {
         _ if n % 2 == 1 => sorted[n / 2],
         _ => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
     }
+}
+
+/// Median of figures in any order; 0 where there are none. Unlike everything else here it sorts, in the vector that it is given.
+#[must_use]
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    median_sorted(&figures)
 }
 
 /// Median absolute deviation from the median, of ascending `sorted`, in the samples' unit and unscaled

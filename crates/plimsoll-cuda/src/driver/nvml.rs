@@ -104,6 +104,7 @@ pub(crate) struct Nvml {
     utilization: Option<UtilizationFn>,
     driver: Option<TextFn>,
     board: Option<DeviceTextFn>,
+    vbios: Option<DeviceTextFn>,
     _library: ManuallyDrop<Library>,
 }
 
@@ -156,6 +157,7 @@ impl Nvml {
                 utilization: resolve(&library, "NVML", &["nvmlDeviceGetProcessUtilization"]).ok(),
                 driver: resolve(&library, "NVML", &["nvmlSystemGetDriverVersion"]).ok(),
                 board: resolve(&library, "NVML", &["nvmlDeviceGetBoardPartNumber"]).ok(),
+                vbios: resolve(&library, "NVML", &["nvmlDeviceGetVbiosVersion"]).ok(),
                 _library: library,
             }
         };
@@ -253,6 +255,13 @@ impl NvmlDevice {
     /// The part number of its board: `692-2G520-0282-000`. Boards of one model can differ, for example in the maker of their memory.
     pub(crate) fn board_part_number(&self) -> Option<String> {
         let ask = self.nvml.board?;
+        // SAFETY: the call writes at most `length` bytes, terminated.
+        read_text(|text, length| unsafe { ask(self.handle, text, length) })
+    }
+
+    /// The version of its VBIOS: `96.00.A5.00.01`.
+    pub(crate) fn vbios(&self) -> Option<String> {
+        let ask = self.nvml.vbios?;
         // SAFETY: the call writes at most `length` bytes, terminated.
         read_text(|text, length| unsafe { ask(self.handle, text, length) })
     }

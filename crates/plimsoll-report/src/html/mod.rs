@@ -21,8 +21,10 @@ use minijinja::{Environment, context};
 use crate::Report;
 use crate::svg::{PALETTE, STYLE};
 
+pub(crate) use policy::policy as build_policy;
+
 const TEMPLATE: &str = include_str!("report.html");
-const PAGE: &str = include_str!("page.css");
+pub(crate) const PAGE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.

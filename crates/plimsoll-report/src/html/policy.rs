@@ -3,7 +3,7 @@
 use crate::text::clean;
 
 /// The policy of a page with this script: whatever a record smuggled in would not run.
-pub(super) fn policy(script: &str) -> String {
+pub(crate) fn policy(script: &str) -> String {
     let hash = encode_base64(&sha256(script.as_bytes()));
     clean(&format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; img-src data:; base-uri 'none'; \

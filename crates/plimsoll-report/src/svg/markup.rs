@@ -27,23 +27,23 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// A number with one decimal: a tenth of a pixel is fine enough.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// Approximate width of `text`, pixels.
-pub(super) fn width(text: &str) -> f64 {
+pub(crate) fn width(text: &str) -> f64 {
     CHARACTER * unicode_width::UnicodeWidthStr::width(text) as f64
 }
 
 /// `text`, shortened to about `room` pixels.
-pub(super) fn fit(text: &str, room: f64) -> String {
+pub(crate) fn fit(text: &str, room: f64) -> String {
     crate::terminal::fit(text, (room / CHARACTER) as usize)
 }
 
 /// A picture's elements.
-pub(super) struct Markup {
+pub(crate) struct Markup {
     out: String,
     points: usize,
     page: bool,

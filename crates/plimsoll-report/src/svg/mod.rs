@@ -17,8 +17,7 @@ mod tests;
 
 use crate::Report;
 use crate::chart::{Chart, HUES, Lines, Plot, charts};
-use markup::Markup;
-pub(crate) use markup::escape;
+pub(crate) use markup::{Markup, escape, fit, number, width};
 
 pub use differences::render_differences;
 pub(crate) use differences::render_differences_inline;

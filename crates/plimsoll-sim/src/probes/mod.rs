@@ -22,6 +22,7 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::Effort;
 use plimsoll_core::series::{Series, SeriesSpec, SweptSeries, Value};
+use plimsoll_core::stats::Rng;
 
 use crate::Sim;
 use crate::device::{Job, SimDevice};
@@ -111,7 +112,18 @@ fn slowdown(scenario: &Scenario, probe: &str) -> f64 {
     let slow = scenario.slow.iter().find(|(name, _)| *name == probe).map_or(0.0, |(_, share)| *share);
     let link = if probe == transfer::PROBE.spec.name && scenario.link_degraded { 2.0 } else { 1.0 };
     let power = if ARITHMETIC.contains(&probe) { scenario.power_limit } else { 1.0 };
-    link / power / (1.0 - slow)
+    link / power / (1.0 - slow) * card_factor(scenario, probe)
+}
+
+/// How much longer a probe's launches take on this card than on the typical one. The seed is the card; a probe's name makes its own
+/// stream of random numbers (FNV-1a, Fowler, Noll and Vo).
+fn card_factor(scenario: &Scenario, probe: &str) -> f64 {
+    if scenario.spread == 0.0 {
+        return 1.0;
+    }
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let name = probe.bytes().fold(0xcbf2_9ce4_8422_2325, hash);
+    (scenario.spread * Rng::new(name ^ scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).normal()).exp()
 }
 
 impl Probe<Sim> for Simulated {

@@ -190,6 +190,12 @@ pub fn is_checked(probe: &ProbeSpec) -> bool {
 /// Flags by which something other than the device lowered a figure.
 const DISTURBED: [Flag; 4] = [Flag::Cotenant, Flag::Steal, Flag::CpuQuota, Flag::Preempted];
 
+/// Whether something other than the device lowered a figure with these flags.
+#[must_use]
+pub fn is_disturbed(flags: Flags) -> bool {
+    DISTURBED.iter().any(|flag| flags.contains(*flag))
+}
+
 /// Checks one device of a run. `probes` are those whose headlines are looked at. `None` where the run has no such device.
 #[must_use]
 pub fn check(run: &Run, device: u32, probes: &[&'static ProbeSpec]) -> Option<Check> {
@@ -255,7 +261,7 @@ fn find_state(row: &Row, flags: Flags, is_shared: bool) -> State {
         return State::Ok;
     }
     let is_clearly_worse = is_worse(interval.lo) && is_worse(interval.hi);
-    let is_disturbed = is_shared || DISTURBED.iter().any(|flag| flags.contains(*flag));
+    let is_disturbed = is_shared || is_disturbed(flags);
     let is_wide = interval.hi - interval.lo > known.interval.hi - known.interval.lo;
     match (is_clearly_worse, is_disturbed || is_wide) {
         (_, true) => State::Unclear,

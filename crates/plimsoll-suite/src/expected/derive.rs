@@ -1,7 +1,7 @@
 //! Derives what to expect of a model from several cards of it: a prediction interval for the figure of a further card, and the
 //! spread from run to run.
 
-use plimsoll_core::stats::{Interval, student_t_quantile};
+use plimsoll_core::stats::{Interval, median, student_t_quantile};
 use serde::{Deserialize, Serialize};
 
 /// The runs of one card: its figures, in any order.
@@ -47,7 +47,7 @@ pub struct Derived {
 /// to run and [`NARROWEST`] wide.
 #[must_use]
 pub fn derive(cards: &[Card], spread: f64) -> Option<Derived> {
-    let mut logs: Vec<f64> = cards.iter().map(|runs| median(runs).ln()).collect();
+    let mut logs: Vec<f64> = cards.iter().map(|runs| median(runs.clone()).ln()).collect();
     if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
         return None;
     }
@@ -65,7 +65,7 @@ pub fn derive(cards: &[Card], spread: f64) -> Option<Derived> {
     };
     let half = (t * s * (1.0 + 1.0 / n).sqrt()).max(3.0 * least).max(NARROWEST);
     Some(Derived {
-        typical: median(&logs.iter().map(|log| log.exp()).collect::<Vec<_>>()),
+        typical: median(logs.iter().map(|log| log.exp()).collect()),
         interval: Interval { lo: (mean - half).exp(), hi: (mean + half).exp() },
         card_spread,
         run_spread,
@@ -96,12 +96,6 @@ fn find_groups(logs: &[f64], run_spread: f64) -> Vec<Interval> {
     }
     let range = |part: &[f64]| Interval { lo: part[0].exp(), hi: part[part.len() - 1].exp() };
     vec![range(&logs[..at]), range(&logs[at..])]
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    plimsoll_core::stats::median_sorted(&sorted)
 }
 
 #[cfg(test)]

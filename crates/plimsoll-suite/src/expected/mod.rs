@@ -94,7 +94,7 @@ fn published(figure: &Figure<'_>) -> Option<Expected> {
             && !known.is_theoretical()
             && known.lower_bound.is_none()
     };
-    machines::machine(&figure.info.name).ok()?;
+    machines::find(&figure.info.name)?;
     let known = references::of_machine(&figure.info.name).find(is_same)?;
     let [lo, hi] = known.interval.unwrap_or([known.value; 2]);
     let interval = Interval { lo: lo * (1.0 - PUBLISHED), hi: hi * (1.0 + PUBLISHED) };

@@ -65,7 +65,7 @@ fn find_share(figure: &Figure<'_>) -> Option<([f64; 2], String)> {
             _ => Some((GPU_ARITHMETIC, "the units' peak at the highest clock".to_owned())),
         };
     }
-    let machine = machines::machine(&figure.info.name).ok().filter(|machine| machine.class == Class::Gpu)?;
+    let machine = machines::find(&figure.info.name).filter(|machine| machine.class == Class::Gpu)?;
     let rule = MEMORY.iter().find(|rule| rule.id == id && rule.vendor == machine.vendor)?;
     Some((rule.share, format!("the memory's peak, as its relatives reach ({:?})", machine.vendor)))
 }

@@ -50,7 +50,7 @@ impl Model {
     #[must_use]
     pub fn expected(&self, id: &str) -> Option<Expected> {
         let figure = self.figure(id)?;
-        let model = machines::machine(&self.machine).ok()?.name;
+        let model = machines::find(&self.machine)?.name;
         let origin = Origin::Measured { model, cards: figure.cards };
         Some(Expected { interval: figure.known.interval, origin, groups: figure.known.groups.clone() })
     }
@@ -66,7 +66,7 @@ pub fn models() -> &'static [Model] {
 /// The shipped model of a device, by the name that its driver reports.
 #[must_use]
 pub fn of_device(name: &str) -> Option<&'static Model> {
-    let machine = machines::machine(name).ok()?;
+    let machine = machines::find(name)?;
     models().iter().find(|model| model.machine == machine.name)
 }
 

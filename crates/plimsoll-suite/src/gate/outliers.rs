@@ -1,6 +1,6 @@
 //! Which of several machines' figures stands out.
 
-use plimsoll_core::stats::median_sorted;
+use plimsoll_core::stats::median;
 
 /// Differences within this share never stand out.
 const LEAST: f64 = 0.02;
@@ -26,11 +26,6 @@ pub fn find_outliers(values: &[Option<f64>], spread: f64) -> Vec<bool> {
         (own - middle).abs() > LEAST.max(FAR * deviation.max(spread))
     };
     (0..values.len()).map(is_outlier).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    median_sorted(&values)
 }
 
 #[cfg(test)]

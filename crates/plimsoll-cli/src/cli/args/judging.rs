@@ -23,7 +23,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub budget: Option<f64>,
     /// Judge this run, which `measure` or `check` recorded, instead of measuring
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["budget", "device", "out", "no_record"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["budget", "device", "out", "no_record", "fleet"])]
     pub run: Option<PathBuf>,
     /// Also show the figures that are not part of the verdict
     #[arg(long)]
@@ -32,7 +32,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Keep no record
-    #[arg(long, conflicts_with = "out")]
+    #[arg(long, conflicts_with_all = ["out", "fleet"])]
     pub no_record: bool,
     /// Print only the verdict, warnings and errors: no progress, notes and names of files
     #[arg(long)]
@@ -40,6 +40,31 @@ pub(crate) struct CheckArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
+}
+
+/// Measuring one device among many.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Fleets")]
+pub(crate) struct FleetArgs {
+    /// Write one file per device into this folder, for `plimsoll collect`, and nothing else; under a launcher, every process
+    /// measures its own GPU, or all GPUs of its host if it is alone there
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["all", "out", "format"])]
+    pub fleet: Option<PathBuf>,
+    /// Rank of this process; default: from the launcher's environment
+    #[arg(long, value_name = "N", requires = "fleet")]
+    pub rank: Option<u32>,
+    /// Name of this host; default: Slurm's name of the node, else the host's name
+    #[arg(long, value_name = "NAME", requires = "fleet")]
+    pub host: Option<String>,
+    /// Rack of this host, to judge racks as groups; default: Slurm's switch next to the node
+    #[arg(long, value_name = "NAME", requires = "fleet")]
+    pub rack: Option<String>,
+    /// Number of this measurement: 2 and 3 measure again what `collect --confirm` names
+    #[arg(long, value_name = "N", requires = "fleet", default_value_t = 1, hide_default_value = true,
+        value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub round: u32,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,0 +1,86 @@
+//! `plimsoll collect`: judges the files that the processes of `check --fleet` wrote.
+
+use std::path::Path;
+
+use plimsoll::probes;
+use plimsoll::suite::fleet::collect::{Fleet, Options, RUNS, collect};
+use plimsoll::suite::fleet::complete::Expected;
+use plimsoll::suite::fleet::read::read_folder;
+use plimsoll_report::fleet::{render_html, render_json, render_openmetrics, render_slurm, render_table};
+
+use super::args::{CollectArgs, CollectFormat};
+use super::exit::{Exit, Failure, say};
+use super::output;
+use super::outputs::{Existing, Outputs};
+
+/// Most hosts that the hint names.
+const MOST_HOSTS: usize = 32;
+
+pub(crate) fn run(args: &CollectArgs) -> Result<Exit, Failure> {
+    let format = choose_format(args)?;
+    let outputs = Outputs::new([], Existing::ReplacedIfForced(args.force));
+    args.out.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
+    let folder = read_folder(&args.dir, probes::ALL).map_err(|error| Failure::file("read", &args.dir, error))?;
+    if folder.devices.is_empty() && folder.partial.is_empty() && folder.unusable.is_empty() {
+        let text = format!("{} holds no file of a device", args.dir.display());
+        return Err(Failure::usage(text).hint("`plimsoll check --fleet DIR` writes one per device"));
+    }
+    let expected = Expected { devices: args.expect, per_host: args.per_host, since: args.since.clone() };
+    let fleet = collect(folder, &Options { expected, confirm: args.confirm });
+    let text = match format {
+        CollectFormat::Table if args.out.is_some() => {
+            render_table(&fleet, args.all, &plimsoll_report::terminal::Style::PLAIN)
+        }
+        CollectFormat::Table => render_table(&fleet, args.all, &output::style()),
+        CollectFormat::Json => render_json(&fleet),
+        CollectFormat::OpenMetrics => render_openmetrics(&fleet),
+        CollectFormat::Html => render_html(&fleet),
+        CollectFormat::Slurm => render_slurm(&fleet),
+    };
+    match &args.out {
+        Some(path) => outputs.write(path, text.as_bytes())?,
+        None => output::print(&text)?,
+    }
+    name_repeats(&fleet, &args.dir);
+    Ok(match fleet.verdict().exit_code() {
+        0 => Exit::Success,
+        1 => Exit::Failed,
+        _ => Exit::Inconclusive,
+    })
+}
+
+fn choose_format(args: &CollectArgs) -> Result<CollectFormat, Failure> {
+    let Some(path) = args.out.as_deref().filter(|_| args.format.is_none()) else {
+        return Ok(args.format.unwrap_or(CollectFormat::Table));
+    };
+    match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
+        Some("html" | "htm") => Ok(CollectFormat::Html),
+        Some("json") => Ok(CollectFormat::Json),
+        Some("prom") => Ok(CollectFormat::OpenMetrics),
+        Some("sh") => Ok(CollectFormat::Slurm),
+        Some("txt") => Ok(CollectFormat::Table),
+        _ => Err(Failure::usage(format!("{}: no format has this ending", path.display()))
+            .hint("endings: .html, .json, .prom, .txt, .sh (Slurm); or use --format")),
+    }
+}
+
+/// Says which hosts to measure again, and how.
+fn name_repeats(fleet: &Fleet, dir: &Path) {
+    let mut hosts: Vec<&str> = Vec::new();
+    let mut runs = RUNS;
+    for judged in fleet.devices.iter().filter(|judged| judged.to_confirm) {
+        runs = runs.min(judged.runs);
+        if !hosts.contains(&judged.device.host.as_str()) {
+            hosts.push(&judged.device.host);
+        }
+    }
+    if hosts.is_empty() {
+        return;
+    }
+    let more = hosts.len().saturating_sub(MOST_HOSTS);
+    hosts.truncate(MOST_HOSTS);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let rounds: Vec<String> = (runs + 1..=RUNS).map(|round| format!("--round {round}")).collect();
+    let command = format!("plimsoll check --fleet {}", dir.display());
+    say("hint", &format!("to confirm, run `{command}` with {} on {}{more}", rounds.join(" and "), hosts.join(",")));
+}

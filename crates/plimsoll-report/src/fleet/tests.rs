@@ -1,0 +1,119 @@
+//! Each format of a fleet with hostile names, and the reduced file of a real record.
+
+use std::path::Path;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::record::{Member, Record, Run, path_in, read_file};
+use plimsoll_suite::fleet::collect::{Fleet, Options, collect};
+use plimsoll_suite::fleet::device::Device;
+use plimsoll_suite::fleet::file::{LARGEST, Origin, file_name, lines, recompute, reduce};
+use plimsoll_suite::fleet::read::Folder;
+use plimsoll_suite::headlines::figures;
+use unicode_width::UnicodeWidthStr;
+
+use super::{render_html, render_json, render_openmetrics, render_slurm, render_table, sentence};
+use crate::synthetic;
+use crate::terminal::Style;
+
+const HOSTILE: &str = "<script>alert(1)</script> \"x\" \x1b[31m\u{202e}\\ 'y; reboot";
+
+fn member(host: &str) -> Member {
+    Member { host: host.to_owned(), rank: None, job: None, rack: None, round: 1 }
+}
+
+/// Eight devices of one host, the last of them slow.
+fn fleet() -> Fleet {
+    let device = |slot: u32| {
+        let mut run = synthetic::run(HOSTILE, "2026-01-02T03:04:05Z", if slot == 7 { 1.2 } else { 1.0 });
+        run.member = Some(member(HOSTILE));
+        let info = &mut run.header.devices[0];
+        info.backend = "cuda".to_owned();
+        info.id = format!("{HOSTILE}-{slot}");
+        info.notes.insert("PCIe address".to_owned(), format!("0000:{slot:02x}:00.0"));
+        Device::from_run(run, "file.jsonl", plimsoll_probes::ALL).unwrap()
+    };
+    collect(Folder { devices: (0..8).map(device).collect(), ..Folder::default() }, &Options::default())
+}
+
+#[test]
+fn the_table_fits_and_begins_with_the_verdict() {
+    let fleet = fleet();
+    assert!(sentence(&fleet).starts_with("slow: of 8 devices 1 is slow"), "{}", sentence(&fleet));
+    for width in [60, 80, 120] {
+        let text = render_table(&fleet, true, &Style { width, ..Style::PLAIN });
+        assert!(text.starts_with("slow: "), "{text}");
+        assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
+        assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
+    }
+}
+
+#[test]
+fn names_from_files_cannot_leave_their_place_in_any_format() {
+    let fleet = fleet();
+    let page = render_html(&fleet);
+    assert!(!page.contains("<script") && !page.contains('\x1b') && page.contains("&lt;script&gt;"));
+    let json: serde_json::Value = serde_json::from_str(&render_json(&fleet)).unwrap();
+    assert_eq!((json["verdict"].as_str(), json["devices"].as_array().unwrap().len()), (Some("slow"), 8));
+    let commands = render_slurm(&fleet);
+    let [command] = commands.lines().collect::<Vec<_>>()[..] else { panic!("{commands}") };
+    assert!(command.starts_with("scontrol update NodeName=script-alert-1"), "{command}");
+    assert!(!command.contains([';', '<', '\\', '"']) && command.matches('\'').count() == 2, "{command}");
+}
+
+#[test]
+fn openmetrics_has_one_line_per_sample_with_escaped_labels() {
+    let text = render_openmetrics(&fleet());
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let mut types: Vec<&str> = Vec::new();
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(name) = line.strip_prefix("# TYPE ") {
+            types.push(name.strip_suffix(" gauge").unwrap());
+        } else if !line.starts_with("# HELP ") {
+            let (labels, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            let name = labels.split('{').next().unwrap();
+            assert_eq!(types.last(), Some(&name), "{line}");
+            // Every quote within a label's value is escaped.
+            let quotes = labels.replace("\\\\", "").replace("\\\"", "").matches('"').count();
+            assert_eq!(quotes, 2 * labels.matches("=\"").count(), "{line}");
+        }
+    }
+    assert!(
+        text.contains("plimsoll_device_figure_bytes_per_second{") && text.contains("verdict=\"slow\"} 1"),
+        "{text}"
+    );
+}
+
+/// A check of a real H200, as `check --fleet` would keep it.
+#[test]
+fn a_reduced_record_gives_the_same_figures_within_its_size() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/h200/2026-11-25-check/busy");
+    let run = read_file(&path_in(&folder)).unwrap();
+    let records = reduce(&run, 0, &member("n1"), plimsoll_probes::ALL).unwrap();
+    assert!(lines(&records).len() <= LARGEST, "{}", lines(&records).len());
+    let mut again = Run::from_records(records).unwrap();
+    assert!(again.damaged_lines == 0 && again.member.is_some());
+    let origins = recompute(&mut again, plimsoll_probes::ALL);
+    assert!(origins.len() > 8 && origins.iter().all(|(_, origin)| *origin == Origin::Confirmed), "{origins:?}");
+    let before = figures(&run, 0, plimsoll_probes::ALL);
+    for figure in figures(&again, 0, plimsoll_probes::ALL) {
+        let old = before.iter().find(|old| old.headline.id == figure.headline.id).unwrap();
+        let change = figure.finding.value / old.finding.value - 1.0;
+        // Samples may have been thinned.
+        assert!(change.abs() < 1e-3, "{}: {change}", figure.headline.id);
+    }
+}
+
+#[test]
+fn two_devices_of_a_run_are_kept_apart() {
+    let mut run = synthetic::run("Box", "2026-01-02T03:04:05Z", 1.0);
+    run.header.devices.push(DeviceInfo { id: "second".to_owned(), ..DeviceInfo::default() });
+    let records = |device| reduce(&run, device, &member("n1"), plimsoll_probes::ALL);
+    let findings = |records: &[Record]| records.iter().filter(|record| matches!(record, Record::Finding(_))).count();
+    assert!(findings(&records(0).unwrap()) > 0);
+    let second = records(1).unwrap();
+    assert_eq!(findings(&second), 0);
+    assert!(matches!(&second[0], Record::Run(header) if header.devices.len() == 1 && header.devices[0].id == "second"));
+    assert_eq!(records(2), None);
+    assert_eq!(file_name(&member("../n1"), &run.header.devices[1]), "n1-second.jsonl");
+}

@@ -1,0 +1,257 @@
+//! What launchers tell the processes that they start: the rank, how many there are, and the host. All of it is environment variables.
+
+use plimsoll_core::record::Rank;
+
+/// Looks up an environment variable.
+pub type Lookup<'l> = &'l dyn Fn(&str) -> Option<String>;
+
+/// What a launcher told this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launched {
+    /// Its rank; `None` without a launcher.
+    pub rank: Option<Rank>,
+    /// Its number among the processes of this host.
+    pub local: Option<u32>,
+    /// The number of processes on this host.
+    pub local_size: Option<u32>,
+    /// The launcher's job.
+    pub job: Option<String>,
+}
+
+/// The variables of a launcher. The first that is set of several names counts.
+struct Launcher {
+    rank: &'static str,
+    world: &'static [&'static str],
+    local: &'static [&'static str],
+    local_size: &'static [&'static str],
+    /// The number of the first process.
+    first: u32,
+    /// Whether the rank counts only with a world: a name that other programs may use.
+    needs_world: bool,
+}
+
+/// The launchers, in this order: `mpirun` in a Slurm batch job gives every process `SLURM_PROCID=0`, so MPI comes before Slurm. A Slurm
+/// batch script that is no step has no `SLURM_STEP_NUM_TASKS`.
+///
+/// Sources: Open MPI FAQ ('environment variables'), MPICH's Hydra wiki, torchrun ('environment variables'), flux-environment(7),
+/// srun(1), Kubernetes ('Indexed Job'), GNU parallel(1).
+const LAUNCHERS: [Launcher; 7] = [
+    Launcher {
+        rank: "OMPI_COMM_WORLD_RANK",
+        world: &["OMPI_COMM_WORLD_SIZE"],
+        local: &["OMPI_COMM_WORLD_LOCAL_RANK"],
+        local_size: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+        first: 0,
+        needs_world: false,
+    },
+    Launcher {
+        rank: "PMI_RANK",
+        world: &["PMI_SIZE"],
+        local: &["PMI_LOCAL_RANK", "MPI_LOCALRANKID"],
+        local_size: &["PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"],
+        first: 0,
+        needs_world: false,
+    },
+    Launcher {
+        rank: "RANK",
+        world: &["WORLD_SIZE"],
+        local: &["LOCAL_RANK"],
+        local_size: &["LOCAL_WORLD_SIZE"],
+        first: 0,
+        needs_world: true,
+    },
+    Launcher {
+        rank: "FLUX_TASK_RANK",
+        world: &["FLUX_JOB_SIZE"],
+        local: &["FLUX_TASK_LOCAL_ID"],
+        local_size: &[],
+        first: 0,
+        needs_world: false,
+    },
+    Launcher {
+        rank: "SLURM_PROCID",
+        world: &["SLURM_STEP_NUM_TASKS"],
+        local: &["SLURM_LOCALID"],
+        local_size: &["SLURM_STEP_TASKS_PER_NODE"],
+        first: 0,
+        needs_world: false,
+    },
+    Launcher { rank: "JOB_COMPLETION_INDEX", world: &[], local: &[], local_size: &[], first: 0, needs_world: false },
+    Launcher { rank: "PARALLEL_SEQ", world: &[], local: &[], local_size: &[], first: 1, needs_world: false },
+];
+/// Variables with the name of a job.
+const JOBS: [&str; 5] = ["SLURM_JOB_ID", "FLUX_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_NAME"];
+/// Most processes: a larger number is no rank.
+const MOST: u32 = 1 << 24;
+
+/// What the environment tells of this process. `given` is a rank that the user named, which comes first.
+#[must_use]
+pub fn find(lookup: Lookup<'_>, given: Option<u32>) -> Launched {
+    let job = JOBS.iter().find_map(|name| lookup(name)).map(|job| sanitise(&job)).filter(|job| !job.is_empty());
+    let mut found = LAUNCHERS.iter().find_map(|launcher| launcher.read(lookup)).unwrap_or_default();
+    found.job = job;
+    if let Some(number) = given {
+        let world = found.rank.as_ref().and_then(|rank| rank.world);
+        found.rank = Some(Rank { number, world, source: "--rank".to_owned() });
+    }
+    found
+}
+
+impl Launcher {
+    fn read(&self, lookup: Lookup<'_>) -> Option<Launched> {
+        let first = |names: &[&str]| names.iter().find_map(|name| parse(&lookup(name)?));
+        let number = parse(&lookup(self.rank)?)?.checked_sub(self.first)?;
+        let world = first(self.world);
+        let is_rank = world.map_or(!self.needs_world, |world| number < world);
+        is_rank.then(|| Launched {
+            rank: Some(Rank { number, world, source: self.rank.to_owned() }),
+            local: first(self.local),
+            local_size: first(self.local_size),
+            job: None,
+        })
+    }
+}
+
+/// The number that a variable begins with: Slurm writes `8(x2)` or `8,4`.
+fn parse(text: &str) -> Option<u32> {
+    let digits: String = text.trim().chars().take_while(char::is_ascii_digit).collect();
+    let rest = &text.trim()[digits.len()..];
+    let number = digits.parse().ok().filter(|number| *number <= MOST)?;
+    (rest.is_empty() || rest.starts_with(['(', ','])).then_some(number)
+}
+
+/// The GPUs that a process measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All that it sees: it is alone on its host.
+    All,
+    /// The one of this number: each process of the host takes one.
+    One(u32),
+}
+
+impl Launched {
+    /// Which of the `visible` GPUs this process measures. Where the launcher shows each process only its own GPU, that is the one.
+    ///
+    /// # Errors
+    /// There are more processes on this host than GPUs.
+    pub fn share(&self, visible: u32) -> Result<Share, String> {
+        let is_alone = self.local_size.is_some_and(|size| size < 2) || self.local.is_none();
+        match self.local {
+            _ if visible < 2 || (is_alone && self.local.unwrap_or(0) == 0) => Ok(Share::All),
+            Some(local) if local < visible => Ok(Share::One(local)),
+            _ => {
+                let local = self.local.unwrap_or(0);
+                Err(format!("process {local} of this host (counted from 0) has no GPU: it sees {visible}"))
+            }
+        }
+    }
+}
+
+/// Most characters of a name in a file's name.
+const LONGEST: usize = 63;
+
+/// The name of this host: Slurm's name of the node, else `hostname`. Several nodes of Slurm may share one machine's hostname.
+#[must_use]
+pub fn host_name(lookup: Lookup<'_>, hostname: &str) -> String {
+    let name = lookup("SLURMD_NODENAME").map(|name| sanitise(&name)).filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| sanitise(hostname));
+    if name.is_empty() { "host".to_owned() } else { name }
+}
+
+/// The rack of this host, as Slurm's tree of switches tells it: the switch next to the node.
+#[must_use]
+pub fn rack(lookup: Lookup<'_>) -> Option<String> {
+    let path = lookup("SLURM_TOPOLOGY_ADDR")?;
+    let rack = sanitise(path.rsplit('.').nth(1)?);
+    (!rack.is_empty()).then_some(rack)
+}
+
+/// A name for files and reports: letters, digits, `.`, `_` and `-`, not beginning with a dot or a hyphen, at most 63 characters.
+#[must_use]
+pub fn sanitise(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = name.trim().chars().map(plain).collect();
+    name.trim_start_matches(['.', '-']).chars().take(LONGEST).collect::<String>().trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launched(variables: &[(&str, &str)], given: Option<u32>) -> Launched {
+        let variables: Vec<(String, String)> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let lookup = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        find(&lookup, given)
+    }
+
+    fn rank(variables: &[(&str, &str)]) -> Option<(u32, Option<u32>, String)> {
+        launched(variables, None).rank.map(|rank| (rank.number, rank.world, rank.source))
+    }
+
+    #[test]
+    fn mpi_comes_before_slurm_and_the_option_before_all() {
+        let slurm = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_JOB_ID", "7")];
+        let mpi = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")];
+        assert_eq!(rank(&slurm), Some((0, Some(2), "SLURM_PROCID".to_owned())));
+        let both: Vec<_> = slurm.iter().chain(&mpi).copied().collect();
+        assert_eq!(rank(&both), Some((1, Some(2), "OMPI_COMM_WORLD_RANK".to_owned())));
+        let found = launched(&both, Some(5));
+        assert_eq!(found.rank.unwrap(), Rank { number: 5, world: Some(2), source: "--rank".to_owned() });
+        assert_eq!(found.job.as_deref(), Some("7"));
+        assert_eq!(rank(&[]), None);
+    }
+
+    #[test]
+    fn every_launcher_is_read_and_parallel_counts_from_one() {
+        assert_eq!(rank(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")]), Some((3, Some(8), "PMI_RANK".to_owned())));
+        assert_eq!(rank(&[("RANK", "3"), ("WORLD_SIZE", "8")]), Some((3, Some(8), "RANK".to_owned())));
+        assert_eq!(rank(&[("FLUX_TASK_RANK", "3")]), Some((3, None, "FLUX_TASK_RANK".to_owned())));
+        assert_eq!(rank(&[("JOB_COMPLETION_INDEX", "3")]), Some((3, None, "JOB_COMPLETION_INDEX".to_owned())));
+        assert_eq!(rank(&[("PARALLEL_SEQ", "1")]), Some((0, None, "PARALLEL_SEQ".to_owned())));
+    }
+
+    #[test]
+    fn variables_that_cannot_be_ranks_are_passed_over() {
+        let completion = ("JOB_COMPLETION_INDEX", "2");
+        for wrong in
+            [("RANK", "1"), ("RANK", "captain"), ("PMI_RANK", "-1"), ("PARALLEL_SEQ", "0"), ("PMI_RANK", "99999999999")]
+        {
+            assert_eq!(rank(&[wrong, completion]).unwrap().2, "JOB_COMPLETION_INDEX", "{wrong:?}");
+        }
+        assert_eq!(rank(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None);
+    }
+
+    #[test]
+    fn a_process_alone_on_its_host_takes_all_gpus_and_else_its_own() {
+        let slurm = |local: &str, size: &str| {
+            let size = ("SLURM_STEP_TASKS_PER_NODE", size);
+            launched(&[("SLURM_PROCID", "0"), ("SLURM_LOCALID", local), size], None)
+        };
+        assert_eq!(slurm("0", "1(x4)").share(8), Ok(Share::All));
+        assert_eq!(slurm("0", "8(x4)").share(8), Ok(Share::One(0)));
+        assert_eq!(slurm("3", "8(x4)").share(8), Ok(Share::One(3)));
+        assert_eq!(slurm("3", "8(x4)").share(1), Ok(Share::All));
+        assert!(slurm("8", "9").share(8).unwrap_err().contains("sees 8"));
+        assert_eq!(launched(&[("PARALLEL_SEQ", "4")], None).share(8), Ok(Share::All));
+        assert_eq!(launched(&[], None).share(8), Ok(Share::All));
+    }
+
+    #[test]
+    fn names_of_hosts_are_safe_in_files_names() {
+        let none: Lookup<'_> = &|_| None;
+        for (name, safe) in [
+            ("n1", "n1"),
+            ("../etc/passwd", "etc-passwd"),
+            (".hidden", "hidden"),
+            ("a b\n", "a-b"),
+            ("é", "host"),
+            ("", "host"),
+        ] {
+            assert_eq!(host_name(none, name), safe, "{name:?}");
+        }
+        assert_eq!(host_name(none, &"x".repeat(300)).len(), LONGEST);
+        assert_eq!(host_name(&|name| (name == "SLURMD_NODENAME").then(|| "n7".to_owned()), "toy"), "n7");
+        assert_eq!(rack(&|name| (name == "SLURM_TOPOLOGY_ADDR").then(|| "core.leaf3.n7".to_owned())).unwrap(), "leaf3");
+    }
+}
