@@ -1,6 +1,6 @@
 //! `plimsoll collect`: judges the files that the processes of `check --fleet` wrote.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll::probes;
 use plimsoll::suite::fleet::collect::{Fleet, Options, RUNS, collect};
@@ -18,7 +18,8 @@ const MOST_HOSTS: usize = 32;
 
 pub(crate) fn run(args: &CollectArgs) -> Result<Exit, Failure> {
     let format = choose_format(args)?;
-    let outputs = Outputs::new([], Existing::ReplacedIfForced(args.force));
+    let inputs = if args.out.is_some() { list_inputs(&args.dir) } else { Vec::new() };
+    let outputs = Outputs::new(inputs.iter().map(PathBuf::as_path), Existing::ReplacedIfForced(args.force));
     args.out.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
     let folder = read_folder(&args.dir, probes::ALL).map_err(|error| Failure::file("read", &args.dir, error))?;
     if folder.devices.is_empty() && folder.partial.is_empty() && folder.unusable.is_empty() {
@@ -47,6 +48,13 @@ pub(crate) fn run(args: &CollectArgs) -> Result<Exit, Failure> {
         1 => Exit::Failed,
         _ => Exit::Inconclusive,
     })
+}
+
+/// The files that are read, which a report must not replace.
+fn list_inputs(dir: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_input = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jsonl" || ending == "part");
+    paths.filter(is_input).collect()
 }
 
 fn choose_format(args: &CollectArgs) -> Result<CollectFormat, Failure> {

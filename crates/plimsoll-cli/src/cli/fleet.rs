@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use plimsoll::core::Fault;
 use plimsoll::core::file::Target;
@@ -43,6 +44,7 @@ pub(crate) fn run(
     plan: impl FnOnce(Devices<'_>) -> Result<(Plan, Vec<&'static ProbeSpec>), Failure>,
 ) -> Result<Exit, Failure> {
     let launched = launcher::find(&lookup, task.fleet.rank);
+    let has_neighbours = launched.local_size.is_some_and(|size| size > 1);
     prepare(folder)?;
     let Opened { devices: mut instruments, missing } = open(task.device, &launched)?;
     let member = find_place(task.fleet, launched);
@@ -56,7 +58,8 @@ pub(crate) fn run(
     let mut measured = measuring::measure(&mut instruments, &plan, &specs, Some(place), task.quiet, stop);
     let ran = measure::decide_exit(&measured.ended, &measured.tee);
     measured.take_fault()?;
-    let Some(run) = measured.run() else { return Ok(ran) };
+    let Some(mut run) = measured.run() else { return Ok(ran) };
+    run.header.conditions.concurrent |= has_neighbours;
     write_files(folder, &run, &member)?;
     drop(partial);
     let is_stopped = matches!(ran, Exit::HungUp | Exit::Interrupted | Exit::Terminated);
@@ -112,14 +115,15 @@ fn unwritable(folder: &Path, error: &std::io::Error) -> Failure {
         .hint("every process needs a folder that it can write to, with space for its files")
 }
 
-/// The path of the record that is written while measuring, so that a killed process leaves what it had. The process's number keeps
-/// two processes on one device apart.
+/// The path of the record that is written while measuring, so that a killed process leaves what it had. The process's number and the time
+/// keep processes on one device apart, also those of containers, whose numbers are alike.
 fn partial_path(folder: &Path, member: &Member, instruments: &[Box<dyn Instrument>]) -> PathBuf {
     let name = match instruments {
         [one, ..] => file_name(member, one.info()),
         [] => member.host.clone(),
     };
-    folder.join(format!(".{name}.{}{PARTIAL}", std::process::id()))
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    folder.join(format!(".{name}.{}-{time:x}{PARTIAL}", std::process::id()))
 }
 
 /// A file that is removed at the end, unless the process is killed.
@@ -136,7 +140,7 @@ fn write_files(folder: &Path, run: &Run, member: &Member) -> Result<(), Failure>
     for (device, info) in (0..).zip(&run.header.devices) {
         let Some(records) = reduce(run, device, member, probes::ALL) else { continue };
         let path = folder.join(file_name(member, info));
-        let target = Target::find(&path).and_then(|target| target.write(&lines(&records), true));
+        let target = Target::entry(&path).and_then(|target| target.write(&lines(&records), true));
         target.map_err(|error| {
             Failure::file("write", &path, error)
                 .hint("free some space, or name another folder; nothing half-written is left")

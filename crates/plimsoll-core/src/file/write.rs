@@ -50,6 +50,21 @@ impl Target {
         Err(io::Error::other("too many levels of symbolic links"))
     }
 
+    /// The entry of a folder itself: a symbolic link there is replaced, not followed. For folders that others can write to.
+    ///
+    /// # Errors
+    /// The entry is a folder, a pipe or a device, or its metadata can't be read.
+    pub fn entry(path: &Path) -> io::Result<Self> {
+        let existing = match path.symlink_metadata() {
+            Ok(metadata) if metadata.is_file() => Existing::Regular(metadata),
+            Ok(metadata) if metadata.is_symlink() => Existing::Nothing,
+            Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Existing::Nothing,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path: path.to_owned(), existing })
+    }
+
     /// The path that is written, with links resolved.
     #[must_use]
     pub fn path(&self) -> &Path {

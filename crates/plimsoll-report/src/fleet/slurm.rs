@@ -15,7 +15,7 @@ pub fn render_slurm(fleet: &Fleet) -> String {
     let mut hosts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let is_bad = |judged: &&Judgement| matches!(judged.verdict, Verdict::Slow | Verdict::Broken);
     for judged in fleet.devices.iter().filter(is_bad) {
-        let host = sanitise(&judged.device.host);
+        let host = judged.device.host.clone();
         let reason = judged.reasons.first().map_or(String::new(), |reason| match (reason.headline, reason.share) {
             (Some(headline), Some(share)) => format!(" {} -{:.1}%", headline.id, 100.0 * share),
             _ => String::new(),
@@ -30,7 +30,15 @@ pub fn render_slurm(fleet: &Fleet) -> String {
         let reason: String = format!("plimsoll: {}", reasons.join(", ")).chars().take(LONGEST).collect();
         format!("scontrol update NodeName={host} State=DRAIN Reason='{reason}'\n")
     };
-    hosts.into_iter().filter(|(host, _)| !host.is_empty()).map(command).collect()
+    let (nodes, others): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|(host, _)| is_node(host));
+    let comment = |(host, _): (String, Vec<String>)| format!("# not a node's name: {}\n", plain(&host));
+    nodes.into_iter().map(command).chain(others.into_iter().map(comment)).collect()
+}
+
+/// Whether a name can only be one node's: Slurm takes `ALL` for every node, and brackets and commas for several. A name that
+/// would have to be changed isn't the node's.
+fn is_node(host: &str) -> bool {
+    !host.is_empty() && sanitise(host) == host && !host.eq_ignore_ascii_case("all")
 }
 
 /// Without characters that a shell or Slurm acts on.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_core::text::list_names;
 
 use super::device::Device;
+use super::launcher;
 use super::read::{Folder, Partial};
 
 /// What a fleet should be.
@@ -213,7 +214,9 @@ impl Sorted {
         let mut worlds: BTreeMap<World<'_>, BTreeMap<u32, BTreeSet<&str>>> = BTreeMap::new();
         for device in &self.devices {
             let Some(rank) = &device.rank else { continue };
-            let world = (device.job.as_deref(), rank.source.as_str(), rank.world.unwrap_or(0));
+            // A file may claim any number.
+            let world = rank.world.filter(|world| *world <= launcher::MOST).unwrap_or(0);
+            let world = (device.job.as_deref(), rank.source.as_str(), world);
             worlds.entry(world).or_default().entry(rank.number).or_default().insert(&device.host);
         }
         let jobs: BTreeSet<&str> = self.devices.iter().filter_map(|device| device.job.as_deref()).collect();
@@ -224,12 +227,14 @@ impl Sorted {
         }
         let mut missing = 0;
         for ((_, source, world), ranks) in &worlds {
-            let absent: Vec<String> =
-                (0..*world).filter(|rank| !ranks.contains_key(rank)).map(|rank| rank.to_string()).collect();
-            if !absent.is_empty() {
-                missing += absent.len();
-                let text =
-                    format!("{} of {world} ranks ({source}) have no file: {}", absent.len(), list_names(&absent));
+            let absent = (*world as usize).saturating_sub(ranks.range(..world).count());
+            // A host that is measured again has its files from a later job, which the first lacks.
+            if absent > 0 && jobs.len() <= 1 {
+                missing += absent;
+                let first = (0..*world).filter(|rank| !ranks.contains_key(rank)).take(8);
+                let first: Vec<String> = first.map(|rank| rank.to_string()).collect();
+                let more = if absent > 8 { ", …" } else { "" };
+                let text = format!("{absent} of {world} ranks ({source}) have no file: {}{more}", first.join(", "));
                 problems.push(problem(Kind::Missing, None, text));
             }
             let twice: Vec<String> =

@@ -82,7 +82,7 @@ const LAUNCHERS: [Launcher; 7] = [
 /// Variables with the name of a job.
 const JOBS: [&str; 5] = ["SLURM_JOB_ID", "FLUX_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_NAME"];
 /// Most processes: a larger number is no rank.
-const MOST: u32 = 1 << 24;
+pub(super) const MOST: u32 = 1 << 24;
 
 /// What the environment tells of this process. `given` is a rank that the user named, which comes first.
 #[must_use]
