@@ -147,6 +147,8 @@ fn a_fleet_file_is_small_and_an_edited_figure_is_recomputed_and_named() {
         problem["text"].as_str().unwrap().contains("memory read doesn't match its samples: 200 GB/s claimed, 180 GB/s")
     );
     assert_eq!(find_device(&after, "sim-3")["figures"], find_device(&before, "sim-3")["figures"]);
+    place.run("collect fleet --format json --out fleet/n1-sim-3.jsonl --force").ends(2);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), edited.join("\n"));
 }
 
 #[test]

@@ -232,6 +232,18 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_is_a_link_is_replaced_and_its_target_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let [link, target] = ["link", "target"].map(|name| dir.path().join(name));
+        fs::write(&target, "old").unwrap();
+        symlink(&target, &link).unwrap();
+        Target::entry(&link).unwrap().write(b"new", true).unwrap();
+        assert_eq!((fs::read(&link).unwrap(), fs::read(&target).unwrap()), (b"new".to_vec(), b"old".to_vec()));
+        assert!(!link.is_symlink());
+        Target::entry(dir.path()).unwrap_err();
+    }
+
+    #[test]
     fn an_existing_file_is_replaced_only_on_request() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");

@@ -23,9 +23,13 @@ fn member(host: &str) -> Member {
 
 /// Eight devices of one host, the last of them slow.
 fn fleet() -> Fleet {
+    fleet_of(HOSTILE)
+}
+
+fn fleet_of(host: &str) -> Fleet {
     let device = |slot: u32| {
         let mut run = synthetic::run(HOSTILE, "2026-01-02T03:04:05Z", if slot == 7 { 1.2 } else { 1.0 });
-        run.member = Some(member(HOSTILE));
+        run.member = Some(member(host));
         let info = &mut run.header.devices[0];
         info.backend = "cuda".to_owned();
         info.id = format!("{HOSTILE}-{slot}");
@@ -55,9 +59,18 @@ fn names_from_files_cannot_leave_their_place_in_any_format() {
     let json: serde_json::Value = serde_json::from_str(&render_json(&fleet)).unwrap();
     assert_eq!((json["verdict"].as_str(), json["devices"].as_array().unwrap().len()), (Some("slow"), 8));
     let commands = render_slurm(&fleet);
-    let [command] = commands.lines().collect::<Vec<_>>()[..] else { panic!("{commands}") };
-    assert!(command.starts_with("scontrol update NodeName=script-alert-1"), "{command}");
+    assert!(commands.starts_with("# not a node's name: ") && commands.lines().count() == 1, "{commands}");
+}
+
+#[test]
+fn drain_commands_are_for_single_nodes() {
+    let command = render_slurm(&fleet_of("n1"));
+    assert!(command.starts_with("scontrol update NodeName=n1 State=DRAIN Reason='plimsoll: "), "{command}");
     assert!(!command.contains([';', '<', '\\', '"']) && command.matches('\'').count() == 2, "{command}");
+    for host in ["ALL", "all", "n1;", "n[1-9]", ".n1"] {
+        let commands = render_slurm(&fleet_of(host));
+        assert!(commands.starts_with("# not a node's name: ") && commands.lines().count() == 1, "{host}: {commands}");
+    }
 }
 
 #[test]

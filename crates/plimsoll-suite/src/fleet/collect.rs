@@ -313,7 +313,7 @@ impl Context<'_> {
             let size = |reason: &Reason| reason.share.unwrap_or(0.0);
             (b.verdict.severity().cmp(&a.verdict.severity())).then(size(b).total_cmp(&size(a)))
         });
-        let is_judged = (is_compared && self.shared_figures(number, device) > 0) || device.gates().any(|row| row.state == State::Ok);
+        let is_judged = is_compared || device.gates().any(|row| row.state == State::Ok);
         let verdict = match reasons.first() {
             Some(reason) => reason.verdict,
             None if is_judged => Verdict::Healthy,
@@ -393,14 +393,7 @@ impl Context<'_> {
         self.groups.iter().filter(is_of).map(reason).collect()
     }
 
-    /// How many of the population's figures the device has.
-    fn shared_figures(&self, number: usize, device: &Device) -> usize {
-        let home = self.homes[number].population.map(|(home, _)| home);
-        let figures = self.figures.iter().filter(|figure| Some(figure.population) == home);
-        figures.filter(|figure| device.goodness(figure.headline.id).is_some()).count()
-    }
-
-    /// Figures that most of the population has and this device lacks, or any where it has none.
+    /// Figures that most of the population has and this device lacks, or that it has none.
     fn unmeasured(&self, number: usize, device: &Device) -> Vec<Reason> {
         let mut lacking: Vec<&str> = Vec::new();
         let home = self.homes[number].population.map(|(home, _)| home);
@@ -413,7 +406,7 @@ impl Context<'_> {
         let faults =
             || if device.faults.is_empty() { String::new() } else { format!(" ({})", device.faults.join("; ")) };
         match (&lacking[..], device.complete) {
-            ([], true) if device.gates().next().is_none() => vec![unknown(format!("no figure was measured{}", faults()))],
+            ([], _) if !device.has_figures() => vec![unknown(format!("no figure was measured{}", faults()))],
             ([], true) => vec![],
             ([], false) => vec![unknown(format!("the measurement was ended early{}", faults()))],
             (lacking, _) => vec![unknown(format!("not measured: {}{}", lacking.join(", "), faults()))],

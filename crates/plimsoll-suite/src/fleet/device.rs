@@ -155,6 +155,12 @@ impl Device {
         !is_transfer(row.headline) || !self.settings.iter().any(|(what, value)| (*what, value.as_str()) == AT_ONCE)
     }
 
+    /// Whether a figure of the verdict was measured.
+    #[must_use]
+    pub fn has_figures(&self) -> bool {
+        self.gates().any(|row| self.goodness(row.headline.id).is_some())
+    }
+
     /// The logarithm of a figure, negated where less is better; `None` where the device doesn't have it.
     #[must_use]
     pub fn goodness(&self, id: &str) -> Option<f64> {

@@ -42,7 +42,7 @@ struct File {
     round: u32,
     rank: Option<u32>,
     health: Health,
-    /// Shares of the typical read and write.
+    /// Shares of the typical read and write; 0 where it wasn't measured.
     figures: [f64; 2],
 }
 
@@ -95,7 +95,8 @@ impl File {
             published: None,
         };
         let [read, write] = self.figures;
-        let findings = [("read", 4.63e12 * read), ("init", 4.68e12 * write)].map(finding).map(Record::Finding);
+        let findings = [("read", 4.63e12 * read), ("init", 4.68e12 * write)].into_iter();
+        let findings = findings.filter(|(_, value)| *value > 0.0).map(finding).map(Record::Finding);
         let head = [Record::Run(header), Record::Member(self.member())];
         head.into_iter().chain(findings).chain([Record::End { complete: true }]).collect()
     }
@@ -235,6 +236,38 @@ fn missing_devices_and_ranks_are_named() {
         (Kind::Missing, "1 of 64 ranks (SLURM_PROCID) have no file: 9"),
     ];
     assert_eq!((problems(&fleet), fleet.missing, fleet.verdict()), (expected.to_vec(), 2, Verdict::Unknown));
+}
+
+#[test]
+fn a_device_without_figures_is_not_healthy() {
+    let one = judge(&Options::default(), |files| files[3].figures = [1.0, 0.0]);
+    assert_eq!(not_healthy(&one), [("GPU-3", Verdict::Unknown, "not measured: memory write")]);
+    let none = judge(&Options::default(), |files| files.iter_mut().for_each(|file| file.figures = [0.0; 2]));
+    let bad = not_healthy(&none);
+    assert!(bad.len() == 64 && bad.iter().all(|(_, _, why)| *why == "no figure was measured"), "{bad:?}");
+}
+
+#[test]
+fn a_number_of_ranks_that_a_file_claims_costs_no_memory() {
+    let claim = |world: u32| {
+        judge_folder(
+            &Options::default(),
+            |files| files.truncate(1),
+            |folder| {
+                for entry in fs::read_dir(folder.path()).unwrap() {
+                    let path = entry.unwrap().path();
+                    let text = fs::read_to_string(&path).unwrap();
+                    assert!(text.contains("\"world\":64"), "{text}");
+                    fs::write(&path, text.replace("\"world\":64", &format!("\"world\":{world}"))).unwrap();
+                }
+            },
+        )
+    };
+    let fleet = claim(1 << 24);
+    assert_eq!(fleet.missing, (1 << 24) - 1);
+    assert!(fleet.problems[0].text.ends_with("have no file: 1, 2, 3, 4, 5, 6, 7, 8, …"), "{:?}", fleet.problems);
+    // No launcher starts that many.
+    assert_eq!(claim(u32::MAX).missing, 0);
 }
 
 #[test]
