@@ -214,7 +214,12 @@ fn find_groups(populations: &[Population], figures: &[FigureOfFleet]) -> Vec<Slo
             headline: figure.headline,
             deviation: *deviation,
         };
-        figure.last().groups.iter().map(group).collect::<Vec<_>>()
+        // Devices whose rack isn't known share no rack.
+        let is_known = |(group, _): &&(Group, Deviation)| match group {
+            Group::Rack(rack) => !population.racks[*rack].is_empty(),
+            _ => true,
+        };
+        figure.last().groups.iter().filter(is_known).map(group).collect::<Vec<_>>()
     };
     figures.iter().flat_map(of_figure).collect()
 }

@@ -96,7 +96,7 @@ pub struct Sorted {
 /// Sorts a folder: leaves out what is old, finds duplicates, and counts what is missing.
 #[must_use]
 pub fn sort(folder: Folder, expected: &Expected) -> Sorted {
-    let Folder { devices, partial, unusable } = folder;
+    let Folder { devices, mut partial, unusable } = folder;
     let mut sorted = Sorted::default();
     sorted.problems.extend(unusable.iter().map(|(file, why)| problem(Kind::Unusable, Some(file), why.clone())));
     let is_old = |device: &Device| expected.since.as_ref().is_some_and(|since| device.started < *since);
@@ -105,6 +105,7 @@ pub fn sort(folder: Folder, expected: &Expected) -> Sorted {
         let text = format!("{}: measured {}, before the time that counts", device.place(), device.started);
         sorted.problems.push(problem(Kind::Stale, Some(&device.file), text));
     }
+    partial.retain(|cut| expected.since.as_ref().is_none_or(|since| cut.started >= *since));
     sorted.take_rounds(current);
     sorted.name_partial(&partial);
     sorted.count_missing(expected);
@@ -159,7 +160,9 @@ impl Sorted {
     /// What was cut off, except devices whose file is complete.
     fn name_partial(&mut self, partial: &[Partial]) {
         for cut in partial {
-            let is_known = |id: &&String| self.devices.iter().any(|device| device.id == **id);
+            // A CPU's identity is its model.
+            let is_own = |device: &&Device| device.backend != "cpu" || device.host == cut.member.host;
+            let is_known = |id: &&String| self.devices.iter().filter(is_own).any(|device| device.id == **id);
             let open: Vec<&String> = cut.ids.iter().filter(|id| !is_known(id)).collect();
             if open.is_empty() {
                 continue;

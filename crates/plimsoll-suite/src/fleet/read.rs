@@ -41,6 +41,8 @@ pub struct Partial {
     pub member: Member,
     /// Its devices' identities.
     pub ids: Vec<String>,
+    /// When its measurement began, UTC.
+    pub started: String,
     /// The probes that it had begun, in order.
     pub probes: Vec<String>,
 }
@@ -130,7 +132,8 @@ fn read_partial(name: &str, path: &Path) -> Result<Outcome, String> {
         }
     }
     let ids = run.header.devices.iter().map(|info| info.id.clone()).collect();
-    Ok(Outcome::Partial(Partial { file: name.to_owned(), member, ids, probes }))
+    let started = run.header.started;
+    Ok(Outcome::Partial(Partial { file: name.to_owned(), member, ids, started, probes }))
 }
 
 fn parse(bytes: &[u8]) -> Result<Run, String> {

@@ -35,6 +35,7 @@ const PROBES: &[&ProbeSpec] = &[&STREAM];
 #[derive(Clone)]
 struct File {
     host: String,
+    rack: Option<String>,
     slot: u32,
     id: String,
     model: &'static str,
@@ -50,6 +51,7 @@ impl File {
     fn new(number: u32) -> Self {
         Self {
             host: format!("n{}", number / 8),
+            rack: None,
             slot: number % 8,
             id: format!("GPU-{number}"),
             model: "NVIDIA H200",
@@ -103,7 +105,7 @@ impl File {
 
     fn member(&self) -> Member {
         let rank = self.rank.map(|number| Rank { number, world: Some(64), source: "SLURM_PROCID".to_owned() });
-        Member { host: self.host.clone(), rank, job: None, rack: None, round: self.round }
+        Member { host: self.host.clone(), rank, job: None, rack: self.rack.clone(), round: self.round }
     }
 
     fn write(&self, folder: &TempDir) {
@@ -189,6 +191,22 @@ fn a_slow_host_is_slow_as_a_whole() {
     });
     assert_eq!(fleet.count(Verdict::Slow), 8);
     assert!(fleet.groups.iter().any(|group| group.name == "host n5"), "{:?}", fleet.groups);
+}
+
+#[test]
+fn a_slow_rack_is_named_and_devices_without_a_rack_are_none() {
+    let slow_half = |rack: Option<&str>| {
+        let fleet = judge(&Options::default(), |files| {
+            for (number, file) in files.iter_mut().enumerate() {
+                file.rack = if number < 48 { Some("r1".to_owned()) } else { rack.map(str::to_owned) };
+                file.figures[1] *= 1.0 - 0.002 * ((number / 8) % 3) as f64 - if number < 48 { 0.0 } else { 0.1 };
+            }
+        });
+        fleet.groups.iter().filter(|group| group.name.starts_with("rack")).map(|group| group.name.clone()).collect()
+    };
+    let names: Vec<String> = slow_half(Some("r2"));
+    assert_eq!(names, ["rack r2"]);
+    assert_eq!(slow_half(None), Vec::<String>::new());
 }
 
 #[test]
@@ -334,7 +352,11 @@ fn a_killed_process_is_named_with_its_rank_and_what_it_had() {
         "{:?}",
         fleet.problems
     );
-    assert_eq!(fleet.problems.iter().filter(|problem| problem.kind == Kind::CutOff).count(), 1);
+    let cut_off = |fleet: &Fleet| fleet.problems.iter().filter(|problem| problem.kind == Kind::CutOff).count();
+    assert_eq!(cut_off(&fleet), 1);
+    let expected = Expected { since: Some("2026-01-02T03:04:06Z".to_owned()), ..Expected::default() };
+    let later = judge_folder(&Options { expected, ..Options::default() }, |files| drop(files.remove(9)), spoil);
+    assert_eq!(cut_off(&later), 0);
 }
 
 #[test]
