@@ -23,7 +23,7 @@ const BYTES: f64 = 19.0;
 pub struct Weight {
     /// The time of the busiest pipe as a share of memory's time, for large tensors in whole vectors.
     pub share: f64,
-    /// Clocks from operands to results, for each 4 bytes of elements that are larger.
+    /// Clocks from operands to results; for elements of 8 bytes half of them, because each moves twice as much meanwhile.
     pub latency: f64,
 }
 

@@ -1,11 +1,11 @@
-//! What launchers tell the processes that they start: the rank, how many there are, and the host. All of it is environment variables.
+//! What processes know from their launcher: their rank, their number and their host, all from environment variables.
 
 use plimsoll_core::record::Rank;
 
 /// Looks up an environment variable.
 pub type Lookup<'l> = &'l dyn Fn(&str) -> Option<String>;
 
-/// What a launcher told this process.
+/// What this process knows from its launcher.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launched {
     /// Its rank; `None` without a launcher.
@@ -84,7 +84,7 @@ const JOBS: [&str; 5] = ["SLURM_JOB_ID", "FLUX_JOB_ID", "PBS_JOBID", "LSB_JOBID"
 /// Most processes: a larger number is no rank.
 pub(super) const MOST: u32 = 1 << 24;
 
-/// What the environment tells of this process. `given` is a rank that the user named, which comes first.
+/// Reads the environment of this process. `given` is a rank that the user named, which comes first.
 #[must_use]
 pub fn find(lookup: Lookup<'_>, given: Option<u32>) -> Launched {
     let job = JOBS.iter().find_map(|name| lookup(name)).map(|job| sanitise(&job)).filter(|job| !job.is_empty());

@@ -10,7 +10,7 @@
 
 use plimsoll_core::stats::{mad, median};
 
-/// Devices that the known spread counts for, beside those of the fleet.
+/// The known spread counts as much as this many devices of the fleet.
 pub const PRIOR_DEVICES: f64 = 16.0;
 /// A flagged device is worse than expected by more than this many scales.
 pub const Z: f64 = 4.0;
@@ -241,7 +241,7 @@ fn find_slow_groups(
         let z = worse / (hosts.among + hosts.doubt_of_median(host)).sqrt();
         Some((Group::Host(host), Deviation::of_group(worse, z)))
     };
-    // Slots differ by the board's design, so a slow one is told from the others, however they differ, by its own error alone.
+    // Slots differ by the board's design: their spread says nothing about a slow slot, so each is judged by its own error alone.
     let slot = |(slot, effect): (usize, &Option<f64>)| {
         let worse = slots.middle - (*effect)?;
         Some((Group::Slot(slot), Deviation::of_group(worse, worse / slots.doubt_of_median(slot).sqrt())))

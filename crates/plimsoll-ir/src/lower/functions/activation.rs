@@ -102,7 +102,7 @@ fn exponential<'b>(u: Term<'b>, factor: f64, rest: Option<Term<'b>>) -> Term<'b>
         return rest.map_or(e, |rest| (rest * factor).fma(e, e));
     }
     let t = u * (factor * LOG2_E);
-    // Of t, what is too much. Compilers would compute −t with another product.
+    // By how much t is too large. The error with the other sign needs −t, which compilers compute as a second product.
     let mut excess = u.fma(-factor * LOG2_E_REST, u.fma(-factor * LOG2_E, t));
     if let Some(rest) = rest {
         excess = rest.fma(-factor * LOG2_E, excess);
