@@ -157,6 +157,39 @@ def needs_of(kernel: Kernel) -> dict[int, Need | None]:
     return needs
 
 
+SMALL_TYPES = ("f16", "f8e4m3", "f8e5m2")
+VANISHING = 2.0**-100
+"""The result of a function may be 0 if it is smaller, in a product that is stored in one of SMALL_TYPES; see docs/mathematics.md."""
+
+
+def may_vanish(kernel: Kernel) -> dict[int, bool]:
+    """Of which values the result of a function may be 0 if it is small: those that only become factors of values that aren't beyond f16,
+    and are stored in one of SMALL_TYPES."""
+    ranges = ranges_of(kernel)
+    modest: dict[int, bool] = {}
+    for node in kernel.nodes():
+        typed = node.op in ("input", "scalar", "cast") and node.dtype.name in SMALL_TYPES
+        kept = node.op in PASSES_NEED and all(modest[id(arg)] for arg in node.args)
+        modest[id(node)] = typed or kept or ranges[id(node)].most <= 65536
+    vanish: dict[int, bool] = {}
+
+    def pass_on(node: Node, may: bool) -> None:
+        vanish[id(node)] = vanish.get(id(node), True) and may
+
+    for output in kernel.outputs:
+        pass_on(output.node, output.dtype.name in SMALL_TYPES)
+    for node in reversed(kernel.nodes()):
+        may = vanish.get(id(node), False)
+        for place, arg in enumerate(node.args):
+            if node.op == "cast":
+                pass_on(arg, may if node.dtype is F32 else node.dtype.name in SMALL_TYPES)
+            elif node.op == "*":
+                pass_on(arg, may and modest[id(node.args[1 - place])])
+            else:
+                pass_on(arg, may and node.op in PASSES_NEED)
+    return vanish
+
+
 class Oracle:
     """Evaluates expressions for one device."""
 
@@ -174,13 +207,15 @@ class Oracle:
         """Bounds of every node."""
         needs = needs_of(kernel) if self.gpu else {}
         fused = fused_products(kernel) if self.gpu else {}
+        vanish = may_vanish(kernel) if self.gpu else {}
         elements = int(np.prod(shape, dtype=np.int64))
         values: dict[int, Bounds] = {}
         for node in kernel.nodes():
             if id(node) in fused:
                 values[id(node)] = _fused(node, fused[id(node)], values)
             elif node.args:
-                values[id(node)] = self._apply(node, [values[id(arg)] for arg in node.args], needs.get(id(node)))
+                result = self._apply(node, [values[id(arg)] for arg in node.args], needs.get(id(node)))
+                values[id(node)] = _without_vanished(node, result, values, vanish)
             elif node.op == "input":
                 values[id(node)] = exactly(inputs[node.value])
             elif node.op == "scalar":
@@ -266,6 +301,18 @@ class Oracle:
         zero = (low == 0) & (high == 0) & (a.low == a.high)
         zero = zero & ((a.low == 0) | np.isinf(a.low) | np.isinf(b.low))
         return self.promise.results(name, low, high, a.low.dtype, need=need, zero=zero, sure=sure)
+
+
+def _without_vanished(node: Node, result: Bounds, values: dict[int, Bounds], vanish: dict[int, bool]) -> Bounds:
+    """Not sure of products of a small result, which may be 0, and an infinity."""
+    if node.op != "*" or not node.taken.is_float:
+        return result
+    for small, other in ((0, 1), (1, 0)):
+        factor, partner = (values[id(node.args[place])] for place in (small, other))
+        if vanish.get(id(node.args[small])) and not factor.exact:
+            least = np.minimum(np.abs(factor.low), np.abs(factor.high))
+            result = Bounds(result.low, result.high, result.sure & ~((least < VANISHING) & may_be_infinite(partner)))
+    return result
 
 
 def _fused(node: Node, place: int, values: dict[int, Bounds]) -> Bounds:

@@ -13,8 +13,10 @@ import numpy as np
 import exact
 from bounds import Bounds, corners, exactly, order
 from dtypes import TYPES, WIDE, round_to
+from expression import Kernel, Output, input_of, operation
 from functions import FUNCTIONS, true_pow, true_range
 from generator import Generator
+from oracle import Oracle
 from promises import Promise
 
 NUMBERS = np.random.default_rng(1)
@@ -38,6 +40,23 @@ class Rounding(unittest.TestCase):
         # Just above half-way between two bf16 numbers; f32 would round it to half-way.
         self.assertEqual(round_to(TYPES["bf16"], np.array([(1 << 40) + (1 << 32) + 1]))[0], float((1 << 40) + (1 << 33)))
         self.assertEqual(round_to(TYPES["f16"], np.array([1 + 2.0**-11 + 2.0**-40]))[0], 1 + 2.0**-10)
+
+
+class Vanishing(unittest.TestCase):
+    def test_a_small_result_times_infinity_is_only_unknown_if_stored_in_a_small_type(self):
+        f16, f32 = TYPES["f16"], TYPES["f32"]
+        x = np.array([-130, -130, -3, -130], np.float32)
+        y = np.array([-np.inf, -2, -np.inf, -np.inf], np.float32)
+        for types, stored, sure in (
+            ((f16, f16), f16, [False, True, True, False]),
+            ((f16, f32), f16, [True, True, True, True]),
+            ((f16, f16), f32, [True, True, True, True]),
+        ):
+            product = operation("*", operation("exp2", input_of(0, types[0])), input_of(1, types[1]))
+            kernel = Kernel(list(types), [], [Output("out", product, stored)])
+            found = Oracle(gpu=True).run(kernel, [x, y], [], (4,))[0]
+            self.assertEqual(found.sure.tolist(), sure)
+            self.assertTrue(Oracle(gpu=False).run(kernel, [x, y], [], (4,))[0].sure.all())
 
 
 class Exact(unittest.TestCase):
@@ -112,7 +131,7 @@ class Functions(unittest.TestCase):
                 x = np.concatenate([NUMBERS.normal(0, 4, 60), NUMBERS.uniform(0, 1, 20)]).astype(carrier)
                 low, high, _, _ = true_range(name, exactly(x))
                 for value, found in zip(x.tolist(), low, strict=True):
-                    with mpmath.workdps(60):
+                    with mpmath.workdps(150):  # 1 + tanh(u) of gelu_tanh may cancel 100 digits.
                         true = reference(mpmath.mpf(value))
                         if isinstance(true, mpmath.mpc) or not np.isfinite(found):
                             continue

@@ -82,7 +82,7 @@ pub fn needs(graph: &Graph) -> Vec<Need> {
             }
             Kind::Fma(operands) => operands.iter().for_each(|&id| join(&mut needs, id, need.term())),
             Kind::Binary(Binary::Mul, [a, b]) => {
-                let factor = |other| if is_modest(graph, other) { need } else { need.scaled() };
+                let factor = |other| if known.is_modest(other) { need } else { need.scaled() };
                 join(&mut needs, a, factor(b));
                 join(&mut needs, b, factor(a));
             }
@@ -134,6 +134,7 @@ impl<'g> Known<'g> {
             Kind::Binary(op, _) => Op::Binary(op),
             Kind::Fma(_) => Op::Fma,
             Kind::Select(_) => Op::Select,
+            Kind::Cast(_) if node.dtype.is_float() && node.dtype.carrier() != node.dtype => Op::Narrow(node.dtype),
             Kind::Cast(_) => Op::Convert,
             _ => return Facts::of_type(node.dtype),
         };
@@ -152,6 +153,12 @@ impl<'g> Known<'g> {
             _ => false,
         };
         itself || kind.operands().iter().any(|id| self.cancels[id.index()])
+    }
+
+    /// Whether a value, if it isn't infinite, is at most about f16's largest number. Its product with a value below 2⁻¹⁰⁰ is 0 in f16,
+    /// also if that value has become 0. (If it is infinite, the product may be NaN: docs/mathematics.md says so.)
+    fn is_modest(&self, id: NodeId) -> bool {
+        self.ranges[id.index()].largest() <= 65536.0
     }
 
     fn is_in_f32(&self, id: NodeId) -> bool {
@@ -192,17 +199,6 @@ fn join(needs: &mut [Option<Need>], id: NodeId, need: Need) {
     *before = Some(before.map_or(need, |before| before.merge(need)));
 }
 
-/// True if a value is known to be at most about f16's largest number.
-fn is_modest(graph: &Graph, id: NodeId) -> bool {
-    graph.node(id).is_some_and(|node| match node.kind {
-        Kind::Constant(_) => node.constant().is_some_and(|value| value.as_f64().abs() <= 65536.0),
-        Kind::Input(_) | Kind::Scalar(_) | Kind::Cast(_) => {
-            matches!(node.dtype, DType::F16 | DType::F8E4M3 | DType::F8E5M2)
-        }
-        _ => false,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use plimsoll_expr::graph::Kind;
@@ -234,6 +230,9 @@ mod tests {
             ("in x: bf16, c: bool\ny = select(c, exp(x), x)", "exp", Need::Bf16),
             ("in x: bf16\ny = exp(x) - 1", "exp", Need::Wide),
             ("in x: f16, z: f16\ny = z + x*exp(x)", "exp", Need::Wide),
+            ("in x: f16, z: f32\ny: f16 = exp(x) * tanh(z)", "exp", Need::F16),
+            ("in x: f16, z: f32\ny: f16 = exp(x) * f16(z)", "exp", Need::F16),
+            ("in x: f16, z: f32\ny: f16 = exp(x) * z", "exp", Need::Wide),
             ("in x: bf16\nlet e = exp(x)\ny = e\nz = e + x", "exp", Need::Wide),
             ("in x: bf16\ny = sqrt(gelu(x))", "gelu", Need::Bf16),
             ("in x: f16\ny = tanh(silu(x))", "silu", Need::Wide),
