@@ -136,25 +136,29 @@ template <int HINTS, int BYTES> __device__ __forceinline__ void load_bytes(u64 f
 #endif
 }
 
-template <int HINTS, int BYTES> __device__ __forceinline__ void store_bytes(u64 to, const u32* word) {
+// Stores BYTES if `stores`, without a branch.
+template <int HINTS, int BYTES> __device__ __forceinline__ void store_bytes(u64 to, const u32* word, bool stores = true) {
 #if defined(__CUDA_ARCH__)
-#define STORE_AS(bytes, type, ...)                                                                                     \
+// `last` is the place of the condition, which follows the address and the words.
+#define STORE_AS(bytes, type, last, ...)                                                                               \
     if constexpr (BYTES == bytes && (HINTS & STORE_STREAMING))                                                         \
-        asm volatile("st.global.cs." type ::"l"(to), __VA_ARGS__ : "memory");                                          \
+        asm volatile("{.reg .pred stores;\nsetp.ne.u32 stores, " last ", 0;\n@stores st.global.cs." type "}" ::"l"(to),  \
+                     __VA_ARGS__, "r"(u32(stores)) : "memory");                                                        \
     else if constexpr (BYTES == bytes)                                                                                 \
-        asm volatile("st.global." type ::"l"(to), __VA_ARGS__ : "memory");
-    STORE_AS(1, "u8 [%0], %1;", "h"(u16(word[0])))
-    STORE_AS(2, "u16 [%0], %1;", "h"(u16(word[0])))
-    STORE_AS(4, "u32 [%0], %1;", "r"(word[0]))
-    STORE_AS(8, "v2.u32 [%0], {%1, %2};", "r"(word[0]), "r"(word[1]))
-    STORE_AS(16, "v4.u32 [%0], {%1, %2, %3, %4};", "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]))
+        asm volatile("{.reg .pred stores;\nsetp.ne.u32 stores, " last ", 0;\n@stores st.global." type "}" ::"l"(to),     \
+                     __VA_ARGS__, "r"(u32(stores)) : "memory");
+    STORE_AS(1, "u8 [%0], %1;", "%2", "h"(u16(word[0])))
+    STORE_AS(2, "u16 [%0], %1;", "%2", "h"(u16(word[0])))
+    STORE_AS(4, "u32 [%0], %1;", "%2", "r"(word[0]))
+    STORE_AS(8, "v2.u32 [%0], {%1, %2};", "%3", "r"(word[0]), "r"(word[1]))
+    STORE_AS(16, "v4.u32 [%0], {%1, %2, %3, %4};", "%5", "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]))
 #if __CUDA_ARCH__ >= 1000
-    STORE_AS(32, "v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};", "r"(word[0]), "r"(word[1]), "r"(word[2]),
+    STORE_AS(32, "v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};", "%9", "r"(word[0]), "r"(word[1]), "r"(word[2]),
              "r"(word[3]), "r"(word[4]), "r"(word[5]), "r"(word[6]), "r"(word[7]))
 #endif
 #undef STORE_AS
 #else
-    __builtin_memcpy(reinterpret_cast<void*>(to), word, BYTES);
+    if (stores) __builtin_memcpy(reinterpret_cast<void*>(to), word, BYTES);
 #endif
 }
 
@@ -173,9 +177,9 @@ template <typename T, int N, int HINTS> struct Row {
 #pragma unroll
         for (int b = 0; b < BYTES; b += ACCESS) load_bytes<LOADS, ACCESS>(from + b, word + b / 4);
     }
-    __device__ __forceinline__ void store(u64 to) const {
+    __device__ __forceinline__ void store(u64 to, bool stores = true) const {
 #pragma unroll
-        for (int b = 0; b < BYTES; b += ACCESS) store_bytes<HINTS, ACCESS>(to + b, word + b / 4);
+        for (int b = 0; b < BYTES; b += ACCESS) store_bytes<HINTS, ACCESS>(to + b, word + b / 4, stores);
     }
     __device__ __forceinline__ void take(Carrier<T>* x) const {
         if constexpr (BYTES % 4 == 0) unpack<T, N>(word, x);

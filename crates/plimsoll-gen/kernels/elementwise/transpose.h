@@ -11,12 +11,13 @@
 // rows of tiles at a time, so that reads are closer together, was slower by up to 2 % on an H200.
 //
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
-// and of the other extents, slowest first, as divisor, magic number and shift; each set's strides.
+// and of the other extents, slowest first, as divisor, magic number and shift; each set's strides. ROWS_FIT, COLUMNS_FIT: no tile extends
+// beyond the tensors along that dimension.
 // Its loop in SASS: before the barrier, all loads of the transposed inputs, and their stores to shared memory; after it, a load from
 // shared memory and a store per vector.
 #include "same.h"
 
-enum { COLUMNS = LANES * UNROLL, VECTORS = ROWS * UNROLL, READS = (VECTORS + THREADS - 1) / THREADS };
+enum { COLUMNS = LANES * UNROLL };
 enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
@@ -39,21 +40,86 @@ __device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, Ext
 #endif
 }
 
-// A thread's pieces of a tile, one per iteration, in lines of PER_LINE pieces. If a block's threads are whole lines, they are STEP lines
-// apart, so that addresses differ by constants.
-template <int PER_LINE> struct Pieces {
-    enum { WHOLE = THREADS % PER_LINE == 0, STEP = THREADS / PER_LINE };
+// A tile's pieces: LINES lines of PER_LINE pieces. A thread has one per iteration. If that takes hardly more iterations (WHOLE), a thread's
+// pieces are at the same place of lines that are STEP lines apart, or one after the other in every line, so that their addresses differ by
+// constants; some threads may then have no piece.
+template <int LINE_COUNT, int PER_LINE> struct Pieces {
+    enum { LINES = LINE_COUNT, COUNT = LINES * PER_LINE, SPLIT = (PER_LINE + THREADS - 1) / THREADS };
+    enum { STEP = SPLIT > 1 ? 1 : THREADS / PER_LINE, BUSY = SPLIT > 1 ? THREADS : STEP * PER_LINE };
+    enum { FEWEST = (COUNT + THREADS - 1) / THREADS, STEPS = SPLIT * ((LINES + STEP - 1) / STEP) };
+    enum { WHOLE = 8 * STEPS <= 9 * FEWEST, ITERATIONS = WHOLE ? STEPS : FEWEST };
     __device__ __forceinline__ static u32 place(int iteration) { return threadIdx.x + iteration * THREADS; }
+    // Of the first iteration; later ones add a constant.
+    __device__ __forceinline__ static u32 first_line() { return SPLIT > 1 ? 0 : threadIdx.x / PER_LINE; }
+    constexpr __device__ static u32 lines_before(int iteration) { return SPLIT > 1 ? iteration / SPLIT : iteration * STEP; }
     __device__ __forceinline__ static u32 line(int iteration) {
-        return WHOLE ? threadIdx.x / PER_LINE + iteration * STEP : place(iteration) / PER_LINE;
+        return WHOLE ? first_line() + lines_before(iteration) : place(iteration) / PER_LINE;
     }
     __device__ __forceinline__ static u32 within(int iteration) {
-        return (WHOLE ? threadIdx.x : place(iteration)) % PER_LINE;
+        if (!WHOLE) return place(iteration) % PER_LINE;
+        return SPLIT > 1 ? threadIdx.x + iteration % SPLIT * THREADS : threadIdx.x % PER_LINE;
+    }
+    // Whether the thread has a piece of the tile at all.
+    __device__ __forceinline__ static bool exists(int iteration) {
+        if (!WHOLE) return COUNT % THREADS == 0 || place(iteration) < COUNT;
+        if (SPLIT > 1) return PER_LINE % THREADS == 0 || within(iteration) < PER_LINE;
+        return (BUSY == THREADS || threadIdx.x < u32(BUSY)) && (LINES % STEP == 0 || line(iteration) < LINES);
     }
     // The distance of the piece's line from the tile's first one, times `factor`.
     __device__ __forceinline__ static i64 offset(const Parameters& p, int set, int d, u32 factor, int iteration) {
         if (!WHOLE) return distance(p, set, d, line(iteration) * factor);
-        return distance(p, set, d, line(0) * factor) + distance(p, set, d, iteration * STEP * factor);
+        return distance(p, set, d, first_line() * factor) + distance(p, set, d, lines_before(iteration) * factor);
+    }
+};
+
+// Which pieces of a thread are inside the tensors: those of the first `lines` lines, and the first `along` of each line. LINES_FIT and
+// ALONG_FITS: these are all of the tile.
+template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct Inside {
+    // The same for all iterations of a thread.
+    enum { ALWAYS = All::WHOLE && All::SPLIT == 1 && LINES_FIT && int(All::LINES) % int(All::STEP) == 0 };
+    u32 lines, along;
+    int left;  // lines from the first iteration's on; 0 for a thread without pieces
+    __device__ __forceinline__ Inside(u32 lines_inside, u32 along_inside)
+        : lines(LINES_FIT ? u32(All::LINES) : lines_inside), along(ALONG_FITS ? u32(PER_LINE) : along_inside) {
+        const bool busy = int(All::BUSY) == THREADS || threadIdx.x < u32(All::BUSY);
+        left = busy && (ALONG_FITS || All::within(0) < along) ? int(lines) - int(All::first_line()) : 0;
+    }
+    __device__ __forceinline__ bool holds(int iteration) const {
+        if (ALWAYS && ALONG_FITS && int(All::BUSY) == THREADS) return true;
+        if (ALWAYS) return left > 0;
+        if (All::WHOLE && All::SPLIT == 1) return int(All::lines_before(iteration)) < left;
+        return All::exists(iteration) && (LINES_FIT || All::line(iteration) < lines) &&
+               (ALONG_FITS || All::within(iteration) < along);
+    }
+};
+
+// Addresses of a thread's pieces of a tensor whose tile begins at `from`, lines along dimension `d`. Of a piece outside the tensors it is an
+// address inside, so that loads need no branch. `Along(iteration)` returns the bytes between the start of a line and the piece.
+template <typename All, typename Limits> struct Places {
+    enum { CLAMPS = All::WHOLE && All::SPLIT == 1 };
+    u64 first;
+    u32 last;
+    template <typename Along>
+    __device__ __forceinline__ Places(const Parameters& p, int set, int d, u32 factor, u64 from, const Limits& inside, Along along) {
+        const bool holds = CLAMPS && inside.holds(0);
+        first = from;
+        if (holds) first += along(0) + distance(p, set, d, All::first_line() * factor);
+        last = holds ? (inside.left - 1) * factor : 0;
+#if defined(__CUDA_ARCH__)
+        // Otherwise the compiler decides for every iteration again.
+        asm("" : "+l"(first));
+        if (!Limits::ALWAYS) asm("" : "+r"(last));
+#endif
+    }
+    template <typename Along>
+    __device__ __forceinline__ u64 at(const Parameters& p, int set, int d, u32 factor, const Limits& inside, int iteration,
+                                      Along along) const {
+        if constexpr (CLAMPS) {
+            const u32 before = All::lines_before(iteration) * factor;
+            return first + distance(p, set, d, Limits::ALWAYS || before < last ? before : last);
+        }
+        const bool holds = inside.holds(iteration);
+        return first + (holds ? along(iteration) : 0) + distance(p, set, d, holds ? All::line(iteration) * factor : 0);
     }
 };
 
@@ -78,27 +144,31 @@ template <typename T> struct alignas(least(LANES * int(sizeof(T)), 16)) Packed {
 // The smallest power of two that is at least n, up to 32.
 constexpr __device__ int covering(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32; }
 
+// A thread's vectors in the order of the outputs.
+typedef Pieces<ROWS, UNROLL> Ordered;
+typedef Inside<Ordered, ROWS_FIT, COLUMNS_FIT, UNROLL> OrderedLimits;
+
 // How an input with elements of BYTES, whose lines are loaded in vectors of LINE, lies in shared memory.
 template <int BYTES, int LINE> struct Passage {
-    enum { SQUARES = LINE == LANES && LANES > 1, PER_LINE = ROWS / LINE, PIECES = PER_LINE * (SQUARES ? UNROLL : COLUMNS) };
-    enum { ITERATIONS = (PIECES + THREADS - 1) / THREADS };
+    enum { SQUARES = LINE == LANES && LANES > 1, PER_LINE = ROWS / LINE };
+    typedef Pieces<SQUARES ? UNROLL : COLUMNS, PER_LINE> All;
+    typedef Inside<All, COLUMNS_FIT, ROWS_FIT, PER_LINE> Limits;
     // Columns of which a warp stores elements at once.
     enum { BESIDE = 32 / covering(PER_LINE), BANK = 4 / least(4, BYTES), WANTED = BESIDE / LINE > BANK ? BESIDE / LINE : BANK };
     // Vectors between the rows; of squares, one after LANES rows.
     enum { GAP = SQUARES ? 0 : (WANTED + LANES - 1) / LANES, HELD = ROWS * (UNROLL + GAP) + (SQUARES ? PER_LINE : 0) };
     // Index of the first vector of row `row` of the outputs.
-    __device__ __forceinline__ static u32 row_at(u32 row) { return row * (UNROLL + GAP) + (SQUARES ? row / LANES : 0); }
-    // The thread's vector of one iteration in the order of the outputs; the first one for threads that have none.
+    constexpr __device__ static u32 row_at(u32 row) { return row * (UNROLL + GAP) + (SQUARES ? row / LANES : 0); }
+    // The thread's vector of one iteration in the order of the outputs; any one for a piece outside the tile.
     template <typename V> __device__ __forceinline__ static V vector_of_piece(const V* shared, int iteration) {
-        typedef Pieces<UNROLL> All;
-        if (VECTORS % THREADS != 0 && All::place(iteration) >= VECTORS) return shared[0];
-        const V* row = shared + All::within(iteration);
+        if (!Ordered::exists(iteration)) return shared[0];
+        const V* row = shared + Ordered::within(iteration);
 #if !defined(__CUDA_ARCH__)
         // A host's compiler leaves out loads whose results aren't stored, and with them the check of their addresses.
-        if (All::within(iteration) + row_at(All::line(iteration)) >= u32(HELD)) __builtin_trap();
+        if (Ordered::within(iteration) + row_at(Ordered::line(iteration)) >= u32(HELD)) __builtin_trap();
 #endif
-        if (!All::WHOLE || (SQUARES && All::STEP % LANES != 0)) return row[row_at(All::line(iteration))];
-        return (row + row_at(All::line(0)))[iteration * row_at(All::STEP)];
+        if (!Ordered::WHOLE || (SQUARES && Ordered::STEP % LANES != 0)) return row[row_at(Ordered::line(iteration))];
+        return (row + row_at(Ordered::first_line()))[row_at(Ordered::lines_before(iteration))];
     }
 };
 
@@ -161,23 +231,22 @@ template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(co
 template <typename T, int SET, int LINE>
 __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
     typedef Passage<sizeof(T), LINE> Way;
-    typedef Pieces<Way::PER_LINE> All;
+    typedef typename Way::All All;
     enum { LINES = Way::SQUARES ? LANES : 1 };
-    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[Way::ITERATIONS][LINES];
+    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LINES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+    const typename Way::Limits inside((tile.columns + LINES - 1) / LINES, (tile.rows + LINE - 1) / LINE);
+    const auto along = [](int iteration) { return All::within(iteration) * u32(LINE * sizeof(T)); };
+    const Places<All, typename Way::Limits> places(p, SET, RANK - 1, LINES * sizeof(T), from, inside, along);
 #pragma unroll
-    for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
-        const u32 along = All::within(iteration) * LINE;
-        // Pieces outside the tensors read the tile's first one instead, so that loads need no branch.
-        const bool inside = All::line(iteration) * LINES < tile.columns && along < tile.rows;
-        const u64 piece = from + along * sizeof(T) + All::offset(p, SET, RANK - 1, LINES * sizeof(T), iteration);
+    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
+        const u64 piece = places.at(p, SET, RANK - 1, LINES * sizeof(T), inside, iteration, along);
 #pragma unroll
-        for (int j = 0; j < LINES; ++j)
-            lines[iteration][j].load((inside ? piece : from) + distance(p, SET, RANK - 1, j * sizeof(T)));
+        for (int j = 0; j < LINES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
     }
 #pragma unroll
-    for (int iteration = 0; iteration < Way::ITERATIONS; ++iteration) {
-        if (Way::PIECES % THREADS != 0 && All::place(iteration) >= Way::PIECES) continue;
+    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
+        if (!All::exists(iteration)) continue;
         Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE);
 #pragma unroll
         for (int i = 0; i < LINE; ++i) {
@@ -189,39 +258,25 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     }
 }
 
-// A thread's vectors in the order of the outputs.
-typedef Pieces<UNROLL> Ordered;
-
-// Whether the vector of one iteration is inside the tensors.
-__device__ __forceinline__ bool is_inside(const Tile& tile, int iteration) {
-    return Ordered::line(iteration) < tile.rows && Ordered::within(iteration) * LANES < tile.columns;
-}
-
-// Address of the first element of its row of the tile.
-template <typename T, int SET>
-__device__ __forceinline__ u64 ordered_row(const Parameters& p, u64 start, const Tile& tile, int iteration) {
-    return start + u64(tile.offset[SET]) * sizeof(T) + Ordered::offset(p, SET, RANK - 2, sizeof(T), iteration);
-}
-
 // An input in the order of the outputs. Vectors that come from memory are loaded before the barrier, all at once.
 template <typename T, int KIND, int SET, int LINE> struct Gathered {
     // Broadcast inputs should stay in L1.
-    Row<T, LANES, 0> rows[READS];
+    Row<T, LANES, 0> rows[Ordered::ITERATIONS];
 
-    __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile) {
+    __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile,
+                                         const OrderedLimits& inside) {
         if constexpr (KIND == INDEXED_VECTOR) {
+            const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+            const auto along = [](int iteration) { return Ordered::within(iteration) * u32(LANES * sizeof(T)); };
+            const Places<Ordered, OrderedLimits> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
 #pragma unroll
-            for (int iteration = 0; iteration < READS; ++iteration) {
-                // Vectors outside the tensors are those of the tile's first element, so that loads need no branch.
-                const u64 vector = ordered_row<T, SET>(p, start, tile, iteration) + Ordered::within(iteration) * LANES * sizeof(T);
-                const u64 first = start + u64(tile.offset[SET]) * sizeof(T);
-                rows[iteration].load(is_inside(tile, iteration) ? vector : first);
-            }
+            for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration)
+                rows[iteration].load(places.at(p, SET, RANK - 2, sizeof(T), inside, iteration, along));
         }
     }
 
-    __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, int iteration,
-                                         const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
+    __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const OrderedLimits& inside,
+                                         int iteration, const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
         const u32 vector = Ordered::within(iteration);
         if constexpr (KIND == TRANSPOSED) {
             const Packed<T> held = Passage<sizeof(T), LINE>::vector_of_piece(shared, iteration);
@@ -234,10 +289,10 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
             for (int i = 0; i < LANES; ++i) {
                 if constexpr (KIND == UNIFORM) x[i] = same;
                 else {
-                    const i64 along = distance(p, SET, RANK - 1, (vector * LANES + i) * sizeof(T));
-                    const u64 first = start + u64(tile.offset[SET]) * sizeof(T);
-                    const u64 one = ordered_row<T, SET>(p, start, tile, iteration) + along;
-                    x[i] = load_one<T>(is_inside(tile, iteration) ? one : first);
+                    const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+                    const auto along = [&](int) { return distance(p, SET, RANK - 1, (vector * LANES + i) * sizeof(T)); };
+                    const Places<Ordered, OrderedLimits> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
+                    x[i] = load_one<T>(places.at(p, SET, RANK - 2, sizeof(T), inside, iteration, along));
                 }
             }
         }
@@ -245,12 +300,13 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
 };
 
 template <typename T, int SET>
-__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, int iteration,
-                                                const Carrier<T>* y) {
+__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const OrderedLimits& inside,
+                                                int iteration, const Carrier<T>* y) {
     Row<T, LANES, HINT & STORE_STREAMING> row;
     row.put(y);
     // Outputs are contiguous along their rows.
-    row.store(ordered_row<T, SET>(p, start, tile, iteration) + Ordered::within(iteration) * LANES * sizeof(T));
+    const u64 from = start + u64(tile.offset[SET]) * sizeof(T) + Ordered::within(iteration) * u32(LANES * sizeof(T));
+    row.store(from + Ordered::offset(p, SET, RANK - 2, sizeof(T), iteration), inside.holds(iteration));
 }
 
 // On a host, the threads of a block run the first half one after the other, then the second half.
@@ -263,6 +319,7 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Tile tile = find_tile(p, blockIdx.x);
+    const OrderedLimits inside(tile.rows, tile.columns / LANES);
 #define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? Passage<IN_BYTES(k), IN##k##_LINE>::HELD : 1];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED
@@ -270,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     EACH_INPUT(TRANSPOSE_GATHERED)
 #undef TRANSPOSE_GATHERED
     wait_for_previous();
-#define TRANSPOSE_LOAD(k) gathered##k.load(p, IN_START(p, 0, k), tile);
+#define TRANSPOSE_LOAD(k) gathered##k.load(p, IN_START(p, 0, k), tile, inside);
     EACH_INPUT(TRANSPOSE_LOAD)
 #undef TRANSPOSE_LOAD
     HALF(0) {
@@ -283,11 +340,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     HALF(1) {
         const Same same = same_for_all(p, 0);
 #pragma unroll
-        for (int iteration = 0; iteration < READS; ++iteration) {
+        for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration) {
             // Of a vector outside the tensors, a thread computes something too, so that the iterations overlap.
 #define TRANSPOSE_TAKE(k)                                                                                              \
     in##k##_c x##k[LANES];                                                                                             \
-    gathered##k.take(p, IN_START(p, 0, k), tile, iteration, shared##k, same.x##k, x##k);
+    gathered##k.take(p, IN_START(p, 0, k), tile, inside, iteration, shared##k, same.x##k, x##k);
 #define TRANSPOSE_RESULT(k) out##k##_c y##k[LANES];
             EACH_INPUT(TRANSPOSE_TAKE)
             EACH_OUTPUT(TRANSPOSE_RESULT)
@@ -300,8 +357,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
                 BODY_EACH(s, at, i);
             }
             BODY_END(s, LANES)
-            if (!is_inside(tile, iteration)) continue;
-#define TRANSPOSE_STORE(k) transpose_store<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, iteration, y##k);
+#define TRANSPOSE_STORE(k) \
+    transpose_store<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, inside, iteration, y##k);
             EACH_OUTPUT(TRANSPOSE_STORE)
 #undef TRANSPOSE_STORE
         }

@@ -44,10 +44,12 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let (form_at, scalars_at) = if spec.batched.is_some() { (0, 3) } else { (tensors + scalars, tensors) };
-    let defines: [(&str, u64); 23] = [
+    let defines: [(&str, u64); 25] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("ROWS", spec.rows.into()),
+        ("ROWS_FIT", spec.fits[0].into()),
+        ("COLUMNS_FIT", spec.fits[1].into()),
         ("THREADS", spec.threads.into()),
         ("TILE", spec.tile()),
         ("BLOCKS_AT_ONCE", spec.resident.into()),

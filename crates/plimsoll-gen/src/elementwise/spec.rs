@@ -203,6 +203,8 @@ pub struct KernelSpec {
     pub unroll: u32,
     /// Rows of a tile in [`Form::Transpose`], else 0.
     pub rows: u32,
+    /// In [`Form::Transpose`], whether the tensors' rows and columns are whole numbers of tiles.
+    pub fits: [bool; 2],
     /// Threads per block.
     pub threads: u32,
     /// Blocks that must fit on an SM at once: the compiler may use the registers of fewer. 0 leaves it to the compiler.

@@ -127,6 +127,7 @@ pub fn plan_batch(
         lanes,
         unroll,
         rows: 0,
+        fits: [false; 2],
         threads: tuning.threads,
         head: false,
         rank: 0,

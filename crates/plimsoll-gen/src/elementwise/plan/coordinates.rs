@@ -158,6 +158,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         lanes,
         unroll,
         rows: 0,
+        fits: [false; 2],
         threads: tuning.threads,
         head: false,
         rank: tensors.extents.len() as u32,

@@ -371,6 +371,7 @@ fn finish(
         lanes: shape.lanes,
         unroll: shape.unroll,
         rows: shape.rows,
+        fits: shape.fits,
         threads: shape.threads,
         resident: 0,
         hints: tuning.hints,

@@ -30,6 +30,8 @@ pub struct Shape {
     pub unroll: u32,
     /// Rows of a tile that passes through shared memory, else 0.
     pub rows: u32,
+    /// Whether the tensors' rows and columns are whole numbers of such tiles.
+    pub fits: [bool; 2],
     /// Threads per block.
     pub threads: u32,
     /// Elements precede the first whole tile.

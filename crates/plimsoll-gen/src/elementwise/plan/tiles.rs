@@ -169,6 +169,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         lanes,
         unroll: columns / lanes,
         rows,
+        fits: [(last - 1, rows), (last, columns)].map(|(place, side)| extents[place].is_multiple_of(side.into())),
         threads,
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
@@ -226,16 +227,48 @@ impl TileSize {
         let area = rows * columns;
         let most = (area / fewest.max(lanes).max(LEAST_EACH)).next_multiple_of(32);
         let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
-        // If possible, all threads have as much to do, and a block's threads are whole rows.
-        let pieces = || transposed.iter().map(|tensor| piece(tensor, rows)).chain([lanes]);
-        let suits = |threads: u32| {
-            let even = pieces().all(|piece| area.is_multiple_of(piece * threads));
-            (even, threads.is_multiple_of(columns / lanes), threads)
+        // At least half as many, so that their addresses differ by constants, and few of them idle.
+        let kinds: Vec<[u32; 2]> = transposed
+            .iter()
+            .map(|tensor| match piece(tensor, rows) {
+                square if square == lanes * lanes && lanes > 1 => [columns / lanes, rows / lanes],
+                line => [columns, rows / line],
+            })
+            .chain([[rows, columns / lanes]])
+            .collect();
+        let pieces: u32 = kinds.iter().map(|[lines, per_line]| lines * per_line).sum();
+        let suits = |&threads: &u32| {
+            let ways = kinds.iter().map(|&[lines, per_line]| Way::new(lines, per_line, threads));
+            let even = ways.clone().filter(|way| way.even).count();
+            // In sixteenths of the fewest possible: more threads are worth a few that idle.
+            let slots = (16 * threads * ways.map(|way| way.iterations).sum::<u32>()).div_ceil(pieces);
+            (even, std::cmp::Reverse(slots), threads)
         };
-        let possible = (*TRANSPOSE_THREADS.start()..=most).step_by(32);
-        let best = possible.max_by_key(|&threads| suits(threads)).filter(|&threads| suits(threads).0);
+        let fewest = (most / 2).next_multiple_of(32).max(*TRANSPOSE_THREADS.start());
+        let best = (fewest..=most).step_by(32).max_by_key(suits);
         let threads = choose.threads.or(best).unwrap_or(most);
         Self { rows, columns, lanes, threads: threads.min((area / lanes).next_multiple_of(32)) }
+    }
+}
+
+/// How a block's threads process the pieces of a tile in lines: `Pieces` of transpose.h.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Whether the addresses of a thread's pieces differ by constants.
+    even: bool,
+    iterations: u32,
+}
+
+impl Way {
+    fn new(lines: u32, per_line: u32, threads: u32) -> Self {
+        let fewest = (lines * per_line).div_ceil(threads);
+        let steps = if per_line > threads {
+            per_line.div_ceil(threads) * lines
+        } else {
+            lines.div_ceil(threads / per_line.max(1))
+        };
+        let even = 8 * steps <= 9 * fewest;
+        Self { even, iterations: if even { steps } else { fewest } }
     }
 }
 
