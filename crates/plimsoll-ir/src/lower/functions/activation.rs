@@ -72,8 +72,9 @@ fn mish<'b>(x: Term<'b>, digits: Digits) -> Term<'b> {
     x * (n * inverse(n + 2.0))
 }
 
-/// A function that libraries lack, in the precision of its carrier. With guards, operands in f32 are neither NaN nor so large that an
-/// exponential leaves the normal numbers.
+/// A function that libraries lack, in the precision of its carrier. With guards, operands in f32 are neither NaN nor so far below 0 that
+/// results leave the normal numbers. Large positive ones break no guard: there the exponential is nothing beside the rest, and its operand is
+/// limited.
 pub(super) fn full<'b>(op: Unary, x: Term<'b>, guarded: bool) -> Option<Term<'b>> {
     let guarded = guarded && x.dtype() == DType::F32;
     match op {
@@ -146,7 +147,9 @@ fn full_logistic<'b>(x: Option<Term<'b>>, y: Term<'b>, rest: Option<Term<'b>>, g
     let product = |part: Term<'b>| x.map_or(part, |x| x * part);
     let within = |y| plain_inverse(exponential(y, -1.0, rest) + 1.0);
     if guarded {
-        y.abs().demand_most(most as f32);
+        // With a rest, the caller limits y.
+        let y = if rest.is_none() { y.min(most) } else { y };
+        (-y).demand_most(most as f32);
         return product(within(y));
     }
     let e = root_of_small(y, 1.0, rest);
@@ -156,7 +159,7 @@ fn full_logistic<'b>(x: Option<Term<'b>>, y: Term<'b>, rest: Option<Term<'b>>, g
 /// max(x, 0) + ln(1 + e), e = e^−|x|, the logarithm as a polynomial over [0, 1], to 2⁻²⁷.
 fn full_softplus(x: Term<'_>, guarded: bool) -> Term<'_> {
     let (t, positive) = (x.abs(), x.max(0.0));
-    let e = exponential(t, -1.0, None);
+    let e = exponential(if guarded { t.min(most(t)) } else { t }, -1.0, None);
     let p = e.polynomial(&[
         1.0,
         -0.499_999_017,
@@ -171,7 +174,7 @@ fn full_softplus(x: Term<'_>, guarded: bool) -> Term<'_> {
     ]);
     let y = e.fma(p, positive);
     if guarded {
-        t.demand_most(most(t) as f32);
+        (-x).demand_most(most(t) as f32);
         return y;
     }
     t.greater(most(t)).choose((-t).unary(Unary::Exp) + positive, y)
@@ -191,10 +194,13 @@ fn full_mish(x: Term<'_>, guarded: bool) -> Term<'_> {
     u.less(-most(u)).choose(x * e * e, y)
 }
 
+/// Up to here, e^(−t²/2) and its products are normal numbers.
+const MOST_GELU: f64 = 12.625;
+
 /// x·Φ(x), where Φ(−t) = e^(−t²/2)·r·P(r), r = 1/(1 + 5t/16), to 2⁻²⁵. The exponential would amplify the rounding error of t², so the
 /// error is computed and corrected.
 fn full_gelu(x: Term<'_>, guarded: bool) -> Term<'_> {
-    let t = if guarded { x.abs() } else { x.abs().less(64.0).choose(x.abs(), 64.0) };
+    let t = if guarded { x.abs().min(MOST_GELU) } else { x.abs().less(64.0).choose(x.abs(), 64.0) };
     let s = t * t;
     let rest = Some(t.fma(t, -s));
     let r = plain_inverse(t.fma(0.3125, 1.0));
@@ -212,13 +218,12 @@ fn full_gelu(x: Term<'_>, guarded: bool) -> Term<'_> {
     ]);
     // x·Φ(−t) for negative x, x − x·Φ(−t) for positive ones.
     let y = (-t).fma(q * exponential(s, -0.5, rest), x.max(-0.0));
-    let most = 2.0 * most(s);
     if guarded {
-        s.demand_most(most as f32);
+        (-x).demand_most(MOST_GELU as f32);
         return y;
     }
     let e = root_of_small(s, -0.5, rest);
-    s.greater(most).and(x.less(0.0)).choose(x * q * e * e, y)
+    s.greater(MOST_GELU * MOST_GELU).and(x.less(0.0)).choose(x * q * e * e, y)
 }
 
 /// x·Φ(x) in f64, from erfc z, z = |x|/√2. The derivative of erfc z is about −2z·erfc z where the rounding error of z matters.
@@ -239,7 +244,7 @@ fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
         (x.number(high), x.number(exact - high + rest))
     };
     let ((a, a_low), (b, b_low)) = (split(A, A_REST), split(B, B_REST));
-    let clamped = if guarded { x } else { x.abs().less(256.0).choose(x, x.number(256.0).copysign(x)) };
+    let clamped = if guarded { x.min(MOST_GELU_TANH) } else { x.abs().less(256.0).choose(x, x.number(256.0).copysign(x)) };
     let square = clamped * clamped;
     let square_low = clamped.fma(clamped, -square);
     let term = b * square;
@@ -253,6 +258,8 @@ fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
     if guarded { result } else { x.equals(x).choose(result, x) }
 }
 
+/// Here y is 99: the result is x.
+const MOST_GELU_TANH: f64 = 10.5;
 /// √(8/π) and 0.044715·√(8/π), each with what f64 loses of it.
 const A: f64 = 1.595_769_121_605_730_8;
 const A_REST: f64 = -9.969_308_809_110_92e-17;
