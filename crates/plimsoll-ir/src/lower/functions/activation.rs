@@ -244,7 +244,8 @@ fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
         (x.number(high), x.number(exact - high + rest))
     };
     let ((a, a_low), (b, b_low)) = (split(A, A_REST), split(B, B_REST));
-    let clamped = if guarded { x.min(MOST_GELU_TANH) } else { x.abs().less(256.0).choose(x, x.number(256.0).copysign(x)) };
+    let clamped =
+        if guarded { x.min(MOST_GELU_TANH) } else { x.abs().less(256.0).choose(x, x.number(256.0).copysign(x)) };
     let square = clamped * clamped;
     let square_low = clamped.fma(clamped, -square);
     let term = b * square;
