@@ -107,6 +107,14 @@ fn read_all(files: &[(String, PathBuf)], probes: &[&'static ProbeSpec]) -> Vec<O
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
+/// Whether this is the file of a device that was measured to the end.
+#[must_use]
+pub fn is_complete(path: &Path) -> bool {
+    let bytes = plimsoll_core::file::read(path, LARGEST_READ, Accept::Regular);
+    let run = bytes.ok().and_then(|bytes| parse(&bytes).ok());
+    run.is_some_and(|run| run.member.is_some() && run.damage.is_empty() && run.end == Some(true))
+}
+
 fn read_device(name: &str, path: &Path, probes: &[&'static ProbeSpec]) -> Result<Outcome, String> {
     let bytes = plimsoll_core::file::read(path, LARGEST_READ, Accept::Regular).map_err(|error| match error {
         FileError::TooLarge(_) => "larger than 1 MiB: no file of a fleet is".to_owned(),

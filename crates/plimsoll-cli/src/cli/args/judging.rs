@@ -155,9 +155,9 @@ fn parse_time(text: &str) -> Result<f64, String> {
     if RANGE.contains(&seconds) { Ok(seconds) } else { Err("a budget is from 5s to 60min".to_owned()) }
 }
 
-/// A number of rows, at least 1.
+/// A number of things, at least 1.
 pub(super) fn parse_count(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a number of rows, at least 1".to_owned())
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number, at least 1".to_owned())
 }
 
 /// A share of at least 0 and below 1: `3%` or `0.03`.
