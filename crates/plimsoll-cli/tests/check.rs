@@ -266,3 +266,30 @@ fn a_killed_process_leaves_what_it_had_and_is_named() {
     measure_for_fleet(&place, "n1", "seed=2,slot=2");
     assert_eq!(collect(&place, "", 0)["problems"], serde_json::json!([]));
 }
+
+#[test]
+fn a_soak_says_when_the_device_settled_and_names_wrong_results_with_their_time() {
+    let place = Place::new();
+    let hot = place.run("soak --device sim:throttle-after=30 --duration 2min --out hot").ends(0);
+    let says = "settled after 30.0 s at 1.23 TFLOP/s, 2.400 GHz, 500 W, 20.1 % below the first window; too hot in 37 of 48 windows; the same results in all 48 windows";
+    let words = hot.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(says), "{}", hot.stdout);
+    let page = std::fs::read_to_string(place.path("hot/report.html")).unwrap();
+    for picture in ["soak over time", "soak over time: clock", "soak over time: power"] {
+        assert!(page.contains(&format!(">{picture}</")), "{picture}");
+    }
+    let wrong = place.run("soak --device sim:wrong=soak --duration 20s --no-plots --out wrong").ends(1);
+    assert!(wrong.stdout.contains("WRONG results in 8 of 8 windows, first at 0 s"), "{}", wrong.stdout);
+    assert!(wrong.stdout.contains("the first at time 0 s: simulated"), "{}", wrong.stdout);
+    place.run("soak --device sim --duration 5s").ends(2).says("a soak takes from 20s to 24h");
+    // Stopped early, what was measured is kept.
+    let mut command = place.command("soak --device sim:real-time --duration 20s --quiet --out cut");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let record = place.path("cut/run.jsonl");
+    while !std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"kind\":\"series\"")) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    Ran::from_output(child.wait_with_output().unwrap()).ends(130);
+    assert!(std::fs::read_to_string(&record).unwrap().ends_with("{\"kind\":\"end\",\"complete\":false}\n"));
+}

@@ -14,14 +14,16 @@ use plimsoll_gpu::{Gpu, Memory as _, Meter};
 /// Length of one sample of a steady load, seconds: thirty of them span many steps of the energy counter.
 const STEADY: f64 = 0.025;
 
-/// A load whose power may be read between its samples. Its kernels store their clock: cycles and nanoseconds, 8 bytes each.
+/// A load whose power may be read between its samples. Its kernels may store their clock: cycles and nanoseconds, 8 bytes each.
 pub(crate) struct Metered<G: Gpu> {
     load: Load<G>,
     meter: Option<Arc<dyn Meter>>,
-    clock: (Rc<G::Buffer>, Arc<G::Stream>),
+    clock: Option<(Rc<G::Buffer>, Arc<G::Stream>)>,
     hertz: Option<f64>,
     /// Launches per sample of a steady load.
     steady: Option<u32>,
+    /// Length of a sample of a steady load, seconds.
+    length: f64,
     begun: Option<Instant>,
     temperature: Option<f64>,
     energy: Energy,
@@ -53,14 +55,20 @@ impl Energy {
 }
 
 impl<G: Gpu> Metered<G> {
-    /// A load with its power meter.
+    /// A load with its power meter, whose kernels store their clock.
     pub(crate) fn new(load: Load<G>, meter: Option<Arc<dyn Meter>>, clock: (Rc<G::Buffer>, Arc<G::Stream>)) -> Self {
+        Self { clock: Some(clock), ..Self::without_clock(load, meter) }
+    }
+
+    /// A load with its power meter, whose kernels store no clock.
+    pub(crate) fn without_clock(load: Load<G>, meter: Option<Arc<dyn Meter>>) -> Self {
         Self {
             load,
             meter,
-            clock,
+            clock: None,
             hertz: None,
             steady: None,
+            length: STEADY,
             begun: None,
             temperature: None,
             energy: Energy::default(),
@@ -71,6 +79,11 @@ impl<G: Gpu> Metered<G> {
     pub(crate) fn steady(mut self) -> Self {
         self.steady = Some(1);
         self
+    }
+
+    /// The same with samples of so many seconds.
+    pub(crate) fn steady_for(self, length: f64) -> Self {
+        Self { length, ..self.steady() }
     }
 
     fn read_meter(&mut self) {
@@ -91,7 +104,7 @@ impl<G: Gpu> Metered<G> {
             self.read_meter();
             if launches == 1 {
                 let most = f64::from(self.load.batch().max);
-                self.steady = Some((STEADY / (*sample as f64 * 1e-9)).clamp(2.0, most.max(2.0)) as u32);
+                self.steady = Some((self.length / (*sample as f64 * 1e-9)).clamp(2.0, most.max(2.0)) as u32);
             }
         }
         Ok(())
@@ -119,8 +132,9 @@ impl<G: Gpu> Workload for Metered<G> {
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
+        let Some((clock, stream)) = &self.clock else { return self.load.check() };
         let mut bytes = [0; 16];
-        G::download(&self.clock.1, self.clock.0.whole(), &mut bytes)?;
+        G::download(stream, clock.whole(), &mut bytes)?;
         let [cycles, nanoseconds] =
             [0, 8].map(|offset| u64::from_le_bytes(std::array::from_fn(|byte| bytes[offset + byte])) as f64);
         let hertz = cycles / nanoseconds * 1e9;

@@ -63,7 +63,7 @@ fn build_plan(
         bytes: args.bytes.map(|size| size.0),
         seed: args.seed,
         trace: args.trace,
-        seconds: None,
+        seconds: args.seconds,
         counters: args.counters,
     };
     let specs = list::choose(&args.choice, DefaultProbes::AllButLab, instruments, &request)?;

@@ -38,11 +38,15 @@ pub fn charts(report: &Report<'_>, section: &Section<'_>) -> Vec<Chart> {
                     let fitted = if has_fits(&plot) { ", lines are T = a + V/b" } else { "" };
                     Chart { note: format!("{note}{fitted}"), ..chart(title, plot) }
                 };
-                let clock = draws_power(spec).then(|| format!("{title}: clock"));
-                all.extend(build_lines(report, section, &group, &YQuantity::Metric(y)).map(|plot| chart(title, plot)));
-                let clock_chart =
-                    |title| build_lines(report, section, &group, &YQuantity::Clock).map(|plot| chart(title, plot));
-                all.extend(clock.and_then(clock_chart));
+                let build = |what: YQuantity<'_>| build_lines(report, section, &group, &what);
+                all.extend(build(YQuantity::Metric(y)).map(|plot| chart(title.clone(), plot)));
+                if is_over_time(spec) || draws_power(spec) {
+                    all.extend(build(YQuantity::Clock).map(|plot| chart(format!("{title}: clock"), plot)));
+                }
+                for metric in spec.metrics.iter().filter(|metric| is_over_time(spec) && metric.name != *y) {
+                    let title = clean(&format!("{title}: {}", metric.name));
+                    all.extend(build(YQuantity::Metric(&metric.name)).map(|plot| chart(title, plot)));
+                }
             }
             Draw::Bars { x, y, by } => {
                 all.extend(build_bars(group[0], x, y, by.as_deref()).map(|plot| chart(title, plot)))
@@ -67,6 +71,12 @@ fn has_fits(plot: &Plot) -> bool {
 fn draws_power(spec: &SeriesSpec) -> bool {
     let Draw::Lines { y, .. } = &spec.draw else { return false };
     spec.metrics.iter().any(|metric| metric.name == *y && metric.unit == Unit::Watt)
+}
+
+/// True where the x axis is the time: every metric has a picture, because each tells why the others change.
+fn is_over_time(spec: &SeriesSpec) -> bool {
+    let Draw::Lines { x, .. } = &spec.draw else { return false };
+    spec.axes.iter().any(|axis| axis.name == *x && axis.unit == Unit::Second)
 }
 
 /// The quantity on the y axis of a line picture.
