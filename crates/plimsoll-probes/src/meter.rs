@@ -14,6 +14,9 @@ use plimsoll_gpu::{Gpu, Memory as _, Meter};
 /// Length of one sample of a steady load, seconds: thirty of them span many steps of the energy counter.
 const STEADY: f64 = 0.025;
 
+/// Longest part of a sample, seconds: waits for the device have deadlines.
+const LONGEST_PART: f64 = 1.0;
+
 /// A load whose power may be read between its samples. Its kernels may store their clock: cycles and nanoseconds, 8 bytes each.
 pub(crate) struct Metered<G: Gpu> {
     load: Load<G>,
@@ -22,8 +25,9 @@ pub(crate) struct Metered<G: Gpu> {
     hertz: Option<f64>,
     /// Launches per sample of a steady load.
     steady: Option<u32>,
-    /// Length of a sample of a steady load, seconds.
+    /// Length of a sample of a steady load, seconds, and the parts in which it is taken.
     length: f64,
+    parts: u32,
     begun: Option<Instant>,
     temperature: Option<f64>,
     energy: Energy,
@@ -69,6 +73,7 @@ impl<G: Gpu> Metered<G> {
             hertz: None,
             steady: None,
             length: STEADY,
+            parts: 1,
             begun: None,
             temperature: None,
             energy: Energy::default(),
@@ -98,13 +103,20 @@ impl<G: Gpu> Metered<G> {
     /// Long samples of many launches, each divided by its number of launches.
     fn steady_samples(&mut self, launches: u32, out: &mut [u64]) -> Result<(), Fault> {
         for sample in out {
-            self.load.prepare(launches)?;
-            self.load.sample(launches, std::slice::from_mut(sample))?;
-            *sample = (*sample / u64::from(launches)).max(1);
-            self.read_meter();
+            let mut ticks = 0;
+            for _ in 0..self.parts {
+                let mut part = [0];
+                self.load.prepare(launches)?;
+                self.load.sample(launches, &mut part)?;
+                ticks += part[0];
+                self.read_meter();
+            }
+            *sample = (ticks / u64::from(launches) / u64::from(self.parts)).max(1);
             if launches == 1 {
                 let most = f64::from(self.load.batch().max);
-                self.steady = Some((self.length / (*sample as f64 * 1e-9)).clamp(2.0, most.max(2.0)) as u32);
+                let one = *sample as f64 * 1e-9;
+                self.parts = (self.length / LONGEST_PART).ceil().max(1.0) as u32;
+                self.steady = Some((self.length / f64::from(self.parts) / one).clamp(2.0, most.max(2.0)) as u32);
             }
         }
         Ok(())

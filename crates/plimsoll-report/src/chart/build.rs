@@ -40,10 +40,11 @@ pub fn charts(report: &Report<'_>, section: &Section<'_>) -> Vec<Chart> {
                 };
                 let build = |what: YQuantity<'_>| build_lines(report, section, &group, &what);
                 all.extend(build(YQuantity::Metric(y)).map(|plot| chart(title.clone(), plot)));
-                if is_over_time(spec) || draws_power(spec) {
+                if spec.is_over_time() || draws_power(spec) {
                     all.extend(build(YQuantity::Clock).map(|plot| chart(format!("{title}: clock"), plot)));
                 }
-                for metric in spec.metrics.iter().filter(|metric| is_over_time(spec) && metric.name != *y) {
+                // Over time each metric tells why the others change.
+                for metric in spec.metrics.iter().filter(|metric| spec.is_over_time() && metric.name != *y) {
                     let title = clean(&format!("{title}: {}", metric.name));
                     all.extend(build(YQuantity::Metric(&metric.name)).map(|plot| chart(title, plot)));
                 }
@@ -71,12 +72,6 @@ fn has_fits(plot: &Plot) -> bool {
 fn draws_power(spec: &SeriesSpec) -> bool {
     let Draw::Lines { y, .. } = &spec.draw else { return false };
     spec.metrics.iter().any(|metric| metric.name == *y && metric.unit == Unit::Watt)
-}
-
-/// True where the x axis is the time: every metric has a picture, because each tells why the others change.
-fn is_over_time(spec: &SeriesSpec) -> bool {
-    let Draw::Lines { x, .. } = &spec.draw else { return false };
-    spec.axes.iter().any(|axis| axis.name == *x && axis.unit == Unit::Second)
 }
 
 /// The quantity on the y axis of a line picture.

@@ -12,7 +12,7 @@ pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["FMA ch
 
 fn sweep(input: &PlanInput<'_>) -> Planned {
     let duration = input.request.seconds.unwrap_or_else(|| SPEC.budget(input.request.effort));
-    let seconds = sample_length(duration);
+    let seconds = sample_length(duration, input.request.effort);
     let operations = f64::from(CORES) * FLOP_PER_CYCLE * CLOCK_HZ * seconds;
     let work = Work { operations, ..Work::default() };
     let job = Job { allocate: 0, seconds, work, extra: Some((POWER, machine::POWER)) };

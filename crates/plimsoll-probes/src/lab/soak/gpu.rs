@@ -36,7 +36,8 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
         if let Some(wrong) = wrong {
             session.report_mismatch(format!("{}: the first launch: {wrong}", spot.kernel_name()))?;
         }
-        let (windows, length) = (windows(session.budget()), sample_length(session.budget()));
+        let windows = windows(session.budget());
+        let length = sample_length(session.budget(), session.request.effort);
         let meter = G::meter(session.device);
         let sweep = Sweep { series: over_time(), points: &windows, share: 1.0, flags: Flags::NONE };
         session.sweep(sweep, Window::clone, |_, _| {

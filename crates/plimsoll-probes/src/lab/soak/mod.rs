@@ -6,6 +6,7 @@ probe! {
     "soak" in LAB, seconds: [60.0, 300.0, 1800.0], files: gpu
 }
 
+use plimsoll_core::sample::Effort;
 use plimsoll_core::series::Seconds;
 use plimsoll_core::stats::median;
 
@@ -23,8 +24,6 @@ axes! {
 const SHORTEST: f64 = 2.5;
 /// Fewest and most windows: an hour has windows of 15 s, so that a record stays small however long the run is.
 const COUNT: (f64, f64) = (8.0, 240.0);
-/// Samples that a window is planned for. The engine ends a window after this many.
-const SAMPLES: f64 = 30.0;
 
 /// The windows of a run of so many seconds.
 #[must_use]
@@ -38,10 +37,11 @@ fn window_length(seconds: f64) -> f64 {
     seconds / (seconds / SHORTEST).clamp(COUNT.0, COUNT.1).floor()
 }
 
-/// Length of a sample in a run of so many seconds, in seconds. The clock, the energy counter and throttle reasons are read in between.
+/// Length of a sample in a run of so many seconds, in seconds: the engine ends a window after the fewest samples that an effort takes.
+/// The clock, the energy counter and throttle reasons are read in between.
 #[must_use]
-pub fn sample_length(seconds: f64) -> f64 {
-    window_length(seconds) / SAMPLES
+pub fn sample_length(seconds: f64, effort: Effort) -> f64 {
+    window_length(seconds) / effort.policy().min_samples as f64
 }
 
 /// The rate of each window; its power and temperature where the device reports them.
@@ -199,7 +199,7 @@ mod tests {
         for (seconds, count) in [(20.0, 8), (60.0, 24), (300.0, 120), (3600.0, 240), (86_400.0, 240)] {
             let windows = windows(seconds);
             assert_eq!(windows.len(), count, "{seconds}");
-            let end = windows[count - 1].time.0 + SAMPLES * sample_length(seconds);
+            let end = windows[count - 1].time.0 + 30.0 * sample_length(seconds, Effort::Quick);
             assert!((end / seconds - 1.0).abs() < 1e-9, "{seconds}: {end}");
         }
     }
