@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use plimsoll_core::sample::{Batch, Check, Workload};
 use plimsoll_core::{Fault, forward_workload};
+use plimsoll_gpu::clock::TICK;
 use plimsoll_gpu::load::Load;
 use plimsoll_gpu::{Gpu, Memory as _, Meter};
 
+use crate::pace::Pace;
+
 /// Length of one sample of a steady load, seconds: thirty of them span many steps of the energy counter.
 const STEADY: f64 = 0.025;
-
-/// Longest part of a sample, seconds: waits for the device have deadlines.
-const LONGEST_PART: f64 = 1.0;
 
 /// A load whose power may be read between its samples. Its kernels may store their clock: cycles and nanoseconds, 8 bytes each.
 pub(crate) struct Metered<G: Gpu> {
@@ -23,11 +23,8 @@ pub(crate) struct Metered<G: Gpu> {
     meter: Option<Arc<dyn Meter>>,
     clock: Option<(Rc<G::Buffer>, Arc<G::Stream>)>,
     hertz: Option<f64>,
-    /// Launches per sample of a steady load.
-    steady: Option<u32>,
-    /// Length of a sample of a steady load, seconds, and the parts in which it is taken.
-    length: f64,
-    parts: u32,
+    /// How a steady load is sampled.
+    steady: Option<Pace>,
     begun: Option<Instant>,
     temperature: Option<f64>,
     energy: Energy,
@@ -72,8 +69,6 @@ impl<G: Gpu> Metered<G> {
             clock: None,
             hertz: None,
             steady: None,
-            length: STEADY,
-            parts: 1,
             begun: None,
             temperature: None,
             energy: Energy::default(),
@@ -81,19 +76,18 @@ impl<G: Gpu> Metered<G> {
     }
 
     /// Makes samples long enough for the energy counter to advance.
-    pub(crate) fn steady(mut self) -> Self {
-        self.steady = Some(1);
-        self
+    pub(crate) fn steady(self) -> Self {
+        self.steady_for(STEADY)
     }
 
-    /// The same with samples of so many seconds.
+    /// Makes samples of so many seconds.
     pub(crate) fn steady_for(self, length: f64) -> Self {
-        Self { length, ..self.steady() }
+        Self { steady: Some(Pace::new(length, TICK)), ..self }
     }
 
     fn read_meter(&mut self) {
         let (Some(meter), now) = (&self.meter, Instant::now()) else { return };
-        if let Some(joules) = meter.joules().filter(|_| self.steady.is_some_and(|launches| launches > 1)) {
+        if let Some(joules) = meter.joules().filter(|_| self.steady.is_some_and(Pace::is_planned)) {
             let begin = *self.begun.get_or_insert(now);
             self.energy.read(joules, now.duration_since(begin).as_secs_f64());
         }
@@ -101,23 +95,17 @@ impl<G: Gpu> Metered<G> {
     }
 
     /// Long samples of many launches, each divided by its number of launches.
-    fn steady_samples(&mut self, launches: u32, out: &mut [u64]) -> Result<(), Fault> {
+    fn steady_samples(&mut self, mut pace: Pace, out: &mut [u64]) -> Result<(), Fault> {
+        let most = self.load.batch().max;
         for sample in out {
-            let mut ticks = 0;
-            for _ in 0..self.parts {
+            *sample = pace.sample(most, |launches| {
                 let mut part = [0];
                 self.load.prepare(launches)?;
                 self.load.sample(launches, &mut part)?;
-                ticks += part[0];
                 self.read_meter();
-            }
-            *sample = (ticks / u64::from(launches) / u64::from(self.parts)).max(1);
-            if launches == 1 {
-                let most = f64::from(self.load.batch().max);
-                let one = *sample as f64 * 1e-9;
-                self.parts = (self.length / LONGEST_PART).ceil().max(1.0) as u32;
-                self.steady = Some((self.length / f64::from(self.parts) / one).clamp(2.0, most.max(2.0)) as u32);
-            }
+                Ok(part[0])
+            })?;
+            self.steady = Some(pace);
         }
         Ok(())
     }
@@ -135,8 +123,8 @@ impl<G: Gpu> Workload for Metered<G> {
     }
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
-        if let Some(launches) = self.steady {
-            return self.steady_samples(launches, out);
+        if let Some(pace) = self.steady {
+            return self.steady_samples(pace, out);
         }
         self.load.sample(k, out)?;
         self.read_meter();

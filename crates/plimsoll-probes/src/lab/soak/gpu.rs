@@ -26,7 +26,7 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs];
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
-        windows(request.seconds.unwrap_or_else(|| super::SPEC.budget(request.effort))).len()
+        super::count(request)
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {

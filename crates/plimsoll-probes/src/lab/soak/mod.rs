@@ -3,7 +3,7 @@
 
 probe! {
     /// How a device settles under a constant load near its power limit, and whether its results stay the same.
-    "soak" in LAB, seconds: [60.0, 300.0, 1800.0], files: gpu
+    "soak" in LAB, seconds: [60.0, 300.0, 1800.0], files: cpu gpu
 }
 
 use plimsoll_core::sample::Effort;
@@ -31,6 +31,12 @@ pub fn windows(seconds: f64) -> Vec<Window> {
     let length = window_length(seconds);
     let count = (seconds / length).round() as u32;
     (0..count).map(|number| Window { time: Seconds(f64::from(number) * length) }).collect()
+}
+
+/// The number of windows of a run.
+#[cfg(any(feature = "cpu", feature = "gpu"))]
+fn count(request: &plimsoll_core::probe::Request) -> usize {
+    windows(request.seconds.unwrap_or_else(|| SPEC.budget(request.effort))).len()
 }
 
 fn window_length(seconds: f64) -> f64 {
