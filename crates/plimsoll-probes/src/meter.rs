@@ -17,11 +17,14 @@ use crate::pace::Pace;
 /// Length of one sample of a steady load, seconds: thirty of them span many steps of the energy counter.
 const STEADY: f64 = 0.025;
 
+/// Where kernels store their clock, and the stream that they run on.
+type StoredClock<G> = (Rc<<G as Gpu>::Buffer>, Arc<<G as Gpu>::Stream>);
+
 /// A load whose power may be read between its samples. Its kernels may store their clock: cycles and nanoseconds, 8 bytes each.
 pub(crate) struct Metered<G: Gpu> {
     load: Load<G>,
     meter: Option<Arc<dyn Meter>>,
-    clock: Option<(Rc<G::Buffer>, Arc<G::Stream>)>,
+    clock: Option<StoredClock<G>>,
     hertz: Option<f64>,
     /// How a steady load is sampled.
     steady: Option<Pace>,
@@ -57,7 +60,7 @@ impl Energy {
 
 impl<G: Gpu> Metered<G> {
     /// A load with its power meter, whose kernels store their clock.
-    pub(crate) fn new(load: Load<G>, meter: Option<Arc<dyn Meter>>, clock: (Rc<G::Buffer>, Arc<G::Stream>)) -> Self {
+    pub(crate) fn new(load: Load<G>, meter: Option<Arc<dyn Meter>>, clock: StoredClock<G>) -> Self {
         Self { clock: Some(clock), ..Self::without_clock(load, meter) }
     }
 

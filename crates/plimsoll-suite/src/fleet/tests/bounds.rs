@@ -4,7 +4,11 @@ use super::{File, PROBES};
 use crate::fleet::collect::{Options, collect};
 use crate::fleet::complete::Kind;
 use crate::fleet::device::Device;
-use crate::fleet::read::{Folder, Partial};
+use crate::fleet::file::lines;
+use crate::fleet::read::{Folder, Partial, read_folder};
+
+/// Changes the device of a number.
+type Change = dyn Fn(u32, &mut Device);
 
 /// The judgement takes time in proportion to the files: here none has a setting, a model or a host in common with another, or all are
 /// of one host, or all were cut off.
@@ -16,7 +20,7 @@ fn thousands_of_hostile_files_take_seconds() {
         Device::from_run(run, "f", PROBES).unwrap()
     };
     let template = device(&File::new(0));
-    let fleets: [&dyn Fn(u32, &mut Device); 3] = [
+    let fleets: [&Change; 3] = [
         &|number, device| (device.model, device.settings) = (format!("model {}", number / 4), Vec::new()),
         &|number, device| device.settings.push(("size", number.to_string())),
         &|number, device| (device.host, device.slot) = ("n0".to_owned(), number.to_string()),
@@ -45,4 +49,18 @@ fn thousands_of_hostile_files_take_seconds() {
     }
     // A loop over all pairs takes minutes.
     assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn long_names_of_a_measurement_that_was_cut_off_are_shortened() {
+    let file = File { id: "i".repeat(5000), host: "h".repeat(5000), ..File::new(3) };
+    let folder = tempfile::TempDir::new().unwrap();
+    let cut = lines(&file.records()[..3]);
+    std::fs::write(folder.path().join(".x.part"), cut).unwrap();
+    let read = read_folder(folder.path(), PROBES).unwrap();
+    let [partial] = &read.partial[..] else { panic!("{read:?}") };
+    let lengths = [&partial.member.host, &partial.ids[0]].map(|name| name.chars().count());
+    assert!(lengths.iter().all(|length| *length <= 101), "{lengths:?}");
+    let fleet = collect(read, &Options::default());
+    assert!(fleet.problems[0].text.len() < 400, "{}", fleet.problems[0].text);
 }
