@@ -415,6 +415,7 @@ mod tests {
             "devices",
             "list",
             "measure",
+            "soak",
             "bench",
             "explain",
             "predict",

@@ -33,15 +33,18 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
         let bench = Bench::<G>::new(session.device)?;
         let spot = choose(&bench, session.device)?;
         let (first, wrong) = bench.remember(spot)?;
-        if let Some(wrong) = wrong {
-            session.report_mismatch(format!("{}: the first launch: {wrong}", spot.kernel_name()))?;
-        }
+        let wrong = wrong.map(|wrong| format!("{}, the first launch: {wrong}", spot.kernel_name()));
         let windows = windows(session.budget());
         let length = sample_length(session.budget(), session.request.effort);
         let meter = G::meter(session.device);
         let sweep = Sweep { series: over_time(), points: &windows, share: 1.0, flags: Flags::NONE };
         session.sweep(sweep, Window::clone, |_, _| {
-            Ok(Metered::without_clock(bench.load_again(first)?, meter.clone()).steady_for(length))
+            let load = bench.load_again(first)?;
+            let load = match wrong.clone() {
+                Some(wrong) => load.with_check(move |_| Ok(Check::Failed(wrong.clone()))),
+                None => load,
+            };
+            Ok(Metered::without_clock(load, meter.clone()).steady_for(length))
         })?;
         Ok(())
     }
