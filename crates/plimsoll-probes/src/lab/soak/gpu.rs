@@ -12,18 +12,24 @@ fn candidates<G: Gpu>(device: &G::Device) -> Vec<&'static Instruction> {
     dense::<G>(device).into_iter().filter(|instruction| instruction.number == Number::Bf16).collect()
 }
 
-/// The load, or why there is none.
-fn choose<G: Gpu>(bench: &Bench<G>, device: &G::Device) -> Result<Spot, Fault> {
-    let missing = || Fault::Unavailable {
+fn missing() -> Fault {
+    Fault::Unavailable {
         what: "soak",
         why: "the device has no matrix products of bf16".to_owned(),
-        hint: "use a GPU of compute capability 8.0 or later".to_owned(),
-    };
+        hint: "Use a GPU of compute capability 8.0 or later".to_owned(),
+    }
+}
+
+fn choose<G: Gpu>(bench: &Bench<G>, device: &G::Device) -> Result<Spot, Fault> {
     bench.fastest(&candidates::<G>(device), Data::Random)?.ok_or_else(missing)
 }
 
 impl<G: Gpu> Run<G> for super::GpuRunner {
     const NEEDS: &'static [Need] = &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs];
+
+    fn check_device(&self, device: &G::Device) -> Result<(), Fault> {
+        if candidates::<G>(device).is_empty() { Err(missing()) } else { Ok(()) }
+    }
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
         super::count(request)
