@@ -36,7 +36,7 @@ fn thousands_of_hostile_files_take_seconds() {
             folder.partial.push(Partial {
                 file: number.to_string(),
                 member: File::new(0).member(),
-                ids: vec![format!("other {number}")],
+                ids: (0..8).map(|device| format!("other {number} {device}")).collect(),
                 started: String::new(),
                 probes: Vec::new(),
             });
