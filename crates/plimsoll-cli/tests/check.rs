@@ -3,10 +3,12 @@
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::Place;
+use support::{Place, Ran};
 
 fn check(place: &Place, scenario: &str, code: i32) -> Value {
     let device = if scenario.is_empty() { "sim".to_owned() } else { format!("sim:{scenario}") };
@@ -176,26 +178,83 @@ fn a_folder_that_cannot_be_written_or_read_is_an_error() {
     place.run("check --rank 3").ends(2).says("--fleet <DIR>");
 }
 
-#[test]
-fn a_killed_process_leaves_what_it_had_and_is_named() {
-    let place = Place::new();
-    measure_for_fleet(&place, "n1", "seed=1,slot=1");
-    let mut child = place
-        .command("check --device sim:seed=2,slot=2,real-time --fleet fleet --host n1 --rank 1 --quiet")
-        .spawn()
-        .unwrap();
-    let has_begun = || {
-        let files = std::fs::read_dir(place.path("fleet")).unwrap().flatten();
-        let mut sizes = files
-            .filter(|file| file.file_name().to_string_lossy().ends_with(".part"))
-            .map(|file| file.metadata().unwrap().len());
-        sizes.any(|size| size > 4000)
-    };
+/// Begins to measure a card of the host n1 that takes its time, and waits until there is something to keep.
+fn start_slow(place: &Place, seed: u32, options: &str) -> Child {
+    let scenario = format!("seed={seed},slot={seed},real-time");
+    let mut command =
+        place.command(&format!("check --device sim:{scenario} --fleet fleet --host n1 --quiet {options}"));
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let has_begun = || parts(place).iter().any(|part| part.metadata().unwrap().len() > 4000);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !has_begun() {
         assert!(std::time::Instant::now() < deadline, "nothing was written");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
+    child
+}
+
+/// The files of measurements that run or were cut off.
+fn parts(place: &Place) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(place.path("fleet")).into_iter().flatten().flatten().map(|file| file.path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "part")).collect()
+}
+
+#[test]
+fn a_stopped_measurement_does_not_replace_a_complete_one() {
+    let place = Place::new();
+    let stop = |seed| {
+        let child = start_slow(&place, seed, "");
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        Ran::from_output(child.wait_with_output().unwrap()).ends(143)
+    };
+    measure_for_fleet(&place, "n1", "seed=1,slot=1");
+    let path = place.path("fleet/n1-sim-1.jsonl");
+    let before = std::fs::read_to_string(&path).unwrap();
+    stop(1).says("warning: stopped early: fleet/n1-sim-1.jsonl of an earlier measurement is kept");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+    // Without an earlier one, what was measured is kept, and isn't taken for the whole.
+    stop(2);
+    let found = collect(&place, "", 4);
+    assert_eq!((&found["problems"], parts(&place)), (&serde_json::json!([]), vec![]));
+    assert_eq!(find_device(&found, "sim-2")["verdict"], "unknown");
+}
+
+#[test]
+fn results_that_cannot_be_written_stay_in_the_partial_file() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("fleet/n1-sim-1.jsonl")).unwrap();
+    let ran = place.run("check --device sim:seed=1,slot=1 --fleet fleet --host n1 --quiet").ends(2);
+    let [part] = &parts(&place)[..] else { panic!("{:?}", parts(&place)) };
+    let name = part.file_name().unwrap().to_str().unwrap();
+    ran.says(&format!("hint: what was measured is in fleet/{name}"));
+    let found = collect(&place, "", 4);
+    assert!(found["problems"].to_string().contains("n1 (sim-1): it had "), "{found}");
+}
+
+#[test]
+fn a_lost_device_ends_the_process_with_3_and_its_file_says_so() {
+    let place = Place::new();
+    place.run("check --device sim:seed=1,lost-after=400 --fleet fleet --host n1 --quiet").ends(3);
+    let found = collect(&place, "", 4);
+    let why = find_device(&found, "sim-1")["reasons"].to_string();
+    assert!(why.contains("simulated by the scenario (lost-after)"), "{why}");
+}
+
+#[test]
+fn probes_that_a_fleets_files_do_not_hold_are_named() {
+    let place = Place::new();
+    let only = place.run("measure strides --device sim --fleet fleet --host n1 --quiet").ends(2);
+    only.says("error: a fleet's files hold no figures of strides").says("hint: name probes of `plimsoll check`");
+    let mixed = place.run("measure stream strides --device sim --fleet fleet --host n1 --quiet").ends(0);
+    mixed.says("warning: not measured: strides");
+    place.run("collect fleet --expect x").ends(2).says("write a whole number, at least 1");
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_had_and_is_named() {
+    let place = Place::new();
+    measure_for_fleet(&place, "n1", "seed=1,slot=1");
+    let mut child = start_slow(&place, 2, "--rank 1");
     child.kill().unwrap();
     child.wait().unwrap();
     let found = collect(&place, "", 4);
@@ -206,4 +265,31 @@ fn a_killed_process_leaves_what_it_had_and_is_named() {
     // Measured again, it is complete.
     measure_for_fleet(&place, "n1", "seed=2,slot=2");
     assert_eq!(collect(&place, "", 0)["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn a_soak_says_when_the_device_settled_and_names_wrong_results_with_their_time() {
+    let place = Place::new();
+    let hot = place.run("soak --device sim:throttle-after=30 --duration 2min --out hot").ends(0);
+    let says = "settled after 30.0 s at 1.23 TFLOP/s, 2.400 GHz, 500 W, 20.1 % below the first window; too hot in 37 of 48 windows; the same results in all 48 windows";
+    let words = hot.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(says), "{}", hot.stdout);
+    let page = std::fs::read_to_string(place.path("hot/report.html")).unwrap();
+    for picture in ["soak over time", "soak over time: clock", "soak over time: power"] {
+        assert!(page.contains(&format!(">{picture}</")), "{picture}");
+    }
+    let wrong = place.run("soak --device sim:wrong=soak --duration 20s --no-plots --out wrong").ends(1);
+    assert!(wrong.stdout.contains("WRONG results in 8 of 8 windows, first at 0 s"), "{}", wrong.stdout);
+    assert!(wrong.stdout.contains("the first at time 0 s: simulated"), "{}", wrong.stdout);
+    place.run("soak --device sim --duration 5s").ends(2).says("a soak takes from 20s to 24h");
+    // Stopped early, what was measured is kept.
+    let mut command = place.command("soak --device sim:real-time --duration 20s --quiet --out cut");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let record = place.path("cut/run.jsonl");
+    while !std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"kind\":\"series\"")) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    Ran::from_output(child.wait_with_output().unwrap()).ends(130);
+    assert!(std::fs::read_to_string(&record).unwrap().ends_with("{\"kind\":\"end\",\"complete\":false}\n"));
 }

@@ -186,7 +186,7 @@ impl<'s, B: Backend> Session<'s, B> {
         self.parts.sink.write(&Record::Series(sweep.series.clone()))?;
         self.started += self.parts.sampler.clock().now() - self.swept;
         self.promised += sweep.share * self.budget;
-        let rounds = self.policy().rounds.max(1);
+        let rounds = if sweep.series.is_over_time() { 1 } else { self.policy().rounds.max(1) };
         let mut left = sweep.points.len() * rounds as usize;
         self.open = Some((sweep.series.clone(), Vec::with_capacity(left)));
         let mut outcome = Ok(());

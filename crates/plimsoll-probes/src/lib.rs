@@ -20,6 +20,8 @@ mod iterations;
 mod meter;
 
 mod metrics;
+#[cfg(any(feature = "cpu", feature = "gpu"))]
+mod pace;
 mod prelude;
 #[cfg(any(feature = "cpu", feature = "gpu"))]
 mod sizes;

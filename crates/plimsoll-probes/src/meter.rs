@@ -8,20 +8,26 @@ use std::time::Instant;
 
 use plimsoll_core::sample::{Batch, Check, Workload};
 use plimsoll_core::{Fault, forward_workload};
+use plimsoll_gpu::clock::TICK;
 use plimsoll_gpu::load::Load;
 use plimsoll_gpu::{Gpu, Memory as _, Meter};
+
+use crate::pace::Pace;
 
 /// Length of one sample of a steady load, seconds: thirty of them span many steps of the energy counter.
 const STEADY: f64 = 0.025;
 
-/// A load whose power may be read between its samples. Its kernels store their clock: cycles and nanoseconds, 8 bytes each.
+/// Where kernels store their clock, and the stream that they run on.
+type StoredClock<G> = (Rc<<G as Gpu>::Buffer>, Arc<<G as Gpu>::Stream>);
+
+/// A load whose power may be read between its samples. Its kernels may store their clock: cycles and nanoseconds, 8 bytes each.
 pub(crate) struct Metered<G: Gpu> {
     load: Load<G>,
     meter: Option<Arc<dyn Meter>>,
-    clock: (Rc<G::Buffer>, Arc<G::Stream>),
+    clock: Option<StoredClock<G>>,
     hertz: Option<f64>,
-    /// Launches per sample of a steady load.
-    steady: Option<u32>,
+    /// How a steady load is sampled.
+    steady: Option<Pace>,
     begun: Option<Instant>,
     temperature: Option<f64>,
     energy: Energy,
@@ -53,12 +59,17 @@ impl Energy {
 }
 
 impl<G: Gpu> Metered<G> {
-    /// A load with its power meter.
-    pub(crate) fn new(load: Load<G>, meter: Option<Arc<dyn Meter>>, clock: (Rc<G::Buffer>, Arc<G::Stream>)) -> Self {
+    /// A load with its power meter, whose kernels store their clock.
+    pub(crate) fn new(load: Load<G>, meter: Option<Arc<dyn Meter>>, clock: StoredClock<G>) -> Self {
+        Self { clock: Some(clock), ..Self::without_clock(load, meter) }
+    }
+
+    /// A load with its power meter, whose kernels store no clock.
+    pub(crate) fn without_clock(load: Load<G>, meter: Option<Arc<dyn Meter>>) -> Self {
         Self {
             load,
             meter,
-            clock,
+            clock: None,
             hertz: None,
             steady: None,
             begun: None,
@@ -68,14 +79,18 @@ impl<G: Gpu> Metered<G> {
     }
 
     /// Makes samples long enough for the energy counter to advance.
-    pub(crate) fn steady(mut self) -> Self {
-        self.steady = Some(1);
-        self
+    pub(crate) fn steady(self) -> Self {
+        self.steady_for(STEADY)
+    }
+
+    /// Makes samples of so many seconds.
+    pub(crate) fn steady_for(self, length: f64) -> Self {
+        Self { steady: Some(Pace::new(length, TICK)), ..self }
     }
 
     fn read_meter(&mut self) {
         let (Some(meter), now) = (&self.meter, Instant::now()) else { return };
-        if let Some(joules) = meter.joules().filter(|_| self.steady.is_some_and(|launches| launches > 1)) {
+        if let Some(joules) = meter.joules().filter(|_| self.steady.is_some_and(Pace::is_planned)) {
             let begin = *self.begun.get_or_insert(now);
             self.energy.read(joules, now.duration_since(begin).as_secs_f64());
         }
@@ -83,16 +98,17 @@ impl<G: Gpu> Metered<G> {
     }
 
     /// Long samples of many launches, each divided by its number of launches.
-    fn steady_samples(&mut self, launches: u32, out: &mut [u64]) -> Result<(), Fault> {
+    fn steady_samples(&mut self, mut pace: Pace, out: &mut [u64]) -> Result<(), Fault> {
+        let most = self.load.batch().max;
         for sample in out {
-            self.load.prepare(launches)?;
-            self.load.sample(launches, std::slice::from_mut(sample))?;
-            *sample = (*sample / u64::from(launches)).max(1);
-            self.read_meter();
-            if launches == 1 {
-                let most = f64::from(self.load.batch().max);
-                self.steady = Some((STEADY / (*sample as f64 * 1e-9)).clamp(2.0, most.max(2.0)) as u32);
-            }
+            *sample = pace.sample(most, |launches| {
+                let mut part = [0];
+                self.load.prepare(launches)?;
+                self.load.sample(launches, &mut part)?;
+                self.read_meter();
+                Ok(part[0])
+            })?;
+            self.steady = Some(pace);
         }
         Ok(())
     }
@@ -110,8 +126,8 @@ impl<G: Gpu> Workload for Metered<G> {
     }
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
-        if let Some(launches) = self.steady {
-            return self.steady_samples(launches, out);
+        if let Some(pace) = self.steady {
+            return self.steady_samples(pace, out);
         }
         self.load.sample(k, out)?;
         self.read_meter();
@@ -119,8 +135,9 @@ impl<G: Gpu> Workload for Metered<G> {
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
+        let Some((clock, stream)) = &self.clock else { return self.load.check() };
         let mut bytes = [0; 16];
-        G::download(&self.clock.1, self.clock.0.whole(), &mut bytes)?;
+        G::download(stream, clock.whole(), &mut bytes)?;
         let [cycles, nanoseconds] =
             [0, 8].map(|offset| u64::from_le_bytes(std::array::from_fn(|byte| bytes[offset + byte])) as f64);
         let hertz = cycles / nanoseconds * 1e9;

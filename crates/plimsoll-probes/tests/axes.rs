@@ -6,7 +6,7 @@ use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::SeriesSpec;
 use plimsoll_probes::lab::{
     async_copy, block_order, compression, fetch_granularity, formats, gemm, l2_reuse, pic, residency, rtm, sectors,
-    tti, write_path,
+    soak, tti, write_path,
 };
 use plimsoll_probes::{
     atomics, cluster, copy, dispatch, footprint, gather, incore, l1, l2, latency, launch, loaded_latency, mix, stream,
@@ -126,6 +126,7 @@ fn table() -> Vec<(&'static str, SeriesSpec, &'static str)> {
         ("formats", formats::rates().into(), "rates: format (1), form (1), instruction (1)"),
         ("gemm", gemm::instructions().into(), "instructions: numbers (1), form (1), instruction (1)"),
         ("gemm", gemm::products().into(), "products: numbers (1), n (1)"),
+        ("soak", soak::over_time().into(), "over time: time (s)"),
         ("pic", pic::rate().into(), "pushes: way (1), pushes (1)"),
     ]
 }

@@ -22,7 +22,7 @@ pub const CACHES: [u64; 3] = [48 << 10, 2 << 20, 96 << 20];
 /// Theoretical bandwidth of memory, B/s: 8 channels × 64 bit × 3.2 GT/s.
 pub const PEAK_BANDWIDTH: f64 = 8.0 * 8.0 * 3.2e9;
 /// Default power limit, watts.
-const POWER: f64 = 500.0;
+pub const POWER: f64 = 500.0;
 /// FLOP per cycle and core in f64: 2 FMA of 8 lanes.
 pub const FLOP_PER_CYCLE: f64 = 32.0;
 

@@ -3,6 +3,7 @@
 mod expression;
 mod fleet;
 mod judging;
+mod soak;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use plimsoll::suite::machines::MemoryType;
 
 pub(crate) use fleet::{CollectArgs, CollectFormat};
 pub(crate) use judging::{AcrossWhat, CheckArgs, CompareArgs, FleetArgs, RunsArgs, RunsPlace};
+pub(crate) use soak::SoakArgs;
 
 pub(crate) use expression::{
     BenchArgs, ExplainArgs, ExpressionArgs, OwnKernelArgs, PredictArgs, PredictLaunch, TuneArgs,
@@ -66,6 +68,8 @@ pub(crate) enum Verb {
     List(ListArgs),
     /// Run probes, write a record, print the summary and write a report
     Measure(MeasureArgs),
+    /// Load a device for minutes to hours near its power limit: when it settles, at what, and whether its results stay the same
+    Soak(SoakArgs),
     /// Time an elementwise expression over a range of sizes, next to what memory can do
     Bench(BenchArgs),
     /// Explain the time of an elementwise expression or of your own kernel: prediction, measurement, unexplained rest
@@ -96,7 +100,7 @@ pub(crate) enum Verb {
     Completions(CompletionsArgs),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DeviceArg {
     /// 0 (the GPU of that number), gpu (every GPU), cuda (the first CUDA device), cuda:N, cuda:0,2, vulkan:N, cpu, all, or a
     /// device's name or UUID or a part of it (H200, GPU-0803); default: the first CUDA device, else the CPU
@@ -187,6 +191,9 @@ pub(crate) struct MeasureArgs {
     pub no_profile: bool,
     #[command(flatten)]
     pub fleet: FleetArgs,
+    /// Seconds for each probe instead of its own
+    #[arg(skip)]
+    pub seconds: Option<f64>,
 }
 
 #[derive(Debug, Default, clap::Args)]
@@ -408,6 +415,7 @@ mod tests {
             "devices",
             "list",
             "measure",
+            "soak",
             "bench",
             "explain",
             "predict",

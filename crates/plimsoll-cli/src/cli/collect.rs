@@ -1,5 +1,6 @@
 //! `plimsoll collect`: judges the files that the processes of `check --fleet` wrote.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use plimsoll::probes;
@@ -74,21 +75,19 @@ fn choose_format(args: &CollectArgs) -> Result<CollectFormat, Failure> {
 
 /// Says which hosts to measure again, and how.
 fn name_repeats(fleet: &Fleet, dir: &Path) {
-    let mut hosts: Vec<&str> = Vec::new();
-    let mut runs = RUNS;
-    for judged in fleet.devices.iter().filter(|judged| judged.to_confirm) {
-        runs = runs.min(judged.runs);
-        if !hosts.contains(&judged.device.host.as_str()) {
-            hosts.push(&judged.device.host);
-        }
-    }
+    let to_confirm = || fleet.devices.iter().filter(|judged| judged.to_confirm);
+    let mut seen = HashSet::new();
+    let mut hosts: Vec<&str> = to_confirm().map(|judged| judged.device.host.as_str()).collect();
+    hosts.retain(|host| seen.insert(*host));
+    let runs = to_confirm().map(|judged| judged.runs).min().unwrap_or(0);
     if hosts.is_empty() {
         return;
     }
     let more = hosts.len().saturating_sub(MOST_HOSTS);
     hosts.truncate(MOST_HOSTS);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let rounds: Vec<String> = (runs + 1..=RUNS).map(|round| format!("--round {round}")).collect();
+    // A round without the figure confirms nothing: it takes another.
+    let rounds: Vec<String> = (runs + 1..=RUNS.max(runs + 1)).map(|round| format!("--round {round}")).collect();
     let command = format!("plimsoll check --fleet {}", dir.display());
     say("hint", &format!("to confirm, run `{command}` with {} on {}{more}", rounds.join(" and "), hosts.join(",")));
 }

@@ -9,10 +9,11 @@ use plimsoll::core::Fault;
 use plimsoll::core::file::Target;
 use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::record::{Member, Run, Writer};
+use plimsoll::core::unit::ByteSize;
 use plimsoll::prelude::{Instrument, Plan};
 use plimsoll::suite::fleet::file::{LARGEST, file_name, lines, reduce};
 use plimsoll::suite::fleet::launcher::{self, Launched, Share, host_name, rack, sanitise};
-use plimsoll::suite::fleet::read::PARTIAL;
+use plimsoll::suite::fleet::read::{PARTIAL, is_complete};
 use plimsoll::{Opened, probes};
 
 use super::args::{DeviceArg, FleetArgs};
@@ -37,7 +38,7 @@ pub(crate) struct Task<'a> {
 type Devices<'d> = (&'d [Box<dyn Instrument>], &'d [(String, Fault)]);
 
 /// Measures and writes. `plan` says what to run on the devices. Ends with 0 once the files are complete, whatever the figures say:
-/// launchers pass on the code of a process that fails, and verdicts are `collect`'s.
+/// launchers pass on the code of a process that fails, and verdicts are `collect`'s. A device that is lost ends it with 3.
 pub(crate) fn run(
     task: &Task<'_>,
     folder: &Path,
@@ -53,17 +54,20 @@ pub(crate) fn run(
     let stop = signals::install()?;
     let partial = partial_path(folder, &member, &instruments);
     let writer = Writer::create(&partial).map_err(|error| unwritable(folder, &error))?;
-    let partial = Partial(partial);
+    let partial = Partial(Some(partial));
     let place = Place { folder: folder.to_owned(), writer, member: Some(member.clone()) };
     let mut measured = measuring::measure(&mut instruments, &plan, &specs, Some(place), task.quiet, stop);
     let ran = measure::decide_exit(&measured.ended, &measured.tee);
+    let is_lost = measured.ended.as_ref().is_ok_and(measure::has_lost_device);
     measured.take_fault()?;
     let Some(mut run) = measured.run() else { return Ok(ran) };
     run.header.conditions.concurrent |= has_neighbours;
-    write_files(folder, &run, &member)?;
-    drop(partial);
     let is_stopped = matches!(ran, Exit::HungUp | Exit::Interrupted | Exit::Terminated);
-    Ok(if is_stopped { ran } else { devices::exit_for(&missing, Exit::Success) })
+    if let Err(failure) = write_files(folder, &run, &member, is_stopped) {
+        return Err(partial.keep(failure));
+    }
+    let exit = if is_lost { Exit::Unavailable } else { devices::exit_for(&missing, Exit::Success) };
+    Ok(if is_stopped { ran } else { exit })
 }
 
 fn lookup(name: &str) -> Option<String> {
@@ -126,24 +130,42 @@ fn partial_path(folder: &Path, member: &Member, instruments: &[Box<dyn Instrumen
     folder.join(format!(".{name}.{}-{time:x}{PARTIAL}", std::process::id()))
 }
 
-/// A file that is removed at the end, unless the process is killed.
-struct Partial(PathBuf);
+/// A file that is removed at the end, unless the process is killed or its results could not be written.
+struct Partial(Option<PathBuf>);
+
+impl Partial {
+    /// Leaves the file, and says so.
+    fn keep(mut self, failure: Failure) -> Failure {
+        match self.0.take() {
+            Some(path) => failure.hint(format!("what was measured is in {}", path.display())),
+            None => failure,
+        }
+    }
+}
 
 impl Drop for Partial {
     fn drop(&mut self) {
         // Nothing depends on it: a device with a file is complete.
-        let _ = fs::remove_file(&self.0);
+        let _ = self.0.as_ref().map(fs::remove_file);
     }
 }
 
-fn write_files(folder: &Path, run: &Run, member: &Member) -> Result<(), Failure> {
+/// Writes one file per device. A measurement that was stopped doesn't replace a complete file of an earlier one.
+fn write_files(folder: &Path, run: &Run, member: &Member, is_stopped: bool) -> Result<(), Failure> {
     for (device, info) in (0..).zip(&run.header.devices) {
-        let Some(records) = reduce(run, device, member, probes::ALL) else { continue };
         let path = folder.join(file_name(member, info));
+        if is_stopped && is_complete(&path) {
+            let text = format!("stopped early: {} of an earlier measurement is kept", path.display());
+            say("warning", &text);
+            continue;
+        }
+        let Some(records) = reduce(run, device, member, probes::ALL) else {
+            let limit = ByteSize(LARGEST as u64);
+            return Err(Failure::file("write", &path, format!("the device's description is larger than {limit}")));
+        };
         let target = Target::entry(&path).and_then(|target| target.write(&lines(&records), true));
         target.map_err(|error| {
-            Failure::file("write", &path, error)
-                .hint("free some space, or name another folder; nothing half-written is left")
+            Failure::file("write", &path, error).hint("free some space, or name another folder, and measure again")
         })?;
         say("file", &path.display().to_string());
     }

@@ -6,6 +6,7 @@ use plimsoll::Opened;
 use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::record::Run;
 use plimsoll::prelude::{Fault, Instrument, Outcome, Plan, Request, Summary};
+use plimsoll::suite::check::is_checked;
 use plimsoll_report::{Report, faults};
 
 use super::args::{Format, MeasureArgs, ReportFormat};
@@ -22,7 +23,10 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     }
     if let Some(folder) = &args.fleet.fleet {
         let task = fleet::Task { fleet: &args.fleet, device: &args.device, quiet: args.quiet };
-        return fleet::run(&task, folder, |(instruments, missing)| build_plan(args, instruments, missing));
+        return fleet::run(&task, folder, |(instruments, missing)| {
+            let (plan, specs) = build_plan(args, instruments, missing)?;
+            keep_checked(plan, specs)
+        });
     }
     let Opened { devices: mut instruments, missing } = devices::open_selected(&args.device)?;
     let (plan, specs) = build_plan(args, &instruments, &missing)?;
@@ -59,7 +63,7 @@ fn build_plan(
         bytes: args.bytes.map(|size| size.0),
         seed: args.seed,
         trace: args.trace,
-        seconds: None,
+        seconds: args.seconds,
         counters: args.counters,
     };
     let specs = list::choose(&args.choice, DefaultProbes::AllButLab, instruments, &request)?;
@@ -72,6 +76,21 @@ fn build_plan(
         argv: super::recorded_arguments(),
     };
     Ok((plan, specs))
+}
+
+/// Leaves out the probes whose figures a fleet's file doesn't hold, and says so.
+fn keep_checked(plan: Plan, specs: Vec<&'static ProbeSpec>) -> Result<(Plan, Vec<&'static ProbeSpec>), Failure> {
+    let (kept, others): (Vec<_>, Vec<_>) = specs.into_iter().partition(|spec| is_checked(spec));
+    let names = |specs: &[&ProbeSpec]| specs.iter().map(|spec| spec.name.to_owned()).collect::<Vec<_>>();
+    if kept.is_empty() {
+        let text = format!("a fleet's files hold no figures of {}", names(&others).join(", "));
+        return Err(Failure::usage(text).hint("name probes of `plimsoll check`, or measure without --fleet"));
+    }
+    if !others.is_empty() {
+        let text = format!("not measured: {}: a fleet's files hold no figures of them", names(&others).join(", "));
+        say("warning", &text);
+    }
+    Ok((Plan { probes: names(&kept), ..plan }, kept))
 }
 
 /// Says which options have no effect, and why.
@@ -126,6 +145,15 @@ pub(crate) fn unwritten_record(path: &Path, why: &str, tee: &Tee) -> Failure {
         .hint("the table above has everything that was measured; free some space, or name another folder with --out")
 }
 
+fn is_fatal(fault: &Fault) -> bool {
+    fault.ends_the_device() || matches!(fault, Fault::Panicked(_))
+}
+
+/// Whether a device was lost during the run, or an internal error ended a probe.
+pub(crate) fn has_lost_device(summary: &Summary) -> bool {
+    summary.ends.iter().any(|end| matches!(&end.outcome, Outcome::Faulted(fault) if is_fatal(fault)))
+}
+
 /// The exit code of a run. The first that applies decides: stopped, wrong results, a lost device or an internal error, a size
 /// that can't be measured as given, nothing measured. Other failed probes are reported but don't change the code.
 pub(crate) fn decide_exit(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
@@ -136,15 +164,12 @@ pub(crate) fn decide_exit(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
             Outcome::Complete => None,
         })
     };
-    let is_fatal = |fault: &Fault| fault.ends_the_device() || matches!(fault, Fault::Panicked(_));
     let invalid = faults().any(|fault| matches!(fault, Fault::Invalid(_)));
-    if faults().any(|fault| matches!(fault, Fault::Stopped))
-        || (!summary.complete && faults().all(|fault| !is_fatal(fault)))
-    {
+    if faults().any(|fault| matches!(fault, Fault::Stopped)) || (!summary.complete && !has_lost_device(summary)) {
         signals::exit()
     } else if tee.has_wrong_result() {
         Exit::Failed
-    } else if faults().any(is_fatal) {
+    } else if has_lost_device(summary) {
         Exit::Unavailable
     } else if invalid {
         Exit::Usage

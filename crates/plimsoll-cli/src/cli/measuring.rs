@@ -67,7 +67,8 @@ pub(crate) fn measure(
         Some(place) => (Some(place.folder), Some(place.writer), place.member),
         None => (None, None, None),
     };
-    let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));
+    let budget = |spec: &ProbeSpec| plan.request.seconds.unwrap_or_else(|| spec.budget(plan.request.effort));
+    let budgets = specs.iter().map(|spec| (spec.name.to_owned(), budget(spec)));
     let bar = Bar::new(budgets.collect()).quiet_if(quiet);
     let (prints_ends, several) = (bar.is_hidden() && !quiet, instruments.len() > 1);
     let observe = |end: &EndedProbe<'_>| {

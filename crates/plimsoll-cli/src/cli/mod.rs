@@ -39,6 +39,7 @@ mod sass;
 mod schema;
 mod sheet;
 mod signals;
+mod soak;
 mod tee;
 mod tune;
 mod tuned;
@@ -94,6 +95,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Check(args) => check::run(args),
         Verb::List(args) => list::run(args),
         Verb::Measure(args) => measure::run(args),
+        Verb::Soak(args) => soak::run(args),
         Verb::Bench(args) => bench::run(args),
         Verb::Explain(args) => explain::run(args),
         Verb::Predict(args) => predict::run(args),

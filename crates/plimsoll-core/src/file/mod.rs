@@ -4,5 +4,5 @@ mod read;
 mod unnamed;
 mod write;
 
-pub use read::{Accept, FileError, read, read_text};
+pub use read::{Accept, FileError, read, read_beginning, read_text};
 pub use write::Target;

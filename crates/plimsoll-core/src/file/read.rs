@@ -1,9 +1,11 @@
 //! Reading with a limit: whatever a path names, even an endless device, takes no more memory than the reader allows.
 
-use std::fs::{File, FileType};
+use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use crate::unit::ByteSize;
 
@@ -47,12 +49,37 @@ impl FileError {
 /// # Errors
 /// It can't be read, is not of an accepted kind, or is larger than `limit`.
 pub fn read(path: &Path, limit: u64, accept: Accept) -> Result<Vec<u8>, FileError> {
-    // Checked before opening, because opening may block.
-    check_kind(std::fs::metadata(path)?.file_type(), accept)?;
-    let mut bytes = Vec::new();
     // The limit applies to the bytes read, not to the reported size: devices and growing files have no reliable size.
-    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let bytes = read_up_to(path, limit.saturating_add(1), accept)?;
     if bytes.len() as u64 > limit { Err(FileError::TooLarge(limit)) } else { Ok(bytes) }
+}
+
+/// Reads the first `most` bytes of a regular file, or all of a shorter one.
+///
+/// # Errors
+/// It can't be read, or is not a regular file.
+pub fn read_beginning(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
+    read_up_to(path, most, Accept::Regular)
+}
+
+fn read_up_to(path: &Path, most: u64, accept: Accept) -> Result<Vec<u8>, FileError> {
+    // Checked before opening, because opening a pipe waits and opening a device may act on it.
+    check_kind(std::fs::metadata(path)?.file_type(), accept)?;
+    let file = open(path, accept)?;
+    // Checked again, because the name may stand for another file by now.
+    check_kind(file.metadata()?.file_type(), accept)?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file; where only a regular file is accepted, without waiting for the other end of a pipe.
+fn open(path: &Path, accept: Accept) -> io::Result<File> {
+    let flags = match accept {
+        Accept::Regular => OFlags::NONBLOCK | OFlags::NOCTTY,
+        Accept::Streams => OFlags::NOCTTY,
+    };
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
 /// Reads a whole text file of at most `limit` bytes.
@@ -125,6 +152,31 @@ mod tests {
             let error = read(&pipe, 9, Accept::Regular).unwrap_err();
             assert_eq!(error.to_string(), "it is a pipe, not a regular file");
         }
+    }
+
+    #[test]
+    fn opening_only_regular_files_does_not_wait_for_the_other_end_of_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("p");
+        if std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
+            // As where the pipe took the place of a file that was checked. It must not hang.
+            let (send, receive) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                send.send(open(&pipe, Accept::Regular).map(|file| file.metadata().unwrap().file_type()))
+            });
+            let opened = receive.recv_timeout(std::time::Duration::from_secs(5)).expect("it waits").unwrap();
+            assert!(check_kind(opened, Accept::Regular).is_err());
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_file_is_read_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, "abc").unwrap();
+        assert_eq!(read_beginning(&path, 2).unwrap(), b"ab");
+        assert_eq!(read_beginning(&path, 9).unwrap(), b"abc");
+        assert!(matches!(read_beginning(folder.path(), 9), Err(FileError::NotRegular("a folder"))));
     }
 
     #[test]

@@ -87,20 +87,31 @@ fn whole_number(value: &Value) -> Option<u64> {
     is_whole.then_some(number as u64)
 }
 
-/// Operations per byte from memory (arithmetic intensity).
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct FlopPerByte(pub f64);
+macro_rules! real_numbers {
+    ($($(#[$doc:meta])* $name:ident: $unit:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+        pub struct $name(pub f64);
 
-impl Coordinate for FlopPerByte {
-    const UNIT: Unit = Unit::FlopPerByte;
+        impl Coordinate for $name {
+            const UNIT: Unit = Unit::$unit;
 
-    fn to_value(&self) -> Value {
-        self.0.into()
-    }
+            fn to_value(&self) -> Value {
+                self.0.into()
+            }
 
-    fn from_value(value: &Value) -> Option<Self> {
-        value.number().map(Self)
-    }
+            fn from_value(value: &Value) -> Option<Self> {
+                value.number().map(Self)
+            }
+        }
+    )+};
+}
+
+real_numbers! {
+    /// Operations per byte from memory (arithmetic intensity).
+    FlopPerByte: FlopPerByte;
+    /// A time, in seconds.
+    Seconds: Second;
 }
 
 /// A name from an open set, where [`names!`](crate::names) would be too narrow, such as a configuration in words.

@@ -18,7 +18,8 @@ use crate::sample::{Evidence, Work};
 use crate::stats::{Interval, Scratch, estimate};
 
 pub use axes::{
-    Axes, Bytes, Coordinate, Count, Cycles, Elements, FlopPerByte, Name, ShapeError, SweptSeries, Threads, TypedSeries,
+    Axes, Bytes, Coordinate, Count, Cycles, Elements, FlopPerByte, Name, Seconds, ShapeError, SweptSeries, Threads,
+    TypedSeries,
 };
 pub use labels::Label;
 pub use spec::{Axis, Draw, Metric, Quantity, SeriesSpec, Value, axis, metric};

@@ -325,6 +325,12 @@ impl SeriesSpec {
         }
     }
 
+    /// Whether its points are windows of time: they are measured one after the other, in one round.
+    #[must_use]
+    pub fn is_over_time(&self) -> bool {
+        self.axes.iter().any(|axis| axis.unit == Unit::Second)
+    }
+
     /// Sets [`SeriesSpec::precision`].
     #[must_use]
     pub fn with_precision(self, precision: f64) -> Self {

@@ -22,4 +22,5 @@ registry! {
     formats,
     gemm,
     pic,
+    soak,
 }

@@ -103,6 +103,36 @@ fn spots_of_type<T: Float>() -> impl Iterator<Item = Spot> {
     FORMS.into_iter().filter_map(spot)
 }
 
+/// The form with the most arithmetic per byte, in f64, on all cores: the load of `soak`.
+pub(crate) struct Heaviest {
+    team: Rc<RefCell<Team>>,
+    window: Arc<Window<f64>>,
+    kernel: IntensityKernel,
+}
+
+/// Bytes of its array: its arithmetic takes far longer than reading them.
+const HEAVIEST_BYTES: u64 = 64 << 20;
+
+impl Heaviest {
+    pub(crate) fn new(session: &mut Session<'_, Cpu>) -> Result<Self, Fault> {
+        let most = spots_of_type::<f64>().max_by(|a, b| a.intensity.total_cmp(&b.intensity));
+        let kernel = most.map(|spot| spot.kernel).ok_or_else(|| Fault::Unavailable {
+            what: "soak",
+            why: "no kernel of roofline runs on this CPU".to_owned(),
+            hint: "Use another device".to_owned(),
+        })?;
+        let team = team(session, session.device.cpus.len())?;
+        let size = window::size(session.request.bytes, HEAVIEST_BYTES, 1)?;
+        let filled = (session.request.seed, f64::finite as fn(u64) -> f64);
+        let window = Window::<f64>::new(&team, 1, size.bytes, filled, &|| session.is_stopped())?;
+        Ok(Self { team, window, kernel })
+    }
+
+    pub(crate) fn load(&self) -> TeamLoad {
+        load(&self.team, &self.window, self.kernel)
+    }
+}
+
 /// The kernel's name in messages: `1 FMA per 4 f32`.
 fn name<T: Float>(kernel: IntensityKernel) -> String {
     match kernel.form() {

@@ -39,6 +39,11 @@ impl Spot {
         Self { instruction, chains, warps, data: Data::Whole, way: 0 }
     }
 
+    /// The name of its kernel.
+    pub(crate) fn kernel_name(&self) -> String {
+        self.instruction.kernel(self.chains).name
+    }
+
     fn configuration_coordinates(&self) -> Configuration {
         Configuration {
             instruction: self.instruction.name.into(),
@@ -158,6 +163,13 @@ fn few_bits(instruction: &Instruction) -> bool {
     matches!(instruction.number, Number::F8 | Number::F8E5m2)
 }
 
+/// A launch whose output is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remembered {
+    spot: Spot,
+    iterations: u32,
+}
+
 /// Shared by all points.
 pub(crate) struct Bench<G: Gpu> {
     /// Its unit holds the kernels for the portable target.
@@ -239,6 +251,47 @@ impl<G: Gpu> Bench<G> {
             self.begin(spot)?;
             let launch = |cycles, iterations| self.launch(spot, self.arguments().span(cycles).u32(iterations));
             glance(long_enough(&self.kit, (spot.flop(), MOST_ITERATIONS), launch)?, spot.flop())
+        })
+    }
+
+    /// Runs a launch as long as those of [`Bench::load_device`] and keeps its output: the bits that the same launch must leave again.
+    /// Also returns an error of one iteration, if the oracle finds one.
+    pub(crate) fn remember(self: &Rc<Self>, spot: Spot) -> Result<(Remembered, Option<String>), Fault> {
+        let (_, wrong) = self.error(spot)?;
+        let launch = |cycles, iterations| self.launch(spot, self.arguments().span(cycles).u32(iterations));
+        let (_, iterations) = whole_device(&self.kit, (spot.flop(), MOST_ITERATIONS), &self.cycles, launch)?;
+        self.run(spot, iterations)?;
+        let bytes = self.bytes(spot);
+        self.kit.run(&[Action::Copy(self.expected.part(0, bytes)?, self.out.part(0, bytes)?)])?;
+        Ok((Remembered { spot, iterations }, wrong))
+    }
+
+    /// The remembered launch over and over. The check compares the bits of the last one.
+    pub(crate) fn load_again(self: &Rc<Self>, first: Remembered) -> Result<Load<G>, Fault> {
+        let Remembered { spot, iterations } = first;
+        self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
+        let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(iterations))?;
+        let multiprocessors = f64::from(self.kit.unit.machine().multiprocessors);
+        let operations = spot.flop() * f64::from(iterations) * multiprocessors;
+        let bench = Rc::clone(self);
+        let load = self.kit.load(GRAPH, vec![launch], Work { operations, ..Work::default() })?;
+        Ok(load.with_check(move |_| bench.compare_again(first)))
+    }
+
+    /// The remembered launch once more, with a check of its bits.
+    pub(crate) fn run_again(&self, first: Remembered) -> Result<Check, Fault> {
+        self.run(first.spot, first.iterations)?;
+        self.compare_again(first)
+    }
+
+    fn compare_again(&self, first: Remembered) -> Result<Check, Fault> {
+        let bytes = self.bytes(first.spot);
+        let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
+        Ok(match self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)? {
+            Check::Failed(what) => {
+                Check::Failed(format!("{}: other bits than the first launch: {what}", first.spot.kernel_name()))
+            }
+            Check::Passed => Check::Passed,
         })
     }
 

@@ -38,11 +38,16 @@ pub fn charts(report: &Report<'_>, section: &Section<'_>) -> Vec<Chart> {
                     let fitted = if has_fits(&plot) { ", lines are T = a + V/b" } else { "" };
                     Chart { note: format!("{note}{fitted}"), ..chart(title, plot) }
                 };
-                let clock = draws_power(spec).then(|| format!("{title}: clock"));
-                all.extend(build_lines(report, section, &group, &YQuantity::Metric(y)).map(|plot| chart(title, plot)));
-                let clock_chart =
-                    |title| build_lines(report, section, &group, &YQuantity::Clock).map(|plot| chart(title, plot));
-                all.extend(clock.and_then(clock_chart));
+                let build = |what: YQuantity<'_>| build_lines(report, section, &group, &what);
+                all.extend(build(YQuantity::Metric(y)).map(|plot| chart(title.clone(), plot)));
+                if spec.is_over_time() || draws_power(spec) {
+                    all.extend(build(YQuantity::Clock).map(|plot| chart(format!("{title}: clock"), plot)));
+                }
+                // Over time each metric tells why the others change.
+                for metric in spec.metrics.iter().filter(|metric| spec.is_over_time() && metric.name != *y) {
+                    let title = clean(&format!("{title}: {}", metric.name));
+                    all.extend(build(YQuantity::Metric(&metric.name)).map(|plot| chart(title, plot)));
+                }
             }
             Draw::Bars { x, y, by } => {
                 all.extend(build_bars(group[0], x, y, by.as_deref()).map(|plot| chart(title, plot)))

@@ -28,6 +28,7 @@ struct Page {
     problems: Vec<[String; 3]>,
     problems_left_out: usize,
     figures: Vec<[String; 7]>,
+    figures_left_out: usize,
     groups: Vec<String>,
     distributions: Vec<Value>,
 }
@@ -87,6 +88,7 @@ fn build_page(fleet: &Fleet) -> Page {
         problems_left_out: fleet.problems.len().saturating_sub(MOST_ROWS),
         problems: problems.collect(),
         figures: list_figures(fleet),
+        figures_left_out: fleet.figures.len().saturating_sub(MOST_ROWS),
         groups: groups.collect(),
         distributions: pictures.map(|figure| picture(draw_distribution(fleet, figure))).collect(),
     }
@@ -110,7 +112,7 @@ fn list_figures(fleet: &Fleet) -> Vec<[String; 7]> {
             format!("{:.1} %", 100.0 * figure.last().detection_limit()),
         ]
     };
-    fleet.figures.iter().map(figure).collect()
+    fleet.figures.iter().take(MOST_ROWS).map(figure).collect()
 }
 
 const fn class(verdict: Verdict) -> &'static str {

@@ -49,13 +49,13 @@ fn device(judged: &Judgement, deviations: &[(&FigureOfFleet, Deviation)]) -> Val
             "worse": reason.share, "baseline": reason.baseline.name(), "text": reason.text,
         })
     });
-    let figures = device.gates().map(|row| {
+    let figures = device.stated().map(|row| {
         let known = deviations.iter().find(|(figure, _)| figure.headline.id == row.headline.id);
         json!({
             "id": row.headline.id, "value": row.measured.value, "unit": row.unit.to_string(),
             "interval": [row.measured.interval.lo, row.measured.interval.hi],
             "worse_than_fleet": known.map(|(_, deviation)| deviation.share()),
-            "expected": row.state.name(),
+            "expected": row.state.name(), "checked": device.is_checked(row),
         })
     });
     json!({
@@ -63,7 +63,7 @@ fn device(judged: &Judgement, deviations: &[(&FigureOfFleet, Deviation)]) -> Val
         "rank": device.rank, "job": device.job, "rack": device.rack, "started": device.started,
         "verdict": judged.verdict.name(), "runs": judged.runs, "to_confirm": judged.to_confirm,
         "reasons": reasons.collect::<Vec<_>>(), "figures": figures.collect::<Vec<_>>(),
-        "unverified_figures": device.unverified, "faults": device.faults,
+        "unverified_figures": device.unchecked.len(), "faults": device.faults,
     })
 }
 

@@ -97,7 +97,7 @@ fn choose_hosts(fleet: &Fleet, population: &Population) -> Vec<usize> {
 /// The largest share by which each member is worse than the fleet.
 fn worst_deviations(fleet: &Fleet, number: usize) -> Vec<f64> {
     let mut worst = vec![0.0; fleet.populations[number].members.len()];
-    for figure in fleet.figures.iter().filter(|figure| figure.population == number) {
+    for figure in fleet.figures_of(number) {
         for (worst, known) in worst.iter_mut().zip(&figure.last().devices) {
             // A wide figure is worse by nature: only what is unusual for it counts.
             let unusual = known.map_or(0.0, |known| if known.z > 2.0 { known.share() } else { 0.0 });

@@ -1,12 +1,12 @@
 //! A fleet as gauges for monitoring, in the OpenMetrics text format, which Prometheus' textfile collector reads too: base units in the
 //! names, no time stamps, the verdict as a label.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::fleet::collect::{Fleet, Judgement};
-use plimsoll_suite::fleet::rule::Deviation;
-use plimsoll_suite::fleet::strata::FigureOfFleet;
+use plimsoll_suite::fleet::strata::{Population, Stratum};
 
 use super::{VERDICTS, deviations};
 use crate::text::clean;
@@ -29,38 +29,68 @@ pub fn render_openmetrics(fleet: &Fleet) -> String {
     fleet.problems.iter().for_each(|problem| *kinds.entry(problem.kind.name()).or_default() += 1.0);
     let kinds = kinds.into_iter().map(|(kind, count)| (vec![("kind", kind.to_owned())], count));
     write_gauge(&mut out, "plimsoll_fleet_problems", "Problems of the files.", kinds);
+    let stratum_of = |population: &Population| &fleet.strata[population.stratum];
+    let strata = fleet.populations.iter().map(|population| {
+        let settings: Vec<String> =
+            stratum_of(population).settings.iter().map(|(what, value)| format!("{what} {value}")).collect();
+        let mut labels = label_stratum(stratum_of(population));
+        labels.push(("settings", settings.join(", ")));
+        (labels, population.members.len() as f64)
+    });
+    write_gauge(&mut out, "plimsoll_fleet_stratum_devices", "Devices that are compared with each other.", strata);
     let limits = fleet.figures.iter().map(|figure| {
-        let model = fleet.strata[fleet.populations[figure.population].stratum].model.clone();
-        let stratum = fleet.populations[figure.population].stratum.to_string();
-        let labels = vec![("model", model), ("stratum", stratum), ("figure", figure.headline.id.to_owned())];
+        let mut labels = label_stratum(stratum_of(&fleet.populations[figure.population]));
+        labels.push(("figure", figure.headline.id.to_owned()));
         (labels, figure.last().detection_limit())
     });
     let help = "Smallest slowness that is found with 95 % probability.";
     write_gauge(&mut out, "plimsoll_fleet_detection_limit_ratio", help, limits);
-    let verdicts =
-        fleet.devices.iter().map(|judged| (with(judged, [("verdict", judged.verdict.name().to_owned())]), 1.0));
+    let devices = label_devices(fleet);
+    let verdicts = fleet.devices.iter().zip(&devices);
+    let verdicts = verdicts.map(|(judged, own)| (with(own, ("verdict", judged.verdict.name())), 1.0));
     write_gauge(&mut out, "plimsoll_device_verdict", "1 for the verdict of each device.", verdicts);
-    write_worse(&mut out, fleet);
-    write_figures(&mut out, fleet);
+    write_worse(&mut out, fleet, &devices);
+    write_figures(&mut out, fleet, &devices);
     out + "# EOF\n"
 }
 
-fn write_worse(out: &mut String, fleet: &Fleet) {
-    let of_device = |(judged, known): (&Judgement, Vec<(&FigureOfFleet, Deviation)>)| -> Vec<(Labels, f64)> {
-        let sample = |(figure, deviation): (&FigureOfFleet, Deviation)| {
-            (with(judged, [("figure", figure.headline.id.to_owned())]), deviation.share())
-        };
-        known.into_iter().map(sample).collect()
+/// A stratum keeps its label whatever else is in the fleet: a hash of what its devices have in common.
+fn label_stratum(stratum: &Stratum) -> Labels {
+    let mut hasher = DefaultHasher::new();
+    (&stratum.model, &stratum.settings).hash(&mut hasher);
+    vec![("model", stratum.model.clone()), ("stratum", format!("{:016x}", hasher.finish()))]
+}
+
+/// The labels of each device. Names that look alike get a number, because a sample may be there only once.
+fn label_devices(fleet: &Fleet) -> Vec<Labels> {
+    let mut seen: HashMap<Vec<String>, usize> = HashMap::new();
+    let label = |judged: &Judgement| {
+        let device = &judged.device;
+        let mut own = [&device.host, &device.slot, &device.id, &device.model].map(|text| clean(text)).to_vec();
+        let id = own[2].clone();
+        while let Some(count) = seen.get_mut(&own) {
+            *count += 1;
+            own[2] = format!("{id} #{count}");
+        }
+        seen.insert(own.clone(), 1);
+        ["host", "slot", "device", "model"].into_iter().zip(own).collect()
     };
-    let samples = fleet.devices.iter().zip(deviations(fleet)).flat_map(of_device);
+    fleet.devices.iter().map(label).collect()
+}
+
+fn write_worse(out: &mut String, fleet: &Fleet, devices: &[Labels]) {
+    let known = devices.iter().zip(deviations(fleet));
+    let samples = known.flat_map(|(own, known)| {
+        known.into_iter().map(move |(figure, deviation)| (with(own, ("figure", figure.headline.id)), deviation.share()))
+    });
     write_gauge(out, "plimsoll_device_worse_than_fleet_ratio", "How much worse than its fleet a device is.", samples);
 }
 
-fn write_figures(out: &mut String, fleet: &Fleet) {
+fn write_figures(out: &mut String, fleet: &Fleet, devices: &[Labels]) {
     let mut by_unit: BTreeMap<&str, Vec<(Labels, f64)>> = BTreeMap::new();
-    for judged in &fleet.devices {
+    for (judged, own) in fleet.devices.iter().zip(devices) {
         for row in judged.device.gates() {
-            let sample = (with(judged, [("figure", row.headline.id.to_owned())]), row.measured.value);
+            let sample = (with(own, ("figure", row.headline.id)), row.measured.value);
             by_unit.entry(suffix(&row.unit)).or_default().push(sample);
         }
     }
@@ -83,10 +113,8 @@ fn suffix(unit: &Unit) -> &'static str {
 
 type Labels = Vec<(&'static str, String)>;
 
-fn with<const N: usize>(judged: &Judgement, more: [(&'static str, String); N]) -> Labels {
-    let device = &judged.device;
-    let own = [("host", &device.host), ("slot", &device.slot), ("device", &device.id), ("model", &device.model)];
-    own.into_iter().map(|(name, value)| (name, value.clone())).chain(more).collect()
+fn with(own: &Labels, (name, value): (&'static str, &str)) -> Labels {
+    own.iter().cloned().chain([(name, value.to_owned())]).collect()
 }
 
 fn write_gauge(out: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, f64)>) {

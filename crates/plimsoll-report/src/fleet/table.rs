@@ -17,7 +17,7 @@ pub fn render_table(fleet: &Fleet, all: bool, style: &Style) -> String {
     let word = fleet.verdict().name();
     let line = wrap(&clean(&sentence(fleet)), style.columns(), "  ");
     let mut out = format!("{}\n", line.replacen(word, &style.bold(word), 1));
-    let parts = [list_devices(fleet, all, style), list_problems(fleet, all, style), list_figures(fleet, style)];
+    let parts = [list_devices(fleet, all, style), list_problems(fleet, all, style), list_figures(fleet, all, style)];
     let groups = fleet.groups.iter().map(|group| {
         let share = 100.0 * group.deviation.share();
         let text = format!("{}: {} {share:.1} % worse than the others", group.name, group.headline.name);
@@ -76,9 +76,11 @@ fn left_out(count: usize, what: &str, style: &Style) -> String {
 }
 
 /// The figures of each population: both baselines, and what can be found.
-fn list_figures(fleet: &Fleet, style: &Style) -> String {
+fn list_figures(fleet: &Fleet, all: bool, style: &Style) -> String {
     let mut out = String::new();
-    for (number, population) in fleet.populations.iter().enumerate() {
+    let count = fleet.populations.len();
+    let shown = if all { count } else { count.min(MOST) };
+    for (number, population) in fleet.populations.iter().enumerate().take(shown) {
         let stratum = &fleet.strata[population.stratum];
         let mut table = Table::new(vec![
             Column::text("figure"),
@@ -88,7 +90,7 @@ fn list_figures(fleet: &Fleet, style: &Style) -> String {
             Column::number("spread").keep(1),
             Column::number("found from"),
         ]);
-        for figure in fleet.figures.iter().filter(|figure| figure.population == number) {
+        for figure in fleet.figures_of(number) {
             let range = |unit: &Unit| {
                 expected(fleet, figure).map(|known| unit.format_range(known.interval.lo, known.interval.hi))
             };
@@ -106,6 +108,7 @@ fn list_figures(fleet: &Fleet, style: &Style) -> String {
     }
     if !out.is_empty() {
         let note = "'found from': the smallest slowness that is found with 95 % probability.";
+        out += &left_out(count - shown, "populations", style);
         out += &format!("{}\n", style.faint(&wrap(note, style.columns(), "")));
     }
     out

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
+use plimsoll_core::Flags;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::{Member, Record, Run, path_in, read_file};
+use plimsoll_probes::stream;
 use plimsoll_suite::fleet::collect::{Fleet, Options, collect};
 use plimsoll_suite::fleet::device::Device;
 use plimsoll_suite::fleet::file::{LARGEST, Origin, file_name, lines, recompute, reduce};
 use plimsoll_suite::fleet::read::Folder;
-use plimsoll_suite::headlines::figures;
+use plimsoll_suite::fleet::strata::FigureOfFleet;
+use plimsoll_suite::headlines::{derive_findings, figures};
 use unicode_width::UnicodeWidthStr;
 
 use super::{render_html, render_json, render_openmetrics, render_slurm, render_table, sentence};
@@ -21,6 +24,20 @@ fn member(host: &str) -> Member {
     Member { host: host.to_owned(), rank: None, job: None, rack: None, round: 1 }
 }
 
+/// A run of `stream` whose figures follow from its samples.
+fn run(name: &str, slower: f64) -> Run {
+    let mut builder = synthetic::RunBuilder::new(name, "2026-01-02T03:04:05Z");
+    builder.series("stream", stream::best());
+    for (kernel, rate) in [("read", 61.2e9), ("init", 55e9), ("copy", 58.1e9)] {
+        let work = synthetic::bytes(1 << 30, 0);
+        let at = vec![kernel.into(), "ordinary".into(), 8_u64.into()];
+        builder.point(at, slower * work.traffic.total() as f64 / rate, work, Flags::NONE);
+    }
+    let mut run = builder.run();
+    run.findings = derive_findings(&run, plimsoll_probes::ALL);
+    run
+}
+
 /// Eight devices of one host, the last of them slow.
 fn fleet() -> Fleet {
     fleet_of(HOSTILE)
@@ -28,7 +45,7 @@ fn fleet() -> Fleet {
 
 fn fleet_of(host: &str) -> Fleet {
     let device = |slot: u32| {
-        let mut run = synthetic::run(HOSTILE, "2026-01-02T03:04:05Z", if slot == 7 { 1.2 } else { 1.0 });
+        let mut run = run(HOSTILE, if slot == 7 { 1.2 } else { 1.0 });
         run.member = Some(member(host));
         let info = &mut run.header.devices[0];
         info.backend = "cuda".to_owned();
@@ -115,6 +132,64 @@ fn a_reduced_record_gives_the_same_figures_within_its_size() {
         // Samples may have been thinned.
         assert!(change.abs() < 1e-3, "{}: {change}", figure.headline.id);
     }
+}
+
+#[test]
+fn a_long_header_is_shortened_and_one_that_cannot_be_is_refused() {
+    let mut long = run("Box", 1.0);
+    long.header.argv = vec!["x".repeat(50_000); 3];
+    long.header.host = (0..200).map(|number| (format!("fact {number}"), "y".repeat(900))).collect();
+    let info = &mut long.header.devices[0];
+    info.notes.insert("PCIe address".to_owned(), "0000:01:00.0".to_owned());
+    info.notes.insert("driver release".to_owned(), "z".repeat(100_000));
+    let plain = run("Box", 1.0);
+    let samples = |records: &[Record]| records.iter().filter(|record| matches!(record, Record::Point(_))).count();
+    let records = reduce(&long, 0, &member("n1"), plimsoll_probes::ALL).unwrap();
+    assert!(lines(&records).len() <= LARGEST);
+    assert_eq!(samples(&records), samples(&reduce(&plain, 0, &member("n1"), plimsoll_probes::ALL).unwrap()));
+    let device = Device::from_run(Run::from_records(records).unwrap(), "f", plimsoll_probes::ALL).unwrap();
+    assert_eq!((device.slot.as_str(), device.unchecked.len()), ("0000:01:00.0", 0));
+    long.header.devices[0].id = "x".repeat(50_000);
+    assert_eq!(reduce(&long, 0, &member("n1"), plimsoll_probes::ALL), None);
+}
+
+#[test]
+fn pages_of_thousands_of_strata_are_short_and_gauges_stay_distinct() {
+    let mut fleet = fleet();
+    let (population, figures) = (fleet.populations[0].clone(), fleet.figures.clone());
+    for number in 1..2000 {
+        fleet.populations.push(population.clone());
+        fleet.figures.extend(figures.iter().map(|figure| FigureOfFleet { population: number, ..figure.clone() }));
+    }
+    let page = render_html(&fleet);
+    assert!(page.matches("<tr").count() < 1200 && page.contains("more figures"), "{}", page.matches("<tr").count());
+    let table = render_table(&fleet, false, &Style::PLAIN);
+    assert!(table.lines().count() < 500 && table.contains("(1980 more populations: --all lists them)"), "{table}");
+}
+
+#[test]
+fn gauges_of_devices_with_equal_names_stay_apart_and_strata_keep_their_labels() {
+    let mut fleet = fleet();
+    let labels = |fleet: &Fleet| {
+        let text = render_openmetrics(fleet);
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        samples.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<Vec<_>>()
+    };
+    let stratum = |fleet: &Fleet| labels(fleet).into_iter().find(|line| line.contains("stratum=")).unwrap();
+    let before = stratum(&fleet);
+    // A CPU may have a GPU's identity, and hidden characters don't count.
+    let twin = fleet.devices[0].clone();
+    fleet.devices[1].device = twin.device.clone();
+    fleet.devices[2].device = twin.device;
+    fleet.devices[2].device.id += "\u{200b}";
+    let all = labels(&fleet);
+    assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+    // Another, larger stratum changes the order.
+    let other = fleet.strata[0].clone();
+    fleet.strata.insert(0, other);
+    fleet.strata[0].model = "Other".to_owned();
+    fleet.populations[0].stratum = 1;
+    assert_eq!(stratum(&fleet), before);
 }
 
 #[test]

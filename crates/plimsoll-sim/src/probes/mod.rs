@@ -11,6 +11,7 @@ mod loaded_latency;
 mod mix;
 mod pattern;
 mod roofline;
+mod soak;
 mod stream;
 mod strides;
 mod sync;
@@ -45,12 +46,13 @@ pub static PROBES: &[&dyn Probe<Sim>] = &[
     &transfer::PROBE,
     &pattern::PROBE,
     &roofline::PROBE,
+    &soak::PROBE,
 ];
 
 /// Index of the point at which `panic=PROBE` panics.
 const PANIC_AT: usize = 2;
 /// Probes of arithmetic, which a power limit slows down.
-const ARITHMETIC: [&str; 2] = ["incore", "roofline"];
+const ARITHMETIC: [&str; 3] = ["incore", "roofline", "soak"];
 /// Duration of a launch where the probe can choose it, seconds: long enough that launch overhead doesn't matter.
 const LAUNCH_SECONDS: f64 = 100e-6;
 

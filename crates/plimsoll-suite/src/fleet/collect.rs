@@ -1,17 +1,20 @@
 //! The judgement of a fleet: the verdict on every device, against the fleet and against what its model should reach.
 
+use std::collections::{BTreeMap, HashMap};
+
 use plimsoll_core::headline::Headline;
-use plimsoll_core::stats::Interval;
 
 use super::complete::{Expected, Kind, Problem, Sorted, sort};
 use super::device::Device;
 use super::read::Folder;
-use super::rule::{Deviation, Group, LEAST};
+use super::reasons::{
+    by_model, confirm, describe_unchecked, find_doubt, find_row, median_run, of_health, runs, unknown,
+};
+use super::rule::{Deviation, Group, Judged};
 use super::strata::{FigureOfFleet, Population, Stratum, judge_figures, populate, stratify};
-use crate::check::{Row, State, Verdict, is_disturbed};
+use crate::check::{Row, State, Verdict};
 
-/// Runs whose median confirms a slow figure.
-pub const RUNS: usize = 3;
+pub use super::reasons::{Baseline, RUNS, Reason};
 
 /// How a fleet is judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,47 +23,6 @@ pub struct Options {
     pub expected: Expected,
     /// A device is slow only where [`RUNS`] runs agree; until then it is unknown.
     pub confirm: bool,
-}
-
-/// What a device is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Baseline {
-    /// The median of its fleet.
-    Fleet,
-    /// What its model should reach.
-    Model,
-    /// The other hosts or racks.
-    Group,
-    /// Nothing: a fact about the device or its measurement.
-    None,
-}
-
-impl Baseline {
-    /// The name in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fleet => "fleet",
-            Self::Model => "model",
-            Self::Group => "group",
-            Self::None => "none",
-        }
-    }
-}
-
-/// Why a device has its verdict.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reason {
-    /// The verdict that it speaks for.
-    pub verdict: Verdict,
-    /// The figure, where it is about one.
-    pub headline: Option<&'static Headline>,
-    /// How much worse the figure is, as a share.
-    pub share: Option<f64>,
-    /// What the device is compared with.
-    pub baseline: Baseline,
-    /// The reason in words.
-    pub text: String,
 }
 
 /// A device with its verdict.
@@ -119,6 +81,12 @@ impl Fleet {
         self.devices.iter().filter(|judged| judged.verdict == verdict).count()
     }
 
+    /// The figures of one population, given as an index.
+    #[must_use]
+    pub fn figures_of(&self, population: usize) -> &[FigureOfFleet] {
+        figures_of(&self.figures, population)
+    }
+
     /// The verdict on the fleet: the worst of its devices, and unknown where devices or files are missing.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
@@ -145,6 +113,8 @@ pub fn collect(folder: Folder, options: &Options) -> Fleet {
         .map(|(number, population)| judge_figures(&sorted.devices, &sorted.repeats, number, population));
     let figures: Vec<FigureOfFleet> = judged.flatten().collect();
     let groups = find_groups(&populations, &figures);
+    let mut by_group: BTreeMap<(usize, Group), Vec<&SlowGroup>> = BTreeMap::new();
+    groups.iter().for_each(|group| by_group.entry((group.population, group.group)).or_default().push(group));
     let homes = find_homes(sorted.devices.len(), &strata, &populations);
     let context = Context {
         options,
@@ -152,7 +122,7 @@ pub fn collect(folder: Folder, options: &Options) -> Fleet {
         populations: &populations,
         homes: &homes,
         figures: &figures,
-        groups: &groups,
+        groups: by_group,
     };
     let judge = |number: usize| {
         let contested = sorted.contested.contains(&number);
@@ -160,7 +130,9 @@ pub fn collect(folder: Folder, options: &Options) -> Fleet {
     };
     let verdicts: Vec<(Vec<Reason>, bool, Verdict)> = (0..sorted.devices.len()).map(judge).collect();
     let mut problems = sorted.problems;
-    problems.extend(sorted.devices.iter().chain(sorted.repeats.iter().flatten()).flat_map(list_edits));
+    let all_files = || sorted.devices.iter().chain(sorted.repeats.iter().flatten());
+    problems.extend(all_files().flat_map(list_edits));
+    problems.extend(all_files().filter_map(name_unchecked));
     problems.extend(list_mixtures(&sorted.devices, &strata, &populations));
     let devices = sorted.devices.into_iter().zip(&sorted.repeats).zip(verdicts);
     let devices = devices.map(|((device, repeats), (reasons, to_confirm, verdict))| Judgement {
@@ -236,20 +208,26 @@ fn list_edits(device: &Device) -> Vec<Problem> {
     device.edited.iter().map(edit).collect()
 }
 
+fn name_unchecked(device: &Device) -> Option<Problem> {
+    let text = format!("{}: {}", device.place(), describe_unchecked(device, |_| true)?);
+    Some(Problem { kind: Kind::Unchecked, file: Some(device.file.clone()), text })
+}
+
 /// Most strata of a model whose differences are listed.
 const MOST_MIXTURES: usize = 20;
 
 /// The settings in which smaller strata differ from the largest of their model.
 fn list_mixtures(devices: &[Device], strata: &[Stratum], populations: &[Population]) -> Vec<Problem> {
     let mut problems = Vec::new();
+    let mut largest_of: HashMap<&str, usize> = HashMap::new();
     for (place, stratum) in strata.iter().enumerate() {
-        let largest = strata.iter().position(|other| other.model == stratum.model).unwrap_or(place);
+        let largest = *largest_of.entry(&stratum.model).or_insert(place);
         if largest == place || problems.len() >= MOST_MIXTURES {
             continue;
         }
         let who = match stratum.members[..] {
             [one] => devices[one].place(),
-            _ => format!("{} of {} {}", stratum.members.len(), stratum.model, "devices"),
+            _ => format!("{} devices of {}", stratum.members.len(), stratum.model),
         };
         let text = format!("{who}: {}", stratum.differences(&strata[largest]).join(", "));
         problems.push(Problem { kind: Kind::Mixed, file: None, text });
@@ -291,7 +269,15 @@ struct Context<'c> {
     /// Of each device.
     homes: &'c [Home],
     figures: &'c [FigureOfFleet],
-    groups: &'c [SlowGroup],
+    /// By population and group.
+    groups: BTreeMap<(usize, Group), Vec<&'c SlowGroup>>,
+}
+
+/// The figures of one population. They are in the order of populations.
+fn figures_of(figures: &[FigureOfFleet], population: usize) -> &[FigureOfFleet] {
+    let from = figures.partition_point(|figure| figure.population < population);
+    let to = figures.partition_point(|figure| figure.population <= population);
+    &figures[from..to]
 }
 
 impl Context<'_> {
@@ -307,12 +293,12 @@ impl Context<'_> {
         if contested {
             reasons.push(unknown("two hosts claim this device".to_owned()));
         }
-        let (of_fleet, to_confirm) = self.by_fleet(number, device, repeats);
+        let of_fleet = self.by_fleet(number, device, repeats);
         let is_compared = self.homes[number].population.is_some();
         let of_model = by_model(device, repeats, &of_fleet);
-        reasons.extend(of_fleet);
-        reasons.extend(of_model);
-        reasons.extend(self.by_groups(number, device));
+        let slow = of_fleet.into_iter().chain(of_model).chain(self.by_groups(number, device));
+        let (slow, to_confirm) = confirm(slow.collect(), device, repeats, self.options.confirm);
+        reasons.extend(slow);
         reasons.extend(self.unmeasured(number, device));
         reasons.sort_by(|a, b| {
             let size = |reason: &Reason| reason.share.unwrap_or(0.0);
@@ -328,20 +314,13 @@ impl Context<'_> {
     }
 
     /// The figures that the rule flags in the device's population.
-    fn by_fleet(&self, number: usize, device: &Device, repeats: &[Device]) -> (Vec<Reason>, bool) {
-        let (mut reasons, mut to_confirm) = (Vec::new(), false);
-        let Some((home, place)) = self.homes[number].population else { return (reasons, to_confirm) };
-        for figure in self.figures.iter().filter(|figure| figure.population == home) {
-            let flagged = |judged: &super::rule::Judged| judged.devices[place].filter(|known| known.is_flagged());
-            let (Some(first), Some((run, row))) =
-                (flagged(&figure.first), median_run(device, repeats, figure.headline))
-            else {
-                continue;
-            };
-            let Some(last) = flagged(figure.last()).or_else(|| figure.again.is_none().then_some(first)) else {
-                continue;
-            };
-            let is_confirmed = 1 + repeats.len() >= RUNS;
+    fn by_fleet(&self, number: usize, device: &Device, repeats: &[Device]) -> Vec<Reason> {
+        let Some((home, place)) = self.homes[number].population else { return Vec::new() };
+        let reason = |figure: &FigureOfFleet| {
+            let flagged = |judged: &Judged| judged.devices[place].filter(|known| known.is_flagged());
+            flagged(&figure.first)?;
+            let last = flagged(figure.last())?;
+            let (run, row) = median_run(device, repeats, figure.headline)?;
             let mut text = format!(
                 "{} {:.1} % worse than the fleet: {}, median {}",
                 figure.headline.name,
@@ -349,21 +328,14 @@ impl Context<'_> {
                 row.unit.format(row.measured.value),
                 figure.unit.format(figure.median)
             );
-            let why = self.explain(number, figure.population, row);
             let doubt = find_doubt(run, row, last);
-            let verdict = match (&doubt, self.options.confirm && !is_confirmed) {
-                (None, false) => Verdict::Slow,
-                _ => Verdict::Unknown,
-            };
-            text += &doubt.or(why).map_or(String::new(), |why| format!(" ({why})"));
-            if !is_confirmed {
-                to_confirm = true;
-                text += if self.options.confirm { "; measure again" } else { "; not confirmed" };
-            }
+            let verdict = if doubt.is_some() { Verdict::Unknown } else { Verdict::Slow };
+            let why = doubt.or_else(|| self.explain(number, home, row));
+            text += &why.map_or(String::new(), |why| format!(" ({why})"));
             let share = Some(last.share());
-            reasons.push(Reason { verdict, headline: Some(figure.headline), share, baseline: Baseline::Fleet, text });
-        }
-        (reasons, to_confirm)
+            Some(Reason { verdict, headline: Some(figure.headline), share, baseline: Baseline::Fleet, text })
+        };
+        figures_of(self.figures, home).iter().filter_map(reason).collect()
     }
 
     /// The cause that the check knows, or the settings in which the device differs from those that it is compared with.
@@ -380,14 +352,8 @@ impl Context<'_> {
     fn by_groups(&self, number: usize, device: &Device) -> Vec<Reason> {
         let Some((home, member)) = self.homes[number].population else { return Vec::new() };
         let place = self.populations[home].places[member];
-        let is_of = |group: &&SlowGroup| {
-            let is_member = match group.group {
-                Group::Host(host) => host == place.host,
-                Group::Rack(rack) => rack == place.rack,
-                Group::Slot(_) => false,
-            };
-            is_member && group.population == home && find_row(device, group.headline).is_some()
-        };
+        let own = [Group::Host(place.host), Group::Rack(place.rack)];
+        let own = own.into_iter().filter_map(|group| self.groups.get(&(home, group))).flatten().copied();
         let reason = |group: &SlowGroup| {
             let share = group.deviation.share();
             let text =
@@ -395,101 +361,32 @@ impl Context<'_> {
             let (verdict, baseline) = (Verdict::Slow, Baseline::Group);
             Reason { verdict, headline: Some(group.headline), share: Some(share), baseline, text }
         };
-        self.groups.iter().filter(is_of).map(reason).collect()
+        own.filter(|group| find_row(device, group.headline).is_some()).map(reason).collect()
     }
 
-    /// Figures that most of the population has and this device lacks, or that it has none.
+    /// Figures that most of the population has and this device lacks or only states, or that it has none.
     fn unmeasured(&self, number: usize, device: &Device) -> Vec<Reason> {
-        let mut lacking: Vec<&str> = Vec::new();
-        let home = self.homes[number].population.map(|(home, _)| home);
-        for figure in self.figures.iter().filter(|figure| Some(figure.population) == home) {
-            let is_usual = 2 * figure.count > self.populations[figure.population].members.len();
-            if is_usual && device.goodness(figure.headline.id).is_none() {
-                lacking.push(figure.headline.name);
-            }
-        }
+        let usual = |home: usize| {
+            let members = self.populations[home].members.len();
+            figures_of(self.figures, home).iter().filter(move |figure| 2 * figure.count > members)
+        };
+        let usual = self.homes[number].population.into_iter().flat_map(|(home, _)| usual(home));
+        let mut lacking: Vec<&Headline> = usual.map(|figure| figure.headline).collect();
+        lacking.retain(|headline| device.goodness(headline.id).is_none());
+        let is_lacking = |headline: &Headline| lacking.iter().any(|known| known.id == headline.id);
+        let unchecked = describe_unchecked(device, |headline| !device.has_figures() || is_lacking(headline));
+        let lacking = lacking.iter().filter(|headline| !device.unchecked.contains(&headline.id));
+        let lacking: Vec<&str> = lacking.map(|headline| headline.name).collect();
         let faults =
             || if device.faults.is_empty() { String::new() } else { format!(" ({})", device.faults.join("; ")) };
-        match (&lacking[..], device.complete) {
-            ([], _) if !device.has_figures() => vec![unknown(format!("no figure was measured{}", faults()))],
-            ([], true) => vec![],
-            ([], false) => vec![unknown(format!("the measurement was ended early{}", faults()))],
-            (lacking, _) => vec![unknown(format!("not measured: {}{}", lacking.join(", "), faults()))],
-        }
-    }
-}
-
-/// Figures below what the model should reach. Those that the fleet already calls slow aren't repeated.
-fn by_model(device: &Device, repeats: &[Device], of_fleet: &[Reason]) -> Vec<Reason> {
-    let is_new = |row: &&Row| {
-        let same = |reason: &Reason| reason.headline.is_some_and(|headline| headline.id == row.headline.id);
-        device.has_expectation(row) && !of_fleet.iter().any(same)
-    };
-    let reason = |first: &Row| {
-        let (_, row) = median_run(device, repeats, first.headline)?;
-        let verdict = match row.state {
-            State::Low => Verdict::Slow,
-            State::Unclear | State::Impossible => Verdict::Unknown,
-            State::Ok | State::Unjudged => return None,
+        let reason = match (&lacking[..], device.complete) {
+            ([], _) if !device.has_figures() && unchecked.is_none() => {
+                Some(format!("no figure was measured{}", faults()))
+            }
+            ([], true) => None,
+            ([], false) => Some(format!("the measurement was ended early{}", faults())),
+            (lacking, _) => Some(format!("not measured: {}{}", lacking.join(", "), faults())),
         };
-        let expected = row.expected.as_ref().map_or(String::new(), |known| {
-            let range = row.unit.format_range(known.interval.lo, known.interval.hi);
-            format!(", expected {range} ({})", known.origin.describe())
-        });
-        let why = if row.why.is_empty() { String::new() } else { format!("; {}", row.why) };
-        let text = format!("{} {}{expected}{why}", row.headline.name, row.unit.format(row.measured.value));
-        let share = Some(row.shortfall());
-        Some(Reason { verdict, headline: Some(row.headline), share, baseline: Baseline::Model, text })
-    };
-    device.gates().filter(is_new).filter_map(reason).collect()
-}
-
-/// A device in all its rounds.
-fn runs<'d>(device: &'d Device, repeats: &'d [Device]) -> impl Iterator<Item = &'d Device> {
-    std::iter::once(device).chain(repeats)
-}
-
-/// The run with the median of a figure, and its row; of an even number of runs the better of the two in the middle.
-fn median_run<'d>(device: &'d Device, repeats: &'d [Device], headline: &Headline) -> Option<(&'d Device, &'d Row)> {
-    let known = |run: &'d Device| Some((run.goodness(headline.id)?, run, find_row(run, headline)?));
-    let mut known: Vec<(f64, &Device, &Row)> = runs(device, repeats).filter_map(known).collect();
-    known.sort_by(|a, b| a.0.total_cmp(&b.0));
-    known.get(known.len() / 2).map(|(_, run, row)| (*run, *row))
-}
-
-fn unknown(text: String) -> Reason {
-    Reason { verdict: Verdict::Unknown, headline: None, share: None, baseline: Baseline::None, text }
-}
-
-fn find_row<'d>(device: &'d Device, headline: &Headline) -> Option<&'d Row> {
-    device.gates().find(|row| row.headline.id == headline.id)
-}
-
-/// Wrong results, and memory that is worn out.
-fn of_health(device: &Device) -> Vec<Reason> {
-    let broken = device.check.notes.iter().filter(|note| note.state == State::Impossible);
-    let reason = |note: &crate::check::Note| Reason {
-        verdict: Verdict::Broken,
-        headline: None,
-        share: None,
-        baseline: Baseline::None,
-        text: format!("{}: {}", note.name, note.text),
-    };
-    broken.map(reason).collect()
-}
-
-/// Why a flagged figure may not be the device's fault.
-fn find_doubt(device: &Device, row: &Row, deviation: Deviation) -> Option<String> {
-    if device.is_shared {
-        return Some("another process had the device open".to_owned());
+        reason.into_iter().chain(unchecked).map(unknown).collect()
     }
-    if is_disturbed(row.flags) {
-        return Some("another program or the system disturbed it".to_owned());
-    }
-    // Only the interval's better end counts: the figure could as well be there.
-    let Interval { lo, hi } = row.measured.interval;
-    let better =
-        row.headline.better.ratio(hi, row.measured.value).max(row.headline.better.ratio(lo, row.measured.value));
-    let is_wide = deviation.worse - better.ln() < -(1.0 - LEAST).ln();
-    is_wide.then(|| "its interval is too wide".to_owned())
 }

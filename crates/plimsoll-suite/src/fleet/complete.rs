@@ -1,6 +1,6 @@
 //! What is missing, twice or mixed up in a fleet's folder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use plimsoll_core::text::list_names;
 
@@ -47,6 +47,8 @@ pub enum Kind {
     Ambiguous,
     /// Figures don't match the samples of their file.
     Edited,
+    /// A file states figures without samples.
+    Unchecked,
     /// Settings differ within a model.
     Mixed,
 }
@@ -63,6 +65,7 @@ impl Kind {
             Self::Stale => "stale",
             Self::Ambiguous => "ambiguous",
             Self::Edited => "edited",
+            Self::Unchecked => "unchecked",
             Self::Mixed => "mixed",
         }
     }
@@ -159,10 +162,14 @@ impl Sorted {
 
     /// What was cut off, except devices whose file is complete.
     fn name_partial(&mut self, partial: &[Partial]) {
+        // A CPU's identity is its model.
+        let host_of = |device: &Device| (device.backend == "cpu").then(|| device.host.clone());
+        let known: HashSet<(Option<String>, String)> =
+            self.devices.iter().map(|device| (host_of(device), device.id.clone())).collect();
         for cut in partial {
-            // A CPU's identity is its model.
-            let is_own = |device: &&Device| device.backend != "cpu" || device.host == cut.member.host;
-            let is_known = |id: &&String| self.devices.iter().filter(is_own).any(|device| device.id == **id);
+            let host = Some(cut.member.host.clone());
+            let is_known =
+                |id: &&String| known.contains(&(None, (*id).clone())) || known.contains(&(host.clone(), (*id).clone()));
             let open: Vec<&String> = cut.ids.iter().filter(|id| !is_known(id)).collect();
             if open.is_empty() {
                 continue;

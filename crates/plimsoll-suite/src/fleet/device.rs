@@ -8,7 +8,7 @@ use plimsoll_core::text::shorten;
 use plimsoll_core::unit::ByteSize;
 
 use super::file::{Origin, recompute};
-use crate::check::{Check, Row, check};
+use crate::check::{Check, Note, Row, check};
 use crate::headlines::is_transfer;
 
 /// A device and its figures in one round of measurement.
@@ -42,8 +42,8 @@ pub struct Device {
     pub check: Check,
     /// Figures that differ from their samples: what the file claimed.
     pub edited: Vec<(&'static Headline, f64)>,
-    /// Figures without samples.
-    pub unverified: usize,
+    /// Figures of the verdict that the file only states, as ids: it holds no samples for them.
+    pub unchecked: Vec<&'static str>,
     /// What could not be measured.
     pub faults: Vec<String>,
     /// Whether the measurement ended as planned.
@@ -58,6 +58,8 @@ pub type Setting = (&'static str, String);
 /// Most faults that are kept of a device, and most characters of each.
 const MOST_FAULTS: usize = 8;
 const LONGEST_FAULT: usize = 120;
+/// Most characters of a note.
+const LONGEST_NOTE: usize = 300;
 /// Most characters of a name in a file.
 const LONGEST_NAME: usize = 100;
 
@@ -82,13 +84,17 @@ impl Device {
             Origin::Edited { claimed } if is_own_version => Some((*headline, *claimed)),
             _ => None,
         });
+        let is_unchecked = |(headline, origin): &&(&'static Headline, Origin)| {
+            headline.role == Role::Gate && *origin == Origin::Unverified
+        };
+        let unchecked = origins.iter().filter(is_unchecked).map(|(headline, _)| headline.id);
         let Some(found) = check(&run, 0, probes) else { return Err("no device".to_owned()) };
         let info = &run.header.devices[0];
         let faults = run.faults.iter().take(MOST_FAULTS);
         Ok(Self {
             file: file.to_owned(),
             edited: edited.collect(),
-            unverified: origins.iter().filter(|(_, origin)| *origin == Origin::Unverified).count(),
+            unchecked: unchecked.collect(),
             faults: faults
                 .map(|fault| format!("{}: {}", name(&fault.probe), shorten(&fault.what, LONGEST_FAULT)))
                 .collect(),
@@ -96,24 +102,30 @@ impl Device {
             is_shared: info.health.other_processes.unwrap_or(0) > 0,
             started: name(&run.header.started),
             settings: settings(&run, info),
-            check: Check { hidden: Vec::new(), ..found },
+            check: Check { hidden: Vec::new(), notes: found.notes.into_iter().map(shorten_note).collect(), ..found },
             ..Self::placed(&member, info)
         })
     }
 
     fn placed(member: &Member, info: &DeviceInfo) -> Self {
+        let member = shorten_member(member);
         let slot = info.notes.get("PCIe address").filter(|address| !address.is_empty()).unwrap_or(&info.selector);
+        // The instances of a MIG device share its address.
+        let slot = match info.id.strip_prefix("MIG-") {
+            Some(uuid) => format!("{slot} MIG-{}", uuid.chars().take(8).collect::<String>()),
+            None => slot.clone(),
+        };
         Self {
             file: String::new(),
-            host: name(&member.host),
+            host: member.host,
             id: name(if info.id.is_empty() { &info.selector } else { &info.id }),
             model: name(&info.name),
             backend: name(&info.backend),
-            slot: name(slot),
-            rank: member.rank.clone(),
-            job: member.job.as_deref().map(name),
-            rack: member.rack.as_deref().map(name),
-            round: member.round.max(1),
+            slot: name(&slot),
+            rank: member.rank,
+            job: member.job,
+            rack: member.rack,
+            round: member.round,
             started: String::new(),
             settings: Vec::new(),
             check: Check {
@@ -125,7 +137,7 @@ impl Device {
                 sentence: String::new(),
             },
             edited: Vec::new(),
-            unverified: 0,
+            unchecked: Vec::new(),
             faults: Vec::new(),
             complete: false,
             is_shared: false,
@@ -144,9 +156,20 @@ impl Device {
         format!("{} {}", self.host, self.slot)
     }
 
-    /// The figures of the verdict.
+    /// The figures of the verdict: those that follow from the file's samples.
     pub fn gates(&self) -> impl Iterator<Item = &Row> {
+        self.stated().filter(|row| self.is_checked(row))
+    }
+
+    /// All figures of the verdict that the file states, also those that it holds no samples for.
+    pub fn stated(&self) -> impl Iterator<Item = &Row> {
         self.check.rows.iter().filter(|row| row.headline.role == Role::Gate)
+    }
+
+    /// Whether a figure follows from the file's samples.
+    #[must_use]
+    pub fn is_checked(&self, row: &Row) -> bool {
+        !self.unchecked.contains(&row.headline.id)
     }
 
     /// Whether its model's expectation can be used for this figure: not for transfers that ran on all devices of a host at once.
@@ -176,8 +199,25 @@ impl Device {
 /// How the devices of a host were measured: its name, and its value where they were measured at once.
 const AT_ONCE: (&str, &str) = ("devices of a host", "at once");
 
-fn name(text: &str) -> String {
+/// A name from a file, as it is shown and compared.
+pub(super) fn name(text: &str) -> String {
     shorten(text, LONGEST_NAME)
+}
+
+/// A place with short names.
+pub(super) fn shorten_member(member: &Member) -> Member {
+    Member {
+        host: name(&member.host),
+        rank: member.rank.as_ref().map(|rank| Rank { source: name(&rank.source), ..rank.clone() }),
+        job: member.job.as_deref().map(name),
+        rack: member.rack.as_deref().map(name),
+        round: member.round.max(1),
+    }
+}
+
+/// A note may quote a fault.
+fn shorten_note(note: Note) -> Note {
+    Note { text: shorten(&note.text, LONGEST_NOTE), ..note }
 }
 
 fn settings(run: &Run, info: &DeviceInfo) -> Vec<Setting> {

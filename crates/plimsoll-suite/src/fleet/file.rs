@@ -1,11 +1,13 @@
 //! The file of one device: a record with its headline figures and only those points that they are derived from, so that whoever
 //! reads it can derive them again.
 
+use std::collections::BTreeMap;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::headline::{Headline, Role};
 use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::{Finding, Member, Record, Run};
+use plimsoll_core::record::{Finding, Member, Record, Run, RunHeader};
 use plimsoll_core::series::{Row, Series};
 use plimsoll_core::text::shorten;
 
@@ -30,7 +32,8 @@ pub fn file_name(member: &Member, info: &DeviceInfo) -> String {
 }
 
 /// The records of one device of a run, as its file holds them: header, place, points, headline findings, faults and the end.
-/// `None` where the run has no such device.
+/// Long texts of the header are shortened. `None` where the run has no such device, or where what identifies it is larger than a file
+/// may be.
 #[must_use]
 pub fn reduce(run: &Run, device: u32, member: &Member, probes: &[&'static ProbeSpec]) -> Option<Vec<Record>> {
     let own = split(run, device)?;
@@ -40,8 +43,50 @@ pub fn reduce(run: &Run, device: u32, member: &Member, probes: &[&'static ProbeS
         let series: Vec<Series> = own.series.iter().filter(|series| series.spec.probe == probe.name).cloned().collect();
         kept.push(Kept::new(probe, info, series, &own.findings));
     }
-    while lines(&build(&own, member, &kept)).len() > LARGEST && thin(&mut kept, info) {}
-    Some(build(&own, member, &kept))
+    let mut header = own.header.clone();
+    if size_of(&header) > LARGEST_HEADER {
+        shorten_header(&mut header);
+    }
+    let build = |kept: &[Kept]| build(&header, &own, member, kept);
+    while lines(&build(&kept)).len() > LARGEST && thin(&mut kept, info) {}
+    Some(build(&kept)).filter(|records| lines(records).len() <= LARGEST)
+}
+
+/// Bytes of a header above which its texts are shortened. That of an H200 has 4 KiB.
+const LARGEST_HEADER: usize = 12 << 10;
+/// Most texts of a kind in a header that is shortened, and most characters of each.
+const MOST_TEXTS: usize = 40;
+const LONGEST_TEXT: usize = 80;
+
+fn size_of(header: &RunHeader) -> usize {
+    lines(&[Record::Run(header.clone())]).len()
+}
+
+/// Shortens what only people read: the command line, facts about the host, notes, reasons, sources. What identifies the device stays.
+fn shorten_header(header: &mut RunHeader) {
+    fn cut(text: &mut String) {
+        *text = shorten(text, LONGEST_TEXT);
+    }
+    fn cut_map(map: &mut BTreeMap<String, String>) {
+        while map.len() > MOST_TEXTS {
+            map.pop_last();
+        }
+        *map = std::mem::take(map).into_iter().map(|(name, text)| (shorten(&name, LONGEST_TEXT), text)).collect();
+        map.values_mut().for_each(cut);
+    }
+    header.argv.truncate(MOST_TEXTS);
+    header.argv.iter_mut().for_each(cut);
+    cut_map(&mut header.host);
+    for info in &mut header.devices {
+        cut_map(&mut info.notes);
+        info.capabilities.truncate(MOST_TEXTS);
+        for capability in &mut info.capabilities {
+            [&mut capability.name, &mut capability.why_not, &mut capability.hint].into_iter().for_each(cut);
+        }
+        info.peaks.truncate(MOST_TEXTS);
+        info.peaks.iter_mut().for_each(|peak| cut(&mut peak.source));
+        cut_map(&mut info.health.hidden);
+    }
 }
 
 /// The bytes of a file with these records.
@@ -184,8 +229,8 @@ fn thin(kept: &mut [Kept], info: &DeviceInfo) -> bool {
     true
 }
 
-fn build(own: &Run, member: &Member, kept: &[Kept]) -> Vec<Record> {
-    let mut records = vec![Record::Run(own.header.clone()), Record::Member(member.clone())];
+fn build(header: &RunHeader, own: &Run, member: &Member, kept: &[Kept]) -> Vec<Record> {
+    let mut records = vec![Record::Run(header.clone()), Record::Member(member.clone())];
     for series in kept.iter().flat_map(|kept| &kept.series) {
         records.push(Record::Series(series.spec.clone()));
         records.extend(series.rows.iter().flat_map(|row| row.points.iter().cloned().map(Record::Point)));

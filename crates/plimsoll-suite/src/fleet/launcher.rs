@@ -30,6 +30,8 @@ struct Launcher {
     needs_world: bool,
 }
 
+const FLUX: &str = "FLUX_TASK_RANK";
+
 /// The launchers, in this order: `mpirun` in a Slurm batch job gives every process `SLURM_PROCID=0`, so MPI comes before Slurm. A Slurm
 /// batch script that is no step has no `SLURM_STEP_NUM_TASKS`.
 ///
@@ -61,7 +63,7 @@ const LAUNCHERS: [Launcher; 7] = [
         needs_world: true,
     },
     Launcher {
-        rank: "FLUX_TASK_RANK",
+        rank: FLUX,
         world: &["FLUX_JOB_SIZE"],
         local: &["FLUX_TASK_LOCAL_ID"],
         local_size: &[],
@@ -71,8 +73,8 @@ const LAUNCHERS: [Launcher; 7] = [
     Launcher {
         rank: "SLURM_PROCID",
         world: &["SLURM_STEP_NUM_TASKS"],
-        local: &["SLURM_LOCALID"],
-        local_size: &["SLURM_STEP_TASKS_PER_NODE"],
+        local: &[],
+        local_size: &[],
         first: 0,
         needs_world: false,
     },
@@ -103,21 +105,60 @@ impl Launcher {
         let number = parse(&lookup(self.rank)?)?.checked_sub(self.first)?;
         let world = first(self.world);
         let is_rank = world.map_or(!self.needs_world, |world| number < world);
+        let (local, local_size) = match (first(self.local), find_in_step(lookup, number, world)) {
+            (None, Some((local, size))) => (Some(local), Some(size)),
+            (local, _) => (local, first(self.local_size)),
+        };
+        let local_size = if self.rank == FLUX { tasks_of_flux(lookup) } else { local_size };
         is_rank.then(|| Launched {
             rank: Some(Rank { number, world, source: self.rank.to_owned() }),
-            local: first(self.local),
-            local_size: first(self.local_size),
+            local,
+            local_size,
             job: None,
         })
     }
 }
 
-/// The number that a variable begins with: Slurm writes `8(x2)` or `8,4`.
+/// The number and the size of a Slurm step on this node, where this process is its task `number` of `world`. `srun --mpi=pmi2` sets
+/// `PMI_RANK` too, but no local rank of PMI.
+fn find_in_step(lookup: Lookup<'_>, number: u32, world: Option<u32>) -> Option<(u32, u32)> {
+    let variable = |name: &str| lookup(name).and_then(|value| parse(&value));
+    let is_task = variable("SLURM_PROCID") == Some(number)
+        && variable("SLURM_STEP_NUM_TASKS").is_none_or(|tasks| world == Some(tasks));
+    if !is_task {
+        return None;
+    }
+    let tasks = lookup("SLURM_STEP_TASKS_PER_NODE")?;
+    Some((variable("SLURM_LOCALID")?, tasks_of_node(&tasks, variable("SLURM_NODEID").unwrap_or(0))?))
+}
+
+/// The tasks of a node, by Slurm's list: `2,1(x3)` has two on the first node and one on each of three others.
+fn tasks_of_node(list: &str, node: u32) -> Option<u32> {
+    let mut before = 0_u32;
+    for part in list.split(',') {
+        let (tasks, nodes) = match part.split_once("(x") {
+            Some((tasks, nodes)) => (parse(tasks)?, parse(nodes.trim().strip_suffix(')')?)?),
+            None => (parse(part)?, 1),
+        };
+        before = before.saturating_add(nodes);
+        if node < before {
+            return Some(tasks);
+        }
+    }
+    None
+}
+
+/// The tasks of a Flux job on each of its nodes, if they are spread evenly: it states no others.
+fn tasks_of_flux(lookup: Lookup<'_>) -> Option<u32> {
+    let variable = |name: &str| lookup(name).and_then(|value| parse(&value));
+    let nodes = variable("FLUX_JOB_NNODES").filter(|nodes| *nodes > 0)?;
+    Some(variable("FLUX_JOB_SIZE")?.div_ceil(nodes))
+}
+
+/// The number that a variable holds.
 fn parse(text: &str) -> Option<u32> {
-    let digits: String = text.trim().chars().take_while(char::is_ascii_digit).collect();
-    let rest = &text.trim()[digits.len()..];
-    let number = digits.parse().ok().filter(|number| *number <= MOST)?;
-    (rest.is_empty() || rest.starts_with(['(', ','])).then_some(number)
+    let is_number = !text.trim().is_empty() && text.trim().chars().all(|c| c.is_ascii_digit());
+    text.trim().parse().ok().filter(|number| is_number && *number <= MOST)
 }
 
 /// The GPUs that a process measures.
@@ -235,6 +276,37 @@ mod tests {
         assert!(slurm("8", "9").share(8).unwrap_err().contains("sees 8"));
         assert_eq!(launched(&[("PARALLEL_SEQ", "4")], None).share(8), Ok(Share::All));
         assert_eq!(launched(&[], None).share(8), Ok(Share::All));
+    }
+
+    #[test]
+    fn local_ranks_of_uneven_slurm_steps_of_pmi2_and_of_flux_are_found() {
+        let step = |node: &str, tasks: &str| {
+            let step = [("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "5"), ("SLURM_LOCALID", "0")];
+            launched(&[&step[..], &[("SLURM_NODEID", node), ("SLURM_STEP_TASKS_PER_NODE", tasks)]].concat(), None)
+        };
+        for (node, size) in [("0", Some(2)), ("1", Some(1)), ("3", Some(1)), ("4", None)] {
+            assert_eq!(step(node, "2,1(x3)").local_size, size, "{node}");
+        }
+        assert_eq!(step("2", "2,1(x3)").share(8), Ok(Share::All));
+        for wrong in ["", "x", "2(x", "2(3)", "-1", "2,,1"] {
+            assert_eq!(step("1", wrong).local_size, None, "{wrong}");
+        }
+        // `srun --mpi=pmi2` sets PMI_RANK as well; Hydra under Slurm has ranks of its own.
+        let slurm = [("SLURM_PROCID", "5"), ("SLURM_STEP_NUM_TASKS", "8"), ("SLURM_LOCALID", "1")];
+        let pmi2 =
+            [&slurm[..], &[("SLURM_STEP_TASKS_PER_NODE", "4(x2)"), ("PMI_RANK", "5"), ("PMI_SIZE", "8")]].concat();
+        let found = launched(&pmi2, None);
+        assert_eq!((found.rank.as_ref().unwrap().source.as_str(), found.share(4)), ("PMI_RANK", Ok(Share::One(1))));
+        let hydra =
+            [&pmi2[..4], &[("PMI_RANK", "3"), ("PMI_SIZE", "8"), ("MPI_LOCALRANKID", "3"), ("MPI_LOCALNRANKS", "4")]];
+        assert_eq!(launched(&hydra.concat(), None).share(4), Ok(Share::One(3)));
+        let flux = |size: &str, local: &str| {
+            let job = [("FLUX_TASK_RANK", "1"), ("FLUX_JOB_SIZE", size), ("FLUX_JOB_NNODES", "2")];
+            launched(&[&job[..], &[("FLUX_TASK_LOCAL_ID", local)]].concat(), None).share(8)
+        };
+        assert_eq!((flux("2", "0"), flux("16", "7")), (Ok(Share::All), Ok(Share::One(7))));
+        // A batch script is no step: it is alone on its node.
+        assert_eq!(launched(&[("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")], None).share(8), Ok(Share::All));
     }
 
     #[test]

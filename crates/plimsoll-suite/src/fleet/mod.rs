@@ -7,6 +7,7 @@ pub mod device;
 pub mod file;
 pub mod launcher;
 pub mod read;
+mod reasons;
 pub mod rule;
 pub mod spread;
 pub mod strata;

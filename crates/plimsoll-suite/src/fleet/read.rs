@@ -1,6 +1,6 @@
 //! Reads the files of a fleet's folder, on all processors, each up to a limit.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use plimsoll_core::file::{Accept, FileError};
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{self, Limits, Member, Run};
 
-use super::device::Device;
+use super::device::{Device, name, shorten_member};
 
 /// Largest file that is read, bytes. A device's file has at most 40 KiB.
 pub const LARGEST_READ: u64 = 1 << 20;
@@ -19,6 +19,8 @@ pub const MOST_FILES: usize = 100_000;
 pub const ENDING: &str = ".jsonl";
 /// See [`ENDING`]; its name also begins with a dot.
 pub const PARTIAL: &str = ".part";
+/// Most devices, and most probes, of a measurement that was cut off.
+const MOST_NAMES: usize = 256;
 const LIMITS: Limits = Limits { line: LARGEST_READ, file: LARGEST_READ, lines: 20_000, damage: 5 };
 
 /// What a folder holds.
@@ -105,6 +107,14 @@ fn read_all(files: &[(String, PathBuf)], probes: &[&'static ProbeSpec]) -> Vec<O
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
+/// Whether this is the file of a device that was measured to the end.
+#[must_use]
+pub fn is_complete(path: &Path) -> bool {
+    let bytes = plimsoll_core::file::read(path, LARGEST_READ, Accept::Regular);
+    let run = bytes.ok().and_then(|bytes| parse(&bytes).ok());
+    run.is_some_and(|run| run.member.is_some() && run.damage.is_empty() && run.end == Some(true))
+}
+
 fn read_device(name: &str, path: &Path, probes: &[&'static ProbeSpec]) -> Result<Outcome, String> {
     let bytes = plimsoll_core::file::read(path, LARGEST_READ, Accept::Regular).map_err(|error| match error {
         FileError::TooLarge(_) => "larger than 1 MiB: no file of a fleet is".to_owned(),
@@ -115,25 +125,21 @@ fn read_device(name: &str, path: &Path, probes: &[&'static ProbeSpec]) -> Result
 }
 
 /// Reads the beginning of a measurement that didn't end; it may have any length.
-fn read_partial(name: &str, path: &Path) -> Result<Outcome, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    file.take(LARGEST_READ).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+fn read_partial(file: &str, path: &Path) -> Result<Outcome, String> {
+    let bytes = plimsoll_core::file::read_beginning(path, LARGEST_READ).map_err(|error| error.to_string())?;
     let run = parse(&bytes)?;
     let member = run.member.ok_or("a record, but not one of a fleet")?;
     let mut probes: Vec<String> = Vec::new();
-    for series in &run.series {
-        if !probes.contains(&series.spec.probe) {
-            probes.push(series.spec.probe.clone());
+    for series in run.series.iter().filter(|series| !series.spec.probe.is_empty()) {
+        if probes.len() < MOST_NAMES && probes.last() != Some(&series.spec.probe) {
+            probes.push(name(&series.spec.probe));
         }
     }
-    let ids = run.header.devices.iter().map(|info| info.id.clone()).collect();
-    let started = run.header.started;
-    Ok(Outcome::Partial(Partial { file: name.to_owned(), member, ids, started, probes }))
+    probes.dedup();
+    let ids = run.header.devices.iter().take(MOST_NAMES).map(|info| name(&info.id)).collect();
+    let started = name(&run.header.started);
+    let file = file.to_owned();
+    Ok(Outcome::Partial(Partial { file, member: shorten_member(&member), ids, started, probes }))
 }
 
 fn parse(bytes: &[u8]) -> Result<Run, String> {

@@ -1,6 +1,6 @@
 //! Devices that can be compared: of one model, with equal settings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use plimsoll_core::headline::{Better, Headline};
 use plimsoll_core::stats::median;
@@ -82,17 +82,20 @@ pub struct Population {
 #[must_use]
 pub fn populate(devices: &[Device], strata: &[Stratum]) -> Vec<Population> {
     let mut populations: Vec<Population> = Vec::new();
-    let mut models: Vec<&str> = Vec::new();
+    // The devices of small strata, by model.
+    let mut small: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut seen: HashSet<&str> = HashSet::new();
+    for stratum in strata {
+        let is_largest = seen.insert(&stratum.model);
+        if !is_largest && stratum.members.len() < FEWEST {
+            small.entry(&stratum.model).or_default().extend(&stratum.members);
+        }
+    }
+    seen.clear();
     for (place, stratum) in strata.iter().enumerate() {
-        let is_largest = !models.contains(&stratum.model.as_str());
-        models.push(&stratum.model);
         let mut members = stratum.members.clone();
-        if is_largest {
-            let small = |other: &&Stratum| other.model == stratum.model && other.members.len() < FEWEST;
-            let guests = strata.iter().skip(place + 1).filter(small).flat_map(|other| other.members.iter().copied());
-            members.extend(guests);
-        } else if members.len() < FEWEST {
-            continue;
+        if seen.insert(&stratum.model) {
+            members.extend(small.remove(stratum.model.as_str()).unwrap_or_default());
         }
         if members.len() >= FEWEST {
             populations.push(Population::new(devices, place, members));
@@ -150,7 +153,7 @@ fn find_slots(devices: &[Device], members: &[usize], hosts: &[String]) -> (Vec<S
     }
     let number = |member: &usize| {
         let own = &by_host[devices[*member].host.as_str()];
-        own.iter().position(|slot| *slot == devices[*member].slot).unwrap_or(0)
+        own.partition_point(|slot| *slot < devices[*member].slot.as_str())
     };
     ((0..fullest).map(|slot| slot.to_string()).collect(), members.iter().map(number).collect())
 }

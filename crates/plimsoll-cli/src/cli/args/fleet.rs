@@ -9,8 +9,10 @@ model should reach; only the second shows that all are slow. A figure is slow if
 2 % worse. A device measured three times is judged by the median of its runs: `check --fleet DIR --round 2` and `--round 3` \
 measure it again.
 
-The verdict is `healthy`, `slow`, `broken`, `unknown` (missing, disturbed, twice or unreadable) or `not judged`. The exit code \
-is 0 for healthy and not judged, 1 for slow and broken, 4 for unknown, and 2 where DIR can't be read or holds no device.";
+The verdict is `healthy`, `slow`, `broken`, `unknown` (disturbed, cut off, on two hosts, or without samples) or `not judged`; the \
+fleet's is the worst of its devices. The exit code is 0 for healthy and not judged, 1 for slow and broken, and 4 for unknown and \
+where devices are missing or files are cut off, unusable or twice. It is 2 for wrong options, where DIR can't be read or has no \
+file of a device, and where the output can't be written.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = COLLECT_HELP)]

@@ -1,5 +1,6 @@
 //! The arguments of the verbs that judge runs: `check`, `compare` and `runs`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -45,7 +46,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// Measuring one device among many.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Fleets")]
 pub(crate) struct FleetArgs {
     /// Write one file per device into this folder, for `plimsoll collect`, and nothing else; under a launcher, every process
@@ -142,22 +143,24 @@ pub(crate) enum AcrossWhat {
     Version,
 }
 
-/// Seconds of `45s`, `45` or `1.5min`.
 fn parse_time(text: &str) -> Result<f64, String> {
-    const RANGE: std::ops::RangeInclusive<f64> = 5.0..=3600.0;
-    let (number, factor) = match text.strip_suffix("min") {
-        Some(minutes) => (minutes, 60.0),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    let seconds =
-        number.trim().parse::<f64>().map_err(|_| "a time is a number with s or min, such as 45s".to_owned())?;
-    let seconds = seconds * factor;
-    if RANGE.contains(&seconds) { Ok(seconds) } else { Err("a budget is from 5s to 60min".to_owned()) }
+    parse_duration(text, 5.0..=3600.0, "a budget is from 5s to 60min")
 }
 
-/// A number of rows, at least 1.
+/// Seconds of `45s`, `45`, `1.5min` or `2h` within a range.
+pub(super) fn parse_duration(text: &str, range: RangeInclusive<f64>, otherwise: &str) -> Result<f64, String> {
+    let units = [("min", 60.0), ("h", 3600.0), ("s", 1.0)];
+    let known = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+    let (number, factor) = known.unwrap_or((text, 1.0));
+    let seconds =
+        number.trim().parse::<f64>().map_err(|_| "a time is a number with s, min or h, such as 45s".to_owned())?;
+    let seconds = seconds * factor;
+    if range.contains(&seconds) { Ok(seconds) } else { Err(otherwise.to_owned()) }
+}
+
+/// A number of things, at least 1.
 pub(super) fn parse_count(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a number of rows, at least 1".to_owned())
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number, at least 1".to_owned())
 }
 
 /// A share of at least 0 and below 1: `3%` or `0.03`.

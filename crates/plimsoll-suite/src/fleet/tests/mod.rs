@@ -1,5 +1,7 @@
 //! Fleets with known faults, written as files and read back.
 
+mod bounds;
+
 use std::fs;
 
 use plimsoll_core::device::DeviceInfo;
@@ -7,19 +9,44 @@ use plimsoll_core::headline::{Better, Headline};
 use plimsoll_core::health::Health;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Member, Rank, Record, RunHeader};
-use plimsoll_core::sample::Effort;
+use plimsoll_core::sample::{CachePolicy, Effort, Figure, Work};
+use plimsoll_core::series::{Axis, Draw, Point, Row, Series, SeriesSpec};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use tempfile::TempDir;
 
-use super::collect::{Baseline, Fleet, Options, collect};
-use super::complete::{Expected, Kind};
-use super::file::{file_name, lines};
-use super::read::{LARGEST_READ, read_folder};
 use crate::check::Verdict;
+use crate::fleet::collect::{Baseline, Fleet, Options, collect};
+use crate::fleet::complete::{Expected, Kind};
+use crate::fleet::file::{file_name, lines};
+use crate::fleet::read::{LARGEST_READ, read_folder};
 
-fn nothing(_: &DeviceInfo, _: &[plimsoll_core::series::Series]) -> Vec<Finding> {
-    Vec::new()
+/// Each row of the series is a figure: its name and its value.
+fn derive(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let finding = |row: &Row| {
+        let value = row.points[0].extra["figure"];
+        Finding {
+            device: 0,
+            probe: "stream".to_owned(),
+            name: row.at[0].to_string(),
+            value,
+            interval: Interval { lo: value * 0.9995, hi: value * 1.0005 },
+            unit: Unit::BytePerSecond,
+            flags: plimsoll_core::Flags::NONE,
+            metric: "bandwidth".to_owned(),
+            says: String::new(),
+            published: None,
+        }
+    };
+    series.iter().flat_map(|series| &series.rows).map(finding).collect()
+}
+
+fn series() -> SeriesSpec {
+    let name = Axis { name: "name".to_owned(), unit: Unit::One };
+    SeriesSpec {
+        probe: "stream".to_owned(),
+        ..SeriesSpec::new("figures", Figure::Throughput, CachePolicy::Hot, vec![name], vec![], Draw::Table)
+    }
 }
 
 static STREAM: ProbeSpec = ProbeSpec {
@@ -27,7 +54,7 @@ static STREAM: ProbeSpec = ProbeSpec {
         Headline::gate("memory-read", "memory read", Better::More, &["read"], 0.003),
         Headline::gate("memory-write", "memory write", Better::More, &["init"], 0.003),
     ],
-    ..ProbeSpec::unlisted("stream", nothing)
+    ..ProbeSpec::unlisted("stream", derive)
 };
 const PROBES: &[&ProbeSpec] = &[&STREAM];
 
@@ -45,6 +72,8 @@ struct File {
     health: Health,
     /// Shares of the typical read and write; 0 where it wasn't measured.
     figures: [f64; 2],
+    /// Whether the file has samples of the read and of the write.
+    has_samples: [bool; 2],
 }
 
 impl File {
@@ -60,6 +89,7 @@ impl File {
             rank: Some(number),
             health: Health { power_limit: Some(700.0), ..Health::default() },
             // Cards differ by up to 0.2 %.
+            has_samples: [true; 2],
             figures: [0, 1].map(|figure| 1.0 + 0.001 * (f64::from((7 * number + 3 * figure) % 5) - 2.0)),
         }
     }
@@ -84,23 +114,20 @@ impl File {
             host: std::collections::BTreeMap::new(),
             devices: vec![info],
         };
-        let finding = |(name, value): (&str, f64)| Finding {
-            device: 0,
-            probe: "stream".to_owned(),
-            name: name.to_owned(),
-            value,
-            interval: Interval { lo: value * 0.9995, hi: value * 1.0005 },
-            unit: Unit::BytePerSecond,
-            flags: plimsoll_core::Flags::NONE,
-            metric: "bandwidth".to_owned(),
-            says: String::new(),
-            published: None,
-        };
         let [read, write] = self.figures;
-        let findings = [("read", 4.63e12 * read), ("init", 4.68e12 * write)].into_iter();
-        let findings = findings.filter(|(_, value)| *value > 0.0).map(finding).map(Record::Finding);
-        let head = [Record::Run(header), Record::Member(self.member())];
-        head.into_iter().chain(findings).chain([Record::End { complete: true }]).collect()
+        let figures = [("read", 4.63e12 * read), ("init", 4.68e12 * write)];
+        let point = |(name, value): (&str, f64)| Point {
+            extra: [("figure".to_owned(), value)].into(),
+            ..Point::new(vec![name.into()], Work::default(), vec![1000; 5])
+        };
+        let is_measured = |(_, value): &(&str, f64)| *value > 0.0;
+        let all: Vec<Point> = figures.into_iter().filter(is_measured).map(point).collect();
+        let findings = derive(&DeviceInfo::default(), &[Series::new(series(), all)]);
+        let sampled = figures.into_iter().zip(self.has_samples).filter(|(_, has)| *has).map(|(figure, _)| figure);
+        let points = sampled.filter(is_measured).map(point).map(Record::Point);
+        let head = [Record::Run(header), Record::Member(self.member()), Record::Series(series())];
+        let findings = findings.into_iter().map(Record::Finding);
+        head.into_iter().chain(points).chain(findings).chain([Record::End { complete: true }]).collect()
     }
 
     fn member(&self) -> Member {
@@ -376,4 +403,80 @@ fn few_devices_of_an_unknown_model_are_not_judged() {
         files.iter_mut().for_each(|file| (file.model, file.rank) = ("Some card", None));
     });
     assert_eq!((fleet.count(Verdict::NotJudged), fleet.verdict()), (3, Verdict::NotJudged));
+}
+
+#[test]
+fn figures_without_samples_are_stated_and_never_make_a_device_healthy() {
+    let text = "stated, not checked, because the file has no samples: memory write";
+    let fleet = judge(&Options::default(), |files| {
+        files[3].has_samples = [true, false];
+        files[4].has_samples = [false; 2];
+        // It could be the slowest: nothing follows from it.
+        files[4].figures[1] = 0.5;
+    });
+    let both = "stated, not checked, because the file has no samples: memory read, memory write";
+    let expected = [("GPU-3", Verdict::Unknown, text), ("GPU-4", Verdict::Unknown, both)];
+    assert_eq!(not_healthy(&fleet), expected);
+    let named =
+        [(Kind::Unchecked, format!("n0 0000:03:00.0: {text}")), (Kind::Unchecked, format!("n0 0000:04:00.0: {both}"))];
+    assert_eq!(problems(&fleet), named.each_ref().map(|(kind, text)| (*kind, text.as_str())));
+    assert!(
+        fleet.figures.iter().all(|figure| figure.count == 64 - usize::from(figure.headline.id == "memory-write") - 1)
+    );
+    // Where no file has samples of a figure, the others decide.
+    let none = judge(&Options::default(), |files| files.iter_mut().for_each(|file| file.has_samples = [true, false]));
+    assert_eq!((none.count(Verdict::Healthy), none.problems.len()), (64, 64));
+    // A run without samples confirms nothing.
+    let options = Options { confirm: true, ..Options::default() };
+    let unconfirmed = judge(&options, |files| {
+        files[19].figures[1] = 0.96;
+        let again = |round| File { round, has_samples: [true, round == 2], ..files[19].clone() };
+        files.extend([again(2), again(3)]);
+    });
+    assert!(
+        matches!(not_healthy(&unconfirmed)[..], [("GPU-19", Verdict::Unknown, why)] if why.ends_with("; measure again"))
+    );
+}
+
+#[test]
+fn confirmation_also_covers_what_the_model_and_groups_say() {
+    let options = Options { confirm: true, ..Options::default() };
+    // All are slow: only the model's figures see it.
+    let all = |files: &mut Vec<File>| files.iter_mut().for_each(|file| file.figures[1] *= 0.9);
+    let once = judge(&options, all);
+    assert_eq!(
+        (once.count(Verdict::Unknown), once.devices.iter().filter(|judged| judged.to_confirm).count()),
+        (64, 64)
+    );
+    assert!(once.devices[0].reasons[0].text.ends_with("; measure again"), "{:?}", once.devices[0].reasons);
+    let thrice = |slow: &dyn Fn(&mut Vec<File>)| {
+        judge(&options, |files| {
+            slow(files);
+            let again: Vec<File> =
+                files.iter().flat_map(|file| [2, 3].map(|round| File { round, ..file.clone() })).collect();
+            files.extend(again);
+        })
+    };
+    assert_eq!(thrice(&all).count(Verdict::Slow), 64);
+    // A slow host: see `a_slow_host_is_slow_as_a_whole`.
+    let host = |files: &mut Vec<File>| {
+        for (number, file) in files.iter_mut().enumerate() {
+            file.figures[1] *= 1.0 - 0.002 * ((number / 8) % 3) as f64 - if number / 8 == 5 { 0.08 } else { 0.0 };
+        }
+    };
+    let once = judge(&options, host);
+    assert_eq!((once.count(Verdict::Unknown), once.count(Verdict::Slow)), (8, 0));
+    assert_eq!(thrice(&host).count(Verdict::Slow), 8);
+}
+
+#[test]
+fn instances_of_one_mig_device_do_not_make_hosts_ambiguous() {
+    let fleet = judge(&Options::default(), |files| {
+        for (number, file) in files.iter_mut().enumerate() {
+            (file.id, file.slot) = (format!("MIG-{number:08x}-0000"), file.slot / 4);
+        }
+    });
+    assert_eq!((problems(&fleet), fleet.count(Verdict::Healthy)), (vec![], 64));
+    assert_eq!(fleet.devices[1].device.slot, "0000:00:00.0 MIG-00000001");
+    assert!(!fleet.populations[0].ambiguous_hosts && fleet.populations[0].hosts.len() == 8);
 }

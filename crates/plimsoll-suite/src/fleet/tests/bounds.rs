@@ -1,0 +1,66 @@
+//! Folders that are made to cost time.
+
+use super::{File, PROBES};
+use crate::fleet::collect::{Options, collect};
+use crate::fleet::complete::Kind;
+use crate::fleet::device::Device;
+use crate::fleet::file::lines;
+use crate::fleet::read::{Folder, Partial, read_folder};
+
+/// Changes the device of a number.
+type Change = dyn Fn(u32, &mut Device);
+
+/// The judgement takes time in proportion to the files: here none has a setting, a model or a host in common with another, or all are
+/// of one host, or all were cut off.
+#[test]
+fn thousands_of_hostile_files_take_seconds() {
+    const FILES: u32 = 16_000;
+    let device = |file: &File| {
+        let run = plimsoll_core::record::Run::from_records(file.records()).unwrap();
+        Device::from_run(run, "f", PROBES).unwrap()
+    };
+    let template = device(&File::new(0));
+    let fleets: [&Change; 3] = [
+        &|number, device| (device.model, device.settings) = (format!("model {}", number / 4), Vec::new()),
+        &|number, device| device.settings.push(("size", number.to_string())),
+        &|number, device| (device.host, device.slot) = ("n0".to_owned(), number.to_string()),
+    ];
+    let begun = std::time::Instant::now();
+    for change in fleets {
+        let mut folder = Folder::default();
+        for number in 0..FILES {
+            let mut device = Device { id: number.to_string(), host: number.to_string(), ..template.clone() };
+            device.rank = None;
+            change(number, &mut device);
+            folder.devices.push(device);
+            folder.partial.push(Partial {
+                file: number.to_string(),
+                member: File::new(0).member(),
+                ids: (0..8).map(|device| format!("other {number} {device}")).collect(),
+                started: String::new(),
+                probes: Vec::new(),
+            });
+        }
+        let fleet = collect(folder, &Options::default());
+        assert_eq!(
+            (fleet.devices.len(), fleet.problems.iter().filter(|problem| problem.kind == Kind::CutOff).count()),
+            (FILES as usize, FILES as usize)
+        );
+    }
+    // A loop over all pairs takes minutes.
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn long_names_of_a_measurement_that_was_cut_off_are_shortened() {
+    let file = File { id: "i".repeat(5000), host: "h".repeat(5000), ..File::new(3) };
+    let folder = tempfile::TempDir::new().unwrap();
+    let cut = lines(&file.records()[..3]);
+    std::fs::write(folder.path().join(".x.part"), cut).unwrap();
+    let read = read_folder(folder.path(), PROBES).unwrap();
+    let [partial] = &read.partial[..] else { panic!("{read:?}") };
+    let lengths = [&partial.member.host, &partial.ids[0]].map(|name| name.chars().count());
+    assert!(lengths.iter().all(|length| *length <= 101), "{lengths:?}");
+    let fleet = collect(read, &Options::default());
+    assert!(fleet.problems[0].text.len() < 400, "{}", fleet.problems[0].text);
+}
