@@ -184,8 +184,8 @@ fn verification_launches_every_kernel_of_every_probe() {
                 let target = Target { capability: 90, specific: true };
                 assert_eq!(kernels.len(), source.kernels(target).len(), "{name}");
             }
-            // A probe without its own kernels reports cases for those of others.
-            None => assert!(kernels.len() >= 4, "{name}: {kernels:?}"),
+            // A probe without its own kernels reports cases for those of others; `soak` has a single load.
+            None => assert!(kernels.len() >= if name == "soak" { 1 } else { 4 }, "{name}: {kernels:?}"),
         }
     }
 }
