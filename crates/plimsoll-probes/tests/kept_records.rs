@@ -6,7 +6,7 @@ use plimsoll_core::record::read_file;
 use plimsoll_core::series::{Axes, Series};
 use plimsoll_probes::lab::{
     async_copy, block_order, compression, fetch_granularity, formats, gemm, l2_reuse, pic, residency, rtm, sectors,
-    tti, write_path,
+    soak, tti, write_path,
 };
 use plimsoll_probes::{
     atomics, cluster, constant, copy, dispatch, footprint, gather, incore, interference, l1, l2, latency, launch,
@@ -70,6 +70,7 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("dispatch", _) => errors::<dispatch::Programmatic>(series),
         ("gather", _) => errors::<gather::Accesses>(series),
         ("footprint", _) => errors::<footprint::Spread>(series),
+        ("soak", _) => errors::<soak::Window>(series),
         ("uniformity", "multiprocessors" | "distances") => errors::<uniformity::Alone>(series),
         ("uniformity", _) => errors::<uniformity::Part>(series),
         ("loaded-latency", _) => errors::<loaded_latency::Load>(series),
