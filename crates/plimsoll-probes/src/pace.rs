@@ -2,7 +2,7 @@
 
 use plimsoll_core::Fault;
 
-/// Longest part of a sample, seconds: waits for a device have deadlines, and a signal is noticed after a part.
+/// Longest part of a sample, seconds: waits for a device have deadlines.
 const LONGEST_PART: f64 = 1.0;
 
 /// How a sample is made of launches.

@@ -61,6 +61,7 @@ impl Need {
 #[must_use]
 pub fn needs(graph: &Graph) -> Vec<Need> {
     let known = Known::new(graph);
+    let factors = count_factors(graph);
     let mut needs: Vec<Option<Need>> = vec![None; graph.nodes().len()];
     for output in graph.outputs() {
         join(&mut needs, output.node, Need::from_dtype(output.dtype));
@@ -82,7 +83,8 @@ pub fn needs(graph: &Graph) -> Vec<Need> {
             }
             Kind::Fma(operands) => operands.iter().for_each(|&id| join(&mut needs, id, need.term())),
             Kind::Binary(Binary::Mul, [a, b]) => {
-                let factor = |other| if known.is_modest(other) { need } else { need.scaled() };
+                let is_few = factors[place] < MOST_FACTORS;
+                let factor = |other| if is_few && known.is_modest(other) { need } else { need.scaled() };
                 join(&mut needs, a, factor(b));
                 join(&mut needs, b, factor(a));
             }
@@ -99,6 +101,23 @@ pub fn needs(graph: &Graph) -> Vec<Need> {
         }
     }
     needs.into_iter().map(|need| need.unwrap_or(Need::Full)).collect()
+}
+
+/// Most products through which a value may be taken as 0 below 2⁻¹⁰⁰: four factors of 2¹⁶ don't bring it into f16's range.
+const MOST_FACTORS: u32 = 4;
+
+/// For every node, the most products, its own left out, that follow it.
+fn count_factors(graph: &Graph) -> Vec<u32> {
+    let mut factors = vec![0; graph.nodes().len()];
+    for (place, node) in graph.nodes().iter().enumerate().rev() {
+        let own = u32::from(matches!(node.kind, Kind::Binary(Binary::Mul, _)));
+        let count = factors[place] + own;
+        for operand in node.kind.operands().iter() {
+            let known = &mut factors[operand.index()];
+            *known = count.max(*known);
+        }
+    }
+    factors
 }
 
 /// The largest operand of functions like e^x whose relative change is at most four times their operand's.
@@ -233,6 +252,8 @@ mod tests {
             ("in x: f16, z: f32\ny: f16 = exp(x) * tanh(z)", "exp", Need::F16),
             ("in x: f16, z: f32\ny: f16 = exp(x) * f16(z)", "exp", Need::F16),
             ("in x: f16, z: f32\ny: f16 = exp(x) * z", "exp", Need::Wide),
+            ("in x: f16, z: f16\ny = exp(x)*z*z*z*z", "exp", Need::F16),
+            ("in x: f16, z: f16\ny = exp(x)*z*z*z*z*z", "exp", Need::Wide),
             ("in x: bf16\nlet e = exp(x)\ny = e\nz = e + x", "exp", Need::Wide),
             ("in x: bf16\ny = sqrt(gelu(x))", "gelu", Need::Bf16),
             ("in x: f16\ny = tanh(silu(x))", "silu", Need::Wide),

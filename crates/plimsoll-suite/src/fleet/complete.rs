@@ -151,6 +151,7 @@ impl Sorted {
                     _ => rounds.push(device),
                 }
             }
+            self.drop_old_rounds(&mut rounds);
             if is_contested {
                 self.contested.insert(self.devices.len());
             }
@@ -158,6 +159,19 @@ impl Sorted {
             self.devices.extend(rounds.next());
             self.repeats.push(rounds.collect());
         }
+    }
+
+    /// Leaves out further rounds from before the first one: that was measured again since, perhaps after a repair.
+    fn drop_old_rounds(&mut self, rounds: &mut Vec<Device>) {
+        let Some(first) = rounds.first().map(|first| first.started.clone()) else { return };
+        rounds.retain(|device| {
+            let is_old = device.started < first;
+            if is_old {
+                let text = format!("{}: round {} is from before the first", device.place(), device.round);
+                self.problems.push(problem(Kind::Stale, Some(&device.file), text));
+            }
+            !is_old
+        });
     }
 
     /// What was cut off, except devices whose file is complete.

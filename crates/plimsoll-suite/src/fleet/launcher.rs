@@ -106,7 +106,7 @@ impl Launcher {
         let world = first(self.world);
         let is_rank = world.map_or(!self.needs_world, |world| number < world);
         let (local, local_size) = match (first(self.local), find_in_step(lookup, number, world)) {
-            (None, Some((local, size))) => (Some(local), Some(size)),
+            (None, Some((local, size))) => (Some(local), size),
             (local, _) => (local, first(self.local_size)),
         };
         let local_size = if self.rank == FLUX { tasks_of_flux(lookup) } else { local_size };
@@ -119,17 +119,19 @@ impl Launcher {
     }
 }
 
-/// The number and the size of a Slurm step on this node, where this process is its task `number` of `world`. `srun --mpi=pmi2` sets
+/// The number, and the size if it is known, of a Slurm step on this node, where this process is its task `number` of `world`. `srun --mpi=pmi2` sets
 /// `PMI_RANK` too, but no local rank of PMI.
-fn find_in_step(lookup: Lookup<'_>, number: u32, world: Option<u32>) -> Option<(u32, u32)> {
+fn find_in_step(lookup: Lookup<'_>, number: u32, world: Option<u32>) -> Option<(u32, Option<u32>)> {
     let variable = |name: &str| lookup(name).and_then(|value| parse(&value));
     let is_task = variable("SLURM_PROCID") == Some(number)
         && variable("SLURM_STEP_NUM_TASKS").is_none_or(|tasks| world == Some(tasks));
     if !is_task {
         return None;
     }
-    let tasks = lookup("SLURM_STEP_TASKS_PER_NODE")?;
-    Some((variable("SLURM_LOCALID")?, tasks_of_node(&tasks, variable("SLURM_NODEID").unwrap_or(0))?))
+    let node = variable("SLURM_NODEID").unwrap_or(0);
+    let size = lookup("SLURM_STEP_TASKS_PER_NODE").and_then(|tasks| tasks_of_node(&tasks, node));
+    // A batch script is no step, and alone on its node.
+    variable("SLURM_LOCALID").filter(|local| *local > 0 || size.is_some()).map(|local| (local, size))
 }
 
 /// The tasks of a node, by Slurm's list: `2,1(x3)` has two on the first node and one on each of three others.
@@ -305,6 +307,8 @@ mod tests {
             launched(&[&job[..], &[("FLUX_TASK_LOCAL_ID", local)]].concat(), None).share(8)
         };
         assert_eq!((flux("2", "0"), flux("16", "7")), (Ok(Share::All), Ok(Share::One(7))));
+        // Without the list of tasks, a number above 0 still tells one GPU from the next.
+        assert_eq!(launched(&[("SLURM_PROCID", "3"), ("SLURM_LOCALID", "3")], None).share(8), Ok(Share::One(3)));
         // A batch script is no step: it is alone on its node.
         assert_eq!(launched(&[("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")], None).share(8), Ok(Share::All));
     }

@@ -73,7 +73,7 @@ fn mish<'b>(x: Term<'b>, digits: Digits) -> Term<'b> {
 }
 
 /// A function that libraries lack, in the precision of its carrier. With guards, operands in f32 are neither NaN nor so far below 0 that
-/// results leave the normal numbers. Large positive ones break no guard: there the exponential is nothing beside the rest, and its operand is
+/// results leave the normal numbers. Large positive ones break no guard: the exponential no longer matters there, and its operand is
 /// limited.
 pub(super) fn full<'b>(op: Unary, x: Term<'b>, guarded: bool) -> Option<Term<'b>> {
     let guarded = guarded && x.dtype() == DType::F32;

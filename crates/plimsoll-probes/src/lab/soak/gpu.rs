@@ -1,5 +1,5 @@
 //! soak on a GPU: the fastest bf16 matrix product of `tensor` on random numbers, which draws the most power of all kernels here, over and
-//! over. The first launch is checked against the oracle of `tensor`; all later ones must leave its bits.
+//! over. One iteration is checked against the oracle of `tensor`; all launches must leave the bits of the first.
 
 use crate::lab::soak::{Window, over_time, sample_length, windows};
 use crate::meter::Metered;

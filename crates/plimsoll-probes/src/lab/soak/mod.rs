@@ -72,7 +72,7 @@ const PRECISION: f64 = 0.5;
 /// Relative difference, and difference in kelvins, from the end of the run within which the device has settled.
 const STEADY: f64 = 0.01;
 const STEADY_KELVINS: f64 = 2.0;
-/// Fewest windows that are judged.
+/// Fewest windows that tell whether the device has settled.
 const FEWEST: usize = 4;
 
 /// A window's figures.
@@ -95,12 +95,12 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             Some(Step { time: at.time.0, row, rate, clock: row.clock_hz(), power, temperature })
         })
         .collect();
-    if steps.len() < FEWEST { Vec::new() } else { describe(&steps) }
+    if steps.is_empty() { Vec::new() } else { describe(&steps) }
 }
 
 /// The level at the end of the run: the last quarter of the windows.
 fn describe(steps: &[Step<'_>]) -> Vec<Finding> {
-    let last = &steps[steps.len() - (steps.len() / 4).max(2)..];
+    let last = &steps[steps.len() - (steps.len() / 4).max(2).min(steps.len())..];
     let level = |of: fn(&Step<'_>) -> Option<f64>| {
         let values: Vec<f64> = last.iter().filter_map(of).collect();
         let bound = |pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick);
@@ -109,7 +109,7 @@ fn describe(steps: &[Step<'_>]) -> Vec<Finding> {
     let levels: [(&str, Unit, Option<Estimate>); 4] = [
         ("rate", Unit::FlopPerSecond, level(|step| Some(step.rate))),
         ("clock", Unit::Hertz, level(|step| step.clock)),
-        (POWER, Unit::Watt, level(|step| step.power)),
+        (POWER, Unit::Watt, level(|step| step.power).map(widen_power)),
         (TEMPERATURE, Unit::Celsius, level(|step| step.temperature)),
     ];
     let known = |name: &str| levels.iter().find(|(known, ..)| *known == name).and_then(|(.., level)| level.as_ref());
@@ -125,16 +125,21 @@ fn describe(steps: &[Step<'_>]) -> Vec<Finding> {
         levels.iter().filter_map(|(_, unit, level)| Some(unit.format(level.as_ref()?.value))).collect();
     let loss = known("rate").map_or(0.0, |rate| 100.0 * (1.0 - rate.value / steps[0].rate));
     let loss = if loss > 0.1 { format!(", {loss:.1} % below the first window") } else { String::new() };
-    let tail = format!("{}{loss}{}; {}", words.join(", "), describe_limits(steps), describe_results(steps));
+    let tail = format!("{}{loss}{}", words.join(", "), describe_limits(steps));
     let row = last[0].row;
     // The level itself is not evidence that it was reached.
-    let settled = (settled + last.len() <= steps.len()).then(|| Estimate {
+    let settled = (steps.len() >= FEWEST && settled + last.len() < steps.len()).then(|| Estimate {
         value: steps[settled].time,
         interval: Interval { lo: steps[settled.saturating_sub(1)].time, hi: steps[settled].time },
     });
     let says = match settled {
         Some(time) => format!("settled after {} at {tail}", Unit::Second.format(time.value)),
+        None if steps.len() < FEWEST => format!("too short to say whether the device settled: at the end {tail}"),
         None => format!("not settled after {}: at the end {tail}", Unit::Second.format(steps[steps.len() - 1].time)),
+    };
+    let says = match describe_wrong(steps) {
+        Some(wrong) => format!("{wrong}; {says}"),
+        None => format!("{says}; the same results in all {} windows", steps.len()),
     };
     let levels: Vec<Finding> = levels
         .into_iter()
@@ -160,16 +165,18 @@ fn describe_limits(steps: &[Step<'_>]) -> String {
     known.map(|(what, count)| format!("; {what} in {count} of {} windows", steps.len())).collect()
 }
 
-/// Whether the results were right in every window, or from when on they weren't.
-fn describe_results(steps: &[Step<'_>]) -> String {
+/// From when on results were wrong; `None` if they were right in every window.
+fn describe_wrong(steps: &[Step<'_>]) -> Option<String> {
     let is_wrong = |step: &&Step<'_>| step.row.flags.contains(Flag::VerifyFail);
-    match steps.iter().find(is_wrong) {
-        None => format!("the same results in all {} windows", steps.len()),
-        Some(first) => {
-            let (time, count) = (Unit::Second.format(first.time), steps.iter().filter(is_wrong).count());
-            format!("WRONG results in {count} of {} windows, first at {time}", steps.len())
-        }
-    }
+    let first = Unit::Second.format(steps.iter().find(is_wrong)?.time);
+    let count = steps.iter().filter(is_wrong).count();
+    Some(format!("WRONG results in {count} of {} windows, first at {first}", steps.len()))
+}
+
+/// The energy counter is read after each sample, so both ends of a window are known to one sample of its about 30.
+fn widen_power(power: Estimate) -> Estimate {
+    let by = power.value / 30.0;
+    Estimate { interval: Interval { lo: power.interval.lo - by, hi: power.interval.hi + by }, ..power }
 }
 
 #[cfg(test)]
@@ -239,5 +246,37 @@ mod tests {
         );
         assert!(run(|_| 1.0, |time| 40.0 + time / 10.0).last().unwrap().says.starts_with("not settled"));
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+
+    #[test]
+    fn a_change_where_the_last_quarter_begins_is_not_settled() {
+        // The last quarter of 300 s begins at 225 s.
+        let says =
+            |from: f64| run(move |time| if time < from { 1.1 } else { 1.0 }, |_| 65.0).last().unwrap().says.clone();
+        assert!(says(225.0).starts_with("not settled"), "{}", says(225.0));
+        assert!(says(222.4).starts_with("settled after 222 s"), "{}", says(222.4));
+    }
+
+    #[test]
+    fn few_windows_have_a_sentence_and_wrong_results_come_first() {
+        let (right, wrong) = (Flags::NONE, Some(Flag::VerifyFail).into_iter().collect::<Flags>());
+        let says = |flags: &[Flags]| {
+            let point = |(place, flags): (usize, &Flags)| Point {
+                flags: *flags,
+                ..Point::new(
+                    Window { time: Seconds(2.5 * place as f64) }.to_values(),
+                    Work { operations: 6e11, ..Work::default() },
+                    vec![1_000_000; 30],
+                )
+            };
+            let series = Series::new(over_time(), flags.iter().enumerate().map(point));
+            findings(&DeviceInfo::default(), &[series]).last().unwrap().says.clone()
+        };
+        let short = says(&[right, right]);
+        assert!(short.starts_with("too short to say whether the device settled: at the end 600 TFLOP/s"), "{short}");
+        assert!(short.ends_with("; the same results in all 2 windows"), "{short}");
+        assert!(says(&[wrong]).starts_with("WRONG results in 1 of 1 windows, first at 0 s; too short"));
+        let late = says(&[right, right, right, right, right, wrong, right, right]);
+        assert!(late.starts_with("WRONG results in 1 of 8 windows, first at 12.5 s; settled after 0 s at"), "{late}");
     }
 }

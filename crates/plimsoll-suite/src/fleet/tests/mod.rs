@@ -332,6 +332,19 @@ fn a_device_of_two_hosts_is_unknown_and_an_older_file_is_left_out() {
 }
 
 #[test]
+fn rounds_from_before_the_first_do_not_count() {
+    let fleet = judge(&Options::default(), |files| {
+        for round in [2, 3] {
+            files.push(File { round, started: "2026-01-01T23:59:59Z", ..files[7].clone() });
+        }
+        // Measured again afterwards.
+        files[7].figures = [1.0, 0.9];
+    });
+    assert_eq!(problems(&fleet).iter().filter(|(kind, _)| *kind == Kind::Stale).count(), 2);
+    assert!(matches!(not_healthy(&fleet)[..], [("GPU-7", Verdict::Slow, _)]), "{:?}", not_healthy(&fleet));
+}
+
+#[test]
 fn files_that_cannot_be_used_are_named_with_the_reason() {
     let spoil = |folder: &TempDir| {
         let path = |name: &str| folder.path().join(name);
