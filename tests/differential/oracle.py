@@ -159,7 +159,9 @@ def needs_of(kernel: Kernel) -> dict[int, Need | None]:
 
 SMALL_TYPES = ("f16", "f8e4m3", "f8e5m2")
 VANISHING = 2.0**-100
-"""The result of a function may be 0 if it is smaller, in a product that is stored in one of SMALL_TYPES; see docs/mathematics.md."""
+MOST_PRODUCTS = 4
+"""The result of a function may be 0 if it is smaller, in a product that is stored in one of SMALL_TYPES, if at most so many products
+follow; see docs/mathematics.md."""
 
 
 def may_vanish(kernel: Kernel) -> dict[int, bool]:
@@ -172,6 +174,7 @@ def may_vanish(kernel: Kernel) -> dict[int, bool]:
         kept = node.op in PASSES_NEED and all(modest[id(arg)] for arg in node.args)
         modest[id(node)] = typed or kept or ranges[id(node)].most <= 65536
     vanish: dict[int, bool] = {}
+    products: dict[int, int] = {}
 
     def pass_on(node: Node, may: bool) -> None:
         vanish[id(node)] = vanish.get(id(node), True) and may
@@ -180,11 +183,13 @@ def may_vanish(kernel: Kernel) -> dict[int, bool]:
         pass_on(output.node, output.dtype.name in SMALL_TYPES)
     for node in reversed(kernel.nodes()):
         may = vanish.get(id(node), False)
+        following = products.get(id(node), 0) + (node.op == "*")
         for place, arg in enumerate(node.args):
+            products[id(arg)] = max(products.get(id(arg), 0), following)
             if node.op == "cast":
                 pass_on(arg, may if node.dtype is F32 else node.dtype.name in SMALL_TYPES)
             elif node.op == "*":
-                pass_on(arg, may and modest[id(node.args[1 - place])])
+                pass_on(arg, may and following <= MOST_PRODUCTS and modest[id(node.args[1 - place])])
             else:
                 pass_on(arg, may and node.op in PASSES_NEED)
     return vanish

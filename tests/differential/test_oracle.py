@@ -58,6 +58,15 @@ class Vanishing(unittest.TestCase):
             self.assertEqual(found.sure.tolist(), sure)
             self.assertTrue(Oracle(gpu=False).run(kernel, [x, y], [], (4,))[0].sure.all())
 
+    def test_after_five_products_no_result_may_vanish(self):
+        f16 = TYPES["f16"]
+        x, y = np.array([-130], np.float32), np.array([-np.inf], np.float32)
+        product = operation("exp2", input_of(0, f16))
+        for count in range(1, 6):
+            product = operation("*", product, input_of(1, f16))
+            kernel = Kernel([f16, f16], [], [Output("out", product, f16)])
+            self.assertEqual(Oracle(gpu=True).run(kernel, [x, y], [], (1,))[0].sure.tolist(), [count > 4], count)
+
 
 class Exact(unittest.TestCase):
     def test_fused_singles_are_rounded_once(self):
