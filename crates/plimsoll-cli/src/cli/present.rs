@@ -2,7 +2,7 @@
 
 use plimsoll::core::record::Run;
 use plimsoll_report::terminal::{self, Style};
-use plimsoll_report::{Report, csv, html, json, markdown, text as words};
+use plimsoll_report::{Report, csv, html, json, markdown};
 
 use super::args::ReportFormat;
 
@@ -50,13 +50,6 @@ pub(crate) fn is_brief(report: &Report<'_>, detail: Detail) -> bool {
 
 /// The table for a terminal without its plots. An experiment's advice stays.
 fn without_plots(report: &Report<'_>, style: &Style) -> String {
-    let advice = report.sections.iter().flat_map(|section| {
-        let line = |(label, says): (String, String)| {
-            let label = if label.is_empty() { label } else { format!(" ({label})") };
-            words::clean(&format!("Advice of {}{label}: {says}", section.probe)) + "\n"
-        };
-        section.advice().map(line)
-    });
-    let parts = [terminal::summary(report, style), advice.collect(), terminal::notes(report, style)];
+    let parts = [terminal::summary(report, style), terminal::advice(report, style), terminal::notes(report, style)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }

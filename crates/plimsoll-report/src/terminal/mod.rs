@@ -17,6 +17,7 @@ mod tests;
 
 use crate::Report;
 use crate::chart::{Lines, Plot, charts};
+use crate::content::Section;
 use crate::text::clean;
 
 pub use brief::brief;
@@ -97,10 +98,8 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
             });
             out.push('\n');
         }
-        for (label, says) in section.advice() {
-            let probe = if label.is_empty() { section.probe.clone() } else { format!("{} ({label})", section.probe) };
-            let line = wrap(&format!("{ADVICE} {}: {says}", clean(&probe)), style.columns(), "    ");
-            out.push_str(&format!("{}\n\n", line.replacen(ADVICE, &style.bold(ADVICE), 1)));
+        for advice in advice_of(section, style) {
+            out.push_str(&format!("{advice}\n\n"));
         }
     }
     out.truncate(out.trim_end().len());
@@ -108,6 +107,20 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
         out.push('\n');
     }
     out
+}
+
+/// The advice of every experiment, a paragraph each. Empty where there is none.
+#[must_use]
+pub fn advice(report: &Report<'_>, style: &Style) -> String {
+    report.sections.iter().flat_map(|section| advice_of(section, style)).map(|advice| advice + "\n").collect()
+}
+
+fn advice_of(section: &Section<'_>, style: &Style) -> impl Iterator<Item = String> {
+    section.advice().map(|(label, says)| {
+        let probe = if label.is_empty() { section.probe.clone() } else { format!("{} ({label})", section.probe) };
+        let line = wrap(&format!("{ADVICE} {}: {}", clean(&probe), clean(&says)), style.columns(), "    ");
+        line.replacen(ADVICE, &style.bold(ADVICE), 1)
+    })
 }
 
 /// Shortens `text` to `width` columns, with `…` where it was cut.
