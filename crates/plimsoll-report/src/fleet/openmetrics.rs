@@ -47,7 +47,7 @@ pub fn render_openmetrics(fleet: &Fleet) -> String {
     write_gauge(&mut out, "plimsoll_fleet_detection_limit_ratio", help, limits);
     let devices = label_devices(fleet);
     let verdicts = fleet.devices.iter().zip(&devices);
-    let verdicts = verdicts.map(|(judged, own)| (with(own, ("verdict", judged.verdict.name())), 1.0));
+    let verdicts = verdicts.map(|(judged, own)| (add_label(own, ("verdict", judged.verdict.name())), 1.0));
     write_gauge(&mut out, "plimsoll_device_verdict", "1 for the verdict of each device.", verdicts);
     write_worse(&mut out, fleet, &devices);
     write_figures(&mut out, fleet, &devices);
@@ -81,7 +81,9 @@ fn label_devices(fleet: &Fleet) -> Vec<Labels> {
 fn write_worse(out: &mut String, fleet: &Fleet, devices: &[Labels]) {
     let known = devices.iter().zip(deviations(fleet));
     let samples = known.flat_map(|(own, known)| {
-        known.into_iter().map(move |(figure, deviation)| (with(own, ("figure", figure.headline.id)), deviation.share()))
+        known
+            .into_iter()
+            .map(move |(figure, deviation)| (add_label(own, ("figure", figure.headline.id)), deviation.share()))
     });
     write_gauge(out, "plimsoll_device_worse_than_fleet_ratio", "How much worse than its fleet a device is.", samples);
 }
@@ -90,7 +92,7 @@ fn write_figures(out: &mut String, fleet: &Fleet, devices: &[Labels]) {
     let mut by_unit: BTreeMap<&str, Vec<(Labels, f64)>> = BTreeMap::new();
     for (judged, own) in fleet.devices.iter().zip(devices) {
         for row in judged.device.gates() {
-            let sample = (with(own, ("figure", row.headline.id)), row.measured.value);
+            let sample = (add_label(own, ("figure", row.headline.id)), row.measured.value);
             by_unit.entry(suffix(&row.unit)).or_default().push(sample);
         }
     }
@@ -113,7 +115,7 @@ fn suffix(unit: &Unit) -> &'static str {
 
 type Labels = Vec<(&'static str, String)>;
 
-fn with(own: &Labels, (name, value): (&'static str, &str)) -> Labels {
+fn add_label(own: &Labels, (name, value): (&'static str, &str)) -> Labels {
     own.iter().cloned().chain([(name, value.to_owned())]).collect()
 }
 

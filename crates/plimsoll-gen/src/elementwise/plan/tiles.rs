@@ -236,13 +236,13 @@ impl TileSize {
             })
             .chain([[rows, columns / lanes]])
             .collect();
-        let pieces: u32 = kinds.iter().map(|[lines, per_line]| lines * per_line).sum();
+        let all: u32 = kinds.iter().map(|[lines, per_line]| lines * per_line).sum();
         let suits = |&threads: &u32| {
-            let ways = kinds.iter().map(|&[lines, per_line]| Way::new(lines, per_line, threads));
-            let even = ways.clone().filter(|way| way.even).count();
+            let pieces = kinds.iter().map(|&[lines, per_line]| Pieces::new(lines, per_line, threads));
+            let whole = pieces.clone().filter(|pieces| pieces.whole).count();
             // In sixteenths of the fewest possible: more threads are worth a few that idle.
-            let slots = (16 * threads * ways.map(|way| way.iterations).sum::<u32>()).div_ceil(pieces);
-            (even, std::cmp::Reverse(slots), threads)
+            let slots = (16 * threads * pieces.map(|pieces| pieces.iterations).sum::<u32>()).div_ceil(all);
+            (whole, std::cmp::Reverse(slots), threads)
         };
         let fewest = (most / 2).next_multiple_of(32).max(*TRANSPOSE_THREADS.start());
         let best = (fewest..=most).step_by(32).max_by_key(suits);
@@ -253,13 +253,13 @@ impl TileSize {
 
 /// How a block's threads process the pieces of a tile in lines: `Pieces` of transpose.h.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Pieces {
     /// Whether the addresses of a thread's pieces differ by constants.
-    even: bool,
+    whole: bool,
     iterations: u32,
 }
 
-impl Way {
+impl Pieces {
     fn new(lines: u32, per_line: u32, threads: u32) -> Self {
         let fewest = (lines * per_line).div_ceil(threads);
         let steps = if per_line > threads {
@@ -267,8 +267,8 @@ impl Way {
         } else {
             lines.div_ceil(threads / per_line.max(1))
         };
-        let even = 8 * steps <= 9 * fewest;
-        Self { even, iterations: if even { steps } else { fewest } }
+        let whole = 8 * steps <= 9 * fewest;
+        Self { whole, iterations: if whole { steps } else { fewest } }
     }
 }
 
