@@ -165,8 +165,8 @@ follow; see docs/mathematics.md."""
 
 
 def may_vanish(kernel: Kernel) -> dict[int, bool]:
-    """Of which values the result of a function may be 0 if it is small: those that only become factors of values that aren't beyond f16,
-    and are stored in one of SMALL_TYPES."""
+    """Whether a value may be 0 where it is small. It may if it is only multiplied by values that f16 can hold, or by infinity, and the
+    product is stored in one of SMALL_TYPES."""
     ranges = ranges_of(kernel)
     modest: dict[int, bool] = {}
     for node in kernel.nodes():
