@@ -199,7 +199,7 @@ impl Device {
 /// How the devices of a host were measured: its name, and its value where they were measured at once.
 const AT_ONCE: (&str, &str) = ("devices of a host", "at once");
 
-/// Makes a name from a file fit to be shown and compared.
+/// Shortens a name from a file for display and comparison.
 pub(super) fn name(text: &str) -> String {
     shorten(text, LONGEST_NAME)
 }
