@@ -104,12 +104,21 @@ def fused_products(kernel: Kernel) -> dict[int, int]:
 
 SMOOTH = ("recip", "tanh", "erf", "atan", "asinh")
 SMOOTH_IF_POSITIVE = ("sqrt", "rsqrt")
-SMOOTH_IF_SMALL = (
-    "exp", "exp2", "expm1", "sinh", "cosh", "sin", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish"
-)  # fmt: skip
+SMOOTH_IF_SMALL = ("exp", "exp2", "expm1", "sinh", "cosh", "sin")
+SMOOTH_ABOVE = ("sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish")
 SMALL = 2.25
-"""Functions that change relatively little more than their operand: all, those without a cancellation in the operand, and those whose
-operand is known to be within ±SMALL; see docs/mathematics.md."""
+"""Functions that change relatively little more than their operand: all, those without a cancellation in the operand, those whose
+operand is known to be within ±SMALL, and those whose operand is known to be at least -SMALL; see docs/mathematics.md."""
+
+
+def is_smooth(op: str, operand: Range, cancels: bool) -> bool:
+    """Whether the relative error of the result is no larger than that of the operand."""
+    return op in SMOOTH or (not cancels and (op in SMOOTH_IF_POSITIVE or (op == "log1p" and operand.low >= 0)))
+
+
+def is_nearly_smooth(op: str, operand: Range) -> bool:
+    """Whether the relative error of the result is at most five times that of the operand."""
+    return (op in SMOOTH_IF_SMALL and operand.most <= SMALL) or (op in SMOOTH_ABOVE and operand.low >= -SMALL)
 
 
 def may_cancel(kernel: Kernel, ranges: dict[int, Range]) -> dict[int, bool]:
@@ -148,9 +157,9 @@ def needs_of(kernel: Kernel) -> dict[int, Need | None]:
                 pass_on(arg, None)
             elif node.op in PASSES_NEED or node.op == "cast":
                 pass_on(arg, need)
-            elif node.op in ("*", "/", *SMOOTH) or (node.op in SMOOTH_IF_POSITIVE and not cancels[id(arg)]):
+            elif node.op in ("*", "/") or is_smooth(node.op, ranges[id(arg)], cancels[id(arg)]):
                 pass_on(arg, need and need.scaled)
-            elif node.op in ("+", "-", "fma") or (node.op in SMOOTH_IF_SMALL and ranges[id(arg)].most <= SMALL):
+            elif node.op in ("+", "-", "fma") or is_nearly_smooth(node.op, ranges[id(arg)]):
                 pass_on(arg, need and TERM)
             else:
                 pass_on(arg, None)

@@ -120,7 +120,7 @@ fn count_factors(graph: &Graph) -> Vec<u32> {
     factors
 }
 
-/// The largest operand of functions like e^x whose relative change is at most four times their operand's.
+/// The largest operand of functions like e^x whose relative change is at most five times their operand's.
 const SMALL: f64 = 2.25;
 
 /// What decides which precision an operand needs.
@@ -192,19 +192,15 @@ impl<'g> Known<'g> {
             Unary::Recip | Unary::Tanh | Unary::Erf | Unary::Atan | Unary::Asinh => need.scaled(),
             // A rest of larger terms might become negative.
             Unary::Sqrt | Unary::Rsqrt if !self.cancels[a.index()] => need.scaled(),
-            Unary::Exp
-            | Unary::Exp2
-            | Unary::Expm1
-            | Unary::Sinh
-            | Unary::Cosh
-            | Unary::Sin
-            | Unary::Sigmoid
-            | Unary::Silu
-            | Unary::Gelu
-            | Unary::GeluTanh
-            | Unary::Softplus
-            | Unary::Mish
+            Unary::Log1p if self.ranges[a.index()].low >= 0.0 && !self.cancels[a.index()] => need.scaled(),
+            Unary::Exp | Unary::Exp2 | Unary::Expm1 | Unary::Sinh | Unary::Cosh | Unary::Sin
                 if self.ranges[a.index()].most() <= SMALL =>
+            {
+                need.term()
+            }
+            // Only far below 0 do they change as fast as e^x.
+            Unary::Sigmoid | Unary::Silu | Unary::Gelu | Unary::GeluTanh | Unary::Softplus | Unary::Mish
+                if self.ranges[a.index()].low >= -SMALL =>
             {
                 need.term()
             }
@@ -260,6 +256,11 @@ mod tests {
             ("in x: bf16\ny = gelu(sigmoid(x))", "sigmoid", Need::Wide),
             ("in x: bf16\ny = exp(min(max(sinh(x), -1), 2))", "sinh", Need::Wide),
             ("in x: bf16, z: f32\ny: bf16 = z * exp(x)", "exp", Need::Bf16),
+            ("in x: bf16\ny = mish(softplus(x))", "softplus", Need::Wide),
+            ("in x: f16\ny = silu(exp(x) - 2)", "exp", Need::Wide),
+            ("in x: bf16\ny = gelu(exp(x) - 3)", "exp", Need::Full),
+            ("in x: bf16\ny = log1p(exp(x))", "exp", Need::Bf16),
+            ("in x: bf16\ny = log1p(cosh(x) - 1)", "cosh", Need::Full),
             ("in x: bf16\ny = exp(sinh(x))", "sinh", Need::Full),
             ("in x: bf16\ny = log(sigmoid(x))", "sigmoid", Need::Full),
             ("in x: bf16\ny = cos(tanh(x))", "tanh", Need::Full),
