@@ -57,6 +57,11 @@ class Need:
         return Need(self.precision, True)
 
 
+BF16 = Need(8, True)
+ROUNDS_TO_0 = 2.0**-134
+"""What rounds to 0 in bf16 may be 0."""
+
+
 def is_exact(name: str, need: Need | None) -> bool:
     """True if a result must be correctly rounded."""
     return need is None and _promised()[name][0] == 0.5
@@ -97,6 +102,8 @@ class Promise:
                 short = _promised()[name][2] - 0.5
                 least = F32.least if need.full_range else -14
                 error = np.maximum(error, short * units(value, need.precision, least) + slack * magnitude)
+                if need == BF16:
+                    error = np.where(magnitude < ROUNDS_TO_0, np.maximum(error, magnitude), error)
             ends.append(_outermost(value, error, side, carrier, dtype, need))
         if zero is not None:
             ends = [np.where(zero, value.astype(carrier), end) for value, end in zip((low, high), ends, strict=True)]
