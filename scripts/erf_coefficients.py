@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Finds the polynomials of erf for f16 and bf16: odd ones, x·P(x²), that round correctly for every operand of the type.
 
-    python3 scripts/erf_coefficients.py f16 10 2.9        # type, coefficients, where |x| is cut off
+    python3 scripts/erf_coefficients.py f16 10 2.88       # type, coefficients, where |x| is cut off
     python3 scripts/erf_coefficients.py bf16 8 2.7
 
 First, a linear program. For every operand, the polynomial's value must lie in the interval that rounds to the correct result. For
@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from scipy.special import erf
 
 TYPES = {"f16": (10, -14), "bf16": (7, -126)}
-SECONDS = 60
+SECONDS = 300
 CLOSE = 0.14
 
 

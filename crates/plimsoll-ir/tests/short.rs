@@ -43,7 +43,8 @@ fn operands() -> impl Iterator<Item = f32> {
 fn run(block: &Block, x: f32) -> Option<f64> {
     let inputs = [u64::from(x.to_bits()), 0];
     let types = ([DType::F32, DType::F32], []);
-    let element = eval::Element { inputs: &inputs, scalars: &[], types: (&types.0, &types.1), place: 0, coordinates: &[] };
+    let element =
+        eval::Element { inputs: &inputs, scalars: &[], types: (&types.0, &types.1), place: 0, coordinates: &[] };
     let (bits, held) = eval::run(block, element);
     held.then(|| DType::F32.decode(bits[0]).as_f64())
 }
@@ -61,11 +62,15 @@ fn short_functions_keep_their_promise_before_the_last_rounding() {
             let text = format!("in x: f32{z}\ny: {dtype} = {name}(x){term}");
             let program = lower(&graph(&text), Accuracy::Accurate, true);
             for x in operands() {
-                let element = oracle::Element { inputs: &[Value::Float(x.into())], scalars: &[], coordinates: &[], place: 0 };
+                let element =
+                    oracle::Element { inputs: &[Value::Float(x.into())], scalars: &[], coordinates: &[], place: 0 };
                 let right = evaluate(&exact, element, Precision::Carried).unwrap()[0].as_f64();
                 for block in [Some(&program.common), program.general.as_ref()].into_iter().flatten() {
                     let Some(found) = run(block, x) else { continue };
-                    assert!(is_close(found, right, dtype, allowed(right)), "{text}: x = {x:e}: {found:e}, not {right:e}");
+                    assert!(
+                        is_close(found, right, dtype, allowed(right)),
+                        "{text}: x = {x:e}: {found:e}, not {right:e}"
+                    );
                 }
             }
         }
@@ -78,5 +83,6 @@ fn is_close(found: f64, right: f64, dtype: &str, error: f64) -> bool {
     if right.is_nan() {
         return found.is_nan();
     }
-    (found - right).abs() <= error || (right.abs() >= largest && found.abs() >= largest && found.signum() == right.signum())
+    (found - right).abs() <= error
+        || (right.abs() >= largest && found.abs() >= largest && found.signum() == right.signum())
 }
