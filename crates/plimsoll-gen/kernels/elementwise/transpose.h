@@ -91,20 +91,26 @@ template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct In
         return All::exists(iteration) && (LINES_FIT || All::line(iteration) < lines) &&
                (ALONG_FITS || All::within(iteration) < along);
     }
+    // The line of a piece and its place within the line; of a piece outside the tensors, those of one inside.
+    __device__ __forceinline__ u32 line(int iteration) const { return smaller(All::line(iteration), lines - 1); }
+    __device__ __forceinline__ u32 within(int iteration) const { return smaller(All::within(iteration), along - 1); }
+    __device__ __forceinline__ static u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
 };
 
 // Addresses of a thread's pieces of a tensor whose tile begins at `from`, lines along dimension `d`. Of a piece outside the tensors it is an
-// address inside, so that loads need no branch. `Along(iteration)` returns the bytes between the start of a line and the piece.
+// address inside, so that loads need no branch. `Along(within)` returns the bytes between the start of a line and its piece `within`.
+//
+// Lines and places are limited before they are multiplied: of `inside ? product : 0` in 64 bits, ptxas 13.0 makes two instructions with
+// opposite predicates, and lets the sum that follows read the 0 a cycle before it is there. (`cargo xtask sass` refuses such kernels.)
 template <typename All, typename Limits> struct Places {
     enum { CLAMPS = All::WHOLE && All::SPLIT == 1 };
     u64 first;
     u32 last;
     template <typename Along>
     __device__ __forceinline__ Places(const Parameters& p, int set, int d, u32 factor, u64 from, const Limits& inside, Along along) {
-        const bool holds = CLAMPS && inside.holds(0);
         first = from;
-        if (holds) first += along(0) + distance(p, set, d, All::first_line() * factor);
-        last = holds ? (inside.left - 1) * factor : 0;
+        if (CLAMPS) first += along(inside.within(0)) + distance(p, set, d, Limits::smaller(All::first_line(), inside.lines - 1) * factor);
+        last = inside.left > 0 ? (inside.left - 1) * factor : 0;
 #if defined(__CUDA_ARCH__)
         // Otherwise the compiler decides for every iteration again.
         asm("" : "+l"(first));
@@ -118,8 +124,7 @@ template <typename All, typename Limits> struct Places {
             const u32 before = All::lines_before(iteration) * factor;
             return first + distance(p, set, d, Limits::ALWAYS || before < last ? before : last);
         }
-        const bool holds = inside.holds(iteration);
-        return first + (holds ? along(iteration) : 0) + distance(p, set, d, holds ? All::line(iteration) * factor : 0);
+        return first + along(inside.within(iteration)) + distance(p, set, d, inside.line(iteration) * factor);
     }
 };
 
@@ -236,7 +241,7 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LINES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
     const typename Way::Limits inside((tile.columns + LINES - 1) / LINES, (tile.rows + LINE - 1) / LINE);
-    const auto along = [](int iteration) { return All::within(iteration) * u32(LINE * sizeof(T)); };
+    const auto along = [](u32 within) { return within * u32(LINE * sizeof(T)); };
     const Places<All, typename Way::Limits> places(p, SET, RANK - 1, LINES * sizeof(T), from, inside, along);
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
@@ -267,7 +272,7 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
                                          const OrderedLimits& inside) {
         if constexpr (KIND == INDEXED_VECTOR) {
             const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-            const auto along = [](int iteration) { return Ordered::within(iteration) * u32(LANES * sizeof(T)); };
+            const auto along = [](u32 within) { return within * u32(LANES * sizeof(T)); };
             const Places<Ordered, OrderedLimits> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
 #pragma unroll
             for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration)
@@ -277,7 +282,6 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
 
     __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const OrderedLimits& inside,
                                          int iteration, const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
-        const u32 vector = Ordered::within(iteration);
         if constexpr (KIND == TRANSPOSED) {
             const Packed<T> held = Passage<sizeof(T), LINE>::vector_of_piece(shared, iteration);
 #pragma unroll
@@ -290,7 +294,7 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
                 if constexpr (KIND == UNIFORM) x[i] = same;
                 else {
                     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-                    const auto along = [&](int) { return distance(p, SET, RANK - 1, (vector * LANES + i) * sizeof(T)); };
+                    const auto along = [&](u32 within) { return distance(p, SET, RANK - 1, (within * LANES + i) * sizeof(T)); };
                     const Places<Ordered, OrderedLimits> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
                     x[i] = load_one<T>(places.at(p, SET, RANK - 2, sizeof(T), inside, iteration, along));
                 }
