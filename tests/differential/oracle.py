@@ -67,11 +67,21 @@ TERM = Need(11, True)
 """Of a term of a sum that is rounded to 16 bits."""
 
 
+def bare(node: Node) -> Node:
+    """A value without casts that do nothing, because it has their type; graphs leave these out."""
+    while node.op == "cast" and node.args[0].dtype is node.dtype and node.dtype.storage == node.dtype.carrier:
+        node = node.args[0]
+    return node
+
+
 def keys_of(kernel: Kernel) -> dict[int, int]:
     """A number for each node, equal for values that are one value in a graph, which shares equal ones."""
     keys: dict[int, int] = {}
     known: dict[tuple, int] = {}
     for node in kernel.nodes():
+        if bare(node) is not node:
+            keys[id(node)] = keys[id(bare(node))]
+            continue
         args = [keys[id(arg)] for arg in node.args]
         if node.op in ("*", "+", "&", "|", "^", "min", "max", "fmin", "fmax", "==", "!="):
             args.sort()
@@ -84,17 +94,18 @@ def fused_products(kernel: Kernel) -> dict[int, int]:
     """For each sum or difference of floats that takes in a product, the place of that operand: the first product that nothing else
     uses."""
     keys = keys_of(kernel)
+    nodes = [node for node in kernel.nodes() if bare(node) is node]
     users: dict[int, set] = {}
-    for node in kernel.nodes():
+    for node in nodes:
         for place, arg in enumerate(node.args):
             users.setdefault(keys[id(arg)], set()).add((keys[id(node)], place))
     for place, output in enumerate(kernel.outputs):
         users.setdefault(keys[id(output.node)], set()).add(("output", place))
     fused = {}
-    for node in kernel.nodes():
+    for node in nodes:
         if node.op not in ("+", "-") or not node.taken.is_float:
             continue
-        for place, arg in enumerate(node.args):
+        for place, arg in enumerate(map(bare, node.args)):
             is_product = arg.op == "*" and arg.dtype.carrier == node.taken.carrier
             if is_product and len(users[keys[id(arg)]]) == 1:
                 fused[id(node)] = place
@@ -331,7 +342,7 @@ def _without_vanished(node: Node, result: Bounds, values: dict[int, Bounds], van
 
 def _fused(node: Node, place: int, values: dict[int, Bounds]) -> Bounds:
     """A sum or difference with a product as operand `place`, rounded once."""
-    product, other = node.args[place], node.args[1 - place]
+    product, other = bare(node.args[place]), node.args[1 - place]
     factors = [converted(values[id(arg)], arg, product) for arg in product.args]
     term = converted(values[id(other)], other, node)
     if node.op == "-" and place == 0:

@@ -13,6 +13,7 @@ use plimsoll_gen::kernel;
 use plimsoll_gen::sass::expect::Facts;
 use plimsoll_gen::sass::{Function, Instruction, Listing};
 
+use crate::sass::hazard_fault;
 use crate::seen::{Counts, Seen};
 use crate::tools::Tools;
 
@@ -95,6 +96,7 @@ fn check_unit(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> 
             None => Some("not in the listing"),
         };
         wrong.extend(fault.map(|fault| format!("{} for {target}: {fault}", entry.name)));
+        wrong.extend(hazard_fault(&entry.name, target, listing.function(&entry.name)));
         if is_function(&entry.name) {
             let counts = (found.registers.unwrap_or(0), found.instructions);
             facts.insert(entry.name.clone(), counts);

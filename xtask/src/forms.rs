@@ -15,6 +15,7 @@ use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults};
 use plimsoll_gen::{Target, kernel};
 
+use crate::sass::hazard_fault;
 use crate::seen::Seen;
 use crate::test::root;
 use crate::tools::Tools;
@@ -73,6 +74,7 @@ fn check_kernel(tools: &Tools, seen: &Seen, checked: &Representative) -> Result<
     let function = listing.function(ENTRY).context("no entry point")?;
     let hot = found.hot.as_ref().map_or(0, |hot| hot.instructions);
     let mut wrong = checked.faults(found, function);
+    wrong.extend(hazard_fault(&checked.name, checked.spec.target, Some(function)));
     wrong.extend(data_faults(&checked.name, Data::Nothing, checked.spec.target, &module_data(&code.cubin)?));
     let counts = (found.registers.unwrap_or(0), hot);
     if wrong.is_empty() {

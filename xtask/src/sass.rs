@@ -12,9 +12,9 @@ use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{self, KernelDesc, OPTIONS, Source};
-use plimsoll_gen::sass::Image;
 use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults, differences, faults};
+use plimsoll_gen::sass::{Function, Image, Listing, hazard};
 
 use crate::bodies;
 use crate::forms;
@@ -186,10 +186,12 @@ fn check_unit(tools: &Tools, seen: &Seen, source: &'static Source, target: Targe
     std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &code.listing)?;
     let mut wrong = data_faults(name, source.data(), target, &module_data(&code.cubin)?);
     check_parameter_sizes(Image::new(code.cubin)?, &kernels)?;
+    let listing = Listing::parse(&code.listing)?;
     let mut counts = Counts::new();
     for kernel in &kernels {
         let found = code.report.kernel(&kernel.name).with_context(|| format!("{} was not compiled", kernel.name))?;
         wrong.extend(faults(kernel, target, found));
+        wrong.extend(hazard_fault(&kernel.name, target, listing.function(&kernel.name)));
         let hot = found.hot.as_ref().map_or(0, |hot| hot.instructions);
         counts.insert(kernel.name.clone(), (found.registers.unwrap_or(0), hot));
     }
@@ -197,6 +199,12 @@ fn check_unit(tools: &Tools, seen: &Seen, source: &'static Source, target: Targe
         seen.note(&unit, &counts);
     }
     Ok((wrong, counts))
+}
+
+/// The fault of a kernel whose machine code reads a result before it is written.
+pub fn hazard_fault(name: &str, target: Target, function: Option<&Function>) -> Option<String> {
+    let at = hazard::early_read(function?)?;
+    Some(format!("{name} for {target}: the instruction at {at:#06x} reads the result of a CS2R before it is written"))
 }
 
 /// The parts of kernel descriptions that machine code is checked against, as text: parameters only by their sizes.

@@ -87,10 +87,10 @@ fn moves(instruction: &Instruction) -> bool {
 }
 
 /// A register: its bank (`R`, `UR`, `P`, `UP`) and number.
-type Register = (Bank, u16);
+pub(super) type Register = (Bank, u16);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Bank {
+pub(super) enum Bank {
     General,
     Uniform,
     Predicate,
@@ -99,15 +99,15 @@ enum Bank {
 
 /// Registers that one instruction reads and writes.
 #[derive(Debug, Default)]
-struct Uses {
-    results: Vec<Register>,
+pub(super) struct Uses {
+    pub(super) results: Vec<Register>,
     address: Vec<Register>,
     data: Vec<Register>,
     guard: Vec<Register>,
 }
 
 impl Uses {
-    fn from_instruction(instruction: &Instruction) -> Self {
+    pub(super) fn from_instruction(instruction: &Instruction) -> Self {
         let mut uses = Self::default();
         if let Some(guard) = &instruction.predicate {
             uses.guard = registers(guard, 1);
@@ -127,6 +127,10 @@ impl Uses {
             }
         }
         uses
+    }
+
+    pub(super) fn reads(&self) -> impl Iterator<Item = &Register> {
+        self.address.iter().chain(&self.data).chain(&self.guard)
     }
 }
 
