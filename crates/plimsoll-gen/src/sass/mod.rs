@@ -2,8 +2,8 @@
 //!
 //! [`Listing::parse`] reads the output of `nvdisasm -c` (see [`DISASSEMBLER_OPTIONS`]), and [`elf::resources`] reads registers and
 //! local memory from the cubin. [`graph`] finds blocks and loops, [`flow`] the purpose of each instruction, and [`control`] the
-//! scheduling information; [`hazard`] finds a fault of the compiler in it. [`Report`] combines them: the hot loop, its instructions by class, pipe and role, its stalls and its
-//! bytes.
+//! scheduling information; [`hazard`] finds a fault of the compiler in it. [`Report`] combines them: the hot loop, its instructions
+//! by class, pipe and role, its stalls and its bytes.
 //!
 //! Text and cubin are untrusted: sizes are limited and nothing here panics. The caller runs the disassembler.
 

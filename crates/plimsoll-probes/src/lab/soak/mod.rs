@@ -134,9 +134,9 @@ fn describe(steps: &[Step<'_>]) -> Vec<Finding> {
         interval: Interval { lo: steps[settled.saturating_sub(1)].time, hi: steps[settled].time },
     });
     let says = match settled {
-        Some(time) => format!("settled after {} at {tail}", Unit::Second.format(time.value)),
+        Some(time) => format!("settled after {} at {tail}", in_words(time.value)),
         None if steps.len() < FEWEST => format!("too short to say whether the device settled: at the end {tail}"),
-        None => format!("not settled after {}: at the end {tail}", Unit::Second.format(steps[steps.len() - 1].time)),
+        None => format!("not settled after {}: at the end {tail}", in_words(steps[steps.len() - 1].time)),
     };
     let says = match describe_wrong(steps) {
         Some(wrong) => format!("{wrong}; {says}"),
@@ -174,6 +174,15 @@ fn smoothed<'s>(steps: &[Step<'s>]) -> Vec<Step<'s>> {
     (0..steps.len()).map(smooth).collect()
 }
 
+/// A time of the run: minutes from ten on, hours from two on.
+fn in_words(seconds: f64) -> String {
+    match seconds {
+        7200.0.. => format!("{:.1} h", seconds / 3600.0),
+        600.0.. => format!("{:.0} min", seconds / 60.0),
+        _ => Unit::Second.format(seconds),
+    }
+}
+
 /// The windows in which the device was at a limit: `; at the power limit in 58 of 60 windows`.
 fn describe_limits(steps: &[Step<'_>]) -> String {
     let count = |flag: Flag| steps.iter().filter(|step| step.row.flags.contains(flag)).count();
@@ -189,7 +198,7 @@ fn describe_limits(steps: &[Step<'_>]) -> String {
 /// From when on results were wrong; `None` if they were right in every window.
 fn describe_wrong(steps: &[Step<'_>]) -> Option<String> {
     let is_wrong = |step: &&Step<'_>| step.row.flags.contains(Flag::VerifyFail);
-    let first = Unit::Second.format(steps.iter().find(is_wrong)?.time);
+    let first = in_words(steps.iter().find(is_wrong)?.time);
     let count = steps.iter().filter(is_wrong).count();
     Some(format!("WRONG results in {count} of {} windows, first at {first}", steps.len()))
 }
@@ -267,6 +276,12 @@ mod tests {
         );
         assert!(run(|_| 1.0, |time| 40.0 + time / 10.0).last().unwrap().says.starts_with("not settled"));
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+
+    #[test]
+    fn long_times_are_in_minutes_and_hours() {
+        let words = [298.0, 1800.0, 86_400.0].map(in_words);
+        assert_eq!(words, ["298 s", "30 min", "24.0 h"]);
     }
 
     #[test]
