@@ -68,8 +68,10 @@ TERM = Need(11, True)
 
 
 def bare(node: Node) -> Node:
-    """A value without casts that do nothing, because it has their type; graphs leave these out."""
-    while node.op == "cast" and node.args[0].dtype is node.dtype and node.dtype.storage == node.dtype.carrier:
+    """A value without casts that do nothing, because it has their type and no more digits than that; graphs leave these out."""
+    while node.op == "cast" and node.args[0].dtype is node.dtype:
+        if node.args[0].op not in ("input", "scalar", "cast") and node.dtype.storage != node.dtype.carrier:
+            break
         node = node.args[0]
     return node
 

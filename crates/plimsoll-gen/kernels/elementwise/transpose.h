@@ -101,15 +101,17 @@ template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct In
 // address inside, so that loads need no branch. `Along(within)` returns the bytes between the start of a line and its piece `within`.
 //
 // Lines and places are limited before they are multiplied: of `inside ? product : 0` in 64 bits, ptxas 13.0 makes two instructions with
-// opposite predicates, and lets the sum that follows read the 0 a cycle before it is there. (`cargo xtask sass` refuses such kernels.)
+// opposite predicates, and lets the sum that follows read the 0 one cycle before it is written. (`cargo xtask sass` refuses such kernels.)
 template <typename All, typename Limits> struct Places {
     enum { CLAMPS = All::WHOLE && All::SPLIT == 1 };
     u64 first;
     u32 last;
     template <typename Along>
     __device__ __forceinline__ Places(const Parameters& p, int set, int d, u32 factor, u64 from, const Limits& inside, Along along) {
+        // Without limits in `at`, a thread without pieces takes the line of one with pieces.
+        const u32 most = Limits::ALWAYS ? u32(All::STEP) - 1 : inside.lines - 1;
         first = from;
-        if (CLAMPS) first += along(inside.within(0)) + distance(p, set, d, Limits::smaller(All::first_line(), inside.lines - 1) * factor);
+        if (CLAMPS) first += along(inside.within(0)) + distance(p, set, d, Limits::smaller(All::first_line(), most) * factor);
         last = inside.left > 0 ? (inside.left - 1) * factor : 0;
 #if defined(__CUDA_ARCH__)
         // Otherwise the compiler decides for every iteration again.

@@ -151,7 +151,7 @@ fn results(instruction: &Instruction) -> usize {
     };
     let operands = &instruction.operands;
     let Some(first) = operands.first() else { return 0 };
-    if is_predicate(first) && !opcode.contains("SETP") && !opcode.contains("LOP3") {
+    if is_predicate(first) && !["SETP", "LOP3", "FCHK"].iter().any(|other| opcode.contains(other)) {
         // SHFL and ATOM may write a predicate with their success before the result.
         return 2.min(operands.len());
     }

@@ -1,8 +1,11 @@
-//! A fault of ptxas 13.0: the registers that a 64-bit `CS2R` writes may be read a cycle before they are written.
+//! A fault of ptxas 13.0: the registers that a 64-bit `CS2R` writes may be read one cycle before they are written.
 //!
 //! ptxas leaves at least 6 cycles between a 64-bit `CS2R` and the first use of its result. But of `inside ? i64(count) * stride : 0` it makes
 //! `@P0 CS2R R18, SRZ; @!P0 IMAD.WIDE R18, …`, and a sum that follows waits only for the product, which takes 3 cycles. On an H200 such a
 //! sum, 5 cycles after the `CS2R`, added the register's old value.
+//!
+//! The check follows the text, not branches, and knows the registers that an instruction names: of the accumulators of a matrix product
+//! only the first.
 
 use super::flow::Uses;
 use super::{Function, Instruction};

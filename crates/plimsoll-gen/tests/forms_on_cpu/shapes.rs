@@ -111,3 +111,20 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
     }
     check("forms-shapes", &cases);
 }
+
+/// Tiles that fit the tensors and leave threads without a piece: their loads must stay inside too.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn threads_without_a_piece_of_a_tile_stay_inside_the_tensors() {
+    let mut rng = Rng::new(4);
+    let mut cases = Vec::new();
+    for (dtype, rows, columns) in [("u8", 40, 24), ("f64", 20, 96), ("f64", 12, 40), ("bf16", 56, 8)] {
+        let (r, c) = (rows as i64, columns as i64);
+        let text = format!("in x: {dtype}, z: {dtype}\ny: {dtype} = max(x, z)");
+        for threads in [None, Some(64)] {
+            let choose = Choose { form: Some(Form::Transpose), threads, ..Choose::default() };
+            cases.push(with_strides(&mut rng, &text, &[rows, columns], &[&[1, r], &[c, 1], &[c, 1]], &choose));
+        }
+    }
+    check("forms-idle-threads", &cases);
+}

@@ -154,22 +154,15 @@ fn describe(steps: &[Step<'_>]) -> Vec<Finding> {
     settled.into_iter().chain(levels).chain(advice).collect()
 }
 
-/// The windows with the medians of their neighbourhoods of up to five windows: a sensor that is read in a gap between launches is off for
-/// one window or two.
+/// The windows with the median temperature of five windows around each: a sensor that is read in a gap between launches is off for one
+/// window or two.
 fn smoothed<'s>(steps: &[Step<'s>]) -> Vec<Step<'s>> {
     let smooth = |place: usize| {
-        let near = &steps[place.saturating_sub(2)..(place + 3).min(steps.len())];
-        let median_of = |of: fn(&Step<'_>) -> Option<f64>| {
-            let values: Vec<f64> = near.iter().filter_map(of).collect();
-            (!values.is_empty()).then(|| median(values))
-        };
-        Step {
-            rate: median_of(|step| Some(step.rate)).unwrap_or(steps[place].rate),
-            clock: median_of(|step| step.clock),
-            power: median_of(|step| step.power),
-            temperature: median_of(|step| step.temperature),
-            ..steps[place]
-        }
+        let from = place.saturating_sub(2).min(steps.len().saturating_sub(5));
+        let near = &steps[from..(from + 5).min(steps.len())];
+        let values: Vec<f64> = near.iter().filter_map(|step| step.temperature).collect();
+        let temperature = (!values.is_empty()).then(|| median(values));
+        Step { temperature, ..steps[place] }
     };
     (0..steps.len()).map(smooth).collect()
 }
@@ -285,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_that_is_off_for_a_window_does_not_unsettle_a_device() {
+    fn a_sensor_that_is_off_for_two_windows_does_not_unsettle_a_device() {
         let says =
             |off: f64| run(|_| 1.0, move |time| if time == off { 57.0 } else { 61.0 }).last().unwrap().says.clone();
         for off in [0.0, 150.0, 295.0, 297.5] {
