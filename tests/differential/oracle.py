@@ -68,7 +68,7 @@ TERM = Need(11, True)
 
 
 def bare(node: Node) -> Node:
-    """A value without casts that do nothing, because it has their type and no more digits than that; graphs leave these out."""
+    """A value without casts to its own type. Graphs leave these out, unless the value was computed with more digits than the type has."""
     while node.op == "cast" and node.args[0].dtype is node.dtype:
         if node.args[0].op not in ("input", "scalar", "cast") and node.dtype.storage != node.dtype.carrier:
             break
