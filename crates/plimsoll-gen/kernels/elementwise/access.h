@@ -195,30 +195,6 @@ template <typename T, int N, int HINTS> struct Row {
     }
 };
 
-// A small element from its bits, without conversion.
-template <typename T> struct Plain {
-    __device__ __forceinline__ static T of(u32 bits) { return T{decltype(T::bits)(bits)}; }
-};
-#define PLAIN_INTEGER(T)                                                                                               \
-    template <> struct Plain<T> {                                                                                      \
-        __device__ __forceinline__ static T of(u32 bits) { return T(bits); }                                           \
-    };
-PLAIN_INTEGER(i8)
-PLAIN_INTEGER(u8)
-PLAIN_INTEGER(i16)
-PLAIN_INTEGER(u16)
-#undef PLAIN_INTEGER
-
-// Element `i` of a row of words, in its memory type.
-template <typename T> __device__ __forceinline__ T element_of(const u32* word, int i) {
-    if constexpr (sizeof(T) == 8) return to_memory<T>(from_bits<T>(u64(word[2 * i + 1]) << 32 | word[2 * i]));
-    else {
-        const u32 bits = word[i * int(sizeof(T)) / 4] >> 8 * (i * int(sizeof(T)) % 4);
-        if constexpr (sizeof(T) == 4) return from_bits<T>(bits);
-        else return Plain<T>::of(bits);
-    }
-}
-
 // Loads or stores one element.
 template <typename T> __device__ __forceinline__ Carrier<T> load_one(u64 from) {
     Row<T, 1, 0> row;

@@ -2,10 +2,9 @@
 // A block processes a tile of ROWS × COLUMNS elements: TRANSPOSED inputs are loaded along their contiguous dimension into shared
 // memory and read from there along the outputs' contiguous dimension, together with the other tensors. COLUMNS = LANES · UNROLL.
 //
-// An input whose lines have vectors of LANES elements is loaded in squares of LANES × LANES: a thread transposes one in registers and
-// stores it to shared memory as vectors in the order of the outputs, so that all accesses to both memories are whole vectors. Others
-// are loaded in shorter vectors, whose elements are stored one by one. Gaps between the rows in shared memory let threads that store elements
-// of one column, and threads that load vectors of a row, use all banks.
+// A thread loads LANES lines of a transposed input together, in vectors of LINE elements: as long as the lines allow, at most LANES. It
+// transposes these LINE × LANES elements in registers and stores them to shared memory as vectors in the order of the outputs. Gaps
+// between the rows in shared memory let threads that store to the same column use all banks.
 //
 // Blocks are ordered along the outputs' rows: neighbouring blocks write adjacent data and read distant data. Processing several
 // rows of tiles at a time, so that reads are closer together, was slower by up to 2 % on an H200.
@@ -157,15 +156,18 @@ typedef Inside<Ordered, ROWS_FIT, COLUMNS_FIT, UNROLL> OrderedLimits;
 
 // How an input with elements of BYTES, whose lines are loaded in vectors of LINE, lies in shared memory.
 template <int BYTES, int LINE> struct Passage {
-    enum { SQUARES = LINE == LANES && LANES > 1, PER_LINE = ROWS / LINE };
-    typedef Pieces<SQUARES ? UNROLL : COLUMNS, PER_LINE> All;
+    enum { PER_LINE = ROWS / LINE };
+    typedef Pieces<UNROLL, PER_LINE> All;
     typedef Inside<All, COLUMNS_FIT, ROWS_FIT, PER_LINE> Limits;
-    // Columns of which a warp stores elements at once.
-    enum { BESIDE = 32 / covering(PER_LINE), BANK = 4 / least(4, BYTES), WANTED = BESIDE / LINE > BANK ? BESIDE / LINE : BANK };
-    // Vectors between the rows; of squares, one after LANES rows.
-    enum { GAP = SQUARES ? 0 : (WANTED + LANES - 1) / LANES, HELD = ROWS * (UNROLL + GAP) + (SQUARES ? PER_LINE : 0) };
+    // Vectors that fill one bank, and those that fill all; of the latter, how many are in different columns.
+    enum { VECTOR = least(LANES * BYTES, 16), BANK = VECTOR < 4 ? 4 / VECTOR : 1, BANKS = 128 / VECTOR };
+    enum { COLUMNS_AT_ONCE = least(BANKS, 32) / least(covering(PER_LINE), BANKS) };
+    // The rows of neighbouring pieces are an odd multiple of APART vectors apart, so that all banks are used: for this, GAP vectors follow
+    // LINE rows.
+    enum { APART = COLUMNS_AT_ONCE > BANK ? COLUMNS_AT_ONCE : BANK, GAP = (APART - LINE * UNROLL) & (2 * APART - 1) };
+    enum { HELD = ROWS * UNROLL + PER_LINE * GAP };
     // Index of the first vector of row `row` of the outputs.
-    constexpr __device__ static u32 row_at(u32 row) { return row * (UNROLL + GAP) + (SQUARES ? row / LANES : 0); }
+    constexpr __device__ static u32 row_at(u32 row) { return row * UNROLL + row / LINE * GAP; }
     // The thread's vector of one iteration in the order of the outputs; any one for a piece outside the tile.
     template <typename V> __device__ __forceinline__ static V vector_of_piece(const V* shared, int iteration) {
         if (!Ordered::exists(iteration)) return shared[0];
@@ -174,7 +176,7 @@ template <int BYTES, int LINE> struct Passage {
         // A host's compiler leaves out loads whose results aren't stored, and with them the check of their addresses.
         if (Ordered::within(iteration) + row_at(Ordered::line(iteration)) >= u32(HELD)) __builtin_trap();
 #endif
-        if (!Ordered::WHOLE || (SQUARES && Ordered::STEP % LANES != 0)) return row[row_at(Ordered::line(iteration))];
+        if (!Ordered::WHOLE || (GAP > 0 && Ordered::STEP % LINE != 0)) return row[row_at(Ordered::line(iteration))];
         return (row + row_at(Ordered::first_line()))[row_at(Ordered::lines_before(iteration))];
     }
 };
@@ -239,29 +241,23 @@ template <typename T, int SET, int LINE>
 __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
     typedef Passage<sizeof(T), LINE> Way;
     typedef typename Way::All All;
-    enum { LINES = Way::SQUARES ? LANES : 1 };
-    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LINES];
+    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LANES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-    const typename Way::Limits inside((tile.columns + LINES - 1) / LINES, (tile.rows + LINE - 1) / LINE);
+    const typename Way::Limits inside(tile.columns / LANES, (tile.rows + LINE - 1) / LINE);
     const auto along = [](u32 within) { return within * u32(LINE * sizeof(T)); };
-    const Places<All, typename Way::Limits> places(p, SET, RANK - 1, LINES * sizeof(T), from, inside, along);
+    const Places<All, typename Way::Limits> places(p, SET, RANK - 1, LANES * sizeof(T), from, inside, along);
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        const u64 piece = places.at(p, SET, RANK - 1, LINES * sizeof(T), inside, iteration, along);
+        const u64 piece = places.at(p, SET, RANK - 1, LANES * sizeof(T), inside, iteration, along);
 #pragma unroll
-        for (int j = 0; j < LINES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
+        for (int j = 0; j < LANES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
     }
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
         if (!All::exists(iteration)) continue;
-        Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE);
+        Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE) + All::line(iteration);
 #pragma unroll
-        for (int i = 0; i < LINE; ++i) {
-            // The rows of a line are as many vectors apart.
-            Packed<T>* to = row + i * (UNROLL + Way::GAP);
-            if constexpr (Way::SQUARES) to[All::line(iteration)] = turned<T>(lines[iteration], i);
-            else reinterpret_cast<T*>(to)[All::line(iteration)] = element_of<T>(lines[iteration][0].word, i);
-        }
+        for (int i = 0; i < LINE; ++i) row[i * UNROLL] = turned<T>(lines[iteration], i);
     }
 }
 

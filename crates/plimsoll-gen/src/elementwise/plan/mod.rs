@@ -374,7 +374,7 @@ fn finish(
         fits: shape.fits,
         threads: shape.threads,
         resident: 0,
-        hints: tuning.hints,
+        hints: choose.hints.unwrap_or_else(|| tuning.hints_of_form(shape.form)),
         index,
         grid,
         tier: choose.tier,

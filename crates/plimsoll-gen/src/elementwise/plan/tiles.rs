@@ -36,9 +36,11 @@ fn reorder(strides: &[i64], dimension: usize) -> Vec<i64> {
     strides
 }
 
-/// Bytes of a vector of the narrowest tensor, unless forced. A thread holds as many vectors as a vector has elements.
-fn vector_bytes(narrowest: u32, device: &Device, choose: &Choose) -> u32 {
-    choose.vector.unwrap_or_else(|| device.target.widest_access().min(16).min(8 * narrowest))
+/// Most elements of a vector: 16 bytes of the widest tensor, unless forced. With two accesses to a vector, each would fill half of a sector:
+/// a transposed bf16 matrix to f32 took an H200 90 µs in vectors of 8 elements and 70 µs in vectors of 4.
+fn most_lanes((narrowest, widest): (u32, u32), device: &Device, choose: &Choose) -> u32 {
+    let most = device.target.widest_access().min(16).min(8 * narrowest);
+    choose.vector.map_or((most / narrowest).min(16 / widest), |forced| forced / narrowest).max(1)
 }
 
 /// Fewest elements to which a side is shortened for more blocks: rows of tiles then still fill whole sectors.
@@ -48,6 +50,12 @@ const SINGLE_SIDE: u32 = 64;
 /// Blocks per SM for which tiles are made smaller.
 const BLOCKS: u64 = 4;
 
+fn blocks((rows, columns): (u32, u32), extents: &[u64]) -> u64 {
+    let (batches, matrix) = extents.split_at(extents.len() - 2);
+    let tiles = matrix.iter().zip([rows, columns]).map(|(extent, side)| extent.div_ceil(side.into()));
+    batches.iter().copied().chain(tiles).fold(1_u64, u64::saturating_mul)
+}
+
 /// The side of smaller tiles for narrow vectors, whose threads would have too many of them, and for tensors that few tiles cover. With
 /// sides of 128, a transposed f16 matrix of 351 × 776 had 21 blocks whose threads read 64 elements, and took an H200 ten times as long
 /// as a flat one.
@@ -55,27 +63,48 @@ fn smaller(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Devi
     let most = SINGLE_SIDE.max(LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 });
     let least = LEAST_SIDE.max(4 * lanes);
     let mut side = side.min(most.next_power_of_two().max(least));
-    let last = extents.len() - 1;
-    let blocks = |side: u32| {
-        let tiles = extents[last - 1..].iter().map(|extent| extent.div_ceil(u64::from(side)));
-        extents[..last - 1].iter().copied().chain(tiles).fold(1_u64, u64::saturating_mul)
-    };
-    while side > least && blocks(side) < BLOCKS * u64::from(device.multiprocessors) {
+    while side > least && blocks((side, side), extents) < BLOCKS * u64::from(device.multiprocessors) {
         side /= 2;
     }
     side
 }
 
-/// Most bytes of shared memory of a tile of rows × columns. The gap after a row is at most a vector, or 32 elements after all rows together.
-fn shared_bytes(transposed: &[&Tensor], (rows, columns): (u64, u64)) -> u64 {
-    transposed.iter().map(|tensor| rows * (u64::from(tensor.bytes) * columns + 16) + 32 * u64::from(tensor.bytes)).sum()
+/// Bytes of a sector of L2.
+const SECTOR: u64 = 32;
+/// Bytes of the rows of a tile if the outputs' rows don't begin at sectors.
+const LONG_ROW: u32 = 512;
+/// Elements of such a tile.
+const LONG_AREA: u32 = 8192;
+
+/// Rows and columns of tiles with long rows, for large tensors if the outputs' rows don't begin at sectors: two blocks then write parts of the
+/// same sector, which is slow. On an H200, two bf16 outputs with rows of 22,392 bytes took 233 µs in tiles of 64 × 64, 193 in 128 × 128
+/// and 158 in 32 × 256. Single bytes don't gain.
+fn with_long_rows(all: &[Tensor], extents: &[u64], device: &Device) -> Option<(u32, u32)> {
+    let splits_sectors = |output: &&Tensor| {
+        let slower = &output.strides[..output.strides.len() - 1];
+        slower.iter().any(|&stride| !(stride as u64).wrapping_mul(output.bytes.into()).is_multiple_of(SECTOR))
+    };
+    let bytes = all.iter().filter(|tensor| tensor.output).filter(splits_sectors).map(|output| output.bytes).min()?;
+    let columns = LONG_ROW / bytes;
+    let sides = (LEAST_SIDE.max(LONG_AREA / columns), columns);
+    (bytes > 1 && blocks(sides, extents) >= FULL * u64::from(device.multiprocessors)).then_some(sides)
+}
+
+/// Most bytes of shared memory of a tile of rows × columns in vectors of `lanes` elements. The gap after a row is at most a vector or 8 bytes,
+/// or all gaps together at most 512 bytes.
+fn shared_bytes(transposed: &[&Tensor], lanes: u32, (rows, columns): (u64, u64)) -> u64 {
+    let bytes = |tensor: &&Tensor| {
+        let gap = (lanes * tensor.bytes).max(8);
+        rows * (u64::from(tensor.bytes) * columns + u64::from(gap)) + 512
+    };
+    transposed.iter().map(bytes).sum()
 }
 
 /// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or the forced number if it is possible, within
 /// the limits of shared memory.
-fn side(narrowest: u32, vector: u32, transposed: &[&Tensor], choose: &Choose) -> u32 {
-    let fits = |side: u64| shared_bytes(transposed, (side, side)) <= MOST_SHARED;
-    let forced = choose.unroll.map(|unroll| unroll * (vector / narrowest).max(1));
+fn side(narrowest: u32, lanes: u32, transposed: &[&Tensor], choose: &Choose) -> u32 {
+    let fits = |side: u64| shared_bytes(transposed, lanes, (side, side)) <= MOST_SHARED;
+    let forced = choose.unroll.map(|unroll| unroll * lanes);
     if let Some(side) =
         forced.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits((*side).into()))
     {
@@ -88,22 +117,22 @@ fn side(narrowest: u32, vector: u32, transposed: &[&Tensor], choose: &Choose) ->
     side
 }
 
-/// Rows and columns of tiles of about `side` × `side` elements. A tensor that is shorter than a tile gets tiles that are as much longer on
+/// Rows and columns of tiles of about as many elements as wanted. A tensor that is shorter than a tile gets tiles that are as much longer on
 /// the other side.
-fn rows_and_columns(side: u32, lanes: u32, extents: &[u64]) -> (u32, u32) {
+fn rows_and_columns((rows, columns): (u32, u32), lanes: u32, extents: &[u64]) -> (u32, u32) {
     let least = |extent: u64| u32::try_from(extent).unwrap_or(u32::MAX).min(MOST_SIDE);
     let (along, across) = (least(extents[extents.len() - 2]), least(extents[extents.len() - 1]));
     let step = lanes.max(EVEN);
-    let longer = |short: u32| (side * side / short).min(MOST_SIDE) / step * step;
-    if along < side {
+    let longer = |short: u32| (rows * columns / short).min(MOST_SIDE) / step * step;
+    if along < rows {
         let rows = along.next_multiple_of(lanes);
         return (rows, cut(across, longer(rows).max(step), step).min(across.next_multiple_of(lanes)));
     }
-    if across < side {
+    if across < columns {
         let columns = across.next_multiple_of(lanes);
         return (cut(along, longer(columns).max(step), step), columns);
     }
-    (cut(along, side, step), cut(across, side, step))
+    (cut(along, rows, step), cut(across, columns, step))
 }
 
 /// Sides are cut to multiples of this.
@@ -200,54 +229,57 @@ struct TileSize {
 
 impl TileSize {
     fn new(all: &[Tensor], transposed: &[&Tensor], extents: &[u64], device: &Device, choose: &Choose) -> Self {
-        let narrowest = all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes).min();
-        let narrowest = narrowest.unwrap_or(1);
-        let vector = vector_bytes(narrowest, device, choose);
-        let side = side(narrowest, vector, transposed, choose);
-        let lanes = lanes(all, extents, (vector / narrowest).clamp(1, side / 4), device.target.widest_access());
+        let moving = || all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes);
+        let (narrowest, largest) = (moving().min().unwrap_or(1), moving().max().unwrap_or(1));
         let widest = device.target.widest_access();
-        // Elements that a thread loads of a transposed input at once.
-        let piece = |tensor: &Tensor, rows: u32| match line(tensor, extents, (rows, lanes), widest) {
-            line if line == lanes => lanes * lanes,
-            line => line,
-        };
-        let fewest = transposed.iter().map(|tensor| piece(tensor, side)).min().unwrap_or(1);
+        let most = most_lanes((narrowest, largest), device, choose);
+        let side = side(narrowest, most, transposed, choose);
+        let lanes = lanes(all, extents, most.clamp(1, side / 4), widest);
         let (mut rows, columns) = match choose.unroll {
             Some(_) => (side, side),
             None => {
-                let whole = if fewest == lanes * lanes { lanes } else { 1 };
-                rows_and_columns(smaller(side, whole, narrowest, extents, device).max(lanes), lanes, extents)
+                let square = || [smaller(side, lanes, narrowest, extents, device); 2].into();
+                let wanted = with_long_rows(all, extents, device).unwrap_or_else(square);
+                rows_and_columns(wanted, lanes, extents)
             }
         };
         // The gaps of many short rows.
-        while shared_bytes(transposed, (rows.into(), columns.into())) > MOST_SHARED && rows > lanes {
+        while shared_bytes(transposed, lanes, (rows.into(), columns.into())) > MOST_SHARED && rows > lanes {
             rows = (rows / 2).next_multiple_of(lanes);
         }
-        // As many elements of each tensor per thread as a square has, and at least eight.
-        let area = rows * columns;
-        let most = (area / fewest.max(lanes).max(LEAST_EACH)).next_multiple_of(32);
+        let lines = transposed.iter().map(|tensor| line(tensor, extents, (rows, lanes), widest)).collect::<Vec<_>>();
+        let inputs = all.iter().filter(|tensor| tensor.used && !tensor.uniform && !tensor.output);
+        let bytes = inputs.map(|tensor| tensor.bytes).sum::<u32>().max(1);
+        let blocks = blocks((rows, columns), extents) / u64::from(device.multiprocessors);
+        let tile = Self { rows, columns, lanes, threads: 0 };
+        let threads = choose.threads.unwrap_or_else(|| tile.suitable_threads(&lines, bytes, blocks));
+        Self { threads: threads.min((rows * columns / lanes).next_multiple_of(32)), ..tile }
+    }
+
+    /// Threads for tiles whose transposed inputs are loaded in vectors of `lines` elements. `bytes`: of an element of all inputs; `blocks`: per
+    /// SM.
+    fn suitable_threads(&self, lines: &[u32], bytes: u32, blocks: u64) -> u32 {
+        let Self { rows, columns, lanes, .. } = *self;
+        // Few tiles are processed soonest by many threads.
+        let many = blocks >= BLOCKS;
+        // A thread has whole pieces of a transposed input.
+        let piece = if many { lanes * lines.iter().min().unwrap_or(&1) } else { lanes };
+        let loaded = if blocks >= FULL && lanes > 1 { (LEAST_BYTES / bytes).min(MOST_VECTORS * lanes) } else { 1 };
+        let most = (rows * columns / piece.max(LEAST_EACH).max(loaded)).next_multiple_of(32);
         let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
         // At least half as many, so that their addresses differ by constants, and few of them idle.
-        let kinds: Vec<[u32; 2]> = transposed
-            .iter()
-            .map(|tensor| match piece(tensor, rows) {
-                square if square == lanes * lanes && lanes > 1 => [columns / lanes, rows / lanes],
-                line => [columns, rows / line],
-            })
-            .chain([[rows, columns / lanes]])
-            .collect();
+        let kinds: Vec<[u32; 2]> =
+            lines.iter().map(|line| [columns / lanes, rows / line]).chain([[rows, columns / lanes]]).collect();
         let all: u32 = kinds.iter().map(|[lines, per_line]| lines * per_line).sum();
         let suits = |&threads: &u32| {
             let pieces = kinds.iter().map(|&[lines, per_line]| Pieces::new(lines, per_line, threads));
             let whole = pieces.clone().filter(|pieces| pieces.whole).count();
             // In sixteenths of the fewest possible: more threads are worth a few that idle.
             let slots = (16 * threads * pieces.map(|pieces| pieces.iterations).sum::<u32>()).div_ceil(all);
-            (whole, std::cmp::Reverse(slots), threads)
+            (whole, std::cmp::Reverse(if many { slots } else { 0 }), threads)
         };
         let fewest = (most / 2).next_multiple_of(32).max(*TRANSPOSE_THREADS.start());
-        let best = (fewest..=most).step_by(32).max_by_key(suits);
-        let threads = choose.threads.or(best).unwrap_or(most);
-        Self { rows, columns, lanes, threads: threads.min((area / lanes).next_multiple_of(32)) }
+        (fewest..=most).step_by(32).max_by_key(suits).unwrap_or(most)
     }
 }
 
@@ -272,8 +304,15 @@ impl Pieces {
     }
 }
 
-/// Fewest elements of each tensor per thread, so that enough loads are in flight.
+/// Fewest elements of each tensor per thread.
 const LEAST_EACH: u32 = 8;
+/// Fewest bytes of all inputs per thread if blocks fill the SMs, so that enough loads are in flight: a transposed bf16 matrix of 11,008 × 3,667 to f32 took an
+/// H200 81 µs with 32 bytes and 70 µs with 64.
+const LEAST_BYTES: u32 = 64;
+/// Most vectors per thread for which that holds.
+const MOST_VECTORS: u32 = 8;
+/// Blocks that fill an SM, at 256 threads each.
+const FULL: u64 = 8;
 
 /// The widest vector, in elements, that is possible along the outputs' rows.
 fn lanes(all: &[Tensor], extents: &[u64], most: u32, widest: u32) -> u32 {
