@@ -217,12 +217,36 @@ fn place(accumulator: u32, thread: u32) -> (u32, u32) {
     (16 * warp + group + accumulator / 2 % 2 * 8, accumulator / 4 * 8 + two * 2 + accumulator % 2)
 }
 
+/// The blocks whose bytes differ from those that most blocks left; `None` if there are none.
+pub(crate) fn odd_block(left: &[u8], bytes: usize) -> Option<String> {
+    let blocks: Vec<&[u8]> = left.chunks_exact(bytes).collect();
+    let mut counts = std::collections::HashMap::new();
+    for block in &blocks {
+        *counts.entry(*block).or_insert(0) += 1;
+    }
+    // Of equally many, those of the first block.
+    let usual = *blocks.iter().rev().max_by_key(|block| counts[*block])?;
+    let first = blocks.iter().position(|block| *block != usual)?;
+    let odd = blocks.len() - counts[usual];
+    Some(format!("{odd} of {} blocks left other bits than most, first block {first}", blocks.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::super::kernels::INSTRUCTIONS;
     use super::*;
+
+    #[test]
+    fn blocks_with_other_bits_are_outvoted_even_if_the_first_is_one_of_them() {
+        assert_eq!(odd_block(&[1, 2, 1, 2, 1, 2], 2), None);
+        assert_eq!(odd_block(&[], 2), None);
+        let found = |left: &[u8]| odd_block(left, 2).unwrap();
+        assert_eq!(found(&[9, 2, 1, 2, 1, 2, 1, 3]), "2 of 4 blocks left other bits than most, first block 0");
+        assert_eq!(found(&[1, 2, 1, 2, 1, 3]), "1 of 3 blocks left other bits than most, first block 2");
+        assert_eq!(found(&[1, 2, 3, 4]), "1 of 2 blocks left other bits than most, first block 1");
+    }
 
     #[test]
     fn every_accumulator_has_a_unique_position_in_the_product() {
