@@ -2,9 +2,9 @@
 // A block processes a tile of ROWS × COLUMNS elements: TRANSPOSED inputs are loaded along their contiguous dimension into shared
 // memory and read from there along the outputs' contiguous dimension, together with the other tensors. COLUMNS = LANES · UNROLL.
 //
-// A thread loads LANES lines of a transposed input together, in vectors of LINE elements: as long as the lines allow, at most LANES. It
-// transposes these LINE × LANES elements in registers and stores them to shared memory as vectors in the order of the outputs. Gaps
-// between the rows in shared memory let threads that store to the same column use all banks.
+// A thread loads LANES lines of a transposed input together, in vectors of LINE elements, as the lines allow. It transposes these
+// LINE × LANES elements in registers and stores them to shared memory as vectors in the order of the outputs. Gaps between the rows in
+// shared memory let threads that store to the same column use different banks.
 //
 // Blocks are ordered along the outputs' rows: neighbouring blocks write adjacent data and read distant data. Processing several
 // rows of tiles at a time, so that reads are closer together, was slower by up to 2 % on an H200.
@@ -162,8 +162,8 @@ template <int BYTES, int LINE> struct Passage {
     // Vectors that fill one bank, and those that fill all; of the latter, how many are in different columns.
     enum { VECTOR = least(LANES * BYTES, 16), BANK = VECTOR < 4 ? 4 / VECTOR : 1, BANKS = 128 / VECTOR };
     enum { COLUMNS_AT_ONCE = least(BANKS, 32) / least(covering(PER_LINE), BANKS) };
-    // The rows of neighbouring pieces are an odd multiple of APART vectors apart, so that all banks are used: for this, GAP vectors follow
-    // LINE rows.
+    // The rows of neighbouring pieces are an odd multiple of APART vectors apart, because GAP vectors follow LINE rows. A warp's stores then use
+    // different banks if PER_LINE is a power of two, else up to three of them the same.
     enum { APART = COLUMNS_AT_ONCE > BANK ? COLUMNS_AT_ONCE : BANK, GAP = (APART - LINE * UNROLL) & (2 * APART - 1) };
     enum { HELD = ROWS * UNROLL + PER_LINE * GAP };
     // Index of the first vector of row `row` of the outputs.

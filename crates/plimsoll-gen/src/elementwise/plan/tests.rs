@@ -25,7 +25,7 @@ pub(super) fn graph(text: &str) -> Graph {
 }
 
 /// Plans `text` on tensors of these strides, whose first elements are at these addresses.
-fn planned(
+pub(super) fn planned(
     text: &str,
     shape: &[u64],
     tensors: &[(&[i64], u64)],

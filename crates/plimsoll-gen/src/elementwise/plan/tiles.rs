@@ -15,7 +15,7 @@ pub const MOST_SHARED: u64 = 48 << 10;
 const LEAST_TILE: u64 = 128;
 /// Most elements along the longer side of a tile whose other side is short.
 const MOST_SIDE: u32 = 1024;
-/// Limits on the threads of a transposing block, which has about one thread per square of its tile.
+/// Limits on the threads of a transposing block.
 const TRANSPOSE_THREADS: std::ops::RangeInclusive<u32> = 64..=256;
 
 /// The dimension along which transposed inputs are contiguous; `None` if no input is transposed.
@@ -36,8 +36,8 @@ fn reorder(strides: &[i64], dimension: usize) -> Vec<i64> {
     strides
 }
 
-/// Most elements of a vector: 16 bytes of the widest tensor, unless forced. With two accesses to a vector, each would fill half of a sector:
-/// a transposed bf16 matrix to f32 took an H200 90 µs in vectors of 8 elements and 70 µs in vectors of 4.
+/// Most elements of a vector, at most 8: 16 bytes of the widest tensor, unless forced. With two accesses to a vector, each would fill half of a
+/// sector: a transposed bf16 matrix to f32 took an H200 90 µs in vectors of 8 elements and 70 µs in vectors of 4.
 fn most_lanes((narrowest, widest): (u32, u32), device: &Device, choose: &Choose) -> u32 {
     let most = device.target.widest_access().min(16).min(8 * narrowest);
     choose.vector.map_or((most / narrowest).min(16 / widest), |forced| forced / narrowest).max(1)
@@ -76,18 +76,31 @@ const LONG_ROW: u32 = 512;
 /// Elements of such a tile.
 const LONG_AREA: u32 = 8192;
 
+/// Most bytes of registers for the inputs of a thread.
+const MOST_HELD: u32 = 256;
+
 /// Rows and columns of tiles with long rows, for large tensors if the outputs' rows don't begin at sectors: two blocks then write parts of the
 /// same sector, which is slow. On an H200, two bf16 outputs with rows of 22,392 bytes took 233 µs in tiles of 64 × 64, 193 in 128 × 128
 /// and 158 in 32 × 256. Single bytes don't gain.
-fn with_long_rows(all: &[Tensor], extents: &[u64], device: &Device) -> Option<(u32, u32)> {
+fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) -> Option<(u32, u32)> {
     let splits_sectors = |output: &&Tensor| {
-        let slower = &output.strides[..output.strides.len() - 1];
-        slower.iter().any(|&stride| !(stride as u64).wrapping_mul(output.bytes.into()).is_multiple_of(SECTOR))
+        let steps = output.strides.iter().zip(extents).rev().skip(1).filter(|(_, extent)| **extent > 1);
+        let mut starts = steps.map(|(&stride, _)| (stride as u64).wrapping_mul(output.bytes.into()));
+        !u64::from(output.phase).is_multiple_of(SECTOR) || starts.any(|start| !start.is_multiple_of(SECTOR))
     };
     let bytes = all.iter().filter(|tensor| tensor.output).filter(splits_sectors).map(|output| output.bytes).min()?;
     let columns = LONG_ROW / bytes;
-    let sides = (LEAST_SIDE.max(LONG_AREA / columns), columns);
-    (bytes > 1 && blocks(sides, extents) >= FULL * u64::from(device.multiprocessors)).then_some(sides)
+    let (rows, columns) = rows_and_columns((LEAST_SIDE.max(LONG_AREA / columns), columns), lanes, extents);
+    // Single elements take a register each.
+    let held = inputs(all).map(|tensor| if lanes > 1 { tensor.bytes } else { tensor.bytes.max(4) }).sum::<u32>();
+    let fits = held * LONG_AREA <= MOST_HELD * *TRANSPOSE_THREADS.end();
+    let full = blocks((rows, columns), extents) >= FULL * u64::from(device.multiprocessors);
+    (bytes > 1 && fits && full).then_some((rows, columns))
+}
+
+/// The inputs that every element needs anew.
+fn inputs(all: &[Tensor]) -> impl Iterator<Item = &Tensor> {
+    all.iter().filter(|tensor| tensor.used && !tensor.uniform && !tensor.output)
 }
 
 /// Most bytes of shared memory of a tile of rows × columns in vectors of `lanes` elements. The gap after a row is at most a vector or 8 bytes,
@@ -159,7 +172,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         |tensor: &Tensor| Tensor { strides: reorder(&tensor.strides, dimension), linear: false, ..tensor.clone() };
     let all: Vec<Tensor> = tensors.all.iter().map(reordered).collect();
     let transposed: Vec<&Tensor> = all.iter().filter(|tensor| is_transposed(tensor)).collect();
-    let tile = TileSize::new(&all, &transposed, &extents, device, choose);
+    let tile = TileSize::new(&all, &transposed, &extents, device, choose)?;
     if extents[last - 1].min(tile.rows.into()) * extents[last].min(tile.columns.into()) < LEAST_TILE {
         return None;
     }
@@ -228,32 +241,35 @@ struct TileSize {
 }
 
 impl TileSize {
-    fn new(all: &[Tensor], transposed: &[&Tensor], extents: &[u64], device: &Device, choose: &Choose) -> Self {
+    /// `None` if no tile fits into shared memory.
+    fn new(all: &[Tensor], transposed: &[&Tensor], extents: &[u64], device: &Device, choose: &Choose) -> Option<Self> {
         let moving = || all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes);
         let (narrowest, largest) = (moving().min().unwrap_or(1), moving().max().unwrap_or(1));
         let widest = device.target.widest_access();
         let most = most_lanes((narrowest, largest), device, choose);
         let side = side(narrowest, most, transposed, choose);
         let lanes = lanes(all, extents, most.clamp(1, side / 4), widest);
-        let (mut rows, columns) = match choose.unroll {
+        let (mut rows, mut columns) = match choose.unroll {
             Some(_) => (side, side),
-            None => {
-                let square = || [smaller(side, lanes, narrowest, extents, device); 2].into();
-                let wanted = with_long_rows(all, extents, device).unwrap_or_else(square);
-                rows_and_columns(wanted, lanes, extents)
-            }
+            None => with_long_rows(all, lanes, extents, device).unwrap_or_else(|| {
+                let side = smaller(side, lanes, narrowest, extents, device);
+                rows_and_columns((side, side), lanes, extents)
+            }),
         };
-        // The gaps of many short rows.
-        while shared_bytes(transposed, lanes, (rows.into(), columns.into())) > MOST_SHARED && rows > lanes {
-            rows = (rows / 2).next_multiple_of(lanes);
+        // Gaps of many short rows, many inputs.
+        while shared_bytes(transposed, lanes, (rows.into(), columns.into())) > MOST_SHARED {
+            let longer = if rows > columns { &mut rows } else { &mut columns };
+            if *longer <= lanes {
+                return None;
+            }
+            *longer = (*longer / 2).next_multiple_of(lanes);
         }
         let lines = transposed.iter().map(|tensor| line(tensor, extents, (rows, lanes), widest)).collect::<Vec<_>>();
-        let inputs = all.iter().filter(|tensor| tensor.used && !tensor.uniform && !tensor.output);
-        let bytes = inputs.map(|tensor| tensor.bytes).sum::<u32>().max(1);
-        let blocks = blocks((rows, columns), extents) / u64::from(device.multiprocessors);
+        let bytes = inputs(all).map(|tensor| tensor.bytes).sum::<u32>().max(1);
+        let blocks = blocks((rows, columns), extents) / u64::from(device.multiprocessors.max(1));
         let tile = Self { rows, columns, lanes, threads: 0 };
         let threads = choose.threads.unwrap_or_else(|| tile.suitable_threads(&lines, bytes, blocks));
-        Self { threads: threads.min((rows * columns / lanes).next_multiple_of(32)), ..tile }
+        Some(Self { threads: threads.min((rows * columns / lanes).next_multiple_of(32)), ..tile })
     }
 
     /// Threads for tiles whose transposed inputs are loaded in vectors of `lines` elements. `bytes`: of an element of all inputs; `blocks`: per
@@ -309,7 +325,7 @@ const LEAST_EACH: u32 = 8;
 /// Fewest bytes of all inputs per thread if blocks fill the SMs, so that enough loads are in flight: a transposed bf16 matrix of 11,008 × 3,667 to f32 took an
 /// H200 81 µs with 32 bytes and 70 µs with 64.
 const LEAST_BYTES: u32 = 64;
-/// Most vectors per thread for which that holds.
+/// Most vectors of each input for that many bytes. Single elements aren't counted: their instructions take longer than their bytes.
 const MOST_VECTORS: u32 = 8;
 /// Blocks that fill an SM, at 256 threads each.
 const FULL: u64 = 8;
@@ -326,8 +342,8 @@ fn lanes(all: &[Tensor], extents: &[u64], most: u32, widest: u32) -> u32 {
     widest_vector(most, fits)
 }
 
-/// Consecutive elements that a thread loads of a transposed input: as many as it stores of the outputs if possible, so that it transposes
-/// squares. At most 16.
+/// Consecutive elements that a thread loads of a line of a transposed input: as many as of a row of the outputs if possible; 16 bytes if that
+/// is one.
 fn line(tensor: &Tensor, extents: &[u64], (rows, lanes): (u32, u32), widest: u32) -> u32 {
     let last = extents.len() - 1;
     let (mut across, mut strides) = (extents.to_vec(), tensor.strides.clone());
@@ -335,11 +351,11 @@ fn line(tensor: &Tensor, extents: &[u64], (rows, lanes): (u32, u32), widest: u32
     strides.swap(last - 1, last);
     let turned = Tensor { strides, ..tensor.clone() };
     let most = if lanes > 1 { lanes } else { MOST_LINE / tensor.bytes };
-    let fits = |line: u32| rows.is_multiple_of(line) && takes_vectors(&turned, &across, line, widest.min(MOST_LINE));
+    let fits = |line: u32| rows.is_multiple_of(line) && takes_vectors(&turned, &across, line, widest);
     widest_vector(most, fits)
 }
 
-/// Bytes of the widest vector of a transposed input whose elements are stored one by one.
+/// Bytes of the widest vector of a line if those of the outputs' rows have one element.
 const MOST_LINE: u32 = 16;
 
 /// The largest of `most`, half of it and so on that fits; 1 if none does.
@@ -349,4 +365,74 @@ fn widest_vector(most: u32, fits: impl Fn(u32) -> bool) -> u32 {
         lanes /= 2;
     }
     lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::planned;
+    use super::*;
+    use crate::elementwise::KernelSpec;
+
+    /// The kernel of a sum of `count` transposed inputs of a type, whose outputs of another have this shape.
+    fn sum(count: usize, from: &str, to: &str, shape: [u64; 2]) -> KernelSpec {
+        let names: Vec<String> = (0..count).map(|k| format!("x{k}")).collect();
+        let inputs: Vec<String> = names.iter().map(|name| format!("{name}: {from}")).collect();
+        let text = format!("in {}\ny: {to} = {}", inputs.join(", "), names.join(" + "));
+        let [rows, columns] = shape.map(|extent| extent as i64);
+        let (across, along) = ([1, rows], [columns, 1]);
+        let mut tensors: Vec<(&[i64], u64)> = vec![(&across, 0); count];
+        tensors.push((&along, 0));
+        planned(&text, &shape, &tensors, 90, &Choose::default()).unwrap().spec
+    }
+
+    /// Bytes of `shared…` in transpose.h.
+    fn shared(spec: &KernelSpec) -> u32 {
+        let bytes = |(stream, bytes): (&Stream, u32)| {
+            let &Stream::Transposed { line, .. } = stream else { return 0 };
+            let (line, vector) = (u32::from(line), (spec.lanes * bytes).min(16));
+            let (bank, banks) = (if vector < 4 { 4 / vector } else { 1 }, 128 / vector);
+            let at_once = banks.min(32) / (spec.rows / line).next_power_of_two().min(32).min(banks);
+            let apart = at_once.max(bank);
+            let gap = apart.wrapping_sub(line * spec.unroll) & (2 * apart - 1);
+            (spec.rows * spec.unroll + spec.rows / line * gap) * spec.lanes * bytes
+        };
+        spec.streams.iter().zip(spec.element_bytes()).map(bytes).sum()
+    }
+
+    #[test]
+    fn tiles_fit_into_shared_memory_however_many_inputs_and_however_short_the_rows() {
+        let mut tiles = 0;
+        for types in [("f32", "f32"), ("f64", "f64"), ("bf16", "bf16"), ("f64", "bf16"), ("u8", "u8"), ("u8", "f64")] {
+            for count in [1, 2, 3, 7, 23] {
+                for shape in
+                    [[300_004, 4], [100_002, 2], [300_008, 8], [300_008, 6], [300_008, 3], [8193, 8193], [37, 5003]]
+                {
+                    let spec = sum(count, types.0, types.1, shape);
+                    assert!(
+                        u64::from(shared(&spec)) <= MOST_SHARED,
+                        "{count} × {types:?}, {shape:?}: {}",
+                        shared(&spec)
+                    );
+                    tiles += usize::from(spec.form == Form::Transpose);
+                }
+            }
+        }
+        assert!(tiles > 150, "{tiles}");
+    }
+
+    #[test]
+    fn vectors_are_one_access_to_the_widest_tensor_and_rows_between_sectors_are_long() {
+        let size = |from, to, shape| {
+            let spec = sum(1, from, to, shape);
+            (spec.form, spec.lanes, spec.rows, spec.unroll * spec.lanes)
+        };
+        assert_eq!(size("bf16", "f32", [8192, 8192]), (Form::Transpose, 4, 128, 128));
+        assert_eq!(size("u8", "f64", [8192, 8192]), (Form::Transpose, 2, 128, 128));
+        assert_eq!(size("bf16", "bf16", [8192, 8192]), (Form::Transpose, 8, 128, 128));
+        assert_eq!(size("bf16", "bf16", [8192, 8196]), (Form::Transpose, 4, 32, 256));
+        assert_eq!(size("f32", "f32", [8192, 8193]), (Form::Transpose, 1, 64, 128));
+        // Single bytes and few tiles gain nothing.
+        assert_eq!(size("u8", "u8", [8192, 8193]), (Form::Transpose, 1, 64, 64));
+        assert_eq!(size("bf16", "bf16", [1024, 1028]), (Form::Transpose, 4, 32, 32));
+    }
 }
