@@ -16,7 +16,16 @@ use crate::tensor::{Common, Few, Place, Tensor};
 /// nanoseconds.
 const RELEASE_FROM: u64 = 4096;
 
+/// What a call reads of its arguments and its results. It is filled in place: copies of it take as long as the rest of a small call.
+#[derive(Default)]
+pub(crate) struct Read {
+    arguments: Arguments,
+    /// The memory of the outputs that the text doesn't write in place.
+    results: Few<Tensor>,
+}
+
 /// A call's arguments as Rust sees them, one per parameter.
+#[derive(Default)]
 struct Arguments {
     given: Few<Given>,
     /// The tensors; those of numbers have no meaning: see [`Arguments::tensor`].
@@ -32,27 +41,26 @@ impl Arguments {
         self.place.unwrap_or(Place::Host)
     }
 
-    fn read(expression: &Expression, bound: &[Bound<'_, PyAny>], arrays: &mut Arrays) -> PyResult<Self> {
-        let mut read = Self { given: Few::new(), tensors: Few::new(), numbers: Few::new(), place: None };
+    fn read(&mut self, expression: &Expression, bound: &[Bound<'_, PyAny>], arrays: &mut Arrays) -> PyResult<()> {
         for (parameter, value) in expression.signature.parameters.iter().zip(bound) {
             let name = &parameter.name;
-            read.tensors.push(Tensor::default());
-            let place = read.tensors.len() - 1;
+            self.tensors.push(Tensor::EMPTY);
+            let place = self.tensors.len() - 1;
             // Floats and arrays of NumPy are recognised fastest, and other numbers faster than other arrays.
-            let is_array = !number::is_float(value) && arrays.view_numpy(value, &mut read.tensors[place])?;
+            let is_array = !number::is_float(value) && arrays.view_numpy(value, &mut self.tensors[place])?;
             let number = if is_array { None } else { number::read(name, value)? };
             let given = match number {
                 Some((kind, _)) => Given::Number(kind),
                 None => {
                     if !is_array {
-                        read.tensors[place] = arrays.view_other(name, value)?;
+                        self.tensors[place] = arrays.view_other(name, value)?;
                     }
-                    let (dtype, place) = (read.tensors[place].dtype, read.tensors[place].place);
-                    read.locate(name, place)?;
+                    let (dtype, place) = (self.tensors[place].dtype, self.tensors[place].place);
+                    self.locate(name, place)?;
                     Given::Tensor(dtype)
                 }
             };
-            read.numbers.push(number.map_or(Value::Int(0), |(_, number)| number));
+            self.numbers.push(number.map_or(Value::Int(0), |(_, number)| number));
             match (parameter.declared, given) {
                 (Some((Role::Tensor, dtype)), Given::Tensor(other)) if dtype != other => {
                     return Err(PyTypeError::new_err(format!(
@@ -69,9 +77,9 @@ impl Arguments {
                 }
                 _ => {}
             }
-            read.given.push(given);
+            self.given.push(given);
         }
-        Ok(read)
+        Ok(())
     }
 
     /// A parameter's tensor; `None` for a number.
@@ -127,44 +135,41 @@ fn list_outs<'py>(out: Option<&Bound<'py, PyAny>>) -> Few<Bound<'py, PyAny>> {
 /// A call whose arguments were checked and whose results have memory.
 pub(crate) struct Prepared<'e, 'py> {
     pub(crate) specialised: &'e Specialised,
-    arguments: Arguments,
-    /// The memory of the outputs that the text doesn't write in place, and the arrays.
-    results: Few<Tensor>,
+    read: &'e Read,
+    /// The arrays of the outputs that the text doesn't write in place.
     objects: Few<Bound<'py, PyAny>>,
 }
 
 impl<'e, 'py> Prepared<'e, 'py> {
-    /// Checks a call's arguments; `outs` is the memory of the results, empty if they are to be made.
+    /// Checks a call's arguments, which it reads into `read`; `outs` is the memory of the results, empty if they are to be made.
     pub(crate) fn new(
         py: Python<'py>,
         expression: &'e Expression,
         bound: &[Bound<'py, PyAny>],
         outs: Few<Bound<'py, PyAny>>,
-        arrays: &mut Arrays,
+        (read, arrays): (&'e mut Read, &mut Arrays),
     ) -> PyResult<Self> {
-        let mut arguments = Arguments::read(expression, bound, arrays)?;
-        let mut results: Few<Tensor> = Few::new();
+        let Read { arguments, results } = &mut *read;
+        arguments.read(expression, bound, arrays)?;
         for out in &outs {
-            let tensor = arrays.view("out", out)?;
-            arguments.locate("out", tensor.place)?;
-            results.push(tensor);
+            arguments.locate("out", arrays.view("out", out, results)?)?;
         }
-        let shared = find_shared(expression, &arguments, &results);
+        let shared = find_shared(expression, arguments, results);
         let specialised = expression.specialise(py, &arguments.given, &shared, arguments.place())?;
-        let objects = prepare_results(py, expression, specialised, &arguments, arrays, (outs, &mut results))?;
-        Ok(Self { specialised, arguments, results, objects })
+        let objects = prepare_results(py, expression, specialised, arguments, arrays, (outs, results))?;
+        Ok(Self { specialised, read, objects })
     }
 
     /// Where its tensors are.
     pub(crate) fn place(&self) -> Place {
-        self.arguments.place()
+        self.read.arguments.place()
     }
 
     /// The inputs, then the outputs that aren't written in place.
     pub(crate) fn tensors(&self) -> Few<Foreign<'_>> {
         let find = |slot: &Slot| match *slot {
-            Slot::Parameter(parameter) => self.arguments.tensor(parameter),
-            Slot::Result(result) => self.results.get(result),
+            Slot::Parameter(parameter) => self.read.arguments.tensor(parameter),
+            Slot::Result(result) => self.read.results.get(result),
         };
         let mut tensors = Few::with_capacity(self.specialised.tensors.len());
         self.specialised.tensors.iter().filter_map(find).for_each(|tensor| tensors.push(tensor.foreign()));
@@ -174,7 +179,7 @@ impl<'e, 'py> Prepared<'e, 'py> {
     /// The scalars in the expression's order.
     pub(crate) fn numbers(&self) -> Few<Value> {
         let mut numbers = Few::with_capacity(self.specialised.scalars.len());
-        self.specialised.scalars.iter().for_each(|&parameter| numbers.push(self.arguments.numbers[parameter]));
+        self.specialised.scalars.iter().for_each(|&parameter| numbers.push(self.read.arguments.numbers[parameter]));
         numbers
     }
 
@@ -202,8 +207,8 @@ pub(crate) fn invoke<'py>(
     bound: &[Bound<'py, PyAny>],
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut arrays = Arrays::default();
-    let prepared = Prepared::new(py, expression, bound, list_outs(out), &mut arrays)?;
+    let (mut read, mut arrays) = (Read::default(), Arrays::default());
+    let prepared = Prepared::new(py, expression, bound, list_outs(out), (&mut read, &mut arrays))?;
     run(py, &prepared, &arrays)?;
     // The most frequent call: one array, whose memory is given.
     if let (Some(_), [Slot::Result(_)], [only]) = (out, &expression.signature.returned[..], &prepared.objects[..]) {
@@ -271,7 +276,7 @@ fn prepare_results<'py>(
         let mut objects = Few::new();
         for (dtype, name) in plans {
             let object = arrays.allocate(py, common.shape(), dtype, arguments.place())?;
-            results.push(arrays.view(name, &object)?);
+            arrays.view(name, &object, results)?;
             objects.push(object);
         }
         return Ok(objects);
@@ -302,8 +307,8 @@ fn prepare_results<'py>(
 
 /// Compiles and loads what a call with these arguments needs.
 pub(crate) fn warm<'py>(py: Python<'py>, expression: &Expression, bound: &[Bound<'py, PyAny>]) -> PyResult<()> {
-    let mut arrays = Arrays::default();
-    let prepared = Prepared::new(py, expression, bound, Few::new(), &mut arrays)?;
+    let (mut read, mut arrays) = (Read::default(), Arrays::default());
+    let prepared = Prepared::new(py, expression, bound, Few::new(), (&mut read, &mut arrays))?;
     let tensors = prepared.tensors();
     py.detach(|| prepared.specialised.expression.warm(&tensors)).map_err(from_error)
 }

@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{CUDA, Exchange, Taken, find_exchange};
 use crate::error::from_error;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{Few, Place, Tensor};
 use crate::{interface, numpy};
 
 /// The library of an array.
@@ -90,13 +90,15 @@ pub(crate) struct Arrays {
 }
 
 impl Arrays {
-    /// An object's memory. The caller holds the object until the call's work is done.
-    pub(crate) fn view(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        let mut tensor = Tensor::default();
-        if !self.view_numpy(value, &mut tensor)? {
-            tensor = self.view_other(name, value)?;
+    /// Adds an object's memory to `tensors`, and tells where it is. The caller holds the object until the call's work is done.
+    pub(crate) fn view(&mut self, name: &str, value: &Bound<'_, PyAny>, tensors: &mut Few<Tensor>) -> PyResult<Place> {
+        tensors.push(Tensor::EMPTY);
+        let place = tensors.len() - 1;
+        let tensor = &mut tensors[place];
+        if !self.view_numpy(value, tensor)? {
+            *tensor = self.view_other(name, value)?;
         }
-        Ok(tensor)
+        Ok(tensor.place)
     }
 
     /// Reads the memory of an array of NumPy into `tensor`; false for another object.
@@ -143,7 +145,7 @@ impl Arrays {
             }
             return Ok((tensor, kind));
         }
-        let mut tensor = Tensor::default();
+        let mut tensor = Tensor::EMPTY;
         if let Some(array) = numpy::from_buffer(value)?
             && numpy::view(&array, &mut tensor)?
         {

@@ -10,7 +10,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::error::from_error;
 use crate::expression::Expression;
-use crate::invoke::Prepared;
+use crate::invoke::{Prepared, Read};
 use crate::library::Arrays;
 use crate::tensor::Few;
 
@@ -87,11 +87,13 @@ pub(crate) fn run_many<'py>(
     let sets = count(&names, all.iter())?;
     let (inputs, outs) = all.split_at(expression.signature.parameters.len());
     let mut arrays = Arrays::default();
+    let mut read: Vec<Read> = Vec::new();
+    read.resize_with(sets, Read::default);
     let mut calls: Vec<(Few<Bound<'py, PyAny>>, Prepared<'_, 'py>)> = Vec::with_capacity(sets);
-    for set in 0..sets {
+    for (set, read) in read.iter_mut().enumerate() {
         let bound: Few<_> = inputs.iter().map(|each| each.get(set)).collect();
         let given = outs.iter().map(|each| each.get(set)).collect();
-        let prepared = Prepared::new(py, expression, &bound, given, &mut arrays)
+        let prepared = Prepared::new(py, expression, &bound, given, (read, &mut arrays))
             .map_err(|error| error.into_value(py).into_bound(py))
             .map_err(|error| name_set(py, set, &error))?;
         calls.push((bound, prepared));

@@ -37,15 +37,12 @@ pub(crate) struct Tensor {
     strides: [i64; MAX_RANK],
 }
 
-impl Default for Tensor {
-    fn default() -> Self {
-        Self::new(0, DType::F32, Place::Host, false)
-    }
-}
-
 impl Tensor {
+    /// Nothing yet.
+    pub(crate) const EMPTY: Self = Self::new(0, DType::F32, Place::Host, false);
+
     /// A tensor of one element; [`Tensor::push`] adds its dimensions.
-    pub(crate) fn new(start: u64, dtype: DType, place: Place, is_read_only: bool) -> Self {
+    pub(crate) const fn new(start: u64, dtype: DType, place: Place, is_read_only: bool) -> Self {
         Self { start, dtype, place, is_read_only, rank: 0, shape: [1; MAX_RANK], strides: [0; MAX_RANK] }
     }
 
