@@ -105,6 +105,12 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
+    /// The flags that aren't in the other set.
+    #[must_use]
+    pub fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
     /// The flags that [cast doubt](Flag::casts_doubt) on the figure.
     #[must_use]
     pub fn doubtful(self) -> Flags {
@@ -121,6 +127,11 @@ impl Flags {
     pub fn iter(self) -> impl Iterator<Item = Flag> {
         Flag::ALL.iter().copied().filter(move |flag| self.contains(*flag))
     }
+}
+
+/// [`Flags::is_empty`] for records, which leave empty sets out.
+pub(crate) fn is_none(flags: &Flags) -> bool {
+    flags.is_empty()
 }
 
 impl FromIterator<Flag> for Flags {

@@ -112,8 +112,9 @@ impl<'r> Report<'r> {
     /// The number of points with a flag that throws doubt on them, and the number of all points.
     #[must_use]
     pub fn count_doubtful(&self) -> (usize, usize) {
-        let rows = || self.entries.iter().flat_map(|entry| &entry.run.series).flat_map(|series| &series.rows);
-        (rows().filter(|row| !row.flags.doubtful().is_empty()).count(), rows().count())
+        let series = || self.entries.iter().flat_map(|entry| &entry.run.series);
+        let doubtful = |series: &Series| series.rows.iter().filter(|row| !series.doubtful(row).is_empty()).count();
+        (series().map(doubtful).sum(), series().map(|series| series.rows.len()).sum())
     }
 
     /// What could not be measured, one sentence each: faults, damaged lines, a run cut off.

@@ -101,7 +101,7 @@ pub struct Finding {
     /// A base unit.
     pub unit: Unit,
     /// Flags of the row that it was derived from.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::flag::is_none")]
     pub flags: Flags,
     /// The metric under which it is compared with peaks and references (`bandwidth`, `latency`); empty where there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -141,10 +141,6 @@ pub struct Published {
     pub range: Interval,
     /// The document that publishes it.
     pub source: String,
-}
-
-fn is_none(flags: &Flags) -> bool {
-    flags.is_empty()
 }
 
 /// Something that could not be measured, and why.

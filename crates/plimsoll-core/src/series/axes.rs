@@ -6,6 +6,7 @@ use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 
 use super::{Axis, Draw, Metric, Row, Series, SeriesSpec, Value};
+use crate::flag::Flags;
 use crate::sample::{CachePolicy, Figure};
 use crate::unit::Unit;
 
@@ -339,6 +340,12 @@ impl<A: Axes> TypedSeries<A> {
     #[must_use]
     pub fn with_precision(self, precision: f64) -> Self {
         Self { spec: self.spec.with_precision(precision), ..self }
+    }
+
+    /// Sets [`SeriesSpec::expected`].
+    #[must_use]
+    pub fn with_expected(self, expected: Flags) -> Self {
+        Self { spec: self.spec.with_expected(expected), ..self }
     }
 
     /// The series as records describe it.

@@ -178,6 +178,12 @@ pub struct Series {
 }
 
 impl Series {
+    /// A row's flags that cast doubt on its figures.
+    #[must_use]
+    pub fn doubtful(&self, row: &Row) -> Flags {
+        row.flags.doubtful().without(self.spec.expected)
+    }
+
     /// Groups points by their coordinates; ignores points of other series.
     ///
     /// # Panics

@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::flag::Flags;
 use crate::sample::{CachePolicy, Figure, Work};
 use crate::unit::Unit;
 
@@ -292,6 +293,9 @@ pub struct SeriesSpec {
     /// Every launch is one sample, from the very first launch on; set by the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trace: bool,
+    /// Flags that it brings about, and that therefore cast no doubt on its figures.
+    #[serde(default, skip_serializing_if = "crate::flag::is_none")]
+    pub expected: Flags,
 }
 
 fn is_zero(precision: &f64) -> bool {
@@ -322,6 +326,7 @@ impl SeriesSpec {
             draw,
             precision: 0.0,
             trace: false,
+            expected: Flags::NONE,
         }
     }
 
@@ -335,6 +340,12 @@ impl SeriesSpec {
     #[must_use]
     pub fn with_precision(self, precision: f64) -> Self {
         Self { precision, ..self }
+    }
+
+    /// Sets [`SeriesSpec::expected`].
+    #[must_use]
+    pub fn with_expected(self, expected: Flags) -> Self {
+        Self { expected, ..self }
     }
 
     /// The error message for a point whose number of coordinates differs from the number of axes; `None` where they agree.

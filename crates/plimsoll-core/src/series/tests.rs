@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Traffic;
+use crate::flag::Flag;
 use crate::sample::{CachePolicy, Figure};
 use crate::unit::Unit;
 
@@ -112,4 +113,17 @@ fn best_takes_the_largest_of_a_bandwidth_measured_by_the_workload() {
     let mut series = series(points);
     series.spec.metrics.push(metric("background", Unit::BytePerSecond, Quantity::Extra));
     assert_eq!(series.best("background", |_| true).unwrap().1.value, 7.0);
+}
+
+#[test]
+fn flags_that_a_series_brings_about_cast_no_doubt_on_its_rows() {
+    let flags: Flags = [Flag::ThrottlePower, Flag::Drift, Flag::Outliers].into_iter().collect();
+    let point = Point { flags, ..Point::new(vec![], Work::default(), vec![1_000]) };
+    let spec = SeriesSpec::new("one", Figure::Latency, CachePolicy::Hot, vec![], vec![], Draw::Table);
+    let doubtful = |spec: SeriesSpec| {
+        let series = Series::new(spec, [point.clone()]);
+        series.doubtful(&series.rows[0]).iter().collect::<Vec<Flag>>()
+    };
+    assert_eq!(doubtful(spec.clone()), [Flag::ThrottlePower, Flag::Drift]);
+    assert_eq!(doubtful(spec.with_expected([Flag::ThrottlePower].into_iter().collect())), [Flag::Drift]);
 }

@@ -180,7 +180,7 @@ pub(super) fn mark(source: &Source<'_>, nth: usize, x: f64, metric: &str) -> Opt
         x,
         y: known.value,
         interval: known.interval,
-        doubtful: !row.flags.doubtful().is_empty(),
+        doubtful: !series.doubtful(row).is_empty(),
         place: describe_place(source, row),
         figure: format!("{} {}, n = {}{flags}", clean(metric), format_figure(series, row, metric), row.n),
         row: Some(source.first_row + nth),

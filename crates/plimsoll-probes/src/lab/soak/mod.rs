@@ -59,13 +59,20 @@ pub fn over_time() -> TypedSeries<Window> {
         metric(TEMPERATURE, Unit::Celsius, Quantity::Extra),
     ];
     // Windows last as long as planned, however steady their samples are.
-    TypedSeries::hot("over time", metrics, Draw::lines("time", "rate")).with_precision(PRECISION)
+    TypedSeries::hot("over time", metrics, Draw::lines("time", "rate"))
+        .with_precision(PRECISION)
+        .with_expected(expected())
 }
 
 /// Metric names of what the device reports.
 pub const POWER: &str = "power";
 /// See [`POWER`].
 pub const TEMPERATURE: &str = "temperature";
+/// A device that works as hard as it can is at its power limit, below its highest clock.
+fn expected() -> Flags {
+    Flags::from_iter([Flag::ThrottlePower, Flag::ClockLow])
+}
+
 /// Every window is precise enough.
 const PRECISION: f64 = 0.5;
 
@@ -151,7 +158,8 @@ fn describe(steps: &[Step<'_>]) -> Vec<Finding> {
         advice(says, rate.unit.clone(), decides, steps.iter().map(|step| step.row))
     });
     let settled = settled.map(|time| finding("settled after", Unit::Second, row, time));
-    settled.into_iter().chain(levels).chain(advice).collect()
+    let sound = |finding: Finding| Finding { flags: finding.flags.without(expected()), ..finding };
+    settled.into_iter().chain(levels).chain(advice).map(sound).collect()
 }
 
 /// The windows with the median temperature of five windows around each: a sensor that is read in a gap between launches is off for one
@@ -257,6 +265,8 @@ mod tests {
         let levels = ["rate", "clock", "power", "temperature"].map(|name| format!("{name} at the end"));
         assert_eq!(names[0], "settled after");
         assert!(names[1..5] == levels && names[5..] == ["advice"], "{names:?}");
+        // At its power limit the device is where it should be.
+        assert!(found.iter().all(|finding| finding.flags.is_empty()), "{found:?}");
     }
 
     #[test]
