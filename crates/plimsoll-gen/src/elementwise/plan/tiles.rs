@@ -75,8 +75,7 @@ const SECTOR: u64 = 32;
 const LONG_ROW: u32 = 512;
 /// Elements of such a tile.
 const LONG_AREA: u32 = 8192;
-
-/// Most bytes of registers for the inputs of a thread.
+/// Most bytes of registers that a thread of such a tile holds inputs in.
 const MOST_HELD: u32 = 256;
 
 /// Rows and columns of tiles with long rows, for large tensors if the outputs' rows don't begin at sectors: two blocks then write parts of the
@@ -322,8 +321,8 @@ impl Pieces {
 
 /// Fewest elements of each tensor per thread.
 const LEAST_EACH: u32 = 8;
-/// Fewest bytes of all inputs per thread if blocks fill the SMs, so that enough loads are in flight: a transposed bf16 matrix of 11,008 × 3,667 to f32 took an
-/// H200 81 µs with 32 bytes and 70 µs with 64.
+/// Fewest bytes of all inputs per thread if blocks fill the SMs, so that enough loads are in flight: a transposed bf16 matrix of
+/// 11,008 × 3,667 to f32 took an H200 81 µs with 32 bytes and 70 µs with 64.
 const LEAST_BYTES: u32 = 64;
 /// Most vectors of each input for that many bytes. Single elements aren't counted: their instructions take longer than their bytes.
 const MOST_VECTORS: u32 = 8;
@@ -342,8 +341,8 @@ fn lanes(all: &[Tensor], extents: &[u64], most: u32, widest: u32) -> u32 {
     widest_vector(most, fits)
 }
 
-/// Consecutive elements that a thread loads of a line of a transposed input: as many as of a row of the outputs if possible; 16 bytes if that
-/// is one.
+/// Consecutive elements that a thread loads of a line of a transposed input: as many as its vectors of the outputs have, if the line allows; if
+/// those have one element, up to 16 bytes.
 fn line(tensor: &Tensor, extents: &[u64], (rows, lanes): (u32, u32), widest: u32) -> u32 {
     let last = extents.len() - 1;
     let (mut across, mut strides) = (extents.to_vec(), tensor.strides.clone());
