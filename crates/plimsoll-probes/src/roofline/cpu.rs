@@ -83,8 +83,8 @@ impl Run<Cpu> for super::CpuRunner {
     }
 
     fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::<f64>(depth, report)?;
-        verify::<f32>(depth, report)
+        verify::<f64>(&FORMS, depth, report)?;
+        verify::<f32>(&FORMS, depth, report)
     }
 }
 
@@ -114,13 +114,17 @@ pub(crate) struct Heaviest {
 const HEAVIEST_BYTES: u64 = 64 << 20;
 
 impl Heaviest {
-    pub(crate) fn new(session: &mut Session<'_, Cpu>) -> Result<Self, Fault> {
+    fn kernel() -> Result<IntensityKernel, Fault> {
         let most = spots_of_type::<f64>().max_by(|a, b| a.intensity.total_cmp(&b.intensity));
-        let kernel = most.map(|spot| spot.kernel).ok_or_else(|| Fault::Unavailable {
+        most.map(|spot| spot.kernel).ok_or_else(|| Fault::Unavailable {
             what: "soak",
             why: "no kernel of roofline runs on this CPU".to_owned(),
             hint: "Use another device".to_owned(),
-        })?;
+        })
+    }
+
+    pub(crate) fn new(session: &mut Session<'_, Cpu>) -> Result<Self, Fault> {
+        let kernel = Self::kernel()?;
         let team = team(session, session.device.cpus.len())?;
         let size = window::size(session.request.bytes, HEAVIEST_BYTES, 1)?;
         let filled = (session.request.seed, f64::finite as fn(u64) -> f64);
@@ -130,6 +134,11 @@ impl Heaviest {
 
     pub(crate) fn load(&self) -> TeamLoad {
         load(&self.team, &self.window, self.kernel)
+    }
+
+    /// Checks the form with every instruction set, on small arrays.
+    pub(crate) fn verify(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::<f64>(&[Self::kernel()?.form()], depth, report)
     }
 }
 
@@ -241,7 +250,7 @@ fn widened<T: Float>(taken: Reduction<T>) -> Reduction<f64> {
     Reduction { sum: taken.sum.to_f64(), parity: taken.parity }
 }
 
-fn verify<T: Float>(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+fn verify<T: Float>(forms: &[Form], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let sizes: Vec<usize> = match depth {
         Depth::Small | Depth::Usual => vec![0, 1, 2, 3, 5, 7, 31, 33, 95, 97, 191, 193, 385, 769, 1025],
         Depth::Exhaustive => (0..=1100).collect(),
@@ -251,7 +260,7 @@ fn verify<T: Float>(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fa
     data.iter_mut().enumerate().for_each(|(i, x)| *x = T::finite(window::mixed(i as u64)));
     for n in sizes.into_iter().chain((longest > 0).then_some(longest)) {
         for isa in available() {
-            for kernel in FORMS.into_iter().filter_map(|form| IntensityKernel::new(isa, form)) {
+            for kernel in forms.iter().filter_map(|form| IntensityKernel::new(isa, *form)) {
                 let wrong = wrong(&data[..n], kernel, widened(kernel.run(&data[..n]))).unwrap_or_default();
                 let kernel = format!("{} {}", name::<T>(kernel), isa.name());
                 report(Case { kernel, on: format!("n = {n}"), wrong });
@@ -269,8 +278,8 @@ mod tests {
     #[test]
     fn every_kernel_of_every_instruction_set_matches_the_oracle() {
         let mut report = |case: Case| assert_eq!(case.wrong, "", "{case:?}");
-        verify::<f64>(Depth::Small, &mut report).unwrap();
-        verify::<f32>(Depth::Small, &mut report).unwrap();
+        verify::<f64>(&FORMS, Depth::Small, &mut report).unwrap();
+        verify::<f32>(&FORMS, Depth::Small, &mut report).unwrap();
     }
 
     #[test]

@@ -49,8 +49,7 @@ impl Run<Cpu> for super::CpuRunner {
         Ok(())
     }
 
-    fn verify(&self, _: &mut CpuDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        // `roofline` verifies this kernel.
-        Ok(())
+    fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Heaviest::verify(depth, report)
     }
 }
