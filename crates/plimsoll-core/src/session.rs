@@ -28,6 +28,9 @@ pub struct Sweep<'p, P, S = SeriesSpec> {
     pub flags: Flags,
 }
 
+/// Makes the workload of the point at a place.
+type Setup<'s, 'w, D> = dyn FnMut(&mut D, usize) -> Result<Box<dyn Workload + 'w>, Fault> + 's;
+
 /// Measures one probe on one device.
 pub struct Session<'s, B: Backend> {
     /// The device.
@@ -155,24 +158,28 @@ impl<'s, B: Backend> Session<'s, B> {
     /// # Errors
     /// Whatever ended the sweep early; its points so far are written and kept in [`Session::series`]. [`Fault::Panicked`]
     /// before anything is measured where a point of a positional series has more or fewer coordinates than axes.
-    pub fn sweep<P, S: SweptSeries, W: Workload>(
+    pub fn sweep<'w, P, S: SweptSeries, W: Workload + 'w>(
         &mut self,
         sweep: Sweep<'_, P, S>,
         at: impl Fn(&P) -> S::Coordinates,
-        setup: impl FnMut(&mut B::Device, &P) -> Result<W, Fault>,
-    ) -> Result<&Series, Fault> {
-        let Sweep { series, points, share, flags } = sweep;
-        let sweep = Sweep { series: series.into(), points, share, flags };
-        self.sweep_values(sweep, |point| S::to_values(at(point)), setup)
-    }
-
-    fn sweep_values<P, W: Workload>(
-        &mut self,
-        mut sweep: Sweep<'_, P>,
-        at: impl Fn(&P) -> Vec<Value>,
         mut setup: impl FnMut(&mut B::Device, &P) -> Result<W, Fault>,
     ) -> Result<&Series, Fault> {
-        if let Some(wrong) = sweep.points.iter().find_map(|point| sweep.series.count_error(&at(point))) {
+        let Sweep { series, points, share, flags } = sweep;
+        let coordinates: Vec<Vec<Value>> = points.iter().map(|point| S::to_values(at(point))).collect();
+        let sweep = Sweep { series: series.into(), points: &coordinates, share, flags };
+        // The rest is the same for all types of points and workloads, so that a program has it once.
+        self.sweep_values(sweep, &mut |device, place| {
+            Ok(Box::new(setup(device, &points[place])?) as Box<dyn Workload + 'w>)
+        })
+    }
+
+    /// Measures points of these coordinates.
+    fn sweep_values<'w>(
+        &mut self,
+        mut sweep: Sweep<'_, Vec<Value>>,
+        setup: &mut Setup<'_, 'w, B::Device>,
+    ) -> Result<&Series, Fault> {
+        if let Some(wrong) = sweep.points.iter().find_map(|at| sweep.series.count_error(at)) {
             return Err(Fault::Panicked(format!("{wrong} (series '{}')", sweep.series.case)));
         }
         sweep.series.id = *self.parts.next_series;
@@ -195,7 +202,7 @@ impl<'s, B: Backend> Session<'s, B> {
         let half_width = policy.half_width.max(sweep.series.precision);
         self.parts.sampler.set_policy(Policy { half_width, ..policy });
         'rounds: for round in 0..rounds {
-            for (point, too_large) in sweep.points.iter().zip(&mut too_large) {
+            for (place, (at, too_large)) in sweep.points.iter().zip(&mut too_large).enumerate() {
                 let now = self.parts.sampler.clock().now();
                 // Recomputed for each point, because counting moves the start.
                 let end = self.started + self.promised;
@@ -204,12 +211,12 @@ impl<'s, B: Backend> Session<'s, B> {
                 if *too_large {
                     continue;
                 }
-                match self.measure_point(&sweep, round, at(point), seconds, |device| setup(device, point)) {
+                match self.measure_point(&sweep, (round, place), seconds, setup) {
                     Ok(()) => {}
                     Err(fault @ Fault::OutOfMemory { .. }) => {
                         *too_large = true;
                         let fault = FaultRecord::from_fault(self.device_index, self.spec.name, &fault);
-                        self.parts.sink.write(&Record::Fault(fault.at_point(sweep.series.id, at(point))))?;
+                        self.parts.sink.write(&Record::Fault(fault.at_point(sweep.series.id, at.clone())))?;
                     }
                     Err(fault) => {
                         outcome = Err(fault);
@@ -225,24 +232,23 @@ impl<'s, B: Backend> Session<'s, B> {
     }
 
     /// Measures one point in one round and writes it, however it ended.
-    fn measure_point<P, W: Workload>(
+    fn measure_point<'w>(
         &mut self,
-        sweep: &Sweep<'_, P>,
-        round: u32,
-        at: Vec<Value>,
+        sweep: &Sweep<'_, Vec<Value>>,
+        (round, place): (u32, usize),
         seconds: f64,
-        setup: impl FnOnce(&mut B::Device) -> Result<W, Fault>,
+        setup: &mut Setup<'_, 'w, B::Device>,
     ) -> Result<(), Fault> {
         if self.is_stopped() {
             return Err(Fault::Stopped);
         }
-        let mut workload = setup(self.device)?;
+        let mut workload = setup(self.device, place)?;
         let figure = sweep.series.figure;
         let clock = self.parts.sampler.clock();
         let idle = clock.now() - self.idle_since;
         clock.resume(idle, self.parts.stop)?;
         let Policy { trace, half_width, .. } = self.parts.sampler.policy();
-        let mut measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
+        let mut measured = self.parts.sampler.measure(&mut *workload, figure, seconds, self.parts.stop)?;
         let work = workload.work();
         let (cache, precision) = (sweep.series.cache, sweep.series.precision);
         let context = Context { device: self.info, cache, resolution: measured.resolution, half_width, precision };
@@ -265,13 +271,13 @@ impl<'s, B: Backend> Session<'s, B> {
             tick: measured.tick,
             evidence: measured.evidence,
             flags,
-            ..Point::new(at, work, measured.ticks.to_vec())
+            ..Point::new(sweep.points[place].clone(), work, measured.ticks.to_vec())
         };
         let mut ended = measured.ended;
         self.idle_since = self.parts.sampler.clock().now();
         // One round is enough: counts hardly differ between rounds.
         if self.counting && round == 0 && matches!(ended, Ended::Converged | Ended::Budget) {
-            match self.read_counters(&mut workload, cache, &mut point) {
+            match self.read_counters(&mut *workload, cache, &mut point) {
                 Ok(()) => {}
                 Err(fault) => ended = Ended::Fault(fault),
             }
