@@ -256,6 +256,6 @@ impl Builder {
 
     /// A device's approximation.
     pub fn primitive(&mut self, primitive: Primitive, a: Id) -> Id {
-        self.add(Op::Primitive(primitive), DType::F32, &[a])
+        self.add(Op::Primitive(primitive), primitive.dtype(), &[a])
     }
 }

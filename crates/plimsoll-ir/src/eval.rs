@@ -78,11 +78,14 @@ pub fn compute(op: Op, dtype: DType, operands: &[(DType, u64)]) -> u64 {
             }
         }
         Op::Bits => operands[0].1,
+        Op::High => operands[0].1 >> 32,
+        Op::Scale => operands[0].1.wrapping_add(operands[1].1 << 52),
         Op::CopySign if dtype == DType::F32 => word(single(0).copysign(single(1))),
         Op::CopySign => double(0).copysign(double(1)).to_bits(),
         Op::Saturate => word(if single(0) > 0.0 { single(0).min(1.0) } else { 0.0 }),
         Op::Ordered if is(DType::F32) => (!single(0).is_nan() && !single(1).is_nan()).into(),
         Op::Ordered => (!double(0).is_nan() && !double(1).is_nan()).into(),
+        Op::Primitive(Primitive::Rcp64) => rough_inverse(double(0)).to_bits(),
         Op::Primitive(primitive) => word(approximate(primitive, single(0), operands.get(1).map_or(0.0, |_| single(1)))),
         Op::Odd => word(round_to_odd(operands[0])),
         Op::Narrow(to) => DType::F32.encode(to.decode(to.encode(Value::Float(f64::from(single(0)))))),
@@ -180,7 +183,14 @@ fn compare(op: Comparison, a: f64, b: f64) -> bool {
     }
 }
 
-/// An approximation, correctly rounded.
+/// 1/x from the upper halves of the bits.
+fn rough_inverse(x: f64) -> f64 {
+    let upper = |x: f64| f64::from_bits(x.to_bits() & !0xffff_ffff);
+    let flushed = |x: f64| if x.is_subnormal() { 0.0_f64.copysign(x) } else { x };
+    upper(flushed(1.0 / flushed(upper(x))))
+}
+
+/// An approximation in f32, correctly rounded.
 fn approximate(primitive: Primitive, a: f32, b: f32) -> f32 {
     let flushed = |x: f32| if x.is_subnormal() { 0.0_f32.copysign(x) } else { x };
     let of = |flush: bool, f: fn(f64) -> f64| {
@@ -196,6 +206,7 @@ fn approximate(primitive: Primitive, a: f32, b: f32) -> f32 {
         Primitive::Sqrt { flush } => of(flush, libm::sqrt),
         Primitive::Tanh => of(false, libm::tanh),
         Primitive::Div => (f64::from(a) / f64::from(b)) as f32,
+        Primitive::Rcp64 => rough_inverse(a.into()) as f32,
     }
 }
 

@@ -3,8 +3,8 @@
 use plimsoll_expr::DType;
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 
-/// An approximation that a device computes in one instruction, in f32. `flush` variants treat subnormal operands and results as
-/// zeros of their sign. The errors are those of the PTX ISA, sections "Floating-Point Instructions".
+/// An approximation that a device computes in one instruction, in f32 except for `Rcp64`. `flush` variants treat subnormal operands and
+/// results as zeros of their sign. The errors are those of the PTX ISA, sections "Floating-Point Instructions".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Primitive {
     /// 2ˣ, relative error 2⁻²²·⁵.
@@ -36,11 +36,13 @@ pub enum Primitive {
     Tanh,
     /// a/b, at most 2 units in the last place.
     Div,
+    /// 1/x in f64, of the upper 32 bits of x and with only those of the result: relative error 2⁻¹⁸. Subnormals become zeros.
+    Rcp64,
 }
 
 impl Primitive {
     /// Every primitive.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Ex2 { flush: false },
         Self::Ex2 { flush: true },
         Self::Lg2 { flush: false },
@@ -53,6 +55,7 @@ impl Primitive {
         Self::Sqrt { flush: true },
         Self::Tanh,
         Self::Div,
+        Self::Rcp64,
     ];
 
     /// The name in text: PTX's, without the type.
@@ -71,6 +74,16 @@ impl Primitive {
             Self::Sqrt { flush: true } => "sqrt.ftz",
             Self::Tanh => "tanh.approx",
             Self::Div => "div.full",
+            Self::Rcp64 => "rcp.f64",
+        }
+    }
+
+    /// The type of its operands and of its result.
+    #[must_use]
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::Rcp64 => DType::F64,
+            _ => DType::F32,
         }
     }
 
@@ -115,13 +128,17 @@ pub enum Op {
     Narrow(DType),
     /// The same bits as another type of the same size: f32 and u32, f64 and u64.
     Bits,
+    /// The upper half of an f64's bits, as u32.
+    High,
+    /// a·2ⁿ in f64 for a normal a and result; n is the integer in the low 12 bits of the second operand, those of n + 3·2⁵¹.
+    Scale,
     /// The magnitude of the first operand with the sign of the second.
     CopySign,
     /// Clamped to 0 to 1; NaN becomes 0, and −0 becomes 0.
     Saturate,
     /// Whether neither operand is NaN.
     Ordered,
-    /// A device's approximation, in f32.
+    /// A device's approximation.
     Primitive(Primitive),
 }
 
@@ -131,8 +148,10 @@ impl Op {
     pub const fn operands(self) -> usize {
         match self {
             Self::Input(_) | Self::Scalar(_) | Self::Constant(_) | Self::Place | Self::Coordinate(_) => 0,
-            Self::Unary(_) | Self::Convert | Self::Odd | Self::Narrow(_) | Self::Bits | Self::Saturate => 1,
-            Self::Binary(_) | Self::Compare(_) | Self::CopySign | Self::Ordered => 2,
+            Self::Unary(_) | Self::Convert | Self::Odd | Self::Narrow(_) | Self::Bits | Self::High | Self::Saturate => {
+                1
+            }
+            Self::Binary(_) | Self::Compare(_) | Self::Scale | Self::CopySign | Self::Ordered => 2,
             Self::Fma | Self::Select => 3,
             Self::Primitive(primitive) => primitive.operands(),
         }
@@ -158,6 +177,8 @@ impl Op {
             Self::Odd => "odd",
             Self::Narrow(_) => "narrow",
             Self::Bits => "bits",
+            Self::High => "high",
+            Self::Scale => "scale",
             Self::CopySign => "copysign",
             Self::Saturate => "saturate",
             Self::Ordered => "ordered",
@@ -175,6 +196,8 @@ impl Op {
             Self::Convert,
             Self::Odd,
             Self::Bits,
+            Self::High,
+            Self::Scale,
             Self::CopySign,
             Self::Saturate,
             Self::Ordered,

@@ -266,7 +266,10 @@ fn is_typed(op: Op, dtype: DType, types: &[DType]) -> bool {
         Op::Select => types == [DType::Bool, dtype, dtype],
         Op::Convert => dtype.carrier() == dtype,
         Op::Odd => dtype == DType::F32,
-        Op::Narrow(_) | Op::Saturate | Op::Primitive(_) => dtype == DType::F32 && same,
+        Op::Narrow(_) | Op::Saturate => dtype == DType::F32 && same,
+        Op::Primitive(primitive) => dtype == primitive.dtype() && same,
+        Op::High => dtype == DType::U32 && types == [DType::F64],
+        Op::Scale => dtype == DType::F64 && same,
         Op::Bits => {
             let pairs = [(DType::F32, DType::U32), (DType::F64, DType::U64)];
             pairs.iter().any(|(a, b)| (types[0], dtype) == (*a, *b) || (types[0], dtype) == (*b, *a))

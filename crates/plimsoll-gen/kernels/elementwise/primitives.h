@@ -1,5 +1,5 @@
-// The approximations of a device in f32, one instruction or a few each. `flush` forms treat subnormal operands and results as zeros. A host
-// computes them exactly.
+// The approximations of a device, one instruction or a few each, in f32 except for rough_inverse. `flush` forms treat subnormal operands
+// and results as zeros. A host computes them exactly.
 #pragma once
 #include "library.h"
 
@@ -36,6 +36,25 @@ __device__ __forceinline__ float quotient(float a, float b) {
 #else
     return a / b;
 #endif
+}
+
+// 1/x to 18 bits.
+__device__ __forceinline__ double rough_inverse(double x) {
+#if defined(__CUDA_ARCH__)
+    double y;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return y;
+#else
+    return 1.0 / x;
+#endif
+}
+
+__device__ __forceinline__ u32 upper_half(double x) { return u32(as_bits(x) >> 32); }
+
+// a·2ⁿ for the integer n in the low 12 bits of b. In two halves: a sum of 64 bits would take a second instruction for the carry.
+__device__ __forceinline__ double scaled(double a, double b) {
+    const u32 high = upper_half(a) + (u32(as_bits(b)) << 20);
+    return as_double(u64(high) << 32 | u32(as_bits(a)));
 }
 
 // Clamped to 0 to 1; NaN becomes 0.

@@ -126,7 +126,22 @@ impl<'b> Term<'b> {
     }
 
     pub fn primitive(self, primitive: Primitive) -> Self {
-        self.add_op(Op::Primitive(primitive), DType::F32, &[self])
+        self.add_op(Op::Primitive(primitive), primitive.dtype(), &[self])
+    }
+
+    /// The upper half of an f64's bits.
+    pub fn high(self) -> Self {
+        self.add_op(Op::High, DType::U32, &[self])
+    }
+
+    /// self·2ⁿ in f64, n as [`Op::Scale`] takes it.
+    pub fn scale(self, n: Self) -> Self {
+        self.add_op(Op::Scale, DType::F64, &[self, n])
+    }
+
+    /// An integer or a float as another type.
+    pub fn convert(self, to: DType) -> Self {
+        self.add_op(Op::Convert, to, &[self])
     }
 
     /// self/other to 2 units in the last place.

@@ -121,6 +121,8 @@ fn name(op: Op, dtype: DType) -> &'static str {
             DType::F64 => "as_double",
             _ => "as_bits",
         },
+        Op::High => "upper_half",
+        Op::Scale => "scaled",
         Op::CopySign => "copy_sign",
         Op::Saturate => "saturated",
         Op::Ordered => "is_ordered",
@@ -137,6 +139,7 @@ fn name(op: Op, dtype: DType) -> &'static str {
             Primitive::Sqrt { flush: true } => "root_flush",
             Primitive::Tanh => "tanh_approximate",
             Primitive::Div => "quotient",
+            Primitive::Rcp64 => "rough_inverse",
         },
         // These have no operands or are written otherwise.
         Op::Input(_) | Op::Scalar(_) | Op::Constant(_) | Op::Place | Op::Coordinate(_) => "",

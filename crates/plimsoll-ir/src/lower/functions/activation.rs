@@ -4,6 +4,7 @@ use plimsoll_expr::DType;
 use plimsoll_expr::op::Unary;
 
 use super::super::term::Term;
+use super::double;
 use super::{Digits, LN_2, LOG2_E, ex2, ex2_flush, exp, inverse};
 
 pub(super) fn short<'b>(op: Unary, x: Term<'b>, digits: Digits) -> Term<'b> {
@@ -76,6 +77,9 @@ fn mish<'b>(x: Term<'b>, digits: Digits) -> Term<'b> {
 /// results leave the normal numbers. Large positive ones break no guard: the exponential no longer matters there, and its operand is
 /// limited.
 pub(super) fn full<'b>(op: Unary, x: Term<'b>, guarded: bool) -> Option<Term<'b>> {
+    if op == Unary::GeluTanh {
+        return Some(full_gelu_tanh(x, guarded));
+    }
     let guarded = guarded && x.dtype() == DType::F32;
     match op {
         Unary::Sigmoid => Some(full_logistic(None, x, None, guarded)),
@@ -83,9 +87,7 @@ pub(super) fn full<'b>(op: Unary, x: Term<'b>, guarded: bool) -> Option<Term<'b>
         Unary::Softplus if x.dtype() == DType::F32 => Some(full_softplus(x, guarded)),
         Unary::Softplus => Some(x.max(0.0) + (-x.abs()).unary(Unary::Exp).unary(Unary::Log1p)),
         Unary::Mish => Some(full_mish(x, guarded)),
-        Unary::Gelu if x.dtype() == DType::F32 => Some(full_gelu(x, guarded)),
-        Unary::Gelu => Some(double_gelu(x)),
-        Unary::GeluTanh => Some(full_gelu_tanh(x, guarded)),
+        Unary::Gelu => Some(full_gelu(x, guarded)),
         _ => None,
     }
 }
@@ -226,16 +228,6 @@ fn full_gelu(x: Term<'_>, guarded: bool) -> Term<'_> {
     s.greater(MOST_GELU * MOST_GELU).and(x.less(0.0)).choose(x * q * e * e, y)
 }
 
-/// x·Φ(x) in f64, from erfc z, z = |x|/√2. The derivative of erfc z is about −2z·erfc z where the rounding error of z matters.
-fn double_gelu(x: Term<'_>) -> Term<'_> {
-    let t = x.abs().less(64.0).choose(x.abs(), 64.0);
-    let z = t * std::f64::consts::FRAC_1_SQRT_2;
-    let rest = t.fma(std::f64::consts::FRAC_1_SQRT_2, -z) + t * -4.833_646_656_726_457e-17;
-    let c = z.unary(Unary::Erfc);
-    let tail = (z * -2.0 * rest).fma(c, c) * 0.5;
-    x * x.less(0.0).choose(tail, tail.number(1.0) - tail)
-}
-
 /// x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). In the tail the error would grow with y, so the error of y is computed and corrected.
 fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
     // The nearest number of the type, and what it lacks.
@@ -244,8 +236,12 @@ fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
         (x.number(high), x.number(exact - high + rest))
     };
     let ((a, a_low), (b, b_low)) = (split(A, A_REST), split(B, B_REST));
-    let clamped =
-        if guarded { x.min(MOST_GELU_TANH) } else { x.abs().less(256.0).choose(x, x.number(256.0).copysign(x)) };
+    let single = x.dtype() == DType::F32;
+    let clamped = match (guarded, single) {
+        (true, true) => x.min(MOST_GELU_TANH),
+        (true, false) => double::limited(x, MOST_GELU_TANH),
+        (false, _) => x.abs().less(256.0).choose(x, x.number(256.0).copysign(x)),
+    };
     let square = clamped * clamped;
     let square_low = clamped.fma(clamped, -square);
     let term = b * square;
@@ -255,6 +251,9 @@ fn full_gelu_tanh(x: Term<'_>, guarded: bool) -> Term<'_> {
     let sum_low = (a - (sum - part)) + (term - part) + (term_low + a_low);
     let y = clamped * sum;
     let rest = clamped.fma(sum, -y) + clamped * sum_low;
+    if guarded && !single {
+        return x * double::guarded_logistic(y, rest);
+    }
     let result = full_logistic(Some(x), y, Some(rest), guarded);
     if guarded { result } else { x.equals(x).choose(result, x) }
 }

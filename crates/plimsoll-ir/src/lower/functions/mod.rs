@@ -2,11 +2,12 @@
 //!
 //! Results that become bf16 or f16 need only a few more digits than those types have: `short` forms are composed from a device's
 //! approximations of 2ˣ, log₂ x, 1/x and tanh x, with polynomials where a difference would cancel. In full precision, functions are the
-//! library's, except those that libraries lack (`activation`). All forms accept any f32 and give the special values of the oracle.
+//! library's, except those that libraries lack (`activation`) and those of f64 that are shorter here (`double`). All forms accept any f32 and give the special values of the oracle.
 //!
 //! Coefficients are minimax in relative error (Lawson's weights over Chebyshev nodes), except for those of erf.
 
 mod activation;
+mod double;
 mod exponential;
 mod hyperbolic;
 mod normal;
@@ -25,7 +26,9 @@ pub(super) fn unary<'b>(op: Unary, x: Term<'b>, need: Need, guarded: bool) -> Te
         return trigonometric::wave(op, x, Digits::new(need), guarded);
     }
     let Some(digits) = Digits::new(need).filter(|_| x.dtype() == DType::F32) else {
-        return activation::full(op, x, guarded).unwrap_or_else(|| x.unary(op));
+        let double = || double::total(op, x).or_else(|| guarded.then(|| double::guarded(op, x))?);
+        let shorter = if x.dtype() == DType::F64 { double() } else { None };
+        return shorter.or_else(|| activation::full(op, x, guarded)).unwrap_or_else(|| x.unary(op));
     };
     match op {
         Unary::Exp | Unary::Exp2 | Unary::Expm1 | Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p => {
