@@ -7,7 +7,7 @@
 #include "types.h"
 
 // How a kernel addresses a tensor's elements.
-enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, INDEXED_VECTOR, INDEXED_UNIT, INDEXED_SPLAT, INDEXED_SPACED, INDEXED_ANY, TRANSPOSED };
+enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, INDEXED_VECTOR, INDEXED_SHIFTED, INDEXED_UNIT, INDEXED_SPLAT, INDEXED_SPACED, INDEXED_ANY, TRANSPOSED };
 // When the next kernel may begin; AT_EXIT needs no instruction.
 enum Release { ORDINARY, EARLY, LATE, AT_EXIT, AT_START, AT_TAIL };
 

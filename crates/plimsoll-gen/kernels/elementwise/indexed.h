@@ -6,6 +6,7 @@
 // change of an offset when a dimension advances and the next faster one returns to 0.
 #pragma once
 #include "same.h"
+#include "shift.h"
 
 #if INDEX_BITS == 32
 typedef u32 Place;
@@ -91,31 +92,43 @@ struct Spot {
 __device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i64(Offset(offset))) * bytes; }
 
 template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
-    enum { VECTOR = KIND == LINEAR || KIND == INDEXED_VECTOR, ONE = KIND == INDEXED_SPLAT && WHOLE_ROWS };
+    enum { VECTOR = KIND == LINEAR || KIND == INDEXED_VECTOR, SHIFTS = KIND == INDEXED_SHIFTED };
+    enum { SINGLE = !VECTOR && !SHIFTS && KIND != UNIFORM && KIND != INDEXED_SPACED };
+    enum { ONE = KIND == INDEXED_SPLAT && WHOLE_ROWS };
     // Broadcast inputs should stay in L1.
     Row<T, LANES, KIND == LINEAR ? HINT & LOAD_NO_ALLOCATE : 0> row;
     Row<T, 1, 0> single[LANES];
     // SPACED: the vectors that contain LANES elements, and the elements between them. The launch leaves out the last ones.
     Row<T, LANES, HINT & LOAD_NO_ALLOCATE> spaced[SPACING];
+    // SHIFTED: the accesses that contain LANES elements, and where those begin. The launch leaves out the last vector, whose last access
+    // ends beyond the tensor.
+    ShiftedRow<T, SHIFTS ? LANES : 4> shifted;
+    u32 shift;
     __device__ __forceinline__ void load(const Parameters& p, u64 start, Place place, const Spot& spot) {
         if constexpr (KIND == LINEAR) row.load(start + place * u64(sizeof(T)));
         else if constexpr (KIND == INDEXED_VECTOR) row.load(start + in_bytes(spot.offset[SET], sizeof(T)));
+        else if constexpr (SHIFTS) {
+            const u64 from = start + in_bytes(spot.offset[SET], sizeof(T));
+            shift = u32(from) & (shifted.ACCESS - 1);
+            shifted.load(from);
+        }
         else if constexpr (KIND == INDEXED_SPACED) {
 #pragma unroll
             for (int j = 0; j < SPACING; ++j) spaced[j].load(start + in_bytes(spot.offset[SET] + j * LANES, sizeof(T)));
         }
         else if constexpr (ONE) single[0].load(start + in_bytes(spot.offset[SET], sizeof(T)));
-        else if constexpr (KIND != UNIFORM && WHOLE_ROWS) {
+        else if constexpr (SINGLE && WHOLE_ROWS) {
 #pragma unroll
             for (int i = 0; i < LANES; ++i)
                 single[i].load(start + in_bytes(spot.offset[SET] + i * stride(p, SET, RANK - 1), sizeof(T)));
         }
     }
     __device__ __forceinline__ void load_lane(u64 start, const Spot& spot, int i) {
-        if constexpr (!VECTOR && KIND != UNIFORM && KIND != INDEXED_SPACED) single[i].load(start + in_bytes(spot.offset[SET], sizeof(T)));
+        if constexpr (SINGLE) single[i].load(start + in_bytes(spot.offset[SET], sizeof(T)));
     }
-    __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) const {
+    __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) {
         if constexpr (VECTOR) row.take(x);
+        else if constexpr (SHIFTS) shifted.take(shift, x);
         else if constexpr (KIND == INDEXED_SPACED) {
             Carrier<T> all[SPACING][LANES];
 #pragma unroll

@@ -21,7 +21,7 @@ template <typename T, int N> struct ShiftedRow {
 #pragma unroll
         for (int b = 0; b < BYTES + ACCESS; b += ACCESS) load_bytes<PLAIN, ACCESS>(aligned + b, word + b / 4);
     }
-    // Moves the bytes from offset `shift` on to the start. The shift is the same for all threads.
+    // Moves the bytes from offset `shift` on to the start.
     __device__ __forceinline__ void take(u32 shift, Carrier<T>* x) {
         u32 moved[COUNT + words_of(ACCESS)];
 #pragma unroll

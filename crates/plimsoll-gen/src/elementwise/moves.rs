@@ -30,8 +30,10 @@ impl Moves {
                 Stream::Unused => (0, 0),
                 Stream::Uniform => (0, bytes),
                 Stream::Linear | Stream::Transposed { .. } => (whole, whole),
-                Stream::Shifted => (whole, whole + vectors * row.min(spec.target.widest_access())),
                 Stream::Indexed { .. } if loaded_before => (0, whole),
+                Stream::Shifted | Stream::Indexed { inner: Inner::Shifted, .. } => {
+                    (whole, whole + vectors * row.min(spec.target.widest_access()))
+                }
                 Stream::Indexed { inner: Inner::Splat, .. } => (vectors * bytes, whole),
                 Stream::Indexed { inner: Inner::Spaced(spacing), .. } => (whole, whole * u32::from(*spacing)),
                 Stream::Indexed { .. } => (whole, whole),

@@ -150,6 +150,8 @@ impl Dependent {
 pub enum Inner {
     /// Consecutive elements, in aligned vectors.
     Vector,
+    /// Consecutive elements at any distance from an aligned vector: the aligned accesses that contain them are loaded and shifted.
+    Shifted,
     /// Consecutive elements, one at a time.
     Unit,
     /// The same element for all.

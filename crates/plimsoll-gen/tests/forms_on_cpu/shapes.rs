@@ -128,3 +128,37 @@ fn threads_without_a_piece_of_a_tile_stay_inside_the_tensors() {
     }
     check("forms-idle-threads", &cases);
 }
+
+/// Rows at odd distances: vectors are shifted out of aligned accesses, which must stay inside the tensors.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn rows_at_odd_distances_take_shifted_vectors() {
+    let mut rng = Rng::new(5);
+    let mut cases = Vec::new();
+    for text in [
+        "in x: bf16, z: f32\ny: bf16 = x + z",
+        "in x: f32, z: u8\ny = x + z",
+        "in x: u8, z: u8\ny: u8 = max(x, z)",
+        "in x: f64, z: f64\ny = x + z",
+    ] {
+        for (rows, columns) in [(2, 8), (32, 2048), (66, 48), (5, 1000), (3, 2064)] {
+            let c = columns as i64;
+            for gap in [1, 3] {
+                let strides: [&[i64]; 3] = [&[c + gap, 1], &[c, 1], &[c, 1]];
+                cases.push(with_strides(&mut rng, text, &[rows, columns], &strides, &Choose::default()));
+            }
+        }
+    }
+    let long = Choose { vector: Some(4), index: Some(Index::U64), ..Choose::default() };
+    let both: [&[i64]; 3] = [&[2049, 1], &[2051, 1], &[2048, 1]];
+    for text in ["in x: u8, z: bf16\ny: bf16 = x + z", "in x: f32, z: f16\ny: f16 = x + z"] {
+        cases.push(with_strides(&mut rng, text, &[32, 2048], &both, &long));
+        cases.push(with_strides(&mut rng, text, &[32, 2048], &both, &Choose::default()));
+    }
+    let images: [&[i64]; 3] = [&[3 * 24 + 1, 24 + 9, 1], &[72, 24, 1], &[72, 24, 1]];
+    cases.push(with_strides(&mut rng, "in x: f16, z: f16\ny = x*z", &[40, 3, 24], &images, &Choose::default()));
+    let shifts = |stream: &Stream| matches!(stream, Stream::Indexed { inner: Inner::Shifted, .. });
+    let count = cases.iter().filter(|case| case.plan.spec.streams.iter().any(shifts)).count();
+    assert!(3 * count > cases.len(), "{count} of {}", cases.len());
+    check("forms-shifted", &cases);
+}

@@ -60,15 +60,29 @@ fn spacing(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> Option<
     fits.then_some(fastest as u8)
 }
 
-/// Whether vectors of `lanes` elements are worthwhile: every tensor that isn't reread from the cache must allow them.
-fn suits(tensors: &Tensors, lanes: u32, widest: u32) -> bool {
+/// Whether an input's vectors along the fastest dimension can be shifted out of aligned accesses: of their accesses, only the last one of the
+/// very last vector ends beyond the tensor. So the tensor begins with an access, strides are positive, and no row is read again.
+fn shifts(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> bool {
+    let lanes64 = i64::from(lanes);
+    let Some((&fastest, slower)) = tensor.strides.split_last() else { return false };
+    !tensor.output
+        && fastest == 1
+        && lanes * tensor.bytes >= 4
+        && tensor.phase.is_multiple_of((lanes * tensor.bytes).min(widest).min(16))
+        && extents.last().is_some_and(|extent| extent.is_multiple_of(lanes.into()))
+        && slower.iter().zip(extents).all(|(&stride, &extent)| extent == 1 || stride >= lanes64)
+}
+
+/// Whether vectors of `lanes` elements are worthwhile: every tensor that isn't reread from the cache must allow them, some perhaps
+/// `shifted`.
+fn suits(tensors: &Tensors, lanes: u32, widest: u32, shifted: bool) -> bool {
     let extents = &tensors.extents;
     let access = |tensor: &Tensor| (lanes * tensor.bytes).min(widest);
     tensors.moving().all(|tensor| {
         if tensor.linear {
             tensor.phase.is_multiple_of(access(tensor))
         } else if tensor.output || (tensor.strides.last() == Some(&1) && !is_broadcast(tensor, extents)) {
-            takes_vectors(tensor, extents, lanes, widest)
+            takes_vectors(tensor, extents, lanes, widest) || shifted && shifts(tensor, extents, lanes, widest)
         } else {
             true
         }
@@ -119,11 +133,18 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let widest = device.target.widest_access();
     let tuning = &tuning.in_wide_vectors(tensors, choose);
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
-    let mut lanes = if forced == Some(Form::Strided) { 1 } else { wanted };
     let inner_extent = tensors.extents.last().copied().unwrap_or(1);
-    while lanes > 1 && (!suits(tensors, lanes, widest) || crosses_in_length(tensors, lanes)) {
-        lanes /= 2;
-    }
+    let most_lanes = |shifted: bool| {
+        let mut lanes = if forced == Some(Form::Strided) { 1 } else { wanted };
+        while lanes > 1 && (!suits(tensors, lanes, widest, shifted) || crosses_in_length(tensors, lanes)) {
+            lanes /= 2;
+        }
+        lanes
+    };
+    // Narrower aligned vectors are better than shifted ones.
+    let aligned = most_lanes(false);
+    let lanes = if aligned > 1 { aligned } else { most_lanes(true) };
+    let shifts = |tensor: &Tensor| aligned < lanes && shifts(tensor, &tensors.extents, lanes, widest);
     if forced == Some(Form::Rows) && lanes == 1 && wanted > 1 {
         return Err(refused("form", "rows", "no vector of two or more elements is aligned in every tensor"));
     }
@@ -136,13 +157,16 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         None => (unroll * (wanted / lanes) / u32::from(widest_spacing.unwrap_or(1))).clamp(1, 8),
     };
     let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
-    // The vectors of the last spaced elements reach beyond the tensor.
-    let kept = widest_spacing.is_some().into();
+    // The vectors of the last spaced elements reach beyond the tensor, and so do the last shifted ones.
+    let kept = (widest_spacing.is_some() || tensors.moving().any(shifts)).into();
     let tiles = Tiles::new(tensors.elements, 0, kept, tuning.threads, lanes * unroll);
     let Addressing { mut streams, sets, small, words } = Addressing::new(tensors, lanes, tile, device, choose);
     for (stream, tensor) in streams.iter_mut().zip(&tensors.all) {
-        if let (Stream::Indexed { inner, .. }, Some(spacing)) = (stream, spacing(tensor)) {
-            *inner = Inner::Spaced(spacing);
+        let Stream::Indexed { inner, .. } = stream else { continue };
+        match spacing(tensor) {
+            Some(spacing) => *inner = Inner::Spaced(spacing),
+            None if *inner == Inner::Unit && shifts(tensor) => *inner = Inner::Shifted,
+            None => {}
         }
     }
     let crosses = crosses(tensors, lanes);
