@@ -126,7 +126,7 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
     __device__ __forceinline__ void load_lane(u64 start, const Spot& spot, int i) {
         if constexpr (SINGLE) single[i].load(start + in_bytes(spot.offset[SET], sizeof(T)));
     }
-    __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) {
+    __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) const {
         if constexpr (VECTOR) row.take(x);
         else if constexpr (SHIFTS) shifted.take(shift, x);
         else if constexpr (KIND == INDEXED_SPACED) {

@@ -22,7 +22,7 @@ template <typename T, int N> struct ShiftedRow {
         for (int b = 0; b < BYTES + ACCESS; b += ACCESS) load_bytes<PLAIN, ACCESS>(aligned + b, word + b / 4);
     }
     // Moves the bytes from offset `shift` on to the start.
-    __device__ __forceinline__ void take(u32 shift, Carrier<T>* x) {
+    __device__ __forceinline__ void take(u32 shift, Carrier<T>* x) const {
         u32 moved[COUNT + words_of(ACCESS)];
 #pragma unroll
         for (int w = 0; w < COUNT + words_of(ACCESS); ++w) moved[w] = word[w];
