@@ -166,7 +166,7 @@ struct Direct {
         same = same_for_all(p, 0);
 #if SETS > 0
 #define BULK_LOAD(k) held##k[u].load(p, IN_START(p, 0, k), place, spot);
-#define BULK_LOAD_LANE(k) held##k[u].load_lane(IN_START(p, 0, k), spot, i);
+#define BULK_LOAD_TURNING(k) held##k[u].load_turning(p, IN_START(p, 0, k), spot, turn);
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             const Place place = Place(base) + (u * THREADS + threadIdx.x) * LANES;
@@ -174,15 +174,12 @@ struct Direct {
             spot.find(p, place);
             EACH_INPUT(BULK_LOAD)
             if constexpr (!WHOLE_ROWS) {
-#pragma unroll
-                for (int i = 0; i < LANES; ++i) {
-                    if (i > 0) spot.advance(p);
-                    EACH_INPUT(BULK_LOAD_LANE)
-                }
+                const Turn turn(p, spot);
+                EACH_INPUT(BULK_LOAD_TURNING)
             }
         }
 #undef BULK_LOAD
-#undef BULK_LOAD_LANE
+#undef BULK_LOAD_TURNING
 #endif
     }
 };

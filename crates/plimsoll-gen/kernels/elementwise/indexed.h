@@ -1,6 +1,6 @@
 // Indexing by coordinates for tensors that are broadcast, pitched or strided. Coordinates come from divisions, done by
-// multiplication and shift. WHOLE_ROWS: no vector of LANES elements crosses the end of a row, so the coordinates of its first
-// element determine the others; else each element's coordinates are advanced from the previous element's.
+// multiplication and shift. The coordinates of a vector's first element determine the others: with WHOLE_ROWS they are in its row, else
+// those behind the row's end are in the next one (Turn).
 //
 // Words from DIMENSIONS_AT on: for each dimension its extent, magic number and shift; for each set of strides the strides, then the
 // change of an offset when a dimension advances and the next faster one returns to 0.
@@ -88,11 +88,33 @@ struct Spot {
     }
 };
 
+// How a vector crosses the end of a row: the elements before it, and how far the offsets jump there. Rows have at least LANES elements.
+struct Turn {
+    int left;
+    Place jump[KEPT];
+
+    __device__ __forceinline__ Turn(const Parameters& p, const Spot& spot) {
+        const Place rest = extent(p, RANK - 1) - spot.at[RANK - 1];
+        left = rest < LANES ? int(rest) : LANES;
+#pragma unroll
+        for (int set = 0; set < SETS; ++set) jump[set] = 0;
+        bool carries = true;
+#pragma unroll
+        for (int d = RANK - 2; d >= 0; --d) {
+            if (!carries) break;
+#pragma unroll
+            for (int set = 0; set < SETS; ++set) jump[set] += step(p, set, d);
+            carries = spot.at[d] + 1 == extent(p, d);
+        }
+    }
+};
+
 // A signed number of elements as bytes.
 __device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i64(Offset(offset))) * bytes; }
 
 template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
     enum { VECTOR = KIND == LINEAR || KIND == INDEXED_VECTOR, SHIFTS = KIND == INDEXED_SHIFTED };
+    // One element at a time, or one for all.
     enum { SINGLE = !VECTOR && !SHIFTS && KIND != UNIFORM && KIND != INDEXED_SPACED };
     enum { ONE = KIND == INDEXED_SPLAT && WHOLE_ROWS };
     // Broadcast inputs should stay in L1.
@@ -104,6 +126,7 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
     // ends beyond the tensor.
     ShiftedRow<T, SHIFTS ? LANES : 4> shifted;
     u32 shift;
+    int left;
     __device__ __forceinline__ void load(const Parameters& p, u64 start, Place place, const Spot& spot) {
         if constexpr (KIND == LINEAR) row.load(start + place * u64(sizeof(T)));
         else if constexpr (KIND == INDEXED_VECTOR) row.load(start + in_bytes(spot.offset[SET], sizeof(T)));
@@ -119,12 +142,27 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
         else if constexpr (ONE) single[0].load(start + in_bytes(spot.offset[SET], sizeof(T)));
         else if constexpr (SINGLE && WHOLE_ROWS) {
 #pragma unroll
-            for (int i = 0; i < LANES; ++i)
-                single[i].load(start + in_bytes(spot.offset[SET] + i * stride(p, SET, RANK - 1), sizeof(T)));
+            for (int i = 0; i < LANES; ++i) single[i].load(start + in_bytes(spot.offset[SET] + i * distance(p), sizeof(T)));
         }
     }
-    __device__ __forceinline__ void load_lane(u64 start, const Spot& spot, int i) {
-        if constexpr (SINGLE) single[i].load(start + in_bytes(spot.offset[SET], sizeof(T)));
+    // The distance of a row's elements.
+    __device__ __forceinline__ static Place distance(const Parameters& p) {
+        return KIND == INDEXED_UNIT ? 1 : stride(p, SET, RANK - 1);
+    }
+    // The elements of a vector that crosses the end of a row.
+    __device__ __forceinline__ void load_turning(const Parameters& p, u64 start, const Spot& spot, const Turn& turn) {
+        left = turn.left;
+        if constexpr (SINGLE) {
+            const u64 here = start + in_bytes(spot.offset[SET], sizeof(T));
+            const u64 there = start + in_bytes(spot.offset[SET] + turn.jump[SET], sizeof(T));
+            if constexpr (KIND == INDEXED_SPLAT) {
+                single[0].load(here);
+                if (left < LANES) single[1].load(there);
+            } else {
+#pragma unroll
+                for (int i = 0; i < LANES; ++i) single[i].load((i < left ? here : there) + in_bytes(i * distance(p), sizeof(T)));
+            }
+        }
     }
     __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) const {
         if constexpr (VECTOR) row.take(x);
@@ -136,12 +174,19 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
 #pragma unroll
             for (int i = 0; i < LANES; ++i) x[i] = all[i * SPACING / LANES][i * SPACING % LANES];
         }
-        else
+        else {
+            Carrier<T> of_row[2];
+            if constexpr (KIND == INDEXED_SPLAT && !ONE) {
+                single[0].take(of_row);
+                single[1].take(of_row + 1);
+            }
 #pragma unroll
             for (int i = 0; i < LANES; ++i) {
                 if constexpr (KIND == UNIFORM) x[i] = same;
+                else if constexpr (KIND == INDEXED_SPLAT && !ONE) x[i] = i < left ? of_row[0] : of_row[1];
                 else single[ONE ? 0 : i].take(x + i);
             }
+        }
     }
 };
 

@@ -41,14 +41,10 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
         EACH_INPUT(ROWS_LOAD)
 #undef ROWS_LOAD
         if constexpr (!WHOLE_ROWS && SETS > 0) {
-            Spot spot = spots[u];
-#pragma unroll
-            for (int i = 0; i < LANES; ++i) {
-                if (i > 0) spot.advance(p);
-#define ROWS_LOAD(k) held##k[u].load_lane(IN_START(p, 0, k), spot, i);
-                EACH_INPUT(ROWS_LOAD)
+            const Turn turn(p, spots[u]);
+#define ROWS_LOAD(k) held##k[u].load_turning(p, IN_START(p, 0, k), spots[u], turn);
+            EACH_INPUT(ROWS_LOAD)
 #undef ROWS_LOAD
-            }
         }
     }
 #pragma unroll

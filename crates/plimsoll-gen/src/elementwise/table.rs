@@ -34,7 +34,7 @@ impl Work {
     /// Greatest weight of [`Work::Long`].
     pub const LONG: f64 = 0.6;
 
-    fn new(graph: &Graph, Weight { share, latency }: Weight) -> Self {
+    fn new(graph: &Graph, Weight { share, latency, .. }: Weight) -> Self {
         if is_copy(graph) {
             return Self::Copy;
         }
@@ -72,12 +72,12 @@ impl Class {
     /// The class of an expression in a tier.
     #[must_use]
     pub fn from_graph(graph: &Graph, tier: Tier) -> Self {
-        Self::with_share(graph, tier).0
+        Self::with_weight(graph, tier).0
     }
 
-    /// The class of an expression in a tier, and the time of its arithmetic as a share of memory's.
+    /// The class of an expression in a tier, and its arithmetic.
     #[must_use]
-    pub(super) fn with_share(graph: &Graph, tier: Tier) -> (Self, f64) {
+    pub(super) fn with_weight(graph: &Graph, tier: Tier) -> (Self, Weight) {
         let weight = weight(graph, tier);
         let work = Work::new(graph, weight);
         // Copies of all types are one class.
@@ -89,7 +89,7 @@ impl Class {
             widest: bytes.iter().copied().max().unwrap_or(1),
             work,
         };
-        (class, weight.share)
+        (class, weight)
     }
 }
 

@@ -1,6 +1,8 @@
 //! How long an element's arithmetic takes compared with moving its bytes: counted in its program, without a compiler.
 
-use plimsoll_expr::{Cost, Graph};
+use plimsoll_expr::op::{Binary, Domain, Unary};
+use plimsoll_expr::{Cost, DType, Graph};
+use plimsoll_ir::{Block, Op};
 
 use super::accuracy::meaning;
 use super::count::{count, latency};
@@ -25,6 +27,27 @@ pub struct Weight {
     pub share: f64,
     /// Clocks from operands to results; for elements of 8 bytes half of them, because each moves twice as much meanwhile.
     pub latency: f64,
+    /// Registers that a thread takes in a flat kernel, roughly.
+    pub registers: u32,
+}
+
+/// Registers of most kernels, and how many more each of a device's f64 functions takes: `exp` of f64 takes 24, `silu` with its three functions
+/// behind a guard 48 (compute capability 9.0).
+const REGISTERS: u32 = 24;
+const OF_FUNCTION: u32 = 8;
+const MOST_REGISTERS: u32 = 56;
+const LEAST_REGISTERS: u32 = 32;
+
+fn registers(block: &Block) -> u32 {
+    let is_function = |op| match op {
+        Op::Unary(op) => {
+            op.domain() == Domain::Float && !matches!(op, Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc)
+        }
+        Op::Binary(op) => matches!(op, Binary::Div | Binary::Pow | Binary::Atan2),
+        _ => false,
+    };
+    let functions = block.instructions.iter().filter(|at| at.dtype == DType::F64 && is_function(at.op)).count();
+    (REGISTERS + OF_FUNCTION * functions as u32).clamp(LEAST_REGISTERS, MOST_REGISTERS)
 }
 
 /// Counts an element's arithmetic.
@@ -45,6 +68,7 @@ pub fn weight(graph: &Graph, tier: Tier) -> Weight {
     Weight {
         share: pipes.into_iter().fold(0.0, f64::max) * BYTES / bytes,
         latency: latency(&program) / f64::from(words),
+        registers: registers(program.total()),
     }
 }
 

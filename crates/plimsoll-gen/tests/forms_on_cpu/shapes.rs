@@ -162,3 +162,33 @@ fn rows_at_odd_distances_take_shifted_vectors() {
     assert!(3 * count > cases.len(), "{count} of {}", cases.len());
     check("forms-shifted", &cases);
 }
+
+/// Vectors that cross the ends of rows, also where slower dimensions advance at once, of broadcast, strided and pitched inputs.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn vectors_cross_the_ends_of_rows() {
+    let mut rng = Rng::new(6);
+    let mut cases = Vec::new();
+    let shapes: [(&[u64], [&[i64]; 3]); 7] = [
+        (&[40, 25], [&[0, 1], &[1, 0], &[25, 1]]),
+        (&[40, 25], [&[27, 1], &[25, 1], &[25, 1]]),
+        (&[30, 3, 10], [&[10, 0, 1], &[3, 1, 0], &[30, 10, 1]]),
+        (&[30, 3, 10], [&[10, 300, 1], &[1, 0, 0], &[30, 10, 1]]),
+        (&[6, 2, 7, 9], [&[0, 9, 0, 1], &[7, 0, 1, 0], &[126, 63, 9, 1]]),
+        (&[6, 2, 7, 9], [&[14 * 30, 7 * 30, 30, 3], &[0, 0, 0, 1], &[126, 63, 9, 1]]),
+        (&[2, 1201], [&[0, 1], &[1, 0], &[1201, 1]]),
+    ];
+    for (extents, strides) in shapes {
+        for text in ["in x: f32, z: f32\ny = x - z", "in x: bf16, z: u8\ny: bf16 = x + z"] {
+            for choose in [
+                Choose::default(),
+                Choose { form: Some(Form::Rows), index: Some(Index::U64), unroll: Some(2), ..Choose::default() },
+            ] {
+                cases.push(with_strides(&mut rng, text, extents, &strides, &choose));
+            }
+        }
+    }
+    let crosses = |case: &&Case| case.plan.spec.form == Form::Rows && !case.plan.spec.whole_rows;
+    assert!(2 * cases.iter().filter(crosses).count() > cases.len());
+    check("forms-crossing", &cases);
+}

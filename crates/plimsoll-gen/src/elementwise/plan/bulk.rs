@@ -3,7 +3,7 @@
 
 use plimsoll_expr::Graph;
 
-use super::coordinates::{Addressing, crosses, crosses_in_length};
+use super::coordinates::{Addressing, crosses, outgrows};
 use super::runs::{TileRange, stream};
 use super::shape::{Case, Shape, most_statements};
 use super::tensors::Tensor;
@@ -72,7 +72,7 @@ fn lanes_and_iterations(tensors: &Tensors, device: &Device, tuning: &Tuning, cho
         iterations = ((iterations * lanes * narrowest + vector / 2) / vector).max(1);
         lanes = vector / narrowest;
     }
-    while lanes > 1 && crosses_in_length(tensors, lanes) {
+    while lanes > 1 && outgrows(tensors, lanes) {
         (lanes, iterations) = (lanes / 2, 2 * iterations);
     }
     (lanes, iterations)

@@ -73,26 +73,32 @@ fn shifts(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> bool {
         && slower.iter().zip(extents).all(|(&stride, &extent)| extent == 1 || stride >= lanes64)
 }
 
-/// Whether vectors of `lanes` elements are worthwhile: every tensor that isn't reread from the cache must allow them, some perhaps
-/// `shifted`.
-fn suits(tensors: &Tensors, lanes: u32, widest: u32, shifted: bool) -> bool {
+/// Whether vectors of `lanes` elements are worthwhile: every tensor that isn't reread from the cache must allow them. If `wide` ones are wanted,
+/// some may be shifted, or loaded one element at a time where vectors cross the ends of rows.
+fn suits(tensors: &Tensors, lanes: u32, widest: u32, wide: bool) -> bool {
     let extents = &tensors.extents;
     let access = |tensor: &Tensor| (lanes * tensor.bytes).min(widest);
     tensors.moving().all(|tensor| {
         if tensor.linear {
             tensor.phase.is_multiple_of(access(tensor))
-        } else if tensor.output || (tensor.strides.last() == Some(&1) && !is_broadcast(tensor, extents)) {
-            takes_vectors(tensor, extents, lanes, widest) || shifted && shifts(tensor, extents, lanes, widest)
+        } else if tensor.output {
+            takes_vectors(tensor, extents, lanes, widest)
+        } else if tensor.strides.last() == Some(&1) && !is_broadcast(tensor, extents) {
+            takes_vectors(tensor, extents, lanes, widest)
+                || wide && (shifts(tensor, extents, lanes, widest) || crosses(tensors, lanes))
         } else {
             true
         }
     })
 }
 
-/// Whether vectors cross the end of a row and have more than 4 bytes. Such vectors compute coordinates per element, so they should
-/// be short.
-pub fn crosses_in_length(tensors: &Tensors, lanes: u32) -> bool {
-    crosses(tensors, lanes) && lanes * tensors.narrowest() > 4
+/// Most elements of a vector that crosses the ends of rows: each is loaded by itself.
+const MOST_TURNING: u32 = 8;
+
+/// Whether vectors cross the ends of rows and are too long for that: longer than a row, or more than [`MOST_TURNING`] elements.
+pub fn outgrows(tensors: &Tensors, lanes: u32) -> bool {
+    let rows = tensors.extents.last().copied().unwrap_or(1);
+    crosses(tensors, lanes) && (lanes > MOST_TURNING || u64::from(lanes) > rows)
 }
 
 /// Whether vectors of `lanes` elements cross the ends of rows.
@@ -134,16 +140,19 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let tuning = &tuning.in_wide_vectors(tensors, choose);
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     let inner_extent = tensors.extents.last().copied().unwrap_or(1);
-    let most_lanes = |shifted: bool| {
+    let most_lanes = |wide: bool| {
         let mut lanes = if forced == Some(Form::Strided) { 1 } else { wanted };
-        while lanes > 1 && (!suits(tensors, lanes, widest, shifted) || crosses_in_length(tensors, lanes)) {
+        while lanes > 1
+            && (!suits(tensors, lanes, widest, wide)
+                || if wide { outgrows(tensors, lanes) } else { crosses(tensors, lanes) })
+        {
             lanes /= 2;
         }
         lanes
     };
-    // Narrower aligned vectors are better than shifted ones.
+    // Aligned vectors of half the length are better than wide ones that are shifted or cross the ends of rows.
     let aligned = most_lanes(false);
-    let lanes = if aligned > 1 { aligned } else { most_lanes(true) };
+    let lanes = if 2 * aligned >= wanted { aligned } else { aligned.max(most_lanes(true)) };
     let shifts = |tensor: &Tensor| aligned < lanes && shifts(tensor, &tensors.extents, lanes, widest);
     if forced == Some(Form::Rows) && lanes == 1 && wanted > 1 {
         return Err(refused("form", "rows", "no vector of two or more elements is aligned in every tensor"));

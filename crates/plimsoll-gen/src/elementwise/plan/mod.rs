@@ -26,6 +26,7 @@ use super::accuracy::meaning;
 use super::geometry::{Geometry, geometry};
 use super::spec::{Dependent, Form, GridPolicy, KernelSpec, Tier, element_bytes, is_copy};
 use super::table::{Class, Table};
+use super::weight::Weight;
 use crate::Target;
 use crate::kernel::{Hints, Index};
 
@@ -260,7 +261,7 @@ struct Prepared<'a> {
     tensors: Tensors,
     device: &'a Device,
     table: &'a Table,
-    class: Option<(Class, f64)>,
+    class: Option<(Class, Weight)>,
 }
 
 impl<'a> Prepared<'a> {

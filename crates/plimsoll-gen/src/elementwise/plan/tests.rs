@@ -222,7 +222,7 @@ fn bulk_copies_are_combined_with_broadcast_inputs() {
     let rows = free(16384, &[1, 0]);
     assert_eq!((rows.form, rows.streams[1]), (Form::Bulk, Stream::Indexed { set: 0, inner: Inner::Splat }));
     let odd = free(16385, &[0, 1]);
-    assert_eq!((odd.form, odd.lanes, odd.unroll, odd.whole_rows), (Form::Bulk, 2, 6, false));
+    assert_eq!((odd.form, odd.lanes, odd.unroll, odd.whole_rows), (Form::Bulk, 4, 3, false));
     // Pitched rows are not contiguous, and another form computes coordinates.
     assert_eq!(free(16384, &[16400, 1]).form, Form::Rows);
     let place = "in x: bf16, b: bf16\ny = x + b + bf16(index(1))";

@@ -73,14 +73,14 @@ fn smaller(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Devi
 const SECTOR: u64 = 32;
 /// Bytes of the rows of a tile if the outputs' rows don't begin at sectors.
 const LONG_ROW: u32 = 512;
-/// Elements of such a tile.
+/// Most elements of such a tile.
 const LONG_AREA: u32 = 8192;
 /// Most bytes of registers that a thread of such a tile holds inputs in.
 const MOST_HELD: u32 = 256;
 
 /// Rows and columns of tiles with long rows, for large tensors if the outputs' rows don't begin at sectors: two blocks then write parts of the
 /// same sector, which is slow. On an H200, two bf16 outputs with rows of 22,392 bytes took 233 µs in tiles of 64 × 64, 193 in 128 × 128
-/// and 158 in 32 × 256. Single bytes don't gain.
+/// and 158 in 32 × 256, and two f64 outputs with rows of 501,400 bytes 204 µs in tiles of 32 × 32 and 181 in 64 × 64. Single bytes don't gain.
 fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) -> Option<(u32, u32)> {
     let splits_sectors = |output: &&Tensor| {
         let steps = output.strides.iter().zip(extents).rev().skip(1).filter(|(_, extent)| **extent > 1);
@@ -89,10 +89,11 @@ fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) 
     };
     let bytes = all.iter().filter(|tensor| tensor.output).filter(splits_sectors).map(|output| output.bytes).min()?;
     let columns = LONG_ROW / bytes;
-    let (rows, columns) = rows_and_columns((LEAST_SIDE.max(LONG_AREA / columns), columns), lanes, extents);
     // Single elements take a register each.
     let held = inputs(all).map(|tensor| if lanes > 1 { tensor.bytes } else { tensor.bytes.max(4) }).sum::<u32>();
-    let fits = held * LONG_AREA <= MOST_HELD * *TRANSPOSE_THREADS.end();
+    let area = LONG_AREA.min(1 << (MOST_HELD * *TRANSPOSE_THREADS.end() / held.max(1)).max(1).ilog2());
+    let fits = area / columns >= LEAST_SIDE;
+    let (rows, columns) = rows_and_columns((LEAST_SIDE.max(area / columns), columns), lanes, extents);
     let full = blocks((rows, columns), extents) >= FULL * u64::from(device.multiprocessors);
     (bytes > 1 && fits && full).then_some((rows, columns))
 }

@@ -5,6 +5,7 @@ use plimsoll_expr::Graph;
 use super::{Choose, Device, PlanError, Reason, Tensors, bulk};
 use crate::elementwise::spec::{Dependent, Form, Tier};
 use crate::elementwise::table::{Class, Row, Table, Wanted, Work};
+use crate::elementwise::weight::Weight;
 use crate::kernel::Hints;
 
 /// The free choices of a kernel, with their reasons.
@@ -62,12 +63,12 @@ fn hints_from_bits(bits: u32) -> Hints {
 }
 
 /// The choices of the bytes-in-flight rule, with the reason.
-fn apply_rule(tensors: &Tensors, device: &Device, work: Option<Work>, dependent: bool) -> (Row, String) {
+fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, dependent: bool) -> (Row, String) {
     // One access to the widest tensor, and at least four bytes of the narrowest: with two accesses to the widest, a conversion from bf16 to f32
     // took an H200 192 µs instead of 169.
     let narrowest = tensors.narrowest();
     let bytes = tensors.bytes_moved();
-    let heavy = work == Some(Work::Heavy);
+    let heavy = work.is_some_and(|(work, _)| work == Work::Heavy);
     // Several inputs that about fit into L2, but take more than two blocks per SM, are read in half accesses. On an H200 that is 1 to 3 % faster from
     // 4 to 64 MiB, and up to 16 % where launches may overlap, but with heavy work 2 to 8 % slower.
     let medium = bytes > MEDIUM * u64::from(device.multiprocessors) && bytes <= device.l2_bytes / 8 * 9;
@@ -77,9 +78,18 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<Work>, dependent:
     // With heavy work, threads compute for about as long as they wait for memory, so twice as many bytes must be in flight. On an H200 that is
     // 1 to 4 % faster from 128 MiB on; smaller launches have too few blocks for it.
     let times = if heavy && bytes > device.l2_bytes { 2 } else { 1 };
-    let per_thread = (times * bytes_in_flight(device)).div_ceil(device.threads_per_multiprocessor.max(1));
+    // Fewer threads fit on an SM where each takes many registers.
+    let fitting = work.map_or(u32::MAX, |(_, weight)| REGISTERS / weight.registers);
+    let in_flight = |times: u32, threads: u32| (times * bytes_in_flight(device)).div_ceil(threads.max(1));
+    let threads = device.threads_per_multiprocessor;
+    let per_thread = in_flight(times, threads).max(in_flight(1, threads.min(fitting)));
     // Two vectors where one is nearly enough were up to 4 % slower on an H200, and twice as slow in small launches.
-    let unroll = 1 << (per_thread / read_by_thread(tensors, lanes).max(vector)).clamp(1, 4).ilog2();
+    let mut unroll = 1 << (per_thread / read_by_thread(tensors, lanes).max(vector)).clamp(1, 4).ilog2();
+    // Blocks of threads that hardly move memory end before the next ones can start: an outer difference of f32 that writes 256 MiB took an H200
+    // 81 µs with 16 bytes per thread and 60 with 32.
+    if bytes > MEDIUM * u64::from(device.multiprocessors) {
+        unroll = unroll.max((LEAST_MOVED / moved_by_thread(tensors, lanes).max(1)).clamp(1, 4));
+    }
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
         most_bytes: u64::MAX,
@@ -106,6 +116,17 @@ fn lanes_of(tensors: &Tensors, access: u32) -> u32 {
 /// Bytes that a thread reads for this many elements.
 fn read_by_thread(tensors: &Tensors, lanes: u32) -> u32 {
     tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes * lanes).sum()
+}
+
+/// Fewest bytes that a thread moves from or to memory in launches that aren't small.
+const LEAST_MOVED: u32 = 32;
+/// Registers of an SM.
+const REGISTERS: u32 = 65536;
+
+/// Bytes that a thread moves from or to memory for this many elements.
+fn moved_by_thread(tensors: &Tensors, lanes: u32) -> u32 {
+    let moving = tensors.moving().filter(|tensor| tensor.output || !tensors.comes_from_cache(tensor));
+    moving.map(|tensor| tensor.bytes * lanes).sum()
 }
 
 /// Bytes in flight per SM of [`bulk_rule`], and threads of its blocks.
@@ -137,20 +158,20 @@ fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, share: f64, rul
 /// than the best plan on average, and 1.2 % by the rule).
 fn choose_row(
     table: &Table,
-    wanted: Option<(Wanted, f64)>,
+    wanted: Option<(Wanted, Weight)>,
     tensors: &Tensors,
     choose: &Choose,
     device: &Device,
 ) -> (Row, String, bool) {
-    let Some((wanted, share)) = wanted else {
+    let Some((wanted, weight)) = wanted else {
         let (rule, why) = apply_rule(tensors, device, None, choose.dependent);
         return (rule, why, false);
     };
     if let Some(row) = table.row(wanted).filter(|row| row.class == wanted.class) {
         return (row.clone(), table.source.clone(), true);
     }
-    let (rule, why) = apply_rule(tensors, device, Some(wanted.class.work), choose.dependent);
-    if let Some((row, why)) = bulk_rule(tensors, device, wanted, share, &rule) {
+    let (rule, why) = apply_rule(tensors, device, Some((wanted.class.work, weight)), choose.dependent);
+    if let Some((row, why)) = bulk_rule(tensors, device, wanted, weight.share, &rule) {
         return (row, why, false);
     }
     let flat = table.row(Wanted { bulk: false, dependent: false, ..wanted });
@@ -158,10 +179,10 @@ fn choose_row(
 }
 
 impl Tuning {
-    /// The expression's class and the share of its work, if the table has rows to find by it. It lowers the expression, so a plan computes it
+    /// The expression's class and its arithmetic, if the table has rows to find by it. It lowers the expression, so a plan computes it
     /// once.
-    pub fn classify(graph: &Graph, table: &Table, tier: Tier) -> Option<(Class, f64)> {
-        (!table.rows.is_empty()).then(|| Class::with_share(graph, tier))
+    pub fn classify(graph: &Graph, table: &Table, tier: Tier) -> Option<(Class, Weight)> {
+        (!table.rows.is_empty()).then(|| Class::with_weight(graph, tier))
     }
 
     /// Makes the choices for an expression of a class on these tensors. Without `takes_bulk`, only a user can choose bulk copies.
@@ -172,7 +193,7 @@ impl Tuning {
         graph: &Graph,
         tensors: &Tensors,
         device: &Device,
-        (table, class): (&Table, Option<(Class, f64)>),
+        (table, class): (&Table, Option<(Class, Weight)>),
         choose: &Choose,
         takes_bulk: bool,
     ) -> Result<Self, PlanError> {
@@ -180,9 +201,9 @@ impl Tuning {
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
         let bulk = choose.form == Some(Form::Bulk) || (free && takes_bulk && bulk::takes_bulk(graph, tensors, device));
         let bytes = tensors.bytes_moved();
-        let wanted = class.map(|(class, share)| {
+        let wanted = class.map(|(class, weight)| {
             let class = Class { inputs: tensors.streamed_inputs(), ..class };
-            (Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk }, share)
+            (Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk }, weight)
         });
         let (row, why, measured) = choose_row(table, wanted, tensors, choose, device);
         let mut reasons = Vec::new();
