@@ -75,22 +75,27 @@ const SECTOR: u64 = 32;
 const LONG_ROW: u32 = 512;
 /// Most elements of such a tile.
 const LONG_AREA: u32 = 8192;
+/// Bytes of a register.
+const REGISTER: u32 = 4;
 /// Most bytes of registers that a thread of such a tile holds inputs in.
 const MOST_HELD: u32 = 256;
 
 /// Rows and columns of tiles with long rows, for large tensors if the outputs' rows don't begin at sectors: two blocks then write parts of the
 /// same sector, which is slow. On an H200, two bf16 outputs with rows of 22,392 bytes took 233 µs in tiles of 64 × 64, 193 in 128 × 128
 /// and 158 in 32 × 256, and two f64 outputs with rows of 501,400 bytes 204 µs in tiles of 32 × 32 and 181 in 64 × 64. Single bytes don't gain.
+/// Loads that don't fill a register take too many of them: a bf16 input of 29 × 600,415 took 35 µs in tiles of 29 × 256, and 30 in 29 × 136.
 fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) -> Option<(u32, u32)> {
     let splits_sectors = |output: &&Tensor| {
         let steps = output.strides.iter().zip(extents).rev().skip(1).filter(|(_, extent)| **extent > 1);
         let mut starts = steps.map(|(&stride, _)| (stride as u64).wrapping_mul(output.bytes.into()));
         !u64::from(output.phase).is_multiple_of(SECTOR) || starts.any(|start| !start.is_multiple_of(SECTOR))
     };
+    if inputs(all).any(|tensor| tensor.bytes * lanes < REGISTER) {
+        return None;
+    }
     let bytes = all.iter().filter(|tensor| tensor.output).filter(splits_sectors).map(|output| output.bytes).min()?;
     let columns = LONG_ROW / bytes;
-    // Single elements take a register each.
-    let held = inputs(all).map(|tensor| if lanes > 1 { tensor.bytes } else { tensor.bytes.max(4) }).sum::<u32>();
+    let held = inputs(all).map(|tensor| tensor.bytes).sum::<u32>();
     let area = LONG_AREA.min(1 << (MOST_HELD * *TRANSPOSE_THREADS.end() / held.max(1)).max(1).ilog2());
     let fits = area / columns >= LEAST_SIDE;
     let (rows, columns) = rows_and_columns((LEAST_SIDE.max(area / columns), columns), lanes, extents);
