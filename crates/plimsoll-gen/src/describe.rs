@@ -49,10 +49,11 @@ impl Code {
         if disagreement(&plan.spec, Some(hot)).is_some() {
             return None;
         }
-        // Misaligned inputs load more than they use, so only stores count.
-        let shifted = plan.spec.streams.contains(&Stream::Shifted) && hot.written > 0;
+        // Misaligned inputs and those addressed by coordinates load more than comes from memory, so only stores count.
+        let loads_more = |stream: &Stream| matches!(stream, Stream::Shifted | Stream::Indexed { .. });
+        let by_stores = plan.spec.streams.iter().any(loads_more) && hot.written > 0;
         let (launch_bytes, hot_bytes) =
-            if shifted { (traffic.written, hot.written) } else { (traffic.total(), hot.moved()) };
+            if by_stores { (traffic.written, hot.written) } else { (traffic.total(), hot.moved()) };
         let scale = per_thread(plan) * (launch_bytes as f64 / plan.elements.max(1) as f64) / f64::from(hot_bytes);
         let operations = Cost::from_graph(&plan.spec.graph).operations.values().sum::<u64>() as f64 * per_thread(plan);
         if f64::from(hot.instructions) * scale < operations * LEAST_PER_OPERATION {

@@ -206,7 +206,7 @@ fn approximate(primitive: Primitive, a: f32, b: f32) -> f32 {
         Primitive::Sqrt { flush } => of(flush, libm::sqrt),
         Primitive::Tanh => of(false, libm::tanh),
         Primitive::Div => (f64::from(a) / f64::from(b)) as f32,
-        Primitive::Rcp64 => rough_inverse(a.into()) as f32,
+        Primitive::Rcp64 => unreachable!("not of f32"),
     }
 }
 

@@ -130,7 +130,7 @@ pub enum Op {
     Bits,
     /// The upper half of an f64's bits, as u32.
     High,
-    /// a·2ⁿ in f64 for a normal a and result; n is the integer in the low 12 bits of the second operand, those of n + 3·2⁵¹.
+    /// a·2ⁿ in f64 for a normal a and result, other numbers become any; n is the integer in the low 12 bits of the second operand, those of n + 3·2⁵¹.
     Scale,
     /// The magnitude of the first operand with the sign of the second.
     CopySign,

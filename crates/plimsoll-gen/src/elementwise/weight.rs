@@ -33,7 +33,7 @@ pub struct Weight {
 
 /// Registers of most kernels, and how many more each of a device's f64 functions takes: `exp` of f64 takes 24, `silu` with its three functions
 /// behind a guard 48 (compute capability 9.0).
-const REGISTERS: u32 = 24;
+const USUAL_REGISTERS: u32 = 24;
 const OF_FUNCTION: u32 = 8;
 const MOST_REGISTERS: u32 = 56;
 const LEAST_REGISTERS: u32 = 32;
@@ -47,7 +47,7 @@ fn registers(block: &Block) -> u32 {
         _ => false,
     };
     let functions = block.instructions.iter().filter(|at| at.dtype == DType::F64 && is_function(at.op)).count();
-    (REGISTERS + OF_FUNCTION * functions as u32).clamp(LEAST_REGISTERS, MOST_REGISTERS)
+    (USUAL_REGISTERS + OF_FUNCTION * functions as u32).clamp(LEAST_REGISTERS, MOST_REGISTERS)
 }
 
 /// Counts an element's arithmetic.

@@ -97,10 +97,12 @@ fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) 
     let columns = LONG_ROW / bytes;
     let held = inputs(all).map(|tensor| tensor.bytes).sum::<u32>();
     let area = LONG_AREA.min(1 << (MOST_HELD * *TRANSPOSE_THREADS.end() / held.max(1)).max(1).ilog2());
-    let fits = area / columns >= LEAST_SIDE;
-    let (rows, columns) = rows_and_columns((LEAST_SIDE.max(area / columns), columns), lanes, extents);
+    if area / columns < LEAST_SIDE {
+        return None;
+    }
+    let (rows, columns) = rows_and_columns((area / columns, columns), lanes, extents);
     let full = blocks((rows, columns), extents) >= FULL * u64::from(device.multiprocessors);
-    (bytes > 1 && fits && full).then_some((rows, columns))
+    (bytes > 1 && full).then_some((rows, columns))
 }
 
 /// The inputs that every element needs anew.

@@ -88,7 +88,7 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     // Blocks of threads that hardly move memory end before the next ones can start: an outer difference of f32 that writes 256 MiB took an H200
     // 81 µs with 16 bytes per thread and 60 with 32.
     if bytes > MEDIUM * u64::from(device.multiprocessors) {
-        unroll = unroll.max((LEAST_MOVED / moved_by_thread(tensors, lanes).max(1)).clamp(1, 4));
+        unroll = unroll.max(1 << (LEAST_MOVED / moved_by_thread(tensors, lanes).max(1)).clamp(1, 4).ilog2());
     }
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },

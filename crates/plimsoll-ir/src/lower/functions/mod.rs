@@ -2,7 +2,8 @@
 //!
 //! Results that become bf16 or f16 need only a few more digits than those types have: `short` forms are composed from a device's
 //! approximations of 2ˣ, log₂ x, 1/x and tanh x, with polynomials where a difference would cancel. In full precision, functions are the
-//! library's, except those that libraries lack (`activation`) and those of f64 that are shorter here (`double`). All forms accept any f32 and give the special values of the oracle.
+//! library's, except those that libraries lack (`activation`) and those of f64 that are shorter here (`double`). Forms without a guard accept any operand and give
+//! the special values of the oracle.
 //!
 //! Coefficients are minimax in relative error (Lawson's weights over Chebyshev nodes), except for those of erf.
 
@@ -18,7 +19,7 @@ use plimsoll_expr::op::{Binary, Unary};
 
 use super::need::Need;
 use super::term::Term;
-use crate::Primitive;
+use crate::{Op, Primitive, facts};
 
 /// A function of one operand, with guards if `guarded`.
 pub(super) fn unary<'b>(op: Unary, x: Term<'b>, need: Need, guarded: bool) -> Term<'b> {
@@ -28,6 +29,9 @@ pub(super) fn unary<'b>(op: Unary, x: Term<'b>, need: Need, guarded: bool) -> Te
     let Some(digits) = Digits::new(need).filter(|_| x.dtype() == DType::F32) else {
         let double = || double::total(op, x).or_else(|| guarded.then(|| double::guarded(op, x))?);
         let shorter = if x.dtype() == DType::F64 { double() } else { None };
+        if let (Some(y), Unary::Tanh | Unary::Erfc | Unary::Sigmoid | Unary::Softplus) = (shorter, op) {
+            y.know(facts::derive(Op::Unary(op), DType::F64, &[x.facts()]));
+        }
         return shorter.or_else(|| activation::full(op, x, guarded)).unwrap_or_else(|| x.unary(op));
     };
     match op {
