@@ -108,7 +108,8 @@ fn results_at_the_ends_of_guards_are_near_those_of_the_library() {
         ("sinh", libm::sinh),
         ("cosh", libm::cosh),
     ];
-    let ends = [708.0, 708.000_48, 708.001, 1021.0, 1_021.000_4, 1021.001, 700.0, 700.000_4, 20.0, 20.5, 1e-310, 5e-324];
+    let ends =
+        [708.0, 708.000_48, 708.001, 1021.0, 1_021.000_4, 1021.001, 700.0, 700.000_4, 20.0, 20.5, 1e-310, 5e-324];
     for (function, expected) in library {
         let program = program(function);
         for x in ends.into_iter().flat_map(|x: f64| [x, -x, x.next_up(), -x.next_up()]) {
