@@ -99,7 +99,8 @@ fn special_values_are_those_of_the_library() {
 /// Around the ends of the guards and at subnormals, the result is near that of the library's function, whichever block computed it.
 #[test]
 fn results_at_the_ends_of_guards_are_near_those_of_the_library() {
-    let library: [(&str, fn(f64) -> f64); 7] = [
+    type Named = (&'static str, fn(f64) -> f64);
+    let library: [Named; 7] = [
         ("exp", libm::exp),
         ("exp2", libm::exp2),
         ("expm1", libm::expm1),
