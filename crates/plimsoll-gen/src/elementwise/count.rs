@@ -407,7 +407,6 @@ mod tests {
             ("gelu_tanh(x)", 156.0),
             ("gelu(x)", 248.0),
             ("log(x)", 116.0),
-            ("tanh(x)", 110.0),
             ("sinh(x)", 112.0),
         ];
         for (text, found) in cases {

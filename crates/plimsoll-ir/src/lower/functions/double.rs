@@ -20,15 +20,10 @@ pub(super) fn guarded<'b>(op: Unary, x: Term<'b>) -> Option<Term<'b>> {
     Some(match op {
         Unary::Exp => exp(within(MOST_EXP)),
         Unary::Exp2 => exp2(within(MOST_EXP2)),
-        Unary::Expm1 => expm1(within(MOST_EXP)).copysign(x),
         Unary::Log => log(x),
         Unary::Sinh => {
             let e = expm1(within(MOST_PRODUCT).abs());
             ((e + quotient(e, e + 1.0)) * 0.5).copysign(x)
-        }
-        Unary::Cosh => {
-            let e = exp(within(MOST_PRODUCT));
-            inverse(e).fma(0.5, e * 0.5)
         }
         Unary::Sigmoid => logistic(within(MOST_PRODUCT), None),
         Unary::Silu => x * logistic(within(MOST_PRODUCT), None),
@@ -46,7 +41,6 @@ pub(super) fn guarded<'b>(op: Unary, x: Term<'b>) -> Option<Term<'b>> {
 /// A function whose form is right for every operand.
 pub(super) fn total<'b>(op: Unary, x: Term<'b>) -> Option<Term<'b>> {
     Some(match op {
-        Unary::Tanh => tanh(x),
         Unary::Erfc => erfc(x),
         Unary::Gelu => gelu(x),
         _ => return None,
@@ -211,13 +205,6 @@ fn softplus(x: Term<'_>) -> Term<'_> {
     ]);
     let logarithm = (s * z).fma(p, s + s);
     x.greater(0.0).choose(x, 0.0) + logarithm
-}
-
-/// (e^2t − 1)/(e^2t + 1), t = |x|; from 20 on it is 1.
-fn tanh(x: Term<'_>) -> Term<'_> {
-    let t = limited(x.abs(), 20.0);
-    let e = expm1(t + t);
-    quotient(e, e + 2.0).copysign(x)
 }
 
 /// At most `most`; NaN stays.

@@ -29,7 +29,7 @@ pub(super) fn unary<'b>(op: Unary, x: Term<'b>, need: Need, guarded: bool) -> Te
     let Some(digits) = Digits::new(need).filter(|_| x.dtype() == DType::F32) else {
         let double = || double::total(op, x).or_else(|| guarded.then(|| double::guarded(op, x))?);
         let shorter = if x.dtype() == DType::F64 { double() } else { None };
-        if let (Some(y), Unary::Tanh | Unary::Erfc | Unary::Sigmoid | Unary::Softplus) = (shorter, op) {
+        if let (Some(y), Unary::Erfc | Unary::Sigmoid | Unary::Softplus) = (shorter, op) {
             y.know(facts::derive(Op::Unary(op), DType::F64, &[x.facts()]));
         }
         return shorter.or_else(|| activation::full(op, x, guarded)).unwrap_or_else(|| x.unary(op));
