@@ -347,6 +347,22 @@ mod tests {
         assert!(plan.plan.spec.lanes >= 4, "{plan:?}");
     }
 
+    #[test]
+    fn threads_of_large_batches_read_at_least_64_bytes() {
+        let unroll = |text: &str, length: u64| {
+            let graph = graph(text);
+            let tensors = graph.inputs().len() + graph.outputs().len();
+            let (lengths, starts) = ([length; 4], vec![0; 4 * tensors]);
+            let sets = sets(&lengths, &starts, &[0; 4]);
+            let plan = plan_batch(&graph, sets, &device(80), &Table::default(), &Choose::default()).unwrap();
+            (plan.plan.spec.lanes, plan.plan.spec.unroll)
+        };
+        let mixed = "in g: bf16, m: f32, v: f32, p: bf16\ny: bf16 = p - g*m/v";
+        assert_eq!(unroll(mixed, 1 << 26), (4, 2));
+        assert_eq!(unroll("in x: f32, z: f32, v: f32, w: f32\ny = x*z + v*w", 1 << 26), (4, 1));
+        assert_eq!(unroll(mixed, 1 << 12).1, 1);
+    }
+
     fn sets<'s>(lengths: &'s [u64], starts: &'s [u64], groups: &'s [u32]) -> Sets<'s> {
         Sets { lengths, starts, groups, group_count: 2, uniform: &[], skip: None }
     }
