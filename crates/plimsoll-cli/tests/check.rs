@@ -128,7 +128,7 @@ fn a_fleet_file_is_small_and_an_edited_figure_is_recomputed_and_named() {
     assert!(text.len() <= 40 << 10, "{}", text.len());
     let before = collect(&place, "--expect 5", 0);
     assert_eq!(
-        before["devices"].as_array().unwrap().iter().filter(|device| device["unverified_figures"] != 0).count(),
+        before["devices"].as_array().unwrap().iter().filter(|device| device["unchecked_figures"] != 0).count(),
         0
     );
     let edited: Vec<String> = text

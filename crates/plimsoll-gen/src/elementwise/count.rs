@@ -208,7 +208,7 @@ fn operation(block: &Block, instruction: &Instruction) -> Slots {
         Op::Fma if dtype == DType::F64 => Slots { fp64: 1.0, ..Slots::NONE },
         Op::Fma => Slots::fma(2.0 * words - 1.0),
         Op::Compare(_) if operand == DType::F64 => Slots { fp64: 1.0, ..Slots::NONE },
-        Op::Select if dtype.bytes() == 8 => Slots::alu(2.0),
+        Op::Select if dtype == DType::F64 => Slots::alu(2.0),
         Op::Compare(_) | Op::Ordered | Op::CopySign | Op::Select => Slots::alu(words),
         // Both operands are scaled.
         Op::Primitive(Primitive::Div) => {

@@ -63,7 +63,7 @@ fn device(judged: &Judgement, deviations: &[(&FigureOfFleet, Deviation)]) -> Val
         "rank": device.rank, "job": device.job, "rack": device.rack, "started": device.started,
         "verdict": judged.verdict.name(), "runs": judged.runs, "to_confirm": judged.to_confirm,
         "reasons": reasons.collect::<Vec<_>>(), "figures": figures.collect::<Vec<_>>(),
-        "unverified_figures": device.unchecked.len(), "faults": device.faults,
+        "unchecked_figures": device.unchecked.len(), "faults": device.faults,
     })
 }
 

@@ -219,10 +219,15 @@ const MOST_MIXTURES: usize = 20;
 /// The settings in which smaller strata differ from the largest of their model.
 fn list_mixtures(devices: &[Device], strata: &[Stratum], populations: &[Population]) -> Vec<Problem> {
     let mut problems = Vec::new();
+    let mut unlisted = 0;
     let mut largest_of: HashMap<&str, usize> = HashMap::new();
     for (place, stratum) in strata.iter().enumerate() {
         let largest = *largest_of.entry(&stratum.model).or_insert(place);
-        if largest == place || problems.len() >= MOST_MIXTURES {
+        if largest == place {
+            continue;
+        }
+        if problems.len() >= MOST_MIXTURES {
+            unlisted += stratum.members.len();
             continue;
         }
         let who = match stratum.members[..] {
@@ -230,6 +235,10 @@ fn list_mixtures(devices: &[Device], strata: &[Stratum], populations: &[Populati
             _ => format!("{} devices of {}", stratum.members.len(), stratum.model),
         };
         let text = format!("{who}: {}", stratum.differences(&strata[largest]).join(", "));
+        problems.push(Problem { kind: Kind::Mixed, file: None, text });
+    }
+    if unlisted > 0 {
+        let text = format!("{unlisted} more devices differ in their settings from the most common ones of their model");
         problems.push(Problem { kind: Kind::Mixed, file: None, text });
     }
     for population in populations.iter().filter(|population| population.ambiguous_hosts) {
