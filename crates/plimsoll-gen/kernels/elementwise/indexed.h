@@ -88,8 +88,8 @@ struct Spot {
     }
 };
 
-// How a vector crosses the end of a row: the elements before it, and how far the offsets jump there. Rows have at least LANES elements: the plan
-// shortens vectors that outgrow them.
+// How a vector crosses the end of a row: the elements before it, and how far the offsets jump there. The plan ensures that rows have at
+// least LANES elements.
 struct Turn {
     int left;
     Place jump[KEPT];
@@ -123,8 +123,8 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
     Row<T, 1, 0> single[LANES];
     // SPACED: the vectors that contain LANES elements, and the elements between them. The launch leaves out the last ones.
     Row<T, LANES, HINT & LOAD_NO_ALLOCATE> spaced[SPACING];
-    // SHIFTED: the accesses that contain LANES elements, and at which of their bytes the elements begin. The launch leaves out the last vector, whose last access
-    // ends beyond the tensor.
+    // SHIFTED: the accesses that contain LANES elements, and at which of their bytes the elements begin. The launch leaves out the
+    // last vector, whose last access ends beyond the tensor.
     ShiftedRow<T, SHIFTS ? LANES : 4> shifted;
     u32 shift;
     int left;

@@ -1,5 +1,6 @@
 // rows: tensors that are broadcast, pitched or strided, indexed by coordinates (indexed.h). A thread processes UNROLL vectors of
-// LANES elements in row-major order. LINEAR tensors need no coordinates; vectors may cross the ends of rows (Turn). With LANES 1 this form supports any strides.
+// LANES elements in row-major order, which may cross the ends of rows (Turn). LINEAR tensors need no coordinates. With LANES 1 this form
+// supports any strides.
 //
 // Words of the form: number of elements, number of whole tiles; dimensions and strides.
 // Its loop in SASS: all loads before the first store; two multiplications and a shift per 32-bit division.

@@ -1,6 +1,6 @@
 // N consecutive elements at any address aligned to an element: loads aligned accesses, and shifts the bytes into place.
-// Reads up to one access beyond either end, so callers must stay away from the ends of memory that doesn't begin and end with an access. Not for accesses of less than a
-// word.
+// Reads up to one access beyond either end, so callers must stay away from the ends of the memory; from its beginning only if that isn't
+// aligned to an access. Not for accesses of less than a word.
 #pragma once
 #include "access.h"
 

@@ -1,6 +1,6 @@
-//! Folders that are made to cost time.
+//! Folders that are made to cost time, and lists that are cut off.
 
-use super::{File, PROBES};
+use super::{File, PROBES, judge, problems};
 use crate::fleet::collect::{Options, collect};
 use crate::fleet::complete::Kind;
 use crate::fleet::device::Device;
@@ -63,4 +63,17 @@ fn long_names_of_a_measurement_that_was_cut_off_are_shortened() {
     assert!(lengths.iter().all(|length| *length <= 101), "{lengths:?}");
     let fleet = collect(read, &Options::default());
     assert!(fleet.problems[0].text.len() < 400, "{}", fleet.problems[0].text);
+}
+
+#[test]
+fn settings_beyond_those_that_are_listed_are_counted() {
+    let fleet = judge(&Options::default(), |files| {
+        for (number, file) in files.iter_mut().enumerate().take(25) {
+            file.health.power_limit = Some(400.0 + number as f64);
+        }
+    });
+    let mixed: Vec<&str> =
+        problems(&fleet).into_iter().filter(|(kind, _)| *kind == Kind::Mixed).map(|(_, text)| text).collect();
+    assert_eq!(mixed.len(), 21);
+    assert_eq!(mixed[20], "5 more devices differ in their settings from the most common ones of their model");
 }

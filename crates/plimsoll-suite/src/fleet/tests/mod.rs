@@ -255,19 +255,6 @@ fn settings_that_differ_are_named_and_explain_a_slow_device() {
 }
 
 #[test]
-fn settings_beyond_those_that_are_listed_are_counted() {
-    let fleet = judge(&Options::default(), |files| {
-        for (number, file) in files.iter_mut().enumerate().take(25) {
-            file.health.power_limit = Some(400.0 + number as f64);
-        }
-    });
-    let mixed: Vec<&str> =
-        problems(&fleet).into_iter().filter(|(kind, _)| *kind == Kind::Mixed).map(|(_, text)| text).collect();
-    assert_eq!(mixed.len(), 21);
-    assert_eq!(mixed[20], "5 more devices differ in their settings from the most common ones of their model");
-}
-
-#[test]
 fn another_process_and_a_wide_interval_make_a_low_figure_unknown() {
     let fleet = judge(&Options::default(), |files| {
         files[3].figures[1] = 0.9;
