@@ -7,7 +7,9 @@ use plimsoll::probes;
 use plimsoll::suite::fleet::collect::{Fleet, Options, RUNS, collect};
 use plimsoll::suite::fleet::complete::Expected;
 use plimsoll::suite::fleet::read::read_folder;
-use plimsoll_report::fleet::{render_html, render_json, render_openmetrics, render_slurm, render_table};
+use plimsoll_report::fleet::{
+    render_html, render_json, render_kubernetes, render_openmetrics, render_slurm, render_table,
+};
 
 use super::args::{CollectArgs, CollectFormat};
 use super::exit::{Exit, Failure, say};
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &CollectArgs) -> Result<Exit, Failure> {
         CollectFormat::OpenMetrics => render_openmetrics(&fleet),
         CollectFormat::Html => render_html(&fleet),
         CollectFormat::Slurm => render_slurm(&fleet),
+        CollectFormat::Kubernetes => render_kubernetes(&fleet),
     };
     match &args.out {
         Some(path) => outputs.write(path, text.as_bytes())?,

@@ -2,7 +2,9 @@
 
 mod html;
 mod json;
+mod kubernetes;
 mod map;
+mod nodes;
 mod openmetrics;
 mod slurm;
 mod table;
@@ -18,6 +20,7 @@ use plimsoll_suite::fleet::strata::FigureOfFleet;
 
 pub use html::render_html;
 pub use json::render_json;
+pub use kubernetes::render_kubernetes;
 pub use openmetrics::render_openmetrics;
 pub use slurm::render_slurm;
 pub use table::render_table;

@@ -14,7 +14,7 @@ use plimsoll_suite::fleet::strata::FigureOfFleet;
 use plimsoll_suite::headlines::{derive_findings, figures};
 use unicode_width::UnicodeWidthStr;
 
-use super::{render_html, render_json, render_openmetrics, render_slurm, render_table, sentence};
+use super::{render_html, render_json, render_kubernetes, render_openmetrics, render_slurm, render_table, sentence};
 use crate::synthetic;
 use crate::terminal::Style;
 
@@ -86,6 +86,24 @@ fn drain_commands_are_for_single_nodes() {
     assert!(!command.contains([';', '<', '\\', '"']) && command.matches('\'').count() == 2, "{command}");
     for host in ["ALL", "all", "n1;", "n[1-9]", ".n1"] {
         let commands = render_slurm(&fleet_of(host));
+        assert!(commands.starts_with("# not a node's name: ") && commands.lines().count() == 1, "{host}: {commands}");
+    }
+}
+
+#[test]
+fn conditions_are_patches_of_single_nodes() {
+    let command = render_kubernetes(&fleet_of("n1"));
+    let (start, patch) = command.trim_end().split_once(" --patch='").unwrap();
+    assert_eq!(start, "kubectl patch node n1 --subresource=status --type=strategic");
+    let patch: serde_json::Value = serde_json::from_str(patch.strip_suffix('\'').unwrap()).unwrap();
+    let condition = &patch["status"]["conditions"][0];
+    assert_eq!((condition["status"].as_str(), condition["reason"].as_str()), (Some("True"), Some("GpuSlow")));
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.starts_with("plimsoll: ") && message.contains(" slow "), "{message}");
+    let started = &fleet_of("n1").devices[0].device.started;
+    assert_eq!(condition["lastHeartbeatTime"].as_str().map(|time| &time[..19]), started.get(..19));
+    for host in ["N1", "n1;", "-n", "n..1", "", "$(id)", "n1' --all"] {
+        let commands = render_kubernetes(&fleet_of(host));
         assert!(commands.starts_with("# not a node's name: ") && commands.lines().count() == 1, "{host}: {commands}");
     }
 }

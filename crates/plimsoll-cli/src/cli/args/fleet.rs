@@ -60,6 +60,8 @@ pub(crate) enum CollectFormat {
     Html,
     /// Commands that drain the nodes of slow and broken devices in Slurm
     Slurm,
+    /// Commands that set a condition of each node in Kubernetes
+    Kubernetes,
 }
 
 /// A time of day as records have it, from `90min`, `2h`, `3d` before now, or from a time stamp with its zone.
