@@ -11,12 +11,13 @@
 //
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
 // and of the other extents, slowest first, as divisor, magic number and shift; each set's strides. ROWS_FIT, COLUMNS_FIT: no tile extends
-// beyond the tensors along that dimension.
+// beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for aligned tiles.
 // Its loop in SASS: before the barrier, all loads of the transposed inputs, and their stores to shared memory; after it, a load from
 // shared memory and a store per vector.
 #include "same.h"
 
-enum { COLUMNS = LANES * UNROLL };
+// Vectors in a row of a tile, and in a row of a transposed input's tile.
+enum { COLUMNS = LANES * UNROLL, WIDTH = UNROLL + SHEAR / LANES };
 enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
@@ -24,12 +25,14 @@ __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { ret
 #if INDEX_BITS == 32
 // Extents and strides fit into 31 bits.
 typedef u32 Extent;
+typedef i32 Steps;
 #else
 typedef u64 Extent;
+typedef i64 Steps;
 #endif
 
 // The distance of `count` steps along a dimension.
-__device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, Extent count) {
+__device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, Steps count) {
 #if INDEX_BITS == 32 && defined(__CUDA_ARCH__)
     i64 product;
     asm("mul.wide.s32 %0, %1, %2;" : "=l"(product) : "r"(count), "r"(u32(p.at[STRIDES_AT + RANK * set + d])));
@@ -71,64 +74,6 @@ template <int LINE_COUNT, int PER_LINE> struct Pieces {
     }
 };
 
-// Which pieces of a thread are inside the tensors: those of the first `lines` lines, and the first `along` of each line. LINES_FIT and
-// ALONG_FITS: these are all of the tile.
-template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct Inside {
-    // The same for all iterations of a thread.
-    enum { ALWAYS = All::WHOLE && All::SPLIT == 1 && LINES_FIT && int(All::LINES) % int(All::STEP) == 0 };
-    u32 lines, along;
-    int left;  // lines from the first iteration's on; 0 for a thread without pieces
-    __device__ __forceinline__ Inside(u32 lines_inside, u32 along_inside)
-        : lines(LINES_FIT ? u32(All::LINES) : lines_inside), along(ALONG_FITS ? u32(PER_LINE) : along_inside) {
-        const bool busy = int(All::BUSY) == THREADS || threadIdx.x < u32(All::BUSY);
-        left = busy && (ALONG_FITS || All::within(0) < along) ? int(lines) - int(All::first_line()) : 0;
-    }
-    __device__ __forceinline__ bool holds(int iteration) const {
-        if (ALWAYS && ALONG_FITS && int(All::BUSY) == THREADS) return true;
-        if (ALWAYS) return left > 0;
-        if (All::WHOLE && All::SPLIT == 1) return int(All::lines_before(iteration)) < left;
-        return All::exists(iteration) && (LINES_FIT || All::line(iteration) < lines) &&
-               (ALONG_FITS || All::within(iteration) < along);
-    }
-    // The line of a piece and its place within the line; of a piece outside the tensors, those of one inside.
-    __device__ __forceinline__ u32 line(int iteration) const { return smaller(All::line(iteration), lines - 1); }
-    __device__ __forceinline__ u32 within(int iteration) const { return smaller(All::within(iteration), along - 1); }
-    __device__ __forceinline__ static u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
-};
-
-// Addresses of a thread's pieces of a tensor whose tile begins at `from`, lines along dimension `d`. Of a piece outside the tensors it is an
-// address inside, so that loads need no branch. `Along(within)` returns the bytes between the start of a line and its piece `within`.
-//
-// Lines and places are limited before they are multiplied: of `inside ? product : 0` in 64 bits, ptxas 13.0 makes two instructions with
-// opposite predicates, and lets the sum that follows read the 0 one cycle before it is written. (`cargo xtask sass` refuses such kernels.)
-template <typename All, typename Limits> struct Places {
-    enum { CLAMPS = All::WHOLE && All::SPLIT == 1 };
-    u64 first;
-    u32 last;
-    template <typename Along>
-    __device__ __forceinline__ Places(const Parameters& p, int set, int d, u32 factor, u64 from, const Limits& inside, Along along) {
-        // Without limits in `at`, a thread without pieces takes the line of one with pieces.
-        const u32 most = Limits::ALWAYS ? u32(All::STEP) - 1 : inside.lines - 1;
-        first = from;
-        if (CLAMPS) first += along(inside.within(0)) + distance(p, set, d, Limits::smaller(All::first_line(), most) * factor);
-        last = inside.left > 0 ? (inside.left - 1) * factor : 0;
-#if defined(__CUDA_ARCH__)
-        // Otherwise the compiler decides for every iteration again.
-        asm("" : "+l"(first));
-        if (!Limits::ALWAYS) asm("" : "+r"(last));
-#endif
-    }
-    template <typename Along>
-    __device__ __forceinline__ u64 at(const Parameters& p, int set, int d, u32 factor, const Limits& inside, int iteration,
-                                      Along along) const {
-        if constexpr (CLAMPS) {
-            const u32 before = All::lines_before(iteration) * factor;
-            return first + distance(p, set, d, Limits::ALWAYS || before < last ? before : last);
-        }
-        return first + along(inside.within(iteration)) + distance(p, set, d, inside.line(iteration) * factor);
-    }
-};
-
 // Divides `rest` by a divisor: returns the quotient and replaces `rest` by the remainder.
 __device__ __forceinline__ u32 divide_by(const Parameters& p, int which, u32* rest) {
     const u64 divisor = p.at[DIVISORS_AT + 3 * which], magic = p.at[DIVISORS_AT + 3 * which + 1];
@@ -152,22 +97,21 @@ constexpr __device__ int covering(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <=
 
 // A thread's vectors in the order of the outputs.
 typedef Pieces<ROWS, UNROLL> Ordered;
-typedef Inside<Ordered, ROWS_FIT, COLUMNS_FIT, UNROLL> OrderedLimits;
 
 // How an input with elements of BYTES, whose lines are loaded in vectors of LINE, lies in shared memory.
 template <int BYTES, int LINE> struct Passage {
     enum { PER_LINE = ROWS / LINE };
-    typedef Pieces<UNROLL, PER_LINE> All;
-    typedef Inside<All, COLUMNS_FIT, ROWS_FIT, PER_LINE> Limits;
+    typedef Pieces<WIDTH, PER_LINE> All;
     // Vectors that fill one bank, and those that fill all; of the latter, how many are in different columns.
     enum { VECTOR = least(LANES * BYTES, 16), BANK = VECTOR < 4 ? 4 / VECTOR : 1, BANKS = 128 / VECTOR };
     enum { COLUMNS_AT_ONCE = least(BANKS, 32) / least(covering(PER_LINE), BANKS) };
     // The rows of neighbouring pieces are an odd multiple of APART vectors apart, because GAP vectors follow LINE rows. A warp's stores then use
     // different banks if PER_LINE is a power of two, else up to three of them the same.
-    enum { APART = COLUMNS_AT_ONCE > BANK ? COLUMNS_AT_ONCE : BANK, GAP = (APART - LINE * UNROLL) & (2 * APART - 1) };
-    enum { HELD = ROWS * UNROLL + PER_LINE * GAP };
+    enum { APART = COLUMNS_AT_ONCE > BANK ? COLUMNS_AT_ONCE : BANK, GAP = (APART - LINE * WIDTH) & (2 * APART - 1) };
+    // Of sheared tiles, a vector after the last one is read too.
+    enum { HELD = ROWS * WIDTH + PER_LINE * GAP + (SHEAR > 0) };
     // Index of the first vector of row `row` of the outputs.
-    constexpr __device__ static u32 row_at(u32 row) { return row * UNROLL + row / LINE * GAP; }
+    constexpr __device__ static u32 row_at(u32 row) { return row * WIDTH + row / LINE * GAP; }
     // The thread's vector of one iteration in the order of the outputs; any one for a piece outside the tile.
     template <typename V> __device__ __forceinline__ static V vector_of_piece(const V* shared, int iteration) {
         if (!Ordered::exists(iteration)) return shared[0];
@@ -184,6 +128,7 @@ template <int BYTES, int LINE> struct Passage {
 // The size of a tile, and the offset of its first element for each set of strides.
 struct Tile {
     u32 rows, columns;  // inside the tensors
+    Extent column;      // the first one
     i64 offset[SETS];
     __device__ __forceinline__ static u32 inside(Extent extent, Extent first, u32 side) {
         return u32(extent - first < side ? extent - first : Extent(side));
@@ -196,7 +141,7 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     // The fastest dimension's tiles first.
     u32 slower = divide_by(p, 0, &rest);
     Tile tile;
-    const Extent column = Extent(rest) * COLUMNS;
+    const Extent column = tile.column = Extent(rest) * COLUMNS;
     rest = slower;
     slower = divide_by(p, 1, &rest);
     const Extent row = Extent(rest) * ROWS;
@@ -236,80 +181,11 @@ template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(co
     return vector;
 }
 
-// Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest.
-template <typename T, int SET, int LINE>
-__device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
-    typedef Passage<sizeof(T), LINE> Way;
-    typedef typename Way::All All;
-    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LANES];
-    const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-    const typename Way::Limits inside(tile.columns / LANES, (tile.rows + LINE - 1) / LINE);
-    const auto along = [](u32 within) { return within * u32(LINE * sizeof(T)); };
-    const Places<All, typename Way::Limits> places(p, SET, RANK - 1, LANES * sizeof(T), from, inside, along);
-#pragma unroll
-    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        const u64 piece = places.at(p, SET, RANK - 1, LANES * sizeof(T), inside, iteration, along);
-#pragma unroll
-        for (int j = 0; j < LANES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
-    }
-#pragma unroll
-    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        if (!All::exists(iteration)) continue;
-        Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE) + All::line(iteration);
-#pragma unroll
-        for (int i = 0; i < LINE; ++i) row[i * UNROLL] = turned<T>(lines[iteration], i);
-    }
-}
-
-// An input in the order of the outputs. Vectors that come from memory are loaded before the barrier, all at once.
-template <typename T, int KIND, int SET, int LINE> struct Gathered {
-    // Broadcast inputs should stay in L1.
-    Row<T, LANES, 0> rows[Ordered::ITERATIONS];
-
-    __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile,
-                                         const OrderedLimits& inside) {
-        if constexpr (KIND == INDEXED_VECTOR) {
-            const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-            const auto along = [](u32 within) { return within * u32(LANES * sizeof(T)); };
-            const Places<Ordered, OrderedLimits> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
-#pragma unroll
-            for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration)
-                rows[iteration].load(places.at(p, SET, RANK - 2, sizeof(T), inside, iteration, along));
-        }
-    }
-
-    __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const OrderedLimits& inside,
-                                         int iteration, const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
-        if constexpr (KIND == TRANSPOSED) {
-            const Packed<T> held = Passage<sizeof(T), LINE>::vector_of_piece(shared, iteration);
-#pragma unroll
-            for (int w = 0; w < Packed<T>::UNITS; ++w) rows[iteration].word[w] = held.unit[w];
-        }
-        if constexpr (KIND == TRANSPOSED || KIND == INDEXED_VECTOR) rows[iteration].take(x);
-        else {
-#pragma unroll
-            for (int i = 0; i < LANES; ++i) {
-                if constexpr (KIND == UNIFORM) x[i] = same;
-                else {
-                    const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-                    const auto along = [&](u32 within) { return distance(p, SET, RANK - 1, (within * LANES + i) * sizeof(T)); };
-                    const Places<Ordered, OrderedLimits> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
-                    x[i] = load_one<T>(places.at(p, SET, RANK - 2, sizeof(T), inside, iteration, along));
-                }
-            }
-        }
-    }
-};
-
-template <typename T, int SET>
-__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const OrderedLimits& inside,
-                                                int iteration, const Carrier<T>* y) {
-    Row<T, LANES, HINT & STORE_STREAMING> row;
-    row.put(y);
-    // Outputs are contiguous along their rows.
-    const u64 from = start + u64(tile.offset[SET]) * sizeof(T) + Ordered::within(iteration) * u32(LANES * sizeof(T));
-    row.store(from + Ordered::offset(p, SET, RANK - 2, sizeof(T), iteration), inside.holds(iteration));
-}
+#if SHEAR
+#include "sheared_tiles.h"
+#else
+#include "aligned_tiles.h"
+#endif
 
 // On a host, the threads of a block run the first half one after the other, then the second half.
 #if defined(__CUDA_ARCH__)
@@ -321,7 +197,7 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Tile tile = find_tile(p, blockIdx.x);
-    const OrderedLimits inside(tile.rows, tile.columns / LANES);
+    const Reach reach = find_reach(p, tile);
 #define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? Passage<IN_BYTES(k), IN##k##_LINE>::HELD : 1];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED
@@ -329,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     EACH_INPUT(TRANSPOSE_GATHERED)
 #undef TRANSPOSE_GATHERED
     wait_for_previous();
-#define TRANSPOSE_LOAD(k) gathered##k.load(p, IN_START(p, 0, k), tile, inside);
+#define TRANSPOSE_LOAD(k) gathered##k.load(p, IN_START(p, 0, k), tile, reach);
     EACH_INPUT(TRANSPOSE_LOAD)
 #undef TRANSPOSE_LOAD
     HALF(0) {
@@ -346,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
             // Of a vector outside the tensors, a thread computes something too, so that the iterations overlap.
 #define TRANSPOSE_TAKE(k)                                                                                              \
     in##k##_c x##k[LANES];                                                                                             \
-    gathered##k.take(p, IN_START(p, 0, k), tile, inside, iteration, shared##k, same.x##k, x##k);
+    gathered##k.take(p, IN_START(p, 0, k), tile, reach, iteration, shared##k, same.x##k, x##k);
 #define TRANSPOSE_RESULT(k) out##k##_c y##k[LANES];
             EACH_INPUT(TRANSPOSE_TAKE)
             EACH_OUTPUT(TRANSPOSE_RESULT)
@@ -360,10 +236,34 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
             }
             BODY_END(s, LANES)
 #define TRANSPOSE_STORE(k) \
-    transpose_store<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, inside, iteration, y##k);
+    transpose_store<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, reach, iteration, y##k);
             EACH_OUTPUT(TRANSPOSE_STORE)
 #undef TRANSPOSE_STORE
         }
+#if SHEAR
+        // The ends of the tensors' rows.
+        for (u32 e = threadIdx.x; reach.has_ends() && e < tile.rows * (2 * LANES); e += THREADS) {
+            const u32 line = e / (2 * LANES);
+            i32 column;
+            if (!reach.find_at_ends(line, e % (2 * LANES), &column)) continue;
+#define TRANSPOSE_TAKE(k) \
+    in##k##_c x##k[1] = {gathered##k.take_one(p, IN_START(p, 0, k), tile, line, column, shared##k, same.x##k)};
+#define TRANSPOSE_RESULT(k) out##k##_c y##k[1];
+            EACH_INPUT(TRANSPOSE_TAKE)
+            EACH_OUTPUT(TRANSPOSE_RESULT)
+#undef TRANSPOSE_TAKE
+#undef TRANSPOSE_RESULT
+            constexpr int i = 0;
+            At at;
+            BODY_BEGIN
+            BODY_EACH(s, at, i);
+            BODY_END(s, 1)
+#define TRANSPOSE_STORE(k) \
+    store_one_at<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, line, column, y##k[0]);
+            EACH_OUTPUT(TRANSPOSE_STORE)
+#undef TRANSPOSE_STORE
+        }
+#endif
         let_next_begin(LATE);
     }
 }

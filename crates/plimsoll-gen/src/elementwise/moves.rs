@@ -29,6 +29,12 @@ impl Moves {
             let range = match stream {
                 Stream::Unused => (0, 0),
                 Stream::Uniform => (0, bytes),
+                // Sheared tiles are wider in shared memory; a thread loads as many vectors at once as a line has elements.
+                Stream::Transposed { line, .. } if spec.shear > 0 => {
+                    let line = u32::from(*line);
+                    let pieces = (spec.rows / line * (spec.unroll + spec.shear / spec.lanes)).div_ceil(spec.threads);
+                    (whole, (pieces * line).max(vectors) * row)
+                }
                 Stream::Linear | Stream::Transposed { .. } => (whole, whole),
                 Stream::Indexed { .. } if loaded_before => (0, whole),
                 Stream::Shifted | Stream::Indexed { inner: Inner::Shifted, .. } => {

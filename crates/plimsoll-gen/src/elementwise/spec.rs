@@ -207,6 +207,9 @@ pub struct KernelSpec {
     pub rows: u32,
     /// In [`Form::Transpose`], whether the tensors' rows and columns are whole numbers of tiles.
     pub fits: [bool; 2],
+    /// In [`Form::Transpose`], if the outputs' rows don't begin at whole sectors: each row of a tile begins up to this many elements before the
+    /// tile, where one does. A power of two and a multiple of `lanes`, or 0.
+    pub shear: u32,
     /// Threads per block.
     pub threads: u32,
     /// Blocks that must fit on an SM at once: the compiler may use the registers of fewer. 0 leaves it to the compiler.

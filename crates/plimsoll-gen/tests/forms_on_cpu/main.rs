@@ -24,7 +24,7 @@ use batch::Batch;
 use host::{compile, execute};
 
 /// Headers of the forms: inlined for every kernel, because they depend on its macros.
-const FORMS: [&str; 11] = [
+const FORMS: [&str; 13] = [
     "access.h",
     "shift.h",
     "same.h",
@@ -35,6 +35,8 @@ const FORMS: [&str; 11] = [
     "indexed.h",
     "rows.h",
     "transpose.h",
+    "aligned_tiles.h",
+    "sheared_tiles.h",
     "bulk.h",
 ];
 

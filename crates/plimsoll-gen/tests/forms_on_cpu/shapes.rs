@@ -3,12 +3,23 @@
 use plimsoll_core::stats::Rng;
 use plimsoll_expr::{DType, Layout, Space};
 use plimsoll_gen::Target;
-use plimsoll_gen::elementwise::{Choose, Form, Indexing, Inner, Stream, Table, plan};
+use plimsoll_gen::elementwise::{Choose, Device, Form, Indexing, Inner, Stream, Table, plan};
 use plimsoll_gen::kernel::Index;
 
 use super::{Case, Memory, check, compiled, device, expected, graph, memory, scalars};
 
 fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], choose: &Choose) -> Case {
+    with_strides_on(&device(Target::plain(90)), rng, text, shape, strides, choose)
+}
+
+fn with_strides_on(
+    device: &Device,
+    rng: &mut Rng,
+    text: &str,
+    shape: &[u64],
+    strides: &[&[i64]],
+    choose: &Choose,
+) -> Case {
     let graph = graph(text);
     let dtypes = graph.inputs().iter().map(|input| input.dtype);
     let dtypes: Vec<DType> = dtypes.chain(graph.outputs().iter().map(|output| output.dtype)).collect();
@@ -20,7 +31,7 @@ fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], ch
     let layouts: Vec<Layout> = tensors.iter().map(|memory| memory.layout.clone()).collect();
     let starts = vec![0; tensors.len()];
     let indexing = Indexing::new(&graph, &Space::with_shape(shape, &layouts).unwrap(), &starts).unwrap();
-    let plan = plan(&graph, &indexing, &device(Target::plain(90)), &Table::default(), choose).unwrap();
+    let plan = plan(&graph, &indexing, device, &Table::default(), choose).unwrap();
     let scalars = scalars(rng, &graph);
     let expected = expected(&graph, shape, &tensors, &scalars);
     Case { plan, batch: None, scalars, tensors, expected }
@@ -191,4 +202,44 @@ fn vectors_cross_the_ends_of_rows() {
     let crosses = |case: &&Case| case.plan.spec.form == Form::Rows && !case.plan.spec.whole_rows;
     assert!(2 * cases.iter().filter(crosses).count() > cases.len());
     check("forms-crossing", &cases);
+}
+
+/// Outputs whose rows don't begin at whole sectors, at any phase, with gaps between rows, and with several slower dimensions.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn rows_of_tiles_begin_where_sectors_do() {
+    let mut rng = Rng::new(6);
+    let mut cases = Vec::new();
+    // The device that these tensors fill.
+    let tiny = Device { multiprocessors: 1, ..device(Target::plain(90)) };
+    for text in [
+        "in x: bf16, z: bf16\ny = x + z",
+        "in x: f32, z: bf16\ny: bf16 = x + z",
+        "in x: u8, z: f32\ny = x + z",
+        "in x: f64, z: f64\ny = x + z",
+        "in x: u8, z: u8\ny: u8 = max(x, z)",
+        "in x: u8, z: f64\ny = x + z",
+    ] {
+        for (rows, columns) in [(29, 3001), (3, 30_050), (130, 1159)] {
+            let (r, c) = (rows as i64, columns as i64);
+            let mut add = |strides: [&[i64]; 3], choose: &Choose| {
+                cases.push(with_strides_on(&tiny, &mut rng, text, &[rows, columns], &strides, choose));
+            };
+            add([&[1, r], &[c, 1], &[c, 1]], &Choose::default());
+            if rows == 29 {
+                let other = Choose { unroll: Some(8), threads: Some(96), index: Some(Index::U64), ..Choose::default() };
+                add([&[1, r], &[c, 1], &[c, 1]], &other);
+                // Rows with gaps, of another distance than the outputs', broadcast ones, spaced ones.
+                for strides in [[c + 3, 1], [c + 8, 1], [0, 1], [1, 0], [2 * c, 2]] {
+                    add([&[1, r + 1], &strides, &[c + 8, 1]], &Choose::default());
+                }
+            }
+        }
+        let batched: [&[i64]; 3] = [&[1333 * 40, 1, 40], &[1333 * 40, 1333, 1], &[1333 * 40, 1333, 1]];
+        cases.push(with_strides_on(&tiny, &mut rng, text, &[3, 40, 1333], &batched, &Choose::default()));
+    }
+    let sheared = cases.iter().filter(|case| case.plan.spec.shear > 0).count();
+    assert!(3 * sheared > 2 * cases.len(), "{sheared} of {}", cases.len());
+    assert!(compiled(&cases, |spec| spec.shear > 0 && spec.lanes > 1) > 10);
+    check("forms-sheared", &cases);
 }

@@ -129,6 +129,7 @@ pub fn plan_batch(
         unroll,
         rows: 0,
         fits: [false; 2],
+        shear: 0,
         threads: tuning.threads,
         head: false,
         rank: 0,

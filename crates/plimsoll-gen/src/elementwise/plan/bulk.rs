@@ -129,6 +129,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         unroll,
         rows: 0,
         fits: [false; 2],
+        shear: 0,
         threads: tuning.threads,
         head: head > 0,
         rank: if sets > 0 { tensors.extents.len() as u32 } else { 0 },

@@ -192,6 +192,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         unroll,
         rows: 0,
         fits: [false; 2],
+        shear: 0,
         threads: tuning.threads,
         head: false,
         rank: tensors.extents.len() as u32,

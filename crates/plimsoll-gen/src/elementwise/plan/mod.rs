@@ -8,9 +8,11 @@ mod coordinates;
 mod cost;
 mod division;
 mod indexing;
+mod reasons;
 mod residency;
 mod runs;
 mod shape;
+mod shear;
 mod tensors;
 mod tiles;
 mod tuning;
@@ -373,6 +375,7 @@ fn finish(
         unroll: shape.unroll,
         rows: shape.rows,
         fits: shape.fits,
+        shear: shape.shear,
         threads: shape.threads,
         resident: 0,
         hints: choose.hints.unwrap_or_else(|| tuning.hints_of_form(shape.form)),
@@ -395,7 +398,7 @@ fn finish(
     };
     let geometry = geometry(&spec, shape.blocks, device)?;
     let mut reasons = vec![Reason { what: "form", chosen: shape.form.name().to_owned(), why: shape.why }];
-    reasons.extend(tuning.reasons.into_iter().map(|reason| with_final_value(reason, &spec)));
+    reasons.extend(tuning.reasons.into_iter().map(|reason| reasons::with_final_value(reason, &spec)));
     reasons.push(Reason { what: "index", chosen: format!("{} bits", if index == Index::U32 { 32 } else { 64 }), why });
     let grid_why = if choose.grid.is_some() { "requested" } else { "one-shot grids in block order are the fastest" };
     reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: grid_why.to_owned() });
@@ -451,36 +454,6 @@ fn choose_prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Dev
         return no("a block's part of some input is not contiguous and aligned");
     }
     Ok(tuning.prefetch)
-}
-
-/// Updates a tuned choice to the value in `spec`, which tensors or registers may have changed.
-fn with_final_value(reason: Reason, spec: &KernelSpec) -> Reason {
-    let chosen = match reason.what {
-        "hints" => return Reason { chosen: describe_hints(spec), ..reason },
-        "vector" => format!("{} elements", spec.lanes),
-        "unroll" => spec.unroll.to_string(),
-        "threads" => spec.threads.to_string(),
-        "dependent" => spec.dependent.name().to_owned(),
-        _ => return reason,
-    };
-    if reason.what == "vector" || chosen == reason.chosen {
-        let why = if reason.what == "vector" { format!("{}: {}", reason.chosen, reason.why) } else { reason.why };
-        return Reason { what: reason.what, chosen, why };
-    }
-    let why = format!("instead of {} ({}), because of the tensors or the registers", reason.chosen, reason.why);
-    Reason { what: reason.what, chosen, why }
-}
-
-/// The hints in words. Bulk copies never allocate lines in L1.
-fn describe_hints(spec: &KernelSpec) -> String {
-    let bulk = "inputs stay in L2 until the last tiles";
-    let loads = if spec.form == Form::Bulk { bulk } else { "loads allocate no lines in L1" };
-    match (spec.hints.load_no_allocate, spec.hints.store_streaming) {
-        (false, false) => "none".to_owned(),
-        (true, false) => loads.to_owned(),
-        (false, true) => "streaming stores".to_owned(),
-        (true, true) => format!("{loads}, streaming stores"),
-    }
 }
 
 fn choose_index(choose: &Choose, shape: &Shape) -> Result<(Index, String), PlanError> {

@@ -154,6 +154,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         unroll,
         rows: 0,
         fits: [false; 2],
+        shear: 0,
         threads: tuning.threads,
         head: fit.head > 0,
         rank: 0,

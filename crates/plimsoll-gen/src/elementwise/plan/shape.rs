@@ -32,6 +32,8 @@ pub struct Shape {
     pub rows: u32,
     /// Whether the tensors' rows and columns are whole numbers of such tiles.
     pub fits: [bool; 2],
+    /// Elements by which rows of such tiles begin earlier at most, plus one; else 0.
+    pub shear: u32,
     /// Threads per block.
     pub threads: u32,
     /// Elements precede the first whole tile.

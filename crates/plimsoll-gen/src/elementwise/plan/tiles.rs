@@ -5,6 +5,7 @@ use plimsoll_expr::Graph;
 use super::coordinates::{Sets, inner, takes_vectors};
 use super::division::Divisor;
 use super::shape::Shape;
+use super::shear::{self, Shear, splits_sectors};
 use super::tensors::Tensor;
 use super::{Choose, Device, Tensors};
 use crate::elementwise::spec::{Form, Stream};
@@ -50,27 +51,31 @@ const SINGLE_SIDE: u32 = 64;
 /// Blocks per SM for which tiles are made smaller.
 const BLOCKS: u64 = 4;
 
-fn blocks((rows, columns): (u32, u32), extents: &[u64]) -> u64 {
-    let (batches, matrix) = extents.split_at(extents.len() - 2);
-    let tiles = matrix.iter().zip([rows, columns]).map(|(extent, side)| extent.div_ceil(side.into()));
-    batches.iter().copied().chain(tiles).fold(1_u64, u64::saturating_mul)
+/// Tiles along the second fastest and the fastest dimension. Sheared tiles also cover what rows begin earlier.
+fn tiles((rows, columns): (u32, u32), extents: &[u64], shear: u32) -> [u64; 2] {
+    let [along, across] = [extents[extents.len() - 2], extents[extents.len() - 1]];
+    [along.div_ceil(rows.into()), across.saturating_add(shear.saturating_sub(1).into()).div_ceil(columns.into())]
 }
 
-/// The side of smaller tiles for narrow vectors, whose threads would have too many of them, and for tensors that few tiles cover. With
+fn blocks(sides: (u32, u32), extents: &[u64]) -> u64 {
+    let batches = extents[..extents.len() - 2].iter().copied();
+    batches.chain(tiles(sides, extents, 0)).fold(1_u64, u64::saturating_mul)
+}
+
+/// Rows and columns of smaller tiles for narrow vectors, whose threads would have too many of them, and for tensors that few tiles cover. With
 /// sides of 128, a transposed f16 matrix of 351 × 776 had 21 blocks whose threads read 64 elements, and took an H200 ten times as long
 /// as a flat one.
-fn smaller(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Device) -> u32 {
+fn smaller_sides(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Device) -> (u32, u32) {
     let most = SINGLE_SIDE.max(LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 });
     let least = LEAST_SIDE.max(4 * lanes);
     let mut side = side.min(most.next_power_of_two().max(least));
-    while side > least && blocks((side, side), extents) < BLOCKS * u64::from(device.multiprocessors) {
+    let sides = |side: u32| rows_and_columns((side, side), lanes, extents);
+    while side > least && blocks(sides(side), extents) < BLOCKS * u64::from(device.multiprocessors) {
         side /= 2;
     }
-    side
+    sides(side)
 }
 
-/// Bytes of a sector of L2.
-const SECTOR: u64 = 32;
 /// Bytes of the rows of a tile if the outputs' rows don't begin at sectors.
 const LONG_ROW: u32 = 512;
 /// Most elements of such a tile.
@@ -85,15 +90,11 @@ const MOST_HELD: u32 = 256;
 /// and 158 in 32 × 256, and two f64 outputs with rows of 501,400 bytes 204 µs in tiles of 32 × 32 and 181 in 64 × 64. Single bytes don't gain.
 /// Loads that don't fill a register take too many of them: a bf16 input of 29 × 600,415 took 35 µs in tiles of 29 × 256, and 30 in 29 × 136.
 fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) -> Option<(u32, u32)> {
-    let splits_sectors = |output: &&Tensor| {
-        let steps = output.strides.iter().zip(extents).rev().skip(1).filter(|(_, extent)| **extent > 1);
-        let mut starts = steps.map(|(&stride, _)| (stride as u64).wrapping_mul(output.bytes.into()));
-        !u64::from(output.phase).is_multiple_of(SECTOR) || starts.any(|start| !start.is_multiple_of(SECTOR))
-    };
     if inputs(all).any(|tensor| tensor.bytes * lanes < REGISTER) {
         return None;
     }
-    let bytes = all.iter().filter(|tensor| tensor.output).filter(splits_sectors).map(|output| output.bytes).min()?;
+    let split = all.iter().filter(|tensor| tensor.output && splits_sectors(tensor, extents));
+    let bytes = split.map(|output| output.bytes).min()?;
     let columns = LONG_ROW / bytes;
     let held = inputs(all).map(|tensor| tensor.bytes).sum::<u32>();
     let area = LONG_AREA.min(1 << (MOST_HELD * *TRANSPOSE_THREADS.end() / held.max(1)).max(1).ilog2());
@@ -103,6 +104,20 @@ fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) 
     let (rows, columns) = rows_and_columns((area / columns, columns), lanes, extents);
     let full = blocks((rows, columns), extents) >= FULL * u64::from(device.multiprocessors);
     (bytes > 1 && full).then_some((rows, columns))
+}
+
+/// Bytes of the widest tensor in a sheared tile. On an H100, bf16 inputs of 29 and of 40 rows took 34.8 and 211 µs in tiles of twice as many,
+/// and 28.0 and 182 in these.
+const SHEARED_BYTES: u32 = 16 << 10;
+
+/// Rows and columns of sheared tiles; `None` if they wouldn't fill the device.
+fn sheared_sides(all: &[Tensor], shear: Shear, extents: &[u64], device: &Device) -> Option<(u32, u32)> {
+    let widest = all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes).max()?;
+    let area = SHEARED_BYTES / widest;
+    let rows = 1 << (area.ilog2() / 2);
+    let (rows, columns) = rows_and_columns((rows, area / rows), shear.lanes, extents);
+    let sides = (rows, columns.next_multiple_of(shear.elements));
+    (blocks(sides, extents) >= FULL * u64::from(device.multiprocessors)).then_some(sides)
 }
 
 /// The inputs that every element needs anew.
@@ -183,9 +198,10 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     if extents[last - 1].min(tile.rows.into()) * extents[last].min(tile.columns.into()) < LEAST_TILE {
         return None;
     }
-    let TileSize { rows, columns, lanes, threads } = tile;
+    let TileSize { rows, columns, lanes, shear, threads } = tile;
     let widest = device.target.widest_access();
     let mut sets = Sets::new();
+    let first = all.iter().find(|tensor| tensor.output)?;
     let stream = |tensor: &Tensor, sets: &mut Sets| match tensor {
         tensor if !tensor.used => Stream::Unused,
         tensor if tensor.uniform => Stream::Uniform,
@@ -194,11 +210,15 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
             line: line(tensor, &extents, (rows, lanes), widest) as u8,
         },
         tensor => {
-            Stream::Indexed { set: sets.index_of(&tensor.strides), inner: inner(tensor, &extents, lanes, widest) }
+            let inner = match shear {
+                0 => inner(tensor, &extents, lanes, widest),
+                _ => shear::inner(tensor, first, &extents, lanes),
+            };
+            Stream::Indexed { set: sets.index_of(&tensor.strides), inner }
         }
     };
     let streams: Vec<Stream> = all.iter().map(|tensor| stream(tensor, &mut sets)).collect();
-    let tiles = [(last - 1, rows), (last, columns)].map(|(place, side)| extents[place].div_ceil(u64::from(side)));
+    let tiles = tiles((rows, columns), &extents, shear);
     let batches = extents[..last - 1].iter();
     let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
     if blocks >= 1 << 31 {
@@ -218,7 +238,9 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         lanes,
         unroll: columns / lanes,
         rows,
-        fits: [(last - 1, rows), (last, columns)].map(|(place, side)| extents[place].is_multiple_of(side.into())),
+        fits: [(last - 1, rows), (last, columns)]
+            .map(|(place, side)| extents[place].is_multiple_of(side.into()) && (shear == 0 || place < last)),
+        shear,
         threads,
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
@@ -244,6 +266,8 @@ struct TileSize {
     columns: u32,
     /// Elements of a vector in the order of the outputs.
     lanes: u32,
+    /// Elements by which rows begin earlier at most, plus one; 0 for aligned rows.
+    shear: u32,
     threads: u32,
 }
 
@@ -255,26 +279,29 @@ impl TileSize {
         let widest = device.target.widest_access();
         let most = most_lanes((narrowest, largest), device, choose);
         let side = side(narrowest, most, transposed, choose);
-        let lanes = lanes(all, extents, most.clamp(1, side / 4), widest);
-        let (mut rows, mut columns) = match choose.unroll {
-            Some(_) => (side, side),
-            None => with_long_rows(all, lanes, extents, device).unwrap_or_else(|| {
-                let side = smaller(side, lanes, narrowest, extents, device);
-                rows_and_columns((side, side), lanes, extents)
-            }),
-        };
+        let aligned = lanes(all, extents, most.clamp(1, side / 4), widest);
+        let sheared = Shear::new(all, extents, most.clamp(1, side / 4), aligned).and_then(|shear| {
+            let sides =
+                if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
+            sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
+        });
+        let (lanes, shear, (mut rows, mut columns)) = sheared.unwrap_or_else(|| {
+            let smaller = || smaller_sides(side, aligned, narrowest, extents, device);
+            let free = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
+            (aligned, 0, choose.unroll.map_or_else(free, |_| (side, side)))
+        });
         // Gaps of many short rows, many inputs.
-        while shared_bytes(transposed, lanes, (rows.into(), columns.into())) > MOST_SHARED {
-            let longer = if rows > columns { &mut rows } else { &mut columns };
-            if *longer <= lanes {
+        while shared_bytes(transposed, lanes, (rows.into(), u64::from(columns + shear))) > MOST_SHARED {
+            let (longer, step) = if rows > columns { (&mut rows, lanes) } else { (&mut columns, lanes.max(shear)) };
+            if *longer <= step {
                 return None;
             }
-            *longer = (*longer / 2).next_multiple_of(lanes);
+            *longer = (*longer / 2).next_multiple_of(step);
         }
         let lines = transposed.iter().map(|tensor| line(tensor, extents, (rows, lanes), widest)).collect::<Vec<_>>();
         let bytes = inputs(all).map(|tensor| tensor.bytes).sum::<u32>().max(1);
         let blocks = blocks((rows, columns), extents) / u64::from(device.multiprocessors.max(1));
-        let tile = Self { rows, columns, lanes, threads: 0 };
+        let tile = Self { rows, columns, lanes, shear, threads: 0 };
         let threads = choose.threads.unwrap_or_else(|| tile.suitable_threads(&lines, bytes, blocks));
         Some(Self { threads: threads.min((rows * columns / lanes).next_multiple_of(32)), ..tile })
     }
@@ -282,7 +309,7 @@ impl TileSize {
     /// Threads for tiles whose transposed inputs are loaded in vectors of `lines` elements. `bytes`: of an element of all inputs; `blocks`: per
     /// SM.
     fn suitable_threads(&self, lines: &[u32], bytes: u32, blocks: u64) -> u32 {
-        let Self { rows, columns, lanes, .. } = *self;
+        let Self { rows, columns, lanes, shear, .. } = *self;
         // Few tiles are processed soonest by many threads.
         let many = blocks >= BLOCKS;
         // A thread has whole pieces of a transposed input.
@@ -291,8 +318,11 @@ impl TileSize {
         let most = (rows * columns / piece.max(LEAST_EACH).max(loaded)).next_multiple_of(32);
         let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
         // At least half as many, so that their addresses differ by constants, and few of them idle.
-        let kinds: Vec<[u32; 2]> =
-            lines.iter().map(|line| [columns / lanes, rows / line]).chain([[rows, columns / lanes]]).collect();
+        let kinds: Vec<[u32; 2]> = lines
+            .iter()
+            .map(|line| [(columns + shear) / lanes, rows / line])
+            .chain([[rows, columns / lanes]])
+            .collect();
         let all: u32 = kinds.iter().map(|[lines, per_line]| lines * per_line).sum();
         let suits = |&threads: &u32| {
             let pieces = kinds.iter().map(|&[lines, per_line]| Pieces::new(lines, per_line, threads));
@@ -436,10 +466,30 @@ mod tests {
         assert_eq!(size("bf16", "f32", [8192, 8192]), (Form::Transpose, 4, 128, 128));
         assert_eq!(size("u8", "f64", [8192, 8192]), (Form::Transpose, 2, 128, 128));
         assert_eq!(size("bf16", "bf16", [8192, 8192]), (Form::Transpose, 8, 128, 128));
-        assert_eq!(size("bf16", "bf16", [8192, 8196]), (Form::Transpose, 4, 32, 256));
-        assert_eq!(size("f32", "f32", [8192, 8193]), (Form::Transpose, 1, 64, 128));
+        // Rows are too short for sheared tiles.
+        assert_eq!(size("bf16", "bf16", [100_000, 1020]), (Form::Transpose, 4, 32, 256));
+        assert_eq!(size("f32", "f32", [100_000, 501]), (Form::Transpose, 1, 64, 128));
         // Single bytes and few tiles gain nothing.
-        assert_eq!(size("u8", "u8", [8192, 8193]), (Form::Transpose, 1, 64, 64));
+        assert_eq!(size("u8", "u8", [100_000, 1001]), (Form::Transpose, 1, 64, 64));
         assert_eq!(size("bf16", "bf16", [1024, 1028]), (Form::Transpose, 4, 32, 32));
+    }
+
+    #[test]
+    fn long_rows_between_sectors_have_sheared_tiles_with_whole_vectors() {
+        let size = |from, to, shape| {
+            let spec = sum(1, from, to, shape);
+            assert_eq!((spec.unroll * spec.lanes) % spec.shear.max(1), 0);
+            (spec.lanes, spec.shear, spec.rows, spec.unroll * spec.lanes)
+        };
+        assert_eq!(size("f32", "f32", [8192, 8193]), (4, 16, 64, 64));
+        assert_eq!(size("bf16", "bf16", [8192, 8195]), (8, 32, 64, 128));
+        assert_eq!(size("f64", "f64", [8192, 8193]), (2, 8, 32, 64));
+        assert_eq!(size("bf16", "f32", [8192, 8193]), (4, 16, 64, 64));
+        assert_eq!(size("u8", "u8", [8192, 8193]), (8, 32, 128, 128));
+        // Few lines: tiles are as much longer.
+        assert_eq!(size("bf16", "bf16", [29, 600_415]), (8, 32, 32, 256));
+        // Whole sectors, and few tiles.
+        assert_eq!(size("f32", "f32", [8192, 8200]), (4, 0, 64, 64));
+        assert_eq!(size("f32", "f32", [1024, 1025]), (1, 0, 32, 32));
     }
 }

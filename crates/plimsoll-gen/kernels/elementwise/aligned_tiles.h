@@ -1,0 +1,140 @@
+// Tiles whose vectors of LANES elements are aligned in all tensors that are contiguous along the outputs' rows.
+#pragma once
+
+// Which pieces of a thread are inside the tensors: those of the first `lines` lines, and the first `along` of each line. LINES_FIT and
+// ALONG_FITS: these are all of the tile.
+template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct Inside {
+    // The same for all iterations of a thread.
+    enum { ALWAYS = All::WHOLE && All::SPLIT == 1 && LINES_FIT && int(All::LINES) % int(All::STEP) == 0 };
+    u32 lines, along;
+    int left;  // lines from the first iteration's on; 0 for a thread without pieces
+    __device__ __forceinline__ Inside(u32 lines_inside, u32 along_inside)
+        : lines(LINES_FIT ? u32(All::LINES) : lines_inside), along(ALONG_FITS ? u32(PER_LINE) : along_inside) {
+        const bool busy = int(All::BUSY) == THREADS || threadIdx.x < u32(All::BUSY);
+        left = busy && (ALONG_FITS || All::within(0) < along) ? int(lines) - int(All::first_line()) : 0;
+    }
+    __device__ __forceinline__ bool holds(int iteration) const {
+        if (ALWAYS && ALONG_FITS && int(All::BUSY) == THREADS) return true;
+        if (ALWAYS) return left > 0;
+        if (All::WHOLE && All::SPLIT == 1) return int(All::lines_before(iteration)) < left;
+        return All::exists(iteration) && (LINES_FIT || All::line(iteration) < lines) &&
+               (ALONG_FITS || All::within(iteration) < along);
+    }
+    // The line of a piece and its place within the line; of a piece outside the tensors, those of one inside.
+    __device__ __forceinline__ u32 line(int iteration) const { return smaller(All::line(iteration), lines - 1); }
+    __device__ __forceinline__ u32 within(int iteration) const { return smaller(All::within(iteration), along - 1); }
+    __device__ __forceinline__ static u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
+};
+
+// Addresses of a thread's pieces of a tensor whose tile begins at `from`, lines along dimension `d`. Of a piece outside the tensors it is an
+// address inside, so that loads need no branch. `Along(within)` returns the bytes between the start of a line and its piece `within`.
+//
+// Lines and places are limited before they are multiplied: of `inside ? product : 0` in 64 bits, ptxas 13.0 makes two instructions with
+// opposite predicates, and lets the sum that follows read the 0 one cycle before it is written. (`cargo xtask sass` refuses such kernels.)
+template <typename All, typename Limits> struct Places {
+    enum { CLAMPS = All::WHOLE && All::SPLIT == 1 };
+    u64 first;
+    u32 last;
+    template <typename Along>
+    __device__ __forceinline__ Places(const Parameters& p, int set, int d, u32 factor, u64 from, const Limits& inside, Along along) {
+        // Without limits in `at`, a thread without pieces takes the line of one with pieces.
+        const u32 most = Limits::ALWAYS ? u32(All::STEP) - 1 : inside.lines - 1;
+        first = from;
+        if (CLAMPS) first += along(inside.within(0)) + distance(p, set, d, Limits::smaller(All::first_line(), most) * factor);
+        last = inside.left > 0 ? (inside.left - 1) * factor : 0;
+#if defined(__CUDA_ARCH__)
+        // Otherwise the compiler decides for every iteration again.
+        asm("" : "+l"(first));
+        if (!Limits::ALWAYS) asm("" : "+r"(last));
+#endif
+    }
+    template <typename Along>
+    __device__ __forceinline__ u64 at(const Parameters& p, int set, int d, u32 factor, const Limits& inside, int iteration,
+                                      Along along) const {
+        if constexpr (CLAMPS) {
+            const u32 before = All::lines_before(iteration) * factor;
+            return first + distance(p, set, d, Limits::ALWAYS || before < last ? before : last);
+        }
+        return first + along(inside.within(iteration)) + distance(p, set, d, inside.line(iteration) * factor);
+    }
+};
+
+// Which of a thread's vectors in the order of the outputs are inside the tensors.
+typedef Inside<Ordered, ROWS_FIT, COLUMNS_FIT, UNROLL> Reach;
+__device__ __forceinline__ Reach find_reach(const Parameters&, const Tile& tile) { return Reach(tile.rows, tile.columns / LANES); }
+
+// Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest.
+template <typename T, int SET, int LINE>
+__device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
+    typedef Passage<sizeof(T), LINE> Way;
+    typedef typename Way::All All;
+    typedef Inside<All, COLUMNS_FIT, ROWS_FIT, Way::PER_LINE> Limits;
+    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LANES];
+    const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+    const Limits inside(tile.columns / LANES, (tile.rows + LINE - 1) / LINE);
+    const auto along = [](u32 within) { return within * u32(LINE * sizeof(T)); };
+    const Places<All, Limits> places(p, SET, RANK - 1, LANES * sizeof(T), from, inside, along);
+#pragma unroll
+    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
+        const u64 piece = places.at(p, SET, RANK - 1, LANES * sizeof(T), inside, iteration, along);
+#pragma unroll
+        for (int j = 0; j < LANES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
+    }
+#pragma unroll
+    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
+        if (!All::exists(iteration)) continue;
+        Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE) + All::line(iteration);
+#pragma unroll
+        for (int i = 0; i < LINE; ++i) row[i * WIDTH] = turned<T>(lines[iteration], i);
+    }
+}
+
+// An input in the order of the outputs. Vectors that come from memory are loaded before the barrier, all at once.
+template <typename T, int KIND, int SET, int LINE> struct Gathered {
+    // Broadcast inputs should stay in L1.
+    Row<T, LANES, 0> rows[Ordered::ITERATIONS];
+
+    __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile,
+                                         const Reach& inside) {
+        if constexpr (KIND == INDEXED_VECTOR) {
+            const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+            const auto along = [](u32 within) { return within * u32(LANES * sizeof(T)); };
+            const Places<Ordered, Reach> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
+#pragma unroll
+            for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration)
+                rows[iteration].load(places.at(p, SET, RANK - 2, sizeof(T), inside, iteration, along));
+        }
+    }
+
+    __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const Reach& inside,
+                                         int iteration, const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
+        if constexpr (KIND == TRANSPOSED) {
+            const Packed<T> held = Passage<sizeof(T), LINE>::vector_of_piece(shared, iteration);
+#pragma unroll
+            for (int w = 0; w < Packed<T>::UNITS; ++w) rows[iteration].word[w] = held.unit[w];
+        }
+        if constexpr (KIND == TRANSPOSED || KIND == INDEXED_VECTOR) rows[iteration].take(x);
+        else {
+#pragma unroll
+            for (int i = 0; i < LANES; ++i) {
+                if constexpr (KIND == UNIFORM) x[i] = same;
+                else {
+                    const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+                    const auto along = [&](u32 within) { return distance(p, SET, RANK - 1, (within * LANES + i) * sizeof(T)); };
+                    const Places<Ordered, Reach> places(p, SET, RANK - 2, sizeof(T), from, inside, along);
+                    x[i] = load_one<T>(places.at(p, SET, RANK - 2, sizeof(T), inside, iteration, along));
+                }
+            }
+        }
+    }
+};
+
+template <typename T, int SET>
+__device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const Reach& inside,
+                                                int iteration, const Carrier<T>* y) {
+    Row<T, LANES, HINT & STORE_STREAMING> row;
+    row.put(y);
+    // Outputs are contiguous along their rows.
+    const u64 from = start + u64(tile.offset[SET]) * sizeof(T) + Ordered::within(iteration) * u32(LANES * sizeof(T));
+    row.store(from + Ordered::offset(p, SET, RANK - 2, sizeof(T), iteration), inside.holds(iteration));
+}
