@@ -39,8 +39,8 @@ impl SimDevice {
         self.scenario().memory / 16 * 15
     }
 
-    /// Allocates the memory of a job and prepares it. With `wrong`, its results are wrong.
-    pub(crate) fn load(&self, job: &Job, wrong: bool) -> Result<SimLoad, Fault> {
+    /// Allocates the memory of a job and prepares it. `wrong` is what a check of its results finds wrong.
+    pub(crate) fn load(&self, job: &Job, wrong: Option<String>) -> Result<SimLoad, Fault> {
         let free = self.scenario().oom_above.map_or(self.free(), |limit| limit.min(self.free()));
         if job.allocate > free {
             return Err(Fault::OutOfMemory { asked: job.allocate, free: Some(free) });
@@ -70,7 +70,7 @@ pub(crate) struct SimLoad {
     seconds: f64,
     work: Work,
     extra: Option<(&'static str, f64)>,
-    wrong: bool,
+    wrong: Option<String>,
     taken: u64,
 }
 
@@ -90,7 +90,7 @@ impl Workload for SimLoad {
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
-        Ok(if self.wrong { Check::Failed("simulated by the scenario (wrong)".into()) } else { Check::Passed })
+        Ok(self.wrong.clone().map_or(Check::Passed, Check::Failed))
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {

@@ -18,7 +18,8 @@ pub fn render_slurm(fleet: &Fleet) -> String {
         let host = judged.device.host.clone();
         let reason = judged.reasons.first().map_or(String::new(), |reason| match (reason.headline, reason.share) {
             (Some(headline), Some(share)) => format!(" {} -{:.1}%", headline.id, 100.0 * share),
-            _ => String::new(),
+            // What it is about: `digest of integer`.
+            _ => reason.text.split_once(':').map_or(String::new(), |(what, _)| format!(" {what}")),
         });
         hosts.entry(host).or_default().push(plain(&format!(
             "{} {}{reason}",

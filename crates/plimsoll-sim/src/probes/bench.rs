@@ -38,7 +38,7 @@ impl Probe<Sim> for Bench {
             let sweep = Sweep { series: series(cache), points: &cells, share: cells.len() as f64, flags: Flags::NONE };
             session.sweep(sweep, Cell::coordinates, |device, cell| {
                 let wrong = device.scenario().wrong == Some(SPEC.name);
-                device.load(&job(device, cell), wrong)
+                device.load(&job(device, cell), wrong.then(|| super::WRONG.to_owned()))
             })?;
         }
         Ok(())
