@@ -2,6 +2,8 @@
 //! `kernel.cu` has the kernels, `oracle` what the host computes.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 use plimsoll_core::forward_workload;
 use plimsoll_core::sample::Workload;
@@ -15,8 +17,11 @@ use crate::prelude::gpu::*;
 const SEED: u32 = 0x706c_696d;
 /// Loop iterations of a repetition: the digest depends on it.
 const ITERATIONS: u32 = 16;
-/// Repetitions of a launch, each of which begins anew.
-const REPEATS: u32 = 16;
+/// Length of a launch, seconds: a point has some thirty of them, and there are hundreds of points.
+const LAUNCH_SECONDS: f64 = 100e-6;
+/// Most repetitions of a launch, each of which begins anew, and those of the launch from which their number is chosen.
+const MOST_REPEATS: u32 = 64;
+const TRIAL_REPEATS: u32 = 4;
 /// Most SMs that are reported for each kind because their own digests differ.
 const MOST_REPORTED: usize = 8;
 
@@ -30,16 +35,18 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let bench = Rc::new(Bench::<G>::new(session.device)?);
+        let mut points: Vec<(Place, u32)> = Vec::new();
         for kind in bench.kinds.clone() {
             if let Some(wrong) = bench.compare_with_host(kind)? {
                 session.report_mismatch(wrong)?;
             }
+            let repeats = bench.choose_repeats(kind)?;
+            points.extend((0..bench.slots).map(|number| (Place { kind, multiprocessor: number.into() }, repeats)));
         }
         bench.reset()?;
-        let all = |kind| (0..bench.slots).map(move |multiprocessor| Place { kind, multiprocessor: multiprocessor.into() });
-        let points: Vec<Place> = bench.kinds.iter().copied().flat_map(all).collect();
         let sweep = Sweep { series: digests(), points: &points, share: 1.0, flags: Flags::NONE };
-        let swept = session.sweep(sweep, Place::clone, |_, place| Attributed::new(&bench, place.clone())).map(drop);
+        let load = |(place, repeats): &(Place, u32)| Attributed::new(&bench, place.clone(), *repeats);
+        let swept = session.sweep(sweep, |(place, _)| place.clone(), |_, point| load(point)).map(drop);
         if swept.as_ref().is_err_and(Fault::ends_the_device) {
             return swept;
         }
@@ -60,9 +67,15 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
             Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 7, 8, 9, ITERATIONS, 33],
         };
         for kind in bench.kinds.clone() {
-            for (&iterations, seed) in iterations.iter().flat_map(|iterations| [0, SEED, u32::MAX].map(|seed| (iterations, seed))) {
+            for (&iterations, seed) in
+                iterations.iter().flat_map(|iterations| [0, SEED, u32::MAX].map(|seed| (iterations, seed)))
+            {
                 let wrong = bench.check(kind, (seed, iterations))?;
-                report(Case { kernel: kernels::kernel(kind).name, on: format!("{iterations} iterations, seed {seed}"), wrong });
+                report(Case {
+                    kernel: kernels::kernel(kind).name,
+                    on: format!("{iterations} iterations, seed {seed}"),
+                    wrong,
+                });
             }
             let wrong = bench.check_finds(kind)?;
             report(Case { kernel: kernels::kernel(kind).name, on: "a wrong digest".to_owned(), wrong });
@@ -118,6 +131,16 @@ impl<G: Gpu> Bench<G> {
             let [digest, expected] = [digest, expected].map(format_digest);
             format!("{kind}: {count} multiprocessors gave the digest {digest}, the host computes {expected}")
         }))
+    }
+
+    /// Repetitions that make a launch about [`LAUNCH_SECONDS`] long. The time of the host's calls makes them fewer.
+    fn choose_repeats(&self, kind: Kind) -> Result<u32, Fault> {
+        self.read(kind)?;
+        let start = Instant::now();
+        self.kit.run_once(&self.launch(kind, (SEED, ITERATIONS), TRIAL_REPEATS)?)?;
+        self.read(kind)?;
+        let each = start.elapsed().as_secs_f64() / f64::from(TRIAL_REPEATS);
+        Ok(((LAUNCH_SECONDS / each) as u32).clamp(1, MOST_REPEATS))
     }
 
     /// What is wrong after two launches on all SMs; empty if nothing is.
@@ -177,7 +200,7 @@ impl Table {
     }
 
     /// The first digest of each SM that ran a block.
-    fn digests(&self) -> std::collections::BTreeMap<u64, u32> {
+    fn digests(&self) -> BTreeMap<u64, u32> {
         (0..).zip(&self.0).filter(|(_, seen)| seen.digest != 0).map(|(number, seen)| (number, seen.digest)).collect()
     }
 
@@ -187,7 +210,9 @@ impl Table {
         let describe = |(number, seen): (u32, &Seen)| {
             let Seen { digest, blocks, others, other } = *seen;
             let [digest, other] = [digest, other].map(format_digest);
-            format!("{kind} on multiprocessor {number}: digest {digest} first, another in {others} of {blocks} blocks, last {other}")
+            format!(
+                "{kind} on multiprocessor {number}: digest {digest} first, another in {others} of {blocks} blocks, last {other}"
+            )
         };
         changed.take(MOST_REPORTED).map(describe).collect()
     }
@@ -202,8 +227,8 @@ struct Attributed<G: Gpu> {
 }
 
 impl<G: Gpu> Attributed<G> {
-    fn new(bench: &Rc<Bench<G>>, place: Place) -> Result<Self, Fault> {
-        let launch = bench.launch(place.kind, (SEED, ITERATIONS), REPEATS)?;
+    fn new(bench: &Rc<Bench<G>>, place: Place, repeats: u32) -> Result<Self, Fault> {
+        let launch = bench.launch(place.kind, (SEED, ITERATIONS), repeats)?;
         let load = bench.kit.load(Shape::Stream, vec![launch], Work::default())?.limit_launches(1);
         Ok(Self { load, bench: Rc::clone(bench), place, digest: Cell::new(None) })
     }
@@ -221,7 +246,7 @@ impl<G: Gpu> Workload for Attributed<G> {
         Ok(describe_difference(self.place.clone(), &digests).map_or(Check::Passed, Check::Failed))
     }
 
-    fn extra(&self, out: &mut std::collections::BTreeMap<String, f64>) {
+    fn extra(&self, out: &mut BTreeMap<String, f64>) {
         self.load.extra(out);
         out.extend(self.digest.get().map(|digest| (DIGEST.to_owned(), f64::from(digest))));
     }

@@ -4,7 +4,8 @@ use super::Kind;
 use crate::prelude::kernels::*;
 
 /// The source of these kernels.
-pub static SOURCE: Source = Source::new("digest", include_str!("kernel.cu"), kernels);
+pub static SOURCE: Source =
+    Source::new("digest", include_str!("kernel.cu"), kernels).with_headers(&[("kinds.h", include_str!("kinds.h"))]);
 
 /// Threads of a block; the digest depends on it.
 pub const THREADS: u32 = 512;
@@ -21,7 +22,7 @@ const fn blocks(kind: Kind) -> u32 {
     }
 }
 
-/// The struct in `kernel.cu`, and the instructions of its loop with their number.
+/// The struct in `kinds.h`, and the instructions of its loop with their number.
 const fn code(kind: Kind) -> (&'static str, &'static [&'static str], u32) {
     match kind {
         Kind::FmaF32 => ("fma_f32", &["FFMA"], 128),

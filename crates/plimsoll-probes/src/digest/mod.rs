@@ -4,7 +4,7 @@
 
 probe! {
     /// Whether every multiprocessor computes the same bits: one digest for each kind of arithmetic and multiprocessor.
-    "digest" in "arithmetic", seconds: [4.0, 12.0, 40.0], files: gpu kernels
+    "digest" in "arithmetic", seconds: [5.0, 15.0, 45.0], files: gpu kernels
 }
 
 #[cfg(feature = "gpu")]
@@ -85,7 +85,10 @@ pub fn describe_difference(place: Place, digests: &BTreeMap<u64, u32>) -> Option
     };
     (own != usual).then(|| {
         let [own, usual] = [own, usual].map(format_digest);
-        format!("{kind} on multiprocessor {}: digest {own} instead of {usual}, which {count} others gave", multiprocessor.0)
+        format!(
+            "{kind} on multiprocessor {}: digest {own} instead of {usual}, which {count} others gave",
+            multiprocessor.0
+        )
     })
 }
 
@@ -132,7 +135,8 @@ fn judge(kind: Kind, votes: &BTreeMap<u64, BTreeSet<u32>>, flags: Flags) -> Opti
     let measured = votes.values().filter(|digests| !digests.is_empty()).count();
     let mut says = format!("The same digest on {count} of {measured} multiprocessors.");
     if !others.is_empty() {
-        let more = if others.len() > MOST_NAMED { format!(" and {} more", others.len() - MOST_NAMED) } else { String::new() };
+        let more =
+            if others.len() > MOST_NAMED { format!(" and {} more", others.len() - MOST_NAMED) } else { String::new() };
         says += &format!(" WRONG on {}{more}.", others[..others.len().min(MOST_NAMED)].join(", "));
     }
     let value = f64::from(usual);
