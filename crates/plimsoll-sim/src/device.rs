@@ -59,8 +59,8 @@ pub(crate) struct Job {
     pub seconds: f64,
     /// What one launch does.
     pub work: Work,
-    /// An additional figure: a metric's name and its value.
-    pub extra: Option<(&'static str, f64)>,
+    /// Additional figures: metrics' names and their values.
+    pub extra: [Option<(&'static str, f64)>; 2],
 }
 
 /// A job loaded on the device.
@@ -69,7 +69,7 @@ pub(crate) struct SimLoad {
     shared: Shared,
     seconds: f64,
     work: Work,
-    extra: Option<(&'static str, f64)>,
+    extra: [Option<(&'static str, f64)>; 2],
     wrong: Option<String>,
     taken: u64,
 }
@@ -94,6 +94,6 @@ impl Workload for SimLoad {
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
-        out.extend(self.extra.map(|(name, value)| (name.to_owned(), value)));
+        out.extend(self.extra.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)));
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_core::sample::Workload;
 
 use super::kernels::{self, SEEN_BYTES, kinds};
 use super::oracle;
-use crate::digest::{DIGEST, Kind, Place, describe_difference, digests, format_digest, majority};
+use crate::digest::{ALIKE, DIGEST, Kind, Place, describe_difference, digests, format_digest, majority, percent_alike};
 use crate::prelude::gpu::*;
 
 /// Where the numbers of every thread begin: the same on every device, whatever the request says.
@@ -223,14 +223,15 @@ struct Attributed<G: Gpu> {
     load: Load<G>,
     bench: Rc<Bench<G>>,
     place: Place,
-    digest: Cell<Option<u32>>,
+    /// Its digest, and how many per cent of the SMs gave it.
+    found: Cell<Option<(u32, f64)>>,
 }
 
 impl<G: Gpu> Attributed<G> {
     fn new(bench: &Rc<Bench<G>>, place: Place, repeats: u32) -> Result<Self, Fault> {
         let launch = bench.launch(place.kind, (SEED, ITERATIONS), repeats)?;
         let load = bench.kit.load(Shape::Stream, vec![launch], Work::default())?.limit_launches(1);
-        Ok(Self { load, bench: Rc::clone(bench), place, digest: Cell::new(None) })
+        Ok(Self { load, bench: Rc::clone(bench), place, found: Cell::new(None) })
     }
 }
 
@@ -239,7 +240,8 @@ impl<G: Gpu> Workload for Attributed<G> {
 
     fn check(&mut self) -> Result<Check, Fault> {
         let digests = self.bench.read(self.place.kind)?.digests();
-        self.digest.set(digests.get(&self.place.multiprocessor.0).copied());
+        let own = digests.get(&self.place.multiprocessor.0);
+        self.found.set(own.map(|digest| (*digest, percent_alike(*digest, &digests))));
         if digests.is_empty() {
             return Ok(Check::Failed(format!("{}: no block ran", self.place.kind)));
         }
@@ -248,6 +250,8 @@ impl<G: Gpu> Workload for Attributed<G> {
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         self.load.extra(out);
-        out.extend(self.digest.get().map(|digest| (DIGEST.to_owned(), f64::from(digest))));
+        if let Some((digest, alike)) = self.found.get() {
+            out.extend([(DIGEST.to_owned(), f64::from(digest)), (ALIKE.to_owned(), alike)]);
+        }
     }
 }

@@ -44,6 +44,8 @@ axes! {
 
 /// The metric with the digest of an SM.
 pub const DIGEST: &str = "digest";
+/// The metric with the share of SMs that gave the same digest, per cent.
+pub const ALIKE: &str = "alike";
 /// The version of the kernels and their numbers: digests of two versions can't be compared. It is the metric of the findings.
 pub const VERSION: &str = "digest 1";
 /// Every time is precise enough: only the digests matter.
@@ -54,8 +56,10 @@ const MOST_NAMED: usize = 8;
 /// The digest of each SM. While a point is measured, all SMs work; the time is that of such a launch.
 #[must_use]
 pub fn digests() -> TypedSeries<Place> {
-    let metrics = vec![metric(DIGEST, Unit::Digest, Quantity::Extra), metrics::time()];
-    TypedSeries::hot("digests", metrics, Draw::heat("multiprocessor", "kind", DIGEST))
+    let [digest, alike] =
+        [(DIGEST, Unit::Digest), (ALIKE, Unit::Percent)].map(|(name, unit)| metric(name, unit, Quantity::Extra));
+    let metrics = vec![digest, alike, metrics::time()];
+    TypedSeries::hot("digests", metrics, Draw::heat("multiprocessor", "kind", ALIKE))
         .with_precision(PRECISION)
         .with_expected(Flags::from_iter([Flag::ThrottlePower, Flag::ClockLow]))
 }
@@ -72,6 +76,13 @@ pub fn majority(digests: impl IntoIterator<Item = u32>) -> Option<(u32, usize)> 
     digests.into_iter().for_each(|digest| *counts.entry(digest).or_default() += 1);
     let all: usize = counts.values().sum();
     counts.into_iter().find(|(_, count)| 2 * count > all)
+}
+
+/// The share of SMs that gave this digest, per cent.
+#[must_use]
+pub fn percent_alike(digest: u32, digests: &BTreeMap<u64, u32>) -> f64 {
+    let count = digests.values().filter(|other| **other == digest).count();
+    100.0 * count as f64 / digests.len().max(1) as f64
 }
 
 /// What is wrong with the digest of one SM, where all of them gave `digests`, by their numbers. `None` where it is that of the majority,
@@ -204,6 +215,7 @@ mod tests {
         digests.insert(2, 0xdef);
         let text = "FMA f64 on multiprocessor 2: digest 0x00000def instead of 0x00000abc, which 3 others gave";
         assert_eq!(describe_difference(at(2), &digests).as_deref(), Some(text));
+        assert_eq!([0xabc, 0xdef, 1].map(|digest| percent_alike(digest, &digests)), [75.0, 25.0, 0.0]);
         assert_eq!((describe_difference(at(1), &digests), describe_difference(at(9), &digests)), (None, None));
         digests.insert(3, 0xdef);
         assert!(describe_difference(at(1), &digests).is_some_and(|text| text.contains("no digest has a majority")));

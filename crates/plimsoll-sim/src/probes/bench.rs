@@ -60,6 +60,6 @@ fn job(device: &SimDevice, cell: &Cell) -> Job {
         allocate: window.max(cell.bytes).saturating_mul(operands),
         seconds: traffic.total() as f64 / bandwidth,
         work: Work { traffic, window, ..Work::default() },
-        extra: cell.ceiling.map(|ceiling| (CEILING, ceiling)),
+        extra: [cell.ceiling.map(|ceiling| (CEILING, ceiling)), None],
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_core::series::{Axes as _, Value};
-use plimsoll_probes::digest::{self, DIGEST, Kind, Place, SPEC, describe_difference};
+use plimsoll_probes::digest::{self, ALIKE, DIGEST, Kind, Place, SPEC, describe_difference, percent_alike};
 
 use super::{LAUNCH_SECONDS, PlanInput, Planned, Simulated};
 use crate::device::Job;
@@ -19,8 +19,9 @@ const WORDS: u32 = 1000;
 
 fn sweep(input: &PlanInput<'_>) -> Planned {
     let points = Kind::ALL.into_iter().flat_map(|kind| {
-        digests(input.scenario, kind).into_iter().map(move |(core, digest)| {
-            let extra = Some((DIGEST, f64::from(digest)));
+        let digests = digests(input.scenario, kind);
+        digests.clone().into_iter().map(move |(core, digest)| {
+            let extra = [Some((DIGEST, f64::from(digest))), Some((ALIKE, percent_alike(digest, &digests)))];
             let job = Job { allocate: 0, seconds: LAUNCH_SECONDS, work: Work::default(), extra };
             (Place { kind, multiprocessor: core.into() }, job)
         })

@@ -187,7 +187,8 @@ pub const DIGESTS: &str = "digest";
 /// Whether `check` runs a probe: it declares a figure of the verdict, or it looks for wrong results.
 #[must_use]
 pub fn is_checked(probe: &ProbeSpec) -> bool {
-    [notes::PATTERN.0, DIGESTS].contains(&probe.name) || probe.headlines.iter().any(|headline| headline.role == Role::Gate)
+    [notes::PATTERN.0, DIGESTS].contains(&probe.name)
+        || probe.headlines.iter().any(|headline| headline.role == Role::Gate)
 }
 
 /// Flags by which something other than the device lowered a figure.

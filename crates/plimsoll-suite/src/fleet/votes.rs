@@ -118,8 +118,11 @@ pub(super) fn judge_digests(devices: &[Device], repeats: &[Vec<Device>]) -> Vec<
         }
         for ((kernel, _), mut known) in kernels {
             // A kernel that most devices don't have says nothing of those that lack it: this bounds the work for hostile files.
-            let numbers: Vec<usize> =
-                if 2 * known.len() > members.len() { (0..members.len()).collect() } else { known.keys().copied().collect() };
+            let numbers: Vec<usize> = if 2 * known.len() > members.len() {
+                (0..members.len()).collect()
+            } else {
+                known.keys().copied().collect()
+            };
             let digests: Vec<Vec<u32>> =
                 numbers.iter().map(|number| known.remove(number).unwrap_or_default()).collect();
             for (number, opinion) in numbers.iter().zip(vote(&digests)) {

@@ -61,7 +61,8 @@ fn a_device_with_another_digest_is_broken_and_the_reason_names_kernel_and_digest
 
 #[test]
 fn models_tools_and_versions_of_the_kernel_vote_apart() {
-    let versions = judge(|number| vec![("integer", if number < 4 { "digest 1" } else { "digest 2" }, f64::from(number / 4))]);
+    let versions =
+        judge(|number| vec![("integer", if number < 4 { "digest 1" } else { "digest 2" }, f64::from(number / 4))]);
     assert_eq!(versions.count(Verdict::Healthy), 8, "{:?}", not_healthy(&versions));
     let apart = |change: &dyn Fn(u32, &mut File) -> &'static str| {
         let devices = (0..8).map(|number| {
@@ -94,7 +95,8 @@ fn without_a_majority_all_are_unknown_and_without_a_digest_only_the_device() {
 
 #[test]
 fn a_device_whose_rounds_differ_is_broken() {
-    let mut devices: Vec<Device> = (0..4).map(|number| device(&File::new(number), "0.1.0", &vec![usual("integer")])).collect();
+    let mut devices: Vec<Device> =
+        (0..4).map(|number| device(&File::new(number), "0.1.0", &vec![usual("integer")])).collect();
     devices.push(device(&File { round: 2, ..File::new(2) }, "0.1.0", &vec![("integer", "digest 1", 9.0)]));
     let fleet = collect(Folder { devices, ..Folder::default() }, &Options::default());
     let text = "digest of integer: 0x00000007 in one run, 0x00000009 in another";
@@ -106,7 +108,14 @@ fn numbers_that_are_no_digests_and_too_many_of_them_are_left_out() {
     let strange = device(
         &File::new(0),
         "0.1.0",
-        &vec![("a", "", 0.5), ("b", "", -1.0), ("c", "", 4_294_967_296.0), ("d", "", 1e280), usual("e"), ("e", "", 8.0)],
+        &vec![
+            ("a", "", 0.5),
+            ("b", "", -1.0),
+            ("c", "", 4_294_967_296.0),
+            ("d", "", 1e280),
+            usual("e"),
+            ("e", "", 8.0),
+        ],
     );
     let kept: Vec<(&str, u32)> = strange.digests.iter().map(|digest| (digest.kernel.as_str(), digest.bits)).collect();
     assert_eq!(kept, [("e", 7)]);
