@@ -4,7 +4,7 @@
 
 probe! {
     /// Whether every multiprocessor computes the same bits: one digest for each kind of arithmetic and multiprocessor.
-    "digest" in "arithmetic", seconds: [5.0, 15.0, 45.0], files: gpu kernels
+    "digest" in "arithmetic", seconds: [5.0, 20.0, 60.0], files: gpu kernels
 }
 
 #[cfg(feature = "gpu")]
