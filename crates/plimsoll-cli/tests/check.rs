@@ -32,6 +32,9 @@ fn each_handicap_gets_the_right_verdict_and_cause() {
         ("slow=stream:5%", "slow", 1, "no cause is visible"),
         ("throttle-after=0s,throttle=thermal", "slow", 1, "too hot"),
         ("wrong=pattern", "broken", 1, "wrong results: pattern: "),
+        ("wrong-sm=7", "broken", 1, "wrong results: digest: integer on multiprocessor 7: digest 0x"),
+        // All cores of the device agree: only a fleet shows it.
+        ("wrong-digest", "healthy", 0, "healthy: "),
         ("uncorrected=1", "broken", 1, "memory errors: 1 uncorrectable"),
         ("cotenant=0.5", "unknown", 4, "another process used the device"),
         ("steal=0.3", "unknown", 4, "the hypervisor took processor time away"),
@@ -151,6 +154,38 @@ fn a_fleet_file_is_small_and_an_edited_figure_is_recomputed_and_named() {
     assert_eq!(find_device(&after, "sim-3")["figures"], find_device(&before, "sim-3")["figures"]);
     place.run("collect fleet --format json --out fleet/n1-sim-3.jsonl --force").ends(2);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), edited.join("\n"));
+}
+
+#[test]
+fn the_fleet_names_a_card_whose_digest_is_wrong_on_all_multiprocessors() {
+    let place = Place::new();
+    for (seed, fault) in [(0, ""), (1, ""), (2, ",wrong-digest"), (3, ",wrong-sm=7"), (4, "")] {
+        measure_for_fleet(&place, "n1", &format!("seed={seed},slot={seed}{fault}"));
+    }
+    let reasons = |fleet: &Value, id: &str| -> Vec<(String, String)> {
+        let reasons = find_device(fleet, id)["reasons"].as_array().unwrap().iter();
+        let words = |reason: &Value, key: &str| reason[key].as_str().unwrap().to_owned();
+        reasons.map(|reason| (words(reason, "verdict"), words(reason, "text"))).collect()
+    };
+    let found = collect(&place, "", 1);
+    let [(verdict, text)] = &reasons(&found, "sim-2")[..] else { panic!("{found}") };
+    assert!(verdict == "broken" && text.starts_with("digest of special functions: 0x"), "{text}");
+    assert!(text.ends_with(" on 4 of 5 Simulated device"), "{text}");
+    let [(verdict, text)] = &reasons(&found, "sim-3")[..] else { panic!("{found}") };
+    assert!(verdict == "broken" && text.contains("digest: integer on multiprocessor 7: digest 0x"), "{text}");
+    assert!(["sim-0", "sim-1", "sim-4"].iter().all(|id| reasons(&found, id).is_empty()), "{found}");
+    let slurm = place.run("collect fleet --format slurm").ends(1).stdout;
+    let expected = "0000:02:00.0 broken digest of special functions, 0000:03:00.0 broken wrong results";
+    assert!(slurm.contains(expected), "{slurm}");
+    let page = place.run("collect fleet --format html").ends(1).stdout;
+    assert!(page.contains("digest of special functions: 0x"), "{page}");
+    // Two cards that differ: nobody knows which is wrong.
+    for seed in [0, 1, 4] {
+        std::fs::remove_file(place.path(&format!("fleet/n1-sim-{seed}.jsonl"))).unwrap();
+    }
+    let two = collect(&place, "", 1);
+    let text = &reasons(&two, "sim-2")[0].1;
+    assert!(text.ends_with(" on 1 of 2 Simulated device, no majority"), "{text}");
 }
 
 #[test]

@@ -72,6 +72,8 @@ pub enum Unit {
     Instruction,
     /// `launch`: a count of kernel launches.
     Launch,
+    /// `digest`: 32 bits that stand for a result, printed in hexadecimal. A double holds them exactly.
+    Digest,
     /// A symbol that this version doesn't know, kept as it was read. Construct it through [`Unit::from`], never directly: a
     /// known symbol in here would not equal its own variant.
     Other(String),
@@ -122,6 +124,7 @@ impl Unit {
         Self::ElementPerSecond,
         Self::Instruction,
         Self::Launch,
+        Self::Digest,
     ];
 
     /// The symbol in records.
@@ -153,6 +156,7 @@ impl Unit {
             Self::ElementPerSecond => "element/s",
             Self::Instruction => "instruction",
             Self::Launch => "launch",
+            Self::Digest => "digest",
             Self::Other(symbol) => symbol,
         }
     }
@@ -185,6 +189,9 @@ impl Unit {
     /// `1.512 GHz`, `4.02 cycles`. Zero, negative, tiny, huge and non-finite values are printed too.
     #[must_use]
     pub fn format(&self, value: f64) -> String {
+        if let Some(digest) = self.digest(value) {
+            return digest;
+        }
         let (factor, label) = self.scale_for(value);
         let text = number::significant(value / factor, self.digits(), self.keeps_whole_numbers());
         join(&text, &self.plural(&label, &text))
@@ -195,6 +202,9 @@ impl Unit {
     #[must_use]
     pub fn format_with_interval(&self, value: f64, interval: [f64; 2]) -> String {
         let [lo, hi] = interval;
+        if let Some(digest) = self.digest(value).filter(|_| lo == value && hi == value) {
+            return digest;
+        }
         if !(value.is_finite() && lo.is_finite() && hi.is_finite()) {
             return format!("{} [{lo}, {hi}]", self.format(value));
         }
@@ -216,6 +226,12 @@ impl Unit {
             let (lo, hi) = (number::fixed(lo, decimals), number::fixed(hi, decimals));
             format!("{head} [{lo}, {hi}]")
         }
+    }
+
+    /// 32 bits in hexadecimal; `None` for other units, and for numbers that aren't 32 bits.
+    fn digest(&self, value: f64) -> Option<String> {
+        let bits = value as u32;
+        (*self == Self::Digest && f64::from(bits) == value).then(|| format!("{bits:#010x}"))
     }
 
     /// Formats a range in one scale: `4.47 … 4.77 TB/s`.

@@ -58,6 +58,7 @@ registry! {
     managed,
     peer,
     pattern,
+    digest,
     roofline,
     tensor,
 }

@@ -9,8 +9,8 @@ use plimsoll_probes::lab::{
     soak, tti, write_path,
 };
 use plimsoll_probes::{
-    atomics, cluster, copy, dispatch, footprint, gather, incore, l1, l2, latency, launch, loaded_latency, mix, stream,
-    strides, sync, topology, uniformity,
+    atomics, cluster, copy, digest, dispatch, footprint, gather, incore, l1, l2, latency, launch, loaded_latency, mix,
+    stream, strides, sync, topology, uniformity,
 };
 use plimsoll_probes::{interference, managed, peer, roofline, tensor, transfer};
 
@@ -63,6 +63,7 @@ fn table() -> Vec<(&'static str, SeriesSpec, &'static str)> {
         ("uniformity", uniformity::distances().into(), "distances: multiprocessor (1)"),
         ("uniformity", uniformity::regions().into(), "regions: offset (B)"),
         ("uniformity", uniformity::pages().into(), "pages: offset (B)"),
+        ("digest", digest::digests().into(), "digests: kind (1), multiprocessor (1)"),
         ("loaded-latency", loaded_latency::load().into(), "load: background (1), delay (cycle), threads (thread)"),
         ("topology", topology::map().into(), "map: multiprocessor (1), line group (1)"),
         ("atomics", atomics::latency().into(), "latency: memory (1), type (1)"),
@@ -156,6 +157,10 @@ fn names_on_axes_are_kept() {
     assert_eq!(
         launch::Mode::ALL.map(launch::Mode::name).join("; "),
         "stream; stream, queued; graph; graph replay; stream, dependent; graph, dependent; graph, exit; persistent"
+    );
+    assert_eq!(
+        digest::Kind::ALL.map(digest::Kind::name).join("; "),
+        "FMA f32; FMA f64; special functions; integer; matrix bf16; shared memory"
     );
     assert_eq!(launch::Clock::ALL.map(launch::Clock::name), ["events", "host"]);
     assert_eq!(

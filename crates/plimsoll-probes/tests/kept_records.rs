@@ -9,8 +9,8 @@ use plimsoll_probes::lab::{
     soak, tti, write_path,
 };
 use plimsoll_probes::{
-    atomics, cluster, constant, copy, dispatch, footprint, gather, incore, interference, l1, l2, latency, launch,
-    loaded_latency, managed, mix, pattern, peer, roofline, stream, strides, sync, tensor, topology, transfer,
+    atomics, cluster, constant, copy, digest, dispatch, footprint, gather, incore, interference, l1, l2, latency,
+    launch, loaded_latency, managed, mix, pattern, peer, roofline, stream, strides, sync, tensor, topology, transfer,
     uniformity,
 };
 
@@ -86,6 +86,7 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("strides", "shapes") => errors::<strides::Shaped>(series),
         ("strides", _) => errors::<strides::Stride>(series),
         ("sync", _) => errors::<sync::ByThreads>(series),
+        ("digest", _) => errors::<digest::Place>(series),
         ("pattern", _) => errors::<pattern::Checked>(series),
         ("roofline", _) => errors::<roofline::Place>(series),
         ("tensor", "latency" | "device") => errors::<tensor::ByInstruction>(series),

@@ -39,8 +39,8 @@ impl SimDevice {
         self.scenario().memory / 16 * 15
     }
 
-    /// Allocates the memory of a job and prepares it. With `wrong`, its results are wrong.
-    pub(crate) fn load(&self, job: &Job, wrong: bool) -> Result<SimLoad, Fault> {
+    /// Allocates the memory of a job and prepares it. `wrong` is what a check of its results finds wrong.
+    pub(crate) fn load(&self, job: &Job, wrong: Option<String>) -> Result<SimLoad, Fault> {
         let free = self.scenario().oom_above.map_or(self.free(), |limit| limit.min(self.free()));
         if job.allocate > free {
             return Err(Fault::OutOfMemory { asked: job.allocate, free: Some(free) });
@@ -59,8 +59,8 @@ pub(crate) struct Job {
     pub seconds: f64,
     /// What one launch does.
     pub work: Work,
-    /// An additional figure: a metric's name and its value.
-    pub extra: Option<(&'static str, f64)>,
+    /// Additional figures: metrics' names and their values.
+    pub extra: [Option<(&'static str, f64)>; 2],
 }
 
 /// A job loaded on the device.
@@ -69,8 +69,8 @@ pub(crate) struct SimLoad {
     shared: Shared,
     seconds: f64,
     work: Work,
-    extra: Option<(&'static str, f64)>,
-    wrong: bool,
+    extra: [Option<(&'static str, f64)>; 2],
+    wrong: Option<String>,
     taken: u64,
 }
 
@@ -90,10 +90,10 @@ impl Workload for SimLoad {
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
-        Ok(if self.wrong { Check::Failed("simulated by the scenario (wrong)".into()) } else { Check::Passed })
+        Ok(self.wrong.clone().map_or(Check::Passed, Check::Failed))
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
-        out.extend(self.extra.map(|(name, value)| (name.to_owned(), value)));
+        out.extend(self.extra.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)));
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_suite::spelling;
 /// Noise and faults of the simulated device. The default is an undisturbed machine.
 ///
 /// Shares are fractions of 1, sizes and times have the usual forms (`1GiB`, `0.5us`), and switches need no value:
-/// `above-peak`, `link-degraded`, `smt`, `real-time`.
+/// `above-peak`, `link-degraded`, `smt`, `wrong-digest`, `real-time`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// `seed=N`: seed of all noise.
@@ -73,6 +73,10 @@ pub struct Scenario {
     pub panic: Option<&'static str>,
     /// `wrong=PROBE`: this probe's kernels give wrong results.
     pub wrong: Option<&'static str>,
+    /// `wrong-sm=N`: core N gives a wrong digest of integer arithmetic.
+    pub wrong_sm: Option<u64>,
+    /// `wrong-digest`: all cores give the same wrong digest of special functions, so that only other devices show it.
+    pub wrong_digest: bool,
     /// `without=PROBE`: the device can't run this probe.
     pub without: Option<&'static str>,
     /// `real-time`: simulated time passes at the speed of real time.
@@ -125,6 +129,8 @@ impl Default for Scenario {
             hang_after: None,
             panic: None,
             wrong: None,
+            wrong_sm: None,
+            wrong_digest: false,
             without: None,
             real_time: false,
         }
@@ -164,6 +170,8 @@ const KEYS: &[&str] = &[
     "hang-after",
     "panic",
     "wrong",
+    "wrong-sm",
+    "wrong-digest",
     "without",
     "real-time",
 ];
@@ -255,6 +263,8 @@ impl Scenario {
             "hang-after" => self.hang_after = Some(setting.parse_count()?),
             "panic" => self.panic = Some(setting.parse_probe()?),
             "wrong" => self.wrong = Some(setting.parse_probe()?),
+            "wrong-sm" => self.wrong_sm = Some(setting.parse_count()?),
+            "wrong-digest" => self.wrong_digest = setting.parse_switch()?,
             "without" => self.without = Some(setting.parse_probe()?),
             "real-time" => self.real_time = setting.parse_switch()?,
             _ => {
@@ -365,13 +375,14 @@ mod tests {
         let text = "seed=7,noise=0.01,tick=0.5us,launch=2us,memory=8GiB,throttle-after=2s,throttle=power,clock-low=0.9,\
                     drift=0.02,bimodal=0.1,correlated=0.8,outliers=0.03,steal=0.02,cotenant=0.1,quota=0.1,preempt=0.2,\
                     ecc=1,link-degraded,power-limit=0.6,uncorrected=2,slow=stream:5%+launch:20,uuid=GPU-1,slot=3,spread=0.01,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
-                    wrong=stream,without=sync,real-time=1";
+                    wrong=stream,wrong-sm=17,wrong-digest,without=sync,real-time=1";
         let scenario: Scenario = text.parse().unwrap();
         assert_eq!(text.split(',').count(), KEYS.len());
         assert_eq!((scenario.seed, scenario.memory, scenario.oom_above), (7, 8 << 30, Some(1 << 30)));
         assert!((scenario.tick - 0.5e-6).abs() < 1e-12 && scenario.real_time && scenario.link_degraded);
         assert_eq!((scenario.panic, scenario.wrong, scenario.without), (Some("latency"), Some("stream"), Some("sync")));
         assert_eq!((scenario.slot, scenario.spread), (Some(3), 0.01));
+        assert_eq!((scenario.wrong_sm, scenario.wrong_digest), (Some(17), true));
         assert_eq!((scenario.slow, scenario.uuid.as_deref()), (vec![("stream", 0.05), ("launch", 0.2)], Some("GPU-1")));
         assert_eq!((scenario.power_limit, scenario.uncorrected), (0.6, 2));
         let Scenario { brake, lost_after, hang_after, .. } = scenario;

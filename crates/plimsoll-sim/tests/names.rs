@@ -62,6 +62,8 @@ keep! {
     strides_keeps_its_names: "strides", "tableau",
         "unit stride, 4 B elements; worst stride, 4 B elements; unit stride, 8 B elements; \
          worst stride, 8 B elements; unit stride, 16 B elements; worst stride, 16 B elements";
+    digest_keeps_its_names: "digest", "digests",
+        "FMA f32; FMA f64; special functions; integer; matrix bf16; shared memory";
     sync_keeps_its_names: "sync", "primitives",
         "spin barrier, 2 threads; spin barrier, 4 threads; spin barrier, 8 threads; spin barrier, 16 threads; \
          std barrier, 2 threads; std barrier, 4 threads; std barrier, 8 threads; std barrier, 16 threads; \

@@ -36,6 +36,17 @@ fn cycles_counts_and_numbers_without_unit_are_not_scaled() {
 }
 
 #[test]
+fn digests_are_printed_in_hexadecimal_and_what_is_none_as_a_number() {
+    assert_eq!(Unit::Digest.format(f64::from(0x00c0_ffee_u32)), "0x00c0ffee");
+    assert_eq!(Unit::Digest.format(f64::from(u32::MAX)), "0xffffffff");
+    assert_eq!(Unit::Digest.format_with_interval(17.0, [17.0, 17.0]), "0x00000011");
+    for (number, text) in [(0.5, "0.500 digest"), (-1.0, "-1.00 digest"), (4_294_967_296.0, "4.29e9 digest")] {
+        assert_eq!(Unit::Digest.format(number), text);
+    }
+    assert_eq!(Unit::from("digest"), Unit::Digest);
+}
+
+#[test]
 fn values_that_round_up_to_1000_move_to_the_next_step() {
     assert_eq!(Unit::BytePerSecond.format(999.96e9), "1.00 TB/s");
     assert_eq!(Unit::BytePerSecond.format(999.4e9), "999 GB/s");

@@ -12,7 +12,8 @@ pub(super) fn is_bad(judged: &Judgement) -> bool {
 pub(super) fn describe(judged: &Judgement) -> String {
     let reason = judged.reasons.first().map_or(String::new(), |reason| match (reason.headline, reason.share) {
         (Some(headline), Some(share)) => format!(" {} -{:.1}%", headline.id, 100.0 * share),
-        _ => String::new(),
+        // What it is about: `digest of integer`.
+        _ => reason.text.split_once(':').map_or(String::new(), |(what, _)| format!(" {what}")),
     });
     plain(&format!("{} {}{reason}", judged.device.slot, judged.verdict.name()))
 }

@@ -1,6 +1,7 @@
 //! The summary table (each finding next to its yardsticks) and the notes below it: the meaning of flags, and faults.
 
 use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
 use plimsoll_suite::standing::{Standing, YardstickResult};
 
 use super::{Column, Style, Table, wrap};
@@ -54,11 +55,12 @@ fn build_table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
         let probe = if standing.probe == last_probe { "" } else { standing.probe.as_str() };
         last_probe = &standing.probe;
         let doubt = if standing.flags.doubtful().is_empty() { "" } else { " !" };
-        let achieved = format!(
-            "{}{}",
-            standing.unit.format(standing.achieved.value),
-            format_margin(standing.achieved.value, standing.achieved.interval)
-        );
+        // A digest is exact.
+        let margin = match standing.unit {
+            Unit::Digest => String::new(),
+            _ => format_margin(standing.achieved.value, standing.achieved.interval),
+        };
+        let achieved = standing.unit.format(standing.achieved.value) + &margin;
         table.row([
             probe.to_owned(),
             standing.name.clone(),

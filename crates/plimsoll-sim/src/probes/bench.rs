@@ -38,7 +38,7 @@ impl Probe<Sim> for Bench {
             let sweep = Sweep { series: series(cache), points: &cells, share: cells.len() as f64, flags: Flags::NONE };
             session.sweep(sweep, Cell::coordinates, |device, cell| {
                 let wrong = device.scenario().wrong == Some(SPEC.name);
-                device.load(&job(device, cell), wrong)
+                device.load(&job(device, cell), wrong.then(|| super::WRONG.to_owned()))
             })?;
         }
         Ok(())
@@ -60,6 +60,6 @@ fn job(device: &SimDevice, cell: &Cell) -> Job {
         allocate: window.max(cell.bytes).saturating_mul(operands),
         seconds: traffic.total() as f64 / bandwidth,
         work: Work { traffic, window, ..Work::default() },
-        extra: cell.ceiling.map(|ceiling| (CEILING, ceiling)),
+        extra: [cell.ceiling.map(|ceiling| (CEILING, ceiling)), None],
     }
 }

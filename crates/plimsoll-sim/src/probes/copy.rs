@@ -47,7 +47,7 @@ fn job(input: &PlanInput<'_>, size: u64, share: f64, cold: bool) -> Job {
         allocate: window.max(size).saturating_mul(2),
         seconds: traffic.total() as f64 / (share * bandwidth),
         work: Work { traffic, window, ..Work::default() },
-        extra: None,
+        extra: [None; 2],
     }
 }
 
@@ -74,7 +74,7 @@ fn grids(input: &PlanInput<'_>) -> Planned {
         points.push((place(Grid::Covering), job(input, size, 1.0, true)));
         points.push((
             place(Grid::Least),
-            Job { extra: Some((copy::BREAK_POINT, BREAK_POINT)), ..job(input, size, 0.98, true) },
+            Job { extra: [Some((copy::BREAK_POINT, BREAK_POINT)), None], ..job(input, size, 0.98, true) },
         ));
     }
     Planned::new(copy::grids(), 0.2, Flags::NONE, points)

@@ -22,7 +22,7 @@ const THREADS: [u64; 6] = [32, 64, 128, 256, 512, 1024];
 fn job(threads: u64, starts: f64) -> Job {
     let clocks = BLOCKS as f64 * f64::max(starts / PER_CLOCK.0, threads as f64 / PER_CLOCK.1);
     let work = Work { operations: BLOCKS as f64, ..Work::default() };
-    Job { allocate: 0, seconds: clocks / CLOCK_HZ, work, extra: None }
+    Job { allocate: 0, seconds: clocks / CLOCK_HZ, work, extra: [None; 2] }
 }
 
 fn blocks(_: &PlanInput<'_>) -> Planned {

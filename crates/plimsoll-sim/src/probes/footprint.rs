@@ -34,5 +34,5 @@ fn job(input: &PlanInput<'_>, bytes: u64, reads: u64, writes: u64) -> Job {
     // One launch makes several passes over a small footprint.
     let passes = (LAUNCH_SECONDS / seconds).ceil().max(1.0);
     let traffic = once.checked_mul(passes as u64).unwrap_or(once);
-    Job { allocate: bytes, seconds: seconds * passes, work: Work { traffic, ..Work::default() }, extra: None }
+    Job { allocate: bytes, seconds: seconds * passes, work: Work { traffic, ..Work::default() }, extra: [None; 2] }
 }

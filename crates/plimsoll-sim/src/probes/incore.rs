@@ -42,5 +42,5 @@ fn operations(input: &PlanInput<'_>) -> Planned {
 fn job(cycles: f64) -> Job {
     let operations = (LAUNCH_SECONDS * CLOCK_HZ / cycles).round();
     let work = Work { operations, in_kernel: true, ..Work::default() };
-    Job { allocate: 0, seconds: operations * cycles / CLOCK_HZ, work, extra: None }
+    Job { allocate: 0, seconds: operations * cycles / CLOCK_HZ, work, extra: [None; 2] }
 }

@@ -42,5 +42,5 @@ fn point(input: &PlanInput<'_>, pages: Pages, order: Order, bytes: u64) -> (Chas
     let hops = (LAUNCH_SECONDS / hop).round();
     let work = Work { operations: hops, in_kernel: true, ..Work::default() };
     let at = Chase { pages, order, footprint: bytes.into() };
-    (at, Job { allocate: bytes, seconds: hops * hop, work, extra: None })
+    (at, Job { allocate: bytes, seconds: hops * hop, work, extra: [None; 2] })
 }

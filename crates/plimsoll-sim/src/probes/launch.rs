@@ -28,7 +28,7 @@ const LEAST: f64 = 1e-9;
 /// A job of `seconds`; the scenario's launch time is added when it is loaded.
 fn job(input: &PlanInput<'_>, allocate: u64, seconds: f64, traffic: Traffic) -> Job {
     let work = Work { traffic, operations: 1.0, ..Work::default() };
-    Job { allocate, seconds: seconds.max(LEAST - input.machine.launch), work, extra: None }
+    Job { allocate, seconds: seconds.max(LEAST - input.machine.launch), work, extra: [None; 2] }
 }
 
 fn empty(input: &PlanInput<'_>) -> Planned {

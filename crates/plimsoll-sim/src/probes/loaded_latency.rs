@@ -51,6 +51,6 @@ fn job(input: &PlanInput<'_>, drawn: f64, most: f64) -> Job {
         allocate: input.request.bytes.unwrap_or(FOOTPRINT),
         seconds: hops * hop,
         work: Work { operations: hops, in_kernel: true, ..Work::default() },
-        extra: Some(("background bandwidth", drawn)),
+        extra: [Some(("background bandwidth", drawn)), None],
     }
 }

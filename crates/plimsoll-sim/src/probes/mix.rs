@@ -37,7 +37,7 @@ fn job(input: &PlanInput<'_>, (reads, writes): (u32, u32), doublings: u32) -> Jo
         allocate: u64::from(reads + writes).saturating_mul(bytes),
         seconds: traffic.total() as f64 / (gain * input.machine.memory_bandwidth(traffic, CORES)),
         work: Work { traffic, window: bytes, ..Work::default() },
-        extra: None,
+        extra: [None; 2],
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod bench;
 mod copy;
+mod digest;
 mod dispatch;
 mod footprint;
 mod incore;
@@ -45,6 +46,7 @@ pub static PROBES: &[&dyn Probe<Sim>] = &[
     &sync::PROBE,
     &transfer::PROBE,
     &pattern::PROBE,
+    &digest::PROBE,
     &roofline::PROBE,
     &soak::PROBE,
 ];
@@ -55,6 +57,8 @@ const PANIC_AT: usize = 2;
 const ARITHMETIC: [&str; 3] = ["incore", "roofline", "soak"];
 /// Duration of a launch where the probe can choose it, seconds: long enough that launch overhead doesn't matter.
 const LAUNCH_SECONDS: f64 = 100e-6;
+/// What the checks of a probe's results find with `wrong=PROBE`.
+const WRONG: &str = "simulated by the scenario (wrong)";
 
 /// A probe that is a list of sweeps.
 struct Simulated {
@@ -68,6 +72,7 @@ struct Simulated {
 /// The input for planning a sweep.
 struct PlanInput<'a> {
     machine: &'a Machine,
+    scenario: &'a Scenario,
     request: &'a Request,
     /// Reported free memory, bytes.
     free: u64,
@@ -100,12 +105,14 @@ struct Planned {
     share: f64,
     flags: Flags,
     points: Vec<(Vec<Value>, Job)>,
+    /// What a check of the results at a point finds wrong.
+    find_wrong: fn(&Scenario, &[Value]) -> Option<String>,
 }
 
 impl Planned {
     fn new<S: SweptSeries>(series: S, share: f64, flags: Flags, points: Vec<(S::Coordinates, Job)>) -> Self {
         let points = points.into_iter().map(|(at, job)| (S::to_values(at), job)).collect();
-        Self { series: series.into(), share, flags, points }
+        Self { series: series.into(), share, flags, points, find_wrong: |_, _| None }
     }
 }
 
@@ -145,7 +152,13 @@ impl Probe<Sim> for Simulated {
     }
 
     fn points(&self, device: &SimDevice, request: &Request) -> usize {
-        let input = PlanInput { machine: &device.machine, request, free: device.free(), series: &[] };
+        let input = PlanInput {
+            machine: &device.machine,
+            scenario: device.scenario(),
+            request,
+            free: device.free(),
+            series: &[],
+        };
         self.sweeps.iter().map(|plan| plan(&input).points.len()).sum()
     }
 
@@ -155,14 +168,20 @@ impl Probe<Sim> for Simulated {
         }
         let mut points_started = 0;
         for plan in self.sweeps {
-            let (machine, free) = (session.device.machine, session.device.free());
-            let input = PlanInput { machine: &machine, request: session.request, free, series: session.series() };
-            let Planned { series, share, flags, points } = plan(&input);
+            let device = &session.device;
+            let input = PlanInput {
+                machine: &device.machine,
+                scenario: device.scenario(),
+                request: session.request,
+                free: device.free(),
+                series: session.series(),
+            };
+            let Planned { series, share, flags, points, find_wrong } = plan(&input);
             let sweep = Sweep { series, points: &points, share, flags };
             session.sweep(
                 sweep,
                 |(at, _)| at.clone(),
-                |device, (_, job)| {
+                |device, (at, job)| {
                     let scenario = device.scenario();
                     let job = &Job { seconds: job.seconds * slowdown(scenario, self.spec.name), ..*job };
                     points_started += 1;
@@ -170,7 +189,9 @@ impl Probe<Sim> for Simulated {
                         scenario.panic != Some(self.spec.name) || points_started <= PANIC_AT,
                         "simulated by the scenario (panic)"
                     );
-                    device.load(job, scenario.wrong == Some(self.spec.name))
+                    let is_wrong = scenario.wrong == Some(self.spec.name);
+                    let wrong = is_wrong.then(|| WRONG.to_owned()).or_else(|| find_wrong(scenario, at));
+                    device.load(job, wrong)
                 },
             )?;
         }

@@ -30,7 +30,7 @@ fn sweep(input: &PlanInput<'_>) -> Planned {
             let seconds = operations / input.machine.roofline(intensity, lanes, traffic);
             let work = Work { traffic, operations, window, ..Work::default() };
             let at = Place { kind, intensity: FlopPerByte(intensity) };
-            points.push((at, Job { allocate: window, seconds, work, extra: None }));
+            points.push((at, Job { allocate: window, seconds, work, extra: [None; 2] }));
         }
     }
     Planned::new(roofline::sweep(), 1.0, Flags::NONE, points)

@@ -15,7 +15,7 @@ fn sweep(input: &PlanInput<'_>) -> Planned {
     let seconds = sample_length(duration, input.request.effort);
     let operations = f64::from(CORES) * FLOP_PER_CYCLE * CLOCK_HZ * seconds;
     let work = Work { operations, ..Work::default() };
-    let job = Job { allocate: 0, seconds, work, extra: Some((POWER, machine::POWER)) };
+    let job = Job { allocate: 0, seconds, work, extra: [Some((POWER, machine::POWER)), None] };
     let points = windows(duration).into_iter().map(|window| (window, job)).collect();
     Planned::new(over_time(), 1.0, Flags::NONE, points)
 }

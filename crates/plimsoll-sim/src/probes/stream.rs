@@ -45,7 +45,7 @@ fn job(input: &PlanInput<'_>, kernel: &Mix, stores: Stores, threads: u32) -> Job
         allocate: window.saturating_mul(reads + writes),
         seconds: moved.total() as f64 / bandwidth,
         work: Work { traffic, write_allocate, window, ..Work::default() },
-        extra: None,
+        extra: [None; 2],
     }
 }
 

@@ -39,5 +39,5 @@ fn job(cycles: f64, element: u64) -> Job {
     let accesses = (LAUNCH_SECONDS * CLOCK_HZ / cycles).round();
     let traffic = Traffic::new(accesses as u64 * element, 0);
     let work = Work { traffic, operations: accesses, in_kernel: true, ..Work::default() };
-    Job { allocate: 32 << 10, seconds: accesses * cycles / CLOCK_HZ, work, extra: None }
+    Job { allocate: 32 << 10, seconds: accesses * cycles / CLOCK_HZ, work, extra: [None; 2] }
 }

@@ -28,7 +28,7 @@ fn primitives(input: &PlanInput<'_>) -> Planned {
             let seconds = two + doubling * (count / 2.0).log2() + each * (count - 2.0);
             let operations = (LAUNCH_SECONDS / seconds).ceil();
             let work = Work { operations, in_kernel: true, ..Work::default() };
-            let job = Job { allocate: 0, seconds: seconds * operations, work, extra: None };
+            let job = Job { allocate: 0, seconds: seconds * operations, work, extra: [None; 2] };
             points.push((ByThreads { primitive, threads: threads.into() }, job));
         }
     }

@@ -36,7 +36,7 @@ fn planned(input: &PlanInput<'_>, series: TypedSeries<Copy>, share: f64, most: u
             let work = Work { traffic, operations: 1.0, ..Work::default() };
             let seconds = start + moved as f64 / rate;
             let at = Copy { path, size: size.into() };
-            points.push((at, Job { allocate: size, seconds, work, extra: None }));
+            points.push((at, Job { allocate: size, seconds, work, extra: [None; 2] }));
         }
     }
     Planned::new(series, share, Flags::NONE, points)

@@ -7,7 +7,7 @@ use plimsoll_core::sample::Evidence;
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{FaultClass, Flag};
 
-use super::State;
+use super::{DIGESTS, State};
 
 /// A fact with its judgement. [`State::Impossible`] means that the device is broken, [`State::Low`] that it is worth a note.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,15 +120,17 @@ fn wrong_results(run: &Run, device: u32) -> Note {
         let more = if wrong.len() > 1 { format!(" (and {} more)", wrong.len() - 1) } else { String::new() };
         return note("wrong results", format!("{}: {}{more}", first.probe, first.what), State::Impossible);
     }
-    let checked = run
-        .findings
-        .iter()
-        .find(|finding| finding.device == device && (finding.probe.as_str(), finding.name.as_str()) == PATTERN);
+    let own = || run.findings.iter().filter(|finding| finding.device == device);
+    let checked = own().find(|finding| (finding.probe.as_str(), finding.name.as_str()) == PATTERN);
     let text = match checked {
         Some(finding) => format!("none in {} of memory and every kernel", Unit::Byte.format(finding.value)),
         None => "none in any kernel".to_owned(),
     };
-    note("wrong results", text, State::Ok)
+    let agreed = match own().filter(|finding| finding.probe == DIGESTS).count() {
+        0 => String::new(),
+        count => format!("; every SM has the same {count} digests"),
+    };
+    note("wrong results", text + &agreed, State::Ok)
 }
 
 /// Circumstances that may lower figures.

@@ -12,6 +12,7 @@ use super::reasons::{
 };
 use super::rule::{Deviation, Group, Judged};
 use super::strata::{FigureOfFleet, Population, Stratum, judge_figures, populate, stratify};
+use super::votes::judge_digests;
 use crate::check::{Row, State, Verdict};
 
 pub use super::reasons::{Baseline, RUNS, Reason};
@@ -116,8 +117,10 @@ pub fn collect(folder: Folder, options: &Options) -> Fleet {
     let mut by_group: BTreeMap<(usize, Group), Vec<&SlowGroup>> = BTreeMap::new();
     groups.iter().for_each(|group| by_group.entry((group.population, group.group)).or_default().push(group));
     let homes = find_homes(sorted.devices.len(), &strata, &populations);
+    let digests = judge_digests(&sorted.devices, &sorted.repeats);
     let context = Context {
         options,
+        digests: &digests,
         strata: &strata,
         populations: &populations,
         homes: &homes,
@@ -273,6 +276,8 @@ fn find_homes(devices: usize, strata: &[Stratum], populations: &[Population]) ->
 
 struct Context<'c> {
     options: &'c Options,
+    /// What the votes say of each device.
+    digests: &'c [Vec<Reason>],
     strata: &'c [Stratum],
     populations: &'c [Population],
     /// Of each device.
@@ -302,6 +307,7 @@ impl Context<'_> {
         if contested {
             reasons.push(unknown("two hosts claim this device".to_owned()));
         }
+        reasons.extend(self.digests[number].iter().cloned());
         let of_fleet = self.by_fleet(number, device, repeats);
         let is_compared = self.homes[number].population.is_some();
         let of_model = by_model(device, repeats, &of_fleet);

@@ -8,6 +8,7 @@ use plimsoll_core::text::shorten;
 use plimsoll_core::unit::ByteSize;
 
 use super::file::{Origin, recompute};
+use super::votes::{Digest, read_digests};
 use crate::check::{Check, Note, Row, check};
 use crate::headlines::is_transfer;
 
@@ -44,6 +45,8 @@ pub struct Device {
     pub edited: Vec<(&'static Headline, f64)>,
     /// Figures of the verdict that the file only states, as ids: it holds no samples for them.
     pub unchecked: Vec<&'static str>,
+    /// What it computed with each kernel.
+    pub digests: Vec<Digest>,
     /// What could not be measured.
     pub faults: Vec<String>,
     /// Whether the measurement ended as planned.
@@ -95,6 +98,7 @@ impl Device {
             file: file.to_owned(),
             edited: edited.collect(),
             unchecked: unchecked.collect(),
+            digests: read_digests(&run),
             faults: faults
                 .map(|fault| format!("{}: {}", name(&fault.probe), shorten(&fault.what, LONGEST_FAULT)))
                 .collect(),
@@ -138,6 +142,7 @@ impl Device {
             },
             edited: Vec::new(),
             unchecked: Vec::new(),
+            digests: Vec::new(),
             faults: Vec::new(),
             complete: false,
             is_shared: false,

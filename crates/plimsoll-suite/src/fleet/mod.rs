@@ -11,6 +11,7 @@ mod reasons;
 pub mod rule;
 pub mod spread;
 pub mod strata;
+pub mod votes;
 
 #[cfg(test)]
 mod simulation;

@@ -1,6 +1,7 @@
 //! Fleets with known faults, written as files and read back.
 
 mod bounds;
+mod digests;
 
 use std::fs;
 
