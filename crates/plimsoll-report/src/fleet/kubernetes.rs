@@ -40,11 +40,15 @@ fn condition(devices: &[&Judgement]) -> serde_json::Value {
     } else if with(Verdict::Unknown).next().is_some() {
         ("Unknown", "NotMeasured")
     } else {
-        ("False", "AllHealthy")
+        ("False", "NoFaultFound")
     };
     let named = devices.iter().filter(|judged| is_bad(judged) || judged.verdict == Verdict::Unknown);
     let named: Vec<String> = named.map(|judged| describe(judged)).collect();
-    let text = if named.is_empty() { format!("{} devices", devices.len()) } else { named.join(", ") };
+    let text = match devices.len() {
+        _ if !named.is_empty() => named.join(", "),
+        1 => "1 device without fault".to_owned(),
+        several => format!("{several} devices without fault"),
+    };
     let message: String = format!("plimsoll: {text}").chars().take(LONGEST).collect();
     let mut condition = json!({ "type": CONDITION, "status": status, "reason": reason, "message": message });
     let latest = devices.iter().map(|judged| judged.device.started.as_str()).filter(|time| is_time(time)).max();
