@@ -1,6 +1,6 @@
 // Tiles of outputs whose rows don't begin at whole sectors. Each row of a tile begins up to SHEAR − 1 elements before the tile's first
-// column, where a sector of the first output begins; so does its end, and only the first and last sectors of a row of the tensor are
-// written in parts. All outputs and all inputs with vectors have rows at the same distances from aligned vectors.
+// column, where the address of the first output is a multiple of SHEAR elements, up to 64 bytes. So blocks write whole sectors, except for the
+// first and last ones of a row of the tensor. All outputs and all inputs with vectors have rows at the same distances from aligned vectors.
 //
 // A tile of a transposed input is SHEAR columns wider in shared memory. A vector of an output is shifted out of aligned accesses there.
 // Elements before the first and behind the last whole vector of a row of the tensor are processed one at a time.

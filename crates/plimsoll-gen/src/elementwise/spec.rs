@@ -207,8 +207,8 @@ pub struct KernelSpec {
     pub rows: u32,
     /// In [`Form::Transpose`], whether the tensors' rows and columns are whole numbers of tiles.
     pub fits: [bool; 2],
-    /// In [`Form::Transpose`], if the outputs' rows don't begin at whole sectors: each row of a tile begins up to this many elements before the
-    /// tile, where one does. A power of two and a multiple of `lanes`, or 0.
+    /// In [`Form::Transpose`], if the outputs' rows don't begin at whole sectors: each row of a tile begins where the first output's address is a
+    /// multiple of this many elements, less than as many before the tile. A power of two and a multiple of `lanes`, or 0.
     pub shear: u32,
     /// Threads per block.
     pub threads: u32,

@@ -9,11 +9,13 @@ use plimsoll_gen::kernel::Index;
 use super::{Case, Memory, check, compiled, device, expected, graph, memory, scalars};
 
 fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], choose: &Choose) -> Case {
-    with_strides_on(&device(Target::plain(90)), rng, text, shape, strides, choose)
+    with_strides_on(&device(Target::plain(90)), 0, rng, text, shape, strides, choose)
 }
 
+/// `before`: elements of each tensor between an aligned address and its first one.
 fn with_strides_on(
     device: &Device,
+    before: u64,
     rng: &mut Rng,
     text: &str,
     shape: &[u64],
@@ -26,10 +28,10 @@ fn with_strides_on(
     let tensors: Vec<Memory> = dtypes
         .into_iter()
         .zip(strides)
-        .map(|(dtype, strides)| memory(rng, Layout::strided(shape, strides, 0).unwrap(), dtype, 0))
+        .map(|(dtype, strides)| memory(rng, Layout::strided(shape, strides, 0).unwrap(), dtype, before * dtype.bytes()))
         .collect();
     let layouts: Vec<Layout> = tensors.iter().map(|memory| memory.layout.clone()).collect();
-    let starts = vec![0; tensors.len()];
+    let starts: Vec<u64> = tensors.iter().map(Memory::start).collect();
     let indexing = Indexing::new(&graph, &Space::with_shape(shape, &layouts).unwrap(), &starts).unwrap();
     let plan = plan(&graph, &indexing, device, &Table::default(), choose).unwrap();
     let scalars = scalars(rng, &graph);
@@ -204,7 +206,7 @@ fn vectors_cross_the_ends_of_rows() {
     check("forms-crossing", &cases);
 }
 
-/// Outputs whose rows don't begin at whole sectors, at any phase, with gaps between rows, and with several slower dimensions.
+/// Outputs whose rows don't begin at whole sectors, with gaps between rows, in place, several of them, and with slower dimensions.
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn rows_of_tiles_begin_where_sectors_do() {
@@ -223,7 +225,7 @@ fn rows_of_tiles_begin_where_sectors_do() {
         for (rows, columns) in [(29, 3001), (3, 30_050), (130, 1159)] {
             let (r, c) = (rows as i64, columns as i64);
             let mut add = |strides: [&[i64]; 3], choose: &Choose| {
-                cases.push(with_strides_on(&tiny, &mut rng, text, &[rows, columns], &strides, choose));
+                cases.push(with_strides_on(&tiny, 0, &mut rng, text, &[rows, columns], &strides, choose));
             };
             add([&[1, r], &[c, 1], &[c, 1]], &Choose::default());
             if rows == 29 {
@@ -236,7 +238,21 @@ fn rows_of_tiles_begin_where_sectors_do() {
             }
         }
         let batched: [&[i64]; 3] = [&[1333 * 40, 1, 40], &[1333 * 40, 1333, 1], &[1333 * 40, 1333, 1]];
-        cases.push(with_strides_on(&tiny, &mut rng, text, &[3, 40, 1333], &batched, &Choose::default()));
+        cases.push(with_strides_on(&tiny, 0, &mut rng, text, &[3, 40, 1333], &batched, &Choose::default()));
+    }
+    for text in [
+        "in x: bf16, z: bf16\nz = x + z",
+        "in x: f32, z: bf16\ny: f32 = x + z\nz = x - z",
+        "in x: u8, z: f64\nz = x + z\ny: u8 = max(x, 3)",
+    ] {
+        for before in [0, 1, 6, 13] {
+            let c = 1101;
+            let strides: &[&[i64]] = &[&[1, 64], &[c, 1], &[c, 1], &[c, 1]];
+            let outputs = graph(text).outputs().len();
+            let shape = &[64, c as u64];
+            let choose = Choose::default();
+            cases.push(with_strides_on(&tiny, before, &mut rng, text, shape, &strides[..2 + outputs], &choose));
+        }
     }
     let sheared = cases.iter().filter(|case| case.plan.spec.shear > 0).count();
     assert!(3 * sheared > 2 * cases.len(), "{sheared} of {}", cases.len());

@@ -12,6 +12,7 @@ use super::kernels::{self, SEEN_BYTES, kinds};
 use super::oracle;
 use crate::digest::{ALIKE, DIGEST, Kind, Place, describe_difference, digests, format_digest, majority, percent_alike};
 use crate::prelude::gpu::*;
+use crate::prelude::meaning::known_rows;
 
 /// Where the numbers of every thread begin: the same on every device, whatever the request says.
 const SEED: u32 = 0x706c_696d;
@@ -19,7 +20,7 @@ const SEED: u32 = 0x706c_696d;
 const ITERATIONS: u32 = 16;
 /// Length of a launch, seconds: a point has some thirty of them, and there are hundreds of points.
 const LAUNCH_SECONDS: f64 = 100e-6;
-/// Most repetitions of a launch, each of which begins anew, and those of the launch from which their number is chosen.
+/// Most repetitions of a launch, which begin anew each time, and those of the launch from which their number is chosen.
 const MOST_REPEATS: u32 = 64;
 const TRIAL_REPEATS: u32 = 4;
 /// Most SMs that are reported for each kind because their own digests differ.
@@ -50,9 +51,11 @@ impl<G: Gpu> Run<G> for super::GpuRunner {
         if swept.as_ref().is_err_and(Fault::ends_the_device) {
             return swept;
         }
-        // An SM may have changed its digest after its own points were measured.
+        // An SM may have changed its digest after its own points were measured, and its points may not have been measured.
         for kind in bench.kinds.clone() {
-            for what in bench.read(kind)?.describe_changes(kind) {
+            let table = bench.read(kind)?;
+            let unmeasured = table.describe_differences(kind, session.series());
+            for what in table.describe_changes(kind).into_iter().chain(unmeasured) {
                 session.report_mismatch(what)?;
             }
         }
@@ -204,6 +207,15 @@ impl Table {
         (0..).zip(&self.0).filter(|(_, seen)| seen.digest != 0).map(|(number, seen)| (number, seen.digest)).collect()
     }
 
+    /// The SMs whose digests differ from that of the majority and have no point in `series`.
+    fn describe_differences(&self, kind: Kind, series: &[Series]) -> Vec<String> {
+        let digests = self.digests();
+        let measured: Vec<Place> = series.iter().flat_map(known_rows::<Place>).map(|(place, _)| place).collect();
+        let places = digests.keys().map(|number| Place { kind, multiprocessor: (*number).into() });
+        let differing = places.filter_map(|place| Some((place.clone(), describe_difference(place, &digests)?)));
+        differing.filter(|(place, _)| !measured.contains(place)).map(|(_, what)| what).take(MOST_REPORTED).collect()
+    }
+
     /// The SMs whose blocks gave several digests.
     fn describe_changes(&self, kind: Kind) -> Vec<String> {
         let changed = (0_u32..).zip(&self.0).filter(|(_, seen)| seen.others > 0);
@@ -218,7 +230,7 @@ impl Table {
     }
 }
 
-/// Launches on all SMs, of which one's digest is the figure.
+/// Launches on all SMs; the digest of one SM is the figure.
 struct Attributed<G: Gpu> {
     load: Load<G>,
     bench: Rc<Bench<G>>,

@@ -102,6 +102,14 @@ fn conditions_are_patches_of_single_nodes() {
     assert!(message.starts_with("plimsoll: ") && message.contains(" slow "), "{message}");
     let started = &fleet_of("n1").devices[0].device.started;
     assert_eq!(condition["lastHeartbeatTime"].as_str().map(|time| &time[..19]), started.get(..19));
+    let message_of = |fleet: &Fleet| render_kubernetes(fleet).split_once("\"message\":\"").unwrap().1.to_owned();
+    let mut healthy = fleet_of("n1");
+    healthy.devices.truncate(7);
+    assert!(message_of(&healthy).starts_with("plimsoll: no fault found in 7 devices\",\"reason\":\"NoFaultFound"));
+    // Nobody knows whose device is missing.
+    healthy.missing = 1;
+    let text = message_of(&healthy);
+    assert!(text.contains("\"reason\":\"FilesMissing\",\"status\":\"Unknown\""), "{text}");
     for host in ["N1", "n1;", "-n", "n..1", "", "$(id)", "n1' --all"] {
         let commands = render_kubernetes(&fleet_of(host));
         assert!(commands.starts_with("# not a node's name: ") && commands.lines().count() == 1, "{host}: {commands}");

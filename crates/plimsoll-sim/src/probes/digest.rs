@@ -35,7 +35,7 @@ fn find_wrong(scenario: &Scenario, at: &[Value]) -> Option<String> {
     describe_difference(place, &digests)
 }
 
-/// The digest of each core: of the words of a linear congruential generator, one of which a fault inverts.
+/// The digest of each core: of the words of a linear congruential generator; a fault flips a bit of one word.
 fn digests(scenario: &Scenario, kind: Kind) -> BTreeMap<u64, u32> {
     let run = |core: u32| {
         let is_wrong = match kind {

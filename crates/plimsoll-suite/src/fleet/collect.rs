@@ -88,14 +88,19 @@ impl Fleet {
         figures_of(&self.figures, population)
     }
 
+    /// Whether devices are missing, or files can't be used.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.missing > 0 || self.problems.iter().any(|problem| problem.kind.is_serious())
+    }
+
     /// The verdict on the fleet: the worst of its devices, and unknown where devices or files are missing.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let worst = self.devices.iter().map(|judged| judged.verdict).max_by_key(|verdict| verdict.severity());
-        let is_incomplete = self.missing > 0 || self.problems.iter().any(|problem| problem.kind.is_serious());
         match worst {
             None => Verdict::Unknown,
-            Some(worst) if is_incomplete && worst.severity() < Verdict::Unknown.severity() => Verdict::Unknown,
+            Some(worst) if self.is_incomplete() && worst.severity() < Verdict::Unknown.severity() => Verdict::Unknown,
             Some(worst) => worst,
         }
     }
@@ -117,7 +122,7 @@ pub fn collect(folder: Folder, options: &Options) -> Fleet {
     let mut by_group: BTreeMap<(usize, Group), Vec<&SlowGroup>> = BTreeMap::new();
     groups.iter().for_each(|group| by_group.entry((group.population, group.group)).or_default().push(group));
     let homes = find_homes(sorted.devices.len(), &strata, &populations);
-    let digests = judge_digests(&sorted.devices, &sorted.repeats);
+    let digests = judge_digests(&sorted.devices, &sorted.repeats, &sorted.contested);
     let context = Context {
         options,
         digests: &digests,

@@ -2,7 +2,7 @@
 //!
 //! A device in the minority of at least [`FEWEST`] is broken. Where no digest has a majority, nobody knows who is wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::record::Run;
 use plimsoll_core::text::list_names;
@@ -13,7 +13,7 @@ use super::device::{Device, name};
 use super::reasons::{runs, unknown};
 use crate::check::{DIGESTS, Verdict};
 
-/// Fewest devices with a digest of which a majority decides.
+/// Fewest devices with a digest for a majority to decide.
 pub const FEWEST: usize = 3;
 /// Most digests that are read from a file.
 const MOST: usize = 32;
@@ -100,10 +100,14 @@ pub fn vote(devices: &[Vec<u32>]) -> Vec<Opinion> {
 }
 
 /// What the votes say of each device, where that is bad. Devices vote with those of the same model, tool and version of the kernel.
-/// `repeats` has the further rounds of each device.
-pub(super) fn judge_digests(devices: &[Device], repeats: &[Vec<Device>]) -> Vec<Vec<Reason>> {
+/// `repeats` has the further rounds of each device; devices in `contested` may be several, so they have no vote.
+pub(super) fn judge_digests(
+    devices: &[Device],
+    repeats: &[Vec<Device>],
+    contested: &BTreeSet<usize>,
+) -> Vec<Vec<Reason>> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<usize>> = BTreeMap::new();
-    for (place, device) in devices.iter().enumerate() {
+    for (place, device) in devices.iter().enumerate().filter(|(place, _)| !contested.contains(place)) {
         groups.entry((&device.model, &device.backend, find_tool(device))).or_default().push(place);
     }
     let mut reasons = vec![Vec::new(); devices.len()];
@@ -135,7 +139,7 @@ pub(super) fn judge_digests(devices: &[Device], repeats: &[Vec<Device>]) -> Vec<
         }
     }
     for (reasons, lacking) in reasons.iter_mut().zip(lacking).filter(|(_, lacking)| !lacking.is_empty()) {
-        reasons.push(unknown(format!("not measured: digests of {}", list_names(&lacking))));
+        reasons.push(unknown(format!("no digest to compare: {}", list_names(&lacking))));
     }
     reasons
 }

@@ -14,6 +14,7 @@ mod runs;
 mod shape;
 mod shear;
 mod tensors;
+mod tile_size;
 mod tiles;
 mod tuning;
 

@@ -176,7 +176,8 @@ impl Tensors {
     /// A shape; `None` if the expression needs more dimensions.
     fn shape(self, rng: &mut Rng, number: usize, rank: usize) -> Option<Vec<u64>> {
         const SIZES: [u64; 12] = [1, 31, 32, 33, 97, 255, 1025, 4099, 8191, 65_537, 1009, 0];
-        const ROWS: [[u64; 2]; 7] = [[37, 1025], [3, 7], [129, 64], [1024, 33], [2, 4099], [65, 96], [17, 95]];
+        const ROWS: [[u64; 2]; 8] =
+            [[37, 1025], [3, 7], [129, 64], [1024, 33], [2, 4099], [65, 96], [17, 95], [40, 2093]];
         let shape = match self {
             Self::Flat | Self::Peeled | Self::Shifted => vec![SIZES[(number + self as usize) % SIZES.len()]],
             Self::Rows | Self::Transposed => ROWS[(number + self as usize) % ROWS.len()].to_vec(),
@@ -243,7 +244,10 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     } else {
         exact(Tier::Fast).then_some(Choose { tier: Tier::Fast, ..plain })
     };
-    [Some(plain), form, Some(narrow), Some(bulk), tier].into_iter().flatten().collect()
+    // Whatever the number of tiles: those of long rows between sectors are sheared.
+    let sides = Choose { unroll: Some([16, 8, 4, 32][number % 4]), index: narrow.index, ..plain };
+    let sides = (kind == Tensors::Transposed).then_some(sides);
+    [Some(plain), form, Some(narrow), Some(bulk), sides, tier].into_iter().flatten().collect()
 }
 
 /// The tensors and scalars of one expression.

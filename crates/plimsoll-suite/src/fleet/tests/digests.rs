@@ -88,7 +88,7 @@ fn without_a_majority_all_are_unknown_and_without_a_digest_only_the_device() {
     let text = "digest of integer: 0x00000000 on 4 of 8 NVIDIA H200, no majority";
     assert_eq!(not_healthy(&tie)[0], ("GPU-0", Verdict::Unknown, text));
     let missing = judge(|number| if number == 5 { vec![] } else { vec![usual("FMA f32"), usual("integer")] });
-    assert_eq!(not_healthy(&missing), [("GPU-5", Verdict::Unknown, "not measured: digests of FMA f32, integer")]);
+    assert_eq!(not_healthy(&missing), [("GPU-5", Verdict::Unknown, "no digest to compare: FMA f32, integer")]);
     let rare = judge(|number| if number < 2 { vec![usual("integer")] } else { vec![] });
     assert_eq!(rare.count(Verdict::Healthy), 8, "{:?}", not_healthy(&rare));
 }

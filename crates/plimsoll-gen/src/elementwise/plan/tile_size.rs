@@ -1,0 +1,308 @@
+//! Sizes of the tiles of transposed tensors, and how a block processes them.
+
+use super::coordinates::takes_vectors;
+use super::shear::{Shear, splits_sectors};
+use super::tensors::Tensor;
+use super::tiles::MOST_SHARED;
+use super::{Choose, Device};
+
+/// Most elements along the longer side of a tile whose other side is short.
+const MOST_SIDE: u32 = 1024;
+/// Limits on the threads of a transposing block.
+const TRANSPOSE_THREADS: std::ops::RangeInclusive<u32> = 64..=256;
+
+/// Most elements of a vector, at most 8: 16 bytes of the widest tensor, unless forced. With two accesses to a vector, each would fill half of a
+/// sector: a transposed bf16 matrix to f32 took an H200 90 µs in vectors of 8 elements and 70 µs in vectors of 4.
+fn most_lanes((narrowest, widest): (u32, u32), device: &Device, choose: &Choose) -> u32 {
+    let most = device.target.widest_access().min(16).min(8 * narrowest);
+    choose.vector.map_or((most / narrowest).min(16 / widest), |forced| forced / narrowest).max(1)
+}
+
+/// Fewest elements to which a side is shortened for more blocks: rows of tiles then still fill whole sectors.
+const LEAST_SIDE: u32 = 32;
+/// Side of tiles whose lines have no vectors: a thread has eight elements or more, which share the cost of finding the tile.
+const SINGLE_SIDE: u32 = 64;
+/// Blocks per SM for which tiles are made smaller.
+const BLOCKS: u64 = 4;
+
+/// Tiles along the second fastest and the fastest dimension. Sheared tiles also cover what rows begin earlier.
+pub fn tiles((rows, columns): (u32, u32), extents: &[u64], shear: u32) -> [u64; 2] {
+    let [along, across] = [extents[extents.len() - 2], extents[extents.len() - 1]];
+    [along.div_ceil(rows.into()), across.saturating_add(shear.saturating_sub(1).into()).div_ceil(columns.into())]
+}
+
+fn blocks(sides: (u32, u32), extents: &[u64]) -> u64 {
+    let batches = extents[..extents.len() - 2].iter().copied();
+    batches.chain(tiles(sides, extents, 0)).fold(1_u64, u64::saturating_mul)
+}
+
+/// Rows and columns of smaller tiles for narrow vectors, whose threads would have too many of them, and for tensors that few tiles cover. With
+/// sides of 128, a transposed f16 matrix of 351 × 776 had 21 blocks whose threads read 64 elements, and took an H200 ten times as long
+/// as a flat one.
+fn smaller_sides(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Device) -> (u32, u32) {
+    let most = SINGLE_SIDE.max(LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 });
+    let least = LEAST_SIDE.max(4 * lanes);
+    let mut side = side.min(most.next_power_of_two().max(least));
+    let sides = |side: u32| rows_and_columns((side, side), lanes, extents);
+    while side > least && blocks(sides(side), extents) < BLOCKS * u64::from(device.multiprocessors) {
+        side /= 2;
+    }
+    sides(side)
+}
+
+/// Bytes of the rows of a tile if the outputs' rows don't begin at sectors.
+const LONG_ROW: u32 = 512;
+/// Most elements of such a tile.
+const LONG_AREA: u32 = 8192;
+/// Bytes of a register.
+const REGISTER: u32 = 4;
+/// Most bytes of registers that a thread of such a tile holds inputs in.
+const MOST_HELD: u32 = 256;
+
+/// Rows and columns of tiles with long rows, for large tensors if the outputs' rows don't begin at sectors: two blocks then write parts of the
+/// same sector, which is slow. On an H200, two bf16 outputs with rows of 22,392 bytes took 233 µs in tiles of 64 × 64, 193 in 128 × 128
+/// and 158 in 32 × 256, and two f64 outputs with rows of 501,400 bytes 204 µs in tiles of 32 × 32 and 181 in 64 × 64. Single bytes don't gain.
+/// Loads that don't fill a register take too many of them: a bf16 input of 29 × 600,415 took 35 µs in tiles of 29 × 256, and 30 in 29 × 136.
+fn with_long_rows(all: &[Tensor], lanes: u32, extents: &[u64], device: &Device) -> Option<(u32, u32)> {
+    if inputs(all).any(|tensor| tensor.bytes * lanes < REGISTER) {
+        return None;
+    }
+    let split = all.iter().filter(|tensor| tensor.output && splits_sectors(tensor, extents));
+    let bytes = split.map(|output| output.bytes).min()?;
+    let columns = LONG_ROW / bytes;
+    let held = inputs(all).map(|tensor| tensor.bytes).sum::<u32>();
+    let area = LONG_AREA.min(1 << (MOST_HELD * *TRANSPOSE_THREADS.end() / held.max(1)).max(1).ilog2());
+    if area / columns < LEAST_SIDE {
+        return None;
+    }
+    let (rows, columns) = rows_and_columns((area / columns, columns), lanes, extents);
+    let full = blocks((rows, columns), extents) >= FULL * u64::from(device.multiprocessors);
+    (bytes > 1 && full).then_some((rows, columns))
+}
+
+/// Bytes of the widest tensor in a sheared tile. On an H100, bf16 inputs of 29 and of 40 rows took 34.8 and 211 µs in tiles of twice as many,
+/// and 28.0 and 182 in these.
+const SHEARED_BYTES: u32 = 16 << 10;
+
+/// Rows and columns of sheared tiles; `None` if they wouldn't fill the device.
+fn sheared_sides(all: &[Tensor], shear: Shear, extents: &[u64], device: &Device) -> Option<(u32, u32)> {
+    let widest = all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes).max()?;
+    let area = SHEARED_BYTES / widest;
+    let rows = 1 << (area.ilog2() / 2);
+    let (rows, columns) = rows_and_columns((rows, area / rows), shear.lanes, extents);
+    let sides = (rows, columns.next_multiple_of(shear.elements));
+    (blocks(sides, extents) >= FULL * u64::from(device.multiprocessors)).then_some(sides)
+}
+
+/// The inputs that every element needs anew.
+fn inputs(all: &[Tensor]) -> impl Iterator<Item = &Tensor> {
+    all.iter().filter(|tensor| tensor.used && !tensor.uniform && !tensor.output)
+}
+
+/// Most bytes of shared memory of a tile of rows × columns in vectors of `lanes` elements. The gap after a row is at most a vector or 8 bytes,
+/// or all gaps together at most 512 bytes.
+fn shared_bytes(transposed: &[&Tensor], lanes: u32, (rows, columns): (u64, u64)) -> u64 {
+    let bytes = |tensor: &&Tensor| {
+        let gap = (lanes * tensor.bytes).max(8);
+        rows * (u64::from(tensor.bytes) * columns + u64::from(gap)) + 512
+    };
+    transposed.iter().map(bytes).sum()
+}
+
+/// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or the forced number if it is possible, within
+/// the limits of shared memory.
+fn side(narrowest: u32, lanes: u32, transposed: &[&Tensor], choose: &Choose) -> u32 {
+    let fits = |side: u64| shared_bytes(transposed, lanes, (side, side)) <= MOST_SHARED;
+    let forced = choose.unroll.map(|unroll| unroll * lanes);
+    if let Some(side) =
+        forced.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits((*side).into()))
+    {
+        return side;
+    }
+    let mut side = (256 / narrowest).clamp(32, 128);
+    while side > 16 && !fits(side.into()) {
+        side /= 2;
+    }
+    side
+}
+
+/// Rows and columns of tiles of about as many elements as wanted. A tensor that is shorter than a tile gets tiles that are as much longer on
+/// the other side.
+fn rows_and_columns((rows, columns): (u32, u32), lanes: u32, extents: &[u64]) -> (u32, u32) {
+    let least = |extent: u64| u32::try_from(extent).unwrap_or(u32::MAX).min(MOST_SIDE);
+    let (along, across) = (least(extents[extents.len() - 2]), least(extents[extents.len() - 1]));
+    let step = lanes.max(EVEN);
+    let longer = |short: u32| (rows * columns / short).min(MOST_SIDE) / step * step;
+    if along < rows {
+        let rows = along.next_multiple_of(lanes);
+        return (rows, cut(across, longer(rows).max(step), step).min(across.next_multiple_of(lanes)));
+    }
+    if across < columns {
+        let columns = across.next_multiple_of(lanes);
+        return (cut(along, longer(columns).max(step), step), columns);
+    }
+    (cut(along, rows, step), cut(across, columns, step))
+}
+
+/// Sides are cut to multiples of this.
+const EVEN: u32 = 8;
+
+/// `side`, or less if tiles of that side would cover an eighth more than the extent: then the tiles are cut evenly.
+fn cut(extent: u32, side: u32, step: u32) -> u32 {
+    let tiles = extent.div_ceil(side);
+    if tiles * side > extent + extent / 8 { extent.div_ceil(tiles).next_multiple_of(step) } else { side }
+}
+
+/// The size of a tile, and how a block processes it.
+#[derive(Clone, Copy, Debug)]
+pub struct TileSize {
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub columns: u32,
+    /// Elements of a vector in the order of the outputs.
+    pub lanes: u32,
+    /// Elements by which rows begin earlier at most, plus one; 0 for aligned rows.
+    pub shear: u32,
+    /// Threads of a block.
+    pub threads: u32,
+}
+
+impl TileSize {
+    /// `None` if no tile fits into shared memory.
+    pub fn new(
+        all: &[Tensor],
+        transposed: &[&Tensor],
+        extents: &[u64],
+        device: &Device,
+        choose: &Choose,
+    ) -> Option<Self> {
+        let moving = || all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes);
+        let (narrowest, largest) = (moving().min().unwrap_or(1), moving().max().unwrap_or(1));
+        let widest = device.target.widest_access();
+        let most = most_lanes((narrowest, largest), device, choose);
+        let side = side(narrowest, most, transposed, choose);
+        let aligned = lanes(all, extents, most.clamp(1, side / 4), widest);
+        let sheared = Shear::new(all, extents, most.clamp(1, side / 4), aligned).and_then(|shear| {
+            let sides =
+                if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
+            sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
+        });
+        let (lanes, shear, (mut rows, mut columns)) = sheared.unwrap_or_else(|| {
+            let smaller = || smaller_sides(side, aligned, narrowest, extents, device);
+            let free = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
+            (aligned, 0, choose.unroll.map_or_else(free, |_| (side, side)))
+        });
+        // Gaps of many short rows, many inputs.
+        while shared_bytes(transposed, lanes, (rows.into(), u64::from(columns + shear))) > MOST_SHARED {
+            let (longer, step) = if rows > columns { (&mut rows, lanes) } else { (&mut columns, lanes.max(shear)) };
+            if *longer <= step {
+                return None;
+            }
+            *longer = (*longer / 2).next_multiple_of(step);
+        }
+        let lines = transposed.iter().map(|tensor| line(tensor, extents, (rows, lanes), widest)).collect::<Vec<_>>();
+        let bytes = inputs(all).map(|tensor| tensor.bytes).sum::<u32>().max(1);
+        let blocks = blocks((rows, columns), extents) / u64::from(device.multiprocessors.max(1));
+        let tile = Self { rows, columns, lanes, shear, threads: 0 };
+        let threads = choose.threads.unwrap_or_else(|| tile.suitable_threads(&lines, bytes, blocks));
+        Some(Self { threads: threads.min((rows * columns / lanes).next_multiple_of(32)), ..tile })
+    }
+
+    /// Threads for tiles whose transposed inputs are loaded in vectors of `lines` elements. `bytes`: of an element of all inputs; `blocks`: per
+    /// SM.
+    fn suitable_threads(&self, lines: &[u32], bytes: u32, blocks: u64) -> u32 {
+        let Self { rows, columns, lanes, shear, .. } = *self;
+        // Few tiles are processed soonest by many threads.
+        let many = blocks >= BLOCKS;
+        // A thread has whole pieces of a transposed input.
+        let piece = if many { lanes * lines.iter().min().unwrap_or(&1) } else { lanes };
+        let loaded = if blocks >= FULL && lanes > 1 { (LEAST_BYTES / bytes).min(MOST_VECTORS * lanes) } else { 1 };
+        let most = (rows * columns / piece.max(LEAST_EACH).max(loaded)).next_multiple_of(32);
+        let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
+        // At least half as many, so that their addresses differ by constants, and few of them idle.
+        let kinds: Vec<[u32; 2]> = lines
+            .iter()
+            .map(|line| [(columns + shear) / lanes, rows / line])
+            .chain([[rows, columns / lanes]])
+            .collect();
+        let all: u32 = kinds.iter().map(|[lines, per_line]| lines * per_line).sum();
+        let suits = |&threads: &u32| {
+            let pieces = kinds.iter().map(|&[lines, per_line]| Pieces::new(lines, per_line, threads));
+            let whole = pieces.clone().filter(|pieces| pieces.whole).count();
+            // In sixteenths of the fewest possible: more threads are worth a few that idle.
+            let slots = (16 * threads * pieces.map(|pieces| pieces.iterations).sum::<u32>()).div_ceil(all);
+            (whole, std::cmp::Reverse(if many { slots } else { 0 }), threads)
+        };
+        let fewest = (most / 2).next_multiple_of(32).max(*TRANSPOSE_THREADS.start());
+        (fewest..=most).step_by(32).max_by_key(suits).unwrap_or(most)
+    }
+}
+
+/// How a block's threads process the pieces of a tile in lines: `Pieces` of transpose.h.
+#[derive(Clone, Copy, Debug)]
+struct Pieces {
+    /// Whether the addresses of a thread's pieces differ by constants.
+    whole: bool,
+    iterations: u32,
+}
+
+impl Pieces {
+    fn new(lines: u32, per_line: u32, threads: u32) -> Self {
+        let fewest = (lines * per_line).div_ceil(threads);
+        let steps = if per_line > threads {
+            per_line.div_ceil(threads) * lines
+        } else {
+            lines.div_ceil(threads / per_line.max(1))
+        };
+        let whole = 8 * steps <= 9 * fewest;
+        Self { whole, iterations: if whole { steps } else { fewest } }
+    }
+}
+
+/// Fewest elements of each tensor per thread.
+const LEAST_EACH: u32 = 8;
+/// Fewest bytes of all inputs per thread if blocks fill the SMs, so that enough loads are in flight: a transposed bf16 matrix of
+/// 11,008 × 3,667 to f32 took an H200 81 µs with 32 bytes and 70 µs with 64.
+const LEAST_BYTES: u32 = 64;
+/// Most vectors of each input for that many bytes. Single elements aren't counted: their instructions take longer than their bytes.
+const MOST_VECTORS: u32 = 8;
+/// Blocks that fill an SM, at 256 threads each.
+const FULL: u64 = 8;
+
+/// The widest vector, in elements, that is possible along the outputs' rows.
+fn lanes(all: &[Tensor], extents: &[u64], most: u32, widest: u32) -> u32 {
+    let last = extents.len() - 1;
+    let rows = |tensor: &&Tensor| tensor.output || (tensor.strides[last] == 1 && tensor.strides[last - 1] != 0);
+    let used = || all.iter().filter(|tensor| tensor.used && !tensor.uniform);
+    let fits = |lanes: u32| {
+        used().filter(rows).all(|tensor| takes_vectors(tensor, extents, lanes, widest))
+            && extents[last].is_multiple_of(lanes.into())
+    };
+    widest_vector(most, fits)
+}
+
+/// Consecutive elements that a thread loads of a line of a transposed input: as many as its vectors of the outputs have, if the line allows; if
+/// those have one element, up to 16 bytes.
+pub fn line(tensor: &Tensor, extents: &[u64], (rows, lanes): (u32, u32), widest: u32) -> u32 {
+    let last = extents.len() - 1;
+    let (mut across, mut strides) = (extents.to_vec(), tensor.strides.clone());
+    across.swap(last - 1, last);
+    strides.swap(last - 1, last);
+    let turned = Tensor { strides, ..tensor.clone() };
+    let most = if lanes > 1 { lanes } else { MOST_LINE / tensor.bytes };
+    let fits = |line: u32| rows.is_multiple_of(line) && takes_vectors(&turned, &across, line, widest);
+    widest_vector(most, fits)
+}
+
+/// Bytes of the widest vector of a line if those of the outputs' rows have one element.
+const MOST_LINE: u32 = 16;
+
+/// The largest of `most`, half of it and so on that fits; 1 if none does.
+fn widest_vector(most: u32, fits: impl Fn(u32) -> bool) -> u32 {
+    let mut lanes = most;
+    while lanes > 1 && !fits(lanes) {
+        lanes /= 2;
+    }
+    lanes
+}
