@@ -50,6 +50,19 @@ template <typename T> __device__ __forceinline__ T absolute(T a) {
         return a;
     }
 }
+// The same for a zero: of x < 0 ? x : 0, the compiler makes min(x, 0), which is -0 for -0.
+__device__ __forceinline__ float opaque_zero(float zero) {
+#if defined(__CUDA_ARCH__)
+    asm("" : "+f"(zero));
+#endif
+    return zero;
+}
+__device__ __forceinline__ double opaque_zero(double zero) {
+#if defined(__CUDA_ARCH__)
+    asm("" : "+d"(zero));
+#endif
+    return zero;
+}
 // c ? a : b for integers.
 template <typename T> __device__ __forceinline__ T selected(bool c, T a, T b) {
     const T first = opaque(a);

@@ -1,5 +1,6 @@
 //! A fleet for programs: every device with its verdict, reasons and figures, in base units.
 
+use plimsoll_core::unit::Unit;
 use plimsoll_suite::fleet::collect::{Fleet, Judgement};
 use plimsoll_suite::fleet::rule::Deviation;
 use plimsoll_suite::fleet::strata::FigureOfFleet;
@@ -58,12 +59,16 @@ fn device(judged: &Judgement, deviations: &[(&FigureOfFleet, Deviation)]) -> Val
             "expected": row.state.name(), "checked": device.is_checked(row),
         })
     });
+    let digests = device.digests.iter().map(|digest| {
+        let bits = Unit::Digest.format(f64::from(digest.bits));
+        json!({ "kernel": digest.kernel, "version": digest.version, "digest": bits })
+    });
     json!({
         "host": device.host, "slot": device.slot, "id": device.id, "model": device.model, "file": device.file,
         "rank": device.rank, "job": device.job, "rack": device.rack, "started": device.started,
         "verdict": judged.verdict.name(), "runs": judged.runs, "to_confirm": judged.to_confirm,
         "reasons": reasons.collect::<Vec<_>>(), "figures": figures.collect::<Vec<_>>(),
-        "unchecked_figures": device.unchecked.len(), "faults": device.faults,
+        "digests": digests.collect::<Vec<_>>(), "unchecked_figures": device.unchecked.len(), "faults": device.faults,
     })
 }
 

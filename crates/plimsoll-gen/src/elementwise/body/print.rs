@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use plimsoll_expr::op::{Binary, Unary};
+use plimsoll_expr::op::{Binary, Comparison, Unary};
 use plimsoll_expr::{DType, Value};
 use plimsoll_ir::{Block, Guard, Id, Instruction, Limit, Op, Primitive};
 
@@ -100,12 +100,40 @@ fn expression(text: &mut String, block: &Block, instruction: &Instruction) -> fm
         Op::Binary(Binary::Sub) if dtype.is_float() => write!(text, "{} - {}", v(0), v(1)),
         Op::Binary(Binary::Mul) if dtype.is_float() => write!(text, "{} * {}", v(0), v(1)),
         Op::Compare(op) => write!(text, "{} {} {}", v(0), op.name(), v(1)),
-        Op::Select if !(dtype.is_int() && dtype.is_signed()) => write!(text, "{} ? {} : {}", v(0), v(1), v(2)),
+        Op::Select if !(dtype.is_int() && dtype.is_signed()) => {
+            let arm = |place: usize| match is_compared_zero(block, instruction, place) {
+                true => format!("opaque_zero({})", v(place)),
+                false => v(place).to_string(),
+            };
+            write!(text, "{} ? {} : {}", v(0), arm(1), arm(2))
+        }
         Op::Convert if dtype == DType::Bool => call(text, "truth"),
         Op::Convert => call(text, &format!("converted<{}>", carrier_type(dtype))),
         Op::Narrow(to) => call(text, &format!("rounded<{}>", memory_type(to))),
         op => call(text, name(op, dtype)),
     }
+}
+
+/// Whether one of a selection's values is a zero, and the condition compares the other value: a compiler that makes a minimum or a
+/// maximum of them may return a zero of the other sign. `x > 0 ? x : 0` is max(x, 0) for both zeros.
+fn is_compared_zero(block: &Block, selection: &Instruction, place: usize) -> bool {
+    let operands = selection.operands();
+    let (zero, other) = (block.get(operands[place]), operands[3 - place]);
+    let Op::Constant(bits) = zero.op else { return false };
+    if !zero.dtype.is_float() || !matches!(zero.dtype.decode(bits), Value::Float(value) if value == 0.0) {
+        return false;
+    }
+    let mut condition = block.get(operands[0]);
+    while let [of] = condition.operands() {
+        if block.get(*of).dtype != DType::Bool {
+            break;
+        }
+        condition = block.get(*of);
+    }
+    let is_maximum = (bits, place, condition.op) == (0, 2, Op::Compare(Comparison::Greater))
+        && block.get(operands[0]).op == condition.op
+        && condition.operands()[0] == other;
+    matches!(condition.op, Op::Compare(_)) && condition.operands().contains(&other) && !is_maximum
 }
 
 /// The function that computes an operation.
@@ -222,4 +250,33 @@ fn constant(dtype: DType, bits: u64) -> String {
 
 fn single(x: f32) -> String {
     if x.is_finite() { format!("{x:?}f") } else { format!("as_float(0x{:x}u)", x.to_bits()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_expr::{Names, parse};
+
+    use crate::elementwise::body::emit;
+    use crate::elementwise::spec::Tier;
+
+    /// NVRTC 13.0 makes `min.f32` of `x < 0 ? x : 0` and `max.f32` of `x > -0 ? x : -0`: of zeros, they return the other one.
+    #[test]
+    fn zeros_that_are_compared_and_selected_are_hidden_from_the_compiler_unless_it_is_a_maximum_of_zero() {
+        for dtype in ["f16", "bf16", "f32", "f64"] {
+            let hidden = |text: &str| {
+                let graph = parse(&format!("in x: {dtype}, z: {dtype}\ny = {text}"), &Names::default()).unwrap();
+                emit(&graph, Tier::Accurate).matches("opaque_zero(").count()
+            };
+            for text in
+                ["select(x < 0, x, 0)", "select(0 > x, x, 0)", "select(x > -0.0, x, -0.0)", "select(x >= 0, 0, x)"]
+            {
+                assert_eq!(hidden(text), 1, "{dtype}: {text}");
+            }
+            for text in
+                ["select(x > 0, x, 0)", "select(x < 1, x, 1)", "select(z < 0, x, 0)", "select(x < z, x, z)", "relu(x)"]
+            {
+                assert_eq!(hidden(text), 0, "{dtype}: {text}");
+            }
+        }
+    }
 }
