@@ -7,7 +7,7 @@
 #include "types.h"
 
 // How a kernel addresses a tensor's elements.
-enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, INDEXED_VECTOR, INDEXED_SHIFTED, INDEXED_UNIT, INDEXED_SPLAT, INDEXED_SPACED, INDEXED_ANY, TRANSPOSED };
+enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, INDEXED_VECTOR, INDEXED_SHIFTED, INDEXED_UNIT, INDEXED_SPLAT, INDEXED_SPACED, INDEXED_ANY, TRANSPOSED, DENSE };
 // When the next kernel may begin; AT_EXIT needs no instruction.
 enum Release { ORDINARY, EARLY, LATE, AT_EXIT, AT_START, AT_TAIL };
 
@@ -159,6 +159,45 @@ template <int HINTS, int BYTES> __device__ __forceinline__ void store_bytes(u64 
 #undef STORE_AS
 #else
     if (stores) __builtin_memcpy(reinterpret_cast<void*>(to), word, BYTES);
+#endif
+}
+
+// Loads BYTES (1 to 16, a power of two) from shared memory, aligned to BYTES, into the low bits of `word`.
+template <int BYTES> __device__ __forceinline__ void load_shared(const char* from, u32* word) {
+#if !defined(__CUDA_ARCH__)
+    word[0] = 0;
+    __builtin_memcpy(word, from, BYTES);
+#else
+    if constexpr (BYTES == 1) word[0] = *reinterpret_cast<const u8*>(from);
+    else if constexpr (BYTES == 2) word[0] = *reinterpret_cast<const u16*>(from);
+    else if constexpr (BYTES == 4) word[0] = *reinterpret_cast<const u32*>(from);
+    else if constexpr (BYTES == 8) {
+        const uint2 w = *reinterpret_cast<const uint2*>(from);
+        word[0] = w.x, word[1] = w.y;
+    } else {
+        const uint4 w = *reinterpret_cast<const uint4*>(from);
+        word[0] = w.x, word[1] = w.y, word[2] = w.z, word[3] = w.w;
+    }
+#endif
+}
+
+// Stores BYTES (1 to 16, a power of two) to shared memory, aligned to BYTES, if `stores`, without a branch.
+template <int BYTES> __device__ __forceinline__ void store_shared(char* to, const u32* word, bool stores) {
+#if !defined(__CUDA_ARCH__)
+    if (stores) __builtin_memcpy(to, word, BYTES);
+#else
+    const u32 at = u32(__cvta_generic_to_shared(to));
+// `last` is the place of the condition, which follows the address and the words.
+#define STORE_SHARED_AS(bytes, type, last, ...)                                                                        \
+    if constexpr (BYTES == bytes)                                                                                      \
+        asm volatile("{.reg .pred stores;\nsetp.ne.u32 stores, " last ", 0;\n@stores st.shared." type "}" ::"r"(at),     \
+                     __VA_ARGS__, "r"(u32(stores)) : "memory");
+    STORE_SHARED_AS(1, "u8 [%0], %1;", "%2", "h"(u16(word[0])))
+    STORE_SHARED_AS(2, "u16 [%0], %1;", "%2", "h"(u16(word[0])))
+    STORE_SHARED_AS(4, "u32 [%0], %1;", "%2", "r"(word[0]))
+    STORE_SHARED_AS(8, "v2.u32 [%0], {%1, %2};", "%3", "r"(word[0]), "r"(word[1]))
+    STORE_SHARED_AS(16, "v4.u32 [%0], {%1, %2, %3, %4};", "%5", "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]))
+#undef STORE_SHARED_AS
 #endif
 }
 

@@ -23,7 +23,6 @@ template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct In
     // The line of a piece and its place within the line; of a piece outside the tensors, those of one inside.
     __device__ __forceinline__ u32 line(int iteration) const { return smaller(All::line(iteration), lines - 1); }
     __device__ __forceinline__ u32 within(int iteration) const { return smaller(All::within(iteration), along - 1); }
-    __device__ __forceinline__ static u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
 };
 
 // Addresses of a thread's pieces of a tensor whose tile begins at `from`, lines along dimension `d`. Of a piece outside the tensors it is an
@@ -40,7 +39,7 @@ template <typename All, typename Limits> struct Places {
         // Without limits in `at`, a thread without pieces takes the line of one with pieces.
         const u32 most = Limits::ALWAYS ? u32(All::STEP) - 1 : inside.lines - 1;
         first = from;
-        if (CLAMPS) first += along(inside.within(0)) + distance(p, set, d, Limits::smaller(All::first_line(), most) * factor);
+        if (CLAMPS) first += along(inside.within(0)) + distance(p, set, d, smaller(All::first_line(), most) * factor);
         last = inside.left > 0 ? (inside.left - 1) * factor : 0;
 #if defined(__CUDA_ARCH__)
         // Otherwise the compiler decides for every iteration again.
@@ -82,10 +81,7 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     }
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        if (!All::exists(iteration)) continue;
-        Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE) + All::line(iteration);
-#pragma unroll
-        for (int i = 0; i < LINE; ++i) row[i * WIDTH] = turned<T>(lines[iteration], i);
+        store_turned<All, LINE>(lines[iteration], iteration, shared);
     }
 }
 
@@ -107,7 +103,11 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
     }
 
     __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const Reach& inside,
-                                         int iteration, const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
+                                         int iteration, const typename Held<T, KIND, LINE>::Item* shared, Carrier<T> same, Carrier<T>* x) {
+        if constexpr (KIND == DENSE) {
+            DenseLines<sizeof(T), LINE>::template take<T>(shared, iteration, x);
+            return;
+        }
         if constexpr (KIND == TRANSPOSED) {
             const Packed<T> held = Passage<sizeof(T), LINE>::vector_of_piece(shared, iteration);
 #pragma unroll

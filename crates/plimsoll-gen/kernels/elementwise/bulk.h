@@ -45,25 +45,6 @@ constexpr __device__ u32 copied_bytes(int kind, u32 bytes) {
     return kind == LINEAR ? TILE * bytes : kind == SHIFTED ? TILE * bytes + 16 : 0;
 }
 
-// Loads BYTES (1 to 16, a power of two) from shared memory, aligned to BYTES, into the low bits of `word`.
-template <int BYTES> __device__ __forceinline__ void load_shared(const char* from, u32* word) {
-#if !defined(__CUDA_ARCH__)
-    word[0] = 0;
-    __builtin_memcpy(word, from, BYTES);
-#else
-    if constexpr (BYTES == 1) word[0] = *reinterpret_cast<const u8*>(from);
-    else if constexpr (BYTES == 2) word[0] = *reinterpret_cast<const u16*>(from);
-    else if constexpr (BYTES == 4) word[0] = *reinterpret_cast<const u32*>(from);
-    else if constexpr (BYTES == 8) {
-        const uint2 w = *reinterpret_cast<const uint2*>(from);
-        word[0] = w.x, word[1] = w.y;
-    } else {
-        const uint4 w = *reinterpret_cast<const uint4*>(from);
-        word[0] = w.x, word[1] = w.y, word[2] = w.z, word[3] = w.w;
-    }
-#endif
-}
-
 // Loads LANES elements from shared memory, aligned to ALIGNED bytes.
 template <typename T, int ALIGNED> __device__ __forceinline__ void take_shared(const char* from, Carrier<T>* x) {
     Row<T, LANES, 0> row;

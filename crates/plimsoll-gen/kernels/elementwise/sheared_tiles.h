@@ -89,10 +89,7 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     }
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        if (!All::exists(iteration)) continue;
-        Packed<T>* row = shared + Way::row_at(All::within(iteration) * LINE) + All::line(iteration);
-#pragma unroll
-        for (int i = 0; i < LINE; ++i) row[i * WIDTH] = turned<T>(lines[iteration], i);
+        store_turned<All, LINE>(lines[iteration], iteration, shared);
     }
 }
 

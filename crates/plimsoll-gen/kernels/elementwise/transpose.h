@@ -44,27 +44,34 @@ __device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, Ste
 
 // A tile's pieces: LINES lines of PER_LINE pieces. A thread has one per iteration. If that takes hardly more iterations (WHOLE), a thread's
 // pieces are at the same place of lines that are STEP lines apart, or one after the other in every line, so that their addresses differ by
-// constants; some threads may then have no piece.
-template <int LINE_COUNT, int PER_LINE> struct Pieces {
-    enum { LINES = LINE_COUNT, COUNT = LINES * PER_LINE, SPLIT = (PER_LINE + THREADS - 1) / THREADS };
-    enum { STEP = SPLIT > 1 ? 1 : THREADS / PER_LINE, BUSY = SPLIT > 1 ? THREADS : STEP * PER_LINE };
-    enum { FEWEST = (COUNT + THREADS - 1) / THREADS, STEPS = SPLIT * ((LINES + STEP - 1) / STEP) };
+// constants; some threads may then have no piece. Neighbouring threads have neighbouring pieces of a line, or, in groups of GROUP lines, those at
+// the same place of neighbouring lines.
+template <int LINE_COUNT, int PER_LINE, int GROUP = 1> struct Pieces {
+    enum { LINES = LINE_COUNT, GROUPS = (LINES + GROUP - 1) / GROUP, PER_GROUP = PER_LINE * GROUP, COUNT = GROUPS * PER_GROUP };
+    enum { SPLIT = (PER_GROUP + THREADS - 1) / THREADS, GROUP_STEP = SPLIT > 1 ? 1 : THREADS / PER_GROUP };
+    enum { STEP = GROUP_STEP * GROUP, BUSY = SPLIT > 1 ? THREADS : GROUP_STEP * PER_GROUP };
+    enum { FEWEST = (COUNT + THREADS - 1) / THREADS, STEPS = SPLIT * ((GROUPS + GROUP_STEP - 1) / GROUP_STEP) };
     enum { WHOLE = 8 * STEPS <= 9 * FEWEST, ITERATIONS = WHOLE ? STEPS : FEWEST };
     __device__ __forceinline__ static u32 place(int iteration) { return threadIdx.x + iteration * THREADS; }
     // Of the first iteration; later ones add a constant.
-    __device__ __forceinline__ static u32 first_line() { return SPLIT > 1 ? 0 : threadIdx.x / PER_LINE; }
-    constexpr __device__ static u32 lines_before(int iteration) { return SPLIT > 1 ? iteration / SPLIT : iteration * STEP; }
+    __device__ __forceinline__ static u32 first_line() {
+        return (SPLIT > 1 ? 0 : threadIdx.x / PER_GROUP * GROUP) + threadIdx.x % GROUP;
+    }
+    constexpr __device__ static u32 lines_before(int iteration) {
+        return (SPLIT > 1 ? iteration / SPLIT : iteration * GROUP_STEP) * GROUP;
+    }
     __device__ __forceinline__ static u32 line(int iteration) {
-        return WHOLE ? first_line() + lines_before(iteration) : place(iteration) / PER_LINE;
+        if (WHOLE) return first_line() + lines_before(iteration);
+        return place(iteration) / PER_GROUP * GROUP + place(iteration) % GROUP;
     }
     __device__ __forceinline__ static u32 within(int iteration) {
-        if (!WHOLE) return place(iteration) % PER_LINE;
-        return SPLIT > 1 ? threadIdx.x + iteration % SPLIT * THREADS : threadIdx.x % PER_LINE;
+        if (!WHOLE) return place(iteration) % PER_GROUP / GROUP;
+        return (SPLIT > 1 ? threadIdx.x + iteration % SPLIT * THREADS : threadIdx.x % PER_GROUP) / GROUP;
     }
     // Whether the thread has a piece of the tile at all.
     __device__ __forceinline__ static bool exists(int iteration) {
-        if (!WHOLE) return COUNT % THREADS == 0 || place(iteration) < COUNT;
-        if (SPLIT > 1) return PER_LINE % THREADS == 0 || within(iteration) < PER_LINE;
+        if (!WHOLE) return (COUNT % THREADS == 0 || place(iteration) < COUNT) && (LINES % GROUP == 0 || line(iteration) < LINES);
+        if (SPLIT > 1) return (PER_GROUP % THREADS == 0 || within(iteration) < PER_LINE) && (LINES % GROUP == 0 || line(iteration) < LINES);
         return (BUSY == THREADS || threadIdx.x < u32(BUSY)) && (LINES % STEP == 0 || line(iteration) < LINES);
     }
     // The distance of the piece's line from the tile's first one, times `factor`.
@@ -73,6 +80,8 @@ template <int LINE_COUNT, int PER_LINE> struct Pieces {
         return distance(p, set, d, first_line() * factor) + distance(p, set, d, lines_before(iteration) * factor);
     }
 };
+
+__device__ __forceinline__ u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
 
 // Divides `rest` by a divisor: returns the quotient and replaces `rest` by the remainder.
 __device__ __forceinline__ u32 divide_by(const Parameters& p, int which, u32* rest) {
@@ -95,8 +104,15 @@ template <typename T> struct alignas(least(LANES * int(sizeof(T)), 16)) Packed {
 // The smallest power of two that is at least n, up to 32.
 constexpr __device__ int covering(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32; }
 
+// Lines whose neighbouring threads read dense lines (dense_lines.h) from different banks: 4, or 2 with elements of 8 bytes.
+constexpr __device__ int lines_at_once(int kind, int bytes) { return kind != DENSE ? 1 : bytes == 8 ? 2 : 4; }
+#define TRANSPOSE_LINES(k) , lines_at_once(IN##k, IN_BYTES(k))
+constexpr __device__ int most_lines(int a) { return a; }
+template <typename... Others> constexpr __device__ int most_lines(int a, int b, Others... others) { return most_lines(a < b ? b : a, others...); }
+
 // A thread's vectors in the order of the outputs.
-typedef Pieces<ROWS, UNROLL> Ordered;
+typedef Pieces<ROWS, UNROLL, most_lines(1 EACH_INPUT(TRANSPOSE_LINES))> Ordered;
+#undef TRANSPOSE_LINES
 
 // How an input with elements of BYTES, whose lines are loaded in vectors of LINE, lies in shared memory.
 template <int BYTES, int LINE> struct Passage {
@@ -163,6 +179,8 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     return tile;
 }
 
+#include "dense_lines.h"
+
 // Element `i` of each row, as one vector.
 template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(const R* rows, int i) {
     enum { BITS = 8 * int(sizeof(T)), PER_WORD = BITS < 32 ? 32 / BITS : 1, WORDS_EACH = BITS < 32 ? 1 : BITS / 32 };
@@ -181,11 +199,38 @@ template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(co
     return vector;
 }
 
+// Stores a piece of LANES lines to shared memory, in the order of the outputs.
+template <typename All, int LINE, typename T, typename R>
+__device__ __forceinline__ void store_turned(const R* lines, int iteration, Packed<T>* shared) {
+    if (!All::exists(iteration)) return;
+    Packed<T>* row = shared + Passage<sizeof(T), LINE>::row_at(All::within(iteration) * LINE) + All::line(iteration);
+#pragma unroll
+    for (int i = 0; i < LINE; ++i) row[i * WIDTH] = turned<T>(lines, i);
+}
+
+// What shared memory holds of an input.
+template <typename T, int KIND, int LINE> struct Held {
+    typedef Packed<T> Item;
+    enum { COUNT = KIND == TRANSPOSED ? int(Passage<sizeof(T), LINE>::HELD) : 1 };
+};
+template <typename T, int LINE> struct Held<T, DENSE, LINE> {
+    typedef typename DenseLines<sizeof(T), LINE>::Quad Item;
+    enum { COUNT = DenseLines<sizeof(T), LINE>::HELD / 16 };
+};
+
 #if SHEAR
 #include "sheared_tiles.h"
 #else
 #include "aligned_tiles.h"
 #endif
+
+template <typename T, int KIND, int SET, int LINE, typename Item>
+__device__ __forceinline__ void fetch_tile(const Parameters& p, u64 start, const Tile& tile, Item* shared) {
+    if constexpr (KIND == TRANSPOSED) fetch<T, SET, LINE>(p, start, tile, shared);
+    if constexpr (KIND == DENSE)
+        DenseLines<sizeof(T), LINE>::template fetch<Row<T, LINE, HINT & LOAD_NO_ALLOCATE>>(
+            start + u64(tile.offset[SET]) * sizeof(T), tile.columns, shared);
+}
 
 // On a host, the threads of a block run the first half one after the other, then the second half.
 #if defined(__CUDA_ARCH__)
@@ -198,7 +243,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Tile tile = find_tile(p, blockIdx.x);
     const Reach reach = find_reach(p, tile);
-#define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? Passage<IN_BYTES(k), IN##k##_LINE>::HELD : 1];
+#define TRANSPOSE_SHARED(k) \
+    typedef Held<in##k##_t, IN##k, IN##k##_LINE> Held##k; \
+    __shared__ Held##k::Item shared##k[Held##k::COUNT];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED
 #define TRANSPOSE_GATHERED(k) Gathered<in##k##_t, IN##k, IN##k##_SET, IN##k##_LINE> gathered##k;
@@ -210,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
 #undef TRANSPOSE_LOAD
     HALF(0) {
 #define TRANSPOSE_FETCH(k)                                                                                             \
-    if constexpr (IN##k == TRANSPOSED) fetch<in##k##_t, IN##k##_SET, IN##k##_LINE>(p, IN_START(p, 0, k), tile, shared##k);
+    fetch_tile<in##k##_t, IN##k, IN##k##_SET, IN##k##_LINE>(p, IN_START(p, 0, k), tile, shared##k);
         EACH_INPUT(TRANSPOSE_FETCH)
 #undef TRANSPOSE_FETCH
     }

@@ -11,12 +11,12 @@ use crate::kernel::Index;
 pub const ENTRY: &str = "elementwise";
 
 /// Files that the texts include.
-const HEADERS: [(&str, &str); 20] = headers!(
+const HEADERS: [(&str, &str); 21] = headers!(
     "": "bulk_copy.h", "device.h";
     "elementwise/":
     "types.h", "convert.h", "arithmetic.h", "library.h", "primitives.h",
     "access.h", "shift.h", "same.h", "single.h", "tile.h", "flat.h", "batch.h", "indexed.h", "rows.h", "transpose.h",
-    "aligned_tiles.h", "sheared_tiles.h", "bulk.h"
+    "dense_lines.h", "aligned_tiles.h", "sheared_tiles.h", "bulk.h"
 );
 
 /// The compiler's input.
@@ -96,6 +96,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         writeln!(text, "#define {side}{slot} {kind}\n#define {side}{slot}_SET {set}")?;
         let (line, spacing) = match stream {
             Stream::Transposed { line, .. } => (*line, 1),
+            Stream::Dense { vector, .. } => (*vector, 1),
             Stream::Indexed { inner: Inner::Spaced(spacing), .. } => (1, *spacing),
             _ => (1, 1),
         };
@@ -146,6 +147,7 @@ fn kind(stream: Stream) -> (&'static str, u8) {
         Stream::Indexed { set, inner: Inner::Spaced(_) } => ("INDEXED_SPACED", set),
         Stream::Indexed { set, inner: Inner::Any } => ("INDEXED_ANY", set),
         Stream::Transposed { set, .. } => ("TRANSPOSED", set),
+        Stream::Dense { set, .. } => ("DENSE", set),
     }
 }
 

@@ -35,6 +35,11 @@ impl Moves {
                     let pieces = (spec.rows / line * (spec.unroll + spec.shear / spec.lanes)).div_ceil(spec.threads);
                     (whole, (pieces * line).max(vectors) * row)
                 }
+                Stream::Dense { vector, .. } => {
+                    let piece = u32::from(*vector) * bytes;
+                    let pieces = (spec.rows * spec.unroll * row).div_ceil(piece * spec.threads);
+                    (pieces * piece, pieces * piece)
+                }
                 Stream::Linear | Stream::Transposed { .. } => (whole, whole),
                 Stream::Indexed { .. } if loaded_before => (0, whole),
                 Stream::Shifted | Stream::Indexed { inner: Inner::Shifted, .. } => {

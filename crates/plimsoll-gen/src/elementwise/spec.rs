@@ -187,6 +187,13 @@ pub enum Stream {
         /// Consecutive elements that a thread loads at once.
         line: u8,
     },
+    /// The same, and a tile is one piece of memory: its lines are whole and follow each other without gaps.
+    Dense {
+        /// Which set of strides.
+        set: u8,
+        /// Consecutive elements that a thread loads at once, of one line or several.
+        vector: u8,
+    },
 }
 
 /// Everything that a kernel's text depends on.

@@ -267,11 +267,26 @@ fn blocks(instructions: &[Instruction]) -> Vec<Block> {
         successors.sort_unstable();
         successors.dedup();
         let calls = instructions[last].target.filter(|_| is_call(&instructions[last])).and_then(block_at);
-        let ends = matches!(instructions[last].opcode(), "EXIT" | "RET" | "KILL") || successors.is_empty();
+        let skips = skips_last_instructions(&instructions[last..]);
+        let ends = !skips && matches!(instructions[last].opcode(), "EXIT" | "RET" | "KILL") || successors.is_empty();
         let successors = successors.into_iter().filter_map(block_at).collect();
         Block { instructions: range.clone(), successors, ends, calls }
     };
     ranges.iter().map(block).collect()
+}
+
+/// Most instructions that a guarded exit skips in place of guarding them.
+const MOST_SKIPPED: usize = 8;
+
+/// Whether the first instruction is an exit of some threads just before the last instructions of all others, such as a store: the compiler
+/// then guards the exit in place of these instructions.
+fn skips_last_instructions(instructions: &[Instruction]) -> bool {
+    let [first, rest @ ..] = instructions else { return false };
+    let end = rest.iter().take(MOST_SKIPPED + 1).find(|instruction| ends_block(instruction));
+    let ends = |instruction: &Instruction, guarded| {
+        instruction.opcode() == "EXIT" && instruction.predicate.is_some() == guarded
+    };
+    ends(first, true) && end.is_some_and(|end| ends(end, false))
 }
 
 /// True for a call, after which the next instruction runs.

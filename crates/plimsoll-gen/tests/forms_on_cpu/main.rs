@@ -24,7 +24,7 @@ use batch::Batch;
 use host::{compile, execute};
 
 /// Headers of the forms: inlined for every kernel, because they depend on its macros.
-const FORMS: [&str; 13] = [
+const FORMS: [&str; 14] = [
     "access.h",
     "shift.h",
     "same.h",
@@ -35,6 +35,7 @@ const FORMS: [&str; 13] = [
     "indexed.h",
     "rows.h",
     "transpose.h",
+    "dense_lines.h",
     "aligned_tiles.h",
     "sheared_tiles.h",
     "bulk.h",

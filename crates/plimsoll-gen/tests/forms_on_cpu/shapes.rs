@@ -125,6 +125,35 @@ fn broadcast_and_transposed_tensors_use_their_special_forms() {
     check("forms-shapes", &cases);
 }
 
+/// Transposed inputs with short lines that follow each other without gaps, alone and with other inputs; last tiles with few columns, groups of
+/// lines that don't divide the rows, any number of threads.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn tiles_of_dense_lines_are_one_piece_of_memory() {
+    let mut rng = Rng::new(6);
+    let mut cases = Vec::new();
+    for (rows, columns) in [(6, 2000), (13, 520), (22, 400), (37, 96), (63, 160), (5, 1032)] {
+        let (r, c) = (rows as i64, columns as i64);
+        for (from, to) in
+            [("u8", "u8"), ("bf16", "bf16"), ("f32", "bf16"), ("bf16", "f32"), ("f64", "f64"), ("u8", "f64")]
+        {
+            let text = format!("in x: {from}, z: {to}\ny: {to} = max(x, z)");
+            let threads = [None, Some(96), Some(32)][cases.len() % 3];
+            let choose = Choose { form: Some(Form::Transpose), threads, ..Choose::default() };
+            let flat: [&[i64]; 3] = [&[1, r], &[c, 1], &[c, 1]];
+            cases.push(with_strides(&mut rng, &text, &[rows, columns], &flat, &choose));
+            let both: [&[i64]; 3] = [&[r * c, 1, r], &[r * c, 1, r], &[r * c, c, 1]];
+            cases.push(with_strides(&mut rng, &text, &[3, rows, columns], &both, &choose));
+            let repeated: [&[i64]; 3] = [&[0, 1, r], &[0, 0, 1], &[r * c, c, 1]];
+            cases.push(with_strides(&mut rng, &text, &[2, rows, columns], &repeated, &choose));
+        }
+    }
+    let is_dense = |stream: &Stream| matches!(stream, Stream::Dense { .. });
+    let count = compiled(&cases, |spec| spec.streams.iter().any(is_dense));
+    assert!(count >= 40, "{count}");
+    check("forms-dense", &cases);
+}
+
 /// Tiles that fit the tensors and leave threads without a piece: their loads must stay inside too.
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]

@@ -6,6 +6,7 @@ mod bulk;
 mod candidates;
 mod coordinates;
 mod cost;
+mod dense;
 mod division;
 mod indexing;
 mod reasons;

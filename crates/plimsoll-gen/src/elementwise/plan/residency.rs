@@ -22,7 +22,8 @@ const MOST_NODES: usize = 128;
 /// they don't, the data in flight must keep memory busy: as many blocks as hold a quarter more than that. On an H200 three inputs of f16
 /// with 1.5 MiB in all took 1.73 µs with 64 registers and 2.12 with 32. Two inputs of 162 MiB took 46.9 µs with 48 registers and 41.9
 /// with 32: five blocks with 8 KiB in flight are too few. A sum of three inputs of 13 MiB, launched dependent, took 4.8 µs in two waves of
-/// five blocks per SM and 4.1 in one.
+/// five blocks per SM and 4.1 in one. By coordinates, inputs of 2 to 5 MiB with four to six blocks per SM took a dependent launch 2.48 instead of
+/// 2.89 µs and 3.38 instead of 3.97 with registers for all inputs, although its neighbour has no room then.
 pub fn resident(spec: &KernelSpec, blocks: u64, device: &Device) -> u32 {
     if matches!(spec.form, Form::Bulk | Form::Transpose) || spec.graph.nodes().len() > MOST_NODES {
         return 0;
@@ -39,11 +40,14 @@ pub fn resident(spec: &KernelSpec, blocks: u64, device: &Device) -> u32 {
         return 0;
     }
     let per_block = held().sum::<u32>().saturating_mul(spec.threads).max(1);
-    let neighbours = if matches!(spec.dependent, Dependent::No | Dependent::Exit) { 1 } else { 2 };
+    let neighbours: u32 = if matches!(spec.dependent, Dependent::No | Dependent::Exit) { 1 } else { 2 };
     let most = device.resident(spec.threads);
-    let per_multiprocessor = blocks.div_ceil(u64::from(device.multiprocessors.max(1))).saturating_mul(neighbours);
+    let per_multiprocessor =
+        blocks.div_ceil(u64::from(device.multiprocessors.max(1))).saturating_mul(neighbours.into());
     let wanted = match u32::try_from(per_multiprocessor) {
         Ok(all) if all <= most => all,
+        // Without room for the neighbour too: loading all inputs at once gains more.
+        Ok(all) if spec.rank > 0 && all / neighbours <= most => all / neighbours,
         // Vectors by coordinates take registers of their own.
         _ if neighbours > 1 || spec.rank > 0 => return 0,
         _ => (bytes_in_flight(device) / 4 * 5).div_ceil(per_block),
@@ -105,6 +109,20 @@ mod tests {
         assert_eq!([200_000, 540_000, 1_250_000].map(|n| planned_as("x*y + z", DType::Bf16, n, true)), [4, 6, 0]);
         // Many blocks: 60 KiB in flight are 7.5 blocks with two inputs of 4 KiB, which leaves 32 registers, and 5 with three.
         assert_eq!((planned("x*y", DType::Bf16, 1 << 26), planned("x*y + z", DType::Bf16, 1 << 26)), (0, 5));
+    }
+
+    #[test]
+    fn dependent_launches_by_coordinates_load_all_inputs_at_once_even_without_room_for_the_next() {
+        let graph = parse("x*b + y", &Names::with_default(DType::F32)).unwrap();
+        let access = |strides: &[i64]| super::super::Access { strides: strides.to_vec(), phase: 0 };
+        let resident = |rows: u64| {
+            let accesses = vec![access(&[1025, 1]), access(&[0, 1]), access(&[1025, 1]), access(&[1025, 1])];
+            let indexing = Indexing { extents: vec![rows, 1025], accesses };
+            let choose = Choose { dependent: true, ..Choose::default() };
+            plan(&graph, &indexing, &H200, &Table::default(), &choose).unwrap().spec.resident
+        };
+        // Three, five and eleven blocks per SM; eleven don't fit at once.
+        assert_eq!([390, 640, 1400].map(resident), [6, 5, 0]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::division::Divisor;
 use super::shape::Shape;
 use super::tensors::Tensor;
 use super::tile_size::{TileSize, line, tiles};
-use super::{Choose, Device, Tensors, shear};
+use super::{Choose, Device, Tensors, dense, shear};
 use crate::elementwise::spec::{Form, Stream};
 
 /// Static shared memory per block that every device supports, bytes.
@@ -47,7 +47,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     let all: Vec<Tensor> = tensors.all.iter().map(reordered).collect();
     let transposed: Vec<&Tensor> = all.iter().filter(|tensor| is_transposed(tensor)).collect();
     let tile = TileSize::new(&all, &transposed, &extents, device, choose)?;
-    let TileSize { rows, columns, lanes, shear, threads } = tile;
+    let TileSize { rows, columns, lanes, shear, threads, .. } = tile;
     if extents[last - 1].min(rows.into()) * extents[last].min(columns.into()) < LEAST_TILE {
         return None;
     }
@@ -96,10 +96,17 @@ fn streams(all: &[Tensor], extents: &[u64], tile: &TileSize, widest: u32) -> Opt
     let stream = |tensor: &Tensor| match tensor {
         tensor if !tensor.used => Stream::Unused,
         tensor if tensor.uniform => Stream::Uniform,
-        tensor if is_transposed(tensor) => Stream::Transposed {
-            set: sets.index_of(&tensor.strides),
-            line: line(tensor, extents, (tile.rows, tile.lanes), widest) as u8,
-        },
+        tensor if is_transposed(tensor) => {
+            let set = sets.index_of(&tensor.strides);
+            match tile
+                .dense
+                .then(|| dense::vector(tensor, extents, (tile.rows, tile.columns, tile.lanes), widest))
+                .flatten()
+            {
+                Some(vector) => Stream::Dense { set, vector: vector as u8 },
+                None => Stream::Transposed { set, line: line(tensor, extents, (tile.rows, tile.lanes), widest) as u8 },
+            }
+        }
         tensor => {
             let inner = match tile.shear {
                 0 => inner(tensor, extents, tile.lanes, widest),
@@ -206,6 +213,40 @@ mod tests {
         // Whole sectors, and few tiles.
         assert_eq!(size("f32", "f32", [8192, 8200]), (4, 0, 64, 64));
         assert_eq!(size("f32", "f32", [1024, 1025]), (1, 0, 32, 32));
+    }
+
+    #[test]
+    fn short_lines_without_gaps_are_loaded_as_one_piece_of_memory() {
+        let size = |from, to, shape| {
+            let spec = sum(1, from, to, shape);
+            let columns = spec.unroll * spec.lanes;
+            match spec.streams[0] {
+                Stream::Dense { vector, .. } => Some((spec.rows, columns, vector)),
+                _ => None,
+            }
+        };
+        assert_eq!(size("bf16", "bf16", [22, 161_792]), Some((22, 64, 8)));
+        assert_eq!(size("f32", "f32", [13, 300_416]), Some((13, 128, 4)));
+        assert_eq!(size("f64", "f64", [27, 62_672]), Some((27, 64, 2)));
+        assert_eq!(size("u8", "bf16", [6, 1_000_000]), Some((6, 256, 16)));
+        // Few tiles are small.
+        assert_eq!(size("f32", "f32", [37, 8192]), Some((37, 32, 4)));
+        // Lines with vectors half as long, long lines, and ends of rows that aren't whole vectors.
+        assert_eq!(size("bf16", "bf16", [52, 161_792]), None);
+        assert_eq!(size("f32", "f32", [189, 49_152]), None);
+        assert_eq!(size("f32", "f32", [13, 300_415]), None);
+    }
+
+    #[test]
+    fn few_tiles_have_one_vector_per_thread() {
+        let threads = |dtype, shape: [u64; 2]| {
+            let spec = sum(1, dtype, dtype, shape);
+            (spec.rows, spec.unroll * spec.lanes, spec.threads)
+        };
+        assert_eq!(threads("f32", [512, 512]), (32, 32, 256));
+        assert_eq!(threads("f64", [304, 400]), (32, 32, 256));
+        assert_eq!(threads("bf16", [300, 1000]), (32, 32, 128));
+        assert_eq!(threads("f32", [8192, 8192]), (64, 64, 256));
     }
 
     #[test]

@@ -176,8 +176,19 @@ impl Tensors {
     /// A shape; `None` if the expression needs more dimensions.
     fn shape(self, rng: &mut Rng, number: usize, rank: usize) -> Option<Vec<u64>> {
         const SIZES: [u64; 12] = [1, 31, 32, 33, 97, 255, 1025, 4099, 8191, 65_537, 1009, 0];
-        const ROWS: [[u64; 2]; 8] =
-            [[37, 1025], [3, 7], [129, 64], [1024, 33], [2, 4099], [65, 96], [17, 95], [40, 2093]];
+        const ROWS: [[u64; 2]; 10] = [
+            [37, 1025],
+            [3, 7],
+            [129, 64],
+            [1024, 33],
+            [2, 4099],
+            [65, 96],
+            [17, 95],
+            [40, 2093],
+            // Dense lines.
+            [22, 1000],
+            [13, 4096],
+        ];
         let shape = match self {
             Self::Flat | Self::Peeled | Self::Shifted => vec![SIZES[(number + self as usize) % SIZES.len()]],
             Self::Rows | Self::Transposed => ROWS[(number + self as usize) % ROWS.len()].to_vec(),
