@@ -57,6 +57,7 @@ registry! {
     interference,
     managed,
     peer,
+    neighbours,
     pattern,
     digest,
     roofline,
