@@ -61,6 +61,11 @@ impl FakeLibrary {
         Self::copy("libfakecublas.so", folder.join("libcublas.so.13"), missing, b"fakecublas_configure")
     }
 
+    /// An NCCL in `folder` that lacks some calls.
+    pub fn nccl(folder: &Path, missing: &[&str]) -> Self {
+        Self::copy("libfakenccl.so", folder.join("libnccl.so.2"), missing, b"fakenccl_configure")
+    }
+
     /// Configures the library and resets all its state.
     pub fn order(&self, orders: &str) -> &Self {
         let orders = CString::new(orders).unwrap();
@@ -77,6 +82,23 @@ impl FakeLibrary {
         // SAFETY: all symbols passed here have this type.
         unsafe { self.raw.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
     }
+}
+
+/// A sysfs in `folder` with two memory nodes: the CPUs of this process, once as node 0 and once as node 9, which is next to the fake
+/// device. The memory of this machine isn't on node 9.
+pub fn two_nodes(folder: &Path) -> PathBuf {
+    let sys = folder.join("sys");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    for node in ["node0", "node9"] {
+        let folder = sys.join("devices/system/node").join(node);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("cpulist"), &cpus).unwrap();
+    }
+    let device = sys.join("bus/pci/devices/0000:01:00.0");
+    std::fs::create_dir_all(&device).unwrap();
+    std::fs::write(device.join("numa_node"), "9\n").unwrap();
+    sys
 }
 
 /// A separate copy of the fake driver for one test.
