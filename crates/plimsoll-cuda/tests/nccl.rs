@@ -193,7 +193,7 @@ fn measure(devices: u32, orders: &str) -> (Fake, FakeLibrary, Result<Outcome, Fa
         Options { compiler: Some(Arc::new(SourceCompiler)), nccl: Some(vendor.path.clone()), ..fake.options() };
     let driver = fake.order(&format!("kernel=500000;cache=1048576;devices={devices}")).driver().unwrap();
     let mut bench = open_with(&driver, 0, &options, plimsoll_probes::cuda_probes()).unwrap();
-    let request = Request { bytes: Some(1 << 16), seed: 7, ..Request::default() };
+    let request = Request { bytes: Some(1 << 14), seed: 7, ..Request::default() };
     let (stop, mut records) = (AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
     let outcome = bench.measure("nccl", &mut run);
@@ -212,8 +212,8 @@ fn the_probe_measures_both_operations_at_every_size_and_no_object_leaks() {
     let mut points: Vec<(String, u64)> = records.iter().filter_map(point).collect();
     points.sort();
     points.dedup();
-    // From 8 to 64 KiB, in whole numbers for three devices.
-    let sizes = |operation: &str| [8196, 65_532].map(|size| (operation.to_owned(), size)).to_vec();
+    // From 8 to 16 KiB, in whole numbers for three devices.
+    let sizes = |operation: &str| [8196, 16_380].map(|size| (operation.to_owned(), size)).to_vec();
     assert_eq!(points, [sizes("all-gather"), sizes("all-reduce")].concat());
     assert!(vendor.number("fakenccl_collectives") > 100);
     assert_eq!((vendor.number("fakenccl_alive"), fake.alive()), (0, 0));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_core::Fault;
 use plimsoll_cuda::Unavailable;
 use plimsoll_cuda::cublas::Cublas;
+use plimsoll_cuda::nccl::Nccl;
 use plimsoll_cuda::cupti::Cupti;
 use plimsoll_cuda::disassembler::Disassembler;
 use plimsoll_cuda::driver::{Driver, LIBRARY_OVERRIDE};
@@ -65,6 +66,8 @@ pub fn parts() -> Vec<Part> {
             loaded("libcublas.", "PLIMSOLL_CUBLAS"),
         )
     });
+    let nccl = Nccl::find(None).map_err(reason);
+    let nccl = nccl.map(|found| (Some(found.version_text()), loaded("libnccl.", "PLIMSOLL_NCCL")));
     let nvml = plimsoll_cuda::tools().into_iter().find(|tool| tool.name == "NVML");
     let nvml = match nvml.filter(|tool| !tool.is_available()) {
         Some(tool) => Err((tool.why_not, tool.hint)),
@@ -77,6 +80,7 @@ pub fn parts() -> Vec<Part> {
         Part::new("CUPTI", "hardware counters, for measurements and explanations", cupti),
         Part::new("NVML", "clocks, temperature, power and other processes of NVIDIA GPUs, for flags", nvml),
         Part::new("cuBLAS", "NVIDIA's own matrix products, next to ours in `tensor`", cublas),
+        Part::new("NCCL", "collective operations of several NVIDIA GPUs, in `nccl`", nccl),
         Part::new("Vulkan loader", "GPUs of every vendor, as devices vulkan:N", find_loader(Path::new("/"))),
     ]
 }
