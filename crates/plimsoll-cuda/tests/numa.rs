@@ -6,28 +6,22 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{Bare, Fake, SourceCompiler, two_nodes};
+use common::{Bare, Fake, SourceCompiler, allowed_cpus, two_nodes};
 use plimsoll_core::probe::{Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
 use plimsoll_core::{Fault, FaultClass};
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer};
-use plimsoll_cuda::{Options, nodes, open_with};
-
-/// CPUs that this process may use.
-fn cpus() -> Vec<usize> {
-    let folder = tempfile::tempdir().unwrap();
-    nodes::read(&two_nodes(folder.path())).unwrap()[0].cpus.clone()
-}
+use plimsoll_cuda::{Options, open_with};
 
 #[test]
 fn placed_memory_is_copied_read_and_freed_like_pinned_memory() {
     let (fake, bare) = Bare::with_orders("");
     let before = fake.alive();
-    let mut host = HostBuffer::on_cpus(&bare.context, 10_000, &cpus()).unwrap();
+    let mut host = HostBuffer::on_cpus(&bare.context, 10_000, &allowed_cpus()).unwrap();
     host.content().unwrap().iter_mut().zip(0..).for_each(|(byte, place)| *byte = (place % 251) as u8);
     let device = DeviceBuffer::new(&bare.context, 10_000).unwrap();
     host.copy_to(&bare.stream, device.whole()).unwrap();
-    let mut other = HostBuffer::on_cpus(&bare.context, 10_000, &cpus()).unwrap();
+    let mut other = HostBuffer::on_cpus(&bare.context, 10_000, &allowed_cpus()).unwrap();
     other.copy_from(&bare.stream, device.whole()).unwrap();
     assert_eq!(*other.content().unwrap(), *host.content().unwrap());
     assert!(other.mapped().is_ok());
@@ -40,7 +34,7 @@ fn placed_memory_is_copied_read_and_freed_like_pinned_memory() {
 fn placed_memory_is_freed_after_the_copies_that_use_it() {
     let (fake, bare) = Bare::with_orders("");
     let device = DeviceBuffer::new(&bare.context, 4096).unwrap();
-    let mut host = HostBuffer::on_cpus(&bare.context, 4096, &cpus()).unwrap();
+    let mut host = HostBuffer::on_cpus(&bare.context, 4096, &allowed_cpus()).unwrap();
     fake.hold();
     host.copy_from(&bare.stream, device.whole()).unwrap();
     assert!(fake.waits(move || drop(host)));
@@ -54,11 +48,11 @@ fn memory_that_can_not_be_placed_or_pinned_is_a_typed_fault() {
         let refused = HostBuffer::on_cpus(&bare.context, 4096, &cpus);
         assert!(matches!(refused, Err(Fault::Unavailable { ref hint, .. }) if hint.contains("cpuset")), "{refused:?}");
     }
-    assert!(matches!(HostBuffer::on_cpus(&bare.context, 0, &cpus()), Err(Fault::Invalid(_))));
-    assert!(matches!(HostBuffer::on_cpus(&bare.context, u64::MAX, &cpus()), Err(Fault::OutOfMemory { .. })));
+    assert!(matches!(HostBuffer::on_cpus(&bare.context, 0, &allowed_cpus()), Err(Fault::Invalid(_))));
+    assert!(matches!(HostBuffer::on_cpus(&bare.context, u64::MAX, &allowed_cpus()), Err(Fault::OutOfMemory { .. })));
     drop(bare);
     let bare = Bare::new(fake.order("fail=cuMemHostRegister_v2:2")).unwrap();
-    assert!(matches!(HostBuffer::on_cpus(&bare.context, 4096, &cpus()), Err(Fault::OutOfMemory { .. })));
+    assert!(matches!(HostBuffer::on_cpus(&bare.context, 4096, &allowed_cpus()), Err(Fault::OutOfMemory { .. })));
 }
 
 #[test]

@@ -18,7 +18,9 @@ use plimsoll_gen::Target;
 use plimsoll_probes::cuda_probes;
 
 fn options(fake: &Fake) -> Options {
-    let nccl = Some(FakeLibrary::nccl(fake.folder.path(), &[]).path);
+    // An opened library must not be overwritten.
+    let path = fake.folder.path().join("libnccl.so.2");
+    let nccl = Some(if path.exists() { path } else { FakeLibrary::nccl(fake.folder.path(), &[]).path });
     let sys = Some(common::two_nodes(fake.folder.path()));
     Options { compiler: Some(Arc::new(SourceCompiler)), nccl, sys, ..fake.options() }
 }

@@ -132,6 +132,7 @@ fn table() -> Vec<(&'static str, SeriesSpec, &'static str)> {
         ("neighbours", neighbours::rates(interference::Task::Read).into(), "memory reads: device (1), with (1)"),
         ("neighbours", neighbours::rates(interference::Task::Up).into(), "host to device: device (1), with (1)"),
         ("neighbours", neighbours::rates(interference::Task::Down).into(), "device to host: device (1), with (1)"),
+        ("neighbours", neighbours::products().into(), "matrix products: device (1), with (1)"),
         ("neighbours", neighbours::pairs().into(), "pairs: pair (1), with (1)"),
         ("numa", numa::nodes().into(), "nodes: node (1), direction (1)"),
         ("nccl", nccl::collectives().into(), "collectives: operation (1), size (B)"),

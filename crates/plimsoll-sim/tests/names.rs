@@ -64,9 +64,9 @@ keep! {
          worst stride, 8 B elements; unit stride, 16 B elements; worst stride, 16 B elements";
     digest_keeps_its_names: "digest", "digests",
         "FMA f32; FMA f64; special functions; integer; matrix bf16; shared memory";
-    neighbours_keeps_its_names: "neighbours", "memory reads; host to device; device to host; pairs",
+    neighbours_keeps_its_names: "neighbours", "memory reads; host to device; device to host; matrix products; pairs",
         "memory reads, largest loss; host to device, largest loss; host to device, all at once; \
-         device to host, largest loss; device to host, all at once; pairs, largest loss";
+         device to host, largest loss; device to host, all at once; matrix products, largest loss; pairs, largest loss";
     numa_keeps_its_names: "numa", "nodes", "H2D near; H2D far; D2H near; D2H far";
     nccl_keeps_its_names: "nccl", "collectives",
         "all-reduce; all-reduce, latency; all-gather; all-gather, latency";

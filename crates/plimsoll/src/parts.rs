@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use plimsoll_core::Fault;
 use plimsoll_cuda::Unavailable;
 use plimsoll_cuda::cublas::Cublas;
-use plimsoll_cuda::nccl::Nccl;
 use plimsoll_cuda::cupti::Cupti;
 use plimsoll_cuda::disassembler::Disassembler;
 use plimsoll_cuda::driver::{Driver, LIBRARY_OVERRIDE};
+use plimsoll_cuda::nccl::Nccl;
 use plimsoll_cuda::nvrtc::Nvrtc;
 
 use crate::cuda::{cuda_devices, find_library};

@@ -84,16 +84,26 @@ impl FakeLibrary {
     }
 }
 
+/// The CPUs that this process may use.
+pub fn allowed_cpus() -> Vec<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first.parse::<usize>().unwrap()..=last.parse().unwrap()
+    };
+    list.split(',').flat_map(range).collect()
+}
+
 /// A sysfs in `folder` with two memory nodes: the CPUs of this process, once as node 0 and once as node 9, which is next to the fake
 /// device. The memory of this machine isn't on node 9.
 pub fn two_nodes(folder: &Path) -> PathBuf {
     let sys = folder.join("sys");
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    let cpus: Vec<String> = allowed_cpus().iter().map(usize::to_string).collect();
     for node in ["node0", "node9"] {
         let folder = sys.join("devices/system/node").join(node);
         std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("cpulist"), &cpus).unwrap();
+        std::fs::write(folder.join("cpulist"), cpus.join(",")).unwrap();
     }
     let device = sys.join("bus/pci/devices/0000:01:00.0");
     std::fs::create_dir_all(&device).unwrap();
@@ -411,6 +421,8 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     let other = Context::new(DeviceHandle::new(&fake.driver()?, 0)?, Duration::from_millis(30))?;
     context.enable_peer_access(&other)?;
     b.whole().copy_from_peer(stream, a.whole())?;
+    let mut placed = HostBuffer::on_cpus(context, 4096, &allowed_cpus())?;
+    placed.copy_to(stream, a.whole())?;
     let mut managed = ManagedBuffer::new(context, 8192)?;
     managed.advise(Advice::ReadMostly)?;
     managed.prefetch(stream, Side::Device)?;

@@ -2,6 +2,7 @@
 //! disjoint pairs. `mod.rs` defines the figures, `contest` makes the devices work at once.
 
 mod contest;
+mod products;
 
 use plimsoll_core::series::Name;
 use plimsoll_cuda::driver::{DeviceHandle, Stream};
@@ -16,6 +17,7 @@ use crate::neighbours::rounds::rounds;
 use crate::neighbours::{self, Company, TASKS, pair_name};
 use crate::prelude::gpu::*;
 use contest::{Contest, Lane};
+use products::{Marathon, Products};
 
 /// Bytes per array of a kernel.
 const ARRAY: u64 = 1 << 30;
@@ -39,7 +41,7 @@ impl Run<Cuda> for super::CudaRunner {
 
     fn points(&self, device: &CudaDevice, _: &Request) -> usize {
         let devices = DeviceHandle::count(device.context.driver()).unwrap_or(0) as usize;
-        TASKS.len() * spots(devices).len() + meetings(devices).len()
+        (TASKS.len() + 1) * spots(devices).len() + meetings(devices).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -48,10 +50,11 @@ impl Run<Cuda> for super::CudaRunner {
         let host = Host::new(session.device, bytes.min(wanted), session.request.seed)?;
         let spots = spots(host.devices.len());
         for task in TASKS {
-            let sweep = Sweep { series: neighbours::rates(task), points: &spots, share: 0.25, flags };
+            let sweep = Sweep { series: neighbours::rates(task), points: &spots, share: 0.15, flags };
             let coordinates = |(device, with): &Spot| neighbours::Place { device: host.name(*device), with: *with };
             session.sweep(sweep, coordinates, |_, spot| host.contest(task, *spot))?;
         }
+        measure_products(session)?;
         let meetings = meetings(host.devices.len());
         if meetings.is_empty() {
             return Ok(());
@@ -62,7 +65,7 @@ impl Run<Cuda> for super::CudaRunner {
             let pair = pair_name(&host.devices[first].name, &host.devices[second].name);
             neighbours::Pair { pair, with: *with }
         };
-        let sweep = Sweep { series: neighbours::pairs(), points: &meetings, share: 0.25, flags };
+        let sweep = Sweep { series: neighbours::pairs(), points: &meetings, share: 0.2, flags };
         session.sweep(sweep, coordinates, |_, (place, with)| host.meeting(&schedule, *place, *with))?;
         Ok(())
     }
@@ -76,6 +79,17 @@ impl Run<Cuda> for super::CudaRunner {
                 report(Case::from_sample(task.name(), on, &mut contest)?);
             }
         }
+        let products = match open_products(device) {
+            Ok(products) => products,
+            // Nothing to verify: `measure` reports why.
+            Err(Fault::Unavailable { .. }) => Vec::new(),
+            Err(fault) => return Err(fault),
+        };
+        for index in 0..products.len() {
+            let mut marathon = marathon(&products, (index, Company::Together));
+            let on = format!("cuda:{index} with all others");
+            report(Case::from_sample("matrix products", on, &mut marathon)?);
+        }
         let schedule = rounds(host.devices.len());
         for (round, pairs) in schedule.iter().enumerate() {
             for (place, (first, second)) in pairs.iter().enumerate() {
@@ -86,6 +100,44 @@ impl Run<Cuda> for super::CudaRunner {
         }
         Ok(())
     }
+}
+
+/// Measures matrix products on all devices, where these have them.
+fn measure_products(session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    let products = match open_products(session.device) {
+        Ok(products) => products,
+        Err(fault @ Fault::Unavailable { .. }) => return session.report_fault(&fault),
+        Err(fault) => return Err(fault),
+    };
+    // All devices stay warm while all work.
+    let mut spots = spots(products.len());
+    spots.sort_by_key(|(_, with)| *with == Company::Together);
+    let sweep = Sweep { series: neighbours::products(), points: &spots, share: 0.35, flags: Flags::NONE };
+    let coordinates = |(device, with): &Spot| {
+        let device = Name::from(format!("cuda:{device}"));
+        neighbours::Place { device, with: *with }
+    };
+    session.sweep(sweep, coordinates, |_, (device, with)| Ok(marathon(&products, (*device, *with))))?;
+    Ok(())
+}
+
+/// The fastest bf16 product of the first device, on every device.
+fn open_products(device: &CudaDevice) -> Result<Vec<Rc<Products>>, Fault> {
+    let bench = crate::tensor::gpu::Bench::<Cuda>::new(device)?;
+    let spot = crate::lab::soak::gpu::choose(&bench, device)?;
+    let mut products = vec![Rc::new(Products::new(device, bench, spot)?)];
+    for index in 1..DeviceHandle::count(device.context.driver())? {
+        let other = device.open_peer(index)?;
+        products.push(Rc::new(Products::new(&other, crate::tensor::gpu::Bench::new(&other)?, spot)?));
+    }
+    device.context.bind()?;
+    Ok(products)
+}
+
+fn marathon(products: &[Rc<Products>], (device, with): Spot) -> Marathon {
+    let others = products.iter().enumerate();
+    let others = others.filter(|(other, _)| with == Company::Together && *other != device);
+    Marathon::new(&products[device], others.map(|(_, other)| Rc::clone(other)))
 }
 
 /// Each device alone, then with all others.

@@ -3,8 +3,8 @@
 pub mod rounds;
 
 probe! {
-    /// What each device loses while all devices of the host work: memory, copies from and to the host, and copies in pairs.
-    "neighbours" in "transfers", seconds: [6.0, 24.0, 72.0], files: cuda, takes bytes
+    /// What each device loses while all devices of the host work: memory, arithmetic, copies from and to the host, and copies in pairs.
+    "neighbours" in "transfers", seconds: [8.0, 32.0, 96.0], files: cuda, takes bytes
 }
 
 use crate::interference::Task;
@@ -70,6 +70,24 @@ pub fn pairs() -> TypedSeries<Pair> {
     TypedSeries::hot(PAIRS, vec![metrics::bandwidth()], draw).with_precision(HOST_PRECISION)
 }
 
+/// The case of the series of matrix products.
+const PRODUCTS: &str = "matrix products";
+/// Metrics set by the workload: the device's power while it computes, and its clock.
+pub const POWER: &str = "power";
+/// See [`POWER`].
+pub const CLOCK: &str = "clock";
+
+/// Matrix products without pause, which draw the most power of all kernels here, on each device alone and on all at once.
+#[must_use]
+pub fn products() -> TypedSeries<Place> {
+    let metrics = vec![
+        metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond),
+        metric(POWER, Unit::Watt, Quantity::Extra),
+        metric(CLOCK, Unit::Hertz, Quantity::Extra),
+    ];
+    TypedSeries::hot(PRODUCTS, metrics, Draw::bars("device", "rate").grouped_by("with")).with_precision(HOST_PRECISION)
+}
+
 /// The name of a pair on its axis.
 #[must_use]
 pub fn pair_name(first: &str, second: &str) -> Name {
@@ -84,17 +102,20 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let mut found = Vec::new();
     for task in TASKS {
         let Some(series) = find(case(task)) else { continue };
-        let both: Vec<Both> = pair_up(series, by_device(series));
-        found.extend(largest_loss(case(task), &both));
+        let both: Vec<Both> = pair_up(series, "bandwidth", by_device(series));
+        found.extend(largest_loss(case(task), Unit::BytePerSecond, &both));
         if task != Task::Read {
             found.extend(sum(case(task), &both));
         }
     }
-    found.extend(find(PAIRS).and_then(|series| largest_loss(PAIRS, &pair_up(series, by_pair(series)))));
+    let both = |series| pair_up(series, "rate", by_device(series));
+    found.extend(find(PRODUCTS).and_then(|series| largest_loss(PRODUCTS, Unit::FlopPerSecond, &both(series))));
+    let both = |series| pair_up(series, "bandwidth", by_pair(series));
+    found.extend(find(PAIRS).and_then(|series| largest_loss(PAIRS, Unit::BytePerSecond, &both(series))));
     found
 }
 
-/// A device's or a pair's bandwidth alone and with all others.
+/// A device's or a pair's rate alone and with all others.
 struct Both {
     name: Name,
     alone: Estimate,
@@ -103,7 +124,7 @@ struct Both {
 }
 
 impl Both {
-    /// One minus the shared bandwidth over the bandwidth alone, percent.
+    /// One minus the shared rate over the rate alone, percent.
     fn loss(&self) -> Estimate {
         let percent = |together: f64, alone: f64| 100.0 * (1.0 - together / alone);
         let (alone, together) = (self.alone, self.together);
@@ -116,11 +137,11 @@ impl Both {
 }
 
 /// Both figures of each device or pair, in the order of the rows. Those with only one of them are left out.
-fn pair_up(series: &Series, rows: Vec<(Name, Company, &Row)>) -> Vec<Both> {
+fn pair_up(series: &Series, metric: &str, rows: Vec<(Name, Company, &Row)>) -> Vec<Both> {
     let alone = rows.iter().filter(|(_, with, _)| *with == Company::Alone);
     let both = |(name, _, row): &(Name, Company, &Row)| {
         let (_, _, shared) = rows.iter().find(|(other, with, _)| other == name && *with == Company::Together)?;
-        let [alone, together] = [*row, *shared].map(|row| series.estimate(row, "bandwidth"));
+        let [alone, together] = [*row, *shared].map(|row| series.estimate(row, metric));
         Some(Both {
             name: name.clone(),
             alone: alone.filter(|alone| alone.value > 0.0)?,
@@ -131,9 +152,9 @@ fn pair_up(series: &Series, rows: Vec<(Name, Company, &Row)>) -> Vec<Both> {
     alone.filter_map(both).collect()
 }
 
-fn largest_loss(case: &str, both: &[Both]) -> Option<Finding> {
+fn largest_loss(case: &str, unit: Unit, both: &[Both]) -> Option<Finding> {
     let worst = both.iter().max_by(|a, b| a.loss().value.total_cmp(&b.loss().value))?;
-    let format = |figure: Estimate| Unit::BytePerSecond.format(figure.value);
+    let format = |figure: Estimate| unit.format(figure.value);
     let (together, alone) = (format(worst.together), format(worst.alone));
     let all: Vec<String> = both.iter().map(|one| format!("{} {:.1} %", one.name, one.loss().value)).collect();
     let says = format!("{}: {together} with all at once, {alone} alone. Losses: {}.", worst.name, all.join(", "));

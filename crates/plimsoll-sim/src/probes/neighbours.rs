@@ -8,12 +8,12 @@ use plimsoll_probes::interference::Task;
 use plimsoll_probes::neighbours::rounds::rounds;
 use plimsoll_probes::neighbours::{self, Company, Pair, Place, SPEC, TASKS, pair_name};
 
-use super::{PlanInput, Planned, Simulated};
+use super::{LAUNCH_SECONDS, PlanInput, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CORES;
 
 pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, kernels: &["read", "copy"], sweeps: &[reads, to_devices, from_devices, pairs] };
+    Simulated { spec: &SPEC, kernels: &["read", "copy"], sweeps: &[reads, to_devices, from_devices, products, pairs] };
 
 /// Devices of the host.
 pub(super) const DEVICES: usize = 4;
@@ -23,6 +23,10 @@ const BYTES: u64 = 16 << 20;
 const COPY: f64 = 55e9;
 const HOST: f64 = 200e9;
 const PAIR: f64 = 740e9;
+/// Rate of matrix products, FLOP/s, power, watts, and clock, hertz.
+const PRODUCTS: f64 = 600e12;
+const DRAWN: f64 = 690.0;
+const HERTZ: f64 = 1.5e9;
 
 /// The name of a device of the host.
 fn name(device: usize) -> String {
@@ -46,7 +50,7 @@ fn planned(input: &PlanInput<'_>, task: Task) -> Planned {
             points.push((at, Job { allocate: BYTES, seconds: BYTES as f64 / rate, work, extra: [None; 2] }));
         }
     }
-    Planned::new(neighbours::rates(task), 0.25, Flags::NONE, points)
+    Planned::new(neighbours::rates(task), 0.15, Flags::NONE, points)
 }
 
 fn reads(input: &PlanInput<'_>) -> Planned {
@@ -61,10 +65,19 @@ fn from_devices(input: &PlanInput<'_>) -> Planned {
     planned(input, TASKS[2])
 }
 
+fn products(_: &PlanInput<'_>) -> Planned {
+    let operations = PRODUCTS * LAUNCH_SECONDS;
+    let extra = [Some((neighbours::POWER, DRAWN)), Some((neighbours::CLOCK, HERTZ))];
+    let job = Job { seconds: LAUNCH_SECONDS, work: Work { operations, ..Work::default() }, extra, allocate: 0 };
+    let points =
+        (0..DEVICES).flat_map(|device| Company::ALL.map(|with| (Place { device: name(device).into(), with }, job)));
+    Planned::new(neighbours::products(), 0.35, Flags::NONE, points.collect())
+}
+
 fn pairs(_: &PlanInput<'_>) -> Planned {
     let work = Work { traffic: Traffic::new(BYTES, BYTES), operations: 1.0, ..Work::default() };
     let job = Job { allocate: BYTES, seconds: 2.0 * BYTES as f64 / PAIR, work, extra: [None; 2] };
     let all = rounds(DEVICES).into_iter().flatten().map(|(first, second)| pair_name(&name(first), &name(second)));
     let points = all.flat_map(|pair| Company::ALL.map(|with| (Pair { pair: pair.clone(), with }, job)));
-    Planned::new(neighbours::pairs(), 0.25, Flags::NONE, points.collect())
+    Planned::new(neighbours::pairs(), 0.2, Flags::NONE, points.collect())
 }

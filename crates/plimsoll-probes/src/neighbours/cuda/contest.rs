@@ -210,7 +210,7 @@ impl Workload for Contest {
 }
 
 /// Whether nearly all samples had full overlap: others would understate the loss.
-fn overlap(uncovered: u32, taken: u32) -> Check {
+pub(super) fn overlap(uncovered: u32, taken: u32) -> Check {
     if f64::from(uncovered) <= UNCOVERED * f64::from(taken) {
         return Check::Passed;
     }
