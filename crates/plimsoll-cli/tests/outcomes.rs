@@ -227,7 +227,7 @@ fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
         assert!(!part["adds"].as_str().unwrap().is_empty(), "{part}");
     }
     assert_eq!(json["capabilities"][0]["name"], "cpu");
-    assert_eq!(nowhere("doctor --format csv").ends(0).stdout.lines().count(), 9);
+    assert_eq!(nowhere("doctor --format csv").ends(0).stdout.lines().count(), 10);
     for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI", "cuBLAS", "NCCL"] {
         assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(tool)).count(), 1, "{tool}: {}", ran.stdout);
         nowhere(&format!("doctor --require {tool}")).ends(3).says(&format!("{tool} is required")).says("hint: ");

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn every_part_is_named_once_with_what_it_adds() {
         let names: Vec<&str> = parts().iter().map(|part| part.name).collect();
-        assert_eq!(names, ["CUDA driver", "NVRTC", "nvdisasm", "CUPTI", "NVML", "cuBLAS", "Vulkan loader"]);
+        assert_eq!(names, ["CUDA driver", "NVRTC", "nvdisasm", "CUPTI", "NVML", "cuBLAS", "NCCL", "Vulkan loader"]);
         for part in parts() {
             assert!(!part.adds.is_empty());
             assert!(part.missing.is_none_or(|(why, _)| !why.is_empty()), "{}", part.name);

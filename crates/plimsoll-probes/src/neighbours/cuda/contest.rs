@@ -16,8 +16,8 @@ const MOST_OTHERS: u32 = 512;
 const SPARE: u32 = 4;
 /// Share of samples that may lack full overlap: the same as may be outliers.
 const UNCOVERED: f64 = 0.01;
-/// Warm-up samples, in which the amount of other work is adjusted.
-const WARM_UPS: u32 = 2;
+/// The first samples, in which the amount of other work is adjusted.
+pub(super) const WARM_UPS: u32 = 2;
 
 /// Actions that run at the same time, each on a stream of its own.
 pub(super) struct Lane {

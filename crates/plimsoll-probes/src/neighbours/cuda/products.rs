@@ -8,6 +8,7 @@ use plimsoll_cuda::driver::{Event, Stream};
 use plimsoll_cuda::{Action, Cuda, CudaDevice, wait};
 use plimsoll_gpu::Meter;
 
+use super::contest::{WARM_UPS, overlap};
 use crate::meter::Energy;
 use crate::neighbours::{CLOCK, POWER};
 use crate::prelude::gpu::*;
@@ -81,15 +82,16 @@ impl Queue {
         Ok(())
     }
 
-    /// Forgets the pieces that have ended; returns whether one still runs.
-    fn reap(&mut self) -> Result<bool, Fault> {
+    /// Takes the pieces that have ended off the queue; returns whether one still runs, and the end of the last that has ended.
+    fn reap(&mut self) -> Result<(bool, Option<Event>), Fault> {
+        let mut ended = None;
         while let Some(end) = self.ends.front() {
             if !end.is_done()? {
-                return Ok(true);
+                return Ok((true, ended));
             }
-            self.ends.pop_front();
+            ended = self.ends.pop_front();
         }
-        Ok(false)
+        Ok((false, ended))
     }
 
     /// Waits for the end of the next piece.
@@ -111,7 +113,7 @@ pub(super) struct Marathon {
     last: Option<Event>,
     settled: bool,
     taken: u32,
-    /// Samples during which another device had no work.
+    /// Samples after the first ones during which another device had no work.
     idle: u32,
     begun: Instant,
     energy: Energy,
@@ -138,10 +140,12 @@ impl Marathon {
     /// One piece: its length, and whether all devices had work.
     fn piece(&mut self) -> Result<(u64, bool), Fault> {
         self.others.iter_mut().try_for_each(Queue::feed)?;
-        // After a pause of the host, the device may have had no work.
-        if !self.timed.reap()? {
-            self.last = None;
-        }
+        // The host may have paused: for less than the queued work, so that pieces have ended since, or for longer, so that the device
+        // was idle.
+        self.last = match self.timed.reap()? {
+            (false, _) => None,
+            (true, ended) => ended.or(self.last.take()),
+        };
         let last = match self.last.take() {
             Some(last) => last,
             None => self.timed.next()?,
@@ -150,7 +154,7 @@ impl Marathon {
         self.timed.feed()?;
         let mut busy = true;
         for other in &mut self.others {
-            busy &= other.reap()?;
+            busy &= other.reap()?.0;
         }
         let length = end.nanoseconds_since(&last)?;
         self.last = Some(end);
@@ -191,7 +195,7 @@ impl Workload for Marathon {
             *sample = (length / u64::from(self.timed.products.launches)).max(1);
             self.length = *sample;
             self.taken += 1;
-            self.idle += u32::from(!busy);
+            self.idle += u32::from(!busy && self.taken > WARM_UPS);
             self.read_meter();
         }
         Ok(())
@@ -207,7 +211,7 @@ impl Workload for Marathon {
         if let Some(wrong) = &products.wrong {
             return Ok(Check::Failed(wrong.clone()));
         }
-        match super::contest::overlap(self.idle, self.taken) {
+        match overlap(self.idle, self.taken) {
             Check::Passed => products.bench.compare_again(products.first),
             failed => Ok(failed),
         }
