@@ -42,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fakecuda", &[]),
     ("fakecupti", &[]),
     ("fakecublas", &[]),
+    ("fakenccl", &[]),
     ("plimsoll-soundness", &[]),
     (
         "xtask",
@@ -107,6 +108,7 @@ const TEST_TOOLS: &[&str] = &[
     "fakecuda",
     "fakecupti",
     "fakecublas",
+    "fakenccl",
     "plimsoll-soundness",
 ];
 

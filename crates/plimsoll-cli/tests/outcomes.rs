@@ -215,6 +215,7 @@ fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
             .env("PLIMSOLL_NVDISASM", "/nowhere")
             .env("PLIMSOLL_CUPTI", "/nowhere")
             .env("PLIMSOLL_CUBLAS", "/nowhere")
+            .env("PLIMSOLL_NCCL", "/nowhere")
             .env("VK_DRIVER_FILES", "/nowhere");
         Ran::from_output(command.env("PLIMSOLL_LIBNVML", "/nowhere").output().unwrap())
     };
@@ -226,8 +227,8 @@ fn doctor_lists_the_kernel_tools_with_or_without_a_device() {
         assert!(!part["adds"].as_str().unwrap().is_empty(), "{part}");
     }
     assert_eq!(json["capabilities"][0]["name"], "cpu");
-    assert_eq!(nowhere("doctor --format csv").ends(0).stdout.lines().count(), 9);
-    for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI", "cuBLAS"] {
+    assert_eq!(nowhere("doctor --format csv").ends(0).stdout.lines().count(), 10);
+    for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI", "cuBLAS", "NCCL"] {
         assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(tool)).count(), 1, "{tool}: {}", ran.stdout);
         nowhere(&format!("doctor --require {tool}")).ends(3).says(&format!("{tool} is required")).says("hint: ");
     }

@@ -26,6 +26,8 @@ use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, NO_DEVICE, STUB_LIBRARY, Stream, hint,
 };
 use crate::info::{Opened, info};
+use crate::nccl::Nccl;
+use crate::nodes::{self, MemoryNode};
 use crate::nvrtc::Nvrtc;
 use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
@@ -34,6 +36,9 @@ use plimsoll_gpu::Unavailable;
 
 /// The GPU's clock as the sampling engine sees it.
 pub type CudaClock = GpuClock<Cuda>;
+
+/// Where Linux mounts sysfs.
+const SYS: &str = "/sys";
 
 /// The probes that a device is opened with.
 pub type Probes = &'static [&'static dyn Probe<Cuda>];
@@ -94,6 +99,10 @@ pub struct CudaDevice {
     pub(crate) cupti: Result<Arc<Cupti>, Unavailable>,
     /// The path of cuBLAS, if the user named one.
     cublas: Option<PathBuf>,
+    /// The path of NCCL, if the user named one.
+    nccl: Option<PathBuf>,
+    /// Where sysfs is mounted.
+    sys: PathBuf,
     /// Opened on first use: from then on CUPTI has hooks in the driver.
     counters: OnceCell<Result<Counters, Unavailable>>,
 }
@@ -146,6 +155,8 @@ impl CudaDevice {
             limits,
             cupti,
             cublas,
+            nccl: None,
+            sys: PathBuf::from(SYS),
             counters: OnceCell::new(),
         })
     }
@@ -178,6 +189,26 @@ impl CudaDevice {
         }
         Cublas::find(self.cublas.as_deref(), u32::try_from(driver.version() / 1000).ok())
     }
+
+    /// The machine's memory nodes.
+    pub fn memory_nodes(&self) -> Result<Vec<MemoryNode>, Unavailable> {
+        nodes::read(&self.sys)
+    }
+
+    /// The memory node next to it, where the system knows it.
+    #[must_use]
+    pub fn near_node(&self) -> Option<u32> {
+        nodes::near(&self.sys, &self.context.device().pci().ok()?)
+    }
+
+    /// The NCCL library.
+    pub fn nccl(&self) -> Result<Arc<Nccl>, Unavailable> {
+        if self.nccl.is_none() && !self.context.driver().is_system() {
+            let why = "the driver in use is not the one that NCCL would load";
+            return Err(Unavailable::new("NCCL", why, "Open the device with the system's driver"));
+        }
+        Nccl::find(self.nccl.as_deref())
+    }
 }
 
 /// Whether chains of kernels can be launched as one graph.
@@ -200,6 +231,10 @@ pub struct Options {
     pub cupti: Option<PathBuf>,
     /// Absolute path of the cuBLAS library; searched for if `None`.
     pub cublas: Option<PathBuf>,
+    /// Absolute path of the NCCL library; searched for if `None`.
+    pub nccl: Option<PathBuf>,
+    /// Where sysfs is mounted; `/sys` if `None`.
+    pub sys: Option<PathBuf>,
     /// Folder of compiled kernels; the user's if `None`.
     pub cache: Option<PathBuf>,
     /// Compile everything again and store nothing.
@@ -321,6 +356,8 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options, probes: Pr
     let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
     let libraries = (counters::find(options.cupti.as_deref(), driver), options.cublas.clone());
     let mut device = CudaDevice::without_calibration(context, kernels, (multiprocessors, capability), libraries)?;
+    device.nccl = options.nccl.clone();
+    device.sys = options.sys.clone().unwrap_or(device.sys);
     let empty = match calibration_kernels(&device.context, &device.kernels, multiprocessors)? {
         Ok((spinner, empty)) => {
             device.spinner = Ok(spinner);

@@ -19,6 +19,7 @@ use crate::cublas::{Numbers, Products};
 use crate::driver::{Attribute, Context, Event, Function, Graph, Handle, Stream};
 use crate::launch::{Kernel, Launch};
 use crate::memory::{BorrowedBuffer, DeviceBuffer, HostBuffer, HostKind, Transfer as _};
+use crate::nccl::{Collective, Exchange, Group};
 use crate::spin::Spinner;
 use crate::telemetry;
 use crate::{Cuda, CudaDevice, wait};
@@ -34,6 +35,8 @@ pub enum StreamAction {
     Peer(Span, Span),
     /// A square matrix product by cuBLAS, on its own stream: number format, number of rows, and A, B and C.
     Product(Rc<Products>, Numbers, u32, [Span; 3]),
+    /// A collective operation by NCCL, with the arrays of each device. It goes to the streams of all devices of the group.
+    Collective(Rc<Group>, Collective, Rc<[Exchange]>),
 }
 
 /// Pinned host memory that kernels can access.
@@ -273,6 +276,7 @@ impl Gpu for Cuda {
             StreamAction::Up(host, span) => host.borrow_mut().copy_to(stream, *span),
             StreamAction::Down(host, span) => host.borrow_mut().copy_from(stream, *span),
             StreamAction::Peer(to, from) => to.copy_from_peer(stream, *from),
+            StreamAction::Collective(group, collective, exchanges) => group.enqueue(*collective, exchanges),
             StreamAction::Product(products, numbers, n, parts) => products.square(*numbers, *n, *parts),
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! # Errors
 //! Anything the machine lacks is an [`Unavailable`]: the reason and a hint what to do. A device that fails or hangs is a
-//! [`plimsoll_core::Fault`]. No driver behaviour causes a panic. Any function that calls the driver, NVRTC, CUPTI or cuBLAS may
+//! [`plimsoll_core::Fault`]. No driver behaviour causes a panic. Any function that calls the driver, NVRTC, CUPTI, cuBLAS or NCCL may
 //! return an error of that library; `# Errors` sections list only the others.
 #![deny(unsafe_code)]
 
@@ -31,6 +31,8 @@ mod library;
 pub mod machine_code;
 #[allow(unsafe_code)]
 pub mod memory;
+pub mod nccl;
+pub mod nodes;
 pub mod nvrtc;
 mod spin;
 mod telemetry;

@@ -1,5 +1,5 @@
 //! Toolkit libraries opened at run time, and tables of their functions. They are never closed, because they keep state in the
-//! driver or other code finds them by name among the loaded libraries. The calls are in `nvrtc`, `cublas` and `cupti`.
+//! driver or other code finds them by name among the loaded libraries. The calls are in `nvrtc`, `cublas`, `nccl` and `cupti`.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -27,14 +27,14 @@ impl ResidentLibrary {
     }
 
     /// A function of the library; it stays valid, since the library is never closed. If the library lacks it, the error names
-    /// `needed`, the first CUDA version that has it.
+    /// `needed`, the first version of the software that has it.
     ///
     /// # Safety
     /// `F` must be the type of the function that the symbol names.
     pub(crate) unsafe fn symbol<F: Copy>(&self, name: &str, needed: &str) -> Result<F, String> {
         // SAFETY: the caller guarantees the type.
         let found = unsafe { self.0.get::<F>(name.as_bytes()) };
-        found.map(|found| *found).map_err(|_| format!("it has no {name}: CUDA {needed} or newer is needed"))
+        found.map(|found| *found).map_err(|_| format!("it has no {name}: {needed} or newer is needed"))
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) unsafe fn check(
 }
 
 /// Declares a struct `Calls`, the table of a library's functions, each with its symbol and its type as declared in the library's
-/// header since CUDA `needed`.
+/// header since `needed`.
 macro_rules! calls {
     ($header:literal, $needed:literal: $($name:ident [$symbol:literal] ($($ty:ty),*) -> $result:ty;)*) => {
         struct Calls { $($name: unsafe extern "C" fn($($ty),*) -> $result,)* }

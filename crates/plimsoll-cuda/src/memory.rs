@@ -6,6 +6,7 @@ mod host;
 mod managed;
 mod mapped;
 mod ordered;
+mod placed;
 mod plain;
 mod region;
 mod span;

@@ -1,6 +1,6 @@
 //! Folders that may hold parts of the CUDA toolkit, in search order. Relative paths are skipped and the current folder is never
-//! searched, so that a file lying in a data folder can't be loaded into this process. `nvrtc`, `cupti`, `cublas` and `disassembler`
-//! say which files they need.
+//! searched, so that a file lying in a data folder can't be loaded into this process. `nvrtc`, `cupti`, `cublas`, `nccl` and
+//! `disassembler` say which files they need.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -31,7 +31,7 @@ fn a_working_driver_runs_everything_and_no_object_leaks() {
 
 /// Whether a failure of the call may go unnoticed: destructors can't report it, and some calls are optional.
 fn may_pass(call: &str, code: u32) -> bool {
-    let ends = ["Destroy", "Release", "Unload", "Unmap", "Free", "ParamInfo"];
+    let ends = ["Destroy", "Release", "Unload", "Unmap", "Unregister", "Free", "ParamInfo"];
     // Only streams of other libraries are checked for capture.
     let optional = [
         "cuStreamIsCapturing",

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{Fake, SourceCompiler};
+use common::{Fake, FakeLibrary, SourceCompiler};
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
@@ -18,7 +18,11 @@ use plimsoll_gen::Target;
 use plimsoll_probes::cuda_probes;
 
 fn options(fake: &Fake) -> Options {
-    Options { compiler: Some(Arc::new(SourceCompiler)), ..fake.options() }
+    // An opened library must not be overwritten.
+    let path = fake.folder.path().join("libnccl.so.2");
+    let nccl = Some(if path.exists() { path } else { FakeLibrary::nccl(fake.folder.path(), &[]).path });
+    let sys = Some(common::two_nodes(fake.folder.path()));
+    Options { compiler: Some(Arc::new(SourceCompiler)), nccl, sys, ..fake.options() }
 }
 
 /// Slow kernels, so that a sample has few of them, and a small cache to flush.
@@ -66,10 +70,11 @@ fn every_probe_completes_and_no_object_leaks() {
                 Record::Point(point) => {
                     assert!(!point.samples.is_empty());
                 }
-                // The fake driver's kernels do nothing, so verification fails, and there is no cuBLAS.
+                // The fake driver's kernels do nothing, so verification fails; there is no cuBLAS, and only one real memory node.
                 Record::Fault(fault) => {
                     let expected = fault.class == FaultClass::Verify
-                        || fault.class == FaultClass::Unavailable && fault.what.starts_with("cuBLAS");
+                        || fault.class == FaultClass::Unavailable
+                            && ["cuBLAS", "numa: node "].iter().any(|what| fault.what.starts_with(what));
                     assert!(expected, "{name}: {}", fault.what)
                 }
                 _ => {}
@@ -185,7 +190,14 @@ fn verification_launches_every_kernel_of_every_probe() {
                 assert_eq!(kernels.len(), source.kernels(target).len(), "{name}");
             }
             // A probe without its own kernels reports cases for those of others; `soak` has a single load.
-            None => assert!(kernels.len() >= if name == "soak" { 1 } else { 4 }, "{name}: {kernels:?}"),
+            None => {
+                let least = match name {
+                    "soak" => 1,
+                    "nccl" | "numa" => 2,
+                    _ => 4,
+                };
+                assert!(kernels.len() >= least, "{name}: {kernels:?}");
+            }
         }
     }
 }

@@ -97,7 +97,15 @@ impl<G: Gpu> Kit<G> {
     /// # Errors
     /// Those of [`Load::new`].
     pub fn load(&self, shape: Shape, launches: Vec<G::Launch>, work: Work) -> Result<Load<G>, Fault> {
-        let load = Load::new(&self.stream, shape, launches.into_iter().map(Action::Launch).collect(), work)?;
+        self.load_actions(shape, launches.into_iter().map(Action::Launch).collect(), work)
+    }
+
+    /// The same for any actions.
+    ///
+    /// # Errors
+    /// Those of [`Load::new`].
+    pub fn load_actions(&self, shape: Shape, actions: Vec<Action<G>>, work: Work) -> Result<Load<G>, Fault> {
+        let load = Load::new(&self.stream, shape, actions, work)?;
         Ok(match &self.blocker {
             Some(blocker) => load.with_blocker(blocker),
             None => load,

@@ -35,7 +35,7 @@ pub(crate) struct Metered<G: Gpu> {
 
 /// The first and the latest observed step of the energy counter.
 #[derive(Clone, Copy, Debug, Default)]
-struct Energy {
+pub(crate) struct Energy {
     before: Option<f64>,
     first: Option<(f64, f64)>,
     latest: Option<(f64, f64)>,
@@ -43,7 +43,7 @@ struct Energy {
 
 impl Energy {
     /// Adds a reading taken at `seconds`.
-    fn read(&mut self, joules: f64, seconds: f64) {
+    pub(crate) fn read(&mut self, joules: f64, seconds: f64) {
         let stepped = self.before.replace(joules).is_some_and(|before| joules > before);
         if stepped {
             self.first.get_or_insert((joules, seconds));
@@ -52,7 +52,7 @@ impl Energy {
     }
 
     /// Average power between the two steps, watts.
-    fn power(&self) -> Option<f64> {
+    pub(crate) fn power(&self) -> Option<f64> {
         let ((low, begin), (high, end)) = (self.first?, self.latest?);
         (end > begin).then(|| (high - low) / (end - begin))
     }

@@ -12,7 +12,7 @@ use plimsoll_probes::{
     atomics, cluster, copy, digest, dispatch, footprint, gather, incore, l1, l2, latency, launch, loaded_latency, mix,
     stream, strides, sync, topology, uniformity,
 };
-use plimsoll_probes::{interference, managed, peer, roofline, tensor, transfer};
+use plimsoll_probes::{interference, managed, nccl, neighbours, numa, peer, roofline, tensor, transfer};
 
 /// Every series: its probe, and its case and axes as `case: axis (unit), …`.
 fn table() -> Vec<(&'static str, SeriesSpec, &'static str)> {
@@ -129,6 +129,13 @@ fn table() -> Vec<(&'static str, SeriesSpec, &'static str)> {
         ("gemm", gemm::products().into(), "products: numbers (1), n (1)"),
         ("soak", soak::over_time().into(), "over time: time (s)"),
         ("pic", pic::rate().into(), "pushes: way (1), pushes (1)"),
+        ("neighbours", neighbours::rates(interference::Task::Read).into(), "memory reads: device (1), with (1)"),
+        ("neighbours", neighbours::rates(interference::Task::Up).into(), "host to device: device (1), with (1)"),
+        ("neighbours", neighbours::rates(interference::Task::Down).into(), "device to host: device (1), with (1)"),
+        ("neighbours", neighbours::products().into(), "matrix products: device (1), with (1)"),
+        ("neighbours", neighbours::pairs().into(), "pairs: pair (1), with (1)"),
+        ("numa", numa::nodes().into(), "nodes: node (1), direction (1)"),
+        ("nccl", nccl::collectives().into(), "collectives: operation (1), size (B)"),
     ]
 }
 

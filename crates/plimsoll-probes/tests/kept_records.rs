@@ -10,8 +10,8 @@ use plimsoll_probes::lab::{
 };
 use plimsoll_probes::{
     atomics, cluster, constant, copy, digest, dispatch, footprint, gather, incore, interference, l1, l2, latency,
-    launch, loaded_latency, managed, mix, pattern, peer, roofline, stream, strides, sync, tensor, topology, transfer,
-    uniformity,
+    launch, loaded_latency, managed, mix, nccl, neighbours, numa, pattern, peer, roofline, stream, strides, sync,
+    tensor, topology, transfer, uniformity,
 };
 
 /// The folder of kept records.
@@ -95,6 +95,10 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("interference", _) => errors::<interference::Pair>(series),
         ("managed", _) => errors::<managed::ByPlacement>(series),
         ("peer", _) => errors::<peer::Pair>(series),
+        ("neighbours", "pairs") => errors::<neighbours::Pair>(series),
+        ("neighbours", _) => errors::<neighbours::Place>(series),
+        ("numa", _) => errors::<numa::Place>(series),
+        ("nccl", _) => errors::<nccl::Collective>(series),
         ("sectors", _) => errors::<sectors::Shape>(series),
         ("fetch-granularity", _) => errors::<fetch_granularity::Read>(series),
         ("l2-reuse", _) => errors::<l2_reuse::Tile>(series),

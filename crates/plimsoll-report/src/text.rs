@@ -2,7 +2,7 @@
 //! length. Each format does its own escaping.
 
 /// Longest text that is shown in full, in characters. Names and reasons are far shorter.
-const LONGEST: usize = 400;
+const LONGEST: usize = 440;
 
 /// The text without control, direction and invisible characters; line breaks and tabs become spaces.
 #[must_use]

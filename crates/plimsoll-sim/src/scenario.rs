@@ -77,6 +77,8 @@ pub struct Scenario {
     pub wrong_sm: Option<u64>,
     /// `wrong-digest`: all cores give the same wrong digest of special functions, so that only other devices show it.
     pub wrong_digest: bool,
+    /// `crowded=N:PERCENT`: device N of the host loses so much while all devices copy to or from the host.
+    pub crowded: Option<(u64, f64)>,
     /// `without=PROBE`: the device can't run this probe.
     pub without: Option<&'static str>,
     /// `real-time`: simulated time passes at the speed of real time.
@@ -131,6 +133,7 @@ impl Default for Scenario {
             wrong: None,
             wrong_sm: None,
             wrong_digest: false,
+            crowded: None,
             without: None,
             real_time: false,
         }
@@ -172,6 +175,7 @@ const KEYS: &[&str] = &[
     "wrong",
     "wrong-sm",
     "wrong-digest",
+    "crowded",
     "without",
     "real-time",
 ];
@@ -265,6 +269,7 @@ impl Scenario {
             "wrong" => self.wrong = Some(setting.parse_probe()?),
             "wrong-sm" => self.wrong_sm = Some(setting.parse_count()?),
             "wrong-digest" => self.wrong_digest = setting.parse_switch()?,
+            "crowded" => self.crowded = Some(setting.parse_crowded()?),
             "without" => self.without = Some(setting.parse_probe()?),
             "real-time" => self.real_time = setting.parse_switch()?,
             _ => {
@@ -330,6 +335,16 @@ impl Setting<'_> {
         all.ok_or_else(|| self.bad_value("give a probe and how much slower it is, 0 to 99 %: stream:5%"))
     }
 
+    /// `N:PERCENT%`.
+    fn parse_crowded(&self) -> Result<(u64, f64), ScenarioError> {
+        let parse = || {
+            let (device, share) = self.value.split_once(':')?;
+            let percent = share.trim().trim_end_matches('%').parse::<f64>().ok()?;
+            Some((device.trim().parse().ok()?, percent / 100.0)).filter(|_| (0.0..=99.0).contains(&percent))
+        };
+        parse().ok_or_else(|| self.bad_value("give a device of the host and what it loses, 0 to 99 %: 2:30%"))
+    }
+
     /// Letters, digits and hyphens.
     fn parse_identity(&self) -> Result<String, ScenarioError> {
         let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -375,7 +390,7 @@ mod tests {
         let text = "seed=7,noise=0.01,tick=0.5us,launch=2us,memory=8GiB,throttle-after=2s,throttle=power,clock-low=0.9,\
                     drift=0.02,bimodal=0.1,correlated=0.8,outliers=0.03,steal=0.02,cotenant=0.1,quota=0.1,preempt=0.2,\
                     ecc=1,link-degraded,power-limit=0.6,uncorrected=2,slow=stream:5%+launch:20,uuid=GPU-1,slot=3,spread=0.01,smt=1,above-peak,oom-above=1GiB,lost-after=40,hang-after=41,panic=latency,\
-                    wrong=stream,wrong-sm=17,wrong-digest,without=sync,real-time=1";
+                    wrong=stream,wrong-sm=17,wrong-digest,crowded=2:30%,without=sync,real-time=1";
         let scenario: Scenario = text.parse().unwrap();
         assert_eq!(text.split(',').count(), KEYS.len());
         assert_eq!((scenario.seed, scenario.memory, scenario.oom_above), (7, 8 << 30, Some(1 << 30)));
@@ -384,6 +399,7 @@ mod tests {
         assert_eq!((scenario.slot, scenario.spread), (Some(3), 0.01));
         assert_eq!((scenario.wrong_sm, scenario.wrong_digest), (Some(17), true));
         assert_eq!((scenario.slow, scenario.uuid.as_deref()), (vec![("stream", 0.05), ("launch", 0.2)], Some("GPU-1")));
+        assert_eq!(scenario.crowded, Some((2, 0.3)));
         assert_eq!((scenario.power_limit, scenario.uncorrected), (0.6, 2));
         let Scenario { brake, lost_after, hang_after, .. } = scenario;
         assert_eq!((brake, lost_after, hang_after), (Brake::Power, Some(40), Some(41)));
@@ -427,6 +443,8 @@ mod tests {
             "uuid=",
             "uuid=a/b",
             "power-limit=0",
+            "crowded=2",
+            "crowded=2:100%",
         ] {
             assert!(matches!(text.parse::<Scenario>(), Err(ScenarioError::BadValue { .. })), "{text}");
         }

@@ -9,6 +9,7 @@ use plimsoll_cuda::cublas::Cublas;
 use plimsoll_cuda::cupti::Cupti;
 use plimsoll_cuda::disassembler::Disassembler;
 use plimsoll_cuda::driver::{Driver, LIBRARY_OVERRIDE};
+use plimsoll_cuda::nccl::Nccl;
 use plimsoll_cuda::nvrtc::Nvrtc;
 
 use crate::cuda::{cuda_devices, find_library};
@@ -65,6 +66,8 @@ pub fn parts() -> Vec<Part> {
             loaded("libcublas.", "PLIMSOLL_CUBLAS"),
         )
     });
+    let nccl = Nccl::find(None).map_err(reason);
+    let nccl = nccl.map(|found| (Some(found.version_text()), loaded("libnccl.", "PLIMSOLL_NCCL")));
     let nvml = plimsoll_cuda::tools().into_iter().find(|tool| tool.name == "NVML");
     let nvml = match nvml.filter(|tool| !tool.is_available()) {
         Some(tool) => Err((tool.why_not, tool.hint)),
@@ -77,6 +80,7 @@ pub fn parts() -> Vec<Part> {
         Part::new("CUPTI", "hardware counters, for measurements and explanations", cupti),
         Part::new("NVML", "clocks, temperature, power and other processes of NVIDIA GPUs, for flags", nvml),
         Part::new("cuBLAS", "NVIDIA's own matrix products, next to ours in `tensor`", cublas),
+        Part::new("NCCL", "collective operations of several NVIDIA GPUs, in `nccl`", nccl),
         Part::new("Vulkan loader", "GPUs of every vendor, as devices vulkan:N", find_loader(Path::new("/"))),
     ]
 }
@@ -146,7 +150,7 @@ mod tests {
     #[test]
     fn every_part_is_named_once_with_what_it_adds() {
         let names: Vec<&str> = parts().iter().map(|part| part.name).collect();
-        assert_eq!(names, ["CUDA driver", "NVRTC", "nvdisasm", "CUPTI", "NVML", "cuBLAS", "Vulkan loader"]);
+        assert_eq!(names, ["CUDA driver", "NVRTC", "nvdisasm", "CUPTI", "NVML", "cuBLAS", "NCCL", "Vulkan loader"]);
         for part in parts() {
             assert!(!part.adds.is_empty());
             assert!(part.missing.is_none_or(|(why, _)| !why.is_empty()), "{}", part.name);

@@ -167,9 +167,30 @@ calls! {
     }
     fn cuMemFreeHost(state, pointer: *mut c_void) {
         let address = pointer.expose_provenance();
+        if state.registered.contains(&address) {
+            return Err(INVALID_VALUE);
+        }
         let bytes = state.pinned.remove(&address).ok_or(INVALID_VALUE)?;
         state.flight.free(address, None);
         free(address, bytes);
+        Ok(())
+    }
+    fn cuMemHostRegister_v2(state, pointer: *mut c_void, bytes: usize, flags: c_uint) {
+        let address = pointer.expose_provenance();
+        if bytes == 0 || state.is_pinned(address, 1) {
+            return Err(INVALID_VALUE);
+        }
+        state.registered.insert(address);
+        state.pinned.insert(address, bytes);
+        Ok(())
+    }
+    fn cuMemHostUnregister(state, pointer: *mut c_void) {
+        let address = pointer.expose_provenance();
+        if !state.registered.remove(&address) {
+            return Err(INVALID_VALUE);
+        }
+        state.pinned.remove(&address);
+        state.flight.free(address, None);
         Ok(())
     }
     fn cuMemcpyHtoDAsync_v2(state, to: u64, from: *const c_void, bytes: usize, stream: Handle) {

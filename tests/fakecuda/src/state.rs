@@ -141,6 +141,8 @@ pub struct State {
     pub memory: BTreeMap<usize, usize>,
     /// Pinned allocations: address and bytes.
     pub pinned: BTreeMap<usize, usize>,
+    /// Starts of pinned memory that the driver did not allocate.
+    pub registered: std::collections::BTreeSet<usize>,
     /// Unfinished copies from and to pinned memory: address and bytes.
     pub pending: Vec<(usize, usize)>,
     /// Physical memory: handle, bytes and compression.

@@ -21,7 +21,7 @@ const DEFAULT: c_int = -1;
 const VERSION: [c_int; 3] = [0, 1, 2];
 
 calls! {
-    "cublas_api.h", "11.4":
+    "cublas_api.h", "CUDA 11.4":
     property["cublasGetProperty"](c_int, *mut c_int) -> Code;
     text["cublasGetStatusString"](Code) -> *const c_char;
     create["cublasCreate_v2"](*mut Raw) -> Code;

@@ -156,6 +156,8 @@ table! {
     );
     host_alloc ["cuMemHostAlloc"] (pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
     host_free ["cuMemFreeHost"] (pointer: *mut c_void);
+    host_register ["cuMemHostRegister_v2"] (pointer: *mut c_void, bytes: usize, flags: c_uint);
+    host_unregister ["cuMemHostUnregister"] (pointer: *mut c_void);
     copy_up ["cuMemcpyHtoDAsync_v2"] (to: DevicePointer, from: *const c_void, bytes: usize, stream: Handle);
     copy_down ["cuMemcpyDtoHAsync_v2"] (to: *mut c_void, from: DevicePointer, bytes: usize, stream: Handle);
     copy_across ["cuMemcpyDtoDAsync_v2"] (to: DevicePointer, from: DevicePointer, bytes: usize, stream: Handle);

@@ -1,5 +1,6 @@
 //! Host memory for copies to and from the device; kernels can access it if it is pinned.
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use plimsoll_core::Fault;
 
 use super::region::{HostAccess, Owner};
 use super::span::size;
-use super::{Region, Span};
+use super::{Region, Span, placed};
 use crate::driver::{Context, Entered, OUT_OF_MEMORY, Stream};
 use crate::wait;
 
@@ -60,6 +61,27 @@ impl HostBuffer {
             HostKind::WriteCombined => Storage::Pinned(pinned(context, size, WRITE_COMBINED)?),
         };
         Ok(Self { storage, busy: None })
+    }
+
+    /// Allocates `bytes` of zeroed, pinned memory on the memory node of some CPUs, if it has room.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] if no thread may run on these CPUs, or the driver can't pin memory of the process;
+    /// [`Fault::OutOfMemory`]; [`Fault::Invalid`] for 0 bytes.
+    pub fn on_cpus(context: &Arc<Context>, bytes: u64, cpus: &[usize]) -> Result<Self, Fault> {
+        let refused = || Fault::OutOfMemory { asked: bytes, free: None };
+        let size = usize::try_from(bytes).map_err(|_| refused())?;
+        if size == 0 {
+            return Err(Fault::Invalid("a host buffer of 0 bytes".to_owned()));
+        }
+        Ok(Self { storage: Storage::Pinned(placed::allocate(context, size, cpus)?), busy: None })
+    }
+
+    /// Number of pages on each memory node, for memory from [`HostBuffer::on_cpus`]; `None` if the system doesn't say.
+    #[must_use]
+    pub fn count_pages_by_node(&self) -> Option<BTreeMap<u32, u64>> {
+        let Storage::Pinned(region) = &self.storage else { return None };
+        placed::count_by_node(&std::fs::read_to_string("/proc/self/numa_maps").ok()?, region.pointer())
     }
 
     /// Its size in bytes.

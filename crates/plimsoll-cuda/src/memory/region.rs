@@ -10,6 +10,7 @@ use plimsoll_core::Fault;
 
 use super::Span;
 use super::mapped::Mapping;
+use super::placed::Pages;
 use crate::driver::{Context, DevicePointer, Handle, Stream};
 use crate::wait;
 
@@ -51,6 +52,8 @@ pub(super) enum Owner {
     Managed,
     /// By `cuMemHostAlloc`.
     Pinned,
+    /// Pages of ours that were pinned by `cuMemHostRegister`.
+    Registered(Option<Pages>),
     /// By another library, whose object is held.
     Borrowed(#[allow(dead_code, reason = "held, not used")] Object),
 }
@@ -136,7 +139,7 @@ impl Region {
 
     /// Whether the host may access it while it lives.
     fn host_can_access(&self) -> bool {
-        matches!(self.owner, Owner::Managed | Owner::Pinned)
+        matches!(self.owner, Owner::Managed | Owner::Pinned | Owner::Registered(_))
     }
 
     /// Lets a stream use it.
@@ -194,7 +197,7 @@ impl Region {
         let own = match &self.owner {
             Owner::Device => false,
             Owner::Ordered { .. } => self.used_elsewhere.load(Ordering::Relaxed),
-            Owner::Mapped(_) | Owner::Managed | Owner::Pinned | Owner::Borrowed(_) => true,
+            Owner::Mapped(_) | Owner::Managed | Owner::Pinned | Owner::Registered(_) | Owner::Borrowed(_) => true,
         };
         if own { self.context.wait_idle() } else { Ok(()) }
     }
@@ -224,13 +227,14 @@ impl Drop for Region {
             // Something may still use it, so it is leaked.
             match &mut self.owner {
                 Owner::Mapped(mapping) => std::mem::forget(mapping.take()),
+                Owner::Registered(pages) => std::mem::forget(pages.take()),
                 Owner::Borrowed(Object(owner)) => std::mem::forget(Arc::clone(owner)),
                 _ => {}
             }
             return;
         }
         let pointer = self.pointer;
-        match &self.owner {
+        match &mut self.owner {
             Owner::Ordered { home, pooled: true } => home.free(pointer),
             Owner::Ordered { home, pooled: false } => {
                 // `cuMemFree` should wait for the stream by itself; waiting here costs nothing extra.
@@ -248,6 +252,20 @@ impl Drop for Region {
                 let place = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer).unwrap_or(0));
                 // SAFETY: as above.
                 self.context.destroy(|call| unsafe { call.host_free(place) });
+            }
+            Owner::Registered(pages) => {
+                let place = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer).unwrap_or(0));
+                let mut released = false;
+                self.context.destroy(|call| {
+                    // SAFETY: registered once, released once; nothing uses it any more.
+                    let answer = unsafe { call.host_unregister(place) };
+                    released = answer.is_ok();
+                    answer
+                });
+                if !released {
+                    // The driver may still use the pages, so they are leaked.
+                    std::mem::forget(pages.take());
+                }
             }
             // Unmapped or released when `owner` is dropped.
             Owner::Mapped(_) | Owner::Borrowed(_) => {}

@@ -16,7 +16,7 @@ type Handle = *mut std::ffi::c_void;
 const MAX_BYTES: usize = 1 << 30;
 
 calls! {
-    "nvrtc.h", "11.2":
+    "nvrtc.h", "CUDA 11.2":
     version["nvrtcVersion"](*mut c_int, *mut c_int) -> Code;
     error_string["nvrtcGetErrorString"](Code) -> *const c_char;
     architecture_count["nvrtcGetNumSupportedArchs"](*mut c_int) -> Code;

@@ -61,6 +61,11 @@ impl FakeLibrary {
         Self::copy("libfakecublas.so", folder.join("libcublas.so.13"), missing, b"fakecublas_configure")
     }
 
+    /// An NCCL in `folder` that lacks some calls.
+    pub fn nccl(folder: &Path, missing: &[&str]) -> Self {
+        Self::copy("libfakenccl.so", folder.join("libnccl.so.2"), missing, b"fakenccl_configure")
+    }
+
     /// Configures the library and resets all its state.
     pub fn order(&self, orders: &str) -> &Self {
         let orders = CString::new(orders).unwrap();
@@ -77,6 +82,33 @@ impl FakeLibrary {
         // SAFETY: all symbols passed here have this type.
         unsafe { self.raw.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
     }
+}
+
+/// The CPUs that this process may use.
+pub fn allowed_cpus() -> Vec<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first.parse::<usize>().unwrap()..=last.parse().unwrap()
+    };
+    list.split(',').flat_map(range).collect()
+}
+
+/// A sysfs in `folder` with two memory nodes: the CPUs of this process, once as node 0 and once as node 9, which is next to the fake
+/// device. The memory of this machine isn't on node 9.
+pub fn two_nodes(folder: &Path) -> PathBuf {
+    let sys = folder.join("sys");
+    let cpus: Vec<String> = allowed_cpus().iter().map(usize::to_string).collect();
+    for node in ["node0", "node9"] {
+        let folder = sys.join("devices/system/node").join(node);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("cpulist"), cpus.join(",")).unwrap();
+    }
+    let device = sys.join("bus/pci/devices/0000:01:00.0");
+    std::fs::create_dir_all(&device).unwrap();
+    std::fs::write(device.join("numa_node"), "9\n").unwrap();
+    sys
 }
 
 /// A separate copy of the fake driver for one test.
@@ -389,6 +421,8 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     let other = Context::new(DeviceHandle::new(&fake.driver()?, 0)?, Duration::from_millis(30))?;
     context.enable_peer_access(&other)?;
     b.whole().copy_from_peer(stream, a.whole())?;
+    let mut placed = HostBuffer::on_cpus(context, 4096, &allowed_cpus())?;
+    placed.copy_to(stream, a.whole())?;
     let mut managed = ManagedBuffer::new(context, 8192)?;
     managed.advise(Advice::ReadMostly)?;
     managed.prefetch(stream, Side::Device)?;

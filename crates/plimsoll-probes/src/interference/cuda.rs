@@ -8,7 +8,7 @@ use plimsoll_core::sample::{Batch, Workload};
 use plimsoll_cuda::Action;
 use plimsoll_cuda::Spinner;
 use plimsoll_cuda::StreamAction;
-use plimsoll_cuda::driver::{Event, Stream};
+use plimsoll_cuda::driver::{Context, Event, Stream};
 use plimsoll_cuda::launch::Arguments;
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
 use plimsoll_cuda::{Cuda, CudaDevice, wait};
@@ -82,13 +82,13 @@ fn kernel(work: Task) -> (Op, KernelDesc) {
     (op, Parameters { threads: 128, unroll, ..Parameters::new(op) }.kernel())
 }
 
-/// State shared by all points.
-struct Bench {
-    kit: Kit,
+/// State shared by all points. `neighbours` uses it on every device.
+pub(crate) struct Bench {
+    pub(crate) kit: Kit,
     second: Arc<Stream>,
     spinner: Option<Arc<Spinner>>,
-    input: Rc<DeviceBuffer>,
-    out: Rc<DeviceBuffer>,
+    pub(crate) input: Rc<DeviceBuffer>,
+    pub(crate) out: Rc<DeviceBuffer>,
     /// Where copies from the host end.
     landing: Rc<DeviceBuffer>,
     /// What is copied from the host, and where copies to it end.
@@ -97,7 +97,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
+    pub(crate) fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
         let kit =
             Kit::new(device, &crate::stream::kernels::SOURCE, &[kernel(Task::Read).1, kernel(Task::Copy).1], TRUST)?;
         let transfer = TRANSFER.min(bytes / 16 / 4096 * 4096).max(4096.min(bytes));
@@ -114,7 +114,17 @@ impl Bench {
         Ok(Self { kit, second, spinner, input, out, landing, host: shared(host), arrival: shared(arrival) })
     }
 
-    fn action(&self, work: Task) -> Result<Action, Fault> {
+    /// Its device's context.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        self.kit.stream().context()
+    }
+
+    pub(crate) fn checker(&self) -> &Checker {
+        &self.kit.checker
+    }
+
+    /// What a task launches or copies.
+    pub(crate) fn action(&self, work: Task) -> Result<Action, Fault> {
         let transfer = self.landing.bytes();
         Ok(match work {
             Task::Up => Action::Other(StreamAction::Up(Rc::clone(&self.host), self.landing.whole())),
@@ -129,7 +139,8 @@ impl Bench {
         })
     }
 
-    fn traffic(&self, work: Task) -> Traffic {
+    /// Bytes that a task moves.
+    pub(crate) fn traffic(&self, work: Task) -> Traffic {
         match work {
             Task::Up => Traffic::new(0, self.landing.bytes()),
             Task::Down => Traffic::new(self.landing.bytes(), 0),
@@ -150,20 +161,25 @@ impl Bench {
             events: [Event::new(context)?, Event::new(context)?, Event::new(context)?],
             spinner: self.spinner.clone(),
             work: Work { traffic: self.traffic(work), operations: 1.0, ..Work::default() },
-            verdict: Verdict {
-                work,
-                checker: Rc::clone(&self.kit.checker),
-                input: Rc::clone(&self.input),
-                out: Rc::clone(&self.out),
-                landing: Rc::clone(&self.landing),
-                arrival: Rc::clone(&self.arrival),
-            },
+            verdict: self.verdict(work),
         })
+    }
+
+    /// The check of a task's result.
+    pub(crate) fn verdict(&self, work: Task) -> Verdict {
+        Verdict {
+            work,
+            checker: Rc::clone(&self.kit.checker),
+            input: Rc::clone(&self.input),
+            out: Rc::clone(&self.out),
+            landing: Rc::clone(&self.landing),
+            arrival: Rc::clone(&self.arrival),
+        }
     }
 }
 
 /// Checks the result of the timed work.
-struct Verdict {
+pub(crate) struct Verdict {
     work: Task,
     checker: Rc<Checker>,
     input: Rc<DeviceBuffer>,
@@ -174,7 +190,7 @@ struct Verdict {
 
 impl Verdict {
     /// Poisons what the work writes.
-    fn poison(&self) -> Result<(), Fault> {
+    pub(crate) fn poison(&self) -> Result<(), Fault> {
         match self.work {
             Task::Up => self.checker.poison(self.landing.whole()),
             Task::Down => {
@@ -189,7 +205,8 @@ impl Verdict {
         self.checker.check_map(Op::Copy, Element::Word, there, [from; 3], 0.0)
     }
 
-    fn check(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
+    /// Compares what the work left with what it should leave.
+    pub(crate) fn check(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
         let transfer = self.input.part(0, self.landing.bytes())?;
         match self.work {
             Task::Up => self.same(self.landing.whole(), transfer),

@@ -42,17 +42,7 @@ impl Run<Cuda> for super::CudaRunner {
 
     fn check_device(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.context.driver().has_all(&["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"])?;
-        let unavailable = |why: String, hint: &str| Fault::Unavailable { what: "peer", why, hint: hint.to_owned() };
-        let count = DeviceHandle::count(device.context.driver())?;
-        if count < 2 {
-            let why = format!("this process sees {count} device");
-            return Err(unavailable(why, "Run it where there are two or more, and let CUDA_VISIBLE_DEVICES show them"));
-        }
-        if device.context.device().number() != 0 {
-            let why = "cuda:0 measures all pairs".to_owned();
-            return Err(unavailable(why, "Use the device cuda:0"));
-        }
-        Ok(())
+        crate::cuda::check_all_devices("peer", device)
     }
 
     fn points(&self, device: &CudaDevice, _: &Request) -> usize {

@@ -272,14 +272,35 @@ impl<G: Gpu> Bench<G> {
 
     /// The remembered launch over and over. The check compares the bits of the last one.
     pub(crate) fn load_again(self: &Rc<Self>, first: Remembered) -> Result<Load<G>, Fault> {
-        let Remembered { spot, iterations } = first;
-        self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
-        let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(iterations))?;
-        let multiprocessors = f64::from(self.kit.unit.machine().multiprocessors);
-        let operations = spot.flop() * f64::from(iterations) * multiprocessors;
+        self.poison_again(first)?;
+        let (launch, operations) = self.launch_again(first)?;
         let bench = Rc::clone(self);
         let load = self.kit.load(GRAPH, vec![launch], Work { operations, ..Work::default() })?;
         Ok(load.with_check(move |_| bench.compare_again(first)))
+    }
+
+    /// The remembered launch and its operations, for loads of several devices.
+    pub(crate) fn launch_again(&self, first: Remembered) -> Result<(G::Launch, f64), Fault> {
+        let Remembered { spot, iterations } = first;
+        let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(iterations))?;
+        let multiprocessors = f64::from(self.kit.unit.machine().multiprocessors);
+        Ok((launch, spot.flop() * f64::from(iterations) * multiprocessors))
+    }
+
+    /// Its stream.
+    pub(crate) fn stream(&self) -> &Arc<G::Stream> {
+        self.kit.stream()
+    }
+
+    /// Cycles that the first block of the last launch took.
+    pub(crate) fn last_cycles(&self) -> Result<u64, Fault> {
+        let bytes = self.kit.download(self.cycles.part(0, 8)?)?;
+        Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
+    }
+
+    /// Poisons what the remembered launch writes.
+    pub(crate) fn poison_again(&self, first: Remembered) -> Result<(), Fault> {
+        self.kit.checker.poison(self.out.part(0, self.bytes(first.spot))?)
     }
 
     /// The remembered launch once more, with a check of its bits.
@@ -288,7 +309,8 @@ impl<G: Gpu> Bench<G> {
         self.compare_again(first)
     }
 
-    fn compare_again(&self, first: Remembered) -> Result<Check, Fault> {
+    /// Compares the bits that the last launch left with those of the remembered one.
+    pub(crate) fn compare_again(&self, first: Remembered) -> Result<Check, Fault> {
         let bytes = self.bytes(first.spot);
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
         Ok(match self.kit.checker.check_map(Op::Copy, Element::Word, out, [expected; 3], 0.0)? {

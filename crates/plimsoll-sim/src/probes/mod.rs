@@ -10,6 +10,9 @@ mod latency;
 mod launch;
 mod loaded_latency;
 mod mix;
+mod nccl;
+mod neighbours;
+mod numa;
 mod pattern;
 mod roofline;
 mod soak;
@@ -45,6 +48,9 @@ pub static PROBES: &[&dyn Probe<Sim>] = &[
     &strides::PROBE,
     &sync::PROBE,
     &transfer::PROBE,
+    &numa::PROBE,
+    &neighbours::PROBE,
+    &nccl::PROBE,
     &pattern::PROBE,
     &digest::PROBE,
     &roofline::PROBE,

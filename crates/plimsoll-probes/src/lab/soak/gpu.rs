@@ -20,7 +20,8 @@ fn missing() -> Fault {
     }
 }
 
-fn choose<G: Gpu>(bench: &Bench<G>, device: &G::Device) -> Result<Spot, Fault> {
+/// The fastest bf16 product of a device.
+pub(crate) fn choose<G: Gpu>(bench: &Bench<G>, device: &G::Device) -> Result<Spot, Fault> {
     bench.fastest(&candidates::<G>(device), Data::Random)?.ok_or_else(missing)
 }
 
