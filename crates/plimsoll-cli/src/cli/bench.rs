@@ -334,7 +334,9 @@ fn fields<'a>(lines: &[Line], (peers, predicted): References<'a>) -> Vec<Field<'
             fields.push((Column::text(name), Box::new(text)));
         }
     }
-    let time = |line: &Line| Unit::Second.format(line.time.value) + &format_margin(line.time.value, line.time.interval);
+    let time = |line: &Line| {
+        Unit::Second.format(line.time.value) + &format_margin(&Unit::Second, line.time.value, line.time.interval)
+    };
     fields.push((number("time").keep(3), Box::new(time)));
     if predicted.has_any() {
         let expected =

@@ -225,8 +225,8 @@ pub(crate) fn listing(profiles: &[Profile], format: Format) -> Result<String, Fa
     for profile in profiles {
         for stored in &profile.findings {
             let finding = &stored.finding;
-            let value =
-                unit_of_finding(finding).format(finding.value) + &format_margin(finding.value, finding.interval);
+            let unit = unit_of_finding(finding);
+            let value = unit.format(finding.value) + &format_margin(&unit, finding.value, finding.interval);
             sheet.row([
                 profile.device_name.clone(),
                 finding.probe.clone(),

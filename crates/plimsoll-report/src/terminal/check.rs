@@ -69,7 +69,7 @@ fn build_table(rows: &[&Row]) -> Table {
         Column::text("why").keep(1).below(),
     ]);
     for row in rows {
-        let margin = format_margin(row.measured.value, row.measured.interval);
+        let margin = format_margin(&row.unit, row.measured.value, row.measured.interval);
         let is_wide = row.state == State::Unclear;
         let measured = format!("{}{}", row.unit.format(row.measured.value), if is_wide { &margin } else { "" });
         let expected = row.expected.as_ref().map(|known| row.unit.format_range(known.interval.lo, known.interval.hi));

@@ -56,9 +56,9 @@ fn build_table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
         last_probe = &standing.probe;
         let doubt = if standing.flags.doubtful().is_empty() { "" } else { " !" };
         // A digest is exact.
-        let margin = match standing.unit {
+        let margin = match &standing.unit {
             Unit::Digest => String::new(),
-            _ => format_margin(standing.achieved.value, standing.achieved.interval),
+            unit => format_margin(unit, standing.achieved.value, standing.achieved.interval),
         };
         let achieved = standing.unit.format(standing.achieved.value) + &margin;
         table.row([
@@ -75,10 +75,19 @@ fn build_table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
     table
 }
 
-/// ` ± 1.5 %`, by the longer side of a figure's interval; empty where the figure is zero.
+/// ` ± 1.5 %`, by the longer side of a figure's interval; empty where the figure is zero. For figures in percent, percentage points:
+/// ` ± 0.4 points`.
 #[must_use]
-pub fn format_margin(value: f64, interval: Interval) -> String {
+pub fn format_margin(unit: &Unit, value: f64, interval: Interval) -> String {
     let side = (interval.hi - value).max(value - interval.lo);
+    if *unit == Unit::Percent {
+        return match side {
+            points if !points.is_finite() => String::new(),
+            points if points < 0.05 => " ± 0.1 points".to_owned(),
+            points if points < 9.95 => format!(" ± {points:.1} points"),
+            points => format!(" ± {points:.0} points"),
+        };
+    }
     let percent = 100.0 * side / value.abs();
     match percent {
         p if !p.is_finite() => String::new(),

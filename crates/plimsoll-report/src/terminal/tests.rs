@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
 use plimsoll_suite::verdict::{Across, compare};
 
 use super::*;
@@ -167,4 +169,14 @@ fn simulation_warning_fits_the_narrowest_terminal() {
     let text = summary(&Report::new(&runs), &Style { width: 40, ..Style::PLAIN });
     let widest = text.lines().take(2).map(|line| line.chars().count()).max();
     assert!(text.starts_with("SIMULATED") && widest <= Some(40), "{text}");
+}
+
+#[test]
+fn margins_of_percentages_are_points_and_others_are_relative() {
+    let interval = |lo, hi| Interval { lo, hi };
+    assert_eq!(format_margin(&Unit::Percent, -0.02, interval(-0.4, 0.1)), " ± 0.4 points");
+    assert_eq!(format_margin(&Unit::Percent, 41.0, interval(31.0, 50.0)), " ± 10 points");
+    assert_eq!(format_margin(&Unit::Percent, 3.0, interval(3.0, 3.0)), " ± 0.1 points");
+    assert_eq!(format_margin(&Unit::Second, 2.0, interval(1.9, 2.06)), " ± 5.0 %");
+    assert_eq!(format_margin(&Unit::Second, 0.0, interval(-1.0, 1.0)), "");
 }
