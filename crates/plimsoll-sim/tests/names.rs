@@ -88,6 +88,6 @@ fn the_device_that_loses_most_among_its_neighbours_is_named() {
         _ => None,
     });
     let worst = worst.unwrap();
-    // Four devices share 200 GB/s, of which each could have 55; this one loses 30 % of its share.
+    // Four devices share 200 GB/s, and each could have 55 alone; this one loses 30 % of its share.
     assert!((worst.value - 36.4).abs() < 2.0 && worst.says.starts_with("sim:2: "), "{worst:?}");
 }

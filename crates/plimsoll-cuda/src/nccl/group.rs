@@ -1,5 +1,6 @@
 //! The devices of a collective, with their communicators, streams and deadlines.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -171,8 +172,10 @@ impl Drop for Group {
     fn drop(&mut self) {
         let Some(communicators) = self.communicators.take() else { return };
         let is_idle = self.streams.iter().all(|stream| wait::stream(stream).is_ok());
+        // Where the thread no longer answers, they are never freed: a call on this thread might not return.
+        let communicators = ManuallyDrop::new(communicators);
         let free = move || {
-            let Some(communicators) = Arc::into_inner(communicators) else { return };
+            let Some(communicators) = Arc::into_inner(ManuallyDrop::into_inner(communicators)) else { return };
             let communicators = communicators.into_inner().unwrap_or_else(PoisonError::into_inner);
             if is_idle {
                 drop(communicators);
@@ -180,7 +183,6 @@ impl Drop for Group {
                 communicators.abort();
             }
         };
-        // Where the thread no longer answers, its job keeps the communicators.
         let call = if is_idle { "ncclCommDestroy" } else { "ncclCommAbort" };
         if self.worker.run((call, self.deadline()), free).is_err() {
             self.give_up();

@@ -221,7 +221,7 @@ impl Kernel<'_> {
             Addressed::Unused => return None,
             Addressed::Uniform => 0,
             Addressed::Linear | Addressed::Shifted => place,
-            Addressed::Indexed { set, .. } | Addressed::Transposed { set, .. } => {
+            Addressed::Indexed { set, .. } | Addressed::Transposed { set, .. } | Addressed::Dense { set, .. } => {
                 let strides = &walk.strides[walk.pitch * usize::from(set)..];
                 let terms =
                     coordinates.iter().zip(strides).map(|(coordinate, stride)| coordinate.wrapping_mul(*stride));

@@ -66,18 +66,20 @@ struct Measured<'s> {
 /// Findings from the nodes of one direction, fastest first.
 fn near_and_far(direction: Direction, rows: &[Measured<'_>]) -> Vec<Finding> {
     let known = rows.iter().find(|one| one.near == Some(true));
-    let Some(near) = known.or(rows.first()) else { return Vec::new() };
+    // Without the near node, only far ones are known.
+    let near = known.or(rows.first().filter(|_| rows.iter().all(|one| one.near.is_none())));
     let sure = if known.is_some() { "" } else { ", the fastest: the system doesn't say which node is near" };
     let report = |one: &Measured<'_>, which: &str, says: String| Finding {
         says,
         ..finding(format!("{direction} {which}"), Unit::BytePerSecond, one.row, one.bandwidth)
     };
-    let mut found = vec![report(near, "near", format!("Host memory on node {}{sure}.", near.node))];
-    if let Some(far) = rows.iter().rfind(|one| one.node != near.node) {
-        let loss = 100.0 * (1.0 - far.bandwidth.value / near.bandwidth.value);
-        found.push(report(far, "far", format!("Host memory on node {}, {loss:.1} % less.", far.node)));
-    }
-    found
+    let found = near.map(|near| report(near, "near", format!("Host memory on node {}{sure}.", near.node)));
+    let far = rows.iter().rfind(|one| near.is_none_or(|near| one.node != near.node)).map(|far| {
+        let loss = near.map(|near| 100.0 * (1.0 - far.bandwidth.value / near.bandwidth.value));
+        let less = loss.map_or_else(String::new, |loss| format!(", {loss:.1} % less"));
+        report(far, "far", format!("Host memory on node {}{less}.", far.node))
+    });
+    found.into_iter().chain(far).collect()
 }
 
 #[cfg(test)]
@@ -92,6 +94,14 @@ mod tests {
         let at = Place { node: Count(node), direction };
         let extra = near.map(|near| (NEAR.to_owned(), near)).into_iter().collect();
         Point { extra, ..Point::new(at.to_values(), work, vec![1_000_000; 30]) }
+    }
+
+    #[test]
+    fn without_the_near_node_no_far_one_is_called_near() {
+        let points = [point(1, Direction::Up, 50_000, Some(0.0)), point(2, Direction::Up, 40_000, Some(0.0))];
+        let found = findings(&DeviceInfo::default(), &[Series::new(nodes(), points)]);
+        let said: Vec<(&str, &str)> = found.iter().map(|one| (one.name.as_str(), one.says.as_str())).collect();
+        assert_eq!(said, [("H2D far", "Host memory on node 2.")]);
     }
 
     #[test]

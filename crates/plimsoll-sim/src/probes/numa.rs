@@ -1,4 +1,4 @@
-//! Simulated `numa`: two nodes, of which the second is farther.
+//! Simulated `numa`: two nodes, the second farther.
 
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;

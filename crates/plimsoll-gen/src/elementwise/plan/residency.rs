@@ -22,8 +22,8 @@ const MOST_NODES: usize = 128;
 /// they don't, the data in flight must keep memory busy: as many blocks as hold a quarter more than that. On an H200 three inputs of f16
 /// with 1.5 MiB in all took 1.73 µs with 64 registers and 2.12 with 32. Two inputs of 162 MiB took 46.9 µs with 48 registers and 41.9
 /// with 32: five blocks with 8 KiB in flight are too few. A sum of three inputs of 13 MiB, launched dependent, took 4.8 µs in two waves of
-/// five blocks per SM and 4.1 in one. By coordinates, inputs of 2 to 5 MiB with four to six blocks per SM took a dependent launch 2.48 instead of
-/// 2.89 µs and 3.38 instead of 3.97 with registers for all inputs, although its neighbour has no room then.
+/// five blocks per SM and 4.1 in one. By coordinates, dependent launches of 2 to 5 MiB with three to
+/// six blocks forced took 2.48 µs instead of 2.89 and 3.38 instead of 3.97; the rule reaches only some of them.
 pub fn resident(spec: &KernelSpec, blocks: u64, device: &Device) -> u32 {
     if matches!(spec.form, Form::Bulk | Form::Transpose) || spec.graph.nodes().len() > MOST_NODES {
         return 0;

@@ -95,11 +95,13 @@ fn sheared_sides(all: &[Tensor], shear: Shear, extents: &[u64], device: &Device)
     (blocks(sides, extents) >= FULL * u64::from(device.multiprocessors)).then_some(sides)
 }
 
-/// Columns of tiles of dense lines, and fewest elements of such a tile. On an H200, bf16 inputs with lines of 22 elements took 4.8 µs in tiles of
-/// 32 and 64 columns, and 5.0 in 256; f32 ones with lines of 13 took 12.5 µs in 64 and 13.0 in 256; bytes with lines of 6 took 6.2 µs
-/// in 256 and 6.7 in 128.
+/// Columns of tiles of dense lines, and fewest bytes of an input in such a tile. On an H200, bf16 inputs with lines of 22 elements took 4.8 µs in
+/// tiles of 32 and 64 columns, and 5.0 in 256; f32 ones with lines of 13 took 12.5 µs in 64 and 12.8 in 128; bytes with lines of 6
+/// took 6.2 µs in 256 and 6.7 in 128.
 const DENSE_COLUMNS: u32 = 64;
-const DENSE_AREA: u32 = 1024;
+const DENSE_BYTES: u32 = 1536;
+/// Fewest elements of a dense tile, where few tiles cover the tensors.
+const DENSE_AREA: u32 = 128;
 
 /// Rows and columns of tiles of whole lines, if tiles with these rows have whole lines and some inputs gain by being loaded as pieces of memory.
 fn dense_sides(
@@ -110,9 +112,10 @@ fn dense_sides(
 ) -> Option<(u32, u32)> {
     let length =
         u32::try_from(extents[extents.len() - 2]).ok().filter(|length| (1..=rows.max(SINGLE_SIDE)).contains(length))?;
-    let mut columns = DENSE_COLUMNS.max(DENSE_AREA.div_ceil(length).next_power_of_two()).min(MOST_SIDE);
+    let narrowest = transposed.iter().map(|tensor| tensor.bytes).min()?;
+    let mut columns = DENSE_COLUMNS.max(DENSE_BYTES.div_ceil(length * narrowest).next_power_of_two()).min(MOST_SIDE);
     let few = |columns: u32| blocks((length, columns), extents) < BLOCKS * u64::from(device.multiprocessors);
-    while columns > LEAST_SIDE.max(DENSE_AREA / 4 / length) && few(columns) {
+    while columns > LEAST_SIDE.max(2 * DENSE_AREA / length) && few(columns) {
         columns /= 2;
     }
     let tile = (length, columns, lanes);
