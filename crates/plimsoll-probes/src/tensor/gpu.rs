@@ -288,11 +288,13 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// Its stream.
+    #[cfg(feature = "cuda")]
     pub(crate) fn stream(&self) -> &Arc<G::Stream> {
         self.kit.stream()
     }
 
     /// Cycles that the first block of the last launch took.
+    #[cfg(feature = "cuda")]
     pub(crate) fn last_cycles(&self) -> Result<u64, Fault> {
         let bytes = self.kit.download(self.cycles.part(0, 8)?)?;
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
