@@ -64,7 +64,6 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let runs: Tensors<'_> = (&LENGTH, &[RUN, RUN, RUN], &[0, 0, 0]);
     let pair: Tensors<'_> = (&LENGTH, &[RUN, RUN], &[0, 0]);
     let rows = |strides| -> Tensors<'_> { (&[4096, 1024], strides, &[0, 0, 0]) };
-    let short = |strides| -> Tensors<'_> { (&[22, 161_792], strides, &[0, 0, 0]) };
     let long = |strides| -> Tensors<'_> { (&[4096, 8193], strides, &[0, 0, 0]) };
     let odd = |strides| -> Tensors<'_> { (&[4096, 1025], strides, &[0, 0, 0]) };
     let bulk = Choose { form: Some(Form::Bulk), vector: Some(4), unroll: Some(3), threads: Some(256), ..plain };
@@ -73,7 +72,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
     let early = |choose: Choose| Choose { dependent: true, release: Some(Dependent::Early), ..choose };
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 41] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 40] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
@@ -100,7 +99,6 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("strided_add_bf16", ADD, (&LENGTH, &[&[2], RUN], &[0, 0]), Choose { form: Some(Form::Strided), ..free }),
         ("transpose_bf16", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), free),
         ("transpose_bf16_early", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), early(free)),
-        ("transpose_dense_bf16", BIAS, short(&[&[1, 22], &[161_792, 1], &[161_792, 1]]), free),
         ("transpose_sheared_bf16", BIAS, long(&[&[1, 4096], &[8193, 1], &[8193, 1]]), free),
         ("transpose_sheared_mixed", MIXED, long(&[&[8193, 1], &[1, 4096], &[8193, 1]]), free),
         ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),

@@ -267,30 +267,11 @@ fn blocks(instructions: &[Instruction]) -> Vec<Block> {
         successors.sort_unstable();
         successors.dedup();
         let calls = instructions[last].target.filter(|_| is_call(&instructions[last])).and_then(block_at);
-        let skips = skips_last_store(instructions, last);
-        let ends = !skips && matches!(instructions[last].opcode(), "EXIT" | "RET" | "KILL") || successors.is_empty();
+        let ends = matches!(instructions[last].opcode(), "EXIT" | "RET" | "KILL") || successors.is_empty();
         let successors = successors.into_iter().filter_map(block_at).collect();
         Block { instructions: range.clone(), successors, ends, calls }
     };
     ranges.iter().map(block).collect()
-}
-
-/// Most instructions that a guarded exit skips in place of guarding them.
-const MOST_SKIPPED: usize = 8;
-
-/// Whether an instruction is an exit of some threads just before the last instructions of all others, the last store after other ones: the
-/// compiler then guards the exit in place of these instructions. A single store after an exit may be one that never happens.
-fn skips_last_store(instructions: &[Instruction], place: usize) -> bool {
-    let is_store = |instruction: &Instruction| instruction.opcode() == "STG";
-    let is_exit = |instruction: &Instruction, guarded| {
-        instruction.opcode() == "EXIT" && instruction.predicate.is_some() == guarded
-    };
-    let rest = &instructions[place + 1..];
-    let end = rest.iter().take(MOST_SKIPPED + 1).position(ends_block);
-    let skipped = end.filter(|end| is_exit(&rest[*end], false)).map(|end| &rest[..end]);
-    is_exit(&instructions[place], true)
-        && skipped.is_some_and(|skipped| skipped.iter().any(is_store))
-        && instructions[..place].iter().any(is_store)
 }
 
 /// True for a call, after which the next instruction runs.

@@ -114,7 +114,7 @@ mod tests {
         ];
         let found = findings(&DeviceInfo::default(), &[Series::new(nodes(), points)]);
         let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
-        assert_eq!(names, ["H2D near", "H2D far", "D2H near"]);
+        assert_eq!(names, ["H2D near", "H2D far", "D2H far"]);
         assert!((found[0].value - 50e6).abs() < 1.0 && found[0].says == "Host memory on node 1.", "{found:?}");
         assert!((found[1].value - 40e6).abs() < 1.0 && found[1].says.contains("node 0, 20.0 % less"), "{found:?}");
     }
