@@ -55,7 +55,9 @@ impl Pages {
             }
             Ok(())
         };
-        let ended = std::thread::scope(|scope| scope.spawn(touch).join());
+        let thread = std::thread::Builder::new().name("placed".to_owned());
+        let ended = std::thread::scope(|scope| thread.spawn_scoped(scope, touch).map(|thread| thread.join()));
+        let ended = ended.map_err(|error| Fault::Invalid(format!("no thread to place memory: {error}")))?;
         let touched = ended.map_err(|_| Fault::Panicked("the thread that places memory ended".to_owned()))?;
         Ok(touched?)
     }
