@@ -201,8 +201,16 @@ fn binary(op: Binary, a: Facts, b: Facts) -> Facts {
         }
         Binary::Min => Facts { low: a.low.min(b.low), high: a.high.min(b.high), nan, ..both(a, b) },
         Binary::Max => Facts { low: a.low.max(b.low), high: a.high.max(b.high), nan, ..both(a, b) },
-        Binary::Fmin | Binary::Fmax => {
-            Facts { low: a.low.min(b.low), high: a.high.max(b.high), nan: a.nan && b.nan, ..both(a, b) }
+        // An operand that is never NaN bounds the result.
+        Binary::Fmin => {
+            let known = [a, b].into_iter().filter(|operand| !operand.nan).map(|operand| operand.high);
+            let high = known.fold(a.high.max(b.high), f64::min);
+            Facts { low: a.low.min(b.low), high, nan: a.nan && b.nan, ..both(a, b) }
+        }
+        Binary::Fmax => {
+            let known = [a, b].into_iter().filter(|operand| !operand.nan).map(|operand| operand.low);
+            let low = known.fold(a.low.min(b.low), f64::max);
+            Facts { low, high: a.high.max(b.high), nan: a.nan && b.nan, ..both(a, b) }
         }
         Binary::Atan2 => Facts::between(-HALF_TURN, HALF_TURN, nan),
         _ => Facts::UNKNOWN,

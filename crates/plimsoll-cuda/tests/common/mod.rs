@@ -25,6 +25,9 @@ use plimsoll_cuda::memory::{
 use plimsoll_cuda::{Action, Cuda, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with};
 use probe_image::probe_image;
 
+/// How long calls may take: short, because some tests wait until a device is given up, but not so short that a busy machine misses it.
+const DEADLINE: Duration = Duration::from_millis(120);
+
 /// The fake driver's primary context of every device.
 pub const CONTEXT: usize = 0xc0;
 /// A context that another library made in the fake driver.
@@ -277,7 +280,7 @@ impl Fake {
         Options {
             no_cache: true,
             compiler: Some(Arc::new(CountingCompiler::default())),
-            deadline: Some(Duration::from_millis(30)),
+            deadline: Some(DEADLINE),
             ..Options::default()
         }
     }
@@ -357,7 +360,7 @@ impl Bare {
     }
 
     pub fn new(fake: &Fake) -> Result<Self, Fault> {
-        Self::with_deadline(fake, Duration::from_millis(30))
+        Self::with_deadline(fake, DEADLINE)
     }
 
     pub fn with_deadline(fake: &Fake, deadline: Duration) -> Result<Self, Fault> {
@@ -418,7 +421,7 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     if back != [7; 4096] {
         return Err(Fault::Invalid("the copy came back changed".to_owned()));
     }
-    let other = Context::new(DeviceHandle::new(&fake.driver()?, 0)?, Duration::from_millis(30))?;
+    let other = Context::new(DeviceHandle::new(&fake.driver()?, 0)?, DEADLINE)?;
     context.enable_peer_access(&other)?;
     b.whole().copy_from_peer(stream, a.whole())?;
     let mut placed = HostBuffer::on_cpus(context, 4096, &allowed_cpus())?;

@@ -221,6 +221,7 @@ fn operation(block: &Block, instruction: &Instruction) -> Slots {
         Op::Odd => Slots::alu(8.0),
         Op::Convert if operand == DType::Bool || dtype == DType::Bool => Slots::alu(1.0),
         Op::Convert if operand.is_int() && dtype.is_int() => Slots::alu(words - 0.5),
+        Op::Convert if dtype == DType::F32 && matches!(operand, DType::I32 | DType::U32) => Slots::alu(1.0),
         Op::Convert => Slots { conversion: 1.0, ..Slots::NONE },
         Op::Input(_) | Op::Scalar(_) | Op::Constant(_) | Op::Place | Op::Coordinate(_) => Slots::NONE,
         // A modifier of the instruction before, or the same register.

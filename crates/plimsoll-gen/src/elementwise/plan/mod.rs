@@ -352,13 +352,13 @@ fn finish(
     }
     let (index, why) = choose_index(choose, &shape)?;
     let scalars = graph.scalars().len();
-    let bytes = Tensors::new(&graph, indexing).bytes_moved();
+    let may_choose = choose.dependent && choose.release.is_none();
     let dependent = match tuning.dependent {
         _ if device.target.capability < 90 => Dependent::No,
-        Dependent::Tail if choose.release.is_none() && gains_nothing_from_overlap(&shape, bytes, device) => {
+        _ if may_choose && gains_nothing_from_overlap(&Tensors::new(&graph, indexing), &shape, device) => {
             Dependent::Exit
         }
-        dependent => dependent,
+        chosen => chosen,
     };
     let first_wave = choose_prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
     // After the three words that all forms with a prefetch begin with.
@@ -431,14 +431,20 @@ fn finish(
 /// and on an H200 up to a quarter of the time was lost where the next launch's blocks left the SMs unbalanced.
 const MOST_OVERLAPPED: u64 = 64 << 10;
 
-/// Whether a launch that isn't flat should not overlap the next one: it is large, or its tiles all fit on the device at once, but hardly
-/// together with as many: then SMs that get more blocks than others hold up the rest (12 MiB took an H200 7.1 µs instead of 5.5).
-fn gains_nothing_from_overlap(shape: &shape::Shape, bytes: u64, device: &Device) -> bool {
+/// Whether a launch that isn't flat should not overlap the next one: it is large, or its blocks all fit on the device at once, but hardly
+/// together with as many. Then SMs that get more blocks than others hold up the rest (tiles of 12 MiB took an H200 7.1 µs instead of 5.5).
+/// By coordinates, that matters for vectors that cross the ends of rows, of several inputs from memory: with four and five blocks per SM,
+/// three shapes took 2.9, 3.4 and 3.4 µs overlapped, and 2.5, 3.2 and 3.1 without. Three with one input took 2.7, 3.0 and 3.1 µs, and 3.1,
+/// 3.0 and 3.4 without.
+fn gains_nothing_from_overlap(tensors: &Tensors, shape: &Shape, device: &Device) -> bool {
     let multiprocessors = u64::from(device.multiprocessors);
     let room = u64::from(device.resident(shape.threads)) * multiprocessors;
+    let large = tensors.bytes_moved() > MOST_OVERLAPPED * multiprocessors;
+    let crowded = shape.blocks > room * 3 / 8;
     match shape.form {
-        Form::Rows | Form::Strided if bytes > MOST_OVERLAPPED * multiprocessors => true,
-        Form::Transpose => bytes > MOST_OVERLAPPED * multiprocessors || (room * 3 / 8..=room).contains(&shape.blocks),
+        Form::Rows => large || crowded && !shape.whole_rows && tensors.streamed_inputs() > 1,
+        Form::Strided => large,
+        Form::Transpose => large || crowded && shape.blocks <= room,
         _ => false,
     }
 }

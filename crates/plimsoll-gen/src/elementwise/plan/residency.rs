@@ -22,8 +22,10 @@ const MOST_NODES: usize = 128;
 /// they don't, the data in flight must keep memory busy: as many blocks as hold a quarter more than that. On an H200 three inputs of f16
 /// with 1.5 MiB in all took 1.73 µs with 64 registers and 2.12 with 32. Two inputs of 162 MiB took 46.9 µs with 48 registers and 41.9
 /// with 32: five blocks with 8 KiB in flight are too few. A sum of three inputs of 13 MiB, launched dependent, took 4.8 µs in two waves of
-/// five blocks per SM and 4.1 in one. By coordinates, dependent launches of 2 to 5 MiB with three to
-/// six blocks forced took 2.48 µs instead of 2.89 and 3.38 instead of 3.97; the rule reaches only some of them.
+/// five blocks per SM and 4.1 in one.
+///
+/// By coordinates, registers gain more than room for the neighbour: a dependent launch of 4 MiB, four blocks per SM, took 2.89 µs with 32
+/// registers and 2.48 with 64.
 pub fn resident(spec: &KernelSpec, blocks: u64, device: &Device) -> u32 {
     if matches!(spec.form, Form::Bulk | Form::Transpose) || spec.graph.nodes().len() > MOST_NODES {
         return 0;
@@ -44,19 +46,21 @@ pub fn resident(spec: &KernelSpec, blocks: u64, device: &Device) -> u32 {
     let most = device.resident(spec.threads);
     let per_multiprocessor =
         blocks.div_ceil(u64::from(device.multiprocessors.max(1))).saturating_mul(neighbours.into());
-    let wanted = match u32::try_from(per_multiprocessor) {
-        Ok(all) if all <= most => all,
-        // Without room for the neighbour too: loading all inputs at once gains more.
-        Ok(all) if spec.rank > 0 && all / neighbours <= most => all / neighbours,
-        // Vectors by coordinates take registers of their own.
-        _ if neighbours > 1 || spec.rank > 0 => return 0,
-        _ => (bytes_in_flight(device) / 4 * 5).div_ceil(per_block),
-    };
-    let resident = wanted.max(REGISTERS / MOST / spec.threads).clamp(1, most);
     // Functions of f64 take up to 60 registers.
     let wide = spec.graph.nodes().iter().any(|node| node.dtype == DType::F64);
     let least = if wide { MOST } else { LEAST };
-    if REGISTERS / (resident * spec.threads) < least { 0 } else { resident }
+    let with_registers = |blocks: u32| {
+        let resident = blocks.max(REGISTERS / MOST / spec.threads).clamp(1, most);
+        (REGISTERS / (resident * spec.threads) >= least).then_some(resident)
+    };
+    let resident = match u32::try_from(per_multiprocessor) {
+        Ok(all) if all <= most && spec.rank > 0 => with_registers(all).or_else(|| with_registers(all / neighbours)),
+        Ok(all) if all <= most => with_registers(all),
+        // Vectors by coordinates take registers of their own.
+        _ if neighbours > 1 || spec.rank > 0 => None,
+        _ => with_registers((bytes_in_flight(device) / 4 * 5).div_ceil(per_block)),
+    };
+    resident.unwrap_or(0)
 }
 
 /// A forced number of blocks, if that many fit on an SM. 0 leaves it to the compiler.
@@ -119,10 +123,12 @@ mod tests {
             let accesses = vec![access(&[1025, 1]), access(&[0, 1]), access(&[1025, 1]), access(&[1025, 1])];
             let indexing = Indexing { extents: vec![rows, 1025], accesses };
             let choose = Choose { dependent: true, ..Choose::default() };
-            plan(&graph, &indexing, &H200, &Table::default(), &choose).unwrap().spec.resident
+            let spec = plan(&graph, &indexing, &H200, &Table::default(), &choose).unwrap().spec;
+            (spec.resident, spec.dependent)
         };
-        // Three, five and eleven blocks per SM; eleven don't fit at once.
-        assert_eq!([390, 640, 1400].map(resident), [6, 5, 0]);
+        // Three blocks per SM; with four and five, the next launch isn't let in early.
+        let expected = [(6, Dependent::Tail), (4, Dependent::Exit), (5, Dependent::Exit)];
+        assert_eq!([390, 520, 640].map(resident), expected);
     }
 
     #[test]

@@ -152,10 +152,12 @@ fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, share: f64, rul
     Some((row, format!("{} KiB in flight per SM, which take no registers", BULK_IN_FLIGHT >> 10)))
 }
 
-/// The table's row if the class was measured; else a rule: [`bulk_rule`], or [`apply_rule`] with the hints of the most similar class, which
-/// depend on the size more than on the work. The blocks of another class don't fit: with them, expressions of three inputs or several
-/// functions took an H200 up to 1.5 times as long as one vector per thread and input (75 random launches of 1 MiB to 1 GiB: 6.9 % longer
-/// than the best plan on average, and 1.2 % by the rule).
+/// The table's row if the class was measured, and the tensors are flat as those were or the launch is large; else a rule: [`bulk_rule`], or
+/// [`apply_rule`] with the hints of the most similar class, which depend on the size more than on the work. The blocks of another class
+/// don't fit: with them, expressions of three inputs or several functions took an H200 up to 1.5 times as long as one vector per thread and
+/// input (75 random launches of 1 MiB to 1 GiB: 6.9 % longer than the best plan on average, and 1.2 % by the rule). Nor do they fit small
+/// launches by coordinates: of 0.7 to 8 MiB, plain ones took up to 1.27 times as long as one vector per thread and input, and dependent
+/// ones up to 1.39 times (12 shapes with broadcast inputs).
 fn choose_row(
     table: &Table,
     wanted: Option<(Wanted, Weight)>,
@@ -167,7 +169,8 @@ fn choose_row(
         let (rule, why) = apply_rule(tensors, device, None, choose.dependent);
         return (rule, why, false);
     };
-    if let Some(row) = table.row(wanted).filter(|row| row.class == wanted.class) {
+    let fits = tensors.flat() || wanted.bytes > super::MOST_OVERLAPPED * u64::from(device.multiprocessors);
+    if let Some(row) = table.row(wanted).filter(|row| fits && row.class == wanted.class) {
         return (row.clone(), table.source.clone(), true);
     }
     let (rule, why) = apply_rule(tensors, device, Some((wanted.class.work, weight)), choose.dependent);

@@ -2,8 +2,8 @@
 //!
 //! Results that become bf16 or f16 need only a few more digits than those types have: `short` forms are composed from a device's
 //! approximations of 2ˣ, log₂ x, 1/x and tanh x, with polynomials where a difference would cancel. In full precision, functions are the
-//! library's, except those that libraries lack (`activation`) and those of f64 that are shorter here (`double`). Forms without a guard accept any operand and give
-//! the special values of the oracle.
+//! library's, except those that libraries lack (`activation`) and those that are shorter here (`single`, `double`). Forms without a guard accept
+//! any operand and give the special values of the oracle.
 //!
 //! Coefficients are minimax in relative error (Lawson's weights over Chebyshev nodes), except for those of erf.
 
@@ -12,6 +12,7 @@ mod double;
 mod exponential;
 mod hyperbolic;
 mod normal;
+mod single;
 mod trigonometric;
 
 use plimsoll_expr::DType;
@@ -32,7 +33,8 @@ pub(super) fn unary<'b>(op: Unary, x: Term<'b>, need: Need, guarded: bool) -> Te
         if let (Some(y), Unary::Erfc | Unary::Sigmoid | Unary::Softplus) = (shorter, op) {
             y.know(facts::derive(Op::Unary(op), DType::F64, &[x.facts()]));
         }
-        return shorter.or_else(|| activation::full(op, x, guarded)).unwrap_or_else(|| x.unary(op));
+        let single = || if x.dtype() == DType::F32 { single::full(op, x, guarded) } else { None };
+        return shorter.or_else(single).or_else(|| activation::full(op, x, guarded)).unwrap_or_else(|| x.unary(op));
     };
     match op {
         Unary::Exp | Unary::Exp2 | Unary::Expm1 | Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p => {
