@@ -161,14 +161,14 @@ fn side(narrowest: u32, lanes: u32, transposed: &[&Tensor], choose: &Choose) -> 
 }
 
 /// Rows and columns of tiles of about as many elements as wanted. A tensor that is shorter than a tile gets tiles that are as much longer on
-/// the other side.
+/// the other side. Rows shorter than a vector aren't filled up to one: with 8 rows for 4, half of the threads had nothing to do.
 fn rows_and_columns((rows, columns): (u32, u32), lanes: u32, extents: &[u64]) -> (u32, u32) {
     let least = |extent: u64| u32::try_from(extent).unwrap_or(u32::MAX).min(MOST_SIDE);
     let (along, across) = (least(extents[extents.len() - 2]), least(extents[extents.len() - 1]));
     let step = lanes.max(EVEN);
     let longer = |short: u32| (rows * columns / short).min(MOST_SIDE) / step * step;
     if along < rows {
-        let rows = along.next_multiple_of(lanes);
+        let rows = if along < lanes { along } else { along.next_multiple_of(lanes) };
         return (rows, cut(across, longer(rows).max(step), step).min(across.next_multiple_of(lanes)));
     }
     if across < columns {
