@@ -261,14 +261,17 @@ impl TileSize {
 
     /// Threads for tiles whose transposed inputs are loaded in such pieces. `bytes`: of an element of all inputs; `blocks`: per SM.
     fn suitable_threads(&self, pieces: &[Loaded], bytes: u32, blocks: u64) -> u32 {
-        let Self { rows, columns, lanes, dense, .. } = *self;
+        let Self { rows, columns, lanes, shear, dense, .. } = *self;
         // Few tiles are processed soonest by many threads: f32 tensors of 512 × 512 took an H200 2.14 µs in one vector per thread and 2.48 in two.
         let many = blocks >= BLOCKS;
         // A thread has whole pieces of a transposed input.
         let piece =
             if many { pieces.iter().map(|piece| piece.elements).min().unwrap_or(lanes).max(LEAST_EACH) } else { lanes };
         let loaded = if blocks >= FULL && lanes > 1 { (LEAST_BYTES / bytes).min(MOST_VECTORS * lanes) } else { 1 };
-        let most = (rows * columns / piece.max(loaded)).next_multiple_of(32);
+        // The pieces of sheared tiles have long addresses and take many registers: on an H200, f16 tiles of 64 × 128 took 32 µs with 96
+        // threads and 27 with 256, those of 4 × 1024 38 with 64 and 33 with 256.
+        let each = if shear > 0 && many { LEAST_EACH } else { piece.max(loaded) };
+        let most = (rows * columns / each).next_multiple_of(32);
         let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
         // At least half as many, so that their addresses differ by constants, and few of them idle.
         let group = if dense { dense::LINES } else { 1 };
@@ -282,7 +285,8 @@ impl TileSize {
             let slots = (16 * threads * pieces.map(|pieces| pieces.iterations).sum::<u32>()).div_ceil(all);
             (whole, std::cmp::Reverse(if many { slots } else { 0 }), threads)
         };
-        let fewest = (most / 2).next_multiple_of(32).max(*TRANSPOSE_THREADS.start());
+        let least = if shear > 0 { most * 3 / 4 } else { most / 2 };
+        let fewest = least.next_multiple_of(32).max(*TRANSPOSE_THREADS.start());
         (fewest..=most).step_by(32).max_by_key(suits).unwrap_or(most)
     }
 }
