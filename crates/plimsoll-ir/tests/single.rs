@@ -1,5 +1,5 @@
-//! Functions of f32 in full precision against the oracle in f64, whose functions share no code with this crate. Arithmetic and the
-//! rounding are those of every device, so what holds here holds there.
+//! Functions of f32 in full precision against the oracle in f64, whose functions share no code with this crate. Sums,
+//! products and fused ones are rounded as on every device.
 
 use plimsoll_expr::oracle::{self, Precision, evaluate};
 use plimsoll_expr::{DType, LastPlace, Names, Value, parse};

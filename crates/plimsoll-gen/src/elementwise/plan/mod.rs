@@ -431,11 +431,12 @@ fn finish(
 /// and on an H200 up to a quarter of the time was lost where the next launch's blocks left the SMs unbalanced.
 const MOST_OVERLAPPED: u64 = 64 << 10;
 
-/// Whether a launch that isn't flat should not overlap the next one: it is large, or its blocks all fit on the device at once, but hardly
-/// together with as many. Then SMs that get more blocks than others hold up the rest (tiles of 12 MiB took an H200 7.1 µs instead of 5.5).
-/// By coordinates, that matters for vectors that cross the ends of rows, of several inputs from memory: with four and five blocks per SM,
-/// three shapes took 2.9, 3.4 and 3.4 µs overlapped, and 2.5, 3.2 and 3.1 without. Three with one input took 2.7, 3.0 and 3.1 µs, and 3.1,
-/// 3.0 and 3.4 without.
+/// Whether a launch that isn't flat should not overlap the next one: it is large, or the device has hardly room for the blocks of two.
+///
+/// Tiles: if all of one launch fit at once, SMs that get more blocks than others hold up the rest (12 MiB took an H200 7.1 µs instead of
+/// 5.5). By coordinates, it matters for vectors that cross the ends of rows, of several inputs from memory: with four and five blocks per
+/// SM, three shapes took 2.9, 3.4 and 3.4 µs overlapped, and 2.5, 3.2 and 3.1 without. Three with one input took 2.7, 3.0 and 3.1 µs
+/// overlapped, and 3.1, 3.0 and 3.4 without.
 fn gains_nothing_from_overlap(tensors: &Tensors, shape: &Shape, device: &Device) -> bool {
     let multiprocessors = u64::from(device.multiprocessors);
     let room = u64::from(device.resident(shape.threads)) * multiprocessors;

@@ -33,8 +33,8 @@ fn is_normal(x: Term<'_>, guarded: bool) -> bool {
     guarded
 }
 
-/// The logarithm of k·ln 2 + ln m with √½ ≤ m < √2, where ln m is f + f²·P(f), f = m − 1. What the bits of x exceed those of √½ by is cut
-/// to the exponent: then it is k·2²³, and what x has beyond it is m.
+/// The logarithm of x = 2ᵏ·m as k·ln 2 + ln m with √½ ≤ m < √2, where ln m is f + f²·P(f), f = m − 1. The bits of x less those of √½, cut to
+/// sign and exponent, are k·2²³; the bits of x less that are those of m.
 fn log(op: Unary, x: Term<'_>) -> Term<'_> {
     let bits = x.bits();
     let exponent = (bits - bits.integer(0x3f35_04f3)).binary(Binary::And, bits.integer(0xff80_0000));
