@@ -171,7 +171,7 @@ __device__ __forceinline__ void bulk_iterations(const Parameters& p, const Scala
     EACH_OUTPUT(BULK_OUTPUT)
 #undef BULK_OUTPUT
 #if SETS > 0
-#define BULK_DIRECT(k) direct.held##k[u].take(direct.same.x##k, x##k);
+#define BULK_DIRECT(k) direct.held##k[u].take(Turns<true>(), direct.same.x##k, x##k);
 #pragma unroll
 #else
 #define BULK_DIRECT(k)                                                                                                 \

@@ -110,6 +110,9 @@ struct Turn {
     }
 };
 
+// Whether a vector may cross the end of a row.
+template <bool TURNS> struct Turns {};
+
 // A signed number of elements as bytes.
 __device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i64(Offset(offset))) * bytes; }
 
@@ -165,7 +168,7 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
             }
         }
     }
-    __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) const {
+    template <bool TURNS> __device__ __forceinline__ void take(Turns<TURNS>, Carrier<T> same, Carrier<T>* x) const {
         if constexpr (VECTOR) row.take(x);
         else if constexpr (SHIFTS) shifted.take(shift, x);
         else if constexpr (KIND == INDEXED_SPACED) {
@@ -184,7 +187,7 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
 #pragma unroll
             for (int i = 0; i < LANES; ++i) {
                 if constexpr (KIND == UNIFORM) x[i] = same;
-                else if constexpr (KIND == INDEXED_SPLAT && !ONE) x[i] = i < left ? of_row[0] : of_row[1];
+                else if constexpr (KIND == INDEXED_SPLAT && !ONE) x[i] = !TURNS || i < left ? of_row[0] : of_row[1];
                 else single[ONE ? 0 : i].take(x + i);
             }
         }

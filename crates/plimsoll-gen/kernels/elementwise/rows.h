@@ -1,6 +1,6 @@
 // rows: tensors that are broadcast, pitched or strided, indexed by coordinates (indexed.h). A thread processes UNROLL vectors of
-// LANES elements in row-major order, which may cross the ends of rows (Turn). LINEAR tensors need no coordinates. With LANES 1 this form
-// supports any strides.
+// LANES elements in row-major order, which may cross the ends of rows (Turn). With RARE_TURNS, few do, and for the others a thread
+// computes once what depends on the row alone. LINEAR tensors need no coordinates. With LANES 1 this form supports any strides.
 //
 // Words of the form: number of elements, number of whole tiles; dimensions and strides.
 // Its loop in SASS: all loads before the first store; two multiplications and a shift per 32-bit division.
@@ -15,13 +15,44 @@ __device__ __forceinline__ void rows_store(u64 start, Place place, const Spot& s
     row.store(to);
 }
 
+// Computes and stores a vector.
+#define ROWS_INPUT(k) IndexedInput<in##k##_t, IN##k, IN##k##_SET, IN##k##_SPACING>
+#define ROWS_LOADED(k) , const ROWS_INPUT(k)& held##k
+template <bool TURNS>
+__device__ __forceinline__ void rows_vector(Turns<TURNS> turns, const Parameters& p, const Scalars& s, const Same& same, Place place,
+                                            Spot spot EACH_INPUT(ROWS_LOADED)) {
+#undef ROWS_LOADED
+#define ROWS_TAKE(k)                                                                                                   \
+    in##k##_c x##k[LANES];                                                                                             \
+    held##k.take(turns, same.x##k, x##k);
+#define ROWS_RESULT(k) out##k##_c y##k[LANES];
+    EACH_INPUT(ROWS_TAKE)
+    EACH_OUTPUT(ROWS_RESULT)
+#undef ROWS_TAKE
+#undef ROWS_RESULT
+    Spot each = spot;
+    BODY_BEGIN
+#pragma unroll
+    for (int i = 0; i < LANES; ++i) {
+        At at;
+        if (NEEDS_COORDINATES && i > 0) each.advance(p);
+        each.tell(at, place + i);
+        BODY_EACH(s, at, i);
+    }
+    BODY_END(s, LANES)
+#define ROWS_STORE(k) rows_store<out##k##_t, OUT##k, OUT##k##_SET>(OUT_START(p, 0, k), place, spot, y##k);
+    EACH_OUTPUT(ROWS_STORE)
+#undef ROWS_STORE
+}
+
 // Processes the thread's vectors of the tile that begins at element `base`. With WAITS it first waits for the previous kernel.
 template <bool WAITS>
 __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, Same same, Place base) {
-#define ROWS_INPUT(k) IndexedInput<in##k##_t, IN##k, IN##k##_SET, IN##k##_SPACING> held##k[UNROLL];
-    EACH_INPUT(ROWS_INPUT)
-#undef ROWS_INPUT
+#define ROWS_HELD(k) ROWS_INPUT(k) held##k[UNROLL];
+    EACH_INPUT(ROWS_HELD)
+#undef ROWS_HELD
     Spot spots[UNROLL];
+    int left[UNROLL];
     u64 known = 1;
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
@@ -43,6 +74,7 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
 #undef ROWS_LOAD
         if constexpr (!WHOLE_ROWS && SETS > 0) {
             const Turn turn(p, spots[u]);
+            left[u] = turn.left;
 #define ROWS_LOAD(k) held##k[u].load_turning(p, IN_START(p, 0, k), spots[u], turn);
             EACH_INPUT(ROWS_LOAD)
 #undef ROWS_LOAD
@@ -51,27 +83,12 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
         const Place place = base + (threadIdx.x + u * THREADS) * LANES;
-#define ROWS_TAKE(k)                                                                                                   \
-    in##k##_c x##k[LANES];                                                                                             \
-    held##k[u].take(same.x##k, x##k);
-#define ROWS_RESULT(k) out##k##_c y##k[LANES];
-        EACH_INPUT(ROWS_TAKE)
-        EACH_OUTPUT(ROWS_RESULT)
-#undef ROWS_TAKE
-#undef ROWS_RESULT
-        Spot spot = spots[u];
-        BODY_BEGIN
-#pragma unroll
-        for (int i = 0; i < LANES; ++i) {
-            At at;
-            if (NEEDS_COORDINATES && i > 0) spot.advance(p);
-            spot.tell(at, place + i);
-            BODY_EACH(s, at, i);
-        }
-        BODY_END(s, LANES)
-#define ROWS_STORE(k) rows_store<out##k##_t, OUT##k, OUT##k##_SET>(OUT_START(p, 0, k), place, spots[u], y##k);
-        EACH_OUTPUT(ROWS_STORE)
-#undef ROWS_STORE
+#define ROWS_LOADED(k) , held##k[u]
+#define ROWS_COMPUTE(turns) rows_vector(Turns<turns>(), p, s, same, place, spots[u] EACH_INPUT(ROWS_LOADED))
+        if (RARE_TURNS && __builtin_expect(left[u] >= LANES, true)) ROWS_COMPUTE(false);
+        else ROWS_COMPUTE(true);
+#undef ROWS_COMPUTE
+#undef ROWS_LOADED
     }
 }
 

@@ -45,7 +45,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let (form_at, scalars_at) = if spec.batched.is_some() { (0, 3) } else { (tensors + scalars, tensors) };
-    let defines: [(&str, u64); 26] = [
+    let defines: [(&str, u64); 27] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("ROWS", spec.rows.into()),
@@ -66,6 +66,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("RANK", spec.rank.into()),
         ("SETS", spec.sets.into()),
         ("WHOLE_ROWS", spec.whole_rows.into()),
+        ("RARE_TURNS", spec.rare_turns.into()),
         ("BATCH", spec.batched.is_some().into()),
         ("TABLE_IN_MEMORY", spec.batched.is_some_and(|batched| batched.table_in_memory).into()),
         ("WORDS", words(spec) as u64),

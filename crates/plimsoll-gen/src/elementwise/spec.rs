@@ -245,6 +245,8 @@ pub struct KernelSpec {
     pub sets: u32,
     /// No vector crosses the end of a row, so the coordinates of its first element determine those of all.
     pub whole_rows: bool,
+    /// Few vectors cross the end of a row; the others compute once what depends on the row alone.
+    pub rare_turns: bool,
     /// What only [`Form::Batch`] has.
     pub batched: Option<Batched>,
     /// The compilation target.

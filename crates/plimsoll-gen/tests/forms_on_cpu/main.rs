@@ -285,7 +285,16 @@ fn code_path(case: &Case) -> String {
     let uneven = [spec.rows * spec.unroll, spec.rows * spec.unroll * spec.lanes].map(|all| all % spec.threads > 0);
     let written = spec.graph.outputs().iter().any(|output| output.in_place.is_some());
     let place = spec.graph.depends_on_place();
-    let shape = (spec.form, spec.lanes, spec.index, spec.grid, spec.whole_rows, spec.head, spec.shear > 0, spec.fits);
+    let shape = (
+        spec.form,
+        spec.lanes,
+        spec.index,
+        spec.grid,
+        (spec.whole_rows, spec.rare_turns),
+        spec.head,
+        spec.shear > 0,
+        spec.fits,
+    );
     format!("{shape:?} {kinds:?} {uneven:?} {written} {place}")
 }
 

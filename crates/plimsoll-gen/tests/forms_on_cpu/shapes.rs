@@ -221,7 +221,11 @@ fn vectors_cross_the_ends_of_rows() {
         (&[2, 1201], [&[0, 1], &[1, 0], &[1201, 1]]),
     ];
     for (extents, strides) in shapes {
-        for text in ["in x: f32, z: f32\ny = x - z", "in x: bf16, z: u8\ny: bf16 = x + z"] {
+        for text in [
+            "in x: f32, z: f32\ny = x - z",
+            "in x: f32, z: f32\ny = x - recip(z)",
+            "in x: bf16, z: u8\ny: bf16 = x + z",
+        ] {
             for choose in [
                 Choose::default(),
                 Choose { form: Some(Form::Rows), index: Some(Index::U64), unroll: Some(2), ..Choose::default() },
@@ -232,6 +236,7 @@ fn vectors_cross_the_ends_of_rows() {
     }
     let crosses = |case: &&Case| case.plan.spec.form == Form::Rows && !case.plan.spec.whole_rows;
     assert!(2 * cases.iter().filter(crosses).count() > cases.len());
+    assert!(cases.iter().any(|case| case.plan.spec.rare_turns));
     check("forms-crossing", &cases);
 }
 

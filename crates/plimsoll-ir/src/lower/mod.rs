@@ -147,7 +147,8 @@ impl<'g> Lowering<'g> {
     fn binary(&self, op: Binary, operands: [NodeId; 2], dtype: DType, need: Need) -> Id {
         let [a, b] = operands;
         match op {
-            Binary::Div if dtype == DType::F32 => divide::lower(self.term(a), self.term(b), need, self.guarded).id,
+            Binary::Div if dtype == DType::F32 => divide::single(self.term(a), self.term(b), need, self.guarded).id,
+            Binary::Div if dtype == DType::F64 => divide::double(self.term(a), self.term(b), self.guarded).id,
             Binary::Pow | Binary::Atan2 if dtype == DType::F32 => {
                 functions::binary(op, self.term(a), self.term(b), need, self.guarded).id
             }

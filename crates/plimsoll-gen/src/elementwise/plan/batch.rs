@@ -135,6 +135,7 @@ pub fn plan_batch(
         rank: 0,
         sets: 0,
         whole_rows: false,
+        rare_turns: false,
         small: false,
         blocks,
         words: Vec::new(),

@@ -135,6 +135,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         rank: if sets > 0 { tensors.extents.len() as u32 } else { 0 },
         sets,
         whole_rows: sets > 0 && !crosses(tensors, lanes),
+        rare_turns: false,
         small,
         blocks: tiles.blocks,
         words,

@@ -144,6 +144,6 @@ fn accesses(spec: &KernelSpec, tensors: &Tensors) -> (f64, f64) {
 /// Instructions of a vector's coordinates.
 fn coordinates(spec: &KernelSpec) -> f64 {
     // Where vectors cross the ends of rows, each element compares its place and selects an address.
-    let turning = if spec.whole_rows { 0 } else { spec.lanes * (1 + 2 * spec.sets) };
+    let turning = if spec.whole_rows || spec.rare_turns { 0 } else { spec.lanes * (1 + 2 * spec.sets) };
     f64::from(spec.rank.saturating_sub(1)) * PER_DIMENSION + f64::from(spec.sets + turning)
 }

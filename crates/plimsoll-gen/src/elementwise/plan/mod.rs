@@ -390,6 +390,7 @@ fn finish(
         rank: shape.rank,
         sets: shape.sets,
         whole_rows: shape.whole_rows,
+        rare_turns: shape.rare_turns,
         batched: None,
         target: device.target,
     };

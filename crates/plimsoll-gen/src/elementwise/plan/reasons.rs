@@ -17,7 +17,13 @@ pub fn with_final_value(reason: Reason, spec: &KernelSpec) -> Reason {
         let why = if reason.what == "vector" { format!("{}: {}", reason.chosen, reason.why) } else { reason.why };
         return Reason { what: reason.what, chosen, why };
     }
-    let why = format!("instead of {} ({}), because of the tensors or the registers", reason.chosen, reason.why);
+    let more = reason.what == "unroll" && reason.chosen.parse().is_ok_and(|unroll: u32| spec.unroll > unroll);
+    let cause = if more {
+        "because of the tensors, or so that all blocks fit at once"
+    } else {
+        "because of the tensors or the registers"
+    };
+    let why = format!("instead of {} ({}), {cause}", reason.chosen, reason.why);
     Reason { what: reason.what, chosen, why }
 }
 

@@ -1,6 +1,6 @@
 //! Contiguous tensors: from which element on vectors are aligned, and which inputs must be shifted.
 
-use super::shape::{Case, Shape, lanes_and_unroll};
+use super::shape::{Case, Shape, lanes_and_unroll, unroll_at_once};
 use super::tensors::Tensor;
 use super::{PlanError, Tensors};
 use crate::elementwise::geometry::Tiles;
@@ -130,9 +130,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         possible = fit(tensors, lanes, widest);
     }
     let fit = possible.unwrap_or(Fit { form: Form::Flat, head: 0, kept: 0 });
-    if choose.unroll.is_some() {
-        unroll = tuning.unroll;
-    }
+    unroll = choose.unroll.unwrap_or_else(|| unroll_at_once(&case, lanes, unroll));
     let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
     let tiles = Tiles::new(tensors.elements, fit.head, fit.kept, tuning.threads, lanes * unroll);
     let vector = lanes * narrowest;
@@ -160,6 +158,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         rank: 0,
         sets: 0,
         whole_rows: false,
+        rare_turns: false,
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, tiles.head],

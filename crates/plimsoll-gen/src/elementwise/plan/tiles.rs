@@ -82,6 +82,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         sets: sets.strides.len() as u32,
         head: false,
         whole_rows: true,
+        rare_turns: false,
         small: sets.strides.iter().flatten().all(|stride| i32::try_from(*stride).is_ok())
             && reach.max() <= Some(i32::MAX as u64),
         blocks,
@@ -194,6 +195,9 @@ mod tests {
         // Rows are too short for sheared tiles.
         assert_eq!(size("bf16", "bf16", [100_000, 1020]), (Form::Transpose, 4, 32, 256));
         assert_eq!(size("f32", "f32", [100_000, 501]), (Form::Transpose, 1, 64, 128));
+        // Rows a little longer than a tile are whole.
+        assert_eq!(size("f32", "f32", [400_000, 80]), (Form::Transpose, 4, 64, 80));
+        assert_eq!(size("f32", "f32", [400_000, 88]), (Form::Transpose, 4, 64, 48));
         // Single bytes and few tiles gain nothing.
         assert_eq!(size("u8", "u8", [100_000, 1001]), (Form::Transpose, 1, 64, 64));
         assert_eq!(size("bf16", "bf16", [1024, 1028]), (Form::Transpose, 4, 32, 32));

@@ -48,3 +48,49 @@ fn functions_of_f64_with_many_registers_have_more_bytes_per_thread() {
     let unroll = |text: &str| flat(&format!("in x: f64\ny = {text}"), 8 * MIB, 90, &Choose::default()).spec.unroll;
     assert_eq!([unroll("exp(x)"), unroll("silu(x)*x")], [1, 2]);
 }
+
+#[test]
+fn plain_launches_of_one_input_fit_on_the_device_at_once_where_four_vectors_suffice() {
+    // Elements of a hundredth of a wave: all threads of all SMs, with four elements each.
+    let hundredth = 132 * 2048 * 4 / 100;
+    let unroll =
+        |hundredths: u64, choose: &Choose| flat("in x: f32\ny = x + 1", hundredths * hundredth, 80, choose).spec.unroll;
+    let plain = [99, 120, 199, 210, 399, 410].map(|hundredths| unroll(hundredths, &Choose::default()));
+    assert_eq!(plain, [1, 2, 2, 4, 4, 1]);
+    assert_eq!(unroll(150, &Choose { unroll: Some(1), ..Choose::default() }), 1);
+    // Several inputs and heavy work gain nothing.
+    let other = |text| flat(text, 150 * hundredth, 90, &Choose::default()).spec.unroll;
+    assert_eq!(other("in x: f32, z: f32, w: f32\ny = x + z + w"), 1);
+    assert_eq!(other("in x: f32\ny = erf(erf(erf(x)))"), 1);
+    // By coordinates it is the same.
+    let strides: [(&[i64], u64); 3] = [(&[1024, 1], 0), (&[0, 1], 0), (&[1024, 1], 0)];
+    let rows = |rows| planned(BIAS, &[rows, 1024], &strides, 80, &Choose::default()).unwrap().spec;
+    let shape = |spec: KernelSpec| (spec.form, spec.lanes, spec.unroll);
+    assert_eq!([2048, 2250].map(|n| shape(rows(n))), [(Form::Rows, 8, 1), (Form::Rows, 8, 2)]);
+}
+
+#[test]
+fn dependent_launches_of_which_two_do_not_fit_at_once_have_one_vector_per_thread() {
+    let plan = |elements| {
+        let indexing = Indexing { extents: vec![elements], accesses: vec![Access { strides: vec![1], phase: 0 }; 2] };
+        let table = Table::for_device("NVIDIA H200", 90);
+        let choose = Choose { dependent: true, ..Choose::default() };
+        let spec = super::plan(&graph("in x: f32\ny = x*2"), &indexing, &device(90), &table, &choose).unwrap().spec;
+        (spec.unroll, spec.dependent)
+    };
+    assert_eq!(plan(1_000_000), (4, Dependent::Early));
+    assert_eq!(plan(1_700_000), (1, Dependent::Tail));
+}
+
+#[test]
+fn long_rows_that_vectors_cross_compute_their_functions_once() {
+    let rare = |text: &str, columns: i64| {
+        let strides: [(&[i64], u64); 3] = [(&[columns, 1], 0), (&[1, 0], 0), (&[columns, 1], 0)];
+        let spec = planned(text, &[512, columns as u64], &strides, 90, &Choose::default()).unwrap().spec;
+        assert_eq!((spec.form, spec.lanes, spec.whole_rows), (Form::Rows, 4, columns % 4 == 0));
+        spec.rare_turns
+    };
+    let (by_row, by_element) = ("in x: f32, z: f32\ny = x * exp(z)", "in x: f32, z: f32\ny = exp(x) * z");
+    assert!(rare(by_row, 4099) && !rare(by_row, 999) && !rare(by_row, 4096));
+    assert!(!rare(by_element, 4099));
+}
