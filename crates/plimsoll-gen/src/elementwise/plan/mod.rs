@@ -428,10 +428,6 @@ fn finish(
     })
 }
 
-/// Most bytes moved per SM for which launches by coordinates or through tiles overlap. They don't prefetch, so larger ones hardly gain,
-/// and on an H200 up to a quarter of the time was lost where the next launch's blocks left the SMs unbalanced.
-const MOST_OVERLAPPED: u64 = 64 << 10;
-
 /// Whether a launch that isn't flat should not overlap the next one: it is large, or the device has hardly room for the blocks of two.
 ///
 /// Tiles: if all of one launch fit at once, SMs that get more blocks than others hold up the rest (12 MiB took an H200 7.1 µs instead of
@@ -441,7 +437,7 @@ const MOST_OVERLAPPED: u64 = 64 << 10;
 fn gains_nothing_from_overlap(tensors: &Tensors, shape: &Shape, device: &Device) -> bool {
     let multiprocessors = u64::from(device.multiprocessors);
     let room = u64::from(device.resident(shape.threads)) * multiprocessors;
-    let large = tensors.bytes_moved() > MOST_OVERLAPPED * multiprocessors;
+    let large = tuning::is_large(tensors, device);
     let crowded = shape.blocks > room * 3 / 8;
     match shape.form {
         Form::Rows => large || crowded && !shape.whole_rows && tensors.streamed_inputs() > 1,

@@ -154,6 +154,15 @@ fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, share: f64, rul
     Some((row, format!("{} KiB in flight per SM, which take no registers", BULK_IN_FLIGHT >> 10)))
 }
 
+/// Most bytes moved per SM for which launches by coordinates or through tiles overlap. They don't prefetch, so larger ones hardly gain,
+/// and on an H200 up to a quarter of the time was lost where the next launch's blocks left the SMs unbalanced.
+const MOST_OVERLAPPED: u64 = 64 << 10;
+
+/// Whether a launch by coordinates or through tiles is too large to overlap.
+pub fn is_large(tensors: &Tensors, device: &Device) -> bool {
+    tensors.bytes_moved() > MOST_OVERLAPPED * u64::from(device.multiprocessors)
+}
+
 /// Whether a row for launches that overlap was measured with launches so small that two fit on the device at once, but two of these don't, with
 /// the registers of several vectors per thread. Then one vector per thread is faster, if its blocks are at most two waves: on an H200, ten
 /// launches of 13 to 16 MiB took 3 to 14 % less time (`x*2` of 2,000,000 f32 4.60 instead of 5.19 µs); one of 10 MiB, 3 % more.
@@ -182,7 +191,7 @@ fn choose_row(
         let (rule, why) = apply_rule(tensors, device, None, choose.dependent);
         return (rule, why, false);
     };
-    let fits = tensors.flat() || wanted.bytes > super::MOST_OVERLAPPED * u64::from(device.multiprocessors);
+    let fits = tensors.flat() || is_large(tensors, device);
     if let Some(row) = table.row(wanted).filter(|row| fits && row.class == wanted.class) {
         let row = if crowds_out(row, tensors, device) {
             Row { unroll: 1, release: Dependent::Tail, ..row.clone() }
@@ -224,7 +233,9 @@ impl Tuning {
         let bytes = tensors.bytes_moved();
         let wanted = class.map(|(class, weight)| {
             let class = Class { inputs: tensors.streamed_inputs(), ..class };
-            (Wanted { class, bytes, dependent: choose.dependent, cached: choose.cached, bulk }, weight)
+            // Rows for launches that overlap were measured with flat kernels.
+            let dependent = choose.dependent && tensors.flat();
+            (Wanted { class, bytes, dependent, cached: choose.cached, bulk }, weight)
         });
         let (row, why, measured) = choose_row(table, wanted, tensors, choose, device);
         let mut reasons = Vec::new();
@@ -252,7 +263,7 @@ impl Tuning {
         let hints = choose.hints.unwrap_or(Hints { load_no_allocate: loads, ..row_hints });
         // Filled in once the form is known.
         add_reason("hints", String::new(), choose.hints.is_some());
-        let dependent = choose_release(choose, &row, bytes, device)?;
+        let dependent = choose_release(choose, &row, tensors, device)?;
         if choose.dependent {
             add_reason("dependent", dependent.name().to_owned(), choose.release.is_some());
         }
@@ -267,7 +278,7 @@ impl Tuning {
 /// When the next kernel may begin. A dependent launch with a row for plain launches overlaps with the next one if the data of
 /// both fit into L2. That saves up to 1 µs on an H200. For larger data the gain is small, and the signalling instructions cost
 /// kernels with several functions up to 6 %.
-fn choose_release(choose: &Choose, row: &Row, bytes: u64, device: &Device) -> Result<Dependent, PlanError> {
+fn choose_release(choose: &Choose, row: &Row, tensors: &Tensors, device: &Device) -> Result<Dependent, PlanError> {
     let no = |release: Dependent, why| Err(refused("release", release.name(), why));
     match (choose.dependent, choose.release) {
         (false, Some(release @ (Dependent::Early | Dependent::Late | Dependent::Start | Dependent::Tail))) => {
@@ -277,7 +288,10 @@ fn choose_release(choose: &Choose, row: &Row, bytes: u64, device: &Device) -> Re
         (false, release) => Ok(release.unwrap_or(Dependent::Exit)),
         (true, Some(Dependent::No)) => no(Dependent::No, "it is for ordinary launches"),
         (true, Some(release)) => Ok(release),
-        (true, None) if row.release == Dependent::No && bytes <= device.l2_bytes / 2 => Ok(Dependent::Tail),
+        (true, None) if !tensors.flat() && is_large(tensors, device) => Ok(Dependent::Exit),
+        (true, None) if row.release == Dependent::No && tensors.bytes_moved() <= device.l2_bytes / 2 => {
+            Ok(Dependent::Tail)
+        }
         (true, None) if row.release == Dependent::No => Ok(Dependent::Exit),
         (true, None) => Ok(row.release),
     }
