@@ -6,6 +6,7 @@ mod common;
 
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::Fake;
 use half::bf16;
@@ -497,4 +498,22 @@ fn tuning_touches_no_tensor_and_is_refused_in_a_recording() {
     let error = gpu.record(|| scale.tuned(2.0, &mut x, ()).map(drop)).unwrap_err().to_string();
     assert!(error.contains("tune it before"), "{error}");
     scale.run(2.0, &mut x, ()).unwrap();
+}
+
+#[test]
+fn stopped_tuning_keeps_the_planners_plan_and_says_so() {
+    let fake = Fake::new();
+    let folder = tempfile::tempdir().unwrap();
+    let stop = Arc::new(AtomicBool::new(true));
+    let gpu = open(&fake).unwrap().with_store(Some(Store::new(folder.path()))).with_stop(&stop);
+    let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
+    let (x, mut y) = (gpu.zeros::<f32>(1000).unwrap(), gpu.zeros::<f32>(1000).unwrap());
+    let tuned = negate.tuned(&x, &mut y).unwrap();
+    let found = tuned.tuning().unwrap();
+    assert!(!found.is_other && found.notes.iter().any(|note| note.contains("stopped")), "{found:?}");
+    tuned.run(&x, &mut y).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    stop.store(false, Ordering::Relaxed);
+    let found = negate.on_stream(&gpu.fork().unwrap()).tuned(&x, &mut y).unwrap();
+    assert!(!found.tuning().unwrap().notes.iter().any(|note| note.contains("stopped")));
 }

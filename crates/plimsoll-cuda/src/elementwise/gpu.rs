@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use plimsoll_expr::Traced;
 
@@ -21,6 +22,8 @@ pub struct Gpu {
     pub(super) lane: Arc<Lane>,
     /// Where tuned plans are kept.
     pub(super) store: Option<Store>,
+    /// Ends tuning early.
+    pub(super) stop: Arc<AtomicBool>,
 }
 
 impl Cuda {
@@ -61,19 +64,25 @@ impl Gpu {
     /// An engine's device with one of its streams.
     pub fn new(engine: Engine, stream: Arc<Stream>) -> Result<Self, Error> {
         let lane = Lane::new(stream, &engine)?;
-        Ok(Self { engine, lane, store: Store::of_user() })
+        Ok(Self { engine, lane, store: Store::of_user(), stop: Arc::default() })
     }
 
     /// The same device and kernels with a separate stream. The two streams are ordered only by uses of the same memory.
     pub fn fork(&self) -> Result<Self, Error> {
         let stream = Arc::new(Stream::new(self.stream().context())?);
-        Ok(Self::new(self.engine.clone(), stream)?.with_store(self.store.clone()))
+        Ok(Self::new(self.engine.clone(), stream)?.with_store(self.store.clone()).with_stop(&self.stop))
     }
 
     /// Keeps the plans of [`Kernel::tuned`] elsewhere than in the user's folder, or nowhere.
     #[must_use]
     pub fn with_store(self, store: Option<Store>) -> Self {
         Self { store, ..self }
+    }
+
+    /// Ends [`Kernel::tuned`] early once this is set, for example by a signal handler: then the planner's own plan stays, with a note.
+    #[must_use]
+    pub fn with_stop(self, stop: &Arc<AtomicBool>) -> Self {
+        Self { stop: Arc::clone(stop), ..self }
     }
 
     /// The stream.

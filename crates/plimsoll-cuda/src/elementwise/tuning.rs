@@ -31,7 +31,7 @@ impl<Args, R> Kernel<Args, R> {
         let mut tuner = Tuner::new(self.expression.engine(), &stream).with_store(self.gpu.store.clone());
         self.arrange(call);
         let (tensors, bits) = call.parts();
-        let tuned = self.expression.tune_borrowed(tensors, bits, &self.choose, &mut tuner)?;
+        let tuned = self.expression.tune_borrowed(tensors, bits, &self.choose, (&mut tuner, &self.gpu.stop))?;
         let mut kernel = self.clone();
         kernel.tuned = Some(Arc::new(tuned));
         Ok(kernel)

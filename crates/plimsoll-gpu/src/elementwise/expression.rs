@@ -236,7 +236,7 @@ impl<G: Elementwise> Expression<G> {
     }
 
     /// Tunes the plan for calls with operands of these layouts and choices, and uses it for such calls from now on. The operands' memory
-    /// is neither read nor written: `tuner` has its own. Waits for the result.
+    /// is neither read nor written: `tuner` has its own. Waits for the result; once `stop` is set, that is the planner's own plan.
     ///
     /// # Errors
     /// Those of [`Expression::bind`] for the operands' shapes and types; faults of the device. What only keeps it from tuning is a note
@@ -248,10 +248,11 @@ impl<G: Elementwise> Expression<G> {
         scalars: &[Value],
         choose: &Choose,
         tuner: &mut Tuner<G>,
+        stop: &AtomicBool,
     ) -> Result<Tuned, Error> {
         self.check_counts(inputs, outputs)?;
         with_tensors(inputs, outputs, |tensors| {
-            self.with_bits(scalars, |bits| self.tune_borrowed(tensors, bits, choose, tuner))
+            self.with_bits(scalars, |bits| self.tune_borrowed(tensors, bits, choose, (tuner, stop)))
         })
     }
 
@@ -264,7 +265,7 @@ impl<G: Elementwise> Expression<G> {
         tensors: &[TensorRef<'_, G>],
         bits: &[u64],
         choose: &Choose,
-        tuner: &mut Tuner<G>,
+        (tuner, stop): (&mut Tuner<G>, &AtomicBool),
     ) -> Result<Tuned, Error> {
         let fit = Fit::new(&self.graph, tensors)?;
         if fit.space.elements() == 0 {
@@ -272,7 +273,7 @@ impl<G: Elementwise> Expression<G> {
         }
         let indexing = Indexing::new(&self.graph, &fit.space, &starts(tensors))?;
         let subject = subject_like(&self.graph, tensors, bits)?;
-        let tuned = tuner.tune(&subject, choose, &AtomicBool::new(false))?;
+        let tuned = tuner.tune(&subject, choose, stop)?;
         if tuned.is_other {
             self.use_tuned(indexing, choose, &tuned.choose);
         }

@@ -38,7 +38,9 @@ fn tuning_leaves_the_operands_alone_and_later_calls_are_right() {
     let (out, scalars) = (from_ref(&inputs[1]), [Value::Float(2.0)]);
     let run = || sum.run(&inputs, out, &scalars, &Choose::default(), &device.stream).unwrap();
     run();
-    let tuned = sum.tune(&inputs, out, &scalars, &Choose::default(), &mut tuner(&device, &engine)).unwrap();
+    let tuned = sum
+        .tune(&inputs, out, &scalars, &Choose::default(), &mut tuner(&device, &engine), &AtomicBool::new(false))
+        .unwrap();
     assert!(tuned.plans > 1 && tuned.notes.is_empty(), "{tuned:?}");
     let expected =
         |times: f32| -> Vec<f32> { (0..100_u8).map(|i| 1.0 + times * 2.0 * f32::from(i % 10 * 10 + i / 10)).collect() };
@@ -62,7 +64,14 @@ fn tensors_at_odd_addresses_are_tuned_for_their_alignment() {
         Operand::<Host>::new(buffer.part(4 * first, 4 * 70).unwrap(), DType::F32, layout)
     };
     let (input, output) = (part(&x, 1), part(&y, 5));
-    let tuned = next.tune(from_ref(&input), from_ref(&output), &[], &Choose::default(), &mut tuner(&device, &engine));
+    let tuned = next.tune(
+        from_ref(&input),
+        from_ref(&output),
+        &[],
+        &Choose::default(),
+        &mut tuner(&device, &engine),
+        &AtomicBool::new(false),
+    );
     assert!(tuned.unwrap().seconds.is_some());
     next.run(from_ref(&input), from_ref(&output), &[], &Choose::default(), &device.stream).unwrap();
     let expected: Vec<f32> = (0..90).map(|i| if (7..71).contains(&i) { 3.0 } else { 0.0 }).collect();
