@@ -165,22 +165,18 @@ impl<'e, 'py> Prepared<'e, 'py> {
         self.read.arguments.place()
     }
 
-    /// The inputs, then the outputs that aren't written in place.
-    pub(crate) fn tensors(&self) -> Few<Foreign<'_>> {
+    /// Lists the inputs, then the outputs that aren't written in place. Filled in place, as [`Read`] is.
+    pub(crate) fn list_tensors<'s>(&'s self, tensors: &mut Few<Foreign<'s>>) {
         let find = |slot: &Slot| match *slot {
             Slot::Parameter(parameter) => self.read.arguments.tensor(parameter),
             Slot::Result(result) => self.read.results.get(result),
         };
-        let mut tensors = Few::with_capacity(self.specialised.tensors.len());
         self.specialised.tensors.iter().filter_map(find).for_each(|tensor| tensors.push(tensor.foreign()));
-        tensors
     }
 
-    /// The scalars in the expression's order.
-    pub(crate) fn numbers(&self) -> Few<Value> {
-        let mut numbers = Few::with_capacity(self.specialised.scalars.len());
+    /// Lists the scalars in the expression's order.
+    pub(crate) fn list_numbers(&self, numbers: &mut Few<Value>) {
         self.specialised.scalars.iter().for_each(|&parameter| numbers.push(self.read.arguments.numbers[parameter]));
-        numbers
     }
 
     /// What the call returns, in the order of the outputs.
@@ -309,14 +305,16 @@ fn prepare_results<'py>(
 pub(crate) fn warm<'py>(py: Python<'py>, expression: &Expression, bound: &[Bound<'py, PyAny>]) -> PyResult<()> {
     let (mut read, mut arrays) = (Read::default(), Arrays::default());
     let prepared = Prepared::new(py, expression, bound, Few::new(), (&mut read, &mut arrays))?;
-    let tensors = prepared.tensors();
+    let mut tensors = Few::new();
+    prepared.list_tensors(&mut tensors);
     py.detach(|| prepared.specialised.expression.warm(&tensors)).map_err(from_error)
 }
 
 /// Runs it on the arguments' memory.
 fn run(py: Python<'_>, prepared: &Prepared<'_, '_>, arrays: &Arrays) -> PyResult<()> {
-    let tensors = prepared.tensors();
-    let numbers = prepared.numbers();
+    let (mut tensors, mut numbers) = (Few::new(), Few::new());
+    prepared.list_tensors(&mut tensors);
+    prepared.list_numbers(&mut numbers);
     let elements =
         tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
     let elements = elements.max().unwrap_or(0);

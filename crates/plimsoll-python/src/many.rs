@@ -136,9 +136,12 @@ fn launch<'py>(
     }
     let place = first.place();
     let queue = arrays.queue(py, place)?;
-    let tensors: Vec<Few<Foreign<'_>>> = calls.iter().map(|(_, call)| call.tensors()).collect();
+    let mut tensors: Vec<Few<Foreign<'_>>> = vec![Few::new(); calls.len()];
+    calls.iter().zip(&mut tensors).for_each(|((_, call), tensors)| call.list_tensors(tensors));
     let sets: Vec<ForeignSet<'_>> = tensors.iter().map(|tensors| ForeignSet { tensors, group: 0 }).collect();
-    let scalars = [first.numbers().into_vec()];
+    let mut numbers = Few::new();
+    first.list_numbers(&mut numbers);
+    let scalars = [numbers.into_vec()];
     let lists = (sets.len(), tensors[0].first().map_or(0, |tensor| tensor.start));
     let (specialised, kept) = (first.specialised, &first.specialised.kept);
     let mut many = kept.take(lists).unwrap_or_else(|| specialised.expression.many());
