@@ -99,8 +99,9 @@ fn suits(tensors: &Tensors, lanes: u32, widest: u32, wide: bool) -> bool {
 /// Most elements of a vector that crosses the ends of rows: each is loaded by itself.
 const MOST_TURNING: u32 = 8;
 
-/// Threads of a warp. It computes twice if some of its vectors cross the end of a row and others don't: at most one warp of these many should.
+/// Threads of a warp.
 const WARP: u64 = 32;
+/// Vectors cross the ends of rows rarely if at most one of so many warps has one that does: such a warp computes twice.
 const RARELY: u64 = 8;
 
 /// Whether vectors cross the ends of rows and are too long for that: longer than a row, or more than [`MOST_TURNING`] elements.

@@ -44,7 +44,7 @@ pub struct Shape {
     pub sets: u32,
     /// No vector crosses the end of a row.
     pub whole_rows: bool,
-    /// Few vectors cross the end of a row, and an input is broadcast along rows.
+    /// Few vectors cross the end of a row, and a function is applied to what is the same along rows.
     pub rare_turns: bool,
     /// Every index and offset fits into 31 bits; in tiles through shared memory, every stride.
     pub small: bool,
@@ -92,12 +92,13 @@ pub fn lanes_and_unroll(graph: &Graph, tensors: &Tensors, tuning: &Tuning, choos
 const MOST_AT_ONCE: u32 = 4;
 const MOST_READ: u32 = 64;
 
-/// As many vectors per thread as let all blocks of a launch without overlap, with one input from memory and no heavy work, fit on the device at once, if few
-/// more do. Blocks of
-/// a second wave begin late and are few: with 1.2, 1.6 and 1.9 waves, `x*2` of f32 took an H200 3.88, 4.64 and 5.25 µs, and 3.71, 4.37
-/// and 4.85 with two vectors per thread; 6,000,000 bytes to bf16 took 5.72 µs in 1.4 waves and 5.14 with four. Where the launch still doesn't
-/// fit, more vectors gain nothing (3,000,000 f32: 6.96 µs in 2.8 waves and 7.13 in 1.4), nor with several inputs (`silu(x)*y` of
-/// 1,500,000 f32: 5.44 and 5.65).
+/// Vectors per thread: so many that all blocks fit on the device at once, if at most four suffice for that. It is for launches without overlap,
+/// with one input from memory and no heavy work.
+///
+/// Blocks of a second wave begin late and are few: with 1.2, 1.6 and 1.9 waves, `x*2` of f32 took an H200 3.88, 4.64 and 5.25 µs, and
+/// 3.71, 4.37 and 4.85 with two vectors per thread; 6,000,000 bytes to bf16 took 5.72 µs in 1.4 waves and 5.14 with four. Where the launch
+/// still doesn't fit, more vectors gain nothing (3,000,000 f32: 6.96 µs in 2.8 waves and 7.13 in 1.4), nor with several inputs
+/// (`silu(x)*y` of 1,500,000 f32: 5.44 and 5.65).
 pub fn unroll_at_once(case: &Case<'_>, lanes: u32, unroll: u32) -> u32 {
     let Case { graph, tensors, device, tuning, choose } = case;
     let overlaps = !matches!(tuning.dependent, Dependent::No | Dependent::Exit);

@@ -167,11 +167,13 @@ pub fn is_large(tensors: &Tensors, device: &Device) -> bool {
 /// the registers of several vectors per thread. Then one vector per thread is faster, if its blocks are at most two waves: on an H200, ten
 /// launches of 13 to 16 MiB took 3 to 14 % less time (`x*2` of 2,000,000 f32 4.60 instead of 5.19 µs); one of 10 MiB, 3 % more.
 fn crowds_out(row: &Row, tensors: &Tensors, device: &Device) -> bool {
-    let lanes = u64::from((row.vector / tensors.narrowest()).max(1));
-    let vectors = tensors.elements.div_ceil(lanes * u64::from(row.threads));
+    // Rows may come from a file, and are checked later.
+    let lanes = u64::from(row.vector / tensors.narrowest());
+    let tile = |unroll: u32| lanes.saturating_mul(row.threads.into()).saturating_mul(unroll.into()).max(1);
+    let blocks = |unroll: u32| tensors.elements.div_ceil(tile(unroll));
     let room = device.wave(row.threads);
     let overlaps = row.dependent && !row.cached && row.form == Form::Flat && row.unroll > 1;
-    overlaps && 2 * vectors.div_ceil(row.unroll.into()) > room * 3 / 4 && vectors <= 2 * room
+    overlaps && blocks(row.unroll) > room * 3 / 8 && blocks(1) <= 2 * room
 }
 
 /// The table's row if the class was measured, and the tensors are flat as those were or the launch is large; else a rule: [`bulk_rule`], or

@@ -9,7 +9,8 @@ use crate::lower::term::Term;
 pub(super) trait Real: Copy + PartialEq + Mul<Output = Self> + Div<Output = Self> {
     /// Bits of a significand.
     const PRECISION: u32;
-    /// From 2 to this power on, a quotient's part that w contributes isn't a subnormal that lost digits which matter.
+    /// From 2 to this power on, what w contributes to a quotient loses no digits that matter as a subnormal: half of the smallest number is
+    /// less than 2^(−2·[`Self::PRECISION`]) of the quotient.
     const LEAST_EXPONENT: i32;
     /// The smallest normal number.
     const SMALLEST: f64;
@@ -48,7 +49,7 @@ macro_rules! real {
         }
     };
 }
-real!(f32, -102);
+real!(f32, -101);
 real!(f64, -960);
 
 /// The correctly rounded x/c as fma(x, z, x·w), where z is 1/c rounded towards zero and w what it lacks (Brisebarre, Muller and Raina,
