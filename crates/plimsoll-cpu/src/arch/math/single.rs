@@ -104,6 +104,9 @@ const LN_2: (f32, f32) = (std::f32::consts::LN_2, -1.904_654_2e-9);
 const ROOT_HALF: u32 = 0x3f35_04f3;
 const ONE: u32 = 0x3f80_0000;
 
+/// (eʳ − 1 − r)/r², within 2⁻²² on |r| ≤ ln 2/2.
+const EXP: [f32; 5] = [0.5, 0.166_665_78, 0.041_666_854, 0.008_363_141, 0.001_390_127_3];
+
 /// 2ᵏ for an integer k from −126 to 127.
 #[inline(always)]
 fn power_of_two(k: f32) -> f32 {
@@ -114,9 +117,7 @@ fn power_of_two(k: f32) -> f32 {
 #[inline(always)]
 fn exp_reduced(x: f32, k: f32) -> f32 {
     let r = (-k).mul_add(LN_2.1, (-k).mul_add(LN_2.0, x));
-    // (eʳ − 1 − r)/r², within 2⁻²² on |r| ≤ ln 2/2.
-    let tail = [0.5, 0.166_665_78, 0.041_666_854, 0.008_363_141, 0.001_390_127_3];
-    1.0 + (r * r).mul_add(polynomial_f32(r, tail), r)
+    1.0 + (r * r).mul_add(polynomial_f32(r, EXP), r)
 }
 
 /// An integer k and e^(x − k·ln 2).
@@ -124,6 +125,22 @@ fn exp_reduced(x: f32, k: f32) -> f32 {
 fn exp_parts(x: f32) -> (f32, f32) {
     let k = (x * std::f32::consts::LOG2_E).round_ties_even();
     (k, exp_reduced(x, k))
+}
+
+/// e^(times·x), up to e^±40, with a relative error of up to 2⁻²¹: for functions in which it hardly counts. `times` is ±1 or ±2: all constants
+/// are scaled by its powers. What it gives for NaN has no meaning.
+#[inline(always)]
+fn rough_exp(x: f32, times: f32) -> f32 {
+    // The sum's low bits are the integer, which is added to the exponent.
+    let shifted = x.mul_add(std::f32::consts::LOG2_E * times, INTEGER);
+    let r = (INTEGER - shifted).mul_add(LN_2.0 / times, x);
+    let mut power = times;
+    let tail = EXP.map(|coefficient| {
+        power *= times;
+        coefficient * power
+    });
+    let significand = polynomial_f32(r, tail).mul_add(r, times).mul_add(r, 1.0);
+    f32::from_bits(significand.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 /// The largest |x| that [`near_exp`] takes: beyond it, the result may be subnormal or infinite.
@@ -190,9 +207,9 @@ pub fn tanh(x: f32) -> f32 {
     let near = [-0.333_333_28, 0.133_327_71, -0.053_850_953, 0.020_997_355, -0.006_096_937];
     let near = (a * w).mul_add(polynomial_f32(w, near), a);
     let bounded = if a > 10.0 { 10.0 } else { a };
-    let (k, significand) = exp_parts(2.0 * bounded);
-    let far = 1.0 - 2.0 / significand.mul_add(power_of_two(k), 1.0);
-    (if a < 0.625 { near } else { far }).copysign(x)
+    let far = 1.0 - 2.0 / (rough_exp(bounded, 2.0) + 1.0);
+    // NaN takes the first branch.
+    (if a >= 0.625 { far } else { near }).copysign(x)
 }
 
 /// The error function.
@@ -217,9 +234,9 @@ pub fn erf(x: f32) -> f32 {
         -0.000_435_884_34,
         2.121_788_7e-5,
     ];
-    let (k, significand) = exp_parts(-polynomial_f32(t, far));
-    let far = (-significand).mul_add(power_of_two(k), 1.0);
-    (if a < 0.93 { near } else { far }).copysign(x)
+    let far = 1.0 - rough_exp(polynomial_f32(t, far), -1.0);
+    // NaN takes the first branch.
+    (if a >= 0.93 { far } else { near }).copysign(x)
 }
 
 /// 1/(1 + e⁻ˣ), without overflow on either side.
