@@ -70,7 +70,7 @@ fn plain_launches_of_one_input_fit_on_the_device_at_once_where_four_vectors_suff
 }
 
 #[test]
-fn dependent_launches_of_which_two_do_not_fit_at_once_have_one_vector_per_thread() {
+fn dependent_launches_have_one_vector_per_thread_where_two_do_not_fit_at_once() {
     let plan = |elements| {
         let indexing = Indexing { extents: vec![elements], accesses: vec![Access { strides: vec![1], phase: 0 }; 2] };
         let table = Table::for_device("NVIDIA H200", 90);
