@@ -431,8 +431,8 @@ macro_rules! runs {
             /// The same kernel with the fastest plan for calls with tensors of these layouts: the planner's own, or one of up to eleven
             /// others that are timed now, for about three seconds, or were timed earlier on this device ([`Gpu::with_store`]). The
             /// tensors are not touched: tuning has its own memory, 512 MiB or more for each. [`Kernel::tuning`] tells the result. If
-            /// memory or time doesn't suffice, or it is stopped ([`Gpu::with_stop`]), the planner's plan stays. Waits for the stream's work first; other work on the device
-            /// makes times uncertain.
+            /// memory or time doesn't suffice, or it is stopped ([`Gpu::with_stop`]), the planner's plan stays. Waits for the stream's work
+            /// first; other work on the device makes times uncertain.
             ///
             /// # Errors
             /// Those of `run`; [`Fault::Invalid`](plimsoll_core::Fault::Invalid) while the stream is being recorded.

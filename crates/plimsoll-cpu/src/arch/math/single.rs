@@ -208,7 +208,7 @@ pub fn tanh(x: f32) -> f32 {
     let near = (a * w).mul_add(polynomial_f32(w, near), a);
     let bounded = if a > 10.0 { 10.0 } else { a };
     let far = 1.0 - 2.0 / (rough_exp(bounded, 2.0) + 1.0);
-    // NaN takes the first branch.
+    // NaN stays NaN in `near`.
     (if a >= 0.625 { far } else { near }).copysign(x)
 }
 
@@ -235,7 +235,7 @@ pub fn erf(x: f32) -> f32 {
         2.121_788_7e-5,
     ];
     let far = 1.0 - rough_exp(polynomial_f32(t, far), -1.0);
-    // NaN takes the first branch.
+    // NaN stays NaN in `near`.
     (if a >= 0.93 { far } else { near }).copysign(x)
 }
 
