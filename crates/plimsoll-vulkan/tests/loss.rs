@@ -64,8 +64,8 @@ fn run_with_layer(case: &str) -> Result<(), Failed> {
     child.env(CHILD, case).env(LOSE, folder.path().join("lose"));
     child.env("VK_LAYER_PATH", folder.path()).env("VK_INSTANCE_LAYERS", "VK_LAYER_plimsoll_test");
     let output = child.output()?;
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(Failed::from(text)) }
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    if output.status.success() { Ok(()) } else { Err(Failed::from(format!("{}\n{stdout}{stderr}", output.status))) }
 }
 
 fn check_loss() -> Result<(), Fault> {
