@@ -61,6 +61,7 @@ flags! {
     LinkDegraded "LINK_DEGRADED" true "The link runs narrower or slower than it can.";
     Budget "BUDGET" false "Time or samples ran out before the interval was narrow enough; the interval says how wide it is.";
     VerifyFail "VERIFY_FAIL" true "The kernel's result was wrong; the figure is worthless.";
+    Unchecked "UNCHECKED" true "The device failed before the results could be checked.";
     Shrunk "SHRUNK" false "The requested size did not fit in memory; a smaller one was measured.";
     Counted "COUNTED" false "By the hardware counters, memory moved over 5 % more or less than the algorithm must.";
     SizeDiffers "SIZE_DIFFERS" false "The system reports a size that is over 5 % larger or smaller.";

@@ -259,6 +259,7 @@ impl<'s, B: Backend> Session<'s, B> {
         let cut = matches!(measured.ended, Ended::Budget) && !trace;
         flags.insert_if(Flag::Budget, cut && !is_narrow_enough(measured.seconds, half_width));
         let [unjudged, checked] = if measured.check.is_some() { workload.unjudged() } else { [0, 0] };
+        flags.insert_if(Flag::Unchecked, measured.check.is_none());
         let wrong = match measured.check {
             Some(Check::Failed(what)) => Some(what),
             _ => None,

@@ -31,6 +31,7 @@ fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
         Flag::LinkDegraded => ("link-degraded", "sync", None),
         Flag::Budget => ("noise=0.5", "sync", None),
         Flag::VerifyFail => ("wrong=sync", "sync", None),
+        Flag::Unchecked => ("lost-after=5", "sync", None),
         Flag::Shrunk => ("memory=1GiB", "stream", None),
         // A simulated device has no hardware counters.
         Flag::Counted | Flag::SizeDiffers | Flag::Unknown => return None,

@@ -341,13 +341,17 @@ impl Stopwatch for OnDevice<'_, '_> {
     }
 }
 
-/// The seconds of each point, by its coordinates. Points with wrong results are left out.
+/// The seconds of each point, by its coordinates. Points whose results were wrong or not checked are left out.
 fn seconds_by_position(records: Vec<Record>) -> BTreeMap<String, f64> {
     let (mut specs, mut points): (Vec<SeriesSpec>, Vec<Sampled>) = Default::default();
     for record in records {
         match record {
             Record::Series(spec) => specs.push(spec),
-            Record::Point(point) if !point.flags.contains(Flag::VerifyFail) => points.push(point),
+            Record::Point(point)
+                if ![Flag::VerifyFail, Flag::Unchecked].iter().any(|&flag| point.flags.contains(flag)) =>
+            {
+                points.push(point);
+            }
             _ => {}
         }
     }

@@ -147,7 +147,7 @@ fn describe(steps: &[Step<'_>]) -> Vec<Finding> {
     };
     let says = match describe_wrong(steps) {
         Some(wrong) => format!("{wrong}; {says}"),
-        None => format!("{says}; the same results in all {} windows", steps.len()),
+        None => format!("{says}; the same results in {}", describe_checked(steps)),
     };
     let levels: Vec<Finding> = levels
         .into_iter()
@@ -202,6 +202,15 @@ fn describe_wrong(steps: &[Step<'_>]) -> Option<String> {
     let first = in_words(steps.iter().find(is_wrong)?.time);
     let count = steps.iter().filter(is_wrong).count();
     Some(format!("WRONG results in {count} of {} windows, first at {first}", steps.len()))
+}
+
+/// The windows whose results were checked. Those of a window in which the device failed were not.
+fn describe_checked(steps: &[Step<'_>]) -> String {
+    let unchecked = steps.iter().filter(|step| step.row.flags.contains(Flag::Unchecked)).count();
+    match unchecked {
+        0 => format!("all {} windows", steps.len()),
+        _ => format!("{} of {} windows, and the device failed in the last one", steps.len() - unchecked, steps.len()),
+    }
 }
 
 /// The energy counter is read after each sample, so both ends of a window are known to one sample of its about 30.
@@ -323,6 +332,9 @@ mod tests {
         let short = says(&[right, right]);
         assert!(short.starts_with("too short to say whether the device settled: at the end 600 TFLOP/s"), "{short}");
         assert!(short.ends_with("; the same results in all 2 windows"), "{short}");
+        let cut = Some(Flag::Unchecked).into_iter().collect();
+        let lost = says(&[right, right, right, right, cut]);
+        assert!(lost.ends_with("; the same results in 4 of 5 windows, and the device failed in the last one"), "{lost}");
         assert!(says(&[wrong]).starts_with("WRONG results in 1 of 1 windows, first at 0 s; too short"));
         let late = says(&[right, right, right, right, right, wrong, right, right]);
         assert!(late.starts_with("WRONG results in 1 of 8 windows, first at 12.5 s; settled after 0 s at"), "{late}");
