@@ -156,9 +156,25 @@ fn largest_loss(case: &str, unit: Unit, both: &[Both]) -> Option<Finding> {
     let worst = both.iter().max_by(|a, b| a.loss().value.total_cmp(&b.loss().value))?;
     let format = |figure: Estimate| unit.format(figure.value);
     let (together, alone) = (format(worst.together), format(worst.alone));
-    let all: Vec<String> = both.iter().map(|one| format!("{} {:.1} %", one.name, one.loss().value)).collect();
-    let says = format!("{}: {together} with all at once, {alone} alone. Losses: {}.", worst.name, all.join(", "));
+    let says = format!("{}: {together} with all at once, {alone} alone. Losses: {}.", worst.name, list_losses(both));
     Some(Finding { says, ..derived(format!("{case}, largest loss"), Unit::Percent, worst.loss(), worst.flags) })
+}
+
+/// Most losses that a sentence names: those of eight devices. They have 28 pairs.
+const MOST_NAMED: usize = 8;
+
+/// The losses of all, or the largest ones and a limit for the others.
+fn list_losses(both: &[Both]) -> String {
+    let mut losses: Vec<(&Name, f64)> = both.iter().map(|one| (&one.name, one.loss().value)).collect();
+    if losses.len() > MOST_NAMED {
+        losses.sort_by(|a, b| b.1.total_cmp(&a.1));
+    }
+    let named = &losses[..losses.len().min(MOST_NAMED)];
+    let mut words: Vec<String> = named.iter().map(|(name, loss)| format!("{name} {loss:.1} %")).collect();
+    if let [(_, next), ..] = &losses[named.len()..] {
+        words.push(format!("the other {} at most {next:.1} %", losses.len() - named.len()));
+    }
+    words.join(", ")
 }
 
 /// The bandwidth of all devices at once.
@@ -220,6 +236,22 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
         assert_eq!(names, ["memory reads, largest loss", "pairs, largest loss"]);
         assert!((found[1].value - 25.0).abs() < 1e-9 && found[1].says.starts_with("cuda:0 and cuda:3: "), "{found:?}");
+    }
+
+    #[test]
+    fn of_many_pairs_the_sentence_names_those_that_lose_most() {
+        let pairs_of = |devices: u64| {
+            (0..devices).flat_map(move |first| (first + 1..devices).map(move |second| (first, second)))
+        };
+        let points = pairs_of(8).enumerate().flat_map(|(number, (first, second))| {
+            let name = pair_name(&format!("cuda:{first}"), &format!("cuda:{second}"));
+            let bytes = [(Company::Alone, 100_000), (Company::Together, 100_000 - 1000 * number as u64)];
+            bytes.map(|(with, bytes)| point(Pair { pair: name.clone(), with }.to_values(), bytes))
+        });
+        let found = findings(&DeviceInfo::default(), &[Series::new(pairs(), points)]);
+        let says = &found[0].says;
+        assert!(says.contains("Losses: cuda:6 and cuda:7 27.0 %, cuda:5 and cuda:7 26.0 %"), "{says}");
+        assert!(says.ends_with("20.0 %, the other 20 at most 19.0 %.") && says.chars().count() < 400, "{says}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Run<Cuda> for super::CudaRunner {
         for node in session.device.memory_nodes()? {
             match Placed::new(session.device, &bench, &node) {
                 Ok(memory) => placed.push(Rc::new(memory)),
-                Err(fault @ Fault::Unavailable { .. }) => session.report_fault(&fault)?,
+                Err(fault) if leaves_out_node(&fault) => session.report_fault(&fault)?,
                 Err(fault) => return Err(fault),
             }
         }
@@ -73,7 +73,7 @@ impl Run<Cuda> for super::CudaRunner {
             let memory = match Placed::new(device, &bench, &node) {
                 Ok(memory) => Rc::new(memory),
                 // Nothing to verify: `measure` reports why.
-                Err(Fault::Unavailable { .. }) => continue,
+                Err(fault) if leaves_out_node(&fault) => continue,
                 Err(fault) => return Err(fault),
             };
             for direction in Direction::ALL {
@@ -83,6 +83,11 @@ impl Run<Cuda> for super::CudaRunner {
         }
         Ok(())
     }
+}
+
+/// Whether the other nodes can still be measured: a node may have no memory that can be pinned.
+fn leaves_out_node(fault: &Fault) -> bool {
+    matches!(fault, Fault::Unavailable { .. } | Fault::OutOfMemory { .. })
 }
 
 /// Pinned memory on one node, for each direction.

@@ -225,6 +225,10 @@ fn shorten_note(note: Note) -> Note {
     Note { text: shorten(&note.text, LONGEST_NOTE), ..note }
 }
 
+/// The notes of a device that are compared with those of others. A file keeps them.
+pub(super) const COMPARED_NOTES: [&str; 6] =
+    ["PCIe address", "driver release", "VBIOS", "board part number", "ECC", "MIG"];
+
 fn settings(run: &Run, info: &DeviceInfo) -> Vec<Setting> {
     let note = |name: &str| info.notes.get(name).cloned();
     let health = &info.health;

@@ -11,6 +11,7 @@ use plimsoll_core::record::{Finding, Member, Record, Run, RunHeader};
 use plimsoll_core::series::{Row, Series};
 use plimsoll_core::text::shorten;
 
+use super::device::COMPARED_NOTES;
 use super::launcher::sanitise;
 use crate::check::is_checked;
 use crate::headlines::derive_findings;
@@ -62,14 +63,18 @@ fn size_of(header: &RunHeader) -> usize {
     lines(&[Record::Run(header.clone())]).len()
 }
 
-/// Shortens what only people read: the command line, facts about the host, notes, reasons, sources. What identifies the device stays.
+/// Shortens what only people read: the command line, facts about the host, notes, reasons, sources. What identifies the device stays, and
+/// so do the notes that tell it from others.
 fn shorten_header(header: &mut RunHeader) {
     fn cut(text: &mut String) {
         *text = shorten(text, LONGEST_TEXT);
     }
     fn cut_map(map: &mut BTreeMap<String, String>) {
-        while map.len() > MOST_TEXTS {
-            map.pop_last();
+        let size = |name: &String| name.len() + map[name].len();
+        let mut names: Vec<String> = map.keys().cloned().collect();
+        names.sort_by_key(|name| (!COMPARED_NOTES.contains(&name.as_str()), size(name)));
+        for name in names.iter().skip(MOST_TEXTS) {
+            map.remove(name);
         }
         *map = std::mem::take(map).into_iter().map(|(name, text)| (shorten(&name, LONGEST_TEXT), text)).collect();
         map.values_mut().for_each(cut);

@@ -1,10 +1,12 @@
 //! Folders that are made to cost time, and lists that are cut off.
 
+use plimsoll_core::record::{Record, Run};
+
 use super::{File, PROBES, judge, problems};
 use crate::fleet::collect::{Options, collect};
 use crate::fleet::complete::Kind;
 use crate::fleet::device::Device;
-use crate::fleet::file::lines;
+use crate::fleet::file::{LARGEST, lines, reduce};
 use crate::fleet::read::{Folder, Partial, read_folder};
 
 /// Changes the device of a number.
@@ -16,7 +18,7 @@ type Change = dyn Fn(u32, &mut Device);
 fn thousands_of_hostile_files_take_seconds() {
     const FILES: u32 = 16_000;
     let device = |file: &File| {
-        let run = plimsoll_core::record::Run::from_records(file.records()).unwrap();
+        let run = Run::from_records(file.records()).unwrap();
         Device::from_run(run, "f", PROBES).unwrap()
     };
     let template = device(&File::new(0));
@@ -76,4 +78,28 @@ fn settings_beyond_those_that_are_listed_are_counted() {
         problems(&fleet).into_iter().filter(|(kind, _)| *kind == Kind::Mixed).map(|(_, text)| text).collect();
     assert_eq!(mixed.len(), 21);
     assert_eq!(mixed[20], "5 more devices differ in their settings from the most common ones of their model");
+}
+
+/// A device with hundreds of long notes fills no file with them, and still has its settings and its slot.
+#[test]
+fn a_long_header_keeps_what_devices_are_compared_by() {
+    let file = File::new(3);
+    let mut records = file.records();
+    if let Record::Run(header) = &mut records[0] {
+        let notes = &mut header.devices[0].notes;
+        notes.extend((0..300).map(|number| (format!("A {number}"), "long ".repeat(40))));
+        for name in ["driver release", "VBIOS", "board part number", "ECC", "MIG"] {
+            notes.insert(name.to_owned(), format!("its {name}"));
+        }
+        notes.insert("short".to_owned(), "kept".to_owned());
+    }
+    let run = Run::from_records(records).unwrap();
+    let reduced = reduce(&run, 0, &file.member(), PROBES).unwrap();
+    assert!(lines(&reduced).len() <= LARGEST);
+    let reduced = Run::from_records(reduced).unwrap();
+    assert_eq!(reduced.header.devices[0].notes.len(), 40);
+    assert_eq!(reduced.header.devices[0].notes.get("short").map(String::as_str), Some("kept"));
+    let [whole, short] = [run, reduced].map(|run| Device::from_run(run, "f", PROBES).unwrap());
+    assert!(whole.settings.len() >= 5 && whole.settings == short.settings, "{:?} {:?}", whole.settings, short.settings);
+    assert_eq!(whole.slot, short.slot);
 }
