@@ -1,6 +1,6 @@
 """Runs the code cells of a notebook in order and stores what they print and return, without Jupyter.
 
-    PYTHONPATH=python python3 scripts/notebook.py examples/python/05_notebook.ipynb
+    PYTHONPATH=$PWD/target/python python3 scripts/notebook.py examples/python/05_notebook.ipynb
 """
 
 import ast
@@ -9,6 +9,7 @@ import io
 import json
 import pathlib
 import sys
+import tempfile
 
 
 def run_cell(source: str, names: dict) -> list[dict]:
@@ -25,6 +26,8 @@ def run_cell(source: str, names: dict) -> list[dict]:
         outputs.append({"name": "stdout", "output_type": "stream", "text": printed.getvalue().splitlines(keepends=True)})
     if value is not None:
         data = {"text/plain": repr(value).splitlines(keepends=True)}
+        if hasattr(value, "_repr_html_"):
+            data["text/html"] = value._repr_html_().splitlines(keepends=True)
         outputs.append({"data": data, "metadata": {}, "output_type": "execute_result"})
     return outputs
 
@@ -32,6 +35,13 @@ def run_cell(source: str, names: dict) -> list[dict]:
 def main(path: pathlib.Path) -> None:
     notebook = json.loads(path.read_text())
     names: dict = {"__name__": "__main__"}
+    # What the cells write stays there.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        run_cells(notebook, names)
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+
+
+def run_cells(notebook: dict, names: dict) -> None:
     codes = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
     for number, cell in enumerate(codes, 1):
         cell["execution_count"] = number
@@ -39,7 +49,6 @@ def main(path: pathlib.Path) -> None:
         for output in cell["outputs"]:
             if output["output_type"] == "execute_result":
                 output["execution_count"] = number
-    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
-__all__ = ["DeviceError", "Expression", "ExpressionError", "ShapeError", "__version__", "compile", "run_command"]
+__all__ = ["DeviceError", "Expression", "ExpressionError", "ShapeError", "__version__", "compile", "format_figure", "run_command"]
 
 __version__: str
 
@@ -33,4 +33,5 @@ class Expression:
     def __call__(self, *args: Any, out: Any | None = None, **named: Any) -> Any: ...
 
 def compile(text: str) -> Expression: ...
+def format_figure(value: float, interval: Sequence[float], unit: str) -> str: ...
 def run_command(arguments: Sequence[str | PathLike[str]]) -> int: ...

@@ -6,18 +6,27 @@ stops the command, which keeps what was measured.
 
 from __future__ import annotations
 
+import base64
+import html
+import itertools
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+from ._plimsoll import format_figure
 
 __all__ = ["CommandError", "Run", "bench", "check", "explain", "load", "measure", "predict", "report"]
 
 # The verdict of a check or a comparison: an answer rather than an error.
 _ANSWERS = (0, 1, 4)
+# How much of a run a notebook shows.
+_MOST_ROWS = 20
+_MOST_PICTURES = 4
 
 
 class CommandError(RuntimeError):
@@ -73,12 +82,42 @@ class Run(Mapping[str, Any]):
         place = f", folder={str(self.folder)!r}" if self.folder else ""
         return f"<plimsoll.Run with {len(self.findings)} findings{place}>"
 
+    @property
+    def pictures(self) -> dict[str, str]:
+        """The pictures of the series by their names, as SVG. Needs the record."""
+        with tempfile.TemporaryDirectory() as place:
+            _command(["report", str(_folder(self)), "--format", "svg", "--output", place + "/pictures"])
+            return {path.stem: path.read_text() for path in sorted(Path(place, "pictures").glob("*.svg"))}
+
     def _repr_html_(self) -> str:
-        if self.folder is None:
-            return f"<p>{len(self.findings)} findings</p>"
-        text = _command(["report", str(self.folder), "--format", "html", "--output", "/dev/stdout"]).stdout
-        escaped = text.replace("&", "&amp;").replace('"', "&quot;")
-        return f'<iframe srcdoc="{escaped}" style="width: 100%; height: 40em; border: 0"></iframe>'
+        """The findings as a table, then the pictures, for notebooks: without scripts and frames, which many viewers remove."""
+        pictures = self.pictures if self.folder else {}
+        names = [device["name"] for run in self._content["runs"] for device in run["devices"]]
+        head = html.escape(", ".join(names))
+        if self._content["simulated"]:
+            head += " <b>(simulated: these figures describe no real machine)</b>"
+        parts = [f"<p>{head}</p>", _table(self.findings[:_MOST_ROWS]), *itertools.starmap(_image, itertools.islice(pictures.items(), _MOST_PICTURES))]
+        left = [(len(self.findings) - _MOST_ROWS, "findings"), (len(pictures) - _MOST_PICTURES, "pictures")]
+        left_out = " and ".join(f"{count} more {what}" for count, what in left if count > 0)
+        if left_out:
+            parts.append(f'<p>{left_out}: <code>plimsoll.report(run, "report.html")</code> writes a page with all of them.</p>')
+        return "\n".join(parts)
+
+
+def _table(findings: Sequence[Mapping[str, Any]]) -> str:
+    if not findings:
+        return "<p>no findings</p>"
+    rows = ["<tr><th>probe</th><th>finding</th><th>measured</th><th>flags</th></tr>"]
+    for each in findings:
+        figure = format_figure(each["value"], each["interval"], each["unit"])
+        cells = [each["probe"], each["name"], figure, ", ".join(each["flags"])]
+        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _image(name: str, picture: str) -> str:
+    data = base64.b64encode(picture.encode()).decode()
+    return f'<img alt="{html.escape(name)}" src="data:image/svg+xml;base64,{data}" style="width: 40em; max-width: 100%">'
 
 
 def measure(probes: Iterable[str] = (), *, device: str | None = None, effort: str = "quick", out: str | os.PathLike[str] | None = None, **options: Any) -> Run:

@@ -17,7 +17,8 @@ def code_cells() -> list[dict]:
     return [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
 
 
-def test_the_cells_run_and_the_stored_outputs_are_theirs() -> None:
+def test_the_cells_run_and_the_stored_outputs_are_theirs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
     script = importlib.util.module_from_spec(SCRIPT)
     SCRIPT.loader.exec_module(script)
     names = {"__name__": "__main__"}

@@ -26,7 +26,22 @@ def test_a_run_is_measured_kept_and_read_again(tmp_path) -> None:
     assert "## Simulated device" in plimsoll.report(run, format="markdown")
     plimsoll.report(run, tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1000
-    assert "iframe" in run._repr_html_()
+    pictures = run.pictures
+    assert pictures and all(text.startswith("<svg") for text in pictures.values())
+    page = run._repr_html_()
+    assert page.count("<tr>") == min(len(run.findings), 20) + 1 and f"<td>{finding['name']}</td>" in page
+    assert page.count("data:image/svg+xml;base64,") == min(len(pictures), 4) and "<script" not in page
+    assert "simulated: these figures describe no real machine" in page
+    assert plimsoll.Run({"runs": [], "series": [], "simulated": False})._repr_html_() == "<p></p>\n<p>no findings</p>"
+
+
+def test_a_long_run_says_how_much_of_it_is_not_shown() -> None:
+    finding = {"probe": "p", "name": "<b>", "value": 2e-6, "interval": [1.9e-6, 2.1e-6], "unit": "s", "flags": ["DRIFT"]}
+    run = {"devices": [{"name": "a & b"}], "findings": [finding] * 23}
+    page = plimsoll.Run({"runs": [run], "series": [], "simulated": False})._repr_html_()
+    assert page.startswith("<p>a &amp; b</p>\n<table>")
+    assert "<p>3 more findings: " in page and page.count("<tr>") == 21
+    assert "<tr><td>p</td><td>&lt;b&gt;</td><td>2.00 µs ± 0.10</td><td>DRIFT</td></tr>" in page
 
 
 def test_a_device_gets_a_verdict() -> None:
