@@ -1,6 +1,6 @@
 //! One call of an expression: views of the arguments, the outputs, the run.
 
-use plimsoll::expr::{Foreign, Value};
+use plimsoll::expr::{DType, Foreign, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -16,16 +16,16 @@ use crate::tensor::{Common, Few, Place, Tensor};
 /// nanoseconds.
 const RELEASE_FROM: u64 = 4096;
 
-/// What a call reads of its arguments and its results. It is filled in place: copies of it take as long as the rest of a small call.
-#[derive(Default)]
-pub(crate) struct Read {
+/// A call's arguments and results. Filled in place: moving it takes as long as the rest of a small call.
+pub(crate) struct Call<'py> {
     arguments: Arguments,
-    /// The memory of the outputs that the text doesn't write in place.
+    /// The arrays of the outputs that the text doesn't write in place, and their memory.
+    objects: Few<Bound<'py, PyAny>>,
     results: Few<Tensor>,
+    shared: Shared,
 }
 
 /// A call's arguments as Rust sees them, one per parameter.
-#[derive(Default)]
 struct Arguments {
     given: Few<Given>,
     /// The tensors; those of numbers have no meaning: see [`Arguments::tensor`].
@@ -120,79 +120,169 @@ impl Arguments {
     }
 }
 
-/// The arrays given with `out=`.
-fn list_outs<'py>(out: Option<&Bound<'py, PyAny>>) -> Few<Bound<'py, PyAny>> {
-    match out {
-        None => Few::new(),
-        Some(out) => match (out.cast::<PyTuple>(), out.cast::<PyList>()) {
-            (Ok(tuple), _) => tuple.iter().collect(),
-            (_, Ok(list)) => list.iter().collect(),
-            _ => std::iter::once(out.clone()).collect(),
-        },
+impl<'py> Call<'py> {
+    /// Nothing yet. Inlined, so that it is made where it stays.
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        let arguments = Arguments { given: Few::new(), tensors: Few::new(), numbers: Few::new(), place: None };
+        let shared = Shared { aliases: Few::new(), merged: Few::new() };
+        Self { arguments, objects: Few::new(), results: Few::new(), shared }
     }
-}
 
-/// A call whose arguments were checked and whose results have memory.
-pub(crate) struct Prepared<'e, 'py> {
-    pub(crate) specialised: &'e Specialised,
-    read: &'e Read,
-    /// The arrays of the outputs that the text doesn't write in place.
-    objects: Few<Bound<'py, PyAny>>,
-}
+    /// Takes the arrays given with `out=`.
+    fn set_outs(&mut self, out: Option<&Bound<'py, PyAny>>) {
+        let Some(out) = out else { return };
+        match (out.cast::<PyTuple>(), out.cast::<PyList>()) {
+            (Ok(tuple), _) => self.add_outs(tuple.iter()),
+            (_, Ok(list)) => self.add_outs(list.iter()),
+            _ => self.objects.push(out.clone()),
+        }
+    }
 
-impl<'e, 'py> Prepared<'e, 'py> {
-    /// Checks a call's arguments, which it reads into `read`; `outs` is the memory of the results, empty if they are to be made.
-    pub(crate) fn new(
+    /// Takes arrays for the results. Without any, [`Call::prepare`] makes them.
+    pub(crate) fn add_outs(&mut self, outs: impl Iterator<Item = Bound<'py, PyAny>>) {
+        self.objects.extend(outs);
+    }
+
+    /// Checks the arguments and results, and finds what computes them.
+    pub(crate) fn prepare<'e>(
+        &mut self,
         py: Python<'py>,
         expression: &'e Expression,
         bound: &[Bound<'py, PyAny>],
-        outs: Few<Bound<'py, PyAny>>,
-        (read, arrays): (&'e mut Read, &mut Arrays),
-    ) -> PyResult<Self> {
-        let Read { arguments, results } = &mut *read;
-        arguments.read(expression, bound, arrays)?;
-        for out in &outs {
-            arguments.locate("out", arrays.view("out", out, results)?)?;
+        arrays: &mut Arrays,
+    ) -> PyResult<&'e Specialised> {
+        self.arguments.read(expression, bound, arrays)?;
+        for out in &self.objects {
+            self.arguments.locate("out", arrays.view("out", out, &mut self.results)?)?;
         }
-        let shared = find_shared(expression, arguments, results);
-        let specialised = expression.specialise(py, &arguments.given, &shared, arguments.place())?;
-        let objects = prepare_results(py, expression, specialised, arguments, arrays, (outs, results))?;
-        Ok(Self { specialised, read, objects })
+        self.find_shared(expression);
+        let specialised = expression.specialise(py, &self.arguments.given, &self.shared, self.arguments.place())?;
+        self.prepare_results(py, expression, specialised, arrays)?;
+        Ok(specialised)
     }
 
     /// Where its tensors are.
     pub(crate) fn place(&self) -> Place {
-        self.read.arguments.place()
+        self.arguments.place()
     }
 
-    /// Lists the inputs, then the outputs that aren't written in place. Filled in place, as [`Read`] is.
-    pub(crate) fn list_tensors<'s>(&'s self, tensors: &mut Few<Foreign<'s>>) {
+    /// Lists the inputs, then the outputs that aren't written in place. Filled in place, as [`Call`] is.
+    pub(crate) fn list_tensors<'s>(&'s self, specialised: &Specialised, tensors: &mut Few<Foreign<'s>>) {
         let find = |slot: &Slot| match *slot {
-            Slot::Parameter(parameter) => self.read.arguments.tensor(parameter),
-            Slot::Result(result) => self.read.results.get(result),
+            Slot::Parameter(parameter) => self.arguments.tensor(parameter),
+            Slot::Result(result) => self.results.get(result),
         };
-        self.specialised.tensors.iter().filter_map(find).for_each(|tensor| tensors.push(tensor.foreign()));
+        specialised.tensors.iter().filter_map(find).for_each(|tensor| tensors.push(tensor.foreign()));
     }
 
     /// Lists the scalars in the expression's order.
-    pub(crate) fn list_numbers(&self, numbers: &mut Few<Value>) {
-        self.specialised.scalars.iter().for_each(|&parameter| numbers.push(self.read.arguments.numbers[parameter]));
+    pub(crate) fn list_numbers(&self, specialised: &Specialised, numbers: &mut Few<Value>) {
+        specialised.scalars.iter().for_each(|&parameter| numbers.push(self.arguments.numbers[parameter]));
     }
 
     /// What the call returns, in the order of the outputs.
-    pub(crate) fn returned(
-        self,
+    pub(crate) fn take_returned(
+        &mut self,
         expression: &Expression,
         bound: &[Bound<'py, PyAny>],
         finish: impl Fn(Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Few<Bound<'py, PyAny>>> {
         // Results are in the order of the outputs.
-        let mut fresh = self.objects.into_iter();
+        let mut fresh = self.objects.drain(..);
         let outputs = expression.signature.returned.iter().filter_map(|slot| match *slot {
             Slot::Parameter(parameter) => Some(Ok(bound[parameter].clone())),
             Slot::Result(_) => fresh.next().map(&finish),
         });
         outputs.collect()
+    }
+
+    /// Finds the outputs for which the caller gave an input's own memory, and inputs that are the same array as one that is
+    /// overwritten.
+    fn find_shared(&mut self, expression: &Expression) {
+        let signature = &expression.signature;
+        let (arguments, shared) = (&self.arguments, &mut self.shared);
+        let parameters = 0..signature.parameters.len();
+        let is_it = |parameter: usize, wanted: &Tensor| {
+            arguments.tensor(parameter).is_some_and(|own| own.is_same_array(wanted))
+        };
+        for (&output, result) in signature.separate.iter().zip(&self.results) {
+            if let Some(parameter) = parameters.clone().find(|&parameter| is_it(parameter, result)) {
+                shared.aliases.push((output, parameter));
+            }
+        }
+        if shared.aliases.is_empty() && signature.separate.len() == signature.outputs.len() {
+            return;
+        }
+        let in_place = parameters.clone().filter(|&parameter| signature.written[parameter]);
+        let overwritten: Few<usize> = in_place.chain(shared.aliases.iter().map(|&(_, parameter)| parameter)).collect();
+        for &kept in &overwritten {
+            let Some(tensor) = arguments.tensor(kept) else { continue };
+            for parameter in parameters.clone().filter(|parameter| !overwritten.contains(parameter)) {
+                if is_it(parameter, tensor) {
+                    shared.merged.push((parameter, kept));
+                }
+            }
+        }
+    }
+
+    /// Checks the given arrays for results, or makes them.
+    fn prepare_results(
+        &mut self,
+        py: Python<'py>,
+        expression: &Expression,
+        specialised: &Specialised,
+        arrays: &mut Arrays,
+    ) -> PyResult<()> {
+        let signature = &expression.signature;
+        for (place, (parameter, is_written)) in signature.parameters.iter().zip(&signature.written).enumerate() {
+            if *is_written && self.arguments.tensor(place).is_some_and(|tensor| tensor.is_read_only) {
+                return Err(PyValueError::new_err(format!(
+                    "'{}' is written in place, but it is read-only",
+                    parameter.name
+                )));
+            }
+        }
+        let common = self.arguments.common(expression)?;
+        let plans = signature.separate.iter().map(|&output| (specialised.types[output], &signature.outputs[output]));
+        if self.objects.is_empty() && plans.len() > 0 {
+            let Some(common) = common else {
+                return Err(PyTypeError::new_err(
+                    "there is no array among the arguments: give one, or out= for the shape",
+                ));
+            };
+            for (dtype, name) in plans {
+                let object = arrays.allocate(py, common.shape(), dtype, self.arguments.place())?;
+                arrays.view(name, &object, &mut self.results)?;
+                self.objects.push(object);
+            }
+            return Ok(());
+        }
+        if self.objects.len() != plans.len() {
+            let (given, needed) = (self.objects.len(), plans.len());
+            return Err(PyTypeError::new_err(format!("out= has {given} arrays, but {needed} outputs need one")));
+        }
+        plans.zip(&self.results).try_for_each(|(plan, result)| check_out(plan, result, common.as_ref()))
+    }
+}
+
+/// Checks an array given for an output of this type and name.
+fn check_out((expected, name): (DType, &String), result: &Tensor, common: Option<&Common>) -> PyResult<()> {
+    let given = result.dtype;
+    if given != expected {
+        return Err(PyTypeError::new_err(format!(
+            "the output '{name}' is {expected}, but out= is {given}: give an array of {expected}, or write '{name}: {given} = …'"
+        )));
+    }
+    if result.is_read_only {
+        return Err(PyValueError::new_err("out= is read-only"));
+    }
+    match common.map(Common::shape) {
+        Some(needed) if needed != result.shape() => {
+            let given = result.shape();
+            Err(ShapeError::new_err(format!("out= has the shape {given:?}, but the result has {needed:?}")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -203,124 +293,42 @@ pub(crate) fn invoke<'py>(
     bound: &[Bound<'py, PyAny>],
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (mut read, mut arrays) = (Read::default(), Arrays::default());
-    let prepared = Prepared::new(py, expression, bound, list_outs(out), (&mut read, &mut arrays))?;
-    run(py, &prepared, &arrays)?;
+    let mut call = Call::new();
+    let mut arrays = Arrays::default();
+    call.set_outs(out);
+    let specialised = call.prepare(py, expression, bound, &mut arrays)?;
+    run(py, specialised, &call, &arrays)?;
     // The most frequent call: one array, whose memory is given.
-    if let (Some(_), [Slot::Result(_)], [only]) = (out, &expression.signature.returned[..], &prepared.objects[..]) {
+    if let (Some(_), [Slot::Result(_)], [only]) = (out, &expression.signature.returned[..], &call.objects[..]) {
         return Ok(only.clone());
     }
-    let (place, is_made) = (prepared.place(), out.is_none());
+    let (place, is_made) = (call.place(), out.is_none());
     let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-    let mut returned = prepared.returned(expression, bound, finish)?;
+    let mut returned = call.take_returned(expression, bound, finish)?;
     if returned.len() == 1 { Ok(returned.remove(0)) } else { Ok(PyTuple::new(py, returned)?.into_any()) }
-}
-
-/// The outputs for which the caller gave an input's own memory, and inputs that are the same array as one that is overwritten.
-fn find_shared(expression: &Expression, arguments: &Arguments, results: &[Tensor]) -> Shared {
-    let signature = &expression.signature;
-    let parameters = 0..signature.parameters.len();
-    let is_it =
-        |parameter: usize, wanted: &Tensor| arguments.tensor(parameter).is_some_and(|own| own.is_same_array(wanted));
-    let mut shared = Shared::default();
-    for (&output, result) in signature.separate.iter().zip(results) {
-        if let Some(parameter) = parameters.clone().find(|&parameter| is_it(parameter, result)) {
-            shared.aliases.push((output, parameter));
-        }
-    }
-    if shared.aliases.is_empty() && signature.separate.len() == signature.outputs.len() {
-        return shared;
-    }
-    let in_place = parameters.clone().filter(|&parameter| signature.written[parameter]);
-    let overwritten: Few<usize> = in_place.chain(shared.aliases.iter().map(|&(_, parameter)| parameter)).collect();
-    for &kept in &overwritten {
-        let Some(tensor) = arguments.tensor(kept) else { continue };
-        for parameter in parameters.clone().filter(|parameter| !overwritten.contains(parameter)) {
-            if is_it(parameter, tensor) {
-                shared.merged.push((parameter, kept));
-            }
-        }
-    }
-    shared
-}
-
-/// Checks the given arrays for results, or makes them. Returns them in the order of the outputs that aren't written in place by the
-/// text.
-fn prepare_results<'py>(
-    py: Python<'py>,
-    expression: &Expression,
-    specialised: &Specialised,
-    arguments: &Arguments,
-    arrays: &mut Arrays,
-    (outs, results): (Few<Bound<'py, PyAny>>, &mut Few<Tensor>),
-) -> PyResult<Few<Bound<'py, PyAny>>> {
-    let signature = &expression.signature;
-    for (place, (parameter, is_written)) in signature.parameters.iter().zip(&signature.written).enumerate() {
-        if *is_written && arguments.tensor(place).is_some_and(|tensor| tensor.is_read_only) {
-            return Err(PyValueError::new_err(format!(
-                "'{}' is written in place, but it is read-only",
-                parameter.name
-            )));
-        }
-    }
-    let plans = signature.separate.iter().map(|&output| (specialised.types[output], &signature.outputs[output]));
-    let common = arguments.common(expression)?;
-    if outs.is_empty() && plans.len() > 0 {
-        let Some(common) = common else {
-            return Err(PyTypeError::new_err("there is no array among the arguments: give one, or out= for the shape"));
-        };
-        let mut objects = Few::new();
-        for (dtype, name) in plans {
-            let object = arrays.allocate(py, common.shape(), dtype, arguments.place())?;
-            arrays.view(name, &object, results)?;
-            objects.push(object);
-        }
-        return Ok(objects);
-    }
-    if outs.len() != plans.len() {
-        let (given, needed) = (outs.len(), plans.len());
-        return Err(PyTypeError::new_err(format!("out= has {given} arrays, but {needed} outputs need one")));
-    }
-    for ((expected, name), result) in plans.zip(results.iter()) {
-        if result.dtype != expected {
-            let given = result.dtype;
-            return Err(PyTypeError::new_err(format!(
-                "the output '{name}' is {expected}, but out= is {given}: give an array of {expected}, or write '{name}: {given} = …'"
-            )));
-        }
-        if result.is_read_only {
-            return Err(PyValueError::new_err("out= is read-only"));
-        }
-        if let Some(common) = common
-            && common.shape() != result.shape()
-        {
-            let (given, needed) = (result.shape(), common.shape());
-            return Err(ShapeError::new_err(format!("out= has the shape {given:?}, but the result has {needed:?}")));
-        }
-    }
-    Ok(outs)
 }
 
 /// Compiles and loads what a call with these arguments needs.
 pub(crate) fn warm<'py>(py: Python<'py>, expression: &Expression, bound: &[Bound<'py, PyAny>]) -> PyResult<()> {
-    let (mut read, mut arrays) = (Read::default(), Arrays::default());
-    let prepared = Prepared::new(py, expression, bound, Few::new(), (&mut read, &mut arrays))?;
+    let (mut call, mut arrays) = (Call::new(), Arrays::default());
+    let specialised = call.prepare(py, expression, bound, &mut arrays)?;
     let mut tensors = Few::new();
-    prepared.list_tensors(&mut tensors);
-    py.detach(|| prepared.specialised.expression.warm(&tensors)).map_err(from_error)
+    call.list_tensors(specialised, &mut tensors);
+    py.detach(|| specialised.expression.warm(&tensors)).map_err(from_error)
 }
 
 /// Runs it on the arguments' memory.
-fn run(py: Python<'_>, prepared: &Prepared<'_, '_>, arrays: &Arrays) -> PyResult<()> {
-    let (mut tensors, mut numbers) = (Few::new(), Few::new());
-    prepared.list_tensors(&mut tensors);
-    prepared.list_numbers(&mut numbers);
+fn run(py: Python<'_>, specialised: &Specialised, call: &Call<'_>, arrays: &Arrays) -> PyResult<()> {
+    let mut tensors = Few::new();
+    let mut numbers = Few::new();
+    call.list_tensors(specialised, &mut tensors);
+    call.list_numbers(specialised, &mut numbers);
     let elements =
         tensors.iter().map(|tensor| tensor.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent)));
     let elements = elements.max().unwrap_or(0);
-    let place = prepared.place();
+    let place = call.place();
     let queue = arrays.queue(py, place)?;
-    let compiled = &prepared.specialised.expression;
+    let compiled = &specialised.expression;
     // SAFETY: the caller holds the arrays, and their libraries say that the memory is there: on the CPU until the call returns, on a
     // GPU in the order of the library's own stream, in which it also frees memory. That no other thread writes it meanwhile is the
     // caller's business, as in NumPy; `docs/python.md` says so.

@@ -10,8 +10,9 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::error::from_error;
 use crate::expression::Expression;
-use crate::invoke::{Prepared, Read};
+use crate::invoke::Call;
 use crate::library::Arrays;
+use crate::specialised::Specialised;
 use crate::tensor::Few;
 
 /// Prepared launches over the lists of earlier calls, the latest last.
@@ -87,23 +88,23 @@ pub(crate) fn run_many<'py>(
     let sets = count(&names, all.iter())?;
     let (inputs, outs) = all.split_at(expression.signature.parameters.len());
     let mut arrays = Arrays::default();
-    let mut read: Vec<Read> = Vec::new();
-    read.resize_with(sets, Read::default);
-    let mut calls: Vec<(Few<Bound<'py, PyAny>>, Prepared<'_, 'py>)> = Vec::with_capacity(sets);
-    for (set, read) in read.iter_mut().enumerate() {
+    let mut calls: Vec<Set<'_, 'py>> = Vec::with_capacity(sets);
+    for set in 0..sets {
         let bound: Few<_> = inputs.iter().map(|each| each.get(set)).collect();
-        let given = outs.iter().map(|each| each.get(set)).collect();
-        let prepared = Prepared::new(py, expression, &bound, given, (read, &mut arrays))
+        let mut call = Call::new();
+        call.add_outs(outs.iter().map(|each| each.get(set)));
+        let specialised = call
+            .prepare(py, expression, &bound, &mut arrays)
             .map_err(|error| error.into_value(py).into_bound(py))
             .map_err(|error| name_set(py, set, &error))?;
-        calls.push((bound, prepared));
+        calls.push(Set { bound, call, specialised });
     }
     launch(py, &calls, &arrays)?;
     let mut columns: Vec<Vec<Bound<'py, PyAny>>> = Vec::new();
-    for (bound, prepared) in calls {
-        let (place, is_made) = (prepared.place(), outs.is_empty());
+    for Set { bound, mut call, .. } in calls {
+        let (place, is_made) = (call.place(), outs.is_empty());
         let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-        let returned = prepared.returned(expression, &bound, finish)?;
+        let returned = call.take_returned(expression, &bound, finish)?;
         columns.resize_with(returned.len(), Vec::new);
         columns.iter_mut().zip(returned).for_each(|(column, result)| column.push(result));
     }
@@ -121,32 +122,35 @@ fn name_set(py: Python<'_>, set: usize, error: &Bound<'_, pyo3::exceptions::PyBa
     }
 }
 
+/// One set of a call: its arguments, and what computes them.
+struct Set<'e, 'py> {
+    bound: Few<Bound<'py, PyAny>>,
+    call: Call<'py>,
+    specialised: &'e Specialised,
+}
+
 /// Runs all sets.
-fn launch<'py>(
-    py: Python<'py>,
-    calls: &[(Few<Bound<'py, PyAny>>, Prepared<'_, 'py>)],
-    arrays: &Arrays,
-) -> PyResult<()> {
-    let Some((_, first)) = calls.first() else { return Ok(()) };
-    let other = calls.iter().position(|(_, call)| !std::ptr::eq(call.specialised, first.specialised));
-    if let Some(set) = other {
+fn launch(py: Python<'_>, sets: &[Set<'_, '_>], arrays: &Arrays) -> PyResult<()> {
+    let Some(first) = sets.first() else { return Ok(()) };
+    let specialised = first.specialised;
+    if let Some(set) = sets.iter().position(|set| !std::ptr::eq(set.specialised, specialised)) {
         return Err(PyTypeError::new_err(format!(
             "set {set} has other types or another device than set 0: call it for lists of equal types"
         )));
     }
-    let place = first.place();
+    let place = first.call.place();
     let queue = arrays.queue(py, place)?;
-    let mut tensors: Vec<Few<Foreign<'_>>> = vec![Few::new(); calls.len()];
-    calls.iter().zip(&mut tensors).for_each(|((_, call), tensors)| call.list_tensors(tensors));
-    let sets: Vec<ForeignSet<'_>> = tensors.iter().map(|tensors| ForeignSet { tensors, group: 0 }).collect();
+    let mut tensors: Vec<Few<Foreign<'_>>> = vec![Few::new(); sets.len()];
+    sets.iter().zip(&mut tensors).for_each(|(set, tensors)| set.call.list_tensors(specialised, tensors));
+    let foreign: Vec<ForeignSet<'_>> = tensors.iter().map(|tensors| ForeignSet { tensors, group: 0 }).collect();
     let mut numbers = Few::new();
-    first.list_numbers(&mut numbers);
+    first.call.list_numbers(specialised, &mut numbers);
     let scalars = [numbers.into_vec()];
     let lists = (sets.len(), tensors[0].first().map_or(0, |tensor| tensor.start));
-    let (specialised, kept) = (first.specialised, &first.specialised.kept);
+    let kept = &specialised.kept;
     let mut many = kept.take(lists).unwrap_or_else(|| specialised.expression.many());
     // SAFETY: as for one call.
-    let done = py.detach(|| unsafe { many.run(&sets, &scalars, queue) });
+    let done = py.detach(|| unsafe { many.run(&foreign, &scalars, queue) });
     kept.put(lists, many);
     done.map_err(from_error)?;
     if arrays.must_wait(place) { arrays.wait(py, place, specialised.expression.device()) } else { Ok(()) }

@@ -79,7 +79,10 @@ impl Foreign<'_> {
         // Loops, since calls of `memcmp` take longer than these short comparisons.
         let has_shape = || self.shape.iter().zip(layout.shape()).all(|(own, other)| own == other);
         let has_strides = || self.strides.iter().zip(layout.strides()).all(|(own, other)| own == other);
-        let has_offset = || self.reach().map_or(0, |(low, _)| low.unsigned_abs()) == u128::from(layout.offset());
+        let has_offset = || match self.strides.iter().all(|&stride| stride >= 0) {
+            true => layout.offset() == 0,
+            false => self.reach().map_or(0, |(low, _)| low.unsigned_abs()) == u128::from(layout.offset()),
+        };
         let rank = layout.shape().len();
         self.shape.len() == rank && self.strides.len() == rank && has_shape() && has_strides() && has_offset()
     }

@@ -290,14 +290,16 @@ impl Machine {
         if tiles.is_empty() {
             return;
         }
-        let mut arena = self.arenas.part(member);
+        // Small calls notice the lock.
+        let mut arena = (self.code.slots > 0).then(|| self.arenas.part(member));
+        let slots = arena.as_mut().map_or(std::ptr::null_mut(), |arena| arena.as_mut_ptr());
         let mut bases = [std::ptr::null_mut(); STREAMS];
         let mut tile = self.tiling.tile(tiles.start);
         for _ in tiles {
             for ((base, start), stream) in bases.iter_mut().zip(starts).zip(&self.tiling.streams) {
                 *base = start.0.wrapping_offset(stream.start(&tile));
             }
-            let run = TileRun { machine: self, tile: &tile, bases: &bases, arena: Cell::new(arena.as_mut_ptr()) };
+            let run = TileRun { machine: self, tile: &tile, bases: &bases, arena: Cell::new(slots) };
             for step in &self.code.steps {
                 // SAFETY: the bases are those of this tile; the arena has the code's slots.
                 unsafe { run.run_step(step) };
