@@ -66,6 +66,13 @@ pub(crate) enum Step {
     },
 }
 
+impl Step {
+    /// Whether it computes so much for each element that memory would wait for it.
+    pub(super) fn is_slow(&self) -> bool {
+        matches!(self, Self::Apply { operation, .. } if operation.slow)
+    }
+}
+
 /// Steps that have been checked for consistency.
 #[derive(Debug)]
 pub(crate) struct Code {
@@ -83,6 +90,8 @@ pub(crate) struct Code {
     pub(super) direct: Vec<bool>,
     /// Outputs into which only bytes of 0 and 1 are stored.
     pub(super) bool_outputs: Vec<bool>,
+    /// How many steps are slow.
+    pub(super) slow: usize,
 }
 
 /// Inconsistent steps: a mistake in the compiler of expressions.
@@ -229,7 +238,8 @@ impl Code {
             width = width.max(checker.slots.iter().copied().max().unwrap_or(1));
         }
         let Checker { direct, bool_outputs, widths, .. } = checker;
-        Ok(Self { steps, slots, width: usize::from(width), uniforms, widths, inputs, direct, bool_outputs })
+        let slow = steps.iter().filter(|step| step.is_slow()).count();
+        Ok(Self { steps, slots, width: usize::from(width), uniforms, widths, inputs, direct, bool_outputs, slow })
     }
 
     /// Bytes of scratch memory per element of a tile.

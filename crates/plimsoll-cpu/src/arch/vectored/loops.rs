@@ -5,24 +5,30 @@ use std::marker::PhantomData;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use super::super::Isa;
+use super::ahead::Stream;
 
 /// The arguments of a loop.
 #[derive(Clone, Copy)]
-pub(super) struct Arguments {
+pub(super) struct Arguments<'a> {
     /// How many elements.
     pub n: usize,
     /// The results, write-only.
     pub out: *mut u8,
     /// The operands: n elements each, or one if it is uniform.
     pub operands: [*const u8; 3],
+    /// What a slow loop fetches meanwhile: the elements with the same numbers as those that it computes.
+    pub ahead: &'a [Stream],
 }
+
+/// Elements that a slow loop computes between two fetches.
+const BLOCK: usize = 64;
 
 /// A loop compiled for one instruction set.
 ///
 /// Its caller promises that the machine has the set; that `out` is valid for writes of n results, and each operand for reads
 /// of n elements (of one, if the function expects a uniform operand there); that all are aligned to their elements and hold
 /// values of their types; and that `out` overlaps no operand.
-pub(super) type Function = unsafe fn(&Arguments);
+pub(super) type Function = unsafe fn(&Arguments<'_>);
 
 /// A loop, to be compiled for each instruction set.
 pub(super) trait Loop {
@@ -30,7 +36,7 @@ pub(super) trait Loop {
     ///
     /// # Safety
     /// As for [`Function`].
-    unsafe fn run(arguments: &Arguments);
+    unsafe fn run(arguments: &Arguments<'_>);
 }
 
 /// Instruction sets that loops are compiled for.
@@ -74,19 +80,19 @@ impl Set {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512<L: Loop>(arguments: &Arguments) {
+unsafe fn avx512<L: Loop>(arguments: &Arguments<'_>) {
     // SAFETY: the caller promises what `Function` requires.
     unsafe { L::run(arguments) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<L: Loop>(arguments: &Arguments) {
+unsafe fn avx2<L: Loop>(arguments: &Arguments<'_>) {
     // SAFETY: as above.
     unsafe { L::run(arguments) }
 }
 
-unsafe fn baseline<L: Loop>(arguments: &Arguments) {
+unsafe fn baseline<L: Loop>(arguments: &Arguments<'_>) {
     // SAFETY: as above.
     unsafe { L::run(arguments) }
 }
@@ -169,6 +175,8 @@ pub(super) trait Ternary {
 
 /// The loop of an operation of one operand.
 pub(super) struct Map1<F>(PhantomData<F>);
+/// [`Map1`] for a slow operation: it fetches other memory meanwhile.
+pub(super) struct Slow1<F>(PhantomData<F>);
 /// The loop of an operation of two operands. Bit i of `UNIFORM`: operand i is the same for all elements.
 pub(super) struct Map2<F, const UNIFORM: u8>(PhantomData<F>);
 /// The loop of an operation of three operands, as [`Map2`].
@@ -184,23 +192,63 @@ pub(super) type NarrowShort2<F, const UNIFORM: u8> = Short2<F, UNIFORM, 32>;
 
 impl<F: Unary> Loop for Map1<F> {
     #[inline(always)]
-    unsafe fn run(arguments: &Arguments) {
-        let Arguments { n, out, operands: [a, ..] } = *arguments;
-        // SAFETY: the caller promises n results, n elements, their alignment, and that they don't overlap.
-        let (out, a) = unsafe { (from_raw_parts_mut(out.cast::<F::Out>(), n), from_raw_parts(a.cast::<F::In>(), n)) };
+    unsafe fn run(arguments: &Arguments<'_>) {
+        // SAFETY: the caller's promise.
+        let (out, a) = unsafe { unary_elements::<F>(arguments) };
         let mut rare = false;
         for (y, &x) in out.iter_mut().zip(a) {
             *y = F::apply(x);
             rare |= F::is_rare(x);
         }
-        if rare && F::IS_RARE_VECTORED {
-            for (y, &x) in out.iter_mut().zip(a) {
-                *y = F::apply_rare(x);
+        if rare {
+            replace_rare::<F>(out, a);
+        }
+    }
+}
+
+impl<F: Unary> Loop for Slow1<F> {
+    #[inline(always)]
+    unsafe fn run(arguments: &Arguments<'_>) {
+        // SAFETY: the caller's promise.
+        let (out, a) = unsafe { unary_elements::<F>(arguments) };
+        let mut rare = false;
+        let length = if arguments.ahead.is_empty() { out.len().max(1) } else { BLOCK };
+        for (number, (block, a)) in out.chunks_mut(length).zip(a.chunks(length)).enumerate() {
+            for stream in arguments.ahead {
+                stream.fetch(number * BLOCK, BLOCK);
             }
-        } else if rare {
-            for (y, &x) in out.iter_mut().zip(a).filter(|(_, x)| F::is_rare(**x)) {
-                *y = F::apply_rare(x);
+            for (y, &x) in block.iter_mut().zip(a) {
+                *y = F::apply(x);
+                rare |= F::is_rare(x);
             }
+        }
+        if rare {
+            replace_rare::<F>(out, a);
+        }
+    }
+}
+
+/// The results and the operand of a loop over one operand.
+///
+/// # Safety
+/// That of [`Function`].
+#[inline(always)]
+unsafe fn unary_elements<'a, F: Unary>(arguments: &Arguments<'a>) -> (&'a mut [F::Out], &'a [F::In]) {
+    let Arguments { n, out, operands: [a, ..], .. } = *arguments;
+    // SAFETY: the caller promises n results, n elements, their alignment, and that they don't overlap.
+    unsafe { (from_raw_parts_mut(out.cast::<F::Out>(), n), from_raw_parts(a.cast::<F::In>(), n)) }
+}
+
+/// Replaces the results of rare operands.
+#[inline(always)]
+fn replace_rare<F: Unary>(out: &mut [F::Out], a: &[F::In]) {
+    if F::IS_RARE_VECTORED {
+        for (y, &x) in out.iter_mut().zip(a) {
+            *y = F::apply_rare(x);
+        }
+    } else {
+        for (y, &x) in out.iter_mut().zip(a).filter(|(_, x)| F::is_rare(**x)) {
+            *y = F::apply_rare(x);
         }
     }
 }
@@ -214,8 +262,8 @@ unsafe fn elements<'a, T>(from: *const u8, n: usize, uniform: bool) -> &'a [T] {
 
 impl<F: Binary, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
     #[inline(always)]
-    unsafe fn run(arguments: &Arguments) {
-        let Arguments { n, out, operands: [a, b, _] } = *arguments;
+    unsafe fn run(arguments: &Arguments<'_>) {
+        let Arguments { n, out, operands: [a, b, _], .. } = *arguments;
         if n == 0 {
             return;
         }
@@ -261,7 +309,7 @@ impl<F: Binary, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
 
 impl<F: HasShort, const UNIFORM: u8, const BLOCK: usize> Loop for Short2<F, UNIFORM, BLOCK> {
     #[inline(always)]
-    unsafe fn run(arguments: &Arguments) {
+    unsafe fn run(arguments: &Arguments<'_>) {
         let Arguments { n, operands: [_, b, _], .. } = *arguments;
         if n == 0 {
             return;
@@ -288,8 +336,8 @@ impl<F: HasShort, const UNIFORM: u8, const BLOCK: usize> Loop for Short2<F, UNIF
 /// # Safety
 /// That of [`Function`].
 #[inline(always)]
-unsafe fn run_blocks<F: HasShort, const UNIFORM: u8, const BLOCK: usize>(arguments: &Arguments) {
-    let Arguments { n, out, operands: [a, b, _] } = *arguments;
+unsafe fn run_blocks<F: HasShort, const UNIFORM: u8, const BLOCK: usize>(arguments: &Arguments<'_>) {
+    let Arguments { n, out, operands: [a, b, _], .. } = *arguments;
     // SAFETY: the caller promises n results, the operands' elements, their alignment, and that they don't overlap.
     let (out, a, b) = unsafe {
         let out = from_raw_parts_mut(out.cast::<F::Element>(), n);
@@ -312,8 +360,8 @@ unsafe fn run_blocks<F: HasShort, const UNIFORM: u8, const BLOCK: usize>(argumen
 
 impl<F: Ternary, const UNIFORM: u8> Loop for Map3<F, UNIFORM> {
     #[inline(always)]
-    unsafe fn run(arguments: &Arguments) {
-        let Arguments { n, out, operands: [a, b, c] } = *arguments;
+    unsafe fn run(arguments: &Arguments<'_>) {
+        let Arguments { n, out, operands: [a, b, c], .. } = *arguments;
         if n == 0 {
             return;
         }

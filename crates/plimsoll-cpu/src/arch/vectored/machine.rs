@@ -1,24 +1,22 @@
 //! Runs code over a tiling: on the threads of a team, tile by tile, in memory that is bound to it for one launch.
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
 use plimsoll_expr::graph::{MAX_INPUTS, MAX_OUTPUTS};
-use plimsoll_expr::oracle::{Precision, apply};
-use plimsoll_expr::{DType, Value};
 
 use super::super::Isa;
+use super::ahead::Ahead;
 use super::code::{Code, Place, Step};
-use super::loops::Arguments;
-use super::moves::{Strided, fence, gather, past_caches, scatter};
-use super::tiling::{Tile, Tiling};
+use super::moves::fence;
+use super::tile_run::TileRun;
+use super::tiling::Tiling;
 use crate::memory::{Buffer, Pages, Readable, Split, Writable};
 use crate::threads::{CallPool, Team, catch_panic};
 
 /// Most inputs and outputs together.
-const STREAMS: usize = MAX_INPUTS + MAX_OUTPUTS;
+pub(super) const STREAMS: usize = MAX_INPUTS + MAX_OUTPUTS;
 /// Slots begin at multiples of this.
 const LINE: usize = 64;
 
@@ -41,7 +39,7 @@ pub(crate) enum MachineError {
 
 /// The first byte of a stream's memory.
 #[derive(Clone, Copy, Debug)]
-struct Start(*mut u8);
+pub(super) struct Start(pub(super) *mut u8);
 
 // SAFETY: it is used only within a launch, by members that write disjoint tiles and read memory that no other member writes.
 unsafe impl Send for Start {}
@@ -61,17 +59,17 @@ struct Counter(AtomicUsize);
 /// Code with its tiling, and scratch memory for each thread.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    code: Code,
-    tiling: Tiling,
+    pub(super) code: Code,
+    pub(super) tiling: Tiling,
     /// For each input, the output whose memory it shares.
     in_place: Vec<Option<u16>>,
-    isa: Isa,
-    nontemporal: bool,
+    pub(super) isa: Isa,
+    pub(super) nontemporal: bool,
     arenas: Split<u8>,
-    slot_bytes: usize,
+    pub(super) slot_bytes: usize,
     counters: Box<[Counter]>,
     starts: Vec<Start>,
-    uniforms: Vec<u64>,
+    pub(super) uniforms: Vec<u64>,
 }
 
 impl Machine {
@@ -295,182 +293,28 @@ impl Machine {
         let slots = arena.as_mut().map_or(std::ptr::null_mut(), |arena| arena.as_mut_ptr());
         let mut bases = [std::ptr::null_mut(); STREAMS];
         let mut tile = self.tiling.tile(tiles.start);
-        for _ in tiles {
+        // What is small enough to stay in a cache needn't be fetched.
+        let mut ahead = (self.nontemporal && self.code.slow > 0).then(|| Ahead::new(self.code.slow));
+        for number in tiles.clone() {
             for ((base, start), stream) in bases.iter_mut().zip(starts).zip(&self.tiling.streams) {
                 *base = start.0.wrapping_offset(stream.start(&tile));
             }
-            let run = TileRun { machine: self, tile: &tile, bases: &bases, arena: Cell::new(slots) };
+            let mut next = tile;
+            self.tiling.next(&mut next);
+            if let Some(ahead) = &mut ahead {
+                let is_last = number + 1 == tiles.end;
+                ahead.begin(&self.code, &self.tiling, starts, (!is_last).then_some(&next));
+            }
+            let run = TileRun { machine: self, tile: &tile, bases: &bases, slots, ahead: ahead.as_ref() };
             for step in &self.code.steps {
                 // SAFETY: the bases are those of this tile; the arena has the code's slots.
                 unsafe { run.run_step(step) };
             }
-            self.tiling.next(&mut tile);
+            tile = next;
         }
         if self.nontemporal {
             // SAFETY: `new` checked the set.
             unsafe { fence(self.isa) };
         }
     }
-}
-
-/// The run of the code on one tile.
-struct TileRun<'t> {
-    machine: &'t Machine,
-    tile: &'t Tile,
-    bases: &'t [*mut u8; STREAMS],
-    arena: Cell<*mut u8>,
-}
-
-impl TileRun<'_> {
-    /// The address of a place's elements.
-    #[inline]
-    fn address(&self, place: Place) -> *mut u8 {
-        match place {
-            Place::Slot(slot) => self.arena.get().wrapping_add(usize::from(slot) * self.machine.slot_bytes),
-            Place::Input(input) => self.bases[usize::from(input)],
-            Place::Output(output) => self.bases[self.machine.code.inputs + usize::from(output)],
-            Place::Uniform(value) => (&raw const self.machine.uniforms[usize::from(value)]).cast_mut().cast(),
-        }
-    }
-
-    /// How many elements this tile has.
-    #[inline]
-    fn elements(&self) -> usize {
-        let (rows, columns) = self.machine.tiling.size(self.tile);
-        rows * columns
-    }
-
-    /// The tile in a stream's memory.
-    fn strided(&self, stream: usize) -> Strided {
-        let (rows, columns) = self.machine.tiling.size(self.tile);
-        let layout = &self.machine.tiling.streams[stream];
-        if self.machine.tiling.is_dense(stream) {
-            let (columns, column) = (rows * columns, layout.width as isize);
-            return Strided { row: 0, column, rows: 1, columns };
-        }
-        Strided { row: layout.row, column: layout.column, rows, columns }
-    }
-
-    /// # Safety
-    /// The bases are valid for this tile of the code and the tiling, and no other thread accesses these elements.
-    unsafe fn run_step(&self, step: &Step) {
-        match *step {
-            Step::Apply { operation, out, operands } => {
-                let mut arguments =
-                    Arguments { n: self.elements(), out: self.address(out), operands: [std::ptr::null(); 3] };
-                for (address, (&place, &width)) in
-                    arguments.operands.iter_mut().zip(operands.iter().zip(&operation.operands))
-                {
-                    if width > 0 {
-                        *address = self.address(place);
-                    }
-                }
-                // SAFETY: `Code::new` checked that each place holds elements of the loop's widths, that `out` is none of
-                // the operands, and which are uniform; slots have room for a tile, are aligned to cache lines, and don't
-                // overlap; streams that are accessed directly are dense (checked by `Machine::new`) and aligned (checked by
-                // `check_stream`), and an output that shares an input's memory is never written directly.
-                unsafe { (operation.function)(&arguments) }
-            }
-            // SAFETY: as above.
-            Step::Reference { kind, dtype, operand_types, out, operands } => unsafe {
-                let carried = kind.operands().len();
-                let last = operand_types[carried.saturating_sub(1).min(2)].carrier();
-                let width = dtype.carrier().bytes() as usize;
-                let out = self.address(out);
-                for i in 0..self.elements() {
-                    let mut values = [Value::Int(0); 3];
-                    for (value, (&place, dtype)) in
-                        values.iter_mut().zip(operands.iter().zip(operand_types)).take(carried)
-                    {
-                        let index = if matches!(place, Place::Uniform(_)) { 0 } else { i };
-                        *value = read(self.address(place), index, dtype.carrier());
-                    }
-                    let value = apply(kind, dtype, last, &values[..carried], Precision::Carried);
-                    let bits = dtype.carrier().encode(value).to_le_bytes();
-                    bits.as_ptr().copy_to_nonoverlapping(out.add(i * width), width);
-                }
-            },
-            Step::Gather { input, out } => {
-                let (from, shape) = (self.address(Place::Input(input)), self.strided(usize::from(input)));
-                let to = self.address(out);
-                // SAFETY: the stream's elements are inside its memory; the slot has room for a tile of them.
-                unsafe {
-                    match self.machine.tiling.streams[usize::from(input)].width {
-                        1 => gather::<u8>(from, shape, to),
-                        2 => gather::<u16>(from, shape, to),
-                        4 => gather::<u32>(from, shape, to),
-                        _ => gather::<u64>(from, shape, to),
-                    }
-                }
-            }
-            // SAFETY: as for a gather; an input that is scattered doesn't share that output's memory (`Machine::new`).
-            Step::Scatter { output, from } => unsafe { self.scatter(output, from) },
-            Step::Coordinates { dimension, out } => {
-                let out = self.address(out).cast::<i64>();
-                let (_, columns) = self.machine.tiling.size(self.tile);
-                for i in 0..self.elements() {
-                    let value = self.coordinate(dimension, i / columns, i % columns);
-                    // SAFETY: the slot has room for a tile of 8-byte elements, as `Code::new` checked.
-                    unsafe { out.add(i).write(value) };
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`TileRun::run_step`].
-    unsafe fn scatter(&self, output: u16, from: Place) {
-        let stream = self.machine.code.inputs + usize::from(output);
-        let (shape, width) = (self.strided(stream), self.machine.tiling.streams[stream].width);
-        let (from, to) = (self.address(from).cast_const(), self.address(Place::Output(output)));
-        // SAFETY: the caller promises the memory of both; rows don't overlap.
-        unsafe {
-            if self.machine.nontemporal && shape.column == width as isize {
-                for row in 0..shape.rows {
-                    let from = from.add(row * shape.columns * width);
-                    past_caches(self.machine.isa, from, to.offset(shape.row * row as isize), shape.columns * width);
-                }
-                return;
-            }
-            match width {
-                1 => scatter::<u8>(from, shape, to),
-                2 => scatter::<u16>(from, shape, to),
-                4 => scatter::<u32>(from, shape, to),
-                _ => scatter::<u64>(from, shape, to),
-            }
-        }
-    }
-
-    /// A coordinate, or the row-major index, of an element of the tile.
-    fn coordinate(&self, dimension: Option<u8>, row: usize, column: usize) -> i64 {
-        let tiling = &self.machine.tiling;
-        let (row, column) = (self.tile.row + row, self.tile.column + column);
-        match dimension {
-            Some(dimension) => {
-                let rank = tiling.rank;
-                let coordinate = match rank - 1 - usize::from(dimension) {
-                    0 => column,
-                    1 => row,
-                    _ => self.tile.outer[usize::from(dimension)],
-                };
-                coordinate as i64
-            }
-            None => {
-                let outer = self.tile.outer.iter().zip(&tiling.outer).fold(0, |place, (i, extent)| place * extent + i);
-                ((outer * tiling.rows + row) * tiling.columns + column) as i64
-            }
-        }
-    }
-}
-
-/// The element `index` of a carrier.
-///
-/// # Safety
-/// `from` has more than `index` elements.
-unsafe fn read(from: *const u8, index: usize, carrier: DType) -> Value {
-    let width = carrier.bytes() as usize;
-    let mut bits = [0; 8];
-    // SAFETY: the caller promises the element; a width is at most 8.
-    unsafe { from.add(index * width).copy_to_nonoverlapping(bits.as_mut_ptr(), width) };
-    carrier.decode(u64::from_le_bytes(bits))
 }

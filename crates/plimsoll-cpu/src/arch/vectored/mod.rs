@@ -5,9 +5,12 @@
 //! order in which tensors are indexed is a [`Tiling`], checked against their memory when a [`Machine`] is bound to it. So code
 //! outside this folder can't make it access foreign memory. `crate::elementwise` compiles expressions to steps.
 
+mod ahead;
 mod code;
 mod elements;
 mod integer;
+#[cfg(target_arch = "x86_64")]
+mod lookup;
 mod loops;
 mod machine;
 mod moves;
@@ -15,6 +18,7 @@ pub(crate) mod operation;
 mod power;
 mod quotient;
 mod small;
+mod tile_run;
 mod tiling;
 
 pub(crate) use code::{Code, Place, Step};

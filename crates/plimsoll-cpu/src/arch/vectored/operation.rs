@@ -5,7 +5,9 @@ use plimsoll_expr::DType;
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 
 use super::elements as e;
-use super::loops::{Function, Map1, Map2, Map3, NarrowShort2, Set, WideShort2, compile_for};
+#[cfg(target_arch = "x86_64")]
+use super::lookup;
+use super::loops::{Function, Map1, Map2, Map3, NarrowShort2, Set, Slow1, WideShort2, compile_for};
 use super::small;
 
 /// A loop with the widths of its elements, against which [`super::code`] checks its use.
@@ -20,12 +22,14 @@ pub(crate) struct Operation {
     pub(super) uniform: u8,
     /// Each result is a byte of 0 or 1 for any operands.
     pub(super) boolean: bool,
+    /// It takes about as long as memory for its elements, so it should fetch others meanwhile.
+    pub(super) slow: bool,
 }
 
 impl Operation {
     /// A loop over one operand, whose elements differ and whose results aren't booleans.
     fn with_one_operand(function: Function, operand: u8, result: u8) -> Self {
-        Self { function, operands: [operand, 0, 0], result, uniform: 0, boolean: false }
+        Self { function, operands: [operand, 0, 0], result, uniform: 0, boolean: false, slow: false }
     }
 }
 
@@ -80,6 +84,11 @@ macro_rules! map1 {
         Some(compile_for::<Map1<e::$name<$t>>>($set))
     };
 }
+macro_rules! slow1 {
+    ($t:ty, ($name:ident, ($set:expr))) => {
+        Some(compile_for::<Slow1<e::$name<$t>>>($set))
+    };
+}
 /// A loop that is compiled for each of these values of `$uniform`.
 macro_rules! by_uniform {
     ($loop:ident, $operation:ty, $set:expr, $uniform:expr, [$($value:literal)*]) => {
@@ -122,8 +131,15 @@ macro_rules! loops {
 /// A node of one operand of type `dtype`.
 pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
     let carrier = dtype.carrier();
+    // The others take less time than memory or several times as much.
+    let slow = carrier == DType::F32 && matches!(op, Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf);
     let function = match op {
         Unary::Not if carrier == DType::Bool => Some(compile_for::<Map1<e::NotBool>>(set)),
+        #[cfg(target_arch = "x86_64")]
+        Unary::Tanh if carrier == DType::F32 && set.is_wide() => Some(lookup::function::<lookup::Tanh>()),
+        #[cfg(target_arch = "x86_64")]
+        Unary::Erf if carrier == DType::F32 && set.is_wide() => Some(lookup::function::<lookup::Erf>()),
+        _ if slow => loops! { op, Unary, carrier, slow1 (set), [floats: Exp Log Tanh Erf;], _ => None, },
         op => loops! { op, Unary, carrier, map1 (set), [
             integers: Not;
             numbers: Neg Abs Sign Relu;
@@ -133,7 +149,7 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
         ], },
     };
     let bytes = width(carrier);
-    function.map(|function| Operation::with_one_operand(function, bytes, bytes))
+    function.map(|function| Operation { slow, ..Operation::with_one_operand(function, bytes, bytes) })
 }
 
 /// A node of two operands of type `dtype`. Bit i of `uniform`: operand i is the same for all elements.
@@ -158,7 +174,14 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
         Binary::Fmax => floats!(carrier, map2!(Fmax, (set, uniform))),
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform, boolean: false })
+    function.map(|function| Operation {
+        function,
+        operands: [bytes, bytes, 0],
+        result: bytes,
+        uniform,
+        boolean: false,
+        slow: false,
+    })
 }
 
 /// A comparison of two operands of type `dtype`, and whether they must be exchanged first.
@@ -174,7 +197,7 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
     };
     let bytes = width(carrier);
     function.map(|function| {
-        (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, boolean: true }, exchanged)
+        (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, boolean: true, slow: false }, exchanged)
     })
 }
 
@@ -186,7 +209,14 @@ pub(crate) fn fused(set: Set, fused: Fused, dtype: DType, uniform: u8) -> Option
         floats: MulAdd MulSub SubMul;
     ], };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform, boolean: false })
+    function.map(|function| Operation {
+        function,
+        operands: [bytes; 3],
+        result: bytes,
+        uniform,
+        boolean: false,
+        slow: false,
+    })
 }
 
 /// The unsigned integer of a type's width, for operations that only copy bits.
@@ -212,7 +242,14 @@ pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
         0 => unsigned!(bits_of(dtype.carrier()), map3!(Select, (set, uniform))),
         _ => None,
     };
-    function.map(|function| Operation { function, operands: [1, bytes, bytes], result: bytes, uniform, boolean: false })
+    function.map(|function| Operation {
+        function,
+        operands: [1, bytes, bytes],
+        result: bytes,
+        uniform,
+        boolean: false,
+        slow: false,
+    })
 }
 
 /// A copy of elements of `dtype`.

@@ -1,0 +1,83 @@
+//! Fetching ahead: processors overlap memory with at most some hundred instructions of arithmetic. A function such as `exp` takes more for
+//! the elements of a cache line, so memory would idle while it is computed. Meanwhile, its loop fetches the inputs of the next tile into L2.
+
+use std::cell::Cell;
+
+use plimsoll_expr::graph::MAX_INPUTS;
+
+use super::code::{Code, Step};
+use super::machine::Start;
+use super::tiling::{Tile, Tiling};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// An input of the next tile, without gaps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    first: *const u8,
+    /// Bytes of an element.
+    width: usize,
+}
+
+impl Stream {
+    /// Nothing.
+    const NONE: Self = Self { first: std::ptr::null(), width: 0 };
+
+    /// Fetches the cache lines that begin in these elements.
+    #[inline(always)]
+    pub(super) fn fetch(&self, first: usize, count: usize) {
+        for line in (first * self.width).div_ceil(LINE)..((first + count) * self.width).div_ceil(LINE) {
+            prefetch(self.first.wrapping_add(line * LINE));
+        }
+    }
+}
+
+/// The inputs of the next tile, divided among the slow steps of this one.
+pub(super) struct Ahead {
+    inputs: [Stream; MAX_INPUTS],
+    count: usize,
+    /// How many slow steps the code has, and how many of them began for this tile.
+    slow: usize,
+    begun: Cell<usize>,
+}
+
+impl Ahead {
+    /// Nothing yet, for code with so many slow steps.
+    pub(super) fn new(slow: usize) -> Self {
+        Self { inputs: [Stream::NONE; MAX_INPUTS], count: 0, slow, begun: Cell::new(0) }
+    }
+
+    /// Begins a tile; `next` is the one after it.
+    pub(super) fn begin(&mut self, code: &Code, tiling: &Tiling, starts: &[Start], next: Option<&Tile>) {
+        (self.count, self.begun) = (0, Cell::new(0));
+        let Some(tile) = next else { return };
+        for (stream, start) in (0..code.inputs).zip(starts).filter(|(stream, _)| tiling.is_dense(*stream)) {
+            let layout = &tiling.streams[stream];
+            let first = start.0.wrapping_offset(layout.start(tile)).cast_const();
+            self.inputs[self.count] = Stream { first, width: layout.width };
+            self.count += 1;
+        }
+    }
+
+    /// What the next step should fetch, if it is slow.
+    pub(super) fn share(&self, step: &Step) -> &[Stream] {
+        if self.count == 0 || !step.is_slow() {
+            return &[];
+        }
+        let begun = self.begun.replace(self.begun.get() + 1);
+        &self.inputs[begun * self.count / self.slow..(begun + 1) * self.count / self.slow]
+    }
+}
+
+/// Asks for a cache line. Any address will do: the processor ignores those that aren't in memory.
+#[inline(always)]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of the architecture has SSE, and a prefetch accesses no memory as far as the program can tell.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
