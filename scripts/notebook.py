@@ -7,6 +7,7 @@ import ast
 import contextlib
 import io
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -36,8 +37,11 @@ def main(path: pathlib.Path) -> None:
     notebook = json.loads(path.read_text())
     names: dict = {"__name__": "__main__"}
     # What the cells write stays there.
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    path = path.absolute()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
         run_cells(notebook, names)
+        os.chdir(path.parent)
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 

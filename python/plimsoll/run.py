@@ -84,14 +84,22 @@ class Run(Mapping[str, Any]):
 
     @property
     def pictures(self) -> dict[str, str]:
-        """The pictures of the series by their names, as SVG. Needs the record."""
+        """The pictures of the series by their names, as SVG; none if nothing was measured that can be drawn. Needs the record."""
         with tempfile.TemporaryDirectory() as place:
-            _command(["report", str(_folder(self)), "--format", "svg", "--output", place + "/pictures"])
-            return {path.stem: path.read_text() for path in sorted(Path(place, "pictures").glob("*.svg"))}
+            try:
+                _command(["report", str(_folder(self)), "--format", "svg", "--output", place + "/pictures"])
+            except CommandError as error:
+                if "can be drawn" not in str(error):
+                    raise
+            return {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(place, "pictures").glob("*.svg"))}
 
     def _repr_html_(self) -> str:
         """The findings as a table, then the pictures, for notebooks: without scripts and frames, which many viewers remove."""
-        pictures = self.pictures if self.folder else {}
+        try:
+            pictures = self.pictures if self.folder else {}
+        except CommandError:
+            # The record was moved or deleted; the findings are here.
+            pictures = {}
         names = [device["name"] for run in self._content["runs"] for device in run["devices"]]
         head = html.escape(", ".join(names))
         if self._content["simulated"]:

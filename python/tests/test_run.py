@@ -44,6 +44,16 @@ def test_a_long_run_says_how_much_of_it_is_not_shown() -> None:
     assert "<tr><td>p</td><td>&lt;b&gt;</td><td>2.00 µs ± 0.10</td><td>DRIFT</td></tr>" in page
 
 
+def test_a_run_without_pictures_or_without_its_record_is_shown(tmp_path) -> None:
+    with pytest.raises(plimsoll.CommandError):
+        plimsoll.measure(["launch"], device="sim:lost-after=1", out=tmp_path / "lost")
+    lost = plimsoll.load(tmp_path / "lost")
+    assert lost.pictures == {} and "no findings" in lost._repr_html_()
+    run = plimsoll.measure(["launch"], device="sim", out=tmp_path / "run")
+    run.folder.rename(tmp_path / "elsewhere")
+    assert "<table>" in run._repr_html_() and "svg" not in run._repr_html_()
+
+
 def test_a_device_gets_a_verdict() -> None:
     assert plimsoll.check(device="sim")["devices"][0]["figures"]
 

@@ -59,7 +59,8 @@ fn add_run(cards: &mut Cards, units: &mut BTreeMap<&'static str, Unit>, run: &Ru
             continue;
         }
         for figure in figures(run, device, probes::ALL) {
-            let disturbed = [Flag::VerifyFail, Flag::Cotenant, Flag::ThrottleHw, Flag::ThrottleThermal];
+            let disturbed =
+                [Flag::VerifyFail, Flag::Unchecked, Flag::Cotenant, Flag::ThrottleHw, Flag::ThrottleThermal];
             if figure.finding.value > 0.0 && !disturbed.iter().any(|flag| figure.finding.flags.contains(*flag)) {
                 let id = figure.headline.id;
                 cards.entry(id).or_default().entry(info.id.clone()).or_default().push(figure.finding.value);

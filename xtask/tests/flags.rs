@@ -13,7 +13,7 @@ const HARMLESS: [Flag; 2] = [Flag::LaunchBound, Flag::CacheResident];
 /// Flags of a card that throttles at its power limit, which some cards do whenever memory streams, even on an idle machine.
 const POWER: [Flag; 2] = [Flag::ThrottlePower, Flag::ClockLow];
 /// Flags that can't be derived from samples and evidence, so they are taken from the record.
-const RECORDED: [Flag; 3] = [Flag::VerifyFail, Flag::Shrunk, Flag::Counted];
+const RECORDED: [Flag; 4] = [Flag::VerifyFail, Flag::Unchecked, Flag::Shrunk, Flag::Counted];
 
 /// The flags of a point by today's rules. The record doesn't store the resolution: it is the device's, or one cycle if the kernel
 /// counted cycles.

@@ -61,7 +61,7 @@ flags! {
     LinkDegraded "LINK_DEGRADED" true "The link runs narrower or slower than it can.";
     Budget "BUDGET" false "Time or samples ran out before the interval was narrow enough; the interval says how wide it is.";
     VerifyFail "VERIFY_FAIL" true "The kernel's result was wrong; the figure is worthless.";
-    Unchecked "UNCHECKED" true "The device failed before the results could be checked.";
+    Unchecked "UNCHECKED" true "A fault ended the measurement before its results were checked.";
     Shrunk "SHRUNK" false "The requested size did not fit in memory; a smaller one was measured.";
     Counted "COUNTED" false "By the hardware counters, memory moved over 5 % more or less than the algorithm must.";
     SizeDiffers "SIZE_DIFFERS" false "The system reports a size that is over 5 % larger or smaller.";
@@ -92,6 +92,12 @@ impl Flags {
     #[must_use]
     pub fn contains(self, flag: Flag) -> bool {
         self.0 & (1 << flag as u32) != 0
+    }
+
+    /// True where the results were wrong or weren't checked: the figure can't serve as a reference.
+    #[must_use]
+    pub fn is_unverified(self) -> bool {
+        self.contains(Flag::VerifyFail) || self.contains(Flag::Unchecked)
     }
 
     /// True where no flag is set.

@@ -22,6 +22,8 @@ pub(crate) struct Call<'py> {
     /// The arrays of the outputs that the text doesn't write in place, and their memory.
     objects: Few<Bound<'py, PyAny>>,
     results: Few<Tensor>,
+    /// Whether the results were made for the call.
+    is_made: bool,
     shared: Shared,
 }
 
@@ -126,7 +128,7 @@ impl<'py> Call<'py> {
     pub(crate) fn new() -> Self {
         let arguments = Arguments { given: Few::new(), tensors: Few::new(), numbers: Few::new(), place: None };
         let shared = Shared { aliases: Few::new(), merged: Few::new() };
-        Self { arguments, objects: Few::new(), results: Few::new(), shared }
+        Self { arguments, objects: Few::new(), results: Few::new(), is_made: false, shared }
     }
 
     /// Takes the arrays given with `out=`.
@@ -186,13 +188,15 @@ impl<'py> Call<'py> {
         &mut self,
         expression: &Expression,
         bound: &[Bound<'py, PyAny>],
-        finish: impl Fn(Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
+        arrays: &Arrays,
     ) -> PyResult<Few<Bound<'py, PyAny>>> {
+        let (place, is_made) = (self.place(), self.is_made);
+        let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
         // Results are in the order of the outputs.
         let mut fresh = self.objects.drain(..);
         let outputs = expression.signature.returned.iter().filter_map(|slot| match *slot {
             Slot::Parameter(parameter) => Some(Ok(bound[parameter].clone())),
-            Slot::Result(_) => fresh.next().map(&finish),
+            Slot::Result(_) => fresh.next().map(finish),
         });
         outputs.collect()
     }
@@ -251,6 +255,7 @@ impl<'py> Call<'py> {
                     "there is no array among the arguments: give one, or out= for the shape",
                 ));
             };
+            self.is_made = true;
             for (dtype, name) in plans {
                 let object = arrays.allocate(py, common.shape(), dtype, self.arguments.place())?;
                 arrays.view(name, &object, &mut self.results)?;
@@ -299,12 +304,10 @@ pub(crate) fn invoke<'py>(
     let specialised = call.prepare(py, expression, bound, &mut arrays)?;
     run(py, specialised, &call, &arrays)?;
     // The most frequent call: one array, whose memory is given.
-    if let (Some(_), [Slot::Result(_)], [only]) = (out, &expression.signature.returned[..], &call.objects[..]) {
+    if let (false, [Slot::Result(_)], [only]) = (call.is_made, &expression.signature.returned[..], &call.objects[..]) {
         return Ok(only.clone());
     }
-    let (place, is_made) = (call.place(), out.is_none());
-    let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-    let mut returned = call.take_returned(expression, bound, finish)?;
+    let mut returned = call.take_returned(expression, bound, &arrays)?;
     if returned.len() == 1 { Ok(returned.remove(0)) } else { Ok(PyTuple::new(py, returned)?.into_any()) }
 }
 

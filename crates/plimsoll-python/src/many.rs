@@ -61,7 +61,7 @@ impl<'py> Each<'py> {
 }
 
 /// How many sets lists of arrays make.
-fn count<'e, 'py: 'e>(names: &[String], lists: impl Iterator<Item = &'e Each<'py>>) -> PyResult<usize> {
+fn count_sets<'e, 'py: 'e>(names: &[String], lists: impl Iterator<Item = &'e Each<'py>>) -> PyResult<usize> {
     let mut first: Option<(&str, usize)> = None;
     for (name, each) in names.iter().zip(lists) {
         let Each::List(list) = each else { continue };
@@ -85,26 +85,26 @@ pub(crate) fn run_many<'py>(
     let mut names: Vec<String> = parameters.collect();
     names.extend(outs.iter().map(|_| "out".to_owned()));
     let all = bound.into_iter().chain(outs).map(Each::new).collect::<PyResult<Vec<_>>>()?;
-    let sets = count(&names, all.iter())?;
+    let count = count_sets(&names, all.iter())?;
     let (inputs, outs) = all.split_at(expression.signature.parameters.len());
     let mut arrays = Arrays::default();
-    let mut calls: Vec<Set<'_, 'py>> = Vec::with_capacity(sets);
-    for set in 0..sets {
+    // Filled in place, as moving one takes long.
+    let mut calls: Vec<Call<'py>> = Vec::new();
+    calls.resize_with(count, Call::new);
+    let mut sets: Vec<Set<'_, 'py>> = Vec::with_capacity(count);
+    for (set, call) in calls.iter_mut().enumerate() {
         let bound: Few<_> = inputs.iter().map(|each| each.get(set)).collect();
-        let mut call = Call::new();
         call.add_outs(outs.iter().map(|each| each.get(set)));
         let specialised = call
             .prepare(py, expression, &bound, &mut arrays)
             .map_err(|error| error.into_value(py).into_bound(py))
             .map_err(|error| name_set(py, set, &error))?;
-        calls.push(Set { bound, call, specialised });
+        sets.push(Set { bound, specialised });
     }
-    launch(py, &calls, &arrays)?;
+    launch(py, &calls, &sets, &arrays)?;
     let mut columns: Vec<Vec<Bound<'py, PyAny>>> = Vec::new();
-    for Set { bound, mut call, .. } in calls {
-        let (place, is_made) = (call.place(), outs.is_empty());
-        let finish = |object| if is_made { arrays.finish(place, object) } else { Ok(object) };
-        let returned = call.take_returned(expression, &bound, finish)?;
+    for (call, set) in calls.iter_mut().zip(&sets) {
+        let returned = call.take_returned(expression, &set.bound, &arrays)?;
         columns.resize_with(returned.len(), Vec::new);
         columns.iter_mut().zip(returned).for_each(|(column, result)| column.push(result));
     }
@@ -122,31 +122,29 @@ fn name_set(py: Python<'_>, set: usize, error: &Bound<'_, pyo3::exceptions::PyBa
     }
 }
 
-/// One set of a call: its arguments, and what computes them.
+/// The arguments of one set, and what computes them.
 struct Set<'e, 'py> {
     bound: Few<Bound<'py, PyAny>>,
-    call: Call<'py>,
     specialised: &'e Specialised,
 }
 
 /// Runs all sets.
-fn launch(py: Python<'_>, sets: &[Set<'_, '_>], arrays: &Arrays) -> PyResult<()> {
-    let Some(first) = sets.first() else { return Ok(()) };
-    let specialised = first.specialised;
-    if let Some(set) = sets.iter().position(|set| !std::ptr::eq(set.specialised, specialised)) {
+fn launch(py: Python<'_>, calls: &[Call<'_>], sets: &[Set<'_, '_>], arrays: &Arrays) -> PyResult<()> {
+    let (Some(first), Some(Set { specialised, .. })) = (calls.first(), sets.first()) else { return Ok(()) };
+    if let Some(set) = sets.iter().position(|set| !std::ptr::eq(set.specialised, *specialised)) {
         return Err(PyTypeError::new_err(format!(
             "set {set} has other types or another device than set 0: call it for lists of equal types"
         )));
     }
-    let place = first.call.place();
+    let place = first.place();
     let queue = arrays.queue(py, place)?;
-    let mut tensors: Vec<Few<Foreign<'_>>> = vec![Few::new(); sets.len()];
-    sets.iter().zip(&mut tensors).for_each(|(set, tensors)| set.call.list_tensors(specialised, tensors));
+    let mut tensors: Vec<Few<Foreign<'_>>> = vec![Few::new(); calls.len()];
+    calls.iter().zip(&mut tensors).for_each(|(call, tensors)| call.list_tensors(specialised, tensors));
     let foreign: Vec<ForeignSet<'_>> = tensors.iter().map(|tensors| ForeignSet { tensors, group: 0 }).collect();
     let mut numbers = Few::new();
-    first.call.list_numbers(specialised, &mut numbers);
+    first.list_numbers(specialised, &mut numbers);
     let scalars = [numbers.into_vec()];
-    let lists = (sets.len(), tensors[0].first().map_or(0, |tensor| tensor.start));
+    let lists = (calls.len(), tensors[0].first().map_or(0, |tensor| tensor.start));
     let kept = &specialised.kept;
     let mut many = kept.take(lists).unwrap_or_else(|| specialised.expression.many());
     // SAFETY: as for one call.

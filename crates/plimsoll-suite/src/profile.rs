@@ -7,7 +7,6 @@ pub mod shipped;
 
 use std::path::PathBuf;
 
-use plimsoll_core::flag::Flag;
 use plimsoll_core::record::{Conditions, Finding, Run, RunHeader};
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +71,7 @@ impl StoredFinding {
 
     /// False for a finding from a kernel with a wrong result.
     fn is_verified(&self) -> bool {
-        !self.finding.flags.contains(Flag::VerifyFail)
+        !self.finding.flags.is_unverified()
     }
 
     /// True where this replaces `old`, a finding with the same name: clean ones win over doubtful ones, then newer over older

@@ -1,11 +1,11 @@
 //! Standings: each finding with the numbers that say how good it is: the theoretical peak, the ceiling measured on the same
 //! device, and the reference for the same model. Where one is missing, the standing holds the reason. Reports display them.
 
+use plimsoll_core::Flags;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::{Finding, Run};
 use plimsoll_core::series::Estimate;
 use plimsoll_core::unit::Unit;
-use plimsoll_core::{Flag, Flags};
 
 use crate::operations;
 use crate::references;
@@ -175,7 +175,7 @@ fn ceiling(run: &Run, finding: &Finding) -> YardstickResult {
             && other.device == finding.device
             && other.unit == finding.unit
             && other.value.is_finite()
-            && !other.flags.contains(Flag::VerifyFail)
+            && !other.flags.is_unverified()
     };
     let (of_stream, of_others): (Vec<_>, Vec<_>) =
         run.findings.iter().filter(is_candidate).partition(|other| other.probe == CEILING_PROBE);
@@ -209,6 +209,8 @@ fn traffic(finding: &Finding) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::Flag;
+
     use plimsoll_core::device::Peak;
     use plimsoll_core::record::{Record, RunHeader};
     use plimsoll_core::sample::Effort;

@@ -43,7 +43,7 @@ pub struct Measured<'s> {
     pub evidence: Evidence,
     /// Why sampling ended.
     pub ended: Ended,
-    /// The result of the check; `None` where the device failed before it could run.
+    /// The result of the check; `None` where a fault came before it, or in it.
     pub check: Option<Check>,
 }
 

@@ -101,7 +101,7 @@ struct Placed {
 
 impl Placed {
     /// # Errors
-    /// [`Fault::Unavailable`] if the memory can't be placed, or is not where it should be.
+    /// [`Fault::Unavailable`] if the memory can't be placed, or is not where it should be; [`Fault::OutOfMemory`] if it can't be pinned.
     fn new(device: &CudaDevice, bench: &Bench, node: &MemoryNode) -> Result<Self, Fault> {
         let unavailable = |why: String, hint: &str| {
             Fault::from(Unavailable::new("numa", format!("node {}: {why}", node.number), hint))

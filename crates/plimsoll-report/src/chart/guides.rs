@@ -2,7 +2,6 @@
 //! a curve belongs to, up to where memory or a cache limits a rate, and fitted lines. All of them come from the probes'
 //! findings; this module only places them.
 
-use plimsoll_core::Flag;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::Finding;
 use plimsoll_core::series::{Metric, Quantity, SeriesSpec};
@@ -41,7 +40,7 @@ pub(super) fn build_guides(
         finding.probe == section.probe
             && finding.device == first.series.spec.device
             && finding.value.is_finite()
-            && !finding.flags.contains(Flag::VerifyFail)
+            && !finding.flags.is_unverified()
     };
     let found: Vec<&Finding> = report.entries[first.run].run.findings.iter().filter(own).collect();
     let mut guides = vertical_guides(&found, x, traces);
@@ -154,10 +153,7 @@ fn ceiling_guides(report: &Report<'_>, device: &DeviceInfo) -> Vec<Guide> {
         for finding in &entry.run.findings {
             let owner = entry.run.header.devices.get(finding.device as usize);
             let read = finding.unit == Unit::BytePerSecond && finding.name.starts_with("read");
-            if !read
-                || !owner.is_some_and(|owner| is_same_device(owner, device))
-                || finding.flags.contains(Flag::VerifyFail)
-            {
+            if !read || !owner.is_some_and(|owner| is_same_device(owner, device)) || finding.flags.is_unverified() {
                 continue;
             }
             let level = if finding.probe == CEILING_PROBE && finding.name == "read" {

@@ -1,7 +1,6 @@
 //! Horizontal yardsticks of a picture: the theoretical peak of its metric, and the bandwidth that stream reached from memory on
 //! the same device, in this run or another one of the report.
 
-use plimsoll_core::Flag;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::Finding;
 use plimsoll_core::series::Metric;
@@ -65,7 +64,7 @@ fn ceiling(report: &Report<'_>, section: &Section<'_>, device: &DeviceInfo, metr
             && finding.name == section.probe
             && finding.metric == metric.name
             && finding.unit == metric.unit
-            && !finding.flags.contains(Flag::VerifyFail)
+            && !finding.flags.is_unverified()
     };
     let findings = report.entries.iter().flat_map(|entry| {
         let named = entry.run.findings.iter().filter(named);

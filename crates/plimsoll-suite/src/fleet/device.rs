@@ -64,7 +64,7 @@ const LONGEST_FAULT: usize = 120;
 /// Most characters of a note.
 const LONGEST_NOTE: usize = 300;
 /// Most characters of a name in a file.
-const LONGEST_NAME: usize = 100;
+pub(super) const LONGEST_NAME: usize = 100;
 
 impl Device {
     /// The device of a fleet's file.
@@ -230,7 +230,10 @@ pub(super) const COMPARED_NOTES: [&str; 6] =
     ["PCIe address", "driver release", "VBIOS", "board part number", "ECC", "MIG"];
 
 fn settings(run: &Run, info: &DeviceInfo) -> Vec<Setting> {
-    let note = |name: &str| info.notes.get(name).cloned();
+    let note = |name: &str| {
+        debug_assert!(COMPARED_NOTES.contains(&name), "files leave out the note '{name}'");
+        info.notes.get(name).cloned()
+    };
     let health = &info.health;
     let effort = serde_json::to_value(run.header.effort).ok();
     let all = [

@@ -11,7 +11,7 @@ use plimsoll_core::record::{Finding, Member, Record, Run, RunHeader};
 use plimsoll_core::series::{Row, Series};
 use plimsoll_core::text::shorten;
 
-use super::device::COMPARED_NOTES;
+use super::device::{COMPARED_NOTES, LONGEST_NAME};
 use super::launcher::sanitise;
 use crate::check::is_checked;
 use crate::headlines::derive_findings;
@@ -76,8 +76,11 @@ fn shorten_header(header: &mut RunHeader) {
         for name in names.iter().skip(MOST_TEXTS) {
             map.remove(name);
         }
-        *map = std::mem::take(map).into_iter().map(|(name, text)| (shorten(&name, LONGEST_TEXT), text)).collect();
-        map.values_mut().for_each(cut);
+        let cut_entry = |(name, text): (String, String)| {
+            let longest = if COMPARED_NOTES.contains(&name.as_str()) { LONGEST_NAME } else { LONGEST_TEXT };
+            (shorten(&name, LONGEST_TEXT), shorten(&text, longest))
+        };
+        *map = std::mem::take(map).into_iter().map(cut_entry).collect();
     }
     header.argv.truncate(MOST_TEXTS);
     header.argv.iter_mut().for_each(cut);

@@ -15,7 +15,8 @@ use crate::headlines::Figure;
 use crate::verdict::spread::estimate_as_measured;
 
 /// Flags by which a figure can't be blamed on the device: something else changed it, or the result was wrong.
-const DISTURBED: [Flag; 5] = [Flag::Cotenant, Flag::Steal, Flag::CpuQuota, Flag::Preempted, Flag::VerifyFail];
+const DISTURBED: [Flag; 6] =
+    [Flag::Cotenant, Flag::Steal, Flag::CpuQuota, Flag::Preempted, Flag::VerifyFail, Flag::Unchecked];
 /// Clocks that differ by at most this share count as equal.
 const SAME_CLOCK: f64 = 0.01;
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use plimsoll_core::Flag;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::record::{Conditions, FaultRecord, Published, Record};

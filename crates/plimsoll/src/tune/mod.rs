@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Outcome, Request};
 use plimsoll_core::record::Record;
 use plimsoll_core::sample::{CachePolicy, Effort};
@@ -347,11 +346,7 @@ fn seconds_by_position(records: Vec<Record>) -> BTreeMap<String, f64> {
     for record in records {
         match record {
             Record::Series(spec) => specs.push(spec),
-            Record::Point(point)
-                if ![Flag::VerifyFail, Flag::Unchecked].iter().any(|&flag| point.flags.contains(flag)) =>
-            {
-                points.push(point);
-            }
+            Record::Point(point) if !point.flags.is_unverified() => points.push(point),
             _ => {}
         }
     }

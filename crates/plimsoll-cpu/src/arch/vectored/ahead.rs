@@ -2,6 +2,7 @@
 //! the elements of a cache line, so memory would idle while it is computed. Meanwhile, its loop fetches the inputs of the next tile into L2.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use plimsoll_expr::graph::MAX_INPUTS;
 
@@ -14,28 +15,34 @@ const LINE: usize = 64;
 
 /// An input of the next tile, without gaps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct NextInput {
     first: *const u8,
     /// Bytes of an element.
     width: usize,
 }
 
-impl Stream {
+impl NextInput {
     /// Nothing.
     const NONE: Self = Self { first: std::ptr::null(), width: 0 };
 
-    /// Fetches the cache lines that begin in these elements.
+    /// Fetches these elements. If the first of all isn't at the start of a cache line, the end of the last one is left out.
     #[inline(always)]
     pub(super) fn fetch(&self, first: usize, count: usize) {
-        for line in (first * self.width).div_ceil(LINE)..((first + count) * self.width).div_ceil(LINE) {
+        for line in lines(self.width, first, count) {
             prefetch(self.first.wrapping_add(line * LINE));
         }
     }
 }
 
+/// The cache lines that begin in these elements of so many bytes.
+#[inline(always)]
+fn lines(width: usize, first: usize, count: usize) -> Range<usize> {
+    (first * width).div_ceil(LINE)..((first + count) * width).div_ceil(LINE)
+}
+
 /// The inputs of the next tile, divided among the slow steps of this one.
 pub(super) struct Ahead {
-    inputs: [Stream; MAX_INPUTS],
+    inputs: [NextInput; MAX_INPUTS],
     count: usize,
     /// How many slow steps the code has, and how many of them began for this tile.
     slow: usize,
@@ -45,7 +52,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Nothing yet, for code with so many slow steps.
     pub(super) fn new(slow: usize) -> Self {
-        Self { inputs: [Stream::NONE; MAX_INPUTS], count: 0, slow, begun: Cell::new(0) }
+        Self { inputs: [NextInput::NONE; MAX_INPUTS], count: 0, slow, begun: Cell::new(0) }
     }
 
     /// Begins a tile; `next` is the one after it.
@@ -55,19 +62,24 @@ impl Ahead {
         for (stream, start) in (0..code.inputs).zip(starts).filter(|(stream, _)| tiling.is_dense(*stream)) {
             let layout = &tiling.streams[stream];
             let first = start.0.wrapping_offset(layout.start(tile)).cast_const();
-            self.inputs[self.count] = Stream { first, width: layout.width };
+            self.inputs[self.count] = NextInput { first, width: layout.width };
             self.count += 1;
         }
     }
 
-    /// What the next step should fetch, if it is slow.
-    pub(super) fn share(&self, step: &Step) -> &[Stream] {
+    /// What a step should fetch, if it is slow. Called once for each step of a tile.
+    pub(super) fn share(&self, step: &Step) -> &[NextInput] {
         if self.count == 0 || !step.is_slow() {
             return &[];
         }
         let begun = self.begun.replace(self.begun.get() + 1);
-        &self.inputs[begun * self.count / self.slow..(begun + 1) * self.count / self.slow]
+        &self.inputs[share(begun, self.slow, self.count)]
     }
+}
+
+/// The part of `count` inputs that the slow step `number` of `steps` fetches.
+fn share(number: usize, steps: usize, count: usize) -> Range<usize> {
+    number * count / steps..(number + 1) * count / steps
 }
 
 /// Asks for a cache line. Any address will do: the processor ignores those that aren't in memory.
@@ -80,4 +92,30 @@ fn prefetch(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_fetch_each_line_once() {
+        for width in [1, 2, 4, 8] {
+            for (n, block) in [(4096, 64), (4096, 16), (1000, 64), (17, 16), (1, 64)] {
+                let fetched: Vec<usize> =
+                    (0..n).step_by(block).flat_map(|first| lines(width, first, block.min(n - first))).collect();
+                assert_eq!(fetched, (0..(n * width).div_ceil(LINE)).collect::<Vec<_>>(), "{width} {n} {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn slow_steps_fetch_each_input_once() {
+        for steps in 1..6 {
+            for count in 1..6 {
+                let fetched: Vec<usize> = (0..steps).flat_map(|number| share(number, steps, count)).collect();
+                assert_eq!(fetched, (0..count).collect::<Vec<_>>(), "{steps} {count}");
+            }
+        }
+    }
 }

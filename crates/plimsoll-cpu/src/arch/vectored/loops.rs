@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use super::super::Isa;
-use super::ahead::Stream;
+use super::ahead::NextInput;
 
 /// The arguments of a loop.
 #[derive(Clone, Copy)]
@@ -17,11 +17,11 @@ pub(super) struct Arguments<'a> {
     /// The operands: n elements each, or one if it is uniform.
     pub operands: [*const u8; 3],
     /// What a slow loop fetches meanwhile: the elements with the same numbers as those that it computes.
-    pub ahead: &'a [Stream],
+    pub ahead: &'a [NextInput],
 }
 
 /// Elements that a slow loop computes between two fetches.
-const BLOCK: usize = 64;
+const FETCH_EVERY: usize = 64;
 
 /// A loop compiled for one instruction set.
 ///
@@ -212,10 +212,10 @@ impl<F: Unary> Loop for Slow1<F> {
         // SAFETY: the caller's promise.
         let (out, a) = unsafe { unary_elements::<F>(arguments) };
         let mut rare = false;
-        let length = if arguments.ahead.is_empty() { out.len().max(1) } else { BLOCK };
+        let length = if arguments.ahead.is_empty() { out.len().max(1) } else { FETCH_EVERY };
         for (number, (block, a)) in out.chunks_mut(length).zip(a.chunks(length)).enumerate() {
-            for stream in arguments.ahead {
-                stream.fetch(number * BLOCK, BLOCK);
+            for input in arguments.ahead {
+                input.fetch(number * FETCH_EVERY, FETCH_EVERY);
             }
             for (y, &x) in block.iter_mut().zip(a) {
                 *y = F::apply(x);

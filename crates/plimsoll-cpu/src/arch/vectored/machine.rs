@@ -83,7 +83,7 @@ impl Machine {
     ) -> Result<Self, MachineError> {
         let unfit = |what| Err(MachineError::Unfit(what));
         let streams = code.widths.len();
-        let fits = streams <= STREAMS && streams - code.inputs <= MAX_OUTPUTS;
+        let fits = code.inputs <= MAX_INPUTS && streams - code.inputs <= MAX_OUTPUTS;
         if streams != tiling.streams.len() || !fits || in_place.len() != code.inputs {
             return unfit("the number of streams");
         }
@@ -293,7 +293,7 @@ impl Machine {
         let slots = arena.as_mut().map_or(std::ptr::null_mut(), |arena| arena.as_mut_ptr());
         let mut bases = [std::ptr::null_mut(); STREAMS];
         let mut tile = self.tiling.tile(tiles.start);
-        // What is small enough to stay in a cache needn't be fetched.
+        // Where outputs stay in a cache, inputs mostly do too.
         let mut ahead = (self.nontemporal && self.code.slow > 0).then(|| Ahead::new(self.code.slow));
         for number in tiles.clone() {
             for ((base, start), stream) in bases.iter_mut().zip(starts).zip(&self.tiling.streams) {

@@ -65,6 +65,16 @@ macro_rules! floats {
         for_type!($dtype, [F32 f32, F64 f64], $body!$args)
     };
 }
+macro_rules! singles {
+    ($dtype:expr, $body:ident!$args:tt) => {
+        for_type!($dtype, [F32 f32], $body!$args)
+    };
+}
+macro_rules! doubles {
+    ($dtype:expr, $body:ident!$args:tt) => {
+        for_type!($dtype, [F64 f64], $body!$args)
+    };
+}
 macro_rules! integers {
     ($dtype:expr, $body:ident!$args:tt) => {
         for_type!($dtype, [I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64], $body!$args)
@@ -139,13 +149,14 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
         Unary::Tanh if carrier == DType::F32 && set.is_wide() => Some(lookup::function::<lookup::Tanh>()),
         #[cfg(target_arch = "x86_64")]
         Unary::Erf if carrier == DType::F32 && set.is_wide() => Some(lookup::function::<lookup::Erf>()),
-        _ if slow => loops! { op, Unary, carrier, slow1 (set), [floats: Exp Log Tanh Erf;], _ => None, },
+        _ if slow => loops! { op, Unary, carrier, slow1 (set), [singles: Exp Log Tanh Erf;], _ => None, },
         op => loops! { op, Unary, carrier, map1 (set), [
             integers: Not;
             numbers: Neg Abs Sign Relu;
             floats: Floor Ceil Round Trunc Sqrt Rsqrt Recip;
-            floats: Exp Exp2 Expm1 Log Log2 Log10 Log1p Sin Cos Tanh Sinh Cosh Asinh Acosh Atanh Atan;
-            floats: Erf Erfc Sigmoid Silu Gelu GeluTanh Softplus Mish;
+            doubles: Exp Log Tanh Erf;
+            floats: Exp2 Expm1 Log2 Log10 Log1p Sin Cos Sinh Cosh Asinh Acosh Atanh Atan;
+            floats: Erfc Sigmoid Silu Gelu GeluTanh Softplus Mish;
         ], },
     };
     let bytes = width(carrier);

@@ -204,12 +204,16 @@ fn describe_wrong(steps: &[Step<'_>]) -> Option<String> {
     Some(format!("WRONG results in {count} of {} windows, first at {first}", steps.len()))
 }
 
-/// The windows whose results were checked. Those of a window in which the device failed were not.
+/// The windows whose results were checked. Those of a window that a fault ended were not.
 fn describe_checked(steps: &[Step<'_>]) -> String {
     let unchecked = steps.iter().filter(|step| step.row.flags.contains(Flag::Unchecked)).count();
     match unchecked {
         0 => format!("all {} windows", steps.len()),
-        _ => format!("{} of {} windows, and the device failed in the last one", steps.len() - unchecked, steps.len()),
+        _ => format!(
+            "{} of {} windows; a fault ended the others before their check",
+            steps.len() - unchecked,
+            steps.len()
+        ),
     }
 }
 
@@ -334,7 +338,10 @@ mod tests {
         assert!(short.ends_with("; the same results in all 2 windows"), "{short}");
         let cut = Some(Flag::Unchecked).into_iter().collect();
         let lost = says(&[right, right, right, right, cut]);
-        assert!(lost.ends_with("; the same results in 4 of 5 windows, and the device failed in the last one"), "{lost}");
+        assert!(
+            lost.ends_with("; the same results in 4 of 5 windows; a fault ended the others before their check"),
+            "{lost}"
+        );
         assert!(says(&[wrong]).starts_with("WRONG results in 1 of 1 windows, first at 0 s; too short"));
         let late = says(&[right, right, right, right, right, wrong, right, right]);
         assert!(late.starts_with("WRONG results in 1 of 8 windows, first at 12.5 s; settled after 0 s at"), "{late}");

@@ -5,7 +5,7 @@ use plimsoll_core::record::{Record, Run};
 use super::{File, PROBES, judge, problems};
 use crate::fleet::collect::{Options, collect};
 use crate::fleet::complete::Kind;
-use crate::fleet::device::Device;
+use crate::fleet::device::{COMPARED_NOTES, Device};
 use crate::fleet::file::{LARGEST, lines, reduce};
 use crate::fleet::read::{Folder, Partial, read_folder};
 
@@ -88,8 +88,8 @@ fn a_long_header_keeps_what_devices_are_compared_by() {
     if let Record::Run(header) = &mut records[0] {
         let notes = &mut header.devices[0].notes;
         notes.extend((0..300).map(|number| (format!("A {number}"), "long ".repeat(40))));
-        for name in ["driver release", "VBIOS", "board part number", "ECC", "MIG"] {
-            notes.insert(name.to_owned(), format!("its {name}"));
+        for name in COMPARED_NOTES {
+            notes.insert(name.to_owned(), format!("its {name} {}", "and more ".repeat(8)));
         }
         notes.insert("short".to_owned(), "kept".to_owned());
     }
