@@ -77,6 +77,19 @@ struct Spot {
             if (carries) at[d] = 0;
         }
     }
+    // Advances to the same place of the next row.
+    __device__ __forceinline__ void next_row(const Parameters& p) {
+        bool carries = true;
+#pragma unroll
+        for (int d = RANK - 2; d >= 0; --d) {
+            if (!carries) break;
+            ++at[d];
+#pragma unroll
+            for (int set = 0; set < SETS; ++set) offset[set] += d == RANK - 2 ? stride(p, set, d) : step(p, set, d);
+            carries = d > 0 && at[d] == extent(p, d);
+            if (carries) at[d] = 0;
+        }
+    }
     template <typename A> __device__ __forceinline__ void tell(A& to, Place place) const {
 #if NEEDS_PLACE
         to.place = i64(place);

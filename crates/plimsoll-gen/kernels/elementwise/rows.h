@@ -2,6 +2,10 @@
 // LANES elements in row-major order, which may cross the ends of rows (Turn). With RARE_TURNS, few do, and for the others a thread
 // computes once what depends on the row alone. LINEAR tensors need no coordinates. With LANES 1 this form supports any strides.
 //
+// STACKED: a thread's vectors are in the same columns of UNROLL rows, so inputs that are the same in all rows (SAME_ROWS) are loaded once,
+// and what depends on them alone is computed once. Then an index of the launch counts elements of groups of UNROLL rows as if each group
+// were one row; the rows that are left come last.
+//
 // Words of the form: number of elements, number of whole tiles; dimensions and strides.
 // Its loop in SASS: all loads before the first store; two multiplications and a shift per 32-bit division.
 #include "indexed.h"
@@ -45,22 +49,54 @@ __device__ __forceinline__ void rows_vector(Turns<TURNS> turns, const Parameters
 #undef ROWS_STORE
 }
 
+// The place of index `index` of the launch's order, `n` in all.
+__device__ __forceinline__ Place place_in_order(const Parameters& p, Place n, Place index) {
+    if (!STACKED) return index;
+    const Place columns = extent(p, RANK - 1), rows = quotient(p, n, RANK - 1);
+    if (index >= rows / UNROLL * UNROLL * columns) return index;
+    const Place first = index / UNROLL, group = quotient(p, first, RANK - 1);
+    return (group * UNROLL + index % UNROLL) * columns + (first - group * columns);
+}
+
+// Where a thread's vectors begin, and their coordinates.
+struct Spots {
+    Place place[UNROLL];
+    Spot spot[UNROLL];
+    __device__ __forceinline__ Spots(const Parameters& p, Place base) {
+        if constexpr (STACKED) {
+            const Place columns = extent(p, RANK - 1), first = base / UNROLL + threadIdx.x * LANES;
+            const Place group = quotient(p, first, RANK - 1);
+            place[0] = group * UNROLL * columns + (first - group * columns);
+            spot[0].find(p, place[0]);
+#pragma unroll
+            for (int u = 1; u < UNROLL; ++u) {
+                place[u] = place[u - 1] + columns;
+                spot[u] = spot[u - 1];
+                spot[u].next_row(p);
+            }
+        } else {
+#pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                place[u] = base + (threadIdx.x + u * THREADS) * LANES;
+                if constexpr (COORDINATES) spot[u].find(p, place[u]);
+            }
+        }
+    }
+};
+
 // Processes the thread's vectors of the tile that begins at element `base`. With WAITS it first waits for the previous kernel.
 template <bool WAITS>
 __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, Same same, Place base) {
 #define ROWS_HELD(k) ROWS_INPUT(k) held##k[UNROLL];
     EACH_INPUT(ROWS_HELD)
 #undef ROWS_HELD
-    Spot spots[UNROLL];
+    const Spots spots(p, base);
     int left[UNROLL];
     u64 known = 1;
 #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        const Place place = base + (threadIdx.x + u * THREADS) * LANES;
-        if constexpr (COORDINATES) spots[u].find(p, place);
+    for (int u = 0; u < UNROLL; ++u)
 #pragma unroll
-        for (int set = 0; set < SETS; ++set) known |= spots[u].offset[set];
-    }
+        for (int set = 0; set < SETS; ++set) known |= spots.spot[u].offset[set];
     if constexpr (WAITS) {
         force_ready(known);
         wait_for_previous();
@@ -68,23 +104,21 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
     }
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-        const Place place = base + (threadIdx.x + u * THREADS) * LANES;
-#define ROWS_LOAD(k) held##k[u].load(p, IN_START(p, 0, k), place, spots[u]);
+#define ROWS_LOAD(k) if (u == 0 || !IN##k##_SAME_ROWS) held##k[u].load(p, IN_START(p, 0, k), spots.place[u], spots.spot[u]);
         EACH_INPUT(ROWS_LOAD)
 #undef ROWS_LOAD
         if constexpr (!WHOLE_ROWS && SETS > 0) {
-            const Turn turn(p, spots[u]);
+            const Turn turn(p, spots.spot[u]);
             left[u] = turn.left;
-#define ROWS_LOAD(k) held##k[u].load_turning(p, IN_START(p, 0, k), spots[u], turn);
+#define ROWS_LOAD(k) held##k[u].load_turning(p, IN_START(p, 0, k), spots.spot[u], turn);
             EACH_INPUT(ROWS_LOAD)
 #undef ROWS_LOAD
         }
     }
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-        const Place place = base + (threadIdx.x + u * THREADS) * LANES;
-#define ROWS_LOADED(k) , held##k[u]
-#define ROWS_COMPUTE(turns) rows_vector(Turns<turns>(), p, s, same, place, spots[u] EACH_INPUT(ROWS_LOADED))
+#define ROWS_LOADED(k) , held##k[IN##k##_SAME_ROWS ? 0 : u]
+#define ROWS_COMPUTE(turns) rows_vector(Turns<turns>(), p, s, same, spots.place[u], spots.spot[u] EACH_INPUT(ROWS_LOADED))
         if (RARE_TURNS && __builtin_expect(left[u] >= LANES, true)) ROWS_COMPUTE(false);
         else ROWS_COMPUTE(true);
 #undef ROWS_COMPUTE
@@ -110,7 +144,8 @@ extern "C" __global__ void LAUNCH_BOUNDS elementwise(const __grid_constant__ Par
         }
         const Share share = share_of_rest(whole);
 #pragma unroll 1
-        for (Place place = whole * Place(TILE) + share.first; place < n; place += share.step) indexed_one(p, s, same, place);
+        for (Place place = whole * Place(TILE) + share.first; place < n; place += share.step)
+            indexed_one(p, s, same, place_in_order(p, n, place));
     }
     let_next_begin(LATE);
 }

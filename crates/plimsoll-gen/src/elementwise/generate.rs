@@ -45,7 +45,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let (form_at, scalars_at) = if spec.batched.is_some() { (0, 3) } else { (tensors + scalars, tensors) };
-    let defines: [(&str, u64); 27] = [
+    let defines: [(&str, u64); 28] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("ROWS", spec.rows.into()),
@@ -67,6 +67,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("SETS", spec.sets.into()),
         ("WHOLE_ROWS", spec.whole_rows.into()),
         ("RARE_TURNS", spec.rare_turns.into()),
+        ("STACKED", (!spec.same_rows.is_empty()).into()),
         ("BATCH", spec.batched.is_some().into()),
         ("TABLE_IN_MEMORY", spec.batched.is_some_and(|batched| batched.table_in_memory).into()),
         ("WORDS", words(spec) as u64),
@@ -102,6 +103,10 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
             _ => (1, 1),
         };
         writeln!(text, "#define {side}{slot}_LINE {line}\n#define {side}{slot}_SPACING {spacing}")?;
+        if place < inputs {
+            let same = spec.same_rows.get(place).copied().unwrap_or(false);
+            writeln!(text, "#define IN{slot}_SAME_ROWS {}", u64::from(same))?;
+        }
     }
     let form = match spec.form {
         Form::Flat | Form::Peel | Form::Phased => "flat",

@@ -247,6 +247,8 @@ pub struct KernelSpec {
     pub whole_rows: bool,
     /// Few vectors cross the end of a row; the others compute once what depends on the row alone.
     pub rare_turns: bool,
+    /// If a thread's vectors are in the same columns of several rows, for each input whether all rows of it are the same; else empty.
+    pub same_rows: Vec<bool>,
     /// What only [`Form::Batch`] has.
     pub batched: Option<Batched>,
     /// The compilation target.

@@ -290,7 +290,7 @@ fn code_path(case: &Case) -> String {
         spec.lanes,
         spec.index,
         spec.grid,
-        (spec.whole_rows, spec.rare_turns),
+        (spec.whole_rows, spec.rare_turns, !spec.same_rows.is_empty()),
         spec.head,
         spec.shear > 0,
         spec.fits,

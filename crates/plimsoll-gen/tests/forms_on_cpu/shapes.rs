@@ -9,12 +9,12 @@ use plimsoll_gen::kernel::Index;
 use super::{Case, Memory, check, compiled, device, expected, graph, memory, scalars};
 
 fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], choose: &Choose) -> Case {
-    with_strides_on(&device(Target::plain(90)), 0, rng, text, shape, strides, choose)
+    with_strides_on((&device(Target::plain(90)), &Table::default()), 0, rng, text, shape, strides, choose)
 }
 
 /// `before`: elements of each tensor between an aligned address and its first one.
 fn with_strides_on(
-    device: &Device,
+    (device, table): (&Device, &Table),
     before: u64,
     rng: &mut Rng,
     text: &str,
@@ -33,7 +33,7 @@ fn with_strides_on(
     let layouts: Vec<Layout> = tensors.iter().map(|memory| memory.layout.clone()).collect();
     let starts: Vec<u64> = tensors.iter().map(Memory::start).collect();
     let indexing = Indexing::new(&graph, &Space::with_shape(shape, &layouts).unwrap(), &starts).unwrap();
-    let plan = plan(&graph, &indexing, device, &Table::default(), choose).unwrap();
+    let plan = plan(&graph, &indexing, device, table, choose).unwrap();
     let scalars = scalars(rng, &graph);
     let expected = expected(&graph, shape, &tensors, &scalars);
     Case { plan, batch: None, scalars, tensors, expected }
@@ -240,6 +240,35 @@ fn vectors_cross_the_ends_of_rows() {
     check("forms-crossing", &cases);
 }
 
+/// Functions of rows that are the same throughout are computed once for vectors of several rows, in all of the rows and in those that are left.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn vectors_of_the_same_columns_are_stacked() {
+    let mut rng = Rng::new(7);
+    let mut cases = Vec::new();
+    let tiny = Device { multiprocessors: 1, ..device(Target::plain(90)) };
+    let table = Table::for_device("NVIDIA H200", 90);
+    let roots = (0..14).fold("abs(z) + 1".to_owned(), |of, _| format!("sqrt({of})"));
+    let shapes: [(&[u64], [&[i64]; 3]); 5] = [
+        (&[403, 256], [&[1, 0], &[0, 1], &[256, 1]]),
+        (&[130, 1000], [&[1000, 1], &[0, 1], &[1000, 1]]),
+        (&[3, 43, 1024], [&[43, 1, 0], &[0, 0, 1], &[44_032, 1024, 1]]),
+        (&[7, 5, 4096], [&[4096, 0, 1], &[0, 0, 1], &[20_480, 4096, 1]]),
+        (&[66, 2048], [&[2056, 1], &[0, 1], &[2048, 1]]),
+    ];
+    for (extents, strides) in shapes {
+        for text in [format!("in x: f32, z: f32\ny = x * {roots}"), format!("in x: f32, z: f32\ny = {roots} - f32(index(0)) - x")] {
+            for choose in [Choose::default(), Choose { index: Some(Index::U64), unroll: Some(3), ..Choose::default() }] {
+                let on = (&tiny, &table);
+                cases.push(with_strides_on(on, 0, &mut rng, &text, extents, &strides, &choose));
+            }
+        }
+    }
+    let stacked = cases.iter().filter(|case| !case.plan.spec.same_rows.is_empty()).count();
+    assert_eq!(stacked, cases.len());
+    check("forms-stacked", &cases);
+}
+
 /// Outputs whose rows don't begin at whole sectors, with gaps between rows, in place, several of them, and with slower dimensions.
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
@@ -259,7 +288,7 @@ fn rows_of_tiles_begin_where_sectors_do() {
         for (rows, columns) in [(29, 3001), (3, 30_050), (130, 1159)] {
             let (r, c) = (rows as i64, columns as i64);
             let mut add = |strides: [&[i64]; 3], choose: &Choose| {
-                cases.push(with_strides_on(&tiny, 0, &mut rng, text, &[rows, columns], &strides, choose));
+                cases.push(with_strides_on((&tiny, &Table::default()), 0, &mut rng, text, &[rows, columns], &strides, choose));
             };
             add([&[1, r], &[c, 1], &[c, 1]], &Choose::default());
             if rows == 29 {
@@ -272,7 +301,7 @@ fn rows_of_tiles_begin_where_sectors_do() {
             }
         }
         let batched: [&[i64]; 3] = [&[1333 * 40, 1, 40], &[1333 * 40, 1333, 1], &[1333 * 40, 1333, 1]];
-        cases.push(with_strides_on(&tiny, 0, &mut rng, text, &[3, 40, 1333], &batched, &Choose::default()));
+        cases.push(with_strides_on((&tiny, &Table::default()), 0, &mut rng, text, &[3, 40, 1333], &batched, &Choose::default()));
     }
     for text in [
         "in x: bf16, z: bf16\nz = x + z",
@@ -285,7 +314,7 @@ fn rows_of_tiles_begin_where_sectors_do() {
             let outputs = graph(text).outputs().len();
             let shape = &[64, c as u64];
             let choose = Choose::default();
-            cases.push(with_strides_on(&tiny, before, &mut rng, text, shape, &strides[..2 + outputs], &choose));
+            cases.push(with_strides_on((&tiny, &Table::default()), before, &mut rng, text, shape, &strides[..2 + outputs], &choose));
         }
     }
     let sheared = cases.iter().filter(|case| case.plan.spec.shear > 0).count();

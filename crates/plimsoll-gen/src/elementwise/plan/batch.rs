@@ -136,6 +136,7 @@ pub fn plan_batch(
         sets: 0,
         whole_rows: false,
         rare_turns: false,
+        same_rows: Vec::new(),
         small: false,
         blocks,
         words: Vec::new(),

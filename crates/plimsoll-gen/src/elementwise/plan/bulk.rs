@@ -136,6 +136,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         sets,
         whole_rows: sets > 0 && !crosses(tensors, lanes),
         rare_turns: false,
+        same_rows: Vec::new(),
         small,
         blocks: tiles.blocks,
         words,

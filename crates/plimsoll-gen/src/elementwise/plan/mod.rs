@@ -391,6 +391,7 @@ fn finish(
         sets: shape.sets,
         whole_rows: shape.whole_rows,
         rare_turns: shape.rare_turns,
+        same_rows: shape.same_rows,
         batched: None,
         target: device.target,
     };

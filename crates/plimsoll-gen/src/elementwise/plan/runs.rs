@@ -159,6 +159,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         sets: 0,
         whole_rows: false,
         rare_turns: false,
+        same_rows: Vec::new(),
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, tiles.head],

@@ -83,6 +83,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         head: false,
         whole_rows: true,
         rare_turns: false,
+        same_rows: Vec::new(),
         small: sets.strides.iter().flatten().all(|stride| i32::try_from(*stride).is_ok())
             && reach.max() <= Some(i32::MAX as u64),
         blocks,
