@@ -19,6 +19,8 @@ impl Moves {
         let (mut least, mut most, mut written) = (0, 0, 0);
         for (place, (stream, bytes)) in spec.streams.iter().zip(spec.element_bytes()).enumerate() {
             let row = spec.lanes * bytes;
+            // A thread with the same columns of several rows loads what all rows share once.
+            let vectors = if spec.same_rows.get(place) == Some(&true) { 1 } else { vectors };
             let whole = vectors * row;
             if place >= inputs {
                 written += whole;

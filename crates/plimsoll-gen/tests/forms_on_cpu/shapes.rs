@@ -257,8 +257,12 @@ fn vectors_of_the_same_columns_are_stacked() {
         (&[66, 2048], [&[2056, 1], &[0, 1], &[2048, 1]]),
     ];
     for (extents, strides) in shapes {
-        for text in [format!("in x: f32, z: f32\ny = x * {roots}"), format!("in x: f32, z: f32\ny = {roots} - f32(index(0)) - x")] {
-            for choose in [Choose::default(), Choose { index: Some(Index::U64), unroll: Some(3), ..Choose::default() }] {
+        for text in [
+            format!("in x: f32, z: f32\ny = x * {roots}"),
+            format!("in x: f32, z: f32\ny = {roots} - f32(index(0)) - x"),
+        ] {
+            for choose in [Choose::default(), Choose { index: Some(Index::U64), unroll: Some(3), ..Choose::default() }]
+            {
                 let on = (&tiny, &table);
                 cases.push(with_strides_on(on, 0, &mut rng, &text, extents, &strides, &choose));
             }
@@ -288,7 +292,15 @@ fn rows_of_tiles_begin_where_sectors_do() {
         for (rows, columns) in [(29, 3001), (3, 30_050), (130, 1159)] {
             let (r, c) = (rows as i64, columns as i64);
             let mut add = |strides: [&[i64]; 3], choose: &Choose| {
-                cases.push(with_strides_on((&tiny, &Table::default()), 0, &mut rng, text, &[rows, columns], &strides, choose));
+                cases.push(with_strides_on(
+                    (&tiny, &Table::default()),
+                    0,
+                    &mut rng,
+                    text,
+                    &[rows, columns],
+                    &strides,
+                    choose,
+                ));
             };
             add([&[1, r], &[c, 1], &[c, 1]], &Choose::default());
             if rows == 29 {
@@ -301,7 +313,15 @@ fn rows_of_tiles_begin_where_sectors_do() {
             }
         }
         let batched: [&[i64]; 3] = [&[1333 * 40, 1, 40], &[1333 * 40, 1333, 1], &[1333 * 40, 1333, 1]];
-        cases.push(with_strides_on((&tiny, &Table::default()), 0, &mut rng, text, &[3, 40, 1333], &batched, &Choose::default()));
+        cases.push(with_strides_on(
+            (&tiny, &Table::default()),
+            0,
+            &mut rng,
+            text,
+            &[3, 40, 1333],
+            &batched,
+            &Choose::default(),
+        ));
     }
     for text in [
         "in x: bf16, z: bf16\nz = x + z",
@@ -314,7 +334,15 @@ fn rows_of_tiles_begin_where_sectors_do() {
             let outputs = graph(text).outputs().len();
             let shape = &[64, c as u64];
             let choose = Choose::default();
-            cases.push(with_strides_on((&tiny, &Table::default()), before, &mut rng, text, shape, &strides[..2 + outputs], &choose));
+            cases.push(with_strides_on(
+                (&tiny, &Table::default()),
+                before,
+                &mut rng,
+                text,
+                shape,
+                &strides[..2 + outputs],
+                &choose,
+            ));
         }
     }
     let sheared = cases.iter().filter(|case| case.plan.spec.shear > 0).count();

@@ -185,7 +185,7 @@ fn stacked_rows(case: &Case<'_>, lanes: u32, unroll: u32) -> Option<u32> {
     let at_once = device.wave(tuning.threads) * u64::from(tuning.threads * lanes);
     let several = tensors.extents.len() > 1 && rows > 1 && tensors.elements >= at_once * u64::from(rows);
     let by_column = |tensor: &Tensor| has_same_rows(tensor, &tensors.extents);
-    (several && tuning.heavy && computes_from(graph, tensors, by_column)).then_some(rows)
+    (several && computes_from(graph, tensors, by_column)).then_some(rows)
 }
 
 /// The shape of a rows or strided kernel.
