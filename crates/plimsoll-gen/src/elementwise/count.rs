@@ -96,11 +96,17 @@ pub struct Counts {
 /// Counts the instructions of a program's common block.
 #[must_use]
 pub fn count(program: &Program) -> Counts {
+    count_where(program, |_| true)
+}
+
+/// The same, where only some of the inputs differ between elements.
+#[must_use]
+pub fn count_where(program: &Program, differs: impl Fn(usize) -> bool) -> Counts {
     let block = &program.common;
     let neighbours = Neighbours::new(block);
     let regions = neighbours.has_regions();
     let mut counts = Counts::default();
-    let varies = varying(block);
+    let varies = varying(block, &differs);
     for ((place, instruction), varies) in (0..).zip(&block.instructions).zip(&varies) {
         if neighbours.is_part(Id(place)) {
             continue;
@@ -122,11 +128,12 @@ pub fn count(program: &Program) -> Counts {
     *sum = sum.plus(held);
     counts.element.alu += merged::of_stored(program, &neighbours);
     let read = block.instructions.iter().filter_map(|instruction| match instruction.op {
-        Op::Input(slot) => program.inputs.get(slot as usize),
+        Op::Input(slot) => Some((differs(slot as usize), program.inputs.get(slot as usize)?)),
         _ => None,
     });
-    for dtype in read {
-        counts.element = counts.element.plus(unpacking(*dtype));
+    for (differs, dtype) in read {
+        let sum = if differs { &mut counts.element } else { &mut counts.thread };
+        *sum = sum.plus(unpacking(*dtype));
     }
     for dtype in &program.outputs {
         counts.element = counts.element.plus(packing(*dtype));
@@ -154,10 +161,14 @@ pub fn latency(program: &Program) -> f64 {
 }
 
 /// For each instruction, whether its value depends on the element.
-fn varying(block: &Block) -> Vec<bool> {
+fn varying(block: &Block, differs: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut varies: Vec<bool> = Vec::with_capacity(block.instructions.len());
     for instruction in &block.instructions {
-        let leaf = matches!(instruction.op, Op::Input(_) | Op::Place | Op::Coordinate(_));
+        let leaf = match instruction.op {
+            Op::Input(slot) => differs(slot as usize),
+            Op::Place | Op::Coordinate(_) => true,
+            _ => false,
+        };
         varies.push(leaf || instruction.operands().iter().any(|id| varies[id.index()]));
     }
     varies

@@ -5,20 +5,21 @@ use plimsoll_expr::{Cost, DType, Graph};
 use plimsoll_ir::{Block, Op};
 
 use super::accuracy::meaning;
-use super::count::{count, latency};
+use super::count::{Slots, count, latency};
 use super::spec::element_bytes;
 use super::{Tier, body};
 
 /// Instructions of a warp's lanes per clock and SM, by pipe: compute capability 9.0 (CUDA C++ Programming Guide, table of arithmetic
 /// throughput). Other devices of data centers differ little.
-const ISSUE: f64 = 128.0;
+pub const ISSUE: f64 = 128.0;
 const FMA: f64 = 128.0;
 const ALU: f64 = 64.0;
-const MUFU: f64 = 16.0;
+pub const MUFU: f64 = 16.0;
 const FP64: f64 = 64.0;
 const CONVERSION: f64 = 64.0;
-/// Bytes per clock and SM that memory moves on an H200: 4.26 TB/s at 1.7 GHz with 132 SMs.
-const BYTES: f64 = 19.0;
+/// Bytes per clock and SM that memory moves on an H200: 4.26 TB/s at 1.7 GHz with 132 SMs. On other devices only the balance between memory and
+/// arithmetic differs.
+pub const BYTES: f64 = 19.0;
 
 /// An element's arithmetic.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +51,9 @@ fn registers(block: &Block) -> u32 {
     (USUAL_REGISTERS + OF_FUNCTION * functions as u32).clamp(LEAST_REGISTERS, MOST_REGISTERS)
 }
 
-/// Counts an element's arithmetic.
+/// Clocks of the pipe that instructions keep busy for longest.
 #[must_use]
-pub fn weight(graph: &Graph, tier: Tier) -> Weight {
-    let program = body::program(&meaning(graph, tier), tier);
-    let counted = count(&program).element;
+pub fn busiest(counted: &Slots) -> f64 {
     let pipes = [
         counted.issued() / ISSUE,
         counted.fma / FMA,
@@ -63,10 +62,17 @@ pub fn weight(graph: &Graph, tier: Tier) -> Weight {
         counted.fp64 / FP64,
         counted.conversion / CONVERSION,
     ];
+    pipes.into_iter().fold(0.0, f64::max)
+}
+
+/// Counts an element's arithmetic.
+#[must_use]
+pub fn weight(graph: &Graph, tier: Tier) -> Weight {
+    let program = body::program(&meaning(graph, tier), tier);
     let bytes = Cost::from_graph(graph).traffic.total().max(1) as f64;
     let words = element_bytes(graph).into_iter().max().unwrap_or(1).div_ceil(4);
     Weight {
-        share: pipes.into_iter().fold(0.0, f64::max) * BYTES / bytes,
+        share: busiest(&count(&program).element) * BYTES / bytes,
         latency: latency(&program) / f64::from(words),
         registers: registers(program.total()),
     }

@@ -5,7 +5,8 @@ use plimsoll_expr::graph::Kind;
 use plimsoll_expr::op::{Binary, Domain};
 
 use super::division::Divisor;
-use super::shape::{Case, Shape, lanes_and_unroll, most_elements, unroll_at_once};
+use super::shape::{Case, Shape, lanes_and_unroll, unroll_at_once};
+use super::stacked;
 use super::tensors::Tensor;
 use super::tuning::refused;
 use super::{Choose, Device, PlanError, Tensors};
@@ -115,37 +116,26 @@ pub fn crosses(tensors: &Tensors, lanes: u32) -> bool {
     tensors.extents.last().is_some_and(|extent| !extent.is_multiple_of(lanes.into()))
 }
 
-/// Whether an input is the same along rows.
-fn is_same_along_rows(tensor: &Tensor) -> bool {
-    tensor.strides.last() == Some(&0)
-}
-
-/// Whether all rows of an input are the same.
-fn has_same_rows(tensor: &Tensor, extents: &[u64]) -> bool {
-    let (_, slower) = tensor.strides.split_last().unwrap_or((&0, &[]));
-    slower.iter().zip(extents).all(|(stride, &extent)| *stride == 0 || extent == 1)
-}
-
-/// Whether the expression applies a function of floats to such inputs alone. Without one, a separate computation for those that are the
-/// same along rows gains nothing: `x*w` of 386,000 f32 took an H200 2.24 µs without it and 2.27 with it.
-fn computes_from(graph: &Graph, tensors: &Tensors, is_such: impl Fn(&Tensor) -> bool) -> bool {
-    let mut from_such: Vec<Option<bool>> = Vec::with_capacity(graph.nodes().len());
+/// Whether the expression applies a function of floats to inputs that are the same along rows. Without one, a separate computation for them
+/// gains nothing: `x*w` of 386,000 f32 took an H200 2.24 µs without it and 2.27 with it.
+fn computes_by_row(graph: &Graph, tensors: &Tensors) -> bool {
+    let mut by_row: Vec<Option<bool>> = Vec::with_capacity(graph.nodes().len());
     // Of each node whether it depends on such inputs, and `None` if it depends on others.
     for node in graph.nodes() {
         let known = match node.kind {
             Kind::Input(slot) => {
                 let tensor = &tensors.all[slot as usize];
-                (tensor.uniform || is_such(tensor)).then_some(!tensor.uniform)
+                (tensor.uniform || tensor.strides.last() == Some(&0)).then_some(!tensor.uniform)
             }
             Kind::Place | Kind::Coordinate(_) => None,
-            kind => kind.operands().iter().try_fold(false, |any, id| Some(any | from_such[id.index()]?)),
+            kind => kind.operands().iter().try_fold(false, |any, id| Some(any | by_row[id.index()]?)),
         };
         let is_function = matches!(node.kind, Kind::Unary(op, _) if op.domain() == Domain::Float)
             || matches!(node.kind, Kind::Binary(Binary::Div | Binary::Pow | Binary::Atan2, _));
         if is_function && known == Some(true) {
             return true;
         }
-        from_such.push(known);
+        by_row.push(known);
     }
     false
 }
@@ -172,20 +162,6 @@ impl Sets {
         // There are at most 128 tensors.
         index as u8
     }
-}
-
-/// Rows in which a thread has the same columns.
-const STACKED: u32 = 4;
-
-/// Vectors per thread that should be in the same columns of as many rows; `None` if they should follow each other. Stacked ones compute once
-/// what depends on the columns alone, which matters where arithmetic takes about as long as memory.
-fn stacked_rows(case: &Case<'_>, lanes: u32, unroll: u32) -> Option<u32> {
-    let Case { graph, tensors, device, tuning, choose } = case;
-    let rows = choose.unroll.unwrap_or_else(|| unroll.max(STACKED).min(most_elements(graph, tensors) / lanes));
-    let at_once = device.wave(tuning.threads) * u64::from(tuning.threads * lanes);
-    let several = tensors.extents.len() > 1 && rows > 1 && tensors.elements >= at_once * u64::from(rows);
-    let by_column = |tensor: &Tensor| has_same_rows(tensor, &tensors.extents);
-    (several && computes_from(graph, tensors, by_column)).then_some(rows)
 }
 
 /// The shape of a rows or strided kernel.
@@ -229,10 +205,9 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     // Such vectors, and those that cross the ends of rows, take too many registers for more of them.
     let takes_more = lanes > 1 && !crosses && !reaches;
     let unroll = if takes_more { unroll_at_once(&case, lanes, unroll) } else { unroll };
-    let stacked = takes_more.then(|| stacked_rows(&case, lanes, unroll)).flatten();
+    let stacked = takes_more.then(|| stacked::rows(&case, lanes)).flatten();
     let unroll = stacked.unwrap_or(unroll);
-    let same_rows =
-        |tensor: &Tensor| !tensor.output && tensor.used && !tensor.uniform && has_same_rows(tensor, &tensors.extents);
+    let same_rows = |tensor: &Tensor| stacked::has_same_rows(tensor, &tensors.extents);
     let same_rows: Vec<bool> = stacked.map_or_else(Vec::new, |_| tensors.all.iter().map(same_rows).collect());
     let rows = tensors.elements / inner_extent.max(1);
     let kept = stacked.map_or(reaches.into(), |unroll| rows % u64::from(unroll) * inner_extent);
@@ -267,7 +242,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         rank: tensors.extents.len() as u32,
         sets,
         whole_rows: !crosses,
-        rare_turns: crosses && few_cross && computes_from(graph, tensors, is_same_along_rows),
+        rare_turns: crosses && few_cross && computes_by_row(graph, tensors),
         same_rows,
         small,
         blocks: tiles.blocks,

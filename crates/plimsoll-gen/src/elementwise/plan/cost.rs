@@ -6,16 +6,10 @@ use super::tuning::bytes_in_flight;
 use super::{Device, MOST_RESIDENT, Plan};
 use crate::elementwise::count::Counts;
 use crate::elementwise::spec::{Dependent, Form, Inner, KernelSpec, Stream};
+use crate::elementwise::weight::{BYTES, ISSUE, MUFU};
 
-/// Instructions of a warp's lanes per clock and SM (CUDA C++ Programming Guide, table of arithmetic throughput).
-const ISSUE: f64 = 128.0;
-/// Lanes of special functions per clock and SM; the same source.
-const MUFU: f64 = 16.0;
-/// Bytes per clock and SM that memory moves on an H200: 4.26 TB/s at 1.7 GHz with 132 SMs. On other devices only the balance between
-/// memory and arithmetic differs.
-const BYTES: f64 = 19.0;
 /// Bytes per clock and SM between L1 and the registers.
-const L1_BYTES: f64 = 128.0;
+pub const L1_BYTES: f64 = 128.0;
 /// Clocks in which an H200 starts a block (0.60 ns), and a block that triggers the next kernel (1.20 ns).
 const START: f64 = 1.0;
 const TRIGGER: f64 = 2.0;
@@ -32,8 +26,8 @@ const LEAST_REGISTERS: u32 = 32;
 /// Shared memory of an SM that blocks can use, bytes: compute capability 9.0.
 const SHARED: u64 = 227 << 10;
 /// Instructions of a thread around its vectors, of a vector's address and access, and of the coordinates along one dimension.
-const PER_THREAD: f64 = 14.0;
-const PER_ACCESS: f64 = 2.0;
+pub const PER_THREAD: f64 = 14.0;
+pub const PER_ACCESS: f64 = 2.0;
 const PER_DIMENSION: f64 = 6.0;
 /// Widest access of a thread, bytes.
 const ACCESS: u32 = 16;
@@ -54,7 +48,7 @@ pub fn clocks(plan: &Plan, tensors: &Tensors, counts: &Counts, device: &Device) 
     let (accesses, bytes) = accesses(spec, tensors);
     let threads = vectors / f64::from(spec.unroll.max(1));
     let issued = work * counts.element.issued()
-        + vectors * (accesses * PER_ACCESS + coordinates(spec))
+        + vectors * (accesses * PER_ACCESS + coordinates(spec.rank, spec.sets) + turning(spec))
         + threads * (PER_THREAD + counts.thread.issued());
     let arithmetic = (issued / ISSUE).max(work * counts.element.mufu / MUFU);
     let through_l1 = vectors * bytes / L1_BYTES;
@@ -67,7 +61,7 @@ pub fn clocks(plan: &Plan, tensors: &Tensors, counts: &Counts, device: &Device) 
 }
 
 /// The time of work that overlaps: that of the longest, and a little more for each other one that is nearly as long.
-fn overlapped(clocks: [f64; 4]) -> f64 {
+pub fn overlapped(clocks: [f64; 4]) -> f64 {
     clocks.into_iter().map(|clocks| clocks.powi(OVERLAP)).sum::<f64>().powf(1.0 / f64::from(OVERLAP))
 }
 
@@ -118,6 +112,18 @@ pub fn fits_registers(spec: &KernelSpec, tensors: &Tensors) -> bool {
     copied || u64::from(registers(spec, tensors)) * blocks <= u64::from(REGISTERS)
 }
 
+/// Accesses of a whole vector of `row` bytes, and the bytes of each.
+fn whole(row: u32) -> (u32, u32) {
+    (row.div_ceil(ACCESS), row.min(ACCESS))
+}
+
+/// Accesses of a vector of a tensor by coordinates, and the bytes that they pass between L1 and the registers.
+pub fn accesses_of(tensor: &Tensor, lanes: u32) -> (u32, u32) {
+    let (count, bytes) =
+        if tensor.strides.last() == Some(&0) { (1, tensor.bytes) } else { whole(tensor.bytes * lanes) };
+    (count, count * bytes.max(4))
+}
+
 /// Accesses that a vector takes in all tensors, and the bytes that they pass between L1 and the registers. An access of a warp takes at
 /// least four bytes of each lane.
 fn accesses(spec: &KernelSpec, tensors: &Tensors) -> (f64, f64) {
@@ -131,7 +137,7 @@ fn accesses(spec: &KernelSpec, tensors: &Tensors) -> (f64, f64) {
             Stream::Shifted | Stream::Indexed { inner: Inner::Shifted, .. } => {
                 (row.div_ceil(ACCESS) + 1, row.min(ACCESS))
             }
-            _ => (row.div_ceil(ACCESS), row.min(ACCESS)),
+            _ => whole(row),
         };
         // Strided elements each take a sector.
         let sector = matches!(stream, Stream::Indexed { inner: Inner::Any, .. }) && spec.form != Form::Transpose;
@@ -142,8 +148,11 @@ fn accesses(spec: &KernelSpec, tensors: &Tensors) -> (f64, f64) {
 }
 
 /// Instructions of a vector's coordinates.
-fn coordinates(spec: &KernelSpec) -> f64 {
-    // Where vectors cross the ends of rows, each element compares its place and selects an address.
-    let turning = if spec.whole_rows || spec.rare_turns { 0 } else { spec.lanes * (1 + 2 * spec.sets) };
-    f64::from(spec.rank.saturating_sub(1)) * PER_DIMENSION + f64::from(spec.sets + turning)
+pub fn coordinates(rank: u32, sets: u32) -> f64 {
+    f64::from(rank.saturating_sub(1)) * PER_DIMENSION + f64::from(sets)
+}
+
+/// Instructions of a vector that may cross the ends of rows: each element compares its place and selects an address.
+fn turning(spec: &KernelSpec) -> f64 {
+    f64::from(if spec.whole_rows || spec.rare_turns { 0 } else { spec.lanes * (1 + 2 * spec.sets) })
 }

@@ -14,6 +14,7 @@ mod residency;
 mod runs;
 mod shape;
 mod shear;
+mod stacked;
 mod tensors;
 mod tile_size;
 mod tiles;
