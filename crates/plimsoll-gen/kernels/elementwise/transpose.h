@@ -11,16 +11,18 @@
 //
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
 // and of the other extents, slowest first, as divisor, magic number and shift; each set's strides. ROWS_FIT, COLUMNS_FIT: no tile extends
-// beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for aligned tiles.
+// beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for aligned tiles. FOLD_ROWS, FOLD_COLUMNS: if not 0, a dimension of the
+// tile is two of the tensors that follow each other in memory, in the transposed inputs or in the outputs, with so many elements along the faster
+// one. The stride of that dimension is then the slower one's; the faster one's follow after each set's strides, rows first.
 // Its loop in SASS: before the barrier, all loads of the transposed inputs, and their stores to shared memory; after it, a load from
 // shared memory and a store per vector.
 #include "same.h"
 
 // Vectors in a row of a tile, and in a row of a transposed input's tile.
 enum { COLUMNS = LANES * UNROLL, WIDTH = UNROLL + SHEAR / LANES };
-enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
+enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK, STRIDES = RANK + (FOLD_ROWS > 0) + (FOLD_COLUMNS > 0) };
 
-__device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
+__device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + STRIDES * set + d]); }
 
 #if INDEX_BITS == 32
 // Extents and strides fit into 31 bits.
@@ -35,11 +37,26 @@ typedef i64 Steps;
 __device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, Steps count) {
 #if INDEX_BITS == 32 && defined(__CUDA_ARCH__)
     i64 product;
-    asm("mul.wide.s32 %0, %1, %2;" : "=l"(product) : "r"(count), "r"(u32(p.at[STRIDES_AT + RANK * set + d])));
+    asm("mul.wide.s32 %0, %1, %2;" : "=l"(product) : "r"(count), "r"(u32(p.at[STRIDES_AT + STRIDES * set + d])));
     return product;
 #else
     return i64(count) * stride(p, set, d);
 #endif
+}
+
+// Elements along the faster dimension of a folded one, else 0.
+constexpr __device__ int fold(int d) { return d == RANK - 2 ? FOLD_ROWS : d == RANK - 1 ? FOLD_COLUMNS : 0; }
+static_assert(FOLD_ROWS == 0 || ROWS % FOLD_ROWS == 0, "tiles have whole folds");
+static_assert(FOLD_COLUMNS == 0 || COLUMNS % FOLD_COLUMNS == 0, "tiles have whole folds");
+static_assert(SHEAR == 0 || (FOLD_ROWS == 0 && FOLD_COLUMNS == 0), "sheared tiles have no folds");
+
+// The distance of element `at` of a dimension of the tile, times `factor`.
+template <int D> __device__ __forceinline__ i64 distance_in_tile(const Parameters& p, int set, Extent at, u32 factor) {
+    if constexpr (fold(D) == 0) return distance(p, set, D, Steps(at * factor));
+    else {
+        enum { FOLD = fold(D), FASTER = RANK + (D == RANK - 1 && FOLD_ROWS > 0) };
+        return distance(p, set, D, Steps(at / FOLD * factor)) + distance(p, set, FASTER, Steps(at % FOLD * factor));
+    }
 }
 
 // A tile's pieces: LINES lines of PER_LINE pieces. A thread has one per iteration. If that takes hardly more iterations (WHOLE), a thread's
@@ -75,9 +92,9 @@ template <int LINE_COUNT, int PER_LINE, int GROUP = 1> struct Pieces {
         return (BUSY == THREADS || threadIdx.x < u32(BUSY)) && (LINES % STEP == 0 || line(iteration) < LINES);
     }
     // The distance of the piece's line from the tile's first one, times `factor`.
-    __device__ __forceinline__ static i64 offset(const Parameters& p, int set, int d, u32 factor, int iteration) {
-        if (!WHOLE) return distance(p, set, d, line(iteration) * factor);
-        return distance(p, set, d, first_line() * factor) + distance(p, set, d, lines_before(iteration) * factor);
+    template <int D> __device__ __forceinline__ static i64 offset(const Parameters& p, int set, u32 factor, int iteration) {
+        if (!WHOLE || fold(D) > 0) return distance_in_tile<D>(p, set, line(iteration), factor);
+        return distance(p, set, D, first_line() * factor) + distance(p, set, D, lines_before(iteration) * factor);
     }
 };
 
@@ -171,7 +188,7 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     }
 #pragma unroll
     for (int set = 0; set < SETS; ++set) {
-        i64 offset = distance(p, set, RANK - 2, row) + distance(p, set, RANK - 1, column);
+        i64 offset = distance_in_tile<RANK - 2>(p, set, row, 1) + distance_in_tile<RANK - 1>(p, set, column, 1);
 #pragma unroll
         for (int d = 0; d < RANK - 2; ++d) offset += distance(p, set, d, at[d]);
         tile.offset[set] = offset;

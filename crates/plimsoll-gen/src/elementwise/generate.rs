@@ -45,13 +45,15 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let (form_at, scalars_at) = if spec.batched.is_some() { (0, 3) } else { (tensors + scalars, tensors) };
-    let defines: [(&str, u64); 28] = [
+    let defines: [(&str, u64); 30] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("ROWS", spec.rows.into()),
         ("ROWS_FIT", spec.fits[0].into()),
         ("COLUMNS_FIT", spec.fits[1].into()),
         ("SHEAR", spec.shear.into()),
+        ("FOLD_ROWS", spec.folds[0].into()),
+        ("FOLD_COLUMNS", spec.folds[1].into()),
         ("THREADS", spec.threads.into()),
         ("TILE", spec.tile()),
         ("BLOCKS_AT_ONCE", spec.resident.into()),
@@ -134,7 +136,8 @@ fn words(spec: &KernelSpec) -> usize {
         return batched.words as usize;
     }
     let (rank, sets) = (spec.rank as usize, spec.sets as usize);
-    let words_per_set = if spec.form == Form::Transpose { rank } else { 2 * rank };
+    let folds = spec.folds.iter().filter(|fold| **fold > 0).count();
+    let words_per_set = if spec.form == Form::Transpose { rank + folds } else { 2 * rank };
     let form = words_before_dimensions(spec) + 3 * rank + sets * words_per_set;
     spec.streams.len() + spec.graph.scalars().len() + form
 }

@@ -217,6 +217,8 @@ pub struct KernelSpec {
     /// In [`Form::Transpose`], if the outputs' rows don't begin at whole sectors: each row of a tile begins where the first output's address is a
     /// multiple of this many elements, less than as many before the tile. A power of two and a multiple of `lanes`, or 0.
     pub shear: u32,
+    /// In [`Form::Transpose`], if a tile's rows or columns are along two dimensions of the tensors, elements along the faster one, else 0.
+    pub folds: [u32; 2],
     /// Threads per block.
     pub threads: u32,
     /// Blocks that must fit on an SM at once: the compiler may use the registers of fewer. 0 leaves it to the compiler.

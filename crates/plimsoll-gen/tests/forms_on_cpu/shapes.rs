@@ -273,6 +273,61 @@ fn vectors_of_the_same_columns_are_stacked() {
     check("forms-stacked", &cases);
 }
 
+/// Short dimensions of tiles are folded with the next ones in memory: of rows, of columns and of both, beside other inputs, in last tiles.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn short_sides_of_tiles_are_folded() {
+    let mut rng = Rng::new(8);
+    let mut cases = Vec::new();
+    // Extents, and of the transposed input the order of its dimensions in memory, slowest first.
+    let shapes: [(&[u64], &[usize], [u32; 2]); 11] = [
+        (&[131, 43, 8], &[2, 1, 0], [0, 8]),
+        (&[130, 44, 6], &[2, 1, 0], [0, 6]),
+        (&[64, 67, 7], &[2, 1, 0], [0, 7]),
+        (&[300, 5, 2], &[2, 1, 0], [0, 2]),
+        (&[8, 43, 132], &[2, 1, 0], [8, 0]),
+        (&[3, 50, 129], &[2, 1, 0], [3, 0]),
+        (&[4, 33, 5], &[2, 1, 0], [4, 0]),
+        (&[6, 33, 4], &[2, 1, 0], [0, 4]),
+        (&[4, 37, 9, 6], &[3, 2, 1, 0], [4, 6]),
+        (&[3, 40, 21, 5], &[0, 3, 2, 1], [0, 5]),
+        (&[12, 3, 19, 24], &[3, 1, 2, 0], [12, 0]),
+    ];
+    for (extents, order, folds) in shapes {
+        let contiguous = |order: &[usize]| {
+            let (mut strides, mut next) = (vec![0; extents.len()], 1);
+            for &d in order.iter().rev() {
+                (strides[d], next) = (next, next * extents[d] as i64);
+            }
+            strides
+        };
+        let (x, own) = (contiguous(order), contiguous(&(0..extents.len()).collect::<Vec<_>>()));
+        let without = |dropped: usize| {
+            let mut strides = own.clone();
+            strides[dropped] = 0;
+            strides
+        };
+        // Like the outputs, or broadcast along one dimension, or spaced.
+        let spaced = own.iter().map(|stride| stride * 2).collect();
+        let others = (0..extents.len()).map(without).chain([own.clone(), spaced]);
+        for (number, other) in others.enumerate() {
+            for text in
+                ["in x: f32, z: f32\ny = x + z", "in x: bf16, z: f32\ny: bf16 = x - z", "in x: f64, z: u8\ny = x*z"]
+            {
+                let index = (number == 0).then_some(Index::U64);
+                let choose = Choose { form: Some(Form::Transpose), index, ..Choose::default() };
+                let strides: [&[i64]; 3] = [&x, &other, &own];
+                cases.push(with_strides(&mut rng, text, extents, &strides, &choose));
+                let spec = &cases.last().unwrap().plan.spec;
+                // Of f64, lines of 128 bytes are long enough.
+                let expected = if text.contains("f64") { folds.map(|fold| fold * u32::from(fold < 16)) } else { folds };
+                assert_eq!(spec.folds, expected, "{text} {extents:?} {other:?}");
+            }
+        }
+    }
+    check("forms-folded", &cases);
+}
+
 /// Outputs whose rows don't begin at whole sectors, with gaps between rows, in place, several of them, and with slower dimensions.
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]

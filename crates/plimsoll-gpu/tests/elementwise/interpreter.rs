@@ -110,7 +110,7 @@ struct Walk<'w> {
     starts: &'w [u64],
     scalars: &'w [u64],
     extents: Vec<u64>,
-    strides: &'w [u64],
+    strides: Vec<u64>,
     /// Words between two sets of strides.
     pitch: usize,
 }
@@ -131,8 +131,33 @@ impl Kernel<'_> {
             elementwise::Form::Transpose => (divisors(rank).skip(2).chain([words[0], words[1]]).collect(), rank),
             _ => (vec![words[0]], 0),
         };
-        let strides = if pitch > 0 { &words[2 + 3 * rank..] } else { &[] };
-        self.walk(call.stream, &Walk { starts, scalars, extents, strides, pitch });
+        let strides = if pitch > 0 { words[2 + 3 * rank..].to_vec() } else { Vec::new() };
+        let walk = Walk { starts, scalars, extents, strides, pitch };
+        self.walk(call.stream, &self.unfolded(walk));
+    }
+
+    /// The folded dimensions of tiles as two each.
+    fn unfolded<'w>(&self, walk: Walk<'w>) -> Walk<'w> {
+        let [rows, columns] = self.spec.folds;
+        let pitch = walk.pitch + usize::from(rows > 0) + usize::from(columns > 0);
+        if pitch == walk.pitch {
+            return walk;
+        }
+        let rank = walk.pitch;
+        // Of each dimension its extent, and its stride's place in a set.
+        let mut dimensions: Vec<(u64, usize)> = walk.extents.iter().copied().zip(0..).collect();
+        let mut last = pitch;
+        for (side, fold) in [(rank - 1, columns), (rank - 2, rows)] {
+            if fold > 0 {
+                last -= 1;
+                dimensions[side].0 /= u64::from(fold);
+                dimensions.insert(side + 1, (u64::from(fold), last));
+            }
+        }
+        let sets = walk.strides.chunks_exact(pitch);
+        let strides =
+            sets.flat_map(|set| dimensions.iter().map(|(_, place)| set[*place]).collect::<Vec<_>>()).collect();
+        Walk { extents: dimensions.iter().map(|(extent, _)| *extent).collect(), strides, pitch, ..walk }
     }
 
     /// Walks the sets of a batch in the order of its table.
@@ -167,7 +192,7 @@ impl Kernel<'_> {
             let starts: Vec<u64> = places.iter().map(|place| word(record(set) + 3 + place)).collect();
             let scalars = &words[3 + group * scalars..][..scalars];
             let extents = vec![word(record(set) + 1)];
-            self.walk(call.stream, &Walk { starts: &starts, scalars, extents, strides: &[], pitch: 0 });
+            self.walk(call.stream, &Walk { starts: &starts, scalars, extents, strides: Vec::new(), pitch: 0 });
         }
     }
 

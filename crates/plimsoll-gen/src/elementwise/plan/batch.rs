@@ -130,6 +130,7 @@ pub fn plan_batch(
         rows: 0,
         fits: [false; 2],
         shear: 0,
+        folds: [0; 2],
         threads: tuning.threads,
         head: false,
         rank: 0,

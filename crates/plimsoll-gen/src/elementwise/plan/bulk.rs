@@ -130,6 +130,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         rows: 0,
         fits: [false; 2],
         shear: 0,
+        folds: [0; 2],
         threads: tuning.threads,
         head: head > 0,
         rank: if sets > 0 { tensors.extents.len() as u32 } else { 0 },

@@ -237,6 +237,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         rows: 0,
         fits: [false; 2],
         shear: 0,
+        folds: [0; 2],
         threads: tuning.threads,
         head: false,
         rank: tensors.extents.len() as u32,

@@ -8,6 +8,7 @@ mod coordinates;
 mod cost;
 mod dense;
 mod division;
+mod fold;
 mod indexing;
 mod reasons;
 mod residency;
@@ -379,6 +380,7 @@ fn finish(
         rows: shape.rows,
         fits: shape.fits,
         shear: shape.shear,
+        folds: shape.folds,
         threads: shape.threads,
         resident: 0,
         hints: choose.hints.unwrap_or_else(|| tuning.hints_of_form(shape.form)),

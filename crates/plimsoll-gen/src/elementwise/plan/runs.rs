@@ -153,6 +153,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         rows: 0,
         fits: [false; 2],
         shear: 0,
+        folds: [0; 2],
         threads: tuning.threads,
         head: fit.head > 0,
         rank: 0,

@@ -34,6 +34,8 @@ pub struct Shape {
     pub fits: [bool; 2],
     /// Elements by which rows of such tiles begin earlier at most, plus one; else 0.
     pub shear: u32,
+    /// Elements along the faster dimension of such tiles' rows and columns, if these are two dimensions each, or 0.
+    pub folds: [u32; 2],
     /// Threads per block.
     pub threads: u32,
     /// Elements precede the first whole tile.

@@ -4,6 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::coordinates::{Sets, inner};
 use super::division::Divisor;
+use super::fold::Tiled;
 use super::shape::Shape;
 use super::tensors::Tensor;
 use super::tile_size::{TileSize, line, tiles};
@@ -25,14 +26,6 @@ pub fn transposed_dimension(tensors: &Tensors) -> Option<usize> {
     tensors.all.iter().find_map(runs_along)
 }
 
-/// Moves a dimension to the second fastest place.
-fn reorder<T: Copy>(values: &[T], dimension: usize) -> Vec<T> {
-    let mut values = values.to_vec();
-    let value = values.remove(dimension);
-    values.insert(values.len() - 1, value);
-    values
-}
-
 /// The shape with transposed tiles; `None` if no input is transposed relative to the outputs.
 pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Choose) -> Option<Shape> {
     let dimension = transposed_dimension(tensors)?;
@@ -41,18 +34,16 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     if graph.depends_on_place() || !outputs_are_rows {
         return None;
     }
-    let extents = reorder(&tensors.extents, dimension);
-    let reordered =
-        |tensor: &Tensor| Tensor { strides: reorder(&tensor.strides, dimension), linear: false, ..tensor.clone() };
-    let all: Vec<Tensor> = tensors.all.iter().map(reordered).collect();
-    let transposed: Vec<&Tensor> = all.iter().filter(|tensor| is_transposed(tensor)).collect();
-    let tile = TileSize::new(&all, &transposed, &extents, device, choose)?;
+    let tiled = Tiled::new(tensors, dimension);
+    let tile = TileSize::new(&tiled, device, choose)?;
     let TileSize { rows, columns, lanes, shear, threads, .. } = tile;
+    let extents = &tiled.extents;
+    let last = extents.len() - 1;
     if extents[last - 1].min(rows.into()) * extents[last].min(columns.into()) < LEAST_TILE {
         return None;
     }
-    let (streams, sets) = streams(&all, &extents, &tile, device.target.widest_access())?;
-    let tiles = tiles((rows, columns), &extents, shear);
+    let (streams, sets) = streams(&tiled, &tile, device.target.widest_access())?;
+    let tiles = tiles((rows, columns), extents, shear);
     let batches = extents[..last - 1].iter();
     let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
     if blocks >= 1 << 31 {
@@ -77,6 +68,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         fits: [(last - 1, rows), (last, columns)]
             .map(|(place, side)| extents[place].is_multiple_of(side.into()) && (shear == 0 || place < last)),
         shear,
+        folds: tiled.folds,
         threads,
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
@@ -92,14 +84,15 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
 }
 
 /// How each tensor is addressed, and the distinct sets of strides.
-fn streams(all: &[Tensor], extents: &[u64], tile: &TileSize, widest: u32) -> Option<(Vec<Stream>, Sets)> {
+fn streams(tiled: &Tiled, tile: &TileSize, widest: u32) -> Option<(Vec<Stream>, Sets)> {
+    let Tiled { all, extents, transposed, strides, .. } = tiled;
     let mut sets = Sets::new();
     let first = all.iter().find(|tensor| tensor.output)?;
-    let stream = |tensor: &Tensor| match tensor {
+    let stream = |((tensor, &transposed), strides): ((&Tensor, &bool), &Vec<i64>)| match tensor {
         tensor if !tensor.used => Stream::Unused,
         tensor if tensor.uniform => Stream::Uniform,
-        tensor if is_transposed(tensor) => {
-            let set = sets.index_of(&tensor.strides);
+        tensor if transposed => {
+            let set = sets.index_of(strides);
             match tile
                 .dense
                 .then(|| dense::vector(tensor, extents, (tile.rows, tile.columns, tile.lanes), widest))
@@ -114,16 +107,10 @@ fn streams(all: &[Tensor], extents: &[u64], tile: &TileSize, widest: u32) -> Opt
                 0 => inner(tensor, extents, tile.lanes, widest),
                 _ => shear::inner(tensor, first, extents, tile.lanes),
             };
-            Stream::Indexed { set: sets.index_of(&tensor.strides), inner }
+            Stream::Indexed { set: sets.index_of(strides), inner }
         }
     };
-    Some((all.iter().map(stream).collect(), sets))
-}
-
-/// Whether a tensor, its dimensions reordered, is contiguous along the second fastest one.
-fn is_transposed(tensor: &Tensor) -> bool {
-    let last = tensor.strides.len() - 1;
-    tensor.used && !tensor.output && tensor.strides[last].unsigned_abs() > 1 && tensor.strides[last - 1] == 1
+    Some((all.iter().zip(transposed).zip(strides).map(stream).collect(), sets))
 }
 
 #[cfg(test)]

@@ -1,0 +1,127 @@
+//! The dimensions of transposed tiles. A tile has one side along the dimension in which transposed inputs are contiguous, and one along that
+//! of the outputs. If such a dimension is short, its lines are, so the next one in memory is folded into it: the side then counts the elements
+//! of both.
+
+use super::Tensors;
+use super::tensors::Tensor;
+
+/// Bytes of a line from which on folding gains nothing.
+const SHORT: u64 = 128;
+/// Most elements of a line that is folded: a tile has several of them.
+const MOST_FOLDED: u64 = 32;
+
+/// Tensors by the dimensions of tiles: slower ones, the rows, the columns.
+pub struct Tiled {
+    /// Extents along them.
+    pub extents: Vec<u64>,
+    /// The tensors, with strides that have the same alignment and contiguity as those along folded dimensions.
+    pub all: Vec<Tensor>,
+    /// Of each tensor, whether it is contiguous along rows.
+    pub transposed: Vec<bool>,
+    /// Of each tensor, the strides; of a folded dimension that of the slower one, and those of the faster ones last.
+    pub strides: Vec<Vec<i64>>,
+    /// Elements along the faster dimension of folded rows and columns, or 0.
+    pub folds: [u32; 2],
+}
+
+/// Two dimensions in one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Fold {
+    slower: usize,
+    faster: usize,
+}
+
+impl Tiled {
+    /// Tiles along `dimension`, in which transposed inputs are contiguous, and the last one.
+    pub fn new(tensors: &Tensors, dimension: usize) -> Self {
+        let last = tensors.extents.len() - 1;
+        let [rows, columns] = folds(tensors, dimension);
+        let sides = [rows, columns].into_iter().flatten();
+        let sides: Vec<usize> = sides.flat_map(|fold| [fold.slower, fold.faster]).chain([dimension, last]).collect();
+        let batches: Vec<usize> = (0..last).filter(|d| !sides.contains(d)).collect();
+        let extent = |fold: Option<Fold>, faster: usize| {
+            let slower = fold.map_or(1, |fold| tensors.extents[fold.slower]);
+            slower * tensors.extents[faster]
+        };
+        let mut extents: Vec<u64> = batches.iter().map(|d| tensors.extents[*d]).collect();
+        extents.extend([extent(rows, dimension), extent(columns, last)]);
+        let transposed: Vec<bool> = tensors.all.iter().map(|tensor| is_transposed(tensor, dimension)).collect();
+        let own = |tensor: &Tensor| {
+            let slower = |fold: Option<Fold>, only| tensor.strides[fold.map_or(only, |fold| fold.slower)];
+            let faster = [rows, columns].into_iter().flatten().map(|fold| tensor.strides[fold.faster]);
+            let batches = batches.iter().map(|d| tensor.strides[*d]);
+            batches.chain([slower(rows, dimension), slower(columns, last)]).chain(faster).collect()
+        };
+        let equivalent = |tensor: &Tensor| {
+            let of = |fold: Option<Fold>, only| fold.map_or(tensor.strides[only], |fold| fold.stride(tensor, tensors));
+            let batches = batches.iter().map(|d| tensor.strides[*d]);
+            let strides = batches.chain([of(rows, dimension), of(columns, last)]).collect();
+            Tensor { strides, linear: false, ..tensor.clone() }
+        };
+        let elements = |fold: Option<Fold>| fold.map_or(0, |fold| tensors.extents[fold.faster] as u32);
+        Self {
+            extents,
+            all: tensors.all.iter().map(equivalent).collect(),
+            transposed,
+            strides: tensors.all.iter().map(own).collect(),
+            folds: [elements(rows), elements(columns)],
+        }
+    }
+}
+
+impl Fold {
+    /// A stride with the alignment of both strides of a tensor, and of 1 only if the tensor is contiguous along both.
+    fn stride(self, tensor: &Tensor, tensors: &Tensors) -> i64 {
+        let (slower, faster) = (tensor.strides[self.slower], tensor.strides[self.faster]);
+        if follows(tensor, self, tensors) { faster } else { common_divisor(slower, faster).max(2) }
+    }
+}
+
+fn common_divisor(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.saturating_abs(), b.saturating_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Whether a tensor's elements along the slower dimension follow those along the faster one.
+fn follows(tensor: &Tensor, fold: Fold, tensors: &Tensors) -> bool {
+    let extent = i128::from(tensors.extents[fold.faster]);
+    i128::from(tensor.strides[fold.slower]) == extent * i128::from(tensor.strides[fold.faster])
+}
+
+/// Whether a tensor is contiguous along a dimension, but not along the last one.
+pub fn is_transposed(tensor: &Tensor, dimension: usize) -> bool {
+    let moves = tensor.used && !tensor.output && !tensor.uniform;
+    moves && tensor.strides.last().is_some_and(|stride| stride.unsigned_abs() > 1) && tensor.strides[dimension] == 1
+}
+
+/// What is folded into rows and into columns.
+fn folds(tensors: &Tensors, dimension: usize) -> [Option<Fold>; 2] {
+    let last = tensors.extents.len() - 1;
+    let transposed = || tensors.all.iter().filter(|tensor| is_transposed(tensor, dimension));
+    let outputs = || tensors.all.iter().filter(|tensor| tensor.output);
+    let short = |faster: usize, bytes: Option<u32>| {
+        let extent = tensors.extents[faster];
+        extent > 1 && extent <= MOST_FOLDED && extent * u64::from(bytes.unwrap_or(1)) < SHORT
+    };
+    let next = |faster: usize, other: usize, all: &dyn Fn(Fold) -> bool| {
+        let slower = (0..last).filter(|&d| d != faster && d != other && tensors.extents[d] > 1);
+        slower.map(|slower| Fold { slower, faster }).find(|fold| all(*fold))
+    };
+    let rows = short(dimension, transposed().map(|tensor| tensor.bytes).min())
+        .then(|| next(dimension, last, &|fold| transposed().all(|tensor| follows(tensor, fold, tensors))))
+        .flatten();
+    let columns = short(last, outputs().map(|tensor| tensor.bytes).min())
+        .then(|| next(last, dimension, &|fold| outputs().all(|tensor| follows(tensor, fold, tensors))))
+        .flatten();
+    match (rows, columns) {
+        // One dimension can be folded once: into the shorter side.
+        (Some(by_rows), Some(by_columns)) if by_rows.slower == by_columns.slower => {
+            let shorter = tensors.extents[dimension] <= tensors.extents[last];
+            if shorter { [rows, None] } else { [None, columns] }
+        }
+        both => both.into(),
+    }
+}
