@@ -12,11 +12,15 @@ use crate::elementwise::weight::{BYTES, busiest};
 /// Rows that a thread may have vectors of.
 const ROWS: [u32; 3] = [2, 4, 8];
 /// Least gain by the estimate, and least gain of twice as many rows. On an H200, a bf16 matrix that was normalised by columns, estimated to gain
-/// 4 %, took 7.4 µs and with two rows 6.5; `gelu(x)*y` of a row of f16 and a column 105 µs, with two rows 66 and with four 53. With an
+/// 4 %, took 134.9 µs and with two rows 124.6; `gelu(x)*y` of a row of f16 and a column 105 µs, with two rows 66 and with four 53. With an
 /// estimate of 3 %, `silu(w)*x` of bf16 took 26.0 µs and with two rows 26.0 to 26.6. `silu(x)*y` of a row of bf16 and a column took 175 µs,
 /// with two rows 148, and with four 153, though 4 % less were estimated.
-const LEAST_GAIN: f64 = 0.04;
+const LEAST_GAIN: f64 = 0.033;
 const LEAST_FURTHER: f64 = 0.05;
+/// Least gain where rows aren't whole lines of [`LINE`] bytes, whose parts then belong to several warps: normalised bf16 rows of 264 took 11.5 µs
+/// and with two rows 11.8.
+const LEAST_BETWEEN_LINES: f64 = 0.1;
+const LINE: u64 = 128;
 
 /// Whether all rows of an input are the same.
 pub fn has_same_rows(tensor: &Tensor, extents: &[u64]) -> bool {
@@ -29,21 +33,28 @@ pub fn has_same_rows(tensor: &Tensor, extents: &[u64]) -> bool {
 /// has work.
 pub fn rows(case: &Case<'_>, lanes: u32) -> Option<u32> {
     let Case { graph, tensors, device, tuning, choose } = case;
-    let shares = tensors.all.iter().any(|tensor| has_same_rows(tensor, &tensors.extents));
-    if tensors.extents.len() < 2 || !shares || choose.unroll == Some(1) {
+    let same = |tensor: &&Tensor| has_same_rows(tensor, &tensors.extents);
+    let shares = tensors.all.iter().any(|tensor| same(&tensor));
+    // Compilers compute most functions of f64 for each row again.
+    let wide = tensors.moving().any(|tensor| tensor.bytes > 4);
+    if tensors.extents.len() < 2 || !shares || wide || choose.unroll == Some(1) {
         return None;
     }
+    let columns = tensors.extents.last().copied().unwrap_or(1);
+    let line = |tensor: &Tensor| (columns * u64::from(tensor.bytes)).is_multiple_of(LINE);
+    let lines = tensors.moving().filter(|tensor| !same(tensor)).all(line);
+    let least_gain = if lines { LEAST_GAIN } else { LEAST_BETWEEN_LINES };
     let most = most_elements(graph, tensors) / lanes;
     let at_once = device.wave(tuning.threads) * u64::from(tuning.threads * lanes);
     let fits = |rows: &u32| *rows <= most && tensors.elements >= at_once * u64::from(*rows);
     let estimate = Estimate::new(case, lanes);
     let gains = |rows: u32, from: u32, least: f64| estimate.clocks(rows) < (1.0 - least) * estimate.clocks(from);
     if let Some(forced) = choose.unroll {
-        return (gains(forced, 1, LEAST_GAIN) && fits(&forced)).then_some(forced);
+        return (gains(forced, 1, least_gain) && fits(&forced)).then_some(forced);
     }
     let mut best = 1;
     for rows in ROWS.into_iter().filter(fits) {
-        let least = if best == 1 { LEAST_GAIN } else { LEAST_FURTHER };
+        let least = if best == 1 { least_gain } else { LEAST_FURTHER };
         if gains(rows, best, least) {
             best = rows;
         }
@@ -59,9 +70,8 @@ struct Estimate {
     /// Instructions and bytes through L1 of the accesses that every vector has, and of those that a column's vectors share, by element.
     accesses: [f64; 2],
     through_l1: [f64; 2],
-    /// Instructions of coordinates, and of a thread, by element.
-    coordinates: f64,
-    thread: f64,
+    /// Instructions of coordinates and of a thread, by element.
+    around: f64,
     /// Clocks of memory.
     memory: f64,
 }
@@ -86,8 +96,7 @@ impl Estimate {
             by_column,
             accesses,
             through_l1,
-            coordinates: coordinates(tensors.extents.len() as u32, sets) * per_lane,
-            thread: PER_THREAD * per_lane,
+            around: (coordinates(tensors.extents.len() as u32, sets) + PER_THREAD) * per_lane,
             memory: tensors.bytes_moved() as f64 / tensors.elements as f64 / BYTES,
         }
     }
@@ -95,7 +104,7 @@ impl Estimate {
     /// Clocks of an element on an SM, if a thread has the same columns of so many rows.
     fn clocks(&self, rows: u32) -> f64 {
         let shared = 1.0 / f64::from(rows);
-        let around = self.accesses[0] + self.accesses[1] * shared + self.coordinates + self.thread * shared;
+        let around = self.accesses[0] + self.accesses[1] * shared + self.around;
         let slots = Slots { other: around, ..Slots::default() }.plus(self.each).plus_times(self.by_column, shared);
         let through_l1 = (self.through_l1[0] + self.through_l1[1] * shared) / super::cost::L1_BYTES;
         overlapped([self.memory, busiest(&slots), through_l1, 0.0])
@@ -134,6 +143,8 @@ mod tests {
         // A column moves less than a matrix.
         assert_eq!(free("in x: bf16, w: bf16\nd: bf16 = silu(w)*x", [1_000_000, 256], true), 2);
         assert!(free("in x: f16, w: f16\nd: f16 = gelu(w)*x + w", [150_003, 768], true) >= 4);
+        // Functions of the matrix aren't computed less often.
+        assert_eq!(free("in x: f32, w: f32\nd: f32 = erf(erf(x))*w", [65_536, 2048], false), 1);
         // Threads without work.
         assert_eq!(free("in x: bf16, w: bf16\nd: bf16 = silu(w)*x", [1000, 256], true), 1);
         // A request decides how many, but not whether.
