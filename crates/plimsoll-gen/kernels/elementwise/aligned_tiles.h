@@ -30,14 +30,14 @@ template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct In
 //
 // Lines and places are limited before they are multiplied: of `inside ? product : 0` in 64 bits, ptxas 13.0 makes two instructions with
 // opposite predicates, and lets the sum that follows read the 0 one cycle before it is written. (`cargo xtask sass` refuses such kernels.)
-//
-// Lines of a folded dimension, `factor` of whose elements make a line's distance, have no constant distances.
+// Lines of a folded dimension have no constant distances.
 template <typename All, typename Limits, int D> struct Places {
     enum { CLAMPS = All::WHOLE && All::SPLIT == 1 && fold(D) == 0 };
     u64 first;
-    u32 last;
+    u32 last, phase;
     template <typename Along>
-    __device__ __forceinline__ Places(const Parameters& p, int set, u32 factor, u64 from, const Limits& inside, Along along) {
+    __device__ __forceinline__ Places(const Parameters& p, int set, u32 phase_of_tile, u32 factor, u64 from, const Limits& inside, Along along)
+        : phase(phase_of_tile) {
         // Without limits in `at`, a thread without pieces takes the line of one with pieces.
         const u32 most = Limits::ALWAYS ? u32(All::STEP) - 1 : inside.lines - 1;
         first = from;
@@ -55,7 +55,7 @@ template <typename All, typename Limits, int D> struct Places {
             const u32 before = All::lines_before(iteration) * factor;
             return first + distance(p, set, D, Limits::ALWAYS || before < last ? before : last);
         }
-        return first + along(inside.within(iteration)) + distance_in_tile<D>(p, set, inside.line(iteration), factor);
+        return first + along(inside.within(iteration)) + distance_in_tile<D>(p, set, phase, i32(inside.line(iteration)), factor);
     }
 };
 
@@ -73,19 +73,20 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
     const Limits inside(tile.columns / LANES, (tile.rows + LINE - 1) / LINE);
     const auto along = [](u32 within) { return within * u32(LINE * sizeof(T)); };
-    const Places<All, Limits, RANK - 1> places(p, SET, LANES * sizeof(T), from, inside, along);
+    const Places<All, Limits, RANK - 1> places(p, SET, tile.column_phase, LANES * sizeof(T), from, inside, along);
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
         if constexpr (FOLD_COLUMNS > 0) {
             const u64 piece = from + along(inside.within(iteration));
+            const i32 first = i32(inside.line(iteration) * LANES);
 #pragma unroll
             for (int j = 0; j < LANES; ++j)
-                lines[iteration][j].load(piece + distance_in_tile<RANK - 1>(p, SET, inside.line(iteration) * LANES + j, sizeof(T)));
-            continue;
-        }
-        const u64 piece = places.at(p, SET, LANES * sizeof(T), inside, iteration, along);
+                lines[iteration][j].load(piece + distance_in_tile<RANK - 1>(p, SET, tile.column_phase, first + j, sizeof(T)));
+        } else {
+            const u64 piece = places.at(p, SET, LANES * sizeof(T), inside, iteration, along);
 #pragma unroll
-        for (int j = 0; j < LANES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
+            for (int j = 0; j < LANES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
+        }
     }
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
@@ -103,7 +104,7 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
         if constexpr (KIND == INDEXED_VECTOR) {
             const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
             const auto along = [](u32 within) { return within * u32(LANES * sizeof(T)); };
-            const Places<Ordered, Reach, RANK - 2> places(p, SET, sizeof(T), from, inside, along);
+            const Places<Ordered, Reach, RANK - 2> places(p, SET, tile.row_phase, sizeof(T), from, inside, along);
 #pragma unroll
             for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration)
                 rows[iteration].load(places.at(p, SET, sizeof(T), inside, iteration, along));
@@ -128,8 +129,10 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
                 if constexpr (KIND == UNIFORM) x[i] = same;
                 else {
                     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-                    const auto along = [&](u32 within) { return distance_in_tile<RANK - 1>(p, SET, within * LANES + i, sizeof(T)); };
-                    const Places<Ordered, Reach, RANK - 2> places(p, SET, sizeof(T), from, inside, along);
+                    const auto along = [&](u32 within) {
+                        return distance_in_tile<RANK - 1>(p, SET, tile.column_phase, i32(within * LANES) + i, sizeof(T));
+                    };
+                    const Places<Ordered, Reach, RANK - 2> places(p, SET, tile.row_phase, sizeof(T), from, inside, along);
                     x[i] = load_one<T>(places.at(p, SET, sizeof(T), inside, iteration, along));
                 }
             }
@@ -144,5 +147,5 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
     row.put(y);
     // Outputs are contiguous along their rows.
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T) + Ordered::within(iteration) * u32(LANES * sizeof(T));
-    row.store(from + Ordered::offset<RANK - 2>(p, SET, sizeof(T), iteration), inside.holds(iteration));
+    row.store(from + Ordered::offset<RANK - 2>(p, SET, tile.row_phase, sizeof(T), iteration), inside.holds(iteration));
 }

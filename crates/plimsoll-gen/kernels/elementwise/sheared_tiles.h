@@ -41,7 +41,8 @@ struct Reach {
         *column = last - k;
         return last < COLUMNS && k < (last + 1 + ahead) % LANES && last + ahead >= 0 && last + ahead < COLUMNS;
     }
-    // The offset in bytes of a column, or of the next one inside the tensors.
+    // A column, or the next one inside the tensors; and its offset in bytes.
+    __device__ __forceinline__ i32 inside(i32 column) const { return column > last ? last : column < first ? first : column; }
     template <int BYTES> __device__ __forceinline__ i32 bytes_inside(i32 column) const {
         const i32 bytes = column * BYTES, least = first * BYTES, most = last * BYTES, low = bytes < most ? bytes : most;
         return low > least ? low : least;
@@ -59,12 +60,20 @@ __device__ __forceinline__ Reach find_reach(const Parameters& p, const Tile& til
     return reach;
 }
 
-// The address of an element of a line of a tensor whose tile begins at `from`; `bytes` is its column, from the tile's first one, times
-// the size of an element.
-template <typename T, int SET, bool CONTIGUOUS>
-__device__ __forceinline__ u64 address(const Parameters& p, u64 from, u32 line, i32 bytes) {
-    const u64 first = from + distance(p, SET, RANK - 2, line * u32(sizeof(T)));
-    return first + (CONTIGUOUS ? i64(bytes) : distance(p, SET, RANK - 1, bytes));
+// The distance in bytes of a column, or of the next one inside the tensors, from the tile's first one.
+template <typename T, int SET>
+__device__ __forceinline__ i64 distance_inside(const Parameters& p, const Tile& tile, const Reach& reach, i32 column) {
+    if constexpr (FOLD_COLUMNS > 0)
+        return distance_in_tile<RANK - 1>(p, SET, tile.column_phase, reach.inside(column), sizeof(T));
+    else return distance(p, SET, RANK - 1, reach.template bytes_inside<sizeof(T)>(column));
+}
+
+// The address of a line of a tensor whose tile begins at `from`, and that of an element of a line that is contiguous.
+template <typename T, int SET> __device__ __forceinline__ u64 line_at(const Parameters& p, u64 from, u32 line) {
+    return from + distance(p, SET, RANK - 2, line * u32(sizeof(T)));
+}
+template <typename T, int SET> __device__ __forceinline__ u64 address(const Parameters& p, u64 from, u32 line, i32 column) {
+    return line_at<T, SET>(p, from, line) + i64(column * i32(sizeof(T)));
 }
 
 // Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest. Columns
@@ -83,7 +92,7 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
         const i32 column = i32(All::line(iteration) * LANES) - SHEAR;
 #pragma unroll
         for (int j = 0; j < LANES; ++j) {
-            const u64 line = from + distance(p, SET, RANK - 1, reach.template bytes_inside<sizeof(T)>(column + j));
+            const u64 line = from + distance_inside<T, SET>(p, tile, reach, column + j);
             lines[iteration][j].load(line + within * u32(LINE * sizeof(T)));
         }
     }
@@ -106,7 +115,7 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
         for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration) {
             const Spot spot = reach.spot(iteration);
             for (u32& word : rows[iteration].word) word = 0;
-            if (spot.whole) rows[iteration].load(address<T, SET, true>(p, from, spot.line, spot.column * i32(sizeof(T))));
+            if (spot.whole) rows[iteration].load(address<T, SET>(p, from, spot.line, spot.column));
         }
     }
 
@@ -118,7 +127,10 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
             Carrier<T> x;
             take_from(shared, line, u32(column + SHEAR), &x, 1);
             return x;
-        } else return load_one<T>(address<T, SET, false>(p, start + u64(tile.offset[SET]) * sizeof(T), line, column * i32(sizeof(T))));
+        } else {
+            const u64 first = line_at<T, SET>(p, start + u64(tile.offset[SET]) * sizeof(T), line);
+            return load_one<T>(first + distance_in_tile<RANK - 1>(p, SET, tile.column_phase, column, sizeof(T)));
+        }
     }
     // Elements of a line of a transposed input, one at a time.
     __device__ __forceinline__ static void take_from(const Packed<T>* shared, u32 line, u32 ahead, Carrier<T>* x, int count) {
@@ -167,7 +179,7 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
             for (int i = 0; i < LANES; ++i) {
                 if (KIND == UNIFORM) x[i] = same;
                 else if (KIND == INDEXED_SPLAT && i > 0) x[i] = x[0];
-                else x[i] = load_one<T>(address<T, SET, false>(p, from, spot.line, reach.template bytes_inside<sizeof(T)>(spot.column + i)));
+                else x[i] = load_one<T>(line_at<T, SET>(p, from, spot.line) + distance_inside<T, SET>(p, tile, reach, spot.column + i));
             }
         }
     }
@@ -179,10 +191,10 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
     const Spot spot = reach.spot(iteration);
     Row<T, LANES, HINT & STORE_STREAMING> row;
     row.put(y);
-    row.store(address<T, SET, true>(p, start + u64(tile.offset[SET]) * sizeof(T), spot.line, spot.column * i32(sizeof(T))), spot.whole);
+    row.store(address<T, SET>(p, start + u64(tile.offset[SET]) * sizeof(T), spot.line, spot.column), spot.whole);
 }
 
 template <typename T, int SET>
 __device__ __forceinline__ void store_one_at(const Parameters& p, u64 start, const Tile& tile, u32 line, i32 column, Carrier<T> y) {
-    store_one<T>(address<T, SET, true>(p, start + u64(tile.offset[SET]) * sizeof(T), line, column * i32(sizeof(T))), y);
+    store_one<T>(address<T, SET>(p, start + u64(tile.offset[SET]) * sizeof(T), line, column), y);
 }

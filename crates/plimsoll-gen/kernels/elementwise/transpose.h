@@ -46,16 +46,18 @@ __device__ __forceinline__ i64 distance(const Parameters& p, int set, int d, Ste
 
 // Elements along the faster dimension of a folded one, else 0.
 constexpr __device__ int fold(int d) { return d == RANK - 2 ? FOLD_ROWS : d == RANK - 1 ? FOLD_COLUMNS : 0; }
-static_assert(FOLD_ROWS == 0 || ROWS % FOLD_ROWS == 0, "tiles have whole folds");
-static_assert(FOLD_COLUMNS == 0 || COLUMNS % FOLD_COLUMNS == 0, "tiles have whole folds");
-static_assert(SHEAR == 0 || (FOLD_ROWS == 0 && FOLD_COLUMNS == 0), "sheared tiles have no folds");
+static_assert(SHEAR == 0 || FOLD_ROWS == 0, "rows of sheared tiles are of one dimension");
 
-// The distance of element `at` of a dimension of the tile, times `factor`.
-template <int D> __device__ __forceinline__ i64 distance_in_tile(const Parameters& p, int set, Extent at, u32 factor) {
-    if constexpr (fold(D) == 0) return distance(p, set, D, Steps(at * factor));
+// The distance of element `at` of a dimension of the tile from the tile's first one, times `factor`. `phase`: where in a fold that one is.
+// `at` may be negative in sheared tiles.
+template <int D> __device__ __forceinline__ i64 distance_in_tile(const Parameters& p, int set, u32 phase, i32 at, u32 factor) {
+    enum { FOLD = fold(D), FASTER = RANK + (D == RANK - 1 && FOLD_ROWS > 0) };
+    if constexpr (FOLD == 0) return distance(p, set, D, at * i32(factor));
     else {
-        enum { FOLD = fold(D), FASTER = RANK + (D == RANK - 1 && FOLD_ROWS > 0) };
-        return distance(p, set, D, Steps(at / FOLD * factor)) + distance(p, set, FASTER, Steps(at % FOLD * factor));
+        enum { BEFORE = (SHEAR + FOLD - 1) / FOLD };
+        const u32 place = u32(at + BEFORE * FOLD) + phase;
+        return distance(p, set, D, (i32(place / FOLD) - BEFORE) * i32(factor)) +
+               distance(p, set, FASTER, (i32(place % FOLD) - i32(phase)) * i32(factor));
     }
 }
 
@@ -92,8 +94,9 @@ template <int LINE_COUNT, int PER_LINE, int GROUP = 1> struct Pieces {
         return (BUSY == THREADS || threadIdx.x < u32(BUSY)) && (LINES % STEP == 0 || line(iteration) < LINES);
     }
     // The distance of the piece's line from the tile's first one, times `factor`.
-    template <int D> __device__ __forceinline__ static i64 offset(const Parameters& p, int set, u32 factor, int iteration) {
-        if (!WHOLE || fold(D) > 0) return distance_in_tile<D>(p, set, line(iteration), factor);
+    template <int D>
+    __device__ __forceinline__ static i64 offset(const Parameters& p, int set, u32 phase, u32 factor, int iteration) {
+        if (!WHOLE || fold(D) > 0) return distance_in_tile<D>(p, set, phase, i32(line(iteration)), factor);
         return distance(p, set, D, first_line() * factor) + distance(p, set, D, lines_before(iteration) * factor);
     }
 };
@@ -160,13 +163,26 @@ template <int BYTES, int LINE> struct Passage {
 
 // The size of a tile, and the offset of its first element for each set of strides.
 struct Tile {
-    u32 rows, columns;  // inside the tensors
-    Extent column;      // the first one
+    u32 rows, columns;              // inside the tensors
+    u32 row_phase, column_phase;    // where in a fold the first one is
+    Extent column;                  // the first one
     i64 offset[SETS];
     __device__ __forceinline__ static u32 inside(Extent extent, Extent first, u32 side) {
         return u32(extent - first < side ? extent - first : Extent(side));
     }
 };
+
+// Where in a fold of dimension D element `first` of the tensors is; tiles with whole folds all begin with one.
+template <int D, int SIDE> __device__ __forceinline__ u32 phase_of(Extent first) {
+    if constexpr (fold(D) == 0) return 0;
+    else return SIDE % fold(D) == 0 ? 0 : u32(first % fold(D));
+}
+
+// The distance of element `first` of dimension D of the tensors.
+template <int D> __device__ __forceinline__ i64 distance_of_tile(const Parameters& p, int set, Extent first, u32 phase) {
+    if constexpr (fold(D) == 0) return distance(p, set, D, first);
+    else return distance(p, set, D, first / fold(D)) + distance_in_tile<D>(p, set, 0, i32(phase), 1);
+}
 
 __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     u32 at[RANK];
@@ -180,6 +196,8 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     const Extent row = Extent(rest) * ROWS;
     tile.rows = Tile::inside(Extent(p.at[FORM_AT]), row, ROWS);
     tile.columns = Tile::inside(Extent(p.at[FORM_AT + 1]), column, COLUMNS);
+    tile.row_phase = phase_of<RANK - 2, ROWS>(row);
+    tile.column_phase = phase_of<RANK - 1, COLUMNS>(column);
 #pragma unroll
     for (int d = RANK - 3; d >= 0; --d) {
         rest = slower;
@@ -188,7 +206,8 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     }
 #pragma unroll
     for (int set = 0; set < SETS; ++set) {
-        i64 offset = distance_in_tile<RANK - 2>(p, set, row, 1) + distance_in_tile<RANK - 1>(p, set, column, 1);
+        i64 offset = distance_of_tile<RANK - 2>(p, set, row, tile.row_phase);
+        offset += distance_of_tile<RANK - 1>(p, set, column, tile.column_phase);
 #pragma unroll
         for (int d = 0; d < RANK - 2; ++d) offset += distance(p, set, d, at[d]);
         tile.offset[set] = offset;

@@ -285,6 +285,9 @@ fn code_path(case: &Case) -> String {
     let uneven = [spec.rows * spec.unroll, spec.rows * spec.unroll * spec.lanes].map(|all| all % spec.threads > 0);
     let written = spec.graph.outputs().iter().any(|output| output.in_place.is_some());
     let place = spec.graph.depends_on_place();
+    let sides = [spec.rows, spec.unroll * spec.lanes];
+    // Of folded rows and columns, whether each tile has whole folds.
+    let folds = [0, 1].map(|side| (spec.folds[side] > 0).then(|| sides[side].is_multiple_of(spec.folds[side])));
     let shape = (
         spec.form,
         spec.lanes,
@@ -293,7 +296,7 @@ fn code_path(case: &Case) -> String {
         (spec.whole_rows, spec.rare_turns, !spec.same_rows.is_empty()),
         spec.head,
         spec.shear > 0,
-        spec.fits,
+        (spec.fits, folds),
     );
     format!("{shape:?} {kinds:?} {uneven:?} {written} {place}")
 }

@@ -3,7 +3,7 @@
 use plimsoll_core::stats::Rng;
 use plimsoll_expr::{DType, Layout, Space};
 use plimsoll_gen::Target;
-use plimsoll_gen::elementwise::{Choose, Device, Form, Indexing, Inner, Stream, Table, plan};
+use plimsoll_gen::elementwise::{Choose, Device, Form, Indexing, Inner, KernelSpec, Stream, Table, plan};
 use plimsoll_gen::kernel::Index;
 
 use super::{Case, Memory, check, compiled, device, expected, graph, memory, scalars};
@@ -273,27 +273,68 @@ fn vectors_of_the_same_columns_are_stacked() {
     check("forms-stacked", &cases);
 }
 
+/// Extents, the order in memory of a transposed input's dimensions, slowest first, and elements of folded rows and columns.
+type Folded<'f> = (&'f [u64], &'f [usize], [u32; 2]);
+
 /// Short dimensions of tiles are folded with the next ones in memory: of rows, of columns and of both, beside other inputs, in last tiles.
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn short_sides_of_tiles_are_folded() {
+    let groups: [(&str, &[Folded<'_>]); 3] = [
+        (
+            "forms-folded-columns",
+            &[
+                (&[131, 43, 8], &[2, 1, 0], [0, 8]),
+                (&[130, 44, 6], &[2, 1, 0], [0, 6]),
+                (&[64, 67, 7], &[2, 1, 0], [0, 7]),
+                (&[300, 5, 2], &[2, 1, 0], [0, 2]),
+                (&[6, 33, 4], &[2, 1, 0], [0, 4]),
+                (&[3, 40, 21, 5], &[0, 3, 2, 1], [0, 5]),
+            ],
+        ),
+        (
+            "forms-folded-rows",
+            &[
+                (&[8, 43, 132], &[2, 1, 0], [8, 0]),
+                (&[3, 50, 129], &[2, 1, 0], [3, 0]),
+                (&[4, 33, 5], &[2, 1, 0], [4, 0]),
+                (&[6, 3, 19, 24], &[3, 1, 2, 0], [6, 0]),
+            ],
+        ),
+        ("forms-folded-twice", &[(&[4, 37, 9, 8], &[3, 2, 1, 0], [4, 8]), (&[3, 5, 12, 7], &[3, 2, 1, 0], [3, 7])]),
+    ];
+    for (name, shapes) in groups {
+        let cases = folded(shapes);
+        for whole in [true, false] {
+            let is_whole = |spec: &KernelSpec| {
+                let sides = [spec.rows, spec.unroll * spec.lanes].into_iter().zip(spec.folds);
+                sides.filter(|(_, fold)| *fold > 0).all(|(side, fold)| side.is_multiple_of(fold))
+            };
+            assert!(compiled(&cases, |spec| spec.folds != [0; 2] && is_whole(spec) == whole) > 3, "{name} {whole}");
+        }
+        check(name, &cases);
+    }
+}
+
+/// The same where rows don't begin at whole sectors.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn folded_columns_of_sheared_tiles_are_found() {
+    let cases = folded(&[
+        (&[40, 401, 7], &[2, 1, 0], [0, 7]),
+        (&[66, 215, 5], &[2, 1, 0], [0, 5]),
+        (&[2, 35, 533, 3], &[0, 3, 2, 1], [0, 3]),
+    ]);
+    assert!(compiled(&cases, |spec| spec.shear > 0) > 20);
+    check("forms-folded-sheared", &cases);
+}
+
+fn folded(shapes: &[Folded<'_>]) -> Vec<Case> {
     let mut rng = Rng::new(8);
     let mut cases = Vec::new();
-    // Extents, and of the transposed input the order of its dimensions in memory, slowest first.
-    let shapes: [(&[u64], &[usize], [u32; 2]); 11] = [
-        (&[131, 43, 8], &[2, 1, 0], [0, 8]),
-        (&[130, 44, 6], &[2, 1, 0], [0, 6]),
-        (&[64, 67, 7], &[2, 1, 0], [0, 7]),
-        (&[300, 5, 2], &[2, 1, 0], [0, 2]),
-        (&[8, 43, 132], &[2, 1, 0], [8, 0]),
-        (&[3, 50, 129], &[2, 1, 0], [3, 0]),
-        (&[4, 33, 5], &[2, 1, 0], [4, 0]),
-        (&[6, 33, 4], &[2, 1, 0], [0, 4]),
-        (&[4, 37, 9, 6], &[3, 2, 1, 0], [4, 6]),
-        (&[3, 40, 21, 5], &[0, 3, 2, 1], [0, 5]),
-        (&[12, 3, 19, 24], &[3, 1, 2, 0], [12, 0]),
-    ];
-    for (extents, order, folds) in shapes {
+    // The device that these tensors fill.
+    let tiny = Device { multiprocessors: 1, ..device(Target::plain(90)) };
+    for &(extents, order, folds) in shapes {
         let contiguous = |order: &[usize]| {
             let (mut strides, mut next) = (vec![0; extents.len()], 1);
             for &d in order.iter().rev() {
@@ -311,21 +352,24 @@ fn short_sides_of_tiles_are_folded() {
         let spaced = own.iter().map(|stride| stride * 2).collect();
         let others = (0..extents.len()).map(without).chain([own.clone(), spaced]);
         for (number, other) in others.enumerate() {
-            for text in
-                ["in x: f32, z: f32\ny = x + z", "in x: bf16, z: f32\ny: bf16 = x - z", "in x: f64, z: u8\ny = x*z"]
-            {
+            for (text, bytes) in [
+                ("in x: f32, z: f32\ny = x + z", 4),
+                ("in x: bf16, z: f32\ny: bf16 = x - z", 2),
+                ("in x: f64, z: u8\ny = x*z", 8),
+            ] {
                 let index = (number == 0).then_some(Index::U64);
                 let choose = Choose { form: Some(Form::Transpose), index, ..Choose::default() };
                 let strides: [&[i64]; 3] = [&x, &other, &own];
-                cases.push(with_strides(&mut rng, text, extents, &strides, &choose));
-                let spec = &cases.last().unwrap().plan.spec;
-                // Of f64, lines of 128 bytes are long enough.
-                let expected = if text.contains("f64") { folds.map(|fold| fold * u32::from(fold < 16)) } else { folds };
-                assert_eq!(spec.folds, expected, "{text} {extents:?} {other:?}");
+                let on = (&tiny, &Table::default());
+                cases.push(with_strides_on(on, 0, &mut rng, text, extents, &strides, &choose));
+                let folded = cases.last().unwrap().plan.spec.folds;
+                // Of f64, lines of 40 bytes and more are long enough.
+                let expected = [folds[0] * u32::from(folds[0] * bytes <= 32), folds[1]];
+                assert_eq!(folded, expected, "{text} {extents:?} {other:?}");
             }
         }
     }
-    check("forms-folded", &cases);
+    cases
 }
 
 /// Outputs whose rows don't begin at whole sectors, with gaps between rows, in place, several of them, and with slower dimensions.

@@ -221,7 +221,6 @@ impl TileSize {
             .map(|(tensor, _)| tensor)
             .collect();
         let transposed = transposed.as_slice();
-        let folded = *folds != [0; 2];
         let moving = || all.iter().filter(|tensor| tensor.used && !tensor.uniform).map(|tensor| tensor.bytes);
         let (narrowest, largest) = (moving().min().unwrap_or(1), moving().max().unwrap_or(1));
         let widest = device.target.widest_access();
@@ -229,7 +228,7 @@ impl TileSize {
         let side = side(narrowest, most, transposed, choose);
         let aligned = lanes(all, extents, most.clamp(1, side / 4), widest);
         let sheared =
-            Shear::new(all, extents, most.clamp(1, side / 4), aligned).filter(|_| !folded).and_then(|shear| {
+            Shear::new(all, extents, most.clamp(1, side / 4), aligned).filter(|_| folds[0] == 0).and_then(|shear| {
                 let sides =
                     if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
                 sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
@@ -239,19 +238,13 @@ impl TileSize {
             let free = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
             (aligned, 0, choose.unroll.map_or_else(free, |_| (side, side)))
         });
-        let dense = (shear == 0 && !folded && choose.unroll.is_none())
+        let dense = (shear == 0 && *folds == [0; 2] && choose.unroll.is_none())
             .then(|| dense_sides(transposed, extents, (rows, lanes), device))
             .flatten();
         (rows, columns) = dense.unwrap_or((rows, columns));
-        // Whole vectors and whole folds.
-        let [row_step, column_step] = folds.map(|fold| common_multiple(fold.max(1), lanes));
-        if folded {
-            (rows, columns) = (rows.next_multiple_of(row_step), columns.next_multiple_of(column_step));
-        }
         // Gaps of many short rows, many inputs.
         while shared_bytes(transposed, lanes, (rows.into(), u64::from(columns + shear))) > MOST_SHARED {
-            let (longer, step) =
-                if rows > columns { (&mut rows, row_step) } else { (&mut columns, column_step.max(shear)) };
+            let (longer, step) = if rows > columns { (&mut rows, lanes) } else { (&mut columns, lanes.max(shear)) };
             if *longer <= step {
                 return None;
             }
@@ -305,10 +298,6 @@ impl TileSize {
         let fewest = least.next_multiple_of(32).max(*TRANSPOSE_THREADS.start());
         (fewest..=most).step_by(32).max_by_key(suits).unwrap_or(most)
     }
-}
-
-fn common_multiple(a: u32, b: u32) -> u32 {
-    (1..=b).map(|times| a * times).find(|multiple| multiple.is_multiple_of(b)).unwrap_or(a * b)
 }
 
 /// The pieces in which a tile of a transposed input is loaded.
