@@ -2,11 +2,14 @@
 //! computed once. That gains where arithmetic takes about as long as memory. Where memory decides it costs a little, because a block then
 //! has as many bytes of several distant rows.
 
+use plimsoll_expr::Graph;
+
 use super::cost::{PER_ACCESS, PER_THREAD, accesses_of, coordinates, overlapped};
 use super::shape::{Case, most_elements};
-use super::tensors::Tensor;
+use super::tensors::{Tensor, Tensors};
 use crate::elementwise::body;
 use crate::elementwise::count::{Slots, count, count_where};
+use crate::elementwise::spec::Tier;
 use crate::elementwise::weight::{BYTES, busiest};
 
 /// Rows that a thread may have vectors of.
@@ -29,36 +32,24 @@ pub fn has_same_rows(tensor: &Tensor, extents: &[u64]) -> bool {
     tensor.used && !tensor.output && !tensor.uniform && same
 }
 
+/// Whether a thread should have vectors of several rows, if all threads then have work.
+pub fn gains(graph: &Graph, tensors: &Tensors, tier: Tier, lanes: u32) -> bool {
+    Estimate::new(graph, tensors, tier, lanes).is_some_and(|estimate| estimate.gains(ROWS[0], 1))
+}
+
 /// Vectors per thread that should be in the same columns of as many rows; `None` if they should follow each other. Every thread of the device
 /// has work.
 pub fn rows(case: &Case<'_>, lanes: u32) -> Option<u32> {
     let Case { graph, tensors, device, tuning, choose } = case;
-    let same = |tensor: &&Tensor| has_same_rows(tensor, &tensors.extents);
-    let shares = tensors.all.iter().any(|tensor| same(&tensor));
-    // Compilers compute most functions of f64 for each row again.
-    let wide = tensors.moving().any(|tensor| tensor.bytes > 4);
-    if tensors.extents.len() < 2 || !shares || wide || choose.unroll == Some(1) {
-        return None;
-    }
-    let columns = tensors.extents.last().copied().unwrap_or(1);
-    let line = |tensor: &Tensor| (columns * u64::from(tensor.bytes)).is_multiple_of(LINE);
-    let lines = tensors.moving().filter(|tensor| !same(tensor)).all(line);
-    let least_gain = if lines { LEAST_GAIN } else { LEAST_BETWEEN_LINES };
     let most = most_elements(graph, tensors) / lanes;
     let at_once = device.wave(tuning.threads) * u64::from(tuning.threads * lanes);
     let fits = |rows: &u32| *rows <= most && tensors.elements >= at_once * u64::from(*rows);
-    let estimate = Estimate::new(case, lanes);
-    let gains = |rows: u32, from: u32, least: f64| estimate.clocks(rows) < (1.0 - least) * estimate.clocks(from);
+    let estimate = Estimate::new(graph, tensors, choose.tier, lanes).filter(|_| choose.unroll != Some(1))?;
     if let Some(forced) = choose.unroll {
-        return (gains(forced, 1, least_gain) && fits(&forced)).then_some(forced);
+        return (estimate.gains(forced, 1) && fits(&forced)).then_some(forced);
     }
-    let mut best = 1;
-    for rows in ROWS.into_iter().filter(fits) {
-        let least = if best == 1 { least_gain } else { LEAST_FURTHER };
-        if gains(rows, best, least) {
-            best = rows;
-        }
-    }
+    let further = |best, rows| if estimate.gains(rows, best) { rows } else { best };
+    let best = ROWS.into_iter().filter(fits).fold(1, further);
     (best > 1).then_some(best)
 }
 
@@ -74,13 +65,23 @@ struct Estimate {
     around: f64,
     /// Clocks of memory.
     memory: f64,
+    /// Least gain of two rows or more.
+    least_gain: f64,
 }
 
 impl Estimate {
-    fn new(case: &Case<'_>, lanes: u32) -> Self {
-        let Case { graph, tensors, choose, .. } = case;
+    /// `None` if no rows are the same, or several of them can't gain.
+    fn new(graph: &Graph, tensors: &Tensors, tier: Tier, lanes: u32) -> Option<Self> {
         let same = |tensor: &Tensor| has_same_rows(tensor, &tensors.extents);
-        let program = body::program(graph, choose.tier);
+        // Compilers compute most functions of f64 for each row again.
+        let wide = tensors.moving().any(|tensor| tensor.bytes > 4);
+        if tensors.extents.len() < 2 || wide || !tensors.all.iter().any(same) {
+            return None;
+        }
+        let columns = tensors.extents.last().copied().unwrap_or(1);
+        let line = |tensor: &Tensor| (columns * u64::from(tensor.bytes)).is_multiple_of(LINE);
+        let lines = tensors.moving().filter(|tensor| !same(tensor)).all(line);
+        let program = body::program(graph, tier);
         let each = count_where(&program, |slot| !tensors.all.get(slot).is_some_and(same)).element;
         let by_column = count(&program).element.plus_times(each, -1.0);
         let per_lane = 1.0 / f64::from(lanes);
@@ -91,14 +92,21 @@ impl Estimate {
             through_l1[usize::from(same(tensor))] += f64::from(bytes) * per_lane;
         }
         let sets = tensors.moving().filter(|tensor| !tensor.linear).count() as u32;
-        Self {
+        Some(Self {
             each,
             by_column,
             accesses,
             through_l1,
             around: (coordinates(tensors.extents.len() as u32, sets) + PER_THREAD) * per_lane,
             memory: tensors.bytes_moved() as f64 / tensors.elements as f64 / BYTES,
-        }
+            least_gain: if lines { LEAST_GAIN } else { LEAST_BETWEEN_LINES },
+        })
+    }
+
+    /// Whether so many rows gain enough against fewer.
+    fn gains(&self, rows: u32, from: u32) -> bool {
+        let least = if from == 1 { self.least_gain } else { LEAST_FURTHER };
+        self.clocks(rows) < (1.0 - least) * self.clocks(from)
     }
 
     /// Clocks of an element on an SM, if a thread has the same columns of so many rows.

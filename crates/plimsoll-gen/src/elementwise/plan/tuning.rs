@@ -2,7 +2,7 @@
 
 use plimsoll_expr::Graph;
 
-use super::{Choose, Device, PlanError, Reason, Tensors, bulk};
+use super::{Choose, Device, PlanError, Reason, Tensors, bulk, stacked};
 use crate::elementwise::spec::{Dependent, Form, Tier};
 use crate::elementwise::table::{Class, Row, Table, Wanted, Work};
 use crate::elementwise::weight::Weight;
@@ -231,7 +231,12 @@ impl Tuning {
     ) -> Result<Self, PlanError> {
         // Parts of a row for bulk copies don't suit other forms, so a row is only used whole.
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
-        let bulk = choose.form == Some(Form::Bulk) || (free && takes_bulk && bulk::takes_bulk(graph, tensors, device));
+        let lanes = lanes_of(tensors, device.target.widest_access().min(WIDE));
+        let bulk = choose.form == Some(Form::Bulk)
+            || (free
+                && takes_bulk
+                && bulk::takes_bulk(graph, tensors, device)
+                && !stacked::gains(graph, tensors, choose.tier, lanes));
         let bytes = tensors.bytes_moved();
         let wanted = class.map(|(class, weight)| {
             let class = Class { inputs: tensors.streamed_inputs(), ..class };
