@@ -26,6 +26,7 @@ const COPY: &str = "in x: bf16\ny = x";
 const ADD: &str = "in x: bf16\ny = x + 1";
 const TRIAD: &str = "in x: f32, z: f32\nscalar a: f32\ny = a*x + z";
 const MIXED: &str = "in x: bf16, z: f32\ny: bf16 = x * z";
+const OUTER: &str = "in x: bf16, b: bf16\ny = x * silu(b)";
 const BIAS: &str = "in x: bf16, b: bf16\ny = x + b";
 const ADAM: &str = "in p: f32, m: f32, v: f32, g: bf16\nscalar r: f32\n\
     m = 0.9*m + 0.1*g\nv = 0.999*v + 0.001*(g*g)\np = p - r*m/(sqrt(v) + 1e-8)";
@@ -66,13 +67,18 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let rows = |strides| -> Tensors<'_> { (&[4096, 1024], strides, &[0, 0, 0]) };
     let long = |strides| -> Tensors<'_> { (&[4096, 8193], strides, &[0, 0, 0]) };
     let odd = |strides| -> Tensors<'_> { (&[4096, 1025], strides, &[0, 0, 0]) };
+    // A transposed input whose dimensions are in the opposite order.
+    const COLUMNS: [&[i64]; 3] = [&[1, 2048, 1_048_576], &[4096, 8, 1], &[4096, 8, 1]];
+    const ROWS: [&[i64]; 3] = [&[1, 8, 4096], &[1_048_576, 2048, 1], &[1_048_576, 2048, 1]];
+    const SHEARED: [&[i64]; 3] = [&[1, 2048, 4_196_352], &[10_245, 5, 1], &[10_245, 5, 1]];
+    let reversed = |shape, strides| -> Tensors<'_> { (shape, strides, &[0, 0, 0]) };
     let bulk = Choose { form: Some(Form::Bulk), vector: Some(4), unroll: Some(3), threads: Some(256), ..plain };
     let looping = Choose { grid: Some(GridPolicy::Stride { waves: 1 }), unroll: Some(1), ..plain };
     let one = Choose { unroll: Some(1), ..plain };
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
     let early = |choose: Choose| Choose { dependent: true, release: Some(Dependent::Early), ..choose };
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 40] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 44] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
@@ -96,11 +102,15 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("rows_bias_of_odd_columns", BIAS, odd(&[&[1025, 1], &[0, 1], &[1025, 1]]), free),
         ("rows_bias_of_odd_rows", BIAS, odd(&[&[1025, 1], &[1, 0], &[1025, 1]]), free),
         ("rows_bias_of_columns_early", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), early(one)),
+        ("rows_stacked_bf16", OUTER, rows(&[&[1, 0], &[0, 1], &[1024, 1]]), free),
         ("strided_add_bf16", ADD, (&LENGTH, &[&[2], RUN], &[0, 0]), Choose { form: Some(Form::Strided), ..free }),
         ("transpose_bf16", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), free),
         ("transpose_bf16_early", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), early(free)),
         ("transpose_sheared_bf16", BIAS, long(&[&[1, 4096], &[8193, 1], &[8193, 1]]), free),
         ("transpose_sheared_mixed", MIXED, long(&[&[8193, 1], &[1, 4096], &[8193, 1]]), free),
+        ("transpose_folded_columns", BIAS, reversed(&[2048, 512, 8], &COLUMNS), free),
+        ("transpose_folded_rows", BIAS, reversed(&[8, 512, 2048], &ROWS), free),
+        ("transpose_folded_sheared", BIAS, reversed(&[2048, 2049, 5], &SHEARED), free),
         ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),
         ("bulk_triad_f32", TRIAD, runs, bulk),
         ("bulk_triad_f32_dependent", TRIAD, runs, Choose { dependent: true, ..bulk }),
@@ -211,7 +221,8 @@ impl Representative {
             let access = row.min(spec.target.widest_access());
             let vectors = matches!(stream, Stream::Linear | Stream::Indexed { inner: Inner::Vector, .. });
             if vectors && (place < inputs) == loads && access > bytes {
-                *wanted.entry(access).or_insert(0) += spec.unroll * row / access;
+                let vectors = if spec.same_rows.get(place) == Some(&true) { 1 } else { spec.unroll };
+                *wanted.entry(access).or_insert(0) += vectors * row / access;
             }
         }
         // A vector as wide as some tensor's single element can't be distinguished from it.
