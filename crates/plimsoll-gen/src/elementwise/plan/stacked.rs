@@ -37,8 +37,8 @@ pub fn gains(graph: &Graph, tensors: &Tensors, tier: Tier, lanes: u32) -> bool {
     Estimate::new(graph, tensors, tier, lanes).is_some_and(|estimate| estimate.gains(ROWS[0], 1))
 }
 
-/// Vectors per thread that should be in the same columns of as many rows; `None` if they should follow each other. Every thread of the device
-/// has work.
+/// Vectors per thread that should be in the same columns of as many rows; `None` if they should follow each other. Unless so many are requested,
+/// every thread of the device has work.
 pub fn rows(case: &Case<'_>, lanes: u32) -> Option<u32> {
     let Case { graph, tensors, device, tuning, choose } = case;
     let most = most_elements(graph, tensors) / lanes;
@@ -46,7 +46,7 @@ pub fn rows(case: &Case<'_>, lanes: u32) -> Option<u32> {
     let fits = |rows: &u32| *rows <= most && tensors.elements >= at_once * u64::from(*rows);
     let estimate = Estimate::new(graph, tensors, choose.tier, lanes).filter(|_| choose.unroll != Some(1))?;
     if let Some(forced) = choose.unroll {
-        return (estimate.gains(forced, 1) && fits(&forced)).then_some(forced);
+        return (estimate.gains(forced, 1) && forced <= most).then_some(forced);
     }
     let further = |best, rows| if estimate.gains(rows, best) { rows } else { best };
     let best = ROWS.into_iter().filter(fits).fold(1, further);

@@ -56,15 +56,31 @@ pub(super) fn run<G: Elementwise>(
             .take(DRAWN)
             .filter_map(|number| random::graph(&exact, &mut rng).map(|graph| (number, graph)))
             .collect();
-        prepared.extend(prepare(stream, engine, (&some, &Tensors::ALL), &mut rng)?);
+        prepared.extend(prepare(stream, engine, (&some, &Tensors::ALL), &choices, &mut rng)?);
         if prepared.len() >= PREPARED {
             check(engine, &std::mem::take(&mut prepared), report)?;
         }
     }
     // Large enough that extreme values of every type occur many times.
     let fixed: Vec<(usize, Graph)> = fixed_expressions().into_iter().map(|graph| (ALWAYS, graph)).collect();
-    prepared.extend(prepare(stream, engine, (&fixed, &[Tensors::Flat]), &mut rng)?);
+    prepared.extend(prepare(stream, engine, (&fixed, &[Tensors::Flat]), &|_, _, _| vec![Choose::default()], &mut rng)?);
+    prepared.extend(prepare(stream, engine, (&of_columns(), &[Tensors::Rows]), &several_rows, &mut rng)?);
     check(engine, &prepared, report)
+}
+
+/// Expressions of a column, a matrix and a row that mostly compute with the row, so that a thread has the same columns of several rows, and numbers
+/// that select matrices of several vectors per row.
+fn of_columns() -> Vec<(usize, Graph)> {
+    let roots = (0..12).fold("abs(c) + 1".to_owned(), |of, _| format!("sqrt({of})"));
+    let text = |dtype| format!("in a: {dtype}, b: {dtype}, c: {dtype}\ny: {dtype} = a*b - {roots}");
+    let graphs = ["f32", "bf16"].into_iter().filter_map(|dtype| parse(&text(dtype), &Names::default()).ok());
+    graphs.flat_map(|graph| [9, 2, 6].map(|number| (number, graph.clone()))).collect()
+}
+
+/// Choices of so many rows.
+fn several_rows(_: &Graph, number: usize, _: Tensors) -> Vec<Choose> {
+    let index = number.is_multiple_of(2).then_some(Index::U64);
+    [2, 3, 4].map(|unroll| Choose { unroll: Some(unroll), index, ..Choose::default() }).into()
 }
 
 /// The number of every fixed expression, which selects 4,099 elements.
@@ -99,6 +115,7 @@ fn prepare<G: Elementwise>(
     stream: &Arc<G::Stream>,
     engine: &Engine<G>,
     (graphs, kinds): (&[(usize, Graph)], &[Tensors]),
+    choices: &dyn Fn(&Graph, usize, Tensors) -> Vec<Choose>,
     rng: &mut Rng,
 ) -> Result<Vec<Prepared<G>>, Fault> {
     let mut prepared = Vec::new();
@@ -107,11 +124,7 @@ fn prepare<G: Elementwise>(
         for &kind in kinds {
             let Some(shape) = kind.shape(rng, *number, graph.least_rank()) else { continue };
             let bench = Bench::new(stream, &expression, kind, &shape, rng)?;
-            let choices = match *number {
-                ALWAYS if kinds.len() == 1 => vec![Choose::default()],
-                number => choices(graph, number, kind),
-            };
-            prepared.push(Prepared { kind, choices, bench });
+            prepared.push(Prepared { kind, choices: choices(graph, *number, kind), bench });
         }
     }
     Ok(prepared)
@@ -166,12 +179,15 @@ enum Tensors {
     Rows,
     /// A matrix with some inputs transposed.
     Transposed,
+    /// Three dimensions, which some inputs have in the opposite order.
+    Reversed,
     /// Anything.
     Any,
 }
 
 impl Tensors {
-    const ALL: [Self; 6] = [Self::Flat, Self::Peeled, Self::Shifted, Self::Rows, Self::Transposed, Self::Any];
+    const ALL: [Self; 7] =
+        [Self::Flat, Self::Peeled, Self::Shifted, Self::Rows, Self::Transposed, Self::Reversed, Self::Any];
 
     /// A shape; `None` if the expression needs more dimensions.
     fn shape(self, rng: &mut Rng, number: usize, rank: usize) -> Option<Vec<u64>> {
@@ -189,7 +205,19 @@ impl Tensors {
             [22, 1000],
             [13, 4096],
         ];
+        // Short sides, which tiles fold with the middle one.
+        const REVERSED: [[u64; 3]; 8] = [
+            [131, 43, 8],
+            [8, 43, 132],
+            [40, 401, 7],
+            [3, 50, 257],
+            [33, 61, 5],
+            [6, 35, 4],
+            [70, 35, 36],
+            [64, 64, 2],
+        ];
         let shape = match self {
+            Self::Reversed => REVERSED[number % REVERSED.len()].to_vec(),
             Self::Flat | Self::Peeled | Self::Shifted => vec![SIZES[(number + self as usize) % SIZES.len()]],
             Self::Rows | Self::Transposed => ROWS[(number + self as usize) % ROWS.len()].to_vec(),
             Self::Any => random::shape(rng),
@@ -213,7 +241,11 @@ impl Tensors {
                 _ => Layout::strided(shape, &[shape[1] as i64 + 3, 1], 1),
             },
             Self::Transposed if place.is_multiple_of(2) => Ok(Layout::contiguous(&[shape[1], shape[0]])?.transposed()),
-            Self::Transposed => Ok(plain),
+            Self::Reversed if place.is_multiple_of(2) => {
+                let [a, b, c] = [0, 1, 2].map(|d| shape.get(d).copied().unwrap_or(1));
+                Layout::contiguous(&[c, b, a])?.permuted(&[2, 1, 0])
+            }
+            Self::Transposed | Self::Reversed => Ok(plain),
             Self::Any => {
                 let fits = |layout: &Layout| !whole || (layout.shape() == shape && !layout.may_overlap_itself());
                 let drawn = (0..8).filter_map(|_| random::layout(shape, rng));
