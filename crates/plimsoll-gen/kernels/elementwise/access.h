@@ -131,6 +131,8 @@ template <int HINTS, int BYTES> __device__ __forceinline__ void load_bytes(u64 f
 #endif
 #undef LOAD_AS
 #else
+    // A device stops at such an address.
+    if (from % BYTES != 0) __builtin_trap();
     word[0] = 0;
     __builtin_memcpy(word, reinterpret_cast<const void*>(from), BYTES);
 #endif
@@ -158,6 +160,7 @@ template <int HINTS, int BYTES> __device__ __forceinline__ void store_bytes(u64 
 #endif
 #undef STORE_AS
 #else
+    if (stores && to % BYTES != 0) __builtin_trap();
     if (stores) __builtin_memcpy(reinterpret_cast<void*>(to), word, BYTES);
 #endif
 }

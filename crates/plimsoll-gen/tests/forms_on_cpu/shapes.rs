@@ -348,10 +348,16 @@ fn folded(shapes: &[Folded<'_>]) -> Vec<Case> {
             strides[dropped] = 0;
             strides
         };
-        // Like the outputs, or broadcast along one dimension, or spaced.
+        // Like the outputs, or broadcast along one dimension, or spaced, or with a gap of one element between the slowest slices.
         let spaced = own.iter().map(|stride| stride * 2).collect();
-        let others = (0..extents.len()).map(without).chain([own.clone(), spaced]);
+        let with_gaps = |strides: &[i64], slowest: usize| {
+            let mut strides = strides.to_vec();
+            strides[slowest] += 1;
+            strides
+        };
+        let others = (0..extents.len()).map(without).chain([own.clone(), spaced, with_gaps(&own, 0)]);
         for (number, other) in others.enumerate() {
+            let x = if number == 1 { with_gaps(&x, order[0]) } else { x.clone() };
             for (text, bytes) in [
                 ("in x: f32, z: f32\ny = x + z", 4),
                 ("in x: bf16, z: f32\ny: bf16 = x - z", 2),

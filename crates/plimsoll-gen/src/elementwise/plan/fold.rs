@@ -77,10 +77,15 @@ impl Tiled {
 }
 
 impl Fold {
-    /// A stride with the alignment of both strides of a tensor, and of 1 only if the tensor is contiguous along both.
+    /// A stride with the alignment of both strides of a tensor; 1 only if the tensor is contiguous along both.
     fn stride(self, tensor: &Tensor, tensors: &Tensors) -> i64 {
         let (slower, faster) = (tensor.strides[self.slower], tensor.strides[self.faster]);
-        if follows(tensor, self, tensors) { faster } else { common_divisor(slower, faster).max(2) }
+        match common_divisor(slower, faster) {
+            _ if follows(tensor, self, tensors) => faster,
+            // Another odd number, since the tensor isn't contiguous.
+            1 => 3,
+            divisor => divisor,
+        }
     }
 }
 
@@ -99,7 +104,7 @@ fn follows(tensor: &Tensor, fold: Fold, tensors: &Tensors) -> bool {
 }
 
 /// Whether a tensor is contiguous along a dimension, but not along the last one.
-pub fn is_transposed(tensor: &Tensor, dimension: usize) -> bool {
+pub(super) fn is_transposed(tensor: &Tensor, dimension: usize) -> bool {
     let moves = tensor.used && !tensor.output && !tensor.uniform;
     moves && tensor.strides.last().is_some_and(|stride| stride.unsigned_abs() > 1) && tensor.strides[dimension] == 1
 }

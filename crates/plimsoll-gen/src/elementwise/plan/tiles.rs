@@ -4,7 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::coordinates::{Sets, inner};
 use super::division::Divisor;
-use super::fold::Tiled;
+use super::fold::{Tiled, is_transposed};
 use super::shape::Shape;
 use super::tensors::Tensor;
 use super::tile_size::{TileSize, line, tiles};
@@ -19,10 +19,7 @@ const LEAST_TILE: u64 = 128;
 /// The dimension along which transposed inputs are contiguous; `None` if no input is transposed.
 pub fn transposed_dimension(tensors: &Tensors) -> Option<usize> {
     let last = tensors.extents.len().checked_sub(1)?;
-    let runs_along = |tensor: &Tensor| {
-        let strided = tensor.used && !tensor.output && !tensor.uniform && tensor.strides[last].unsigned_abs() > 1;
-        strided.then(|| (0..last).find(|&d| tensor.strides[d] == 1 && tensors.extents[d] > 1)).flatten()
-    };
+    let runs_along = |tensor: &Tensor| (0..last).find(|&d| tensors.extents[d] > 1 && is_transposed(tensor, d));
     tensors.all.iter().find_map(runs_along)
 }
 
