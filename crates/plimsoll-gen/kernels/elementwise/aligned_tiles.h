@@ -25,7 +25,7 @@ template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct In
     __device__ __forceinline__ u32 within(int iteration) const { return smaller(All::within(iteration), along - 1); }
 };
 
-// Addresses of a thread's pieces of a tensor whose tile begins at `from`, lines along dimension `d`. Of a piece outside the tensors it is an
+// Addresses of a thread's pieces of a tensor whose tile begins at `from`, lines along dimension D. Of a piece outside the tensors it is an
 // address inside, so that loads need no branch. `Along(within)` returns the bytes between the start of a line and its piece `within`.
 //
 // Lines and places are limited before they are multiplied: of `inside ? product : 0` in 64 bits, ptxas 13.0 makes two instructions with

@@ -11,9 +11,10 @@
 //
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
 // and of the other extents, slowest first, as divisor, magic number and shift; each set's strides. ROWS_FIT, COLUMNS_FIT: no tile extends
-// beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for aligned tiles. FOLD_ROWS, FOLD_COLUMNS: if not 0, a dimension of the
-// tile is two of the tensors that follow each other in memory, in the transposed inputs or in the outputs, with so many elements along the faster
-// one. The stride of that dimension is then the slower one's; the faster one's follow after each set's strides, rows first.
+// beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for aligned tiles. FOLD_ROWS, FOLD_COLUMNS: if not 0, the
+// tile's rows or columns are along two dimensions of the tensors, of which the slower one continues the faster one without a gap, in the transposed
+// inputs or in the outputs; so many elements are along the faster one. The stride of that side is then the slower one's; those of the faster ones
+// follow after each set's strides, rows first.
 // Its loop in SASS: before the barrier, all loads of the transposed inputs, and their stores to shared memory; after it, a load from
 // shared memory and a store per vector.
 #include "same.h"
@@ -63,8 +64,8 @@ template <int D> __device__ __forceinline__ i64 distance_in_tile(const Parameter
 
 // A tile's pieces: LINES lines of PER_LINE pieces. A thread has one per iteration. If that takes hardly more iterations (WHOLE), a thread's
 // pieces are at the same place of lines that are STEP lines apart, or one after the other in every line, so that their addresses differ by
-// constants; some threads may then have no piece. Neighbouring threads have neighbouring pieces of a line, or, in groups of GROUP lines, those at
-// the same place of neighbouring lines.
+// constants, unless lines are along two dimensions; some threads may then have no piece. Neighbouring threads have neighbouring pieces of a
+// line, or, in groups of GROUP lines, those at the same place of neighbouring lines.
 template <int LINE_COUNT, int PER_LINE, int GROUP = 1> struct Pieces {
     enum { LINES = LINE_COUNT, GROUPS = (LINES + GROUP - 1) / GROUP, PER_GROUP = PER_LINE * GROUP, COUNT = GROUPS * PER_GROUP };
     enum { SPLIT = (PER_GROUP + THREADS - 1) / THREADS, GROUP_STEP = SPLIT > 1 ? 1 : THREADS / PER_GROUP };

@@ -221,8 +221,7 @@ impl Representative {
             let access = row.min(spec.target.widest_access());
             let vectors = matches!(stream, Stream::Linear | Stream::Indexed { inner: Inner::Vector, .. });
             if vectors && (place < inputs) == loads && access > bytes {
-                let vectors = if spec.same_rows.get(place) == Some(&true) { 1 } else { spec.unroll };
-                *wanted.entry(access).or_insert(0) += vectors * row / access;
+                *wanted.entry(access).or_insert(0) += spec.vectors(place) * row / access;
             }
         }
         // A vector as wide as some tensor's single element can't be distinguished from it.

@@ -249,7 +249,8 @@ pub struct KernelSpec {
     pub whole_rows: bool,
     /// Few vectors cross the end of a row; the others compute once what depends on the row alone.
     pub rare_turns: bool,
-    /// If a thread's vectors are in the same columns of several rows, for each input whether all rows of it are the same; else empty.
+    /// If a thread's vectors are in the same columns of several rows, for each tensor whether it is an input whose rows are all the same; else
+    /// empty.
     pub same_rows: Vec<bool>,
     /// What only [`Form::Batch`] has.
     pub batched: Option<Batched>,
@@ -273,6 +274,12 @@ impl KernelSpec {
     #[must_use]
     pub fn tile(&self) -> u64 {
         u64::from(self.lanes) * u64::from(self.unroll) * u64::from(self.threads)
+    }
+
+    /// Vectors of a tensor that a thread accesses at once: one of an input whose rows are all the same, if it has those of several rows.
+    #[must_use]
+    pub fn vectors(&self, tensor: usize) -> u32 {
+        if self.same_rows.get(tensor) == Some(&true) { 1 } else { self.unroll }
     }
 
     /// Bytes of an element of each tensor, inputs in order, then outputs.

@@ -253,7 +253,7 @@ fn vectors_of_the_same_columns_are_stacked() {
         (&[403, 256], [&[1, 0], &[0, 1], &[256, 1]]),
         (&[130, 1000], [&[1000, 1], &[0, 1], &[1000, 1]]),
         (&[3, 43, 1024], [&[43, 1, 0], &[0, 0, 1], &[44_032, 1024, 1]]),
-        (&[7, 5, 4096], [&[4096, 0, 1], &[0, 0, 1], &[20_480, 4096, 1]]),
+        (&[7, 10, 4096], [&[4096, 0, 1], &[0, 0, 1], &[40_960, 4096, 1]]),
         (&[66, 2048], [&[2056, 1], &[0, 1], &[2048, 1]]),
     ];
     for (extents, strides) in shapes {
@@ -358,6 +358,11 @@ fn folded(shapes: &[Folded<'_>]) -> Vec<Case> {
         let others = (0..extents.len()).map(without).chain([own.clone(), spaced, with_gaps(&own, 0)]);
         for (number, other) in others.enumerate() {
             let x = if number == 1 { with_gaps(&x, order[0]) } else { x.clone() };
+            // Two transposed inputs of different types.
+            let text = "in x: bf16, w: f32, z: f32\ny = x*w - z";
+            let strides: [&[i64]; 4] = [&x, &x, &other, &own];
+            let choose = Choose { form: Some(Form::Transpose), ..Choose::default() };
+            cases.push(with_strides_on((&tiny, &Table::default()), 0, &mut rng, text, extents, &strides, &choose));
             for (text, bytes) in [
                 ("in x: f32, z: f32\ny = x + z", 4),
                 ("in x: bf16, z: f32\ny: bf16 = x - z", 2),

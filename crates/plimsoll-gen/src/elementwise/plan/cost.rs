@@ -99,8 +99,9 @@ fn resident(spec: &KernelSpec, tensors: &Tensors, device: &Device) -> u32 {
 
 /// Registers that a thread needs for the inputs that it holds at once, and for the rest.
 fn registers(spec: &KernelSpec, tensors: &Tensors) -> u32 {
-    let inputs = tensors.all.iter().filter(|tensor| tensor.used && !tensor.output && !tensor.uniform);
-    let held: u32 = inputs.map(|tensor| (tensor.bytes * spec.lanes * spec.unroll).div_ceil(4)).sum();
+    let inputs = tensors.all.iter().enumerate().filter(|(_, tensor)| tensor.used && !tensor.output && !tensor.uniform);
+    let held = |(place, tensor): (usize, &Tensor)| (tensor.bytes * spec.lanes * spec.vectors(place)).div_ceil(4);
+    let held: u32 = inputs.map(held).sum();
     let own = if spec.rank > 0 { OWN_WITH_COORDINATES } else { OWN };
     held.saturating_add(own).max(LEAST_REGISTERS)
 }
@@ -128,8 +129,9 @@ pub fn accesses_of(tensor: &Tensor, lanes: u32) -> (u32, u32) {
 /// least four bytes of each lane.
 fn accesses(spec: &KernelSpec, tensors: &Tensors) -> (f64, f64) {
     let mut sum = (0.0, 0.0);
-    for (stream, tensor) in spec.streams.iter().zip(&tensors.all) {
+    for (place, (stream, tensor)) in spec.streams.iter().zip(&tensors.all).enumerate() {
         let row = tensor.bytes * spec.lanes;
+        let share = f64::from(spec.vectors(place)) / f64::from(spec.unroll.max(1));
         let (count, bytes) = match stream {
             Stream::Unused | Stream::Uniform => (0, 0),
             Stream::Indexed { inner: Inner::Splat, .. } => (1, tensor.bytes),
@@ -142,7 +144,7 @@ fn accesses(spec: &KernelSpec, tensors: &Tensors) -> (f64, f64) {
         // Strided elements each take a sector.
         let sector = matches!(stream, Stream::Indexed { inner: Inner::Any, .. }) && spec.form != Form::Transpose;
         let bytes = if sector { 32 } else { bytes.max(4) };
-        sum = (sum.0 + f64::from(count), sum.1 + f64::from(count * bytes));
+        sum = (sum.0 + f64::from(count) * share, sum.1 + f64::from(count * bytes) * share);
     }
     sum
 }

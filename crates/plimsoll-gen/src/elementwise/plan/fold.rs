@@ -21,7 +21,8 @@ const SECTOR: u64 = 32;
 pub struct Tiled {
     /// Extents along them.
     pub extents: Vec<u64>,
-    /// The tensors, with strides that have the same alignment and contiguity as those along folded dimensions.
+    /// The tensors, with strides that stand for those along folded dimensions: multiples of the same powers of two, and 1 only if the tensor is
+    /// contiguous along both. Offsets follow from `strides`.
     pub all: Vec<Tensor>,
     /// Of each tensor, whether it is contiguous along rows.
     pub transposed: Vec<bool>,
@@ -82,7 +83,7 @@ impl Fold {
         let (slower, faster) = (tensor.strides[self.slower], tensor.strides[self.faster]);
         match common_divisor(slower, faster) {
             _ if follows(tensor, self, tensors) => faster,
-            // Another odd number, since the tensor isn't contiguous.
+            // 1 would mean contiguous; 3 allows no vectors either.
             1 => 3,
             divisor => divisor,
         }
@@ -141,5 +142,51 @@ fn folds(tensors: &Tensors, dimension: usize) -> [Option<Fold>; 2] {
             if shorter { [rows, None] } else { [None, columns] }
         }
         both => both.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(strides: &[i64], output: bool) -> Tensor {
+        let strides = strides.to_vec();
+        Tensor { bytes: 4, phase: 0, used: true, output, uniform: false, linear: false, strides }
+    }
+
+    /// The folds and the stand-ins of the first tensor's strides, for tiles along dimension 0; the last tensor is the output.
+    fn tiled(extents: &[u64], tensors: &[&[i64]]) -> ([u32; 2], Vec<i64>) {
+        let last = tensors.len() - 1;
+        let all = tensors.iter().enumerate().map(|(place, strides)| tensor(strides, place == last)).collect();
+        let tiled = Tiled::new(&Tensors { all, extents: extents.to_vec(), elements: extents.iter().product() }, 0);
+        (tiled.folds, tiled.all[0].strides.clone())
+    }
+
+    #[test]
+    fn short_sides_are_folded_with_the_dimension_that_continues_them() {
+        assert_eq!(tiled(&[100, 30, 8], &[&[1, 100, 3000], &[240, 8, 1]]), ([0, 8], vec![1, 100]));
+        assert_eq!(tiled(&[8, 30, 100], &[&[1, 8, 240], &[3000, 100, 1]]), ([8, 0], vec![1, 240]));
+        // Both sides are short: the shorter one is folded.
+        assert_eq!(tiled(&[8, 30, 4], &[&[1, 8, 240], &[120, 4, 1]]).0, [0, 4]);
+        assert_eq!(tiled(&[4, 30, 8], &[&[1, 4, 120], &[240, 8, 1]]).0, [4, 0]);
+        // Long ones; outputs and inputs with gaps between lines; two transposed inputs, of which one has gaps.
+        assert_eq!(tiled(&[100, 30, 40], &[&[1, 100, 3000], &[1200, 40, 1]]).0, [0, 0]);
+        assert_eq!(tiled(&[100, 30, 8], &[&[1, 100, 3000], &[270, 9, 1]]).0, [0, 0]);
+        assert_eq!(tiled(&[8, 30, 100], &[&[1, 9, 270], &[3000, 100, 1]]).0, [0, 0]);
+        assert_eq!(tiled(&[8, 30, 100], &[&[1, 8, 240], &[1, 9, 270], &[3000, 100, 1]]).0, [0, 0]);
+        // Nothing between two extents of 1.
+        assert_eq!(tiled(&[100, 1, 8], &[&[1, 100, 100], &[8, 8, 1]]).0, [0, 0]);
+    }
+
+    #[test]
+    fn strides_of_folded_dimensions_have_the_alignment_of_both() {
+        let columns = |strides: &[i64]| tiled(&[100, 30, 8], &[strides, &[240, 8, 1]]).1[1];
+        assert_eq!(columns(&[1, 100, 3002]), 2);
+        assert_eq!(columns(&[1, 101, 3032]), 3);
+        assert_eq!(columns(&[1, -104, 3120]), 104);
+        assert_eq!(columns(&[240, 8, 1]), 1);
+        assert_eq!(columns(&[240, 0, 1]), 3);
+        assert_eq!(columns(&[240, 1, 0]), 3);
+        assert_eq!(columns(&[240, 0, 0]), 0);
     }
 }

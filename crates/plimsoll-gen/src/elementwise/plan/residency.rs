@@ -32,11 +32,12 @@ pub fn resident(spec: &KernelSpec, blocks: u64, device: &Device) -> u32 {
     }
     let inputs = spec.graph.inputs().len();
     let held = || {
-        let held = |(stream, bytes): (&Stream, u32)| match stream {
+        let held = |(place, (stream, bytes)): (usize, (&Stream, u32))| match stream {
             Stream::Unused | Stream::Uniform | Stream::Indexed { inner: Inner::Splat, .. } => 0,
-            _ => spec.lanes * spec.unroll * bytes,
+            _ => spec.lanes * spec.vectors(place) * bytes,
         };
-        spec.streams[..inputs].iter().zip(spec.element_bytes()).map(held).filter(|bytes| *bytes > 0)
+        let streams = spec.streams[..inputs].iter().zip(spec.element_bytes());
+        streams.enumerate().map(held).filter(|bytes| *bytes > 0)
     };
     if held().count() as u32 * spec.unroll < 2 {
         return 0;

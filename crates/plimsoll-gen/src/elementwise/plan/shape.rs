@@ -48,7 +48,8 @@ pub struct Shape {
     pub whole_rows: bool,
     /// Few vectors cross the end of a row, and a function is applied to what is the same along rows.
     pub rare_turns: bool,
-    /// If a thread's vectors are in the same columns of several rows, for each input whether all rows of it are the same; else empty.
+    /// If a thread's vectors are in the same columns of several rows, for each tensor whether it is an input whose rows are all the same; else
+    /// empty.
     pub same_rows: Vec<bool>,
     /// Every index and offset fits into 31 bits; in tiles through shared memory, every stride.
     pub small: bool,

@@ -4,6 +4,7 @@
 
 use plimsoll_expr::Graph;
 
+use super::Device;
 use super::cost::{PER_ACCESS, PER_THREAD, accesses_of, coordinates, overlapped};
 use super::shape::{Case, most_elements};
 use super::tensors::{Tensor, Tensors};
@@ -14,8 +15,10 @@ use crate::elementwise::weight::{BYTES, busiest};
 
 /// Rows that a thread may have vectors of.
 const ROWS: [u32; 3] = [2, 4, 8];
+/// Threads of a block: any number that fills an SM.
+const THREADS: u32 = 256;
 /// Least gain by the estimate, and least gain of twice as many rows. On an H200, a bf16 matrix that was normalised by columns, estimated to gain
-/// 4 %, took 134.9 µs and with two rows 124.6; `gelu(x)*y` of a row of f16 and a column 105 µs, with two rows 66 and with four 53. With an
+/// 4 %, took 134.9 µs and with two rows 124.6; `gelu(x)*y + x` of a row of f16 and a column 105 µs, with two rows 66 and with four 53. With an
 /// estimate of 3 %, `silu(w)*x` of bf16 took 26.0 µs and with two rows 26.0 to 26.6. `silu(x)*y` of a row of bf16 and a column took 175 µs,
 /// with two rows 148, and with four 153, though 4 % less were estimated.
 const LEAST_GAIN: f64 = 0.033;
@@ -25,6 +28,9 @@ const LEAST_FURTHER: f64 = 0.05;
 const LEAST_BETWEEN_LINES: f64 = 0.1;
 const LINE: u64 = 128;
 
+/// Most rows of a tensor that are left over, as a share of all: their elements are processed one at a time.
+const MOST_LEFT: u64 = 32;
+
 /// Whether all rows of an input are the same.
 pub fn has_same_rows(tensor: &Tensor, extents: &[u64]) -> bool {
     let (_, slower) = tensor.strides.split_last().unwrap_or((&0, &[]));
@@ -32,24 +38,45 @@ pub fn has_same_rows(tensor: &Tensor, extents: &[u64]) -> bool {
     tensor.used && !tensor.output && !tensor.uniform && same
 }
 
-/// Whether a thread should have vectors of several rows, if all threads then have work.
-pub fn gains(graph: &Graph, tensors: &Tensors, tier: Tier, lanes: u32) -> bool {
-    Estimate::new(graph, tensors, tier, lanes).is_some_and(|estimate| estimate.gains(ROWS[0], 1))
+fn columns(tensors: &Tensors) -> u64 {
+    tensors.extents.last().copied().unwrap_or(1).max(1)
 }
 
-/// Vectors per thread that should be in the same columns of as many rows; `None` if they should follow each other. Unless so many are requested,
-/// every thread of the device has work.
+/// Whether threads can have so many rows, and few are left over.
+fn divides(tensors: &Tensors, rows: u32) -> bool {
+    let all = tensors.elements / columns(tensors);
+    let rows = u64::from(rows);
+    all >= rows && all % rows * MOST_LEFT <= all
+}
+
+/// Whether every thread of the device then has work.
+fn fills(tensors: &Tensors, device: &Device, threads: u32, lanes: u32, rows: u32) -> bool {
+    tensors.elements >= device.wave(threads) * u64::from(threads * lanes) * u64::from(rows)
+}
+
+/// Whether threads should have vectors of several rows.
+pub fn gains(graph: &Graph, tensors: &Tensors, device: &Device, tier: Tier, lanes: u32) -> bool {
+    let least = ROWS[0];
+    columns(tensors).is_multiple_of(lanes.into())
+        && divides(tensors, least)
+        && fills(tensors, device, THREADS, lanes, least)
+        && Estimate::new(graph, tensors, tier, lanes).is_some_and(|estimate| estimate.gains(least, 1))
+}
+
+/// Vectors per thread that should be in the same columns of as many rows; `None` if they should follow each other. A request is for that many,
+/// whether or not they fill the device.
 pub fn rows(case: &Case<'_>, lanes: u32) -> Option<u32> {
     let Case { graph, tensors, device, tuning, choose } = case;
     let most = most_elements(graph, tensors) / lanes;
-    let at_once = device.wave(tuning.threads) * u64::from(tuning.threads * lanes);
-    let fits = |rows: &u32| *rows <= most && tensors.elements >= at_once * u64::from(*rows);
-    let estimate = Estimate::new(graph, tensors, choose.tier, lanes).filter(|_| choose.unroll != Some(1))?;
-    if let Some(forced) = choose.unroll {
-        return (estimate.gains(forced, 1) && forced <= most).then_some(forced);
-    }
+    let is_possible = |rows: u32| (2..=most).contains(&rows) && divides(tensors, rows);
+    let candidates: Vec<u32> = match choose.unroll {
+        Some(requested) => vec![requested],
+        None => ROWS.into_iter().filter(|&rows| fills(tensors, device, tuning.threads, lanes, rows)).collect(),
+    };
+    let candidates: Vec<u32> = candidates.into_iter().filter(|&rows| is_possible(rows)).collect();
+    let estimate = (!candidates.is_empty()).then(|| Estimate::new(graph, tensors, choose.tier, lanes)).flatten()?;
     let further = |best, rows| if estimate.gains(rows, best) { rows } else { best };
-    let best = ROWS.into_iter().filter(fits).fold(1, further);
+    let best = candidates.into_iter().fold(1, further);
     (best > 1).then_some(best)
 }
 
@@ -78,8 +105,7 @@ impl Estimate {
         if tensors.extents.len() < 2 || wide || !tensors.all.iter().any(same) {
             return None;
         }
-        let columns = tensors.extents.last().copied().unwrap_or(1);
-        let line = |tensor: &Tensor| (columns * u64::from(tensor.bytes)).is_multiple_of(LINE);
+        let line = |tensor: &Tensor| columns(tensors).wrapping_mul(tensor.bytes.into()).is_multiple_of(LINE);
         let lines = tensors.moving().filter(|tensor| !same(tensor)).all(line);
         let program = body::program(graph, tier);
         let each = count_where(&program, |slot| !tensors.all.get(slot).is_some_and(same)).element;
@@ -153,6 +179,9 @@ mod tests {
         assert!(free("in x: f16, w: f16\nd: f16 = gelu(w)*x + w", [150_003, 768], true) >= 4);
         // Functions of the matrix aren't computed less often.
         assert_eq!(free("in x: f32, w: f32\nd: f32 = erf(erf(x))*w", [65_536, 2048], false), 1);
+        // Rows that are left over, or too few.
+        let few = |rows| free("in x: bf16, w: bf16\nd: bf16 = silu(w)*x", [rows, 20_000_000], true);
+        assert_eq!([1, 3, 7, 64].map(few), [1, 1, 1, 2]);
         // Threads without work.
         assert_eq!(free("in x: bf16, w: bf16\nd: bf16 = silu(w)*x", [1000, 256], true), 1);
         // A request decides how many, but not whether.

@@ -56,7 +56,13 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     Some(Shape {
         form: Form::Transpose,
         why: format!(
-            "an input is contiguous along dimension {dimension}, the outputs along the last: tiles of {rows} × {columns}"
+            "an input is contiguous along dimension {dimension}, the outputs along the last: tiles of {rows} × {columns}{}",
+            match tiled.folds {
+                [0, 0] => "",
+                [_, 0] => ", rows along two dimensions",
+                [0, _] => ", columns along two dimensions",
+                _ => ", rows and columns along two dimensions each",
+            }
         ),
         streams,
         lanes,
@@ -150,7 +156,16 @@ mod tests {
     #[test]
     fn tiles_fit_into_shared_memory_however_many_inputs_and_however_short_the_rows() {
         let mut tiles = 0;
-        for types in [("f32", "f32"), ("f64", "f64"), ("bf16", "bf16"), ("f64", "bf16"), ("u8", "u8"), ("u8", "f64")] {
+        for types in [
+            ("f32", "f32"),
+            ("f64", "f64"),
+            ("bf16", "bf16"),
+            ("f64", "bf16"),
+            ("u8", "u8"),
+            ("u8", "f64"),
+            ("f32", "bf16"),
+            ("f32", "u8"),
+        ] {
             for count in [1, 2, 3, 7, 23] {
                 for shape in
                     [[300_004, 4], [100_002, 2], [300_008, 8], [300_008, 6], [300_008, 3], [8193, 8193], [37, 500_003]]
@@ -200,6 +215,9 @@ mod tests {
         assert_eq!(size("f64", "f64", [8192, 8193]), (2, 8, 32, 64));
         assert_eq!(size("bf16", "f32", [8192, 8193]), (4, 16, 64, 64));
         assert_eq!(size("u8", "u8", [8192, 8193]), (8, 32, 128, 128));
+        // Outputs narrower than the inputs, up to four bytes.
+        assert_eq!(size("f32", "bf16", [8192, 8195]), (4, 32, 64, 128));
+        assert_eq!(size("f64", "bf16", [8192, 8195]), (2, 32, 32, 64));
         // Few lines: tiles are as much longer.
         assert_eq!(size("bf16", "bf16", [29, 600_415]), (8, 32, 32, 256));
         // Whole sectors, and few tiles.

@@ -212,7 +212,7 @@ fn choose_row(
 
 impl Tuning {
     /// The expression's class and its arithmetic, if the table has rows to find by it. It lowers the expression, so a plan computes it
-    /// once.
+    /// once; where rows may be stacked, the expression is lowered again.
     pub fn classify(graph: &Graph, table: &Table, tier: Tier) -> Option<(Class, Weight)> {
         (!table.rows.is_empty()).then(|| Class::with_weight(graph, tier))
     }
@@ -236,7 +236,7 @@ impl Tuning {
             || (free
                 && takes_bulk
                 && bulk::takes_bulk(graph, tensors, device)
-                && !stacked::gains(graph, tensors, choose.tier, lanes));
+                && !stacked::gains(graph, tensors, device, choose.tier, lanes));
         let bytes = tensors.bytes_moved();
         let wanted = class.map(|(class, weight)| {
             let class = Class { inputs: tensors.streamed_inputs(), ..class };

@@ -64,20 +64,27 @@ pub(super) fn run<G: Elementwise>(
     // Large enough that extreme values of every type occur many times.
     let fixed: Vec<(usize, Graph)> = fixed_expressions().into_iter().map(|graph| (ALWAYS, graph)).collect();
     prepared.extend(prepare(stream, engine, (&fixed, &[Tensors::Flat]), &|_, _, _| vec![Choose::default()], &mut rng)?);
-    prepared.extend(prepare(stream, engine, (&of_columns(), &[Tensors::Rows]), &several_rows, &mut rng)?);
+    let by_column = prepare(stream, engine, (&of_columns(), &[Tensors::Columns]), &several_rows, &mut rng)?;
+    let mut planned = Vec::new();
+    for case in &by_column {
+        planned.extend(case.bench.kernels(&case.choices)?);
+    }
+    if planned.iter().any(|spec| spec.same_rows.is_empty()) {
+        return Err(Fault::Invalid("a kernel that should have the same columns of several rows doesn't".to_owned()));
+    }
+    prepared.extend(by_column);
     check(engine, &prepared, report)
 }
 
-/// Expressions of a column, a matrix and a row that mostly compute with the row, so that a thread has the same columns of several rows, and numbers
-/// that select matrices of several vectors per row.
+/// Expressions of a column, a matrix and a row that mostly compute with the row.
 fn of_columns() -> Vec<(usize, Graph)> {
     let roots = (0..12).fold("abs(c) + 1".to_owned(), |of, _| format!("sqrt({of})"));
     let text = |dtype| format!("in a: {dtype}, b: {dtype}, c: {dtype}\ny: {dtype} = a*b - {roots}");
-    let graphs = ["f32", "bf16"].into_iter().filter_map(|dtype| parse(&text(dtype), &Names::default()).ok());
-    graphs.flat_map(|graph| [9, 2, 6].map(|number| (number, graph.clone()))).collect()
+    let graphs = ["f32", "bf16"].into_iter().flat_map(|dtype| parse(&text(dtype), &Names::default()));
+    graphs.flat_map(|graph| (0..3).map(move |number| (number, graph.clone()))).collect()
 }
 
-/// Choices of so many rows.
+/// Forces a thread to have the same columns of 2, 3 and 4 rows.
 fn several_rows(_: &Graph, number: usize, _: Tensors) -> Vec<Choose> {
     let index = number.is_multiple_of(2).then_some(Index::U64);
     [2, 3, 4].map(|unroll| Choose { unroll: Some(unroll), index, ..Choose::default() }).into()
@@ -179,6 +186,8 @@ enum Tensors {
     Rows,
     /// A matrix with some inputs transposed.
     Transposed,
+    /// Aligned rows: the first input is a column, the third a row.
+    Columns,
     /// Three dimensions, which some inputs have in the opposite order.
     Reversed,
     /// Anything.
@@ -217,6 +226,7 @@ impl Tensors {
             [64, 64, 2],
         ];
         let shape = match self {
+            Self::Columns => [[129, 64], [65, 96], [36, 2048]][number % 3].to_vec(),
             Self::Reversed => REVERSED[number % REVERSED.len()].to_vec(),
             Self::Flat | Self::Peeled | Self::Shifted => vec![SIZES[(number + self as usize) % SIZES.len()]],
             Self::Rows | Self::Transposed => ROWS[(number + self as usize) % ROWS.len()].to_vec(),
@@ -241,11 +251,13 @@ impl Tensors {
                 _ => Layout::strided(shape, &[shape[1] as i64 + 3, 1], 1),
             },
             Self::Transposed if place.is_multiple_of(2) => Ok(Layout::contiguous(&[shape[1], shape[0]])?.transposed()),
+            Self::Columns if place == 0 => Layout::contiguous(&[shape[0], 1]),
+            Self::Columns if place == 2 => Layout::contiguous(&shape[1..]),
             Self::Reversed if place.is_multiple_of(2) => {
                 let [a, b, c] = [0, 1, 2].map(|d| shape.get(d).copied().unwrap_or(1));
                 Layout::contiguous(&[c, b, a])?.permuted(&[2, 1, 0])
             }
-            Self::Transposed | Self::Reversed => Ok(plain),
+            Self::Transposed | Self::Columns | Self::Reversed => Ok(plain),
             Self::Any => {
                 let fits = |layout: &Layout| !whole || (layout.shape() == shape && !layout.may_overlap_itself());
                 let drawn = (0..8).filter_map(|_| random::layout(shape, rng));
