@@ -195,7 +195,8 @@ fn refuse_work_after_a_hang(index: u32) -> Result<(), Fault> {
     let stream = Arc::clone(Vulkan::stream(bench.device()));
     let Some(blocker) = Vulkan::blocker(bench.device()).cloned() else { return Ok(()) };
     let (buffer, mark) = (Vulkan::allocate(&stream, 4096)?, Vulkan::event(&stream)?);
-    for _ in 0..80 {
+    // Three times the deadline: kernels that were calibrated on a busy CPU are shorter on an idle one.
+    for _ in 0..120 {
         Vulkan::block(&blocker, &stream, Duration::from_millis(50))?;
     }
     assert_refused(Vulkan::wait(&stream), FaultClass::Hung, "");
@@ -214,6 +215,6 @@ fn refuse_work_after_a_hang(index: u32) -> Result<(), Fault> {
     drop((bench, mark, buffer, stream, blocker));
     assert!(begin.elapsed() < Duration::from_secs(1), "something waited again");
     // The device can be opened again once the kernels have ended.
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(5));
     open(index, &Options::default(), &[]).map(drop)
 }
