@@ -276,7 +276,7 @@ fn vectors_of_the_same_columns_are_stacked() {
 /// Extents, the order in memory of a transposed input's dimensions, slowest first, and elements of folded rows and columns.
 type Folded<'f> = (&'f [u64], &'f [usize], [u32; 2]);
 
-/// Short dimensions of tiles are folded with the next ones in memory: of rows, of columns and of both, beside other inputs, in last tiles.
+/// Short dimensions of tiles are folded with the next ones in memory: of rows, of columns and of both, with other inputs, in last tiles.
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn short_sides_of_tiles_are_folded() {

@@ -169,7 +169,7 @@ mod tests {
         // Both sides are short: the shorter one is folded.
         assert_eq!(tiled(&[8, 30, 4], &[&[1, 8, 240], &[120, 4, 1]]).0, [0, 4]);
         assert_eq!(tiled(&[4, 30, 8], &[&[1, 4, 120], &[240, 8, 1]]).0, [4, 0]);
-        // Long ones; outputs and inputs with gaps between lines; two transposed inputs, of which one has gaps.
+        // Long ones; outputs and inputs with gaps between lines; two transposed inputs, one with gaps.
         assert_eq!(tiled(&[100, 30, 40], &[&[1, 100, 3000], &[1200, 40, 1]]).0, [0, 0]);
         assert_eq!(tiled(&[100, 30, 8], &[&[1, 100, 3000], &[270, 9, 1]]).0, [0, 0]);
         assert_eq!(tiled(&[8, 30, 100], &[&[1, 9, 270], &[3000, 100, 1]]).0, [0, 0]);
