@@ -64,28 +64,15 @@ struct Spot {
             for (int d = 0; d < RANK; ++d) offset[set] += at[d] * stride(p, set, d);
         }
     }
-    // Advances to the next element.
-    __device__ __forceinline__ void advance(const Parameters& p) {
+    // Advances by one along dimension FROM, to the next element or the same place of the next row.
+    template <int FROM = RANK - 1> __device__ __forceinline__ void advance(const Parameters& p) {
         bool carries = true;
 #pragma unroll
-        for (int d = RANK - 1; d >= 0; --d) {
+        for (int d = FROM; d >= 0; --d) {
             if (!carries) break;
             ++at[d];
 #pragma unroll
-            for (int set = 0; set < SETS; ++set) offset[set] += step(p, set, d);
-            carries = d > 0 && at[d] == extent(p, d);
-            if (carries) at[d] = 0;
-        }
-    }
-    // Advances to the same place of the next row.
-    __device__ __forceinline__ void next_row(const Parameters& p) {
-        bool carries = true;
-#pragma unroll
-        for (int d = RANK - 2; d >= 0; --d) {
-            if (!carries) break;
-            ++at[d];
-#pragma unroll
-            for (int set = 0; set < SETS; ++set) offset[set] += d == RANK - 2 ? stride(p, set, d) : step(p, set, d);
+            for (int set = 0; set < SETS; ++set) offset[set] += d == FROM ? stride(p, set, d) : step(p, set, d);
             carries = d > 0 && at[d] == extent(p, d);
             if (carries) at[d] = 0;
         }

@@ -72,7 +72,7 @@ struct Spots {
             for (int u = 1; u < UNROLL; ++u) {
                 place[u] = place[u - 1] + columns;
                 spot[u] = spot[u - 1];
-                spot[u].next_row(p);
+                spot[u].advance<RANK - 2>(p);
             }
         } else {
 #pragma unroll

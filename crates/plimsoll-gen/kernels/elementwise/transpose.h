@@ -12,8 +12,8 @@
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
 // and of the other extents, slowest first, as divisor, magic number and shift; each set's strides. ROWS_FIT, COLUMNS_FIT: no tile extends
 // beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for aligned tiles. FOLD_ROWS, FOLD_COLUMNS: if not 0, the
-// tile's rows or columns are along two dimensions of the tensors, of which the slower one continues the faster one without a gap, in the transposed
-// inputs or in the outputs; so many elements are along the faster one. The stride of that side is then the slower one's; those of the faster ones
+// tile's rows or columns are along two dimensions of the tensors, and the slower one continues the faster one without a gap, in the transposed inputs
+// or in the outputs; so many elements are along the faster one. The stride of that side is then the slower one's; those of the faster ones
 // follow after each set's strides, rows first.
 // Its loop in SASS: before the barrier, all loads of the transposed inputs, and their stores to shared memory; after it, a load from
 // shared memory and a store per vector.
