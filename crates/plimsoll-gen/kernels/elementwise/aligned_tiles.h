@@ -63,13 +63,13 @@ template <typename All, typename Limits, int D> struct Places {
 typedef Inside<Ordered, ROWS_FIT, COLUMNS_FIT, UNROLL> Reach;
 __device__ __forceinline__ Reach find_reach(const Parameters&, const Tile& tile) { return Reach(tile.rows, tile.columns / LANES); }
 
-// Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest.
-template <typename T, int SET, int LINE>
-__device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
+// Loads a thread's pieces of a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second
+// fastest.
+template <typename T, int SET, int LINE, typename R>
+__device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, const Reach&, R (*lines)[LANES]) {
     typedef Passage<sizeof(T), LINE> Way;
     typedef typename Way::All All;
     typedef Inside<All, COLUMNS_FIT, ROWS_FIT, Way::PER_LINE> Limits;
-    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LANES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
     const Limits inside(tile.columns / LANES, (tile.rows + LINE - 1) / LINE);
     const auto along = [](u32 within) { return within * u32(LINE * sizeof(T)); };
@@ -87,10 +87,6 @@ __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile
 #pragma unroll
             for (int j = 0; j < LANES; ++j) lines[iteration][j].load(piece + distance(p, SET, RANK - 1, j * sizeof(T)));
         }
-    }
-#pragma unroll
-    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        store_turned<All, LINE>(lines[iteration], iteration, shared);
     }
 }
 

@@ -13,20 +13,21 @@ template <int BYTES, int VECTOR> struct DenseLines {
     enum { ITERATIONS = (COLUMNS * LINE_BYTES + VECTOR_BYTES * THREADS - 1) / (VECTOR_BYTES * THREADS) };
     struct alignas(16) Quad { char byte[16]; };
 
-    // Loads a tile of `columns` lines.
-    template <typename Load>
-    __device__ __forceinline__ static void fetch(u64 from, u32 columns, Quad* shared) {
-        const u32 bytes = (COLUMNS_FIT ? u32(COLUMNS) : columns) * LINE_BYTES, first = threadIdx.x * VECTOR_BYTES;
-        Load held[ITERATIONS];
+    // Where a thread's vector of one iteration is in a tile.
+    __device__ __forceinline__ static u32 place(int iteration) { return (threadIdx.x + iteration * THREADS) * VECTOR_BYTES; }
+    __device__ __forceinline__ static u32 bytes(u32 columns) { return (COLUMNS_FIT ? u32(COLUMNS) : columns) * LINE_BYTES; }
+
+    // Loads a thread's vectors of a tile of `columns` lines.
+    template <typename Load> __device__ __forceinline__ static void fetch(u64 from, u32 columns, Load* held) {
+#pragma unroll
+        for (int iteration = 0; iteration < ITERATIONS; ++iteration)
+            held[iteration].load(from + (place(iteration) < bytes(columns) ? place(iteration) : 0));
+    }
+    template <typename Load> __device__ __forceinline__ static void store(u32 columns, const Load* held, Quad* shared) {
 #pragma unroll
         for (int iteration = 0; iteration < ITERATIONS; ++iteration) {
-            const u32 at = first + iteration * THREADS * VECTOR_BYTES;
-            held[iteration].load(from + (at < bytes ? at : 0));
-        }
-#pragma unroll
-        for (int iteration = 0; iteration < ITERATIONS; ++iteration) {
-            const u32 at = first + iteration * THREADS * VECTOR_BYTES;
-            store_shared<VECTOR_BYTES>(shared->byte + at + at / GROUP_BYTES * GAP, held[iteration].word, at < bytes);
+            const u32 at = place(iteration);
+            store_shared<VECTOR_BYTES>(shared->byte + at + at / GROUP_BYTES * GAP, held[iteration].word, at < bytes(columns));
         }
     }
 

@@ -9,44 +9,48 @@
 
 // Where a vector lies in its tile.
 struct Spot {
-    u32 line;     // of a vector in no line of the tensors, that of one inside
-    i32 column;   // of its first element, from the tile's first one
-    bool exists;  // in a line of the tensors
-    bool whole;   // all elements are in the tensors
+    i32 column;  // of its first element, from the tile's first one
+    bool whole;  // all elements are in the tensors
 };
 
 // Which columns and lines of a tile are inside the tensors, and where its rows begin.
 struct Reach {
-    u32 lines, phase, step;
+    u32 lines;  // inside the tensors
+    u32 phase, step;
     i32 first, last;  // columns inside the tensors, from the tile's first one; at most SHEAR before and COLUMNS behind it
+    u32 vectors;      // columns at which a vector inside the tensors may begin, from the first one
 
-    __device__ __forceinline__ Spot spot(int iteration) const {
-        const u32 place = Ordered::line(iteration);
+    // Elements by which a line begins earlier.
+    __device__ __forceinline__ u32 ahead(const Parameters& p, const Tile& tile, u32 line) const {
+        if (FOLD_ROWS == 0) return phase + line * step & (SHEAR - 1);
+        return phase + u32(distance_in_tile<RANK - 2>(p, OUT0_SET, tile.row_phase, i32(line), 1)) & (SHEAR - 1);
+    }
+    __device__ __forceinline__ Spot spot(const Parameters& p, const Tile& tile, int iteration) const {
+        // SHEAR lines further, a line begins at the same column.
+        const bool repeats = Ordered::WHOLE && FOLD_ROWS == 0;
+        const u32 line = repeats ? Ordered::first_line() + Ordered::lines_before(iteration) % SHEAR : Ordered::line(iteration);
         Spot spot;
-        spot.exists = Ordered::exists(iteration) && (ROWS_FIT || place < lines);
-        spot.line = place < lines ? place : lines - 1;
-        spot.column = i32(Ordered::within(iteration) * LANES) - i32(phase + spot.line * step & (SHEAR - 1));
-        spot.whole = spot.exists && spot.column >= first && spot.column + (LANES - 1) <= last;
+        spot.column = i32(Ordered::within(iteration) * LANES) - i32(ahead(p, tile, line));
+        const bool exists = Ordered::exists(iteration) && (ROWS_FIT || Ordered::line(iteration) < lines);
+        spot.whole = exists && u32(spot.column - first) < vectors;
         return spot;
     }
+    // Of a vector in no line of the tensors, a line inside.
+    __device__ __forceinline__ u32 line_inside(int iteration) const { return smaller(Ordered::line(iteration), lines - 1); }
     // Whether rows of the tensors begin or end in this tile, with less than a whole vector.
     __device__ __forceinline__ bool has_ends() const { return LANES > 1 && (first == 0 || last < COLUMNS); }
     // The column of element `which` of the 2 · LANES that a line may have outside whole vectors; false if it has no such element here.
-    __device__ __forceinline__ bool find_at_ends(u32 line, u32 which, i32* column) const {
-        const i32 ahead = i32(phase + line * step & (SHEAR - 1)), k = i32(which % LANES);
+    __device__ __forceinline__ bool find_at_ends(const Parameters& p, const Tile& tile, u32 line, u32 which, i32* column) const {
+        const i32 before = i32(ahead(p, tile, line)), k = i32(which % LANES);
         if (which < LANES) {
             *column = k;
-            return first == 0 && ahead % LANES > 0 && k < LANES - ahead % LANES;
+            return first == 0 && before % LANES > 0 && k < LANES - before % LANES;
         }
         *column = last - k;
-        return last < COLUMNS && k < (last + 1 + ahead) % LANES && last + ahead >= 0 && last + ahead < COLUMNS;
+        return last < COLUMNS && k < (last + 1 + before) % LANES && last + before >= 0 && last + before < COLUMNS;
     }
-    // A column, or the next one inside the tensors; and its offset in bytes.
+    // A column, or the next one inside the tensors.
     __device__ __forceinline__ i32 inside(i32 column) const { return column > last ? last : column < first ? first : column; }
-    template <int BYTES> __device__ __forceinline__ i32 bytes_inside(i32 column) const {
-        const i32 bytes = column * BYTES, least = first * BYTES, most = last * BYTES, low = bytes < most ? bytes : most;
-        return low > least ? low : least;
-    }
 };
 
 __device__ __forceinline__ Reach find_reach(const Parameters& p, const Tile& tile) {
@@ -57,48 +61,47 @@ __device__ __forceinline__ Reach find_reach(const Parameters& p, const Tile& til
     const i64 left = i64(p.at[FORM_AT + 1]) - i64(tile.column);
     reach.first = tile.column < SHEAR ? -i32(tile.column) : -SHEAR;
     reach.last = i32(left <= COLUMNS ? left - 1 : COLUMNS);
+    const i32 vectors = reach.last - reach.first + 2 - LANES;
+    reach.vectors = vectors > 0 ? vectors : 0;
     return reach;
 }
 
-// The distance in bytes of a column, or of the next one inside the tensors, from the tile's first one.
+// The distance in bytes of a column from the tile's first one.
+template <typename T, int SET> __device__ __forceinline__ i64 distance_of_column(const Parameters& p, const Tile& tile, i32 column) {
+    return distance_in_tile<RANK - 1>(p, SET, tile.column_phase, column, sizeof(T));
+}
+
+// The address of a line of a tensor, and that of a vector of a tensor that is contiguous along its lines.
 template <typename T, int SET>
-__device__ __forceinline__ i64 distance_inside(const Parameters& p, const Tile& tile, const Reach& reach, i32 column) {
-    if constexpr (FOLD_COLUMNS > 0)
-        return distance_in_tile<RANK - 1>(p, SET, tile.column_phase, reach.inside(column), sizeof(T));
-    else return distance(p, SET, RANK - 1, reach.template bytes_inside<sizeof(T)>(column));
+__device__ __forceinline__ u64 line_at(const Parameters& p, u64 start, const Tile& tile, u32 line) {
+    return start + u64(tile.offset[SET]) * sizeof(T) + distance_in_tile<RANK - 2>(p, SET, tile.row_phase, i32(line), sizeof(T));
+}
+template <typename T, int SET>
+__device__ __forceinline__ u64 vector_at(const Parameters& p, u64 start, const Tile& tile, int iteration, i32 column) {
+    const u64 from = start + u64(tile.offset[SET]) * sizeof(T) + i64(column * i32(sizeof(T)));
+    return from + Ordered::offset<RANK - 2>(p, SET, tile.row_phase, sizeof(T), iteration);
 }
 
-// The address of a line of a tensor whose tile begins at `from`, and that of an element of a line that is contiguous.
-template <typename T, int SET> __device__ __forceinline__ u64 line_at(const Parameters& p, u64 from, u32 line) {
-    return from + distance(p, SET, RANK - 2, line * u32(sizeof(T)));
-}
-template <typename T, int SET> __device__ __forceinline__ u64 address(const Parameters& p, u64 from, u32 line, i32 column) {
-    return line_at<T, SET>(p, from, line) + i64(column * i32(sizeof(T)));
-}
-
-// Loads a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second fastest. Columns
-// outside the tensor are replaced by one inside.
-template <typename T, int SET, int LINE>
-__device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
+// Loads a thread's pieces of a tile of a transposed input: one line per index of the fastest dimension, each contiguous along the second
+// fastest. Columns outside the tensor are replaced by one inside.
+template <typename T, int SET, int LINE, typename R>
+__device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, const Reach& reach, R (*lines)[LANES]) {
     typedef Passage<sizeof(T), LINE> Way;
     typedef typename Way::All All;
-    const Reach reach = find_reach(p, tile);
-    Row<T, LINE, HINT & LOAD_NO_ALLOCATE> lines[All::ITERATIONS][LANES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
-    const u32 pieces = (tile.rows + LINE - 1) / LINE;
+    const u32 pieces = ROWS_FIT ? Way::PER_LINE : (tile.rows + LINE - 1) / LINE;
 #pragma unroll
     for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        const u32 within = All::within(iteration) < pieces ? All::within(iteration) : pieces - 1;
-        const i32 column = i32(All::line(iteration) * LANES) - SHEAR;
+        const u64 piece = from + smaller(All::within(iteration), pieces - 1) * u32(LINE * sizeof(T));
+        const i32 column = reach.inside(i32(All::line(iteration) * LANES) - SHEAR), left = reach.last - column;
+        const u64 first = piece + distance_of_column<T, SET>(p, tile, column);
+        lines[iteration][0].load(first);
 #pragma unroll
-        for (int j = 0; j < LANES; ++j) {
-            const u64 line = from + distance_inside<T, SET>(p, tile, reach, column + j);
-            lines[iteration][j].load(line + within * u32(LINE * sizeof(T)));
+        for (int j = 1; j < LANES; ++j) {
+            const i32 behind = j < left ? j : left;
+            if (FOLD_COLUMNS > 0) lines[iteration][j].load(piece + distance_of_column<T, SET>(p, tile, column + behind));
+            else lines[iteration][j].load(first + distance(p, SET, RANK - 1, behind * i32(sizeof(T))));
         }
-    }
-#pragma unroll
-    for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) {
-        store_turned<All, LINE>(lines[iteration], iteration, shared);
     }
 }
 
@@ -109,13 +112,13 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
     Row<T, LANES, 0> rows[Ordered::ITERATIONS];
 
     __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile, const Reach& reach) {
-        if constexpr (KIND != INDEXED_VECTOR) return;
-        const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+        if constexpr (KIND == INDEXED_VECTOR) {
 #pragma unroll
-        for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration) {
-            const Spot spot = reach.spot(iteration);
-            for (u32& word : rows[iteration].word) word = 0;
-            if (spot.whole) rows[iteration].load(address<T, SET>(p, from, spot.line, spot.column));
+            for (int iteration = 0; iteration < Ordered::ITERATIONS; ++iteration) {
+                const Spot spot = reach.spot(p, tile, iteration);
+                for (u32& word : rows[iteration].word) word = 0;
+                if (spot.whole) rows[iteration].load(vector_at<T, SET>(p, start, tile, iteration, spot.column));
+            }
         }
     }
 
@@ -125,17 +128,17 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
         if constexpr (KIND == UNIFORM) return same;
         else if constexpr (KIND == TRANSPOSED) {
             Carrier<T> x;
-            take_from(shared, line, u32(column + SHEAR), &x, 1);
+            take_from(shared + Passage<sizeof(T), LINE>::row_at(line), u32(column + SHEAR), &x, 1);
             return x;
         } else {
-            const u64 first = line_at<T, SET>(p, start + u64(tile.offset[SET]) * sizeof(T), line);
-            return load_one<T>(first + distance_in_tile<RANK - 1>(p, SET, tile.column_phase, column, sizeof(T)));
+            const u64 first = line_at<T, SET>(p, start, tile, line);
+            return load_one<T>(first + distance_of_column<T, SET>(p, tile, column));
         }
     }
     // Elements of a line of a transposed input, one at a time.
-    __device__ __forceinline__ static void take_from(const Packed<T>* shared, u32 line, u32 ahead, Carrier<T>* x, int count) {
+    __device__ __forceinline__ static void take_from(const Packed<T>* row, u32 at, Carrier<T>* x, int count) {
         typedef typename Unit<sizeof(T)>::type Element;
-        const Element* from = reinterpret_cast<const Element*>(shared + Passage<sizeof(T), LINE>::row_at(line)) + ahead * WORDS_EACH;
+        const Element* from = reinterpret_cast<const Element*>(row) + at * WORDS_EACH;
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             Row<T, 1, 0> one;
@@ -147,16 +150,18 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
 
     // The elements of a vector of a transposed input.
     __device__ __forceinline__ static void take_shared(const Packed<T>* shared, const Spot& spot, int iteration, Carrier<T>* x) {
-        const u32 ahead = Ordered::exists(iteration) ? u32(spot.column + SHEAR) : 0;
-        const u32 row = Passage<sizeof(T), LINE>::row_at(spot.line);
+        typedef Passage<sizeof(T), LINE> Way;
+        const bool exists = Ordered::exists(iteration);
+        const u32 at = exists ? u32(spot.column + SHEAR) : 0;
+        const Packed<T>* row = shared + (exists ? Way::row_of_piece(iteration) : 0);
 #if !defined(__CUDA_ARCH__)
-        if (row + ahead / LANES >= u32(Passage<sizeof(T), LINE>::HELD)) __builtin_trap();
+        if (u32(row - shared) + at / LANES >= u32(Way::HELD)) __builtin_trap();
 #endif
         if constexpr (LANES == 1 || BYTES < 4) {
-            take_from(shared, spot.line, ahead, x, LANES);
+            take_from(row, at, x, LANES);
         } else {
             // The vector after the last one of a row is there too, but no element of it is used.
-            const Packed<T>* from = shared + row + ahead / LANES;
+            const Packed<T>* from = row + at / LANES;
             ShiftedRow<T, LANES> two;
 #pragma unroll
             for (int v = 0; v < 2; ++v) {
@@ -164,22 +169,22 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
 #pragma unroll
                 for (int w = 0; w < Packed<T>::UNITS; ++w) two.word[v * Packed<T>::UNITS + w] = vector.unit[w];
             }
-            two.take(ahead % LANES * sizeof(T), x);
+            two.take(at % LANES * sizeof(T), x);
         }
     }
 
     __device__ __forceinline__ void take(const Parameters& p, u64 start, const Tile& tile, const Reach& reach, int iteration,
                                          const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
-        const Spot spot = reach.spot(iteration);
+        const Spot spot = reach.spot(p, tile, iteration);
         if constexpr (KIND == TRANSPOSED) take_shared(shared, spot, iteration, x);
         else if constexpr (KIND == INDEXED_VECTOR) rows[iteration].take(x);
         else {
-            const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+            const u64 line = line_at<T, SET>(p, start, tile, reach.line_inside(iteration));
 #pragma unroll
             for (int i = 0; i < LANES; ++i) {
                 if (KIND == UNIFORM) x[i] = same;
                 else if (KIND == INDEXED_SPLAT && i > 0) x[i] = x[0];
-                else x[i] = load_one<T>(line_at<T, SET>(p, from, spot.line) + distance_inside<T, SET>(p, tile, reach, spot.column + i));
+                else x[i] = load_one<T>(line + distance_of_column<T, SET>(p, tile, reach.inside(spot.column + i)));
             }
         }
     }
@@ -188,13 +193,13 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
 template <typename T, int SET>
 __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, const Tile& tile, const Reach& reach, int iteration,
                                                 const Carrier<T>* y) {
-    const Spot spot = reach.spot(iteration);
+    const Spot spot = reach.spot(p, tile, iteration);
     Row<T, LANES, HINT & STORE_STREAMING> row;
     row.put(y);
-    row.store(address<T, SET>(p, start + u64(tile.offset[SET]) * sizeof(T), spot.line, spot.column), spot.whole);
+    row.store(vector_at<T, SET>(p, start, tile, iteration, spot.column), spot.whole);
 }
 
 template <typename T, int SET>
 __device__ __forceinline__ void store_one_at(const Parameters& p, u64 start, const Tile& tile, u32 line, i32 column, Carrier<T> y) {
-    store_one<T>(address<T, SET>(p, start + u64(tile.offset[SET]) * sizeof(T), line, column), y);
+    store_one<T>(line_at<T, SET>(p, start, tile, line) + i64(column * i32(sizeof(T))), y);
 }

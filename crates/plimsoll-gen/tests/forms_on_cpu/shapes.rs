@@ -329,6 +329,18 @@ fn folded_columns_of_sheared_tiles_are_found() {
     check("forms-folded-sheared", &cases);
 }
 
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn folded_rows_of_sheared_tiles_are_found() {
+    let cases = folded(&[
+        (&[5, 11, 1031], &[2, 1, 0], [5, 0]),
+        (&[17, 5, 1030], &[2, 1, 0], [17, 0]),
+        (&[2, 8, 9, 1029], &[0, 3, 2, 1], [8, 0]),
+    ]);
+    assert!(compiled(&cases, |spec| spec.shear > 0 && spec.folds[0] > 0) > 20);
+    check("forms-folded-rows-sheared", &cases);
+}
+
 fn folded(shapes: &[Folded<'_>]) -> Vec<Case> {
     let mut rng = Rng::new(8);
     let mut cases = Vec::new();
@@ -374,8 +386,10 @@ fn folded(shapes: &[Folded<'_>]) -> Vec<Case> {
                 let on = (&tiny, &Table::default());
                 cases.push(with_strides_on(on, 0, &mut rng, text, extents, &strides, &choose));
                 let folded = cases.last().unwrap().plan.spec.folds;
-                // Of f64, lines of 40 bytes and more are long enough.
-                let expected = [folds[0] * u32::from(folds[0] * bytes <= 32), folds[1]];
+                // Of outputs whose rows don't begin at whole sectors, lines of more than 32 bytes aren't folded, unless tiles are sheared.
+                let row = extents.last().unwrap() * u64::from(bytes);
+                let folds_rows = row.is_multiple_of(32) || row >= 2048 || folds[0] * bytes <= 32;
+                let expected = [folds[0] * u32::from(folds_rows), folds[1]];
                 assert_eq!(folded, expected, "{text} {extents:?} {other:?}");
             }
         }

@@ -3,15 +3,23 @@
 //! of both.
 
 use super::Tensors;
+use super::shear::{is_long, splits_sectors};
 use super::tensors::Tensor;
 
-/// Most bytes of a line of the outputs, and of one of transposed inputs, for which folding gains. On an H200, f32 outputs with lines of 2, 8, 16 and
-/// 24 elements took 67.6, 20.1, 17.8 and 17.7 µs, and folded 17.4, 17.3, 17.2 and 17.8; inputs with lines of 2, 8 and 16 elements took 27.4,
-/// 18.2 and 17.7, and folded 16.9, 18.1 and 17.7.
+/// Most bytes of a line of the outputs for which folding gains. On an H200, f32 outputs with lines of 2, 8, 16 and 24 elements took 67.6, 20.1,
+/// 17.8 and 17.7 µs, and folded 17.4, 17.3, 17.2 and 17.8.
 const SHORT_OUTPUT: u64 = 64;
+/// Most elements of a line of transposed inputs for which folding gains, if rows of the outputs begin at sectors. On an H200, bf16 inputs with
+/// lines of 12, 48, 108, 200 and 300 elements took 105.8, 70.1, 65.4, 63.0 and 62.4 µs, and folded 60.0, 61.8, 62.1, 62.4 and 61.7; f32 ones
+/// with lines of 12, 48 and 200 took 98.2, 76.5 and 73.5, and folded 76.4, 72.6 and 70.5.
+const MOST_OF_INPUT: u64 = 255;
+/// The same if tiles are sheared: bf16 inputs with lines of 16, 31 and 100 elements took 72.3, 73.7 and 69.2 µs, and folded 63.1, 68.3 and 70.2;
+/// f32 ones 82.1, 77.8 and 77.9, and 75.4, 76.5 and 78.5; bytes with lines of 31 and 48 took 72.7 and 55.3, and folded 69.3 and 62.5.
+const MOST_IN_SHEARED: u64 = 31;
+/// The same for other tiles, and their most bytes: with 15 elements of one byte, folded ones took 53.5 µs and others 27.4; f32 ones with
+/// lines of 2, 8 and 16 elements took 27.4, 18.2 and 17.7, and folded 16.9, 18.1 and 17.7.
+const MOST_IN_OTHERS: u64 = 8;
 const SHORT_INPUT: u64 = 32;
-/// Most elements of such a line of inputs: with 15 elements of one byte, folded ones took 53.5 µs and others 27.4.
-const MOST_OF_INPUT: u64 = 8;
 /// Most bytes of a line of the outputs that has parts of sectors: one with 31 elements took 22.9 µs, and folded 20.5.
 const SHORT_BETWEEN_SECTORS: u64 = 128;
 /// Bytes of a sector of L2.
@@ -129,8 +137,15 @@ fn folds(tensors: &Tensors, dimension: usize) -> [Option<Fold>; 2] {
         let slower = (0..last).filter(|&d| d != faster && d != other && tensors.extents[d] > 1);
         slower.map(|slower| Fold { slower, faster }).find(|fold| all(*fold))
     };
+    let split = outputs().any(|output| splits_sectors(output, &tensors.extents));
+    let sheared = outputs().map(|output| output.bytes).min().is_some_and(|bytes| is_long(&tensors.extents, bytes));
+    let is_short_input = |bytes: u64| match (split, sheared) {
+        (false, _) => tensors.extents[dimension] <= MOST_OF_INPUT,
+        (true, true) => tensors.extents[dimension] <= MOST_IN_SHEARED,
+        (true, false) => tensors.extents[dimension] <= MOST_IN_OTHERS && bytes <= SHORT_INPUT,
+    };
     let rows = of_inputs
-        .filter(|bytes| *bytes <= SHORT_INPUT && tensors.extents[dimension] <= MOST_OF_INPUT)
+        .filter(|bytes| is_short_input(*bytes))
         .and_then(|_| next(dimension, last, &|fold| transposed().all(|tensor| follows(tensor, fold, tensors))));
     let columns = of_outputs
         .filter(is_short)
@@ -170,10 +185,19 @@ mod tests {
         assert_eq!(tiled(&[8, 30, 4], &[&[1, 8, 240], &[120, 4, 1]]).0, [0, 4]);
         assert_eq!(tiled(&[4, 30, 8], &[&[1, 4, 120], &[240, 8, 1]]).0, [4, 0]);
         // Long ones; outputs and inputs with gaps between lines; two transposed inputs, one with gaps.
-        assert_eq!(tiled(&[100, 30, 40], &[&[1, 100, 3000], &[1200, 40, 1]]).0, [0, 0]);
+        assert_eq!(tiled(&[300, 30, 40], &[&[1, 300, 9000], &[1200, 40, 1]]).0, [0, 0]);
+        assert_eq!(tiled(&[100, 30, 7], &[&[1, 100, 3000], &[240, 8, 1]]).0, [100, 0]);
         assert_eq!(tiled(&[100, 30, 8], &[&[1, 100, 3000], &[270, 9, 1]]).0, [0, 0]);
         assert_eq!(tiled(&[8, 30, 100], &[&[1, 9, 270], &[3000, 100, 1]]).0, [0, 0]);
         assert_eq!(tiled(&[8, 30, 100], &[&[1, 8, 240], &[1, 9, 270], &[3000, 100, 1]]).0, [0, 0]);
+        // Lines of inputs: those of outputs begin at sectors, those in sheared tiles don't, nor do others.
+        let lines = |length: u64, columns: u64| {
+            let (a, n) = (length as i64, columns as i64);
+            tiled(&[length, 30, columns], &[&[1, a, 30 * a], &[30 * n, n, 1]]).0[0]
+        };
+        assert_eq!([9, 31, 100, 255, 256].map(|length| lines(length, 104)), [9, 31, 100, 255, 0]);
+        assert_eq!([8, 9, 31, 32].map(|length| lines(length, 1001)), [8, 9, 31, 0]);
+        assert_eq!([8, 9].map(|length| lines(length, 101)), [8, 0]);
         // Nothing between two extents of 1.
         assert_eq!(tiled(&[100, 1, 8], &[&[1, 100, 100], &[8, 8, 1]]).0, [0, 0]);
     }

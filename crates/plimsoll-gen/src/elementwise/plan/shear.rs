@@ -1,5 +1,6 @@
 //! Tiles for outputs whose rows don't begin at whole sectors: each row of a tile begins where a sector does.
 
+use super::fold::Tiled;
 use super::tensors::Tensor;
 use crate::elementwise::spec::Inner;
 
@@ -26,34 +27,47 @@ pub struct Shear {
 }
 
 impl Shear {
-    /// The vectors and the distance for these tensors, their second fastest dimension that of the transposed inputs; `None` if sheared rows
-    /// gain nothing. `most`: most elements of a vector; `aligned`: those of vectors that are aligned in every row.
-    pub fn new(all: &[Tensor], extents: &[u64], most: u32, aligned: u32) -> Option<Self> {
-        let used = || all.iter().filter(|tensor| tensor.used && !tensor.uniform);
-        let first = used().find(|tensor| tensor.output)?;
+    /// The vectors and the distance for these tensors; `None` if sheared rows gain nothing. `most`: most elements of a vector; `aligned`: those
+    /// of vectors that are aligned in every row.
+    pub fn new(tiled: &Tiled, most: u32, aligned: u32) -> Option<Self> {
+        let used = || tiled.all.iter().filter(|tensor| moves(tensor));
         let widest = used().map(|tensor| tensor.bytes).max()?;
         let mut lanes = most.min(ACCESS / widest).max(1);
-        while lanes > 1
-            && !used().filter(|tensor| is_along_rows(tensor)).all(|tensor| begins_with(tensor, first, extents, lanes))
-        {
+        let along_rows: Vec<usize> =
+            (0..tiled.all.len()).filter(|&k| moves(&tiled.all[k]) && is_along_rows(&tiled.all[k])).collect();
+        while lanes > 1 && !along_rows.iter().all(|&tensor| begins_with(tiled, tensor, lanes)) {
             lanes /= 2;
         }
         let narrowest = used().filter(|tensor| tensor.output).map(|output| output.bytes).min()?;
-        let elements = (BEGINNING / narrowest).min(MOST_EARLIER).max(lanes);
-        let split = used().filter(|tensor| tensor.output).any(|output| splits_sectors(output, extents));
-        let long = *extents.last()? >= LEAST_COLUMNS * u64::from(elements);
-        (long && (split || lanes > aligned)).then_some(Self { lanes, elements })
+        let elements = distance(narrowest).max(lanes);
+        let split = used().filter(|tensor| tensor.output).any(|output| splits_sectors(output, &tiled.extents));
+        (is_long(&tiled.extents, narrowest) && (split || lanes > aligned)).then_some(Self { lanes, elements })
     }
 }
 
+/// Elements by which rows begin earlier at most, plus one, if outputs have at least so many bytes per element.
+fn distance(narrowest: u32) -> u32 {
+    (BEGINNING / narrowest).min(MOST_EARLIER)
+}
+
+/// Whether rows of outputs with at least so many bytes per element are long enough for sheared tiles.
+pub fn is_long(extents: &[u64], narrowest: u32) -> bool {
+    extents.last().is_some_and(|&columns| columns >= LEAST_COLUMNS * u64::from(distance(narrowest)))
+}
+
 /// How an input or output is accessed along sheared rows.
-pub fn inner(tensor: &Tensor, first: &Tensor, extents: &[u64], lanes: u32) -> Inner {
-    match tensor.strides.last() {
-        _ if is_along_rows(tensor) && begins_with(tensor, first, extents, lanes) => Inner::Vector,
+pub fn inner(tiled: &Tiled, tensor: usize, lanes: u32) -> Inner {
+    let strides = &tiled.all[tensor].strides;
+    match strides.last() {
+        _ if is_along_rows(&tiled.all[tensor]) && begins_with(tiled, tensor, lanes) => Inner::Vector,
         Some(1) => Inner::Unit,
         Some(0) => Inner::Splat,
         _ => Inner::Any,
     }
+}
+
+fn moves(tensor: &Tensor) -> bool {
+    tensor.used && !tensor.uniform
 }
 
 /// Contiguous along the outputs' rows, and different in every row.
@@ -63,12 +77,15 @@ fn is_along_rows(tensor: &Tensor) -> bool {
 }
 
 /// Whether every row of a tensor begins as many elements after a vector of `lanes` elements as the row of the first output.
-fn begins_with(tensor: &Tensor, first: &Tensor, extents: &[u64], lanes: u32) -> bool {
-    let place = |tensor: &Tensor| i64::from(tensor.phase / tensor.bytes);
-    let steps = tensor.strides.iter().zip(&first.strides).zip(extents).rev().skip(1);
+fn begins_with(tiled: &Tiled, tensor: usize, lanes: u32) -> bool {
+    let Some(first) = tiled.all.iter().position(|tensor| tensor.output && moves(tensor)) else { return false };
+    let place = |tensor: usize| i64::from(tiled.all[tensor].phase / tiled.all[tensor].bytes);
     let same = |one: i64, other: i64| one.wrapping_sub(other) % i64::from(lanes) == 0;
-    same(place(tensor), place(first))
-        && steps.filter(|(_, extent)| **extent > 1).all(|((one, other), _)| same(*one, *other))
+    // Both are contiguous along the columns, and the faster dimension of a fold has several elements.
+    let moves_along = |d: usize| tiled.extents.get(d).is_none_or(|extent| *extent > 1);
+    let mut steps =
+        tiled.strides[tensor].iter().zip(&tiled.strides[first]).enumerate().filter(|(d, _)| moves_along(*d));
+    same(place(tensor), place(first)) && steps.all(|(_, (&one, &other))| same(one, other))
 }
 
 /// Whether rows of an output begin inside sectors, so that two blocks write parts of the same one.

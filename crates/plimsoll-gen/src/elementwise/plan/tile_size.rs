@@ -233,12 +233,11 @@ impl TileSize {
         let most = most_lanes((narrowest, largest), device, choose);
         let side = side(narrowest, most, transposed, choose);
         let aligned = lanes(all, extents, most.clamp(1, side / 4), widest);
-        let sheared =
-            Shear::new(all, extents, most.clamp(1, side / 4), aligned).filter(|_| folds[0] == 0).and_then(|shear| {
-                let sides =
-                    if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
-                sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
-            });
+        let sheared = Shear::new(tiled, most.clamp(1, side / 4), aligned).and_then(|shear| {
+            let sides =
+                if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
+            sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
+        });
         let (lanes, shear, (mut rows, mut columns)) = sheared.unwrap_or_else(|| {
             let smaller = || smaller_sides(side, aligned, narrowest, extents, device);
             let free = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);

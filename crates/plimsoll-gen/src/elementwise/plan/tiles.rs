@@ -39,7 +39,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     if extents[last - 1].min(rows.into()) * extents[last].min(columns.into()) < LEAST_TILE {
         return None;
     }
-    let (streams, sets) = streams(&tiled, &tile, device.target.widest_access())?;
+    let (streams, sets) = streams(&tiled, &tile, device.target.widest_access());
     let tiles = tiles((rows, columns), extents, shear);
     let batches = extents[..last - 1].iter();
     let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
@@ -87,15 +87,14 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
 }
 
 /// How each tensor is addressed, and the distinct sets of strides.
-fn streams(tiled: &Tiled, tile: &TileSize, widest: u32) -> Option<(Vec<Stream>, Sets)> {
+fn streams(tiled: &Tiled, tile: &TileSize, widest: u32) -> (Vec<Stream>, Sets) {
     let Tiled { all, extents, transposed, strides, .. } = tiled;
     let mut sets = Sets::new();
-    let first = all.iter().find(|tensor| tensor.output)?;
-    let stream = |((tensor, &transposed), strides): ((&Tensor, &bool), &Vec<i64>)| match tensor {
+    let stream = |(k, tensor): (usize, &Tensor)| match tensor {
         tensor if !tensor.used => Stream::Unused,
         tensor if tensor.uniform => Stream::Uniform,
-        tensor if transposed => {
-            let set = sets.index_of(strides);
+        tensor if transposed[k] => {
+            let set = sets.index_of(&strides[k]);
             match tile
                 .dense
                 .then(|| dense::vector(tensor, extents, (tile.rows, tile.columns, tile.lanes), widest))
@@ -108,12 +107,12 @@ fn streams(tiled: &Tiled, tile: &TileSize, widest: u32) -> Option<(Vec<Stream>, 
         tensor => {
             let inner = match tile.shear {
                 0 => inner(tensor, extents, tile.lanes, widest),
-                _ => shear::inner(tensor, first, extents, tile.lanes),
+                _ => shear::inner(tiled, k, tile.lanes),
             };
-            Stream::Indexed { set: sets.index_of(strides), inner }
+            Stream::Indexed { set: sets.index_of(&strides[k]), inner }
         }
     };
-    Some((all.iter().zip(transposed).zip(strides).map(stream).collect(), sets))
+    (all.iter().enumerate().map(stream).collect(), sets)
 }
 
 #[cfg(test)]
