@@ -153,9 +153,9 @@ template <typename T, int KIND, int SET, int LINE> struct Gathered {
         typedef Passage<sizeof(T), LINE> Way;
         const bool exists = Ordered::exists(iteration);
         const u32 at = exists ? u32(spot.column + SHEAR) : 0;
-        const Packed<T>* row = shared + (exists ? Way::row_of_piece(iteration) : 0);
+        const Packed<T>* row = exists ? Way::row_of_piece(shared, iteration) : shared;
 #if !defined(__CUDA_ARCH__)
-        if (u32(row - shared) + at / LANES >= u32(Way::HELD)) __builtin_trap();
+        if (row - shared + at / LANES >= Way::HELD) __builtin_trap();
 #endif
         if constexpr (LANES == 1 || BYTES < 4) {
             take_from(row, at, x, LANES);

@@ -148,19 +148,21 @@ template <int BYTES, int LINE> struct Passage {
     enum { HELD = ROWS * WIDTH + PER_LINE * GAP + (SHEAR > 0) };
     // Index of the first vector of row `row` of the outputs.
     constexpr __device__ static u32 row_at(u32 row) { return row * WIDTH + row / LINE * GAP; }
-    // That of the row of a thread's vector of one iteration in the order of the outputs.
-    __device__ __forceinline__ static u32 row_of_piece(int iteration) {
-        if (!Ordered::WHOLE || (GAP > 0 && Ordered::STEP % LINE != 0)) return row_at(Ordered::line(iteration));
-        return row_at(Ordered::first_line()) + row_at(Ordered::lines_before(iteration));
+    // The row of a thread's vector of one iteration in the order of the outputs.
+    template <typename V> __device__ __forceinline__ static const V* row_of_piece(const V* shared, int iteration) {
+        if (!Ordered::WHOLE || (GAP > 0 && Ordered::STEP % LINE != 0)) return shared + row_at(Ordered::line(iteration));
+        // The latter is a constant.
+        return shared + row_at(Ordered::first_line()) + row_at(Ordered::lines_before(iteration));
     }
     // This vector; any one for a piece outside the tile.
     template <typename V> __device__ __forceinline__ static V vector_of_piece(const V* shared, int iteration) {
         if (!Ordered::exists(iteration)) return shared[0];
+        const V* vector = row_of_piece(shared + Ordered::within(iteration), iteration);
 #if !defined(__CUDA_ARCH__)
         // A host's compiler leaves out loads whose results aren't stored, and with them the check of their addresses.
-        if (Ordered::within(iteration) + row_of_piece(iteration) >= u32(HELD)) __builtin_trap();
+        if (vector - shared >= HELD) __builtin_trap();
 #endif
-        return (shared + Ordered::within(iteration))[row_of_piece(iteration)];
+        return *vector;
     }
 };
 
