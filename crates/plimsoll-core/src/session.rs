@@ -7,7 +7,7 @@ use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
 use crate::probe::{Backend, ProbeSpec, Request, SessionParts};
 use crate::record::{FaultRecord, Progress, Record};
-use crate::sample::{CachePolicy, Check, Clock, Context, Ended, Policy, Workload, is_narrow_enough, judge};
+use crate::sample::{CachePolicy, Check, Clock, Context, Ended, Measured, Policy, Workload, is_narrow_enough, judge};
 use crate::series::{Point, Series, SeriesSpec, SweptSeries, Value};
 use crate::{Fault, FaultClass};
 
@@ -247,38 +247,15 @@ impl<'s, B: Backend> Session<'s, B> {
         let clock = self.parts.sampler.clock();
         let idle = clock.now() - self.idle_since;
         clock.resume(idle, self.parts.stop)?;
-        let Policy { trace, half_width, .. } = self.parts.sampler.policy();
-        let mut measured = self.parts.sampler.measure(&mut *workload, figure, seconds, self.parts.stop)?;
-        let work = workload.work();
-        let (cache, precision) = (sweep.series.cache, sweep.series.precision);
-        let context = Context { device: self.info, cache, resolution: measured.resolution, half_width, precision };
-        let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
-        // Figures in cycles must use the clock that turned counted cycles into time. The telemetry's clock was needed only
-        // by `judge` above, for CLOCK_LOW.
-        measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);
-        let cut = matches!(measured.ended, Ended::Budget) && !trace;
-        flags.insert_if(Flag::Budget, cut && !is_narrow_enough(measured.seconds, half_width));
+        let policy = self.parts.sampler.policy();
+        let measured = self.parts.sampler.measure(&mut *workload, figure, seconds, self.parts.stop)?;
         let [unjudged, checked] = if measured.check.is_some() { workload.unjudged() } else { [0, 0] };
-        flags.insert_if(Flag::Unchecked, measured.check.is_none());
-        let wrong = match measured.check {
-            Some(Check::Failed(what)) => Some(what),
-            _ => None,
-        };
-        flags.insert_if(Flag::VerifyFail, wrong.is_some());
-        let mut point = Point {
-            series: sweep.series.id,
-            round,
-            k: measured.k,
-            tick: measured.tick,
-            evidence: measured.evidence,
-            flags,
-            ..Point::new(sweep.points[place].clone(), work, measured.ticks.to_vec())
-        };
-        let mut ended = measured.ended;
+        let (mut point, mut ended, wrong) =
+            Self::judged_point((self.info, policy), sweep, (round, place), measured, &*workload);
         self.idle_since = self.parts.sampler.clock().now();
         // One round is enough: counts hardly differ between rounds.
         if self.counting && round == 0 && matches!(ended, Ended::Converged | Ended::Budget) {
-            match self.read_counters(&mut *workload, cache, &mut point) {
+            match self.read_counters(&mut *workload, sweep.series.cache, &mut point) {
                 Ok(()) => {}
                 Err(fault) => ended = Ended::Fault(fault),
             }
@@ -288,6 +265,58 @@ impl<'s, B: Backend> Session<'s, B> {
         if unjudged > 0 {
             point.extra.insert(UNJUDGED.to_owned(), unjudged as f64);
         }
+        self.keep_point(point, wrong)?;
+        if unjudged > 0 && unjudged == checked {
+            let why = format!("all {unjudged} checked elements depend on permitted rounding errors");
+            let hint = "check whether the expression passes without its discontinuous functions".to_owned();
+            self.report_fault(&Fault::Unavailable { what: "a check of the results", why, hint })?;
+        }
+        match ended {
+            Ended::Fault(fault) => Err(fault),
+            Ended::Stopped => Err(Fault::Stopped),
+            Ended::Converged | Ended::Budget => Ok(()),
+        }
+    }
+
+    /// The point of a measurement with its flags, how the measurement ended, and what is wrong with its results.
+    fn judged_point(
+        (info, policy): (&DeviceInfo, Policy),
+        sweep: &Sweep<'_, Vec<Value>>,
+        (round, place): (u32, usize),
+        mut measured: Measured<'_>,
+        workload: &dyn Workload,
+    ) -> (Point, Ended, Option<String>) {
+        let Policy { trace, half_width, .. } = policy;
+        let work = workload.work();
+        let (cache, precision) = (sweep.series.cache, sweep.series.precision);
+        let context = Context { device: info, cache, resolution: measured.resolution, half_width, precision };
+        let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
+        // Figures in cycles must use the clock that turned counted cycles into time. The telemetry's clock was needed only
+        // by `judge` above, for CLOCK_LOW.
+        measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);
+        let cut = matches!(measured.ended, Ended::Budget) && !trace;
+        flags.insert_if(Flag::Budget, cut && !is_narrow_enough(measured.seconds, half_width));
+        flags.insert_if(Flag::Unchecked, measured.check.is_none());
+        let wrong = match measured.check {
+            Some(Check::Failed(what)) => Some(what),
+            _ => None,
+        };
+        flags.insert_if(Flag::VerifyFail, wrong.is_some());
+        let point = Point {
+            series: sweep.series.id,
+            round,
+            k: measured.k,
+            tick: measured.tick,
+            evidence: measured.evidence,
+            flags,
+            ..Point::new(sweep.points[place].clone(), work, measured.ticks.to_vec())
+        };
+        (point, measured.ended, wrong)
+    }
+
+    /// Writes a point, and a fault if its results are wrong.
+    fn keep_point(&mut self, point: Point, wrong: Option<String>) -> Result<(), Fault> {
+        let series = point.series;
         let record = Record::Point(point);
         let written = self.parts.sink.write(&record);
         let Record::Point(point) = record else { unreachable!("constructed a few lines above") };
@@ -301,18 +330,9 @@ impl<'s, B: Backend> Session<'s, B> {
         written?;
         if let Some(what) = wrong {
             let fault = FaultRecord::new(self.device_index, self.spec.name, FaultClass::Verify, what);
-            self.parts.sink.write(&Record::Fault(fault.at_point(sweep.series.id, at)))?;
+            self.parts.sink.write(&Record::Fault(fault.at_point(series, at)))?;
         }
-        if unjudged > 0 && unjudged == checked {
-            let why = format!("all {unjudged} checked elements depend on permitted rounding errors");
-            let hint = "check whether the expression passes without its discontinuous functions".to_owned();
-            self.report_fault(&Fault::Unavailable { what: "a check of the results", why, hint })?;
-        }
-        match ended {
-            Ended::Fault(fault) => Err(fault),
-            Ended::Stopped => Err(Fault::Stopped),
-            Ended::Converged | Ended::Budget => Ok(()),
-        }
+        Ok(())
     }
 
     /// Counts one launch of the point. A failure after which the device still works is recorded once and ends the counting.

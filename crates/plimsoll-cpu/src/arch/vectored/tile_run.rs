@@ -76,24 +76,7 @@ impl TileRun<'_> {
                 unsafe { (operation.function)(&arguments) }
             }
             // SAFETY: as above.
-            Step::Reference { kind, dtype, operand_types, out, operands } => unsafe {
-                let carried = kind.operands().len();
-                let last = operand_types[carried.saturating_sub(1).min(2)].carrier();
-                let width = dtype.carrier().bytes() as usize;
-                let out = self.address(out);
-                for i in 0..self.elements() {
-                    let mut values = [Value::Int(0); 3];
-                    for (value, (&place, dtype)) in
-                        values.iter_mut().zip(operands.iter().zip(operand_types)).take(carried)
-                    {
-                        let index = if matches!(place, Place::Uniform(_)) { 0 } else { i };
-                        *value = read(self.address(place), index, dtype.carrier());
-                    }
-                    let value = apply(kind, dtype, last, &values[..carried], Precision::Carried);
-                    let bits = dtype.carrier().encode(value).to_le_bytes();
-                    bits.as_ptr().copy_to_nonoverlapping(out.add(i * width), width);
-                }
-            },
+            Step::Reference { .. } => unsafe { self.apply_reference(step) },
             Step::Gather { input, out } => {
                 let (from, shape) = (self.address(Place::Input(input)), self.strided(usize::from(input)));
                 let to = self.address(out);
@@ -118,6 +101,30 @@ impl TileRun<'_> {
                     unsafe { out.add(i).write(value) };
                 }
             }
+        }
+    }
+
+    /// Applies a reference operation to one element after the other; nothing for another step.
+    ///
+    /// # Safety
+    /// As [`TileRun::run_step`].
+    unsafe fn apply_reference(&self, step: &Step) {
+        let &Step::Reference { kind, dtype, operand_types, out, operands } = step else { return };
+        let carried = kind.operands().len();
+        let last = operand_types[carried.saturating_sub(1).min(2)].carrier();
+        let width = dtype.carrier().bytes() as usize;
+        let out = self.address(out);
+        for i in 0..self.elements() {
+            let mut values = [Value::Int(0); 3];
+            for (value, (&place, dtype)) in values.iter_mut().zip(operands.iter().zip(operand_types)).take(carried) {
+                let index = if matches!(place, Place::Uniform(_)) { 0 } else { i };
+                // SAFETY: the caller promises that each place holds elements of the operands' types.
+                *value = unsafe { read(self.address(place), index, dtype.carrier()) };
+            }
+            let value = apply(kind, dtype, last, &values[..carried], Precision::Carried);
+            let bits = dtype.carrier().encode(value).to_le_bytes();
+            // SAFETY: and that the output has room for as many of its type.
+            unsafe { bits.as_ptr().copy_to_nonoverlapping(out.add(i * width), width) };
         }
     }
 
