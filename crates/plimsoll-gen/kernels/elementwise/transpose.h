@@ -297,8 +297,8 @@ template <typename T, int SET, int LINE> struct Fetched<T, DENSE, SET, LINE> {
 };
 
 // Most registers in which a thread holds all inputs, so that all loads are in flight at once: with about 20 more for arithmetic, three blocks of
-// 256 threads fit on an SM. On an H200, bf16 inputs with 57 took 173 µs for 230, others with 64 took 32.2 µs for 29.6, bytes with 96 took
-// 78.3 for 73.8.
+// 256 threads fit on an SM. On an H200, bf16 inputs with 57 registers took 173 µs, and 230 with loads one after the other; others with 64 took
+// 32.2 and 29.6 µs, bytes with 96 78.3 and 73.8.
 enum { MOST_REGISTERS = 60 };
 
 // Before this, all loads are issued. Otherwise ptxas 13.0 saves registers: it issues loads of the last inputs only after the first inputs have

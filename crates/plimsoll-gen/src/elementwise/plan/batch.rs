@@ -2,6 +2,7 @@
 
 use plimsoll_expr::{DType, Graph};
 
+use super::shape::Shape;
 use super::tensors::{Tensor, Tensors};
 use super::{Access, Choose, Device, Indexing, Plan, PlanError, Reason, Tuning, finish, runs};
 use crate::elementwise::accuracy::meaning;
@@ -127,20 +128,9 @@ pub fn plan_batch(
         streams: tensors.all.iter().map(stream).collect(),
         lanes,
         unroll,
-        rows: 0,
-        fits: [false; 2],
-        shear: 0,
-        folds: [0; 2],
         threads: tuning.threads,
-        head: false,
-        rank: 0,
-        sets: 0,
-        whole_rows: false,
-        rare_turns: false,
-        same_rows: Vec::new(),
-        small: false,
         blocks,
-        words: Vec::new(),
+        ..Shape::of(Form::Batch, format!("{} sets of tensors in one launch", sets.lengths.len()))
     };
     let mut plan = finish(graph, &indexing, device, choose, tuning, shape)?;
     plan.spec.batched = Some(batched);

@@ -122,25 +122,18 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
     words.extend((head > 0).then_some(head));
     words.extend(coordinate_words);
     Ok(Shape {
-        form: Form::Bulk,
-        why: format!("one bulk copy per input loads tiles of {bytes} bytes"),
         streams,
         lanes,
         unroll,
-        rows: 0,
-        fits: [false; 2],
-        shear: 0,
-        folds: [0; 2],
         threads: tuning.threads,
         head: head > 0,
         rank: if sets > 0 { tensors.extents.len() as u32 } else { 0 },
         sets,
         whole_rows: sets > 0 && !crosses(tensors, lanes),
-        rare_turns: false,
-        same_rows: Vec::new(),
         small,
         blocks: tiles.blocks,
         words,
+        ..Shape::of(Form::Bulk, format!("one bulk copy per input loads tiles of {bytes} bytes"))
     })
 }
 

@@ -164,6 +164,34 @@ impl Sets {
     }
 }
 
+/// Elements of vectors.
+struct Lanes {
+    /// The most that are aligned in every tensor and inside rows.
+    aligned: u32,
+    /// Those of the kernel.
+    lanes: u32,
+}
+
+impl Lanes {
+    /// At most `most`, for as many as `wanted` if possible.
+    fn new(tensors: &Tensors, most: u32, wanted: u32, widest: u32) -> Self {
+        let most_lanes = |wide: bool| {
+            let mut lanes = most;
+            while lanes > 1
+                && (!suits(tensors, lanes, widest, wide)
+                    || if wide { outgrows(tensors, lanes) } else { crosses(tensors, lanes) })
+            {
+                lanes /= 2;
+            }
+            lanes
+        };
+        // Aligned vectors of half the length are better than wide ones that are shifted or cross the ends of rows.
+        let aligned = most_lanes(false);
+        let lanes = if 2 * aligned >= wanted { aligned } else { aligned.max(most_lanes(true)) };
+        Self { aligned, lanes }
+    }
+}
+
 /// The shape of a rows or strided kernel.
 ///
 /// # Errors
@@ -174,19 +202,8 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let tuning = &tuning.in_wide_vectors(tensors, choose);
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     let inner_extent = tensors.extents.last().copied().unwrap_or(1);
-    let most_lanes = |wide: bool| {
-        let mut lanes = if forced == Some(Form::Strided) { 1 } else { wanted };
-        while lanes > 1
-            && (!suits(tensors, lanes, widest, wide)
-                || if wide { outgrows(tensors, lanes) } else { crosses(tensors, lanes) })
-        {
-            lanes /= 2;
-        }
-        lanes
-    };
-    // Aligned vectors of half the length are better than wide ones that are shifted or cross the ends of rows.
-    let aligned = most_lanes(false);
-    let lanes = if 2 * aligned >= wanted { aligned } else { aligned.max(most_lanes(true)) };
+    let Lanes { aligned, lanes } =
+        Lanes::new(tensors, if forced == Some(Form::Strided) { 1 } else { wanted }, wanted, widest);
     let shifts = |tensor: &Tensor| aligned < lanes && shifts(tensor, &tensors.extents, lanes, widest);
     if forced == Some(Form::Rows) && lanes == 1 && wanted > 1 {
         return Err(refused("form", "rows", "no vector of two or more elements is aligned in every tensor"));
@@ -229,17 +246,10 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         _ => "the tensors allow no vectors".to_owned(),
     };
     Ok(Shape {
-        form,
-        why,
         streams,
         lanes,
         unroll,
-        rows: 0,
-        fits: [false; 2],
-        shear: 0,
-        folds: [0; 2],
         threads: tuning.threads,
-        head: false,
         rank: tensors.extents.len() as u32,
         sets,
         whole_rows: !crosses,
@@ -248,6 +258,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         small,
         blocks: tiles.blocks,
         words: [vec![tiles.elements, tiles.whole], words].concat(),
+        ..Shape::of(form, why)
     })
 }
 

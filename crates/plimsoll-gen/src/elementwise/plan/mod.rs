@@ -371,62 +371,29 @@ fn finish(
     if words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
     }
+    let (blocks, why_form, form_words) = (shape.blocks, shape.why.clone(), std::mem::take(&mut shape.words));
     let mut spec = KernelSpec {
-        graph,
-        form: shape.form,
-        streams: shape.streams,
-        lanes: shape.lanes,
-        unroll: shape.unroll,
-        rows: shape.rows,
-        fits: shape.fits,
-        shear: shape.shear,
-        folds: shape.folds,
-        threads: shape.threads,
-        resident: 0,
         hints: choose.hints.unwrap_or_else(|| tuning.hints_of_form(shape.form)),
-        index,
         grid,
         tier: choose.tier,
         dependent,
         prefetch: first_wave.is_some(),
-        head: shape.head,
-        rank: shape.rank,
-        sets: shape.sets,
-        whole_rows: shape.whole_rows,
-        rare_turns: shape.rare_turns,
-        same_rows: shape.same_rows,
-        batched: None,
-        target: device.target,
+        ..shape.kernel(graph, index, device.target)
     };
     spec.resident = match choose.resident {
         Some(forced) => residency::check_forced(forced, spec.threads, device)?,
         None if tuning.measured => 0,
-        None => residency::resident(&spec, shape.blocks, device),
+        None => residency::resident(&spec, blocks, device),
     };
-    let geometry = geometry(&spec, shape.blocks, device)?;
-    let mut reasons = vec![Reason { what: "form", chosen: shape.form.name().to_owned(), why: shape.why }];
-    reasons.extend(tuning.reasons.into_iter().map(|reason| reasons::with_final_value(reason, &spec)));
-    reasons.push(Reason { what: "index", chosen: format!("{} bits", if index == Index::U32 { 32 } else { 64 }), why });
-    let grid_why = if choose.grid.is_some() { "requested" } else { "one-shot grids in block order are the fastest" };
-    reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: grid_why.to_owned() });
-    if spec.resident > 0 {
-        let forced = choose.resident.is_some();
-        let why =
-            if forced { "requested" } else { "each thread has the registers to load all inputs before it computes" };
-        let why = why.to_owned();
-        reasons.push(Reason { what: "resident", chosen: format!("{} blocks per SM", spec.resident), why });
-    }
-    if let Some(first_wave) = first_wave {
-        let why = "they prefetch their inputs while they wait for the previous kernel".to_owned();
-        reasons.push(Reason { what: "prefetch", chosen: format!("the first {first_wave} blocks"), why });
-    }
+    let geometry = geometry(&spec, blocks, device)?;
+    let reasons = reasons::of_plan(&spec, geometry.blocks, choose, tuning.reasons, [&why_form, &why], first_wave);
     Ok(Plan {
         elements: indexing.elements(),
         geometry,
         phases: indexing.accesses.iter().map(|access| access.phase).collect(),
         alignment: indexing::ALIGNMENT,
         scalars,
-        form_words: shape.words,
+        form_words,
         reasons,
         spec,
     })

@@ -141,8 +141,6 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         _ => "tensors are never aligned together".to_owned(),
     };
     Ok(Shape {
-        form: fit.form,
-        why,
         streams: tensors
             .all
             .iter()
@@ -150,19 +148,11 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
             .collect(),
         lanes,
         unroll,
-        rows: 0,
-        fits: [false; 2],
-        shear: 0,
-        folds: [0; 2],
         threads: tuning.threads,
         head: fit.head > 0,
-        rank: 0,
-        sets: 0,
-        whole_rows: false,
-        rare_turns: false,
-        same_rows: Vec::new(),
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, tiles.head],
+        ..Shape::of(fit.form, why)
     })
 }

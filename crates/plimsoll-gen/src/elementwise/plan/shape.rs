@@ -1,9 +1,13 @@
 //! Chooses a kernel's form for given tensors, and computes the parameters that the form needs.
 
+use plimsoll_expr::Graph;
+
 use super::tuning::refused;
 use super::{Choose, Device, PlanError, Tensors, Tuning, bulk, coordinates, runs, tiles};
-use crate::elementwise::spec::{Dependent, Form, Stream};
-use plimsoll_expr::Graph;
+use crate::Target;
+use crate::elementwise::KernelSpec;
+use crate::elementwise::spec::{Dependent, Form, GridPolicy, Stream, Tier};
+use crate::kernel::{Hints, Index};
 
 /// What a kernel's shape depends on.
 #[derive(Clone, Copy)]
@@ -57,6 +61,64 @@ pub struct Shape {
     pub blocks: u64,
     /// The words of the form.
     pub words: Vec<u64>,
+}
+
+impl Shape {
+    /// A shape of one element per thread without tensors, dimensions, tiles in shared memory, blocks and words.
+    pub fn of(form: Form, why: String) -> Self {
+        Self {
+            form,
+            why,
+            streams: Vec::new(),
+            lanes: 1,
+            unroll: 1,
+            rows: 0,
+            fits: [false; 2],
+            shear: 0,
+            folds: [0; 2],
+            threads: 0,
+            head: false,
+            rank: 0,
+            sets: 0,
+            whole_rows: false,
+            rare_turns: false,
+            same_rows: Vec::new(),
+            small: false,
+            blocks: 0,
+            words: Vec::new(),
+        }
+    }
+
+    /// An ordinary kernel of this shape without hints.
+    pub fn kernel(self, graph: Graph, index: Index, target: Target) -> KernelSpec {
+        KernelSpec {
+            graph,
+            form: self.form,
+            streams: self.streams,
+            lanes: self.lanes,
+            unroll: self.unroll,
+            rows: self.rows,
+            fits: self.fits,
+            shear: self.shear,
+            folds: self.folds,
+            threads: self.threads,
+            resident: 0,
+            hints: Hints::default(),
+            index,
+            grid: GridPolicy::Cover,
+            tier: Tier::default(),
+            dependent: Dependent::No,
+            prefetch: false,
+            head: self.head,
+            rank: self.rank,
+            sets: self.sets,
+            whole_rows: self.whole_rows,
+            rare_turns: self.rare_turns,
+            same_rows: self.same_rows,
+            batched: None,
+            target,
+        }
+    }
 }
 
 /// Most bytes of inputs that a thread holds at once: half of its registers.

@@ -53,17 +53,16 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     words.extend(sets.strides.iter().flatten().map(|&stride| stride as u64));
     // A sheared tile may begin behind the last column.
     let reach = extents.iter().map(|extent| extent.saturating_add(u64::from(shear) + u64::from(columns)));
+    let why = format!(
+        "an input is contiguous along dimension {dimension}, the outputs along the last: tiles of {rows} × {columns}{}",
+        match tiled.folds {
+            [0, 0] => "",
+            [_, 0] => ", rows along two dimensions",
+            [0, _] => ", columns along two dimensions",
+            _ => ", rows and columns along two dimensions each",
+        }
+    );
     Some(Shape {
-        form: Form::Transpose,
-        why: format!(
-            "an input is contiguous along dimension {dimension}, the outputs along the last: tiles of {rows} × {columns}{}",
-            match tiled.folds {
-                [0, 0] => "",
-                [_, 0] => ", rows along two dimensions",
-                [0, _] => ", columns along two dimensions",
-                _ => ", rows and columns along two dimensions each",
-            }
-        ),
         streams,
         lanes,
         unroll: columns / lanes,
@@ -75,14 +74,12 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         threads,
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
-        head: false,
         whole_rows: true,
-        rare_turns: false,
-        same_rows: Vec::new(),
         small: sets.strides.iter().flatten().all(|stride| i32::try_from(*stride).is_ok())
             && reach.max() <= Some(i32::MAX as u64),
         blocks,
         words,
+        ..Shape::of(Form::Transpose, why)
     })
 }
 
