@@ -251,7 +251,7 @@ impl<'s, B: Backend> Session<'s, B> {
         let measured = self.parts.sampler.measure(&mut *workload, figure, seconds, self.parts.stop)?;
         let [unjudged, checked] = if measured.check.is_some() { workload.unjudged() } else { [0, 0] };
         let (mut point, mut ended, wrong) =
-            Self::judged_point((self.info, policy), sweep, (round, place), measured, &*workload);
+            Self::judge_point((self.info, policy), sweep, (round, place), measured, &*workload);
         self.idle_since = self.parts.sampler.clock().now();
         // One round is enough: counts hardly differ between rounds.
         if self.counting && round == 0 && matches!(ended, Ended::Converged | Ended::Budget) {
@@ -278,8 +278,8 @@ impl<'s, B: Backend> Session<'s, B> {
         }
     }
 
-    /// The point of a measurement with its flags, how the measurement ended, and what is wrong with its results.
-    fn judged_point(
+    /// Judges a measurement: its point with flags, how it ended, and what is wrong with its results.
+    fn judge_point(
         (info, policy): (&DeviceInfo, Policy),
         sweep: &Sweep<'_, Vec<Value>>,
         (round, place): (u32, usize),

@@ -297,8 +297,8 @@ template <typename T, int SET, int LINE> struct Fetched<T, DENSE, SET, LINE> {
 };
 
 // Most registers in which a thread holds all inputs, so that all loads are in flight at once: with about 20 more for arithmetic, three blocks of
-// 256 threads fit on an SM. On an H200, bf16 inputs with 57 registers took 173 µs, and 230 with loads one after the other; others with 64 took
-// 32.2 and 29.6 µs, bytes with 96 78.3 and 73.8.
+// 256 threads fit on an SM. On an H200, bf16 inputs in 57 registers took 173 µs, and 230 with one input after the other; others in 64 took
+// 32.2 and 29.6 µs, bytes in 96 took 78.3 and 73.8.
 enum { MOST_REGISTERS = 60 };
 
 // Before this, all loads are issued. Otherwise ptxas 13.0 saves registers: it issues loads of the last inputs only after the first inputs have
@@ -333,6 +333,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     EACH_INPUT(TRANSPOSE_LOAD)
 #undef TRANSPOSE_LOAD
     HALF(0) {
+// Not with dense lines, where it wasn't measured.
 #define TRANSPOSE_REGISTERS(k)                                                                                         \
     + int(Fetched<in##k##_t, IN##k, IN##k##_SET, IN##k##_LINE>::REGISTERS)                                             \
     + (IN##k == INDEXED_VECTOR ? int(sizeof(gathered##k)) / 4 : IN##k == DENSE ? MOST_REGISTERS : 0)

@@ -332,12 +332,25 @@ fn folded_columns_of_sheared_tiles_are_found() {
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn folded_rows_of_sheared_tiles_are_found() {
-    let cases = folded(&[
+    let mut cases = folded(&[
         (&[5, 11, 1031], &[2, 1, 0], [5, 0]),
         (&[17, 5, 1030], &[2, 1, 0], [17, 0]),
         (&[2, 8, 9, 1029], &[0, 3, 2, 1], [8, 0]),
     ]);
     assert!(compiled(&cases, |spec| spec.shear > 0 && spec.folds[0] > 0) > 20);
+    // Several outputs with other distances between rows than the first.
+    let mut rng = Rng::new(9);
+    let tiny = Device { multiprocessors: 1, ..device(Target::plain(90)) };
+    for (text, further) in
+        [("in x: f32, z: f32\np = x + z; q = x - z", 4), ("in x: bf16, z: f32\np = x*z; q: bf16 = x", 3)]
+    {
+        let [x, first, second] = [[1, 6, 78], [13 * 1027, 1027, 1], [13 * (1027 + further), 1027 + further, 1]];
+        let strides: [&[i64]; 4] = [&x, &first, &first, &second];
+        let (on, choose) = ((&tiny, &Table::default()), Choose { form: Some(Form::Transpose), ..Choose::default() });
+        cases.push(with_strides_on(on, 0, &mut rng, text, &[6, 13, 1027], &strides, &choose));
+        let spec = &cases.last().unwrap().plan.spec;
+        assert!(spec.shear > 0 && spec.folds == [6, 0], "{spec:?}");
+    }
     check("forms-folded-rows-sheared", &cases);
 }
 
@@ -385,11 +398,14 @@ fn folded(shapes: &[Folded<'_>]) -> Vec<Case> {
                 let strides: [&[i64]; 3] = [&x, &other, &own];
                 let on = (&tiny, &Table::default());
                 cases.push(with_strides_on(on, 0, &mut rng, text, extents, &strides, &choose));
-                let folded = cases.last().unwrap().plan.spec.folds;
-                // Of outputs whose rows don't begin at whole sectors, lines of more than 32 bytes aren't folded, unless tiles are sheared.
-                let row = extents.last().unwrap() * u64::from(bytes);
-                let folds_rows = row.is_multiple_of(32) || row >= 2048 || folds[0] * bytes <= 32;
-                let expected = [folds[0] * u32::from(folds_rows), folds[1]];
+                let spec = &cases.last().unwrap().plan.spec;
+                // Lines of more than 32 bytes are only folded in sheared tiles, and where rows of the outputs begin at sectors and are whole vectors
+                // of 16 bytes of the widest tensor.
+                let rows_begin_at_sectors = (extents.last().unwrap() * u64::from(bytes)).is_multiple_of(32);
+                let widest = spec.element_bytes().into_iter().max().unwrap();
+                let whole = rows_begin_at_sectors && spec.lanes >= (16 / widest).min(8);
+                let folds_rows = whole || spec.shear > 0 || folds[0] * bytes <= 32;
+                let (folded, expected) = (spec.folds, [folds[0] * u32::from(folds_rows), folds[1]]);
                 assert_eq!(folded, expected, "{text} {extents:?} {other:?}");
             }
         }

@@ -104,7 +104,7 @@ impl TileRun<'_> {
         }
     }
 
-    /// Applies a reference operation to one element after the other; nothing for another step.
+    /// Applies a reference operation to one element after the other. It does nothing for other steps.
     ///
     /// # Safety
     /// As [`TileRun::run_step`].
@@ -123,7 +123,7 @@ impl TileRun<'_> {
             }
             let value = apply(kind, dtype, last, &values[..carried], Precision::Carried);
             let bits = dtype.carrier().encode(value).to_le_bytes();
-            // SAFETY: and that the output has room for as many of its type.
+            // SAFETY: the caller also promises that the output has room for as many elements of its type.
             unsafe { bits.as_ptr().copy_to_nonoverlapping(out.add(i * width), width) };
         }
     }

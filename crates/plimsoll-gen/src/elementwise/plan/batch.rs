@@ -122,15 +122,13 @@ pub fn plan_batch(
         tensor if tensor.uniform => Stream::Uniform,
         _ => Stream::Linear,
     };
-    let shape = super::shape::Shape {
-        form: Form::Batch,
-        why: format!("{} sets of tensors in one launch", sets.lengths.len()),
+    let shape = Shape {
         streams: tensors.all.iter().map(stream).collect(),
         lanes,
         unroll,
         threads: tuning.threads,
         blocks,
-        ..Shape::of(Form::Batch, format!("{} sets of tensors in one launch", sets.lengths.len()))
+        ..Shape::new_empty(Form::Batch, format!("{} sets of tensors in one launch", sets.lengths.len()))
     };
     let mut plan = finish(graph, &indexing, device, choose, tuning, shape)?;
     plan.spec.batched = Some(batched);

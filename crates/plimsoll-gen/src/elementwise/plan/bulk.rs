@@ -133,7 +133,7 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         small,
         blocks: tiles.blocks,
         words,
-        ..Shape::of(Form::Bulk, format!("one bulk copy per input loads tiles of {bytes} bytes"))
+        ..Shape::new_empty(Form::Bulk, format!("one bulk copy per input loads tiles of {bytes} bytes"))
     })
 }
 

@@ -258,7 +258,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         small,
         blocks: tiles.blocks,
         words: [vec![tiles.elements, tiles.whole], words].concat(),
-        ..Shape::of(form, why)
+        ..Shape::new_empty(form, why)
     })
 }
 

@@ -3,23 +3,28 @@
 //! of both.
 
 use super::Tensors;
-use super::shear::{is_long, splits_sectors};
+use super::shear::splits_sectors;
 use super::tensors::Tensor;
+use super::tile_size::TileSize;
 
 /// Most bytes of a line of the outputs for which folding gains. On an H200, f32 outputs with lines of 2, 8, 16 and 24 elements took 67.6, 20.1,
 /// 17.8 and 17.7 µs, and folded 17.4, 17.3, 17.2 and 17.8.
 const SHORT_OUTPUT: u64 = 64;
-/// Most elements of a line of transposed inputs for which folding gains, if rows of the outputs begin at sectors. On an H200, bf16 inputs with
-/// lines of 12, 48, 108, 200 and 300 elements took 105.8, 70.1, 65.4, 63.0 and 62.4 µs, and folded 60.0, 61.8, 62.1, 62.4 and 61.7; f32 ones
-/// with lines of 12, 48 and 200 took 98.2, 76.5 and 73.5, and folded 76.4, 72.6 and 70.5.
+/// Most elements of a line of transposed inputs for which folding gains, if rows of the outputs begin at sectors and consist of whole vectors. On an
+/// H200, bf16 inputs with lines of 12, 48, 108, 200 and 300 elements took 105.8, 70.1, 65.4, 63.0 and 62.4 µs, and folded 60.0, 61.8, 62.1, 62.4
+/// and 61.7; f32 ones with lines of 12, 48 and 200 took 98.2, 76.5 and 73.5, and folded 76.4, 72.6 and 70.5.
 const MOST_OF_INPUT: u64 = 255;
-/// The same if tiles are sheared: bf16 inputs with lines of 16, 31 and 100 elements took 72.3, 73.7 and 69.2 µs, and folded 63.1, 68.3 and 70.2;
-/// f32 ones 82.1, 77.8 and 77.9, and 75.4, 76.5 and 78.5; bytes with lines of 31 and 48 took 72.7 and 55.3, and folded 69.3 and 62.5.
+/// Most elements of a line for which folding gains in sheared tiles. Bf16 inputs with lines of 16, 31 and 100 elements took 72.3, 73.7 and 69.2 µs,
+/// and folded 63.1, 68.3 and 70.2; f32 ones 82.1, 77.8 and 77.9, and folded 75.4, 76.5 and 78.5; bytes with lines of 31 and 48 took 72.7
+/// and 55.3, and folded 69.3 and 62.5.
 const MOST_IN_SHEARED: u64 = 31;
-/// The same for other tiles, and their most bytes: with 15 elements of one byte, folded ones took 53.5 µs and others 27.4; f32 ones with
-/// lines of 2, 8 and 16 elements took 27.4, 18.2 and 17.7, and folded 16.9, 18.1 and 17.7.
+/// Most elements and most bytes of a line for which folding gains in other tiles. Bytes with lines of 15 elements took 27.4 µs, and folded 53.5; f32
+/// inputs with lines of 2, 8 and 16 elements took 27.4, 18.2 and 17.7, and folded 16.9, 18.1 and 17.7.
 const MOST_IN_OTHERS: u64 = 8;
 const SHORT_INPUT: u64 = 32;
+/// Bytes of a whole vector of the widest tensor, and most elements.
+const WHOLE: u32 = 16;
+const MOST_LANES: u32 = 8;
 /// Most bytes of a line of the outputs that has parts of sectors: one with 31 elements took 22.9 µs, and folded 20.5.
 const SHORT_BETWEEN_SECTORS: u64 = 128;
 /// Bytes of a sector of L2.
@@ -48,10 +53,10 @@ struct Fold {
 }
 
 impl Tiled {
-    /// Tiles along `dimension`, in which transposed inputs are contiguous, and the last one.
-    pub fn new(tensors: &Tensors, dimension: usize) -> Self {
+    /// Tiles along `dimension`, in which transposed inputs are contiguous, and the last one. Lines of inputs are folded up to `longest` elements.
+    pub fn new(tensors: &Tensors, dimension: usize, longest: u64) -> Self {
         let last = tensors.extents.len() - 1;
-        let [rows, columns] = folds(tensors, dimension);
+        let [rows, columns] = folds(tensors, dimension, longest);
         let sides = [rows, columns].into_iter().flatten();
         let sides: Vec<usize> = sides.flat_map(|fold| [fold.slower, fold.faster]).chain([dimension, last]).collect();
         let batches: Vec<usize> = (0..last).filter(|d| !sides.contains(d)).collect();
@@ -118,35 +123,39 @@ pub(super) fn is_transposed(tensor: &Tensor, dimension: usize) -> bool {
     moves && tensor.strides.last().is_some_and(|stride| stride.unsigned_abs() > 1) && tensor.strides[dimension] == 1
 }
 
+/// Most elements of a line of transposed inputs for which folding gains, where tiles without folded lines would be of this size; `None` for tiles
+/// that are neither sheared nor have whole vectors.
+pub fn longest_line(tensors: &Tensors, dimension: usize, unfolded: Option<&TileSize>) -> u64 {
+    let moving = || tensors.all.iter().filter(|tensor| tensor.used && !tensor.uniform);
+    let widest = moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
+    let split = moving().any(|tensor| tensor.output && splits_sectors(tensor, &tensors.extents));
+    let narrowest = moving().filter(|tensor| is_transposed(tensor, dimension)).map(|tensor| tensor.bytes).min();
+    match unfolded {
+        Some(tile) if tile.dense => 0,
+        Some(tile) if tile.shear > 0 => MOST_IN_SHEARED,
+        Some(tile) if !split && tile.lanes >= (WHOLE / widest).min(MOST_LANES) => MOST_OF_INPUT,
+        _ => MOST_IN_OTHERS.min(SHORT_INPUT / u64::from(narrowest.unwrap_or(1))),
+    }
+}
+
 /// What is folded into rows and into columns.
-fn folds(tensors: &Tensors, dimension: usize) -> [Option<Fold>; 2] {
+fn folds(tensors: &Tensors, dimension: usize, longest: u64) -> [Option<Fold>; 2] {
     let last = tensors.extents.len() - 1;
     let transposed = || tensors.all.iter().filter(|tensor| is_transposed(tensor, dimension));
     let outputs = || tensors.all.iter().filter(|tensor| tensor.output);
-    let bytes = |faster: usize, of: Option<u32>| {
-        let extent = tensors.extents[faster];
-        (extent > 1).then_some(extent.saturating_mul(of.unwrap_or(1).into()))
-    };
-    let of_inputs = bytes(dimension, transposed().map(|tensor| tensor.bytes).min());
-    let of_outputs = bytes(last, outputs().map(|tensor| tensor.bytes).min());
+    let of_outputs =
+        outputs().map(|tensor| tensor.bytes).min().map(|bytes| tensors.extents[last].saturating_mul(bytes.into()));
     let is_short = |bytes: &u64| {
         let between = !bytes.is_multiple_of(SECTOR);
         *bytes <= if between { SHORT_BETWEEN_SECTORS } else { SHORT_OUTPUT }
     };
     let next = |faster: usize, other: usize, all: &dyn Fn(Fold) -> bool| {
         let slower = (0..last).filter(|&d| d != faster && d != other && tensors.extents[d] > 1);
-        slower.map(|slower| Fold { slower, faster }).find(|fold| all(*fold))
+        slower.map(|slower| Fold { slower, faster }).find(|fold| tensors.extents[faster] > 1 && all(*fold))
     };
-    let split = outputs().any(|output| splits_sectors(output, &tensors.extents));
-    let sheared = outputs().map(|output| output.bytes).min().is_some_and(|bytes| is_long(&tensors.extents, bytes));
-    let is_short_input = |bytes: u64| match (split, sheared) {
-        (false, _) => tensors.extents[dimension] <= MOST_OF_INPUT,
-        (true, true) => tensors.extents[dimension] <= MOST_IN_SHEARED,
-        (true, false) => tensors.extents[dimension] <= MOST_IN_OTHERS && bytes <= SHORT_INPUT,
-    };
-    let rows = of_inputs
-        .filter(|bytes| is_short_input(*bytes))
-        .and_then(|_| next(dimension, last, &|fold| transposed().all(|tensor| follows(tensor, fold, tensors))));
+    let rows = (tensors.extents[dimension] <= longest)
+        .then(|| next(dimension, last, &|fold| transposed().all(|tensor| follows(tensor, fold, tensors))))
+        .flatten();
     let columns = of_outputs
         .filter(is_short)
         .and_then(|_| next(last, dimension, &|fold| outputs().all(|tensor| follows(tensor, fold, tensors))));
@@ -173,7 +182,7 @@ mod tests {
     fn tiled(extents: &[u64], tensors: &[&[i64]]) -> ([u32; 2], Vec<i64>) {
         let last = tensors.len() - 1;
         let all = tensors.iter().enumerate().map(|(place, strides)| tensor(strides, place == last)).collect();
-        let tiled = Tiled::new(&Tensors { all, extents: extents.to_vec(), elements: extents.iter().product() }, 0);
+        let tiled = Tiled::new(&Tensors { all, extents: extents.to_vec(), elements: extents.iter().product() }, 0, 8);
         (tiled.folds, tiled.all[0].strides.clone())
     }
 
@@ -185,19 +194,10 @@ mod tests {
         assert_eq!(tiled(&[8, 30, 4], &[&[1, 8, 240], &[120, 4, 1]]).0, [0, 4]);
         assert_eq!(tiled(&[4, 30, 8], &[&[1, 4, 120], &[240, 8, 1]]).0, [4, 0]);
         // Long ones; outputs and inputs with gaps between lines; two transposed inputs, one with gaps.
-        assert_eq!(tiled(&[300, 30, 40], &[&[1, 300, 9000], &[1200, 40, 1]]).0, [0, 0]);
-        assert_eq!(tiled(&[100, 30, 7], &[&[1, 100, 3000], &[240, 8, 1]]).0, [100, 0]);
+        assert_eq!(tiled(&[100, 30, 40], &[&[1, 100, 3000], &[1200, 40, 1]]).0, [0, 0]);
         assert_eq!(tiled(&[100, 30, 8], &[&[1, 100, 3000], &[270, 9, 1]]).0, [0, 0]);
         assert_eq!(tiled(&[8, 30, 100], &[&[1, 9, 270], &[3000, 100, 1]]).0, [0, 0]);
         assert_eq!(tiled(&[8, 30, 100], &[&[1, 8, 240], &[1, 9, 270], &[3000, 100, 1]]).0, [0, 0]);
-        // Lines of inputs: those of outputs begin at sectors, those in sheared tiles don't, nor do others.
-        let lines = |length: u64, columns: u64| {
-            let (a, n) = (length as i64, columns as i64);
-            tiled(&[length, 30, columns], &[&[1, a, 30 * a], &[30 * n, n, 1]]).0[0]
-        };
-        assert_eq!([9, 31, 100, 255, 256].map(|length| lines(length, 104)), [9, 31, 100, 255, 0]);
-        assert_eq!([8, 9, 31, 32].map(|length| lines(length, 1001)), [8, 9, 31, 0]);
-        assert_eq!([8, 9].map(|length| lines(length, 101)), [8, 0]);
         // Nothing between two extents of 1.
         assert_eq!(tiled(&[100, 1, 8], &[&[1, 100, 100], &[8, 8, 1]]).0, [0, 0]);
     }

@@ -378,7 +378,7 @@ fn finish(
         tier: choose.tier,
         dependent,
         prefetch: first_wave.is_some(),
-        ..shape.kernel(graph, index, device.target)
+        ..shape.into_kernel(graph, index, device.target)
     };
     spec.resident = match choose.resident {
         Some(forced) => residency::check_forced(forced, spec.threads, device)?,
@@ -386,7 +386,7 @@ fn finish(
         None => residency::resident(&spec, blocks, device),
     };
     let geometry = geometry(&spec, blocks, device)?;
-    let reasons = reasons::of_plan(&spec, geometry.blocks, choose, tuning.reasons, [&why_form, &why], first_wave);
+    let reasons = reasons::explain_plan(&spec, geometry.blocks, choose, tuning.reasons, [&why_form, &why], first_wave);
     Ok(Plan {
         elements: indexing.elements(),
         geometry,

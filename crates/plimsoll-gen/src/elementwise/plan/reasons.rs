@@ -41,7 +41,7 @@ fn describe_hints(spec: &KernelSpec) -> String {
 }
 
 /// The reasons for all choices: those of the tuning, for the form and the index, and for what follows from them.
-pub fn of_plan(
+pub fn explain_plan(
     spec: &KernelSpec,
     blocks: u32,
     choose: &Choose,

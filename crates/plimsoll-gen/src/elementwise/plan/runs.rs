@@ -153,6 +153,6 @@ pub fn shape(case: Case<'_>) -> Result<Shape, PlanError> {
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, tiles.head],
-        ..Shape::of(fit.form, why)
+        ..Shape::new_empty(fit.form, why)
     })
 }

@@ -65,7 +65,7 @@ pub struct Shape {
 
 impl Shape {
     /// A shape of one element per thread without tensors, dimensions, tiles in shared memory, blocks and words.
-    pub fn of(form: Form, why: String) -> Self {
+    pub fn new_empty(form: Form, why: String) -> Self {
         Self {
             form,
             why,
@@ -90,7 +90,7 @@ impl Shape {
     }
 
     /// An ordinary kernel of this shape without hints.
-    pub fn kernel(self, graph: Graph, index: Index, target: Target) -> KernelSpec {
+    pub fn into_kernel(self, graph: Graph, index: Index, target: Target) -> KernelSpec {
         KernelSpec {
             graph,
             form: self.form,

@@ -39,20 +39,11 @@ impl Shear {
             lanes /= 2;
         }
         let narrowest = used().filter(|tensor| tensor.output).map(|output| output.bytes).min()?;
-        let elements = distance(narrowest).max(lanes);
+        let elements = (BEGINNING / narrowest).min(MOST_EARLIER).max(lanes);
         let split = used().filter(|tensor| tensor.output).any(|output| splits_sectors(output, &tiled.extents));
-        (is_long(&tiled.extents, narrowest) && (split || lanes > aligned)).then_some(Self { lanes, elements })
+        let long = *tiled.extents.last()? >= LEAST_COLUMNS * u64::from(elements);
+        (long && (split || lanes > aligned)).then_some(Self { lanes, elements })
     }
-}
-
-/// Elements by which rows begin earlier at most, plus one, if outputs have at least so many bytes per element.
-fn distance(narrowest: u32) -> u32 {
-    (BEGINNING / narrowest).min(MOST_EARLIER)
-}
-
-/// Whether rows of outputs with at least so many bytes per element are long enough for sheared tiles.
-pub fn is_long(extents: &[u64], narrowest: u32) -> bool {
-    extents.last().is_some_and(|&columns| columns >= LEAST_COLUMNS * u64::from(distance(narrowest)))
 }
 
 /// How an input or output is accessed along sheared rows.

@@ -4,7 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::coordinates::{Sets, inner};
 use super::division::Divisor;
-use super::fold::{Tiled, is_transposed};
+use super::fold::{Tiled, is_transposed, longest_line};
 use super::shape::Shape;
 use super::tensors::Tensor;
 use super::tile_size::{TileSize, line, tiles};
@@ -31,8 +31,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     if graph.depends_on_place() || !outputs_are_rows {
         return None;
     }
-    let tiled = Tiled::new(tensors, dimension);
-    let tile = TileSize::new(&tiled, device, choose)?;
+    let (tiled, tile) = tiled(tensors, dimension, device, choose)?;
     let TileSize { rows, columns, lanes, shear, threads, .. } = tile;
     let extents = &tiled.extents;
     let last = extents.len() - 1;
@@ -79,8 +78,21 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
             && reach.max() <= Some(i32::MAX as u64),
         blocks,
         words,
-        ..Shape::of(Form::Transpose, why)
+        ..Shape::new_empty(Form::Transpose, why)
     })
+}
+
+/// The dimensions of tiles along `dimension` and the last one, and their size, with folded lines of inputs where these gain.
+fn tiled(tensors: &Tensors, dimension: usize, device: &Device, choose: &Choose) -> Option<(Tiled, TileSize)> {
+    let up_to = |longest| {
+        let tiled = Tiled::new(tensors, dimension, longest);
+        TileSize::new(&tiled, device, choose).map(|tile| (tiled, tile))
+    };
+    let unfolded = up_to(0).map(|(_, tile)| tile);
+    let folded = up_to(longest_line(tensors, dimension, unfolded.as_ref()))?;
+    // Folded, there may be too few tiles to shear them.
+    let loses_shear = folded.1.shear == 0 && unfolded.is_some_and(|tile| tile.shear > 0);
+    if loses_shear { up_to(longest_line(tensors, dimension, None)) } else { Some(folded) }
 }
 
 /// How each tensor is addressed, and the distinct sets of strides.
@@ -241,6 +253,28 @@ mod tests {
         assert_eq!(size("bf16", "bf16", [52, 161_792]), None);
         assert_eq!(size("f32", "f32", [189, 49_152]), None);
         assert_eq!(size("f32", "f32", [13, 300_415]), None);
+    }
+
+    #[test]
+    fn lines_of_inputs_are_folded_as_far_as_their_tiles_gain() {
+        // Elements of folded lines of `y` in `x + y`, whose dimensions are in the opposite order, with rows of the outputs this far apart.
+        let fold = |dtype: &str, [a, b, n]: [i64; 3], pitch: i64| {
+            let text = format!("in x: {dtype}, y: {dtype}\nz: {dtype} = x + y");
+            let (along, across) = ([b * pitch, pitch, 1], [1, a, a * b]);
+            let tensors: [(&[i64], u64); 3] = [(&along, 0), (&across, 0), (&along, 0)];
+            planned(&text, &[a, b, n].map(|extent| extent as u64), &tensors, 90, &Choose::default()).unwrap().spec.folds
+                [0]
+        };
+        let long = |dtype, n: i64, pitch| [9, 31, 100, 255, 256].map(|a| fold(dtype, [a, 70_000 / a, n], pitch));
+        assert_eq!(long("f32", 1024, 1024), [9, 31, 100, 255, 0]);
+        assert_eq!(long("u8", 1024, 1024), [9, 31, 100, 255, 0]);
+        // Sheared, with rows between sectors or with ends that aren't whole vectors.
+        assert_eq!(long("f32", 1025, 1025), [9, 31, 0, 0, 0]);
+        assert_eq!(long("f32", 1023, 1024), [9, 31, 0, 0, 0]);
+        // Neither: too short for sheared tiles, too few tiles for them, and vectors of two bytes.
+        assert_eq!([7, 8, 9].map(|a| fold("f32", [a, 10_000, 101], 101)), [7, 8, 0]);
+        assert_eq!([8, 15].map(|a| fold("u8", [a, 900, 1031], 1031)), [8, 0]);
+        assert_eq!([8, 15].map(|a| fold("u8", [a, 9000, 638], 640)), [8, 0]);
     }
 
     #[test]

@@ -14,8 +14,7 @@ use crate::fleet::read::{Folder, Partial, read_folder};
 /// Changes the device of a number.
 type Change = dyn Fn(u32, &mut Device);
 
-/// The time to judge so many files, none of which has a setting or a model in common with another, or all of which are of one host; and all
-/// were cut off.
+/// The time to judge `files` files: none has a setting or a model in common with another, or all are of one host, and all were cut off.
 fn time_of_hostile_files(files: u32) -> Duration {
     let template = Device::from_run(Run::from_records(File::new(0).records()).unwrap(), "f", PROBES).unwrap();
     let fleets: [&Change; 3] = [
@@ -48,7 +47,8 @@ fn time_of_hostile_files(files: u32) -> Duration {
 
 #[test]
 fn hostile_files_take_time_in_proportion_to_their_number() {
-    let (few, many) = (time_of_hostile_files(4000), time_of_hostile_files(16_000));
+    let best = |files| (0..3).map(|_| time_of_hostile_files(files)).min().unwrap();
+    let (few, many) = (best(3000), best(12_000));
     // Four times as long, or sixteen times with a loop over all pairs.
     assert!(many < 9 * few, "{few:?} {many:?}");
 }
