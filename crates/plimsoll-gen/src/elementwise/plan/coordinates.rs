@@ -173,7 +173,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    /// At most `most`, for as many as `wanted` if possible.
+    /// At most `most` elements. `wanted`: those of the tuning; aligned vectors may have half as many.
     fn new(tensors: &Tensors, most: u32, wanted: u32, widest: u32) -> Self {
         let most_lanes = |wide: bool| {
             let mut lanes = most;

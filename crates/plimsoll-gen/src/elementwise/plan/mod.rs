@@ -371,7 +371,8 @@ fn finish(
     if words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
     }
-    let (blocks, why_form, form_words) = (shape.blocks, shape.why.clone(), std::mem::take(&mut shape.words));
+    let (why_form, form_words) = (std::mem::take(&mut shape.why), std::mem::take(&mut shape.words));
+    let blocks = shape.blocks;
     let mut spec = KernelSpec {
         hints: choose.hints.unwrap_or_else(|| tuning.hints_of_form(shape.form)),
         grid,

@@ -45,17 +45,17 @@ pub fn explain_plan(
     spec: &KernelSpec,
     blocks: u32,
     choose: &Choose,
-    of_tuning: Vec<Reason>,
+    tuned: Vec<Reason>,
     [why_form, why_index]: [&str; 2],
     first_wave: Option<u64>,
 ) -> Vec<Reason> {
     let reason = |what, chosen: String, why: &str| Reason { what, chosen, why: why.to_owned() };
     let or_requested = |requested: bool, why| if requested { "requested" } else { why };
     let mut reasons = vec![reason("form", spec.form.name().to_owned(), why_form)];
-    reasons.extend(of_tuning.into_iter().map(|reason| with_final_value(reason, spec)));
+    reasons.extend(tuned.into_iter().map(|reason| with_final_value(reason, spec)));
     reasons.push(reason("index", format!("{} bits", if spec.index == Index::U32 { 32 } else { 64 }), why_index));
     let one_shot = or_requested(choose.grid.is_some(), "one-shot grids in block order are the fastest");
-    reasons.push(reason("grid", format!("{} blocks", blocks), one_shot));
+    reasons.push(reason("grid", format!("{blocks} blocks"), one_shot));
     if spec.resident > 0 {
         let registers = "each thread has the registers to load all inputs before it computes";
         let why = or_requested(choose.resident.is_some(), registers);
