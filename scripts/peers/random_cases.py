@@ -9,7 +9,8 @@ Case k of a seed is the same for every N. A finished case is one JSON line at th
 compiled in batches, in several processes, while nothing is timed. Then each is timed in rounds: torch.compile, eager, plimsoll, all
 with cold data (windows that are together larger than the caches) and launches in a CUDA graph. Eager is left out of further rounds if
 it is more than 10 % behind torch.compile. A case with a wrong result is not timed: plimsoll checks its own, torch.compile is compared
-with eager PyTorch in f64.
+with eager PyTorch in f64. With --tune, plimsoll is also timed with its own --tune, and a case is two lines: untuned, then tuned, with
+the same times of PyTorch.
 """
 import argparse
 import csv
@@ -31,6 +32,8 @@ BEGAN = time.monotonic()
 REPLAYS, WARM_UP = 8, 5
 BEHIND = 1.1
 """Times of torch.compile from which on eager is not timed again."""
+TUNED = "tuned_"
+"""Before the names of what is timed with --tune."""
 RESERVE = 15.0
 """Seconds that a case may take: nothing is started later than this before the limit."""
 SECONDS_PER_CASE = 4.0
@@ -121,7 +124,7 @@ class Race:
         contestants.unlimited_recompiles()
         self.stream = torch.cuda.Stream()
         self.compilers = torch_side.Compilers(args.cache, args.workers)
-        self.header = {"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "tuned": args.tune}
+        self.header = {"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "tuned": False}
 
     def run(self, cases, results):
         """races the cases in batches; returns how many are left"""
@@ -135,7 +138,10 @@ class Race:
                 for case, found in zip(batch, prepared):
                     if over(self.args):
                         return len(left)
-                    results.add(self.record(case, found))
+                    record = self.record(case, found)
+                    for line in both(record) if self.args.tune else [record]:
+                        results.add(line)
+                        print(shown(line), flush=True)
                     left.pop(0)
         finally:
             self.compilers.stop()
@@ -156,7 +162,6 @@ class Race:
                 record["error"] = f"{type(error).__name__}: {str(error).strip()[:500]}"
         self.forget()
         record["took"] = round(time.monotonic() - began, 2)
-        print(shown(record), flush=True)
         return record
 
     def times(self, case, range_of_data):
@@ -171,7 +176,9 @@ class Race:
         launches = {name: self.contestants.Launches(self.stream, launch, side.windows, moved / 4.0e6)
                     for name, launch in (("compile", side.compiled()), ("eager", side.eager()))}
         loaded = time.monotonic() - began
-        programs = {"": (args.plimsoll, args.tune)} | ({"before_": (args.before, False)} if args.before else {})
+        programs = {"": (args.plimsoll, False)}
+        programs |= {TUNED: (args.plimsoll, True)} if args.tune else {}
+        programs |= {"before_": (args.before, False)} if args.before else {}
         found, flags, missing = {}, set(), {}
         for _ in range(args.rounds):
             for name in list(launches):
@@ -182,13 +189,13 @@ class Race:
                 try:
                     us, raised, bytes_moved = ours(args, program, case, tune)
                 except (Wrong, RuntimeError) as error:
-                    if not prefix:
+                    if prefix != "before_":
                         raise
                     # The older program may lack or fail at what the newer one does.
                     missing = {"before_error": str(error)}
                     del programs[prefix]
                     continue
-                flags |= set() if prefix else raised
+                flags |= set() if prefix == "before_" else raised
                 if bytes_moved != moved:
                     raise RuntimeError(f"plimsoll moves {bytes_moved} bytes, PyTorch {moved}")
                 for launch, value in us.items():
@@ -205,8 +212,15 @@ class Race:
         self.torch.cuda.empty_cache()
 
 
+def both(record):
+    """a case's untuned record and its tuned one, in the order in which they are kept"""
+    kept = {name: value for name, value in record.items() if not name.startswith(TUNED)}
+    tuned = {name.removeprefix(TUNED): value for name, value in record.items() if name.startswith(TUNED)}
+    return [kept, {**kept, **tuned, "tuned": True}]
+
+
 def shown(record):
-    head = f"{record['key']} {record['layout']} {record['family']} {record['types']}"
+    head = f"{record['key']} {'tuned ' if record['tuned'] else ''}{record['layout']} {record['family']} {record['types']}"
     if record["wrong"] or record["error"]:
         return f"{head}: {'WRONG ' if record['wrong'] else 'error '}{record['wrong'] or record['error']}"
     peer = min(record["compile_us"], record["eager_us"])
@@ -246,7 +260,7 @@ def arguments():
     parser.add_argument("--out", default="random_cases.jsonl")
     parser.add_argument("--plimsoll", default="plimsoll", help="the plimsoll command")
     parser.add_argument("--before", help="an older plimsoll to time as well, alternating with the new one")
-    parser.add_argument("--tune", action="store_true", help="pass --tune to plimsoll bench")
+    parser.add_argument("--tune", action="store_true", help="also time plimsoll bench --tune")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--effort", default="quick", help="effort of plimsoll bench")
     parser.add_argument("--device", default="cuda:0", help="plimsoll's name of PyTorch's first GPU")
