@@ -37,11 +37,13 @@ struct Reach {
     }
     // Of a vector in no line of the tensors, a line inside.
     __device__ __forceinline__ u32 line_inside(int iteration) const { return smaller(Ordered::line(iteration), lines - 1); }
-    // Whether rows of the tensors begin or end in this tile, with less than a whole vector.
-    __device__ __forceinline__ bool has_ends() const { return LANES > 1 && (first == 0 || last < COLUMNS); }
-    // The column of element `which` of the 2 · LANES that a line may have outside whole vectors; false if it has no such element here.
-    __device__ __forceinline__ bool find_at_ends(const Parameters& p, const Tile& tile, u32 line, u32 which, i32* column) const {
-        const i32 before = i32(ahead(p, tile, line)), k = i32(which % LANES);
+    // How many elements may be outside whole vectors, where rows of the tensors begin or end: 2 · LANES of each line.
+    __device__ __forceinline__ u32 ends() const { return LANES > 1 && (first == 0 || last < COLUMNS) ? lines * (2 * LANES) : 0; }
+    // The line and the column of the e-th of them; false if the line has no such element.
+    __device__ __forceinline__ bool find_end(const Parameters& p, const Tile& tile, u32 e, u32* line, i32* column) const {
+        *line = e / (2 * LANES);
+        const u32 which = e % (2 * LANES);
+        const i32 before = i32(ahead(p, tile, *line)), k = i32(which % LANES);
         if (which < LANES) {
             *column = k;
             return first == 0 && before % LANES > 0 && k < LANES - before % LANES;
@@ -66,16 +68,7 @@ __device__ __forceinline__ Reach find_reach(const Parameters& p, const Tile& til
     return reach;
 }
 
-// The distance in bytes of a column from the tile's first one.
-template <typename T, int SET> __device__ __forceinline__ i64 distance_of_column(const Parameters& p, const Tile& tile, i32 column) {
-    return distance_in_tile<RANK - 1>(p, SET, tile.column_phase, column, sizeof(T));
-}
-
-// The address of a line of a tensor, and that of a vector of a tensor that is contiguous along its lines.
-template <typename T, int SET>
-__device__ __forceinline__ u64 line_at(const Parameters& p, u64 start, const Tile& tile, u32 line) {
-    return start + u64(tile.offset[SET]) * sizeof(T) + distance_in_tile<RANK - 2>(p, SET, tile.row_phase, i32(line), sizeof(T));
-}
+// The address of a vector of a tensor that is contiguous along the outputs' rows.
 template <typename T, int SET>
 __device__ __forceinline__ u64 vector_at(const Parameters& p, u64 start, const Tile& tile, int iteration, i32 column) {
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T) + i64(column * i32(sizeof(T)));
@@ -197,9 +190,4 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
     Row<T, LANES, HINT & STORE_STREAMING> row;
     row.put(y);
     row.store(vector_at<T, SET>(p, start, tile, iteration, spot.column), spot.whole);
-}
-
-template <typename T, int SET>
-__device__ __forceinline__ void store_one_at(const Parameters& p, u64 start, const Tile& tile, u32 line, i32 column, Carrier<T> y) {
-    store_one<T>(line_at<T, SET>(p, start, tile, line) + i64(column * i32(sizeof(T))), y);
 }

@@ -11,7 +11,8 @@
 //
 // Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
 // and of the other extents, slowest first, as divisor, magic number and shift; each set's strides. ROWS_FIT, COLUMNS_FIT: no tile extends
-// beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for aligned tiles. FOLD_ROWS, FOLD_COLUMNS: if not 0, the
+// beyond the tensors along that dimension. SHEAR: see sheared_tiles.h; 0 for other tiles. JOINED: see joined_rows.h; the columns of such tiles,
+// 0 for others. FOLD_ROWS, FOLD_COLUMNS: if not 0, the
 // tile's rows or columns are along two dimensions of the tensors, and the slower one continues the faster one without a gap, in the transposed inputs
 // or in the outputs; so many elements are along the faster one. The stride of that side is then the slower one's; those of the faster ones
 // follow after each set's strides, rows first.
@@ -19,8 +20,12 @@
 // shared memory and a store per vector.
 #include "same.h"
 
-// Vectors in a row of a tile, and in a row of a transposed input's tile.
-enum { COLUMNS = LANES * UNROLL, WIDTH = UNROLL + SHEAR / LANES };
+#if JOINED
+enum { COLUMNS = JOINED, TOGETHER = 1 };
+#else
+// Vectors in a row of a transposed input's tile, and lines of it that a thread loads together.
+enum { COLUMNS = LANES * UNROLL, WIDTH = UNROLL + SHEAR / LANES, TOGETHER = LANES };
+#endif
 enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK, STRIDES = RANK + (FOLD_ROWS > 0) + (FOLD_COLUMNS > 0) };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + STRIDES * set + d]); }
@@ -121,9 +126,6 @@ template <typename T> struct alignas(least(LANES * int(sizeof(T)), 16)) Packed {
     typename Unit<BYTES>::type unit[UNITS];
 };
 
-// The smallest power of two that is at least n, up to 32.
-constexpr __device__ int covering(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32; }
-
 // Lines whose neighbouring threads read dense lines (dense_lines.h) from different banks: 4, or 2 with elements of 8 bytes.
 constexpr __device__ int lines_at_once(int kind, int bytes) { return kind != DENSE ? 1 : bytes == 8 ? 2 : 4; }
 #define TRANSPOSE_LINES(k) , lines_at_once(IN##k, IN_BYTES(k))
@@ -131,40 +133,12 @@ constexpr __device__ int most_lines(int a) { return a; }
 template <typename... Others> constexpr __device__ int most_lines(int a, int b, Others... others) { return most_lines(a < b ? b : a, others...); }
 
 // A thread's vectors in the order of the outputs.
+#if JOINED
+typedef Pieces<1, ROWS * COLUMNS / LANES> Ordered;
+#else
 typedef Pieces<ROWS, UNROLL, most_lines(1 EACH_INPUT(TRANSPOSE_LINES))> Ordered;
-#undef TRANSPOSE_LINES
-
-// How an input with elements of BYTES, whose lines are loaded in vectors of LINE, lies in shared memory.
-template <int BYTES, int LINE> struct Passage {
-    enum { PER_LINE = ROWS / LINE };
-    typedef Pieces<WIDTH, PER_LINE> All;
-    // Vectors that fill one bank, and those that fill all; of the latter, how many are in different columns.
-    enum { VECTOR = least(LANES * BYTES, 16), BANK = VECTOR < 4 ? 4 / VECTOR : 1, BANKS = 128 / VECTOR };
-    enum { COLUMNS_AT_ONCE = least(BANKS, 32) / least(covering(PER_LINE), BANKS) };
-    // The rows of neighbouring pieces are an odd multiple of APART vectors apart, because GAP vectors follow LINE rows. A warp's stores then use
-    // different banks if PER_LINE is a power of two, else up to three of them the same.
-    enum { APART = COLUMNS_AT_ONCE > BANK ? COLUMNS_AT_ONCE : BANK, GAP = (APART - LINE * WIDTH) & (2 * APART - 1) };
-    // Of sheared tiles, a vector after the last one is read too.
-    enum { HELD = ROWS * WIDTH + PER_LINE * GAP + (SHEAR > 0) };
-    // Index of the first vector of row `row` of the outputs.
-    constexpr __device__ static u32 row_at(u32 row) { return row * WIDTH + row / LINE * GAP; }
-    // The row of a thread's vector of one iteration in the order of the outputs.
-    template <typename V> __device__ __forceinline__ static const V* row_of_piece(const V* shared, int iteration) {
-        if (!Ordered::WHOLE || (GAP > 0 && Ordered::STEP % LINE != 0)) return shared + row_at(Ordered::line(iteration));
-        // The latter is a constant.
-        return shared + row_at(Ordered::first_line()) + row_at(Ordered::lines_before(iteration));
-    }
-    // This vector; any one for a piece outside the tile.
-    template <typename V> __device__ __forceinline__ static V vector_of_piece(const V* shared, int iteration) {
-        if (!Ordered::exists(iteration)) return shared[0];
-        const V* vector = row_of_piece(shared + Ordered::within(iteration), iteration);
-#if !defined(__CUDA_ARCH__)
-        // A host's compiler leaves out loads whose results aren't stored, and with them the check of their addresses.
-        if (vector - shared >= HELD) __builtin_trap();
 #endif
-        return *vector;
-    }
-};
+#undef TRANSPOSE_LINES
 
 // The size of a tile, and the offset of its first element for each set of strides.
 struct Tile {
@@ -220,34 +194,17 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     return tile;
 }
 
+// The address of a line of a tensor, and the distance in bytes of a column from the tile's first one.
+template <typename T, int SET>
+__device__ __forceinline__ u64 line_at(const Parameters& p, u64 start, const Tile& tile, u32 line) {
+    return start + u64(tile.offset[SET]) * sizeof(T) + distance_in_tile<RANK - 2>(p, SET, tile.row_phase, i32(line), sizeof(T));
+}
+template <typename T, int SET> __device__ __forceinline__ i64 distance_of_column(const Parameters& p, const Tile& tile, i32 column) {
+    return distance_in_tile<RANK - 1>(p, SET, tile.column_phase, column, sizeof(T));
+}
+
 #include "dense_lines.h"
-
-// Element `i` of each row, as one vector.
-template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(const R* rows, int i) {
-    enum { BITS = 8 * int(sizeof(T)), PER_WORD = BITS < 32 ? 32 / BITS : 1, WORDS_EACH = BITS < 32 ? 1 : BITS / 32 };
-    u32 word[Packed<T>::UNITS] = {};
-#pragma unroll
-    for (int j = 0; j < LANES; ++j)
-#pragma unroll
-        for (int w = 0; w < WORDS_EACH; ++w) {
-            const u32 held = rows[j].word[i / PER_WORD * WORDS_EACH + w];
-            if constexpr (BITS >= 32) word[j * WORDS_EACH + w] = held;
-            else word[j / PER_WORD] |= (held >> i % PER_WORD * BITS & ((1u << BITS % 32) - 1)) << j % PER_WORD * BITS;
-        }
-    Packed<T> vector;
-#pragma unroll
-    for (int w = 0; w < Packed<T>::UNITS; ++w) vector.unit[w] = word[w];
-    return vector;
-}
-
-// Stores a piece of LANES lines to shared memory, in the order of the outputs.
-template <typename All, int LINE, typename T, typename R>
-__device__ __forceinline__ void store_turned(const R* lines, int iteration, Packed<T>* shared) {
-    if (!All::exists(iteration)) return;
-    Packed<T>* row = shared + Passage<sizeof(T), LINE>::row_at(All::within(iteration) * LINE) + All::line(iteration);
-#pragma unroll
-    for (int i = 0; i < LINE; ++i) row[i * WIDTH] = turned<T>(lines, i);
-}
+#include "passage.h"
 
 // What shared memory holds of an input.
 template <typename T, int KIND, int LINE> struct Held {
@@ -262,7 +219,12 @@ template <typename T, int LINE> struct Held<T, DENSE, LINE> {
 #if SHEAR
 #include "sheared_tiles.h"
 #else
+#include "lines.h"
+#if JOINED
+#include "joined_rows.h"
+#else
 #include "aligned_tiles.h"
+#endif
 #endif
 
 // What a thread loads of a transposed input's tile, until it stores it to shared memory. Nothing of other inputs.
@@ -274,14 +236,14 @@ template <typename T, int KIND, int SET, int LINE> struct Fetched {
 template <typename T, int SET, int LINE> struct Fetched<T, TRANSPOSED, SET, LINE> {
     typedef typename Passage<sizeof(T), LINE>::All All;
     typedef Row<T, LINE, HINT & LOAD_NO_ALLOCATE> Piece;
-    Piece lines[All::ITERATIONS][LANES];
+    Piece lines[All::ITERATIONS][TOGETHER];
     enum { REGISTERS = sizeof(lines) / 4 };
     __device__ __forceinline__ void load(const Parameters& p, u64 start, const Tile& tile, const Reach& reach) {
         fetch<T, SET, LINE>(p, start, tile, reach, lines);
     }
     __device__ __forceinline__ void store(const Tile&, Packed<T>* shared) const {
 #pragma unroll
-        for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) store_turned<All, LINE>(lines[iteration], iteration, shared);
+        for (int iteration = 0; iteration < All::ITERATIONS; ++iteration) store_piece<All, LINE>(lines[iteration], iteration, shared);
     }
 };
 template <typename T, int SET, int LINE> struct Fetched<T, DENSE, SET, LINE> {
@@ -378,12 +340,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
             EACH_OUTPUT(TRANSPOSE_STORE)
 #undef TRANSPOSE_STORE
         }
-#if SHEAR
-        // The ends of the tensors' rows.
-        for (u32 e = threadIdx.x; reach.has_ends() && e < tile.rows * (2 * LANES); e += THREADS) {
-            const u32 line = e / (2 * LANES);
+#if SHEAR || JOINED
+        // Elements outside whole vectors, one at a time.
+        for (u32 e = threadIdx.x; e < reach.ends(); e += THREADS) {
+            u32 line;
             i32 column;
-            if (!reach.find_at_ends(p, tile, line, e % (2 * LANES), &column)) continue;
+            if (!reach.find_end(p, tile, e, &line, &column)) continue;
 #define TRANSPOSE_TAKE(k) \
     in##k##_c x##k[1] = {gathered##k.take_one(p, IN_START(p, 0, k), tile, line, column, shared##k, same.x##k)};
 #define TRANSPOSE_RESULT(k) out##k##_c y##k[1];
@@ -397,7 +359,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
             BODY_EACH(s, at, i);
             BODY_END(s, 1)
 #define TRANSPOSE_STORE(k) \
-    store_one_at<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, line, column, y##k[0]);
+    store_one<out##k##_t>(line_at<out##k##_t, OUT##k##_SET>(p, OUT_START(p, 0, k), tile, line) + column * i32(sizeof(out##k##_t)), y##k[0]);
             EACH_OUTPUT(TRANSPOSE_STORE)
 #undef TRANSPOSE_STORE
         }

@@ -11,12 +11,12 @@ use crate::kernel::Index;
 pub const ENTRY: &str = "elementwise";
 
 /// Files that the texts include.
-const HEADERS: [(&str, &str); 21] = headers!(
+const HEADERS: [(&str, &str); 24] = headers!(
     "": "bulk_copy.h", "device.h";
     "elementwise/":
     "types.h", "convert.h", "arithmetic.h", "library.h", "primitives.h",
     "access.h", "shift.h", "same.h", "single.h", "tile.h", "flat.h", "batch.h", "indexed.h", "rows.h", "transpose.h",
-    "dense_lines.h", "aligned_tiles.h", "sheared_tiles.h", "bulk.h"
+    "dense_lines.h", "passage.h", "lines.h", "aligned_tiles.h", "sheared_tiles.h", "joined_rows.h", "bulk.h"
 );
 
 /// The compiler's input.
@@ -45,13 +45,14 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let (form_at, scalars_at) = if spec.batched.is_some() { (0, 3) } else { (tensors + scalars, tensors) };
-    let defines: [(&str, u64); 30] = [
+    let defines: [(&str, u64); 31] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("ROWS", spec.rows.into()),
         ("ROWS_FIT", spec.fits[0].into()),
         ("COLUMNS_FIT", spec.fits[1].into()),
         ("SHEAR", spec.shear.into()),
+        ("JOINED", spec.joined.into()),
         ("FOLD_ROWS", spec.folds[0].into()),
         ("FOLD_COLUMNS", spec.folds[1].into()),
         ("THREADS", spec.threads.into()),

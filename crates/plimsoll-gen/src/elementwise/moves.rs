@@ -37,6 +37,12 @@ impl Moves {
                     let pieces = (spec.rows / line * (spec.unroll + spec.shear / spec.lanes)).div_ceil(spec.threads);
                     (whole, (pieces * line).max(vectors) * row)
                 }
+                // A thread has as many pieces of lines as others, and up to an eighth more.
+                Stream::Transposed { line, .. } if spec.joined > 0 => {
+                    let piece = u32::from(*line) * bytes;
+                    let fewest = (spec.rows * spec.joined * bytes).div_ceil(piece * spec.threads);
+                    (fewest * piece, (fewest + fewest / 8) * piece)
+                }
                 Stream::Dense { vector, .. } => {
                     let piece = u32::from(*vector) * bytes;
                     let pieces = (spec.rows * spec.unroll * row).div_ceil(piece * spec.threads);
@@ -68,7 +74,7 @@ fn vectors(spec: &KernelSpec, kind: HotKind) -> RangeInclusive<u32> {
         // The iterations over a tile are a loop, which the compiler may unroll.
         (Form::Bulk, HotKind::Loop) => 1..=spec.unroll,
         (Form::Transpose, _) => {
-            let each = (spec.rows * spec.unroll).div_ceil(spec.threads);
+            let each = spec.vectors_in_tile().div_ceil(spec.threads);
             each..=each
         }
         _ => spec.unroll..=spec.unroll,

@@ -208,7 +208,7 @@ pub struct KernelSpec {
     /// Consecutive elements of each tensor that a thread accesses at once.
     pub lanes: u32,
     /// Number of such vectors of each tensor that a thread holds at once. In [`Form::Bulk`] the iterations over a tile in shared
-    /// memory, in [`Form::Transpose`] the vectors in a row of a tile.
+    /// memory, in [`Form::Transpose`] the vectors in a row of a tile, unless rows are joined.
     pub unroll: u32,
     /// Rows of a tile in [`Form::Transpose`], else 0.
     pub rows: u32,
@@ -217,6 +217,9 @@ pub struct KernelSpec {
     /// In [`Form::Transpose`], if the outputs' rows don't begin at whole sectors: each row of a tile begins where the first output's address is a
     /// multiple of this many elements, less than as many before the tile. A power of two and a multiple of `lanes`, or 0.
     pub shear: u32,
+    /// In [`Form::Transpose`], if a tile has whole rows of the outputs that follow each other without gaps, and vectors cross their ends: the
+    /// elements of a row, else 0.
+    pub joined: u32,
     /// In [`Form::Transpose`], if a tile's rows or columns are along two dimensions of the tensors, elements along the faster one, else 0.
     pub folds: [u32; 2],
     /// Threads per block.
@@ -274,6 +277,18 @@ impl KernelSpec {
     #[must_use]
     pub fn tile(&self) -> u64 {
         u64::from(self.lanes) * u64::from(self.unroll) * u64::from(self.threads)
+    }
+
+    /// Columns of a tile in [`Form::Transpose`].
+    #[must_use]
+    pub fn columns(&self) -> u32 {
+        if self.joined > 0 { self.joined } else { self.unroll * self.lanes }
+    }
+
+    /// Vectors of a tile in [`Form::Transpose`].
+    #[must_use]
+    pub fn vectors_in_tile(&self) -> u32 {
+        self.rows * self.columns() / self.lanes
     }
 
     /// Vectors of a tensor that a thread accesses at once: one of an input whose rows are all the same, if it has those of several rows.

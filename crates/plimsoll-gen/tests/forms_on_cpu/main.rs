@@ -24,7 +24,7 @@ use batch::Batch;
 use host::{compile, execute};
 
 /// Headers of the forms: inlined for every kernel, because they depend on its macros.
-const FORMS: [&str; 14] = [
+const FORMS: [&str; 17] = [
     "access.h",
     "shift.h",
     "same.h",
@@ -36,8 +36,11 @@ const FORMS: [&str; 14] = [
     "rows.h",
     "transpose.h",
     "dense_lines.h",
+    "passage.h",
+    "lines.h",
     "aligned_tiles.h",
     "sheared_tiles.h",
+    "joined_rows.h",
     "bulk.h",
 ];
 
@@ -282,10 +285,11 @@ fn code_path(case: &Case) -> String {
     };
     let kinds: BTreeSet<_> = spec.streams.iter().map(kind).collect();
     // Threads that have no vector in the last iteration, and those that have none of a transposed input.
-    let uneven = [spec.rows * spec.unroll, spec.rows * spec.unroll * spec.lanes].map(|all| all % spec.threads > 0);
+    let uneven =
+        [spec.rows * spec.columns() / spec.lanes, spec.rows * spec.columns()].map(|all| all % spec.threads > 0);
     let written = spec.graph.outputs().iter().any(|output| output.in_place.is_some());
     let place = spec.graph.depends_on_place();
-    let sides = [spec.rows, spec.unroll * spec.lanes];
+    let sides = [spec.rows, spec.columns()];
     // Of folded rows and columns, whether each tile has whole folds.
     let folds = [0, 1].map(|side| (spec.folds[side] > 0).then(|| sides[side].is_multiple_of(spec.folds[side])));
     let shape = (
@@ -295,7 +299,7 @@ fn code_path(case: &Case) -> String {
         spec.grid,
         (spec.whole_rows, spec.rare_turns, !spec.same_rows.is_empty()),
         spec.head,
-        spec.shear > 0,
+        (spec.shear > 0, spec.joined > 0),
         (spec.fits, folds),
     );
     format!("{shape:?} {kinds:?} {uneven:?} {written} {place}")

@@ -490,3 +490,54 @@ fn rows_of_tiles_begin_where_sectors_do() {
     assert!(compiled(&cases, |spec| spec.shear > 0 && spec.lanes > 1) > 10);
     check("forms-sheared", &cases);
 }
+
+/// Short rows of the outputs without gaps, of any length: partial tiles, slower dimensions, broadcast inputs, several outputs, in place.
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn vectors_cross_the_ends_of_joined_rows() {
+    let mut rng = Rng::new(11);
+    let mut cases = Vec::new();
+    for text in [
+        "in x: bf16, z: bf16\ny = x + z",
+        "in x: bf16, z: f32\ny = x + z",
+        "in x: f32, z: bf16\ny: bf16 = x + z",
+        "in x: f64, z: f64\ny = x + z",
+        "in x: u8, z: u8\ny: u8 = max(x, z)",
+        "in x: u8, z: f64\ny = x + z",
+    ] {
+        let mut add = |shape: &[u64], strides: [&[i64]; 3], choose: &Choose| {
+            let on = (&device(Target::plain(90)), &Table::default());
+            cases.push(with_strides_on(on, 0, &mut rng, text, shape, &strides, choose));
+        };
+        for (rows, columns) in [(1027, 3), (520, 37), (96, 245), (129, 102), (67, 44), (1040, 5)] {
+            let (r, c) = (rows as i64, columns as i64);
+            add(&[rows, columns], [&[1, r], &[c, 1], &[c, 1]], &Choose::default());
+            // Broadcast along rows, along columns and with gaps.
+            for strides in [[0, 1], [1, 0], [0, 2], [2, 0]] {
+                add(&[rows, columns], [&[1, r + 1], &strides, &[c, 1]], &Choose::default());
+            }
+            let other = Choose { threads: Some(96), index: Some(Index::U64), ..Choose::default() };
+            add(&[rows, columns], [&[1, r + 8], &[c, 1], &[c, 1]], &other);
+        }
+        add(&[3, 136, 51], [&[136 * 51, 1, 136], &[136 * 51, 51, 1], &[136 * 51, 51, 1]], &Choose::default());
+        add(&[2, 3, 70, 22], [&[4620, 1540, 1, 70], &[0, 1540, 22, 1], &[4620, 1540, 22, 1]], &Choose::default());
+    }
+    for text in [
+        "in x: bf16, z: bf16\nz = x + z",
+        "in x: f32, z: bf16\ny: f32 = x + z\nz = x - z",
+        "in x: u8, z: f64\nz = x + z\ny: u8 = max(x, 3)",
+    ] {
+        for before in [0, 1, 4] {
+            let strides: &[&[i64]] = &[&[1, 200], &[101, 1], &[101, 1], &[101, 1]];
+            let on = (&device(Target::plain(90)), &Table::default());
+            let tensors = 2 + graph(text).outputs().len();
+            let choose = Choose::default();
+            cases.push(with_strides_on(on, before, &mut rng, text, &[200, 101], &strides[..tensors], &choose));
+        }
+    }
+    for case in cases.iter().filter(|case| case.plan.spec.joined == 0) { eprintln!("{:?} {} {}", case.plan.spec.element_bytes(), case.plan.reasons.first().map(|r| format!("{r:?}")).unwrap_or_default(), case.plan.spec.lanes); }
+    let joined = cases.iter().filter(|case| case.plan.spec.joined > 0).count();
+    assert!(3 * joined > 2 * cases.len(), "{joined} of {}", cases.len());
+    assert!(compiled(&cases, |spec| spec.joined > 0) > 30);
+    check("forms-joined", &cases);
+}

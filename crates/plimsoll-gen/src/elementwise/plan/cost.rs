@@ -77,7 +77,7 @@ fn waited(tensors: &Tensors) -> impl Iterator<Item = (usize, &Tensor)> {
 /// Elements of a tile.
 fn tile(spec: &KernelSpec) -> f64 {
     match spec.form {
-        Form::Transpose => f64::from(spec.lanes * spec.unroll).powi(2),
+        Form::Transpose => f64::from(spec.rows * spec.columns()),
         _ => spec.tile() as f64,
     }
 }

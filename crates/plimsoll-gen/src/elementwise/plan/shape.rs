@@ -38,6 +38,8 @@ pub struct Shape {
     pub fits: [bool; 2],
     /// Elements by which rows of such tiles begin earlier at most, plus one; else 0.
     pub shear: u32,
+    /// Columns of such a tile whose vectors cross the ends of rows, else 0.
+    pub joined: u32,
     /// Elements along the faster dimension of such tiles' rows and columns, if these are two dimensions each, or 0.
     pub folds: [u32; 2],
     /// Threads per block.
@@ -75,6 +77,7 @@ impl Shape {
             rows: 0,
             fits: [false; 2],
             shear: 0,
+            joined: 0,
             folds: [0; 2],
             threads: 0,
             head: false,
@@ -100,6 +103,7 @@ impl Shape {
             rows: self.rows,
             fits: self.fits,
             shear: self.shear,
+            joined: self.joined,
             folds: self.folds,
             threads: self.threads,
             resident: 0,

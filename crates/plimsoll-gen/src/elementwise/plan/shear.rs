@@ -62,7 +62,7 @@ fn moves(tensor: &Tensor) -> bool {
 }
 
 /// Contiguous along the outputs' rows, and different in every row.
-fn is_along_rows(tensor: &Tensor) -> bool {
+pub fn is_along_rows(tensor: &Tensor) -> bool {
     let last = tensor.strides.len() - 1;
     tensor.output || (tensor.strides[last] == 1 && tensor.strides[last - 1] != 0)
 }

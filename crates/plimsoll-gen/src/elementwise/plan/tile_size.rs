@@ -3,6 +3,7 @@
 use super::coordinates::takes_vectors;
 use super::dense;
 use super::fold::Tiled;
+use super::joined;
 use super::shear::{Shear, splits_sectors};
 use super::tensors::Tensor;
 use super::tiles::MOST_SHARED;
@@ -212,6 +213,8 @@ pub struct TileSize {
     pub shear: u32,
     /// The tile has whole lines, and some inputs are loaded as pieces of memory: see `dense`.
     pub dense: bool,
+    /// The tile has whole rows of the outputs, and vectors cross their ends: see `joined`.
+    pub joined: bool,
     /// Threads of a block.
     pub threads: u32,
 }
@@ -238,17 +241,23 @@ impl TileSize {
                 if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
             sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
         });
-        let (lanes, shear, (mut rows, mut columns)) = sheared.unwrap_or_else(|| {
+        let joined = (sheared.is_none() && choose.unroll.is_none())
+            .then(|| joined::sides(tiled, (most, aligned), MOST_SHARED as u32))
+            .flatten();
+        let whole = joined.map(|(rows, columns, lanes)| (lanes, 0, (rows, columns)));
+        let (lanes, shear, (mut rows, mut columns)) = sheared.or(whole).unwrap_or_else(|| {
             let smaller = || smaller_sides(side, aligned, narrowest, extents, device);
             let free = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
             (aligned, 0, choose.unroll.map_or_else(free, |_| (side, side)))
         });
-        let dense = (shear == 0 && *folds == [0; 2] && choose.unroll.is_none())
+        let dense = (shear == 0 && joined.is_none() && *folds == [0; 2] && choose.unroll.is_none())
             .then(|| dense_sides(transposed, extents, (rows, lanes), device))
             .flatten();
         (rows, columns) = dense.unwrap_or((rows, columns));
         // Gaps of many short rows, many inputs.
-        while shared_bytes(transposed, lanes, (rows.into(), u64::from(columns + shear))) > MOST_SHARED {
+        while joined.is_none()
+            && shared_bytes(transposed, lanes, (rows.into(), u64::from(columns + shear))) > MOST_SHARED
+        {
             let (longer, step) = if rows > columns { (&mut rows, lanes) } else { (&mut columns, lanes.max(shear)) };
             if *longer <= step {
                 return None;
@@ -257,7 +266,7 @@ impl TileSize {
         }
         let bytes = inputs(all).map(|tensor| tensor.bytes).sum::<u32>().max(1);
         let blocks = blocks((rows, columns), extents) / u64::from(device.multiprocessors.max(1));
-        let tile = Self { rows, columns, lanes, shear, dense: dense.is_some(), threads: 0 };
+        let tile = Self { rows, columns, lanes, shear, dense: dense.is_some(), joined: joined.is_some(), threads: 0 };
         let pieces = transposed.iter().map(|tensor| tile.loaded(tensor, extents, widest)).collect::<Vec<_>>();
         let threads = choose.threads.unwrap_or_else(|| tile.suitable_threads(&pieces, bytes, blocks));
         Some(Self { threads: threads.min((rows * columns / lanes).next_multiple_of(32)), ..tile })
@@ -265,17 +274,18 @@ impl TileSize {
 
     /// The pieces in which a transposed input is loaded.
     fn loaded(&self, tensor: &Tensor, extents: &[u64], widest: u32) -> Loaded {
-        let Self { rows, columns, lanes, shear, dense, .. } = *self;
+        let Self { rows, columns, lanes, shear, dense, joined, .. } = *self;
         if let Some(vector) = dense.then(|| dense::vector(tensor, extents, (rows, columns, lanes), widest)).flatten() {
             return Loaded { elements: vector, lines: 1, per_line: rows * columns / vector };
         }
-        let line = line(tensor, extents, (rows, lanes), widest);
-        Loaded { elements: lanes * line, lines: (columns + shear) / lanes, per_line: rows / line }
+        let together = if joined { 1 } else { lanes };
+        let line = line(tensor, extents, (rows, together), widest);
+        Loaded { elements: together * line, lines: (columns + shear) / together, per_line: rows / line }
     }
 
     /// Threads for tiles whose transposed inputs are loaded in such pieces. `bytes`: of an element of all inputs; `blocks`: per SM.
     fn suitable_threads(&self, pieces: &[Loaded], bytes: u32, blocks: u64) -> u32 {
-        let Self { rows, columns, lanes, shear, dense, .. } = *self;
+        let Self { rows, columns, lanes, shear, dense, joined, .. } = *self;
         // Few tiles are processed soonest by many threads: f32 tensors of 512 × 512 took an H200 2.14 µs in one vector per thread and 2.48 in two.
         let many = blocks >= BLOCKS;
         // A thread has whole pieces of a transposed input.
@@ -289,7 +299,8 @@ impl TileSize {
         let most = most.clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
         // At least half as many, so that their addresses differ by constants, and few of them idle.
         let group = if dense { dense::LINES } else { 1 };
-        let ordered = [rows.div_ceil(group), columns / lanes * group];
+        let ordered =
+            if joined { [1, rows * columns / lanes] } else { [rows.div_ceil(group), columns / lanes * group] };
         let kinds: Vec<[u32; 2]> = pieces.iter().map(|piece| [piece.lines, piece.per_line]).chain([ordered]).collect();
         let all: u32 = kinds.iter().map(|[lines, per_line]| lines * per_line).sum();
         let suits = |&threads: &u32| {

@@ -8,7 +8,7 @@ use super::fold::{Tiled, is_transposed, longest_line};
 use super::shape::Shape;
 use super::tensors::Tensor;
 use super::tile_size::{TileSize, line, tiles};
-use super::{Choose, Device, Tensors, dense, shear};
+use super::{Choose, Device, Tensors, dense, joined, shear};
 use crate::elementwise::spec::{Form, Stream};
 
 /// Static shared memory per block that every device supports, bytes.
@@ -32,7 +32,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         return None;
     }
     let (tiled, tile) = tiled(tensors, dimension, device, choose)?;
-    let TileSize { rows, columns, lanes, shear, threads, .. } = tile;
+    let TileSize { rows, columns, lanes, shear, threads, joined, .. } = tile;
     let extents = &tiled.extents;
     let last = extents.len() - 1;
     if extents[last - 1].min(rows.into()) * extents[last].min(columns.into()) < LEAST_TILE {
@@ -64,16 +64,17 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
     Some(Shape {
         streams,
         lanes,
-        unroll: columns / lanes,
+        unroll: if joined { (rows * columns / lanes).div_ceil(threads) } else { columns / lanes },
         rows,
         fits: [(last - 1, rows), (last, columns)]
             .map(|(place, side)| extents[place].is_multiple_of(side.into()) && (shear == 0 || place < last)),
         shear,
+        joined: if joined { columns } else { 0 },
         folds: tiled.folds,
         threads,
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
-        whole_rows: true,
+        whole_rows: !joined,
         small: sets.strides.iter().flatten().all(|stride| i32::try_from(*stride).is_ok())
             && reach.max() <= Some(i32::MAX as u64),
         blocks,
@@ -110,11 +111,15 @@ fn streams(tiled: &Tiled, tile: &TileSize, widest: u32) -> (Vec<Stream>, Sets) {
                 .flatten()
             {
                 Some(vector) => Stream::Dense { set, vector: vector as u8 },
-                None => Stream::Transposed { set, line: line(tensor, extents, (tile.rows, tile.lanes), widest) as u8 },
+                None => {
+                    let together = if tile.joined { 1 } else { tile.lanes };
+                    Stream::Transposed { set, line: line(tensor, extents, (tile.rows, together), widest) as u8 }
+                }
             }
         }
         tensor => {
             let inner = match tile.shear {
+                _ if tile.joined => joined::inner(tensor),
                 0 => inner(tensor, extents, tile.lanes, widest),
                 _ => shear::inner(tiled, k, tile.lanes),
             };

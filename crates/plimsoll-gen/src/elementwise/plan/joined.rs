@@ -1,0 +1,57 @@
+//! Tiles of whole rows of the outputs that follow each other without gaps: such a tile is one piece of the outputs' memory, and is written in aligned
+//! vectors whatever the length of the rows.
+
+use super::fold::Tiled;
+use super::shear::is_along_rows;
+use super::tensors::Tensor;
+use super::tile_size::widest_vector;
+use crate::elementwise::spec::Inner;
+
+/// Most bytes of transposed inputs in a tile, where enough rows fit into them.
+const SHARED: u32 = 16 << 10;
+/// Fewest bytes of a line of a transposed input in a tile.
+const LEAST_LINE: u32 = 64;
+/// Rows are a multiple of this: of every vector.
+const STEP: u32 = 16;
+
+/// Rows, columns, and elements of a vector of the outputs of a tile; `None` if a tensor that is contiguous along the rows has gaps between them, or
+/// if its vectors wouldn't be wider than those of `aligned` elements, which end where rows do. `most`: most elements of a vector.
+pub fn sides(tiled: &Tiled, (most, aligned): (u32, u32), most_shared: u32) -> Option<(u32, u32, u32)> {
+    let last = tiled.extents.len() - 1;
+    let along = tiled.extents[last - 1];
+    let length = u32::try_from(tiled.extents[last]).ok()?;
+    let joins = |tensor: &&Tensor| tensor.strides[last] == 1 && tensor.strides[last - 1] == i64::from(length);
+    let own = || tiled.all.iter().filter(|tensor| tensor.used && !tensor.uniform && is_along_rows(tensor));
+    if tiled.folds != [0; 2] || !own().all(|tensor| joins(&tensor)) {
+        return None;
+    }
+    let fits = |lanes: u32| {
+        own().all(|tensor| {
+            let mut batches = tensor.strides[..last - 1].iter().zip(&tiled.extents).filter(|(_, extent)| **extent > 1);
+            tensor.phase.is_multiple_of(lanes * tensor.bytes)
+                && batches.all(|(stride, _)| stride.unsigned_abs().is_multiple_of(lanes.into()))
+        })
+    };
+    let lanes = widest_vector(most, fits);
+    let transposed = || {
+        tiled.all.iter().zip(&tiled.transposed).filter(|(_, transposed)| **transposed).map(|(tensor, _)| tensor.bytes)
+    };
+    let (bytes, narrowest) = (transposed().sum::<u32>(), transposed().min()?);
+    let row = length.checked_mul(bytes)?;
+    let least = (LEAST_LINE / narrowest).next_multiple_of(STEP);
+    let wanted = (SHARED / row / STEP * STEP).max(least);
+    // Evenly cut.
+    let rows = u32::try_from(along.div_ceil(along.div_ceil(wanted.into()))).ok()?.next_multiple_of(STEP);
+    let filled = u64::from(rows) <= along + along / 8 && rows >= least;
+    (lanes > aligned && filled && rows.checked_mul(row)? <= most_shared).then_some((rows, length, lanes))
+}
+
+/// How an input or output is accessed in such tiles.
+pub fn inner(tensor: &Tensor) -> Inner {
+    match tensor.strides.last() {
+        _ if is_along_rows(tensor) => Inner::Vector,
+        Some(1) => Inner::Unit,
+        Some(0) => Inner::Splat,
+        _ => Inner::Any,
+    }
+}
