@@ -535,7 +535,6 @@ fn vectors_cross_the_ends_of_joined_rows() {
             cases.push(with_strides_on(on, before, &mut rng, text, &[200, 101], &strides[..tensors], &choose));
         }
     }
-    for case in cases.iter().filter(|case| case.plan.spec.joined == 0) { eprintln!("{:?} {} {}", case.plan.spec.element_bytes(), case.plan.reasons.first().map(|r| format!("{r:?}")).unwrap_or_default(), case.plan.spec.lanes); }
     let joined = cases.iter().filter(|case| case.plan.spec.joined > 0).count();
     assert!(3 * joined > 2 * cases.len(), "{joined} of {}", cases.len());
     assert!(compiled(&cases, |spec| spec.joined > 0) > 30);

@@ -15,6 +15,7 @@ mod reasons;
 mod residency;
 mod runs;
 mod shape;
+mod shared;
 mod shear;
 mod stacked;
 mod tensors;

@@ -5,13 +5,10 @@
 use plimsoll_expr::Graph;
 
 use super::Device;
-use super::cost::{PER_ACCESS, PER_THREAD, accesses_of, coordinates, overlapped};
 use super::shape::{Case, most_elements};
+use super::shared::Shared;
 use super::tensors::{Tensor, Tensors};
-use crate::elementwise::body;
-use crate::elementwise::count::{Slots, count, count_where};
 use crate::elementwise::spec::Tier;
-use crate::elementwise::weight::{BYTES, busiest};
 
 /// Rows that a thread may have vectors of.
 const ROWS: [u32; 3] = [2, 4, 8];
@@ -60,7 +57,7 @@ pub fn gains(graph: &Graph, tensors: &Tensors, device: &Device, tier: Tier, lane
     columns(tensors).is_multiple_of(lanes.into())
         && divides(tensors, least)
         && fills(tensors, device, THREADS, lanes, least)
-        && Estimate::new(graph, tensors, tier, lanes).is_some_and(|estimate| estimate.gains(least, 1))
+        && estimate(graph, tensors, tier, lanes).is_some_and(|estimate| gain_of(&estimate, least, 1))
 }
 
 /// Vectors per thread that should be in the same columns of as many rows; `None` if they should follow each other. A request is for that many,
@@ -74,75 +71,29 @@ pub fn rows(case: &Case<'_>, lanes: u32) -> Option<u32> {
         None => ROWS.into_iter().filter(|&rows| fills(tensors, device, tuning.threads, lanes, rows)).collect(),
     };
     let candidates: Vec<u32> = candidates.into_iter().filter(|&rows| is_possible(rows)).collect();
-    let estimate = (!candidates.is_empty()).then(|| Estimate::new(graph, tensors, choose.tier, lanes)).flatten()?;
-    let further = |best, rows| if estimate.gains(rows, best) { rows } else { best };
+    let estimate = (!candidates.is_empty()).then(|| estimate(graph, tensors, choose.tier, lanes)).flatten()?;
+    let further = |best, rows| if gain_of(&estimate, rows, best) { rows } else { best };
     let best = candidates.into_iter().fold(1, further);
     (best > 1).then_some(best)
 }
 
-/// What an element takes.
-struct Estimate {
-    /// Instructions for each element, and those that depend on the columns alone.
-    each: Slots,
-    by_column: Slots,
-    /// Instructions and bytes through L1 of the accesses that every vector has, and of those that a column's vectors share, by element.
-    accesses: [f64; 2],
-    through_l1: [f64; 2],
-    /// Instructions of coordinates and of a thread, by element.
-    around: f64,
-    /// Clocks of memory.
-    memory: f64,
-    /// Least gain of two rows or more.
-    least_gain: f64,
+/// What an element takes, and the least gain of two rows or more; `None` if no rows are the same, or several of them can't gain.
+fn estimate(graph: &Graph, tensors: &Tensors, tier: Tier, lanes: u32) -> Option<(Shared, f64)> {
+    let same = |tensor: &Tensor| has_same_rows(tensor, &tensors.extents);
+    // Compilers compute most functions of f64 for each row again.
+    let wide = tensors.moving().any(|tensor| tensor.bytes > 4);
+    if tensors.extents.len() < 2 || wide || !tensors.all.iter().any(same) {
+        return None;
+    }
+    let line = |tensor: &Tensor| columns(tensors).wrapping_mul(tensor.bytes.into()).is_multiple_of(LINE);
+    let lines = tensors.moving().filter(|tensor| !same(tensor)).all(line);
+    let least = if lines { LEAST_GAIN } else { LEAST_BETWEEN_LINES };
+    Some((Shared::between_rows(graph, tensors, tier, lanes, same), least))
 }
 
-impl Estimate {
-    /// `None` if no rows are the same, or several of them can't gain.
-    fn new(graph: &Graph, tensors: &Tensors, tier: Tier, lanes: u32) -> Option<Self> {
-        let same = |tensor: &Tensor| has_same_rows(tensor, &tensors.extents);
-        // Compilers compute most functions of f64 for each row again.
-        let wide = tensors.moving().any(|tensor| tensor.bytes > 4);
-        if tensors.extents.len() < 2 || wide || !tensors.all.iter().any(same) {
-            return None;
-        }
-        let line = |tensor: &Tensor| columns(tensors).wrapping_mul(tensor.bytes.into()).is_multiple_of(LINE);
-        let lines = tensors.moving().filter(|tensor| !same(tensor)).all(line);
-        let program = body::program(graph, tier);
-        let each = count_where(&program, |slot| !tensors.all.get(slot).is_some_and(same)).element;
-        let by_column = count(&program).element.plus_times(each, -1.0);
-        let per_lane = 1.0 / f64::from(lanes);
-        let (mut accesses, mut through_l1) = ([0.0; 2], [0.0; 2]);
-        for tensor in tensors.moving() {
-            let (count, bytes) = accesses_of(tensor, lanes);
-            accesses[usize::from(same(tensor))] += f64::from(count) * PER_ACCESS * per_lane;
-            through_l1[usize::from(same(tensor))] += f64::from(bytes) * per_lane;
-        }
-        let sets = tensors.moving().filter(|tensor| !tensor.linear).count() as u32;
-        Some(Self {
-            each,
-            by_column,
-            accesses,
-            through_l1,
-            around: (coordinates(tensors.extents.len() as u32, sets) + PER_THREAD) * per_lane,
-            memory: tensors.bytes_moved() as f64 / tensors.elements as f64 / BYTES,
-            least_gain: if lines { LEAST_GAIN } else { LEAST_BETWEEN_LINES },
-        })
-    }
-
-    /// Whether so many rows gain enough against fewer.
-    fn gains(&self, rows: u32, from: u32) -> bool {
-        let least = if from == 1 { self.least_gain } else { LEAST_FURTHER };
-        self.clocks(rows) < (1.0 - least) * self.clocks(from)
-    }
-
-    /// Clocks of an element on an SM, if a thread has the same columns of so many rows.
-    fn clocks(&self, rows: u32) -> f64 {
-        let shared = 1.0 / f64::from(rows);
-        let around = self.accesses[0] + self.accesses[1] * shared + self.around;
-        let slots = Slots { other: around, ..Slots::default() }.plus(self.each).plus_times(self.by_column, shared);
-        let through_l1 = (self.through_l1[0] + self.through_l1[1] * shared) / super::cost::L1_BYTES;
-        overlapped([self.memory, busiest(&slots), through_l1, 0.0])
-    }
+/// Whether so many rows gain enough against fewer.
+fn gain_of((shared, least): &(Shared, f64), rows: u32, from: u32) -> bool {
+    shared.gain(rows, from) > if from == 1 { *least } else { LEAST_FURTHER }
 }
 
 #[cfg(test)]

@@ -154,6 +154,9 @@ mod tests {
             if matches!(stream, Stream::Dense { .. }) {
                 return super::dense::shared_bytes(bytes, (spec.rows, spec.unroll * spec.lanes, spec.lanes)) as u32;
             }
+            if spec.joined > 0 && matches!(stream, Stream::Transposed { .. }) {
+                return spec.rows * spec.joined * bytes;
+            }
             let &Stream::Transposed { line, .. } = stream else { return 0 };
             let (line, vector) = (u32::from(line), (spec.lanes * bytes).min(16));
             let width = spec.unroll + spec.shear / spec.lanes;
@@ -236,6 +239,27 @@ mod tests {
         // Whole sectors, and few tiles.
         assert_eq!(size("f32", "f32", [8192, 8200]), (4, 0, 64, 64));
         assert_eq!(size("f32", "f32", [1024, 1025]), (1, 0, 32, 32));
+    }
+
+    #[test]
+    fn rows_shorter_than_that_are_joined_if_vectors_are_much_longer() {
+        let size = |from, to, shape| {
+            let spec = sum(1, from, to, shape);
+            (spec.joined > 0).then_some((spec.rows, spec.joined, spec.lanes))
+        };
+        // Lines of 128 bytes where the tile has at most 32 KiB, else of 64 and at least 32 elements; many short rows.
+        assert_eq!(size("bf16", "f32", [290_454, 245]), Some((64, 245, 4)));
+        assert_eq!(size("bf16", "bf16", [211_304, 294]), Some((48, 294, 8)));
+        assert_eq!(size("f32", "f32", [111_424, 239]), Some((32, 239, 4)));
+        assert_eq!(size("f32", "f32", [111_424, 381]), Some((32, 381, 4)));
+        assert_eq!(size("u8", "u8", [178_016, 670]), Some((64, 670, 8)));
+        assert_eq!(size("u8", "u8", [32_927_776, 3]), Some((3408, 3, 8)));
+        // Too wide, vectors of half as many elements, sheared tiles, and few rows.
+        assert_eq!(size("f32", "f32", [111_424, 389]), None);
+        assert_eq!(size("bf16", "bf16", [211_304, 292]), None);
+        assert_eq!(size("f64", "f64", [211_304, 37]), None);
+        assert_eq!(size("bf16", "bf16", [100_000, 1025]), None);
+        assert_eq!(size("bf16", "bf16", [17, 291]), None);
     }
 
     #[test]

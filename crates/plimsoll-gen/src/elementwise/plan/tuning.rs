@@ -88,7 +88,7 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     // Two vectors where one is nearly enough were up to 4 % slower on an H200, and twice as slow in small launches.
     let mut unroll = 1 << (per_thread / read_by_thread(tensors, lanes).max(vector)).clamp(1, 4).ilog2();
     if bytes > MEDIUM * u64::from(device.multiprocessors) {
-        unroll = unroll.max(1 << (LEAST_MOVED / moved_by_thread(tensors, lanes).max(1)).clamp(1, 4).ilog2());
+        unroll = unroll.max(vectors_moved(tensors, halves * lanes, bytes > device.l2_bytes)).min(4);
     }
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
@@ -112,9 +112,10 @@ fn lanes_of(tensors: &Tensors, access: u32) -> u32 {
     (access / widest).max(LEAST_ACCESS / tensors.narrowest()).max(1)
 }
 
-/// Bytes that a thread reads for this many elements.
+/// Bytes that a thread reads from memory for this many elements.
 fn read_by_thread(tensors: &Tensors, lanes: u32) -> u32 {
-    tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes * lanes).sum()
+    let inputs = tensors.moving().filter(|tensor| !tensor.output && !tensors.comes_from_cache(tensor));
+    inputs.map(|tensor| tensor.bytes * lanes).sum()
 }
 
 /// Data are written once and not read again soon, unless all of them fit into L2. Launches that only write gain at any size: on an H200, outer
@@ -135,6 +136,19 @@ fn only_writes(tensors: &Tensors) -> bool {
 /// Fewest bytes that a thread moves from or to memory in launches that aren't small: threads that hardly move memory end before the next ones can
 /// start. On an H200, an outer difference of f32 that writes 256 MiB took 81 µs with 16 bytes per thread and 60 with 32.
 const LEAST_MOVED: u32 = 32;
+
+/// Vectors of this many elements with which a thread moves that many bytes: 16 bytes of f32 and 4 of i8 took an H200 21.0 µs, twice as many
+/// 20.0; bf16 to i8 21.4 and 20.5; bulk copies of i8 and f64 to bf16 129.2 µs with 22 bytes per thread, and 119.3 with 44. A little less is enough
+/// for launches that mostly write and fit into L2: i8 to f32 took 5.7 µs with 20 bytes per thread, and 6.2 with 40.
+fn vectors_moved(tensors: &Tensors, lanes: u32, large: bool) -> u32 {
+    let moved = moved_by_thread(tensors, lanes).max(1);
+    let mostly_reads = 2 * read_by_thread(tensors, lanes) >= moved;
+    if mostly_reads || large {
+        LEAST_MOVED.div_ceil(moved).next_power_of_two()
+    } else {
+        1 << (LEAST_MOVED / moved).max(1).ilog2()
+    }
+}
 
 /// Registers of an SM.
 const REGISTERS: u32 = 65536;
@@ -162,10 +176,7 @@ fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, share: f64, rul
     }
     let lanes = lanes_of(tensors, BULK_ACCESS);
     let tile = device.resident(BULK_THREADS) * BULK_THREADS * read_by_thread(tensors, lanes).max(1);
-    // Threads of flat kernels may move a little less than `LEAST_MOVED`, those of bulk copies not: a sum of i8 and f64 to bf16 took an H200 129.2 µs with 22 bytes
-    // per thread and 119.3 with 44.
-    let least = LEAST_MOVED.div_ceil(moved_by_thread(tensors, lanes).max(1)).next_power_of_two();
-    let unroll = (BULK_IN_FLIGHT / tile).max(least);
+    let unroll = (BULK_IN_FLIGHT / tile).max(vectors_moved(tensors, lanes, true));
     let vector = lanes * tensors.narrowest();
     let row = Row { form: Form::Bulk, vector, unroll, threads: BULK_THREADS, hints: 1, ..rule.clone() };
     Some((row, format!("{} KiB in flight per SM, which take no registers", BULK_IN_FLIGHT >> 10)))
