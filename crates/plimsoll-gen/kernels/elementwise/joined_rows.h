@@ -7,7 +7,7 @@ struct Reach {
     u32 elements;
     // Whether a thread's vector is inside.
     __device__ __forceinline__ bool holds(int iteration) const {
-        return ROWS_FIT ? Ordered::exists(iteration) : Ordered::within(iteration) < elements / LANES;
+        return Ordered::exists(iteration) && (ROWS_FIT || Ordered::within(iteration) < elements / LANES);
     }
     // How many elements are behind the last whole vector, and the line and the column of the e-th of them.
     __device__ __forceinline__ u32 ends() const { return ROWS_FIT ? 0 : elements % LANES; }

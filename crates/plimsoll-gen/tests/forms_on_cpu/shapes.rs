@@ -497,6 +497,8 @@ fn rows_of_tiles_begin_where_sectors_do() {
 fn vectors_cross_the_ends_of_joined_rows() {
     let mut rng = Rng::new(11);
     let mut cases = Vec::new();
+    // The device that these tensors fill.
+    let tiny = Device { multiprocessors: 1, ..device(Target::plain(90)) };
     for text in [
         "in x: bf16, z: bf16\ny = x + z",
         "in x: bf16, z: f32\ny = x + z",
@@ -506,7 +508,7 @@ fn vectors_cross_the_ends_of_joined_rows() {
         "in x: u8, z: f64\ny = x + z",
     ] {
         let mut add = |shape: &[u64], strides: [&[i64]; 3], choose: &Choose| {
-            let on = (&device(Target::plain(90)), &Table::default());
+            let on = (&tiny, &Table::default());
             cases.push(with_strides_on(on, 0, &mut rng, text, shape, &strides, choose));
         };
         for (rows, columns) in [(1027, 3), (520, 37), (96, 245), (129, 102), (67, 44), (1040, 5)] {
@@ -529,14 +531,14 @@ fn vectors_cross_the_ends_of_joined_rows() {
     ] {
         for before in [0, 1, 4] {
             let strides: &[&[i64]] = &[&[1, 200], &[101, 1], &[101, 1], &[101, 1]];
-            let on = (&device(Target::plain(90)), &Table::default());
+            let on = (&tiny, &Table::default());
             let tensors = 2 + graph(text).outputs().len();
             let choose = Choose::default();
             cases.push(with_strides_on(on, before, &mut rng, text, &[200, 101], &strides[..tensors], &choose));
         }
     }
     let joined = cases.iter().filter(|case| case.plan.spec.joined > 0).count();
-    assert!(3 * joined > 2 * cases.len(), "{joined} of {}", cases.len());
+    assert!(5 * joined > 2 * cases.len(), "{joined} of {}", cases.len());
     assert!(compiled(&cases, |spec| spec.joined > 0) > 30);
     check("forms-joined", &cases);
 }

@@ -15,6 +15,9 @@ const MOST: u32 = 32 << 10;
 /// single elements 60.1.
 const LEAST_LINE: u32 = 64;
 const LEAST_ROWS: u32 = 32;
+/// Blocks per SM for which tiles are made smaller, and fewest blocks per SM.
+const BLOCKS: u64 = 4;
+const LEAST_BLOCKS: u64 = 2;
 /// How many times as long as vectors that end where rows do vectors must be to gain. On an H200, twice as long ones took up to 8 % longer.
 const GAIN: u32 = 4;
 /// Rows are a multiple of this: of every vector.
@@ -22,7 +25,12 @@ const STEP: u32 = 16;
 
 /// Rows, columns, and elements of a vector of the outputs of a tile; `None` if a tensor that is contiguous along the rows has gaps between them, or
 /// if its vectors wouldn't be much longer than those of `aligned` elements, which end where rows do. `most`: most elements of a vector.
-pub fn sides(tiled: &Tiled, (most, aligned): (u32, u32), most_shared: u32) -> Option<(u32, u32, u32)> {
+pub fn sides(
+    tiled: &Tiled,
+    (most, aligned): (u32, u32),
+    most_shared: u32,
+    multiprocessors: u32,
+) -> Option<(u32, u32, u32)> {
     let last = tiled.extents.len() - 1;
     let along = tiled.extents[last - 1];
     let length = u32::try_from(tiled.extents[last]).ok()?;
@@ -48,10 +56,17 @@ pub fn sides(tiled: &Tiled, (most, aligned): (u32, u32), most_shared: u32) -> Op
     let (least, suitable) = (with_lines(LEAST_LINE), with_lines(LINE));
     let fitting = |bytes: u32| bytes / row / STEP * STEP;
     let wanted = fitting(SHARED).max(suitable.min(fitting(MOST))).max(least);
+    let batches = tiled.extents[..last - 1].iter().copied();
+    let blocks = |rows: u32| batches.clone().fold(along.div_ceil(rows.into()), u64::saturating_mul);
+    let halves = std::iter::successors(Some(wanted), |rows| Some((rows / 2).next_multiple_of(STEP)));
+    let few = |rows: &u32| *rows > least && blocks(*rows) < BLOCKS * u64::from(multiprocessors);
+    let most_rows = halves.skip_while(few).next()?.max(least);
     // Evenly cut.
-    let rows = u32::try_from(along.div_ceil(along.div_ceil(wanted.into()))).ok()?.next_multiple_of(STEP);
+    let rows = u32::try_from(along.div_ceil(along.div_ceil(most_rows.into()))).ok()?.next_multiple_of(STEP);
     let filled = u64::from(rows) <= along + along / 8 && rows >= least;
-    (lanes >= GAIN * aligned && filled && rows.checked_mul(row)? <= most_shared).then_some((rows, length, lanes))
+    let enough = blocks(rows) >= LEAST_BLOCKS * u64::from(multiprocessors);
+    let gains = lanes >= GAIN * aligned && filled && enough;
+    (gains && rows.checked_mul(row)? <= most_shared).then_some((rows, length, lanes))
 }
 
 /// How an input or output is accessed in such tiles.

@@ -242,7 +242,7 @@ impl TileSize {
             sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
         });
         let joined = (sheared.is_none() && choose.unroll.is_none())
-            .then(|| joined::sides(tiled, (most, aligned), MOST_SHARED as u32))
+            .then(|| joined::sides(tiled, (most, aligned), MOST_SHARED as u32, device.multiprocessors))
             .flatten();
         let whole = joined.map(|(rows, columns, lanes)| (lanes, 0, (rows, columns)));
         let (lanes, shear, (mut rows, mut columns)) = sheared.or(whole).unwrap_or_else(|| {

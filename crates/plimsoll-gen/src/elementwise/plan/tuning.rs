@@ -2,6 +2,8 @@
 
 use plimsoll_expr::Graph;
 
+use super::coordinates::crosses;
+use super::tensors::Tensor;
 use super::{Choose, Device, PlanError, Reason, Tensors, bulk, stacked};
 use crate::elementwise::spec::{Dependent, Form, Tier};
 use crate::elementwise::table::{Class, Row, Table, Wanted, Work};
@@ -80,15 +82,18 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     // With heavy work, threads compute for about as long as they wait for memory, so twice as many bytes must be in flight. On an H200 that is
     // 1 to 4 % faster from 128 MiB on; smaller launches have too few blocks for it.
     let times = if heavy && bytes > device.l2_bytes { 2 } else { 1 };
-    // Fewer threads fit on an SM where each takes many registers.
-    let fitting = work.map_or(u32::MAX, |(_, weight)| REGISTERS / weight.registers);
     let in_flight = |times: u32, threads: u32| (times * bytes_in_flight(device)).div_ceil(threads.max(1));
     let threads = device.threads_per_multiprocessor;
-    let per_thread = in_flight(times, threads).max(in_flight(1, threads.min(fitting)));
+    let all = in_flight(times, threads) / read_by_thread(tensors, lanes, true).max(vector);
+    // Fewer threads fit on an SM where each takes many registers; what comes from caches takes hardly any time then.
+    let fitting = work.map_or(threads, |(_, weight)| threads.min(REGISTERS / weight.registers));
+    let from_memory = tensors.streamed_inputs() > 0;
+    let of_fitting =
+        in_flight(1, fitting) / read_by_thread(tensors, lanes, !from_memory || fitting == threads).max(vector);
     // Two vectors where one is nearly enough were up to 4 % slower on an H200, and twice as slow in small launches.
-    let mut unroll = 1 << (per_thread / read_by_thread(tensors, lanes).max(vector)).clamp(1, 4).ilog2();
+    let mut unroll = power_of_two(all.max(of_fitting));
     if bytes > MEDIUM * u64::from(device.multiprocessors) {
-        unroll = unroll.max(vectors_moved(tensors, halves * lanes, bytes > device.l2_bytes)).min(4);
+        unroll = unroll.max(vectors_moved(tensors, halves * lanes, device, choose.dependent));
     }
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
@@ -112,10 +117,15 @@ fn lanes_of(tensors: &Tensors, access: u32) -> u32 {
     (access / widest).max(LEAST_ACCESS / tensors.narrowest()).max(1)
 }
 
-/// Bytes that a thread reads from memory for this many elements.
-fn read_by_thread(tensors: &Tensors, lanes: u32) -> u32 {
-    let inputs = tensors.moving().filter(|tensor| !tensor.output && !tensors.comes_from_cache(tensor));
-    inputs.map(|tensor| tensor.bytes * lanes).sum()
+/// The largest power of two up to `vectors`, at most 4.
+fn power_of_two(vectors: u32) -> u32 {
+    1 << vectors.clamp(1, 4).ilog2()
+}
+
+/// Bytes that a thread reads for this many elements, from memory or also from caches.
+fn read_by_thread(tensors: &Tensors, lanes: u32, also_from_caches: bool) -> u32 {
+    let counts = |tensor: &&Tensor| !tensor.output && (also_from_caches || !tensors.comes_from_cache(tensor));
+    tensors.moving().filter(counts).map(|tensor| tensor.bytes * lanes).sum()
 }
 
 /// Data are written once and not read again soon, unless all of them fit into L2. Launches that only write gain at any size: on an H200, outer
@@ -137,17 +147,26 @@ fn only_writes(tensors: &Tensors) -> bool {
 /// start. On an H200, an outer difference of f32 that writes 256 MiB took 81 µs with 16 bytes per thread and 60 with 32.
 const LEAST_MOVED: u32 = 32;
 
-/// Vectors of this many elements with which a thread moves that many bytes: 16 bytes of f32 and 4 of i8 took an H200 21.0 µs, twice as many
-/// 20.0; bf16 to i8 21.4 and 20.5; bulk copies of i8 and f64 to bf16 129.2 µs with 22 bytes per thread, and 119.3 with 44. A little less is enough
-/// for launches that mostly write and fit into L2: i8 to f32 took 5.7 µs with 20 bytes per thread, and 6.2 with 40.
-fn vectors_moved(tensors: &Tensors, lanes: u32, large: bool) -> u32 {
+/// Vectors of this many elements with which a thread moves about [`LEAST_MOVED`], or at least as much where that gains: in plain launches that
+/// read at least a quarter of what they move, of more than twice [`MEDIUM`], and in dependent ones that are too large to overlap. On an H200, 16 bytes of
+/// f32 and 4 of i8 per thread took 21.0 µs, and twice as many 20.0; bf16 to i8 21.4 and 20.5; but i8 to f32 5.7 and 6.2, and f32 to bf16 of
+/// 4 MiB in dependent launches 1.87 and 2.18. Vectors that cross the ends of rows take many registers: bf16 to f8e5m2 with rows of 1369 took
+/// 5.10 and 5.38.
+fn vectors_moved(tensors: &Tensors, lanes: u32, device: &Device, dependent: bool) -> u32 {
     let moved = moved_by_thread(tensors, lanes).max(1);
-    let mostly_reads = 2 * read_by_thread(tensors, lanes) >= moved;
-    if mostly_reads || large {
-        LEAST_MOVED.div_ceil(moved).next_power_of_two()
+    let bytes = tensors.bytes_moved();
+    let large = bytes > 2 * MEDIUM * u64::from(device.multiprocessors) && (!dependent || bytes > device.l2_bytes / 2);
+    let reads = 4 * read_by_thread(tensors, lanes, false) >= moved;
+    if large && reads && (tensors.flat() || !crosses(tensors, lanes)) {
+        least_vectors(moved)
     } else {
-        1 << (LEAST_MOVED / moved).max(1).ilog2()
+        power_of_two(LEAST_MOVED / moved)
     }
+}
+
+/// Vectors of so many bytes that are at least [`LEAST_MOVED`].
+fn least_vectors(moved: u32) -> u32 {
+    LEAST_MOVED.div_ceil(moved.max(1)).next_power_of_two()
 }
 
 /// Registers of an SM.
@@ -175,8 +194,9 @@ fn bulk_rule(tensors: &Tensors, device: &Device, wanted: Wanted, share: f64, rul
         return None;
     }
     let lanes = lanes_of(tensors, BULK_ACCESS);
-    let tile = device.resident(BULK_THREADS) * BULK_THREADS * read_by_thread(tensors, lanes).max(1);
-    let unroll = (BULK_IN_FLIGHT / tile).max(vectors_moved(tensors, lanes, true));
+    let tile = device.resident(BULK_THREADS) * BULK_THREADS * read_by_thread(tensors, lanes, true).max(1);
+    // A sum of i8 and f64 to bf16 took an H200 129.2 µs with 22 bytes per thread and 119.3 with 44.
+    let unroll = (BULK_IN_FLIGHT / tile).max(least_vectors(moved_by_thread(tensors, lanes)));
     let vector = lanes * tensors.narrowest();
     let row = Row { form: Form::Bulk, vector, unroll, threads: BULK_THREADS, hints: 1, ..rule.clone() };
     Some((row, format!("{} KiB in flight per SM, which take no registers", BULK_IN_FLIGHT >> 10)))
