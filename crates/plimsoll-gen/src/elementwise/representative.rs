@@ -72,7 +72,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     const ROWS: [&[i64]; 3] = [&[1, 8, 4096], &[1_048_576, 2048, 1], &[1_048_576, 2048, 1]];
     const SHEARED: [&[i64]; 3] = [&[1, 2048, 4_196_352], &[10_245, 5, 1], &[10_245, 5, 1]];
     const SHEARED_ROWS: [&[i64]; 3] = [&[1, 16, 4096], &[1_048_832, 4097, 1], &[1_048_832, 4097, 1]];
-    const JOINED: [&[i64]; 3] = [&[1, 4104], &[245, 1], &[245, 1]];
+    const JOINED: [&[i64]; 3] = [&[1, 41_048], &[245, 1], &[245, 1]];
     let reversed = |shape, strides| -> Tensors<'_> { (shape, strides, &[0, 0, 0]) };
     let bulk = Choose { form: Some(Form::Bulk), vector: Some(4), unroll: Some(3), threads: Some(256), ..plain };
     let looping = Choose { grid: Some(GridPolicy::Stride { waves: 1 }), unroll: Some(1), ..plain };
@@ -114,7 +114,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("transpose_folded_rows", BIAS, reversed(&[8, 512, 2048], &ROWS), free),
         ("transpose_folded_sheared", BIAS, reversed(&[2048, 2049, 5], &SHEARED), free),
         ("transpose_folded_rows_sheared", BIAS, reversed(&[16, 256, 4097], &SHEARED_ROWS), free),
-        ("transpose_joined_bf16", BIAS, reversed(&[4104, 245], &JOINED), free),
+        ("transpose_joined_bf16", BIAS, reversed(&[41_048, 245], &JOINED), free),
         ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),
         ("bulk_triad_f32", TRIAD, runs, bulk),
         ("bulk_triad_f32_dependent", TRIAD, runs, Choose { dependent: true, ..bulk }),
