@@ -24,12 +24,13 @@ const GAIN: u32 = 4;
 const STEP: u32 = 16;
 
 /// Rows, columns, and elements of a vector of the outputs of a tile; `None` if a tensor that is contiguous along the rows has gaps between them, or
-/// if its vectors wouldn't be much longer than those of `aligned` elements, which end where rows do. `most`: most elements of a vector.
+/// if its vectors wouldn't be much longer than those of `aligned` elements, which end where rows do. `most`: most elements of a vector. Without
+/// `multiprocessors`, there may be any number of tiles.
 pub fn sides(
     tiled: &Tiled,
     (most, aligned): (u32, u32),
     most_shared: u32,
-    multiprocessors: u32,
+    multiprocessors: Option<u32>,
 ) -> Option<(u32, u32, u32)> {
     let last = tiled.extents.len() - 1;
     let along = tiled.extents[last - 1];
@@ -59,12 +60,13 @@ pub fn sides(
     let batches = tiled.extents[..last - 1].iter().copied();
     let blocks = |rows: u32| batches.clone().fold(along.div_ceil(rows.into()), u64::saturating_mul);
     let halves = std::iter::successors(Some(wanted), |rows| Some((rows / 2).next_multiple_of(STEP)));
-    let few = |rows: &u32| *rows > least && blocks(*rows) < BLOCKS * u64::from(multiprocessors);
+    let multiprocessors = u64::from(multiprocessors.unwrap_or(0));
+    let few = |rows: &u32| *rows > least && blocks(*rows) < BLOCKS * multiprocessors;
     let most_rows = halves.skip_while(few).next()?.max(least);
     // Evenly cut.
     let rows = u32::try_from(along.div_ceil(along.div_ceil(most_rows.into()))).ok()?.next_multiple_of(STEP);
     let filled = u64::from(rows) <= along + along / 8 && rows >= least;
-    let enough = blocks(rows) >= LEAST_BLOCKS * u64::from(multiprocessors);
+    let enough = blocks(rows) >= LEAST_BLOCKS * multiprocessors;
     let gains = lanes >= GAIN * aligned && filled && enough;
     (gains && rows.checked_mul(row)? <= most_shared).then_some((rows, length, lanes))
 }

@@ -8,6 +8,7 @@ use super::shear::{Shear, splits_sectors};
 use super::tensors::Tensor;
 use super::tiles::MOST_SHARED;
 use super::{Choose, Device};
+use crate::elementwise::spec::Form;
 
 /// Most elements along the longer side of a tile whose other side is short.
 const MOST_SIDE: u32 = 1024;
@@ -241,8 +242,10 @@ impl TileSize {
                 if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
             sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
         });
+        // A request for tiles is for any number of them.
+        let multiprocessors = (choose.form != Some(Form::Transpose)).then_some(device.multiprocessors);
         let joined = (sheared.is_none() && choose.unroll.is_none())
-            .then(|| joined::sides(tiled, (most, aligned), MOST_SHARED as u32, device.multiprocessors))
+            .then(|| joined::sides(tiled, (most, aligned), MOST_SHARED as u32, multiprocessors))
             .flatten();
         let whole = joined.map(|(rows, columns, lanes)| (lanes, 0, (rows, columns)));
         let (lanes, shear, (mut rows, mut columns)) = sheared.or(whole).unwrap_or_else(|| {

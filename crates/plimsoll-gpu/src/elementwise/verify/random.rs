@@ -201,7 +201,7 @@ impl Tensors {
     /// A shape; `None` if the expression needs more dimensions.
     fn shape(self, rng: &mut Rng, number: usize, rank: usize) -> Option<Vec<u64>> {
         const SIZES: [u64; 12] = [1, 31, 32, 33, 97, 255, 1025, 4099, 8191, 65_537, 1009, 0];
-        const ROWS: [[u64; 2]; 10] = [
+        const ROWS: [[u64; 2]; 12] = [
             [37, 1025],
             [3, 7],
             [129, 64],
@@ -213,6 +213,9 @@ impl Tensors {
             // Dense lines.
             [22, 1000],
             [13, 4096],
+            // Joined rows.
+            [300, 51],
+            [97, 245],
         ];
         // Short sides, which tiles fold with the middle one.
         const REVERSED: [[u64; 3]; 8] = [
@@ -301,8 +304,10 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     };
     // Whatever the number of tiles: those of long rows between sectors are sheared.
     let sides = Choose { unroll: Some([16, 8, 4, 32][number % 4]), index: narrow.index, ..plain };
-    let sides = (kind == Tensors::Transposed).then_some(sides);
-    [Some(plain), form, Some(narrow), Some(bulk), sides, tier].into_iter().flatten().collect()
+    // The same for short rows, which are joined.
+    let tiles = Choose { form: Some(Form::Transpose), index: narrow.index, ..plain };
+    let [sides, tiles] = [sides, tiles].map(|choose| (kind == Tensors::Transposed).then_some(choose));
+    [Some(plain), form, Some(narrow), Some(bulk), sides, tiles, tier].into_iter().flatten().collect()
 }
 
 /// The tensors and scalars of one expression.
