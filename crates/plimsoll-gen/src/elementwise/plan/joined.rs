@@ -59,10 +59,10 @@ pub fn sides(
     let wanted = fitting(SHARED).max(suitable.min(fitting(MOST))).max(least);
     let batches = tiled.extents[..last - 1].iter().copied();
     let blocks = |rows: u32| batches.clone().fold(along.div_ceil(rows.into()), u64::saturating_mul);
-    let halves = std::iter::successors(Some(wanted), |rows| Some((rows / 2).next_multiple_of(STEP)));
+    let mut halves = std::iter::successors(Some(wanted), |rows| Some((rows / 2).next_multiple_of(STEP)));
     let multiprocessors = u64::from(multiprocessors.unwrap_or(0));
-    let few = |rows: &u32| *rows > least && blocks(*rows) < BLOCKS * multiprocessors;
-    let most_rows = halves.skip_while(few).next()?.max(least);
+    let suits = |rows: &u32| *rows <= least || blocks(*rows) >= BLOCKS * multiprocessors;
+    let most_rows = halves.find(suits)?.max(least);
     // Evenly cut.
     let rows = u32::try_from(along.div_ceil(along.div_ceil(most_rows.into()))).ok()?.next_multiple_of(STEP);
     let filled = u64::from(rows) <= along + along / 8 && rows >= least;
