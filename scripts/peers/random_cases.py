@@ -36,8 +36,8 @@ TUNED = "tuned_"
 """Before the names of what is timed with --tune."""
 RESERVE = 15.0
 """Seconds that a case may take: nothing is started later than this before the limit."""
-SECONDS_PER_CASE = 4.0
-"""Usual seconds of a case, to compile no more of them than there is time for."""
+SECONDS_PER_CASE = {False: 4.0, True: 10.0}
+"""Usual seconds of a case without and with --tune, to compile no more of them than there is time for."""
 
 
 class Results:
@@ -179,7 +179,7 @@ class Race:
         programs = {"": (args.plimsoll, False)}
         programs |= {TUNED: (args.plimsoll, True)} if args.tune else {}
         programs |= {"before_": (args.before, False)} if args.before else {}
-        found, flags, missing = {}, set(), {}
+        found, flags, missing = {}, {}, {}
         for _ in range(args.rounds):
             for name in list(launches):
                 found.setdefault(name, []).append(statistics.median(launches[name].samples(REPLAYS, WARM_UP)))
@@ -189,13 +189,14 @@ class Race:
                 try:
                     us, raised, bytes_moved = ours(args, program, case, tune)
                 except (Wrong, RuntimeError) as error:
-                    if prefix != "before_":
+                    if not prefix:
                         raise
-                    # The older program may lack or fail at what the newer one does.
-                    missing = {"before_error": str(error)}
+                    # The untuned times are kept. The older program may lack or fail at what the newer one does.
+                    kind = "wrong" if prefix == TUNED and isinstance(error, Wrong) else "error"
+                    missing[f"{prefix}{kind}"] = str(error)
                     del programs[prefix]
                     continue
-                flags |= set() if prefix == "before_" else raised
+                flags.setdefault(prefix, set()).update(raised)
                 if bytes_moved != moved:
                     raise RuntimeError(f"plimsoll moves {bytes_moved} bytes, PyTorch {moved}")
                 for launch, value in us.items():
@@ -203,7 +204,8 @@ class Race:
         found["compile"].append(statistics.median(launches["compile"].samples(REPLAYS, WARM_UP)))
         medians = {f"{name}_us": round(statistics.median(values), 3) for name, values in found.items()}
         rounds = {name: [round(value, 3) for value in values] for name, values in found.items()}
-        return {"bytes": moved, **medians, "flags": " ".join(sorted(flags)), "rounds": rounds, "loaded": round(loaded, 2), **missing}
+        raised = {f"{prefix}flags": " ".join(sorted(of)) for prefix, of in flags.items() if prefix != "before_"}
+        return {"bytes": moved, **medians, **raised, "rounds": rounds, "loaded": round(loaded, 2), **missing}
 
     def forget(self):
         """frees what functions and graphs hold"""
@@ -214,9 +216,15 @@ class Race:
 
 def both(record):
     """a case's untuned record and its tuned one, in the order in which they are kept"""
-    kept = {name: value for name, value in record.items() if not name.startswith(TUNED)}
-    tuned = {name.removeprefix(TUNED): value for name, value in record.items() if name.startswith(TUNED)}
-    return [kept, {**kept, **tuned, "tuned": True}]
+
+    def untuned(of):
+        return {name: value for name, value in of.items() if not name.startswith(TUNED)}
+
+    def tuned(of):
+        return untuned(of) | {name.removeprefix(TUNED): value for name, value in of.items() if name.startswith(TUNED)}
+
+    rounds = record.get("rounds", {})
+    return [untuned(record) | {"rounds": untuned(rounds)}, tuned(record) | {"rounds": tuned(rounds), "tuned": True}]
 
 
 def shown(record):
@@ -237,7 +245,7 @@ def affordable(args):
     """how many cases fit before the limit"""
     if args.limit_seconds is None:
         return args.batch
-    return max(1, int((args.limit_seconds - (time.monotonic() - BEGAN)) / SECONDS_PER_CASE))
+    return max(1, int((args.limit_seconds - (time.monotonic() - BEGAN)) / SECONDS_PER_CASE[args.tune]))
 
 
 def stop_on_terminate():

@@ -1,5 +1,6 @@
 // Pieces of lines in tiles whose rows aren't sheared: which of them are inside the tensors, their addresses, and loads of transposed inputs.
 #pragma once
+
 // Which pieces of a thread are inside the tensors: those of the first `lines` lines, and the first `along` of each line. LINES_FIT and
 // ALONG_FITS: these are all of the tile.
 template <typename All, bool LINES_FIT, bool ALONG_FITS, int PER_LINE> struct Inside {

@@ -4,10 +4,12 @@
 // How an input with elements of BYTES, whose lines are loaded in vectors of LINE, lies in shared memory: in the outputs' order, without gaps.
 template <int BYTES, int LINE> struct Passage {
     enum { PER_LINE = ROWS / LINE, HELD = ROWS * COLUMNS / LANES };
-    // Neighbouring pieces of a line are stored so many banks apart, a power of two of them at least. A warp has pieces of as many lines, so that
-    // its stores use different banks; but half a warp per line reads whole sectors.
-    enum { APART = LINE * COLUMNS * BYTES, BANK = 4, MOST_LINES = 16 };
-    constexpr __device__ static int lines(int count) { return count < MOST_LINES && APART % (2 * BANK * count) == 0 ? lines(2 * count) : count; }
+    // Neighbouring pieces of a line are stored APART bytes apart. If that is a multiple of several banks, a warp has pieces of as many lines, so
+    // that its stores use different banks, but of at most 16, so that two threads or more read each line. joined.rs has the same numbers.
+    enum { APART = LINE * COLUMNS * BYTES, BANK = 4, MOST_LINES = least(COLUMNS, 16) };
+    constexpr __device__ static int lines(int count) {
+        return 2 * count <= MOST_LINES && APART % (2 * BANK * count) == 0 ? lines(2 * count) : count;
+    }
     typedef Pieces<COLUMNS, PER_LINE, lines(1)> All;
 };
 
@@ -86,4 +88,3 @@ __device__ __forceinline__ void store_piece(const R* lines, int iteration, Packe
     for (int i = 0; i < LINE; ++i) row[i * WIDTH] = turned<T>(lines, i);
 }
 #endif
-

@@ -1,6 +1,7 @@
 // transpose: some inputs are contiguous along the second fastest dimension, while the outputs are contiguous along the fastest.
 // A block processes a tile of ROWS × COLUMNS elements: TRANSPOSED inputs are loaded along their contiguous dimension into shared
-// memory and read from there along the outputs' contiguous dimension, together with the other tensors. COLUMNS = LANES · UNROLL.
+// memory and read from there along the outputs' contiguous dimension, together with the other tensors. COLUMNS = LANES · UNROLL, unless rows
+// are joined (joined_rows.h): what follows is about the others.
 //
 // A thread loads LANES lines of a transposed input together, in vectors of LINE elements, as the lines allow. It transposes these
 // LINE × LANES elements in registers and stores them to shared memory as vectors in the order of the outputs. Gaps between the rows in

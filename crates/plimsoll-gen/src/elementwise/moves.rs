@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::plan::joined;
 use super::spec::{Form, Inner, KernelSpec, Stream};
 use crate::sass::{Accesses, Hot, HotKind};
 
@@ -39,8 +40,10 @@ impl Moves {
                 }
                 // A thread has as many pieces of lines as others, and up to an eighth more.
                 Stream::Transposed { line, .. } if spec.joined > 0 => {
-                    let piece = u32::from(*line) * bytes;
-                    let fewest = (spec.rows * spec.joined * bytes).div_ceil(piece * spec.threads);
+                    let line = u32::from(*line);
+                    let piece = line * bytes;
+                    let lines = spec.joined.next_multiple_of(joined::lines_at_once(bytes, spec.joined, line));
+                    let fewest = (spec.rows / line * lines).div_ceil(spec.threads);
                     (fewest * piece, (fewest + fewest / 8) * piece)
                 }
                 Stream::Dense { vector, .. } => {

@@ -521,6 +521,12 @@ fn vectors_cross_the_ends_of_joined_rows() {
             let other = Choose { threads: Some(96), index: Some(Index::U64), ..Choose::default() };
             add(&[rows, columns], [&[1, r + 8], &[c, 1], &[c, 1]], &other);
         }
+        // Vectors as long as a request allows.
+        for vector in [16, 64] {
+            let longest = Choose { vector: Some(vector), ..Choose::default() };
+            add(&[4000, 3], [&[1, 4000], &[3, 1], &[3, 1]], &longest);
+            add(&[1200, 2], [&[1, 1200], &[2, 1], &[2, 1]], &longest);
+        }
         add(&[3, 136, 51], [&[136 * 51, 1, 136], &[136 * 51, 51, 1], &[136 * 51, 51, 1]], &Choose::default());
         add(&[2, 3, 70, 22], [&[4620, 1540, 1, 70], &[0, 1540, 22, 1], &[4620, 1540, 22, 1]], &Choose::default());
     }

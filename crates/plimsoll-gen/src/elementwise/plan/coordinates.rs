@@ -198,7 +198,7 @@ impl Lanes {
         let Case { graph, tensors, device, choose, .. } = case;
         let doubled = 2 * self.lanes;
         let estimate = || Shared::inside_vectors(graph, tensors, choose.tier, self.lanes).gain(2, 1);
-        let gains = choose.vector.is_none()
+        let gains = choose.vector.or(choose.unroll).is_none()
             && self.aligned == self.lanes
             && (2..=MOST_DOUBLED).contains(&self.lanes)
             && doubled <= most_elements(graph, tensors)

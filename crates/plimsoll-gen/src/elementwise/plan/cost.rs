@@ -156,5 +156,6 @@ pub fn coordinates(rank: u32, sets: u32) -> f64 {
 
 /// Instructions of a vector that may cross the ends of rows: each element compares its place and selects an address.
 fn turning(spec: &KernelSpec) -> f64 {
-    f64::from(if spec.whole_rows || spec.rare_turns { 0 } else { spec.lanes * (1 + 2 * spec.sets) })
+    // Joined rows are one row in shared memory.
+    f64::from(if spec.whole_rows || spec.rare_turns || spec.joined > 0 { 0 } else { spec.lanes * (1 + 2 * spec.sets) })
 }

@@ -7,7 +7,8 @@ use super::tensors::Tensor;
 use super::tile_size::widest_vector;
 use crate::elementwise::spec::Inner;
 
-/// Bytes of transposed inputs in a tile, if that many rows have lines of [`LINE`] bytes; else as many rows as have that, up to [`MOST`] bytes.
+/// Bytes of transposed inputs in a tile, if that many rows have lines of [`LINE`] bytes; else as many rows as have that, up to [`MOST`] bytes, unless lines
+/// would be too short.
 const SHARED: u32 = 10 << 10;
 const LINE: u32 = 128;
 const MOST: u32 = 32 << 10;
@@ -20,8 +21,12 @@ const BLOCKS: u64 = 4;
 const LEAST_BLOCKS: u64 = 2;
 /// How many times as long as vectors that end where rows do vectors must be to gain. On an H200, twice as long ones took up to 8 % longer.
 const GAIN: u32 = 4;
-/// Rows are a multiple of this: of every vector.
+/// Rows are a multiple of this, and vectors have at most as many elements.
 const STEP: u32 = 16;
+/// Most lines of which a warp has pieces.
+const MOST_LINES: u32 = 16;
+/// Bytes of a bank of shared memory.
+const BANK: u32 = 4;
 
 /// Rows, columns, and elements of a vector of the outputs of a tile; `None` if a tensor that is contiguous along the rows has gaps between them, or
 /// if its vectors wouldn't be much longer than those of `aligned` elements, which end where rows do. `most`: most elements of a vector. Without
@@ -47,7 +52,7 @@ pub fn sides(
                 && batches.all(|(stride, _)| stride.unsigned_abs().is_multiple_of(lanes.into()))
         })
     };
-    let lanes = widest_vector(most, fits);
+    let lanes = widest_vector(most.min(STEP), fits);
     let transposed = || {
         tiled.all.iter().zip(&tiled.transposed).filter(|(_, transposed)| **transposed).map(|(tensor, _)| tensor.bytes)
     };
@@ -69,6 +74,14 @@ pub fn sides(
     let enough = blocks(rows) >= LEAST_BLOCKS * multiprocessors;
     let gains = lanes >= GAIN * aligned && filled && enough;
     (gains && rows.checked_mul(row)? <= most_shared).then_some((rows, length, lanes))
+}
+
+/// Lines of a transposed input, loaded in vectors of `line` elements, of which a warp has pieces: `lines` of passage.h.
+pub fn lines_at_once(bytes: u32, columns: u32, line: u32) -> u32 {
+    let apart = line * columns * bytes;
+    let most = columns.min(MOST_LINES);
+    let doubled = |lines: &u32| (2 * lines <= most && apart.is_multiple_of(2 * BANK * lines)).then_some(2 * lines);
+    std::iter::successors(Some(1), doubled).last().unwrap_or(1)
 }
 
 /// How an input or output is accessed in such tiles.

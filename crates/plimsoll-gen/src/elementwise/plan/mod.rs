@@ -10,7 +10,7 @@ mod dense;
 mod division;
 mod fold;
 mod indexing;
-mod joined;
+pub mod joined;
 mod reasons;
 mod residency;
 mod runs;

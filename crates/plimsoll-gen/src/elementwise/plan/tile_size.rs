@@ -283,7 +283,9 @@ impl TileSize {
         }
         let together = if joined { 1 } else { lanes };
         let line = line(tensor, extents, (rows, together), widest);
-        Loaded { elements: together * line, lines: (columns + shear) / together, per_line: rows / line }
+        let group = if joined { joined::lines_at_once(tensor.bytes, columns, line) } else { 1 };
+        let lines = ((columns + shear) / together).div_ceil(group);
+        Loaded { elements: together * line, lines, per_line: rows / line * group }
     }
 
     /// Threads for tiles whose transposed inputs are loaded in such pieces. `bytes`: of an element of all inputs; `blocks`: per SM.

@@ -85,7 +85,7 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     let in_flight = |times: u32, threads: u32| (times * bytes_in_flight(device)).div_ceil(threads.max(1));
     let threads = device.threads_per_multiprocessor;
     let all = in_flight(times, threads) / read_by_thread(tensors, lanes, true).max(vector);
-    // Fewer threads fit on an SM where each takes many registers; what comes from caches takes hardly any time then.
+    // Fewer threads fit on an SM where each takes many registers. What comes from caches isn't waited for as long as what comes from memory.
     let fitting = work.map_or(threads, |(_, weight)| threads.min(REGISTERS / weight.registers));
     let from_memory = tensors.streamed_inputs() > 0;
     let of_fitting =
@@ -93,7 +93,7 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     // Two vectors where one is nearly enough were up to 4 % slower on an H200, and twice as slow in small launches.
     let mut unroll = power_of_two(all.max(of_fitting));
     if bytes > MEDIUM * u64::from(device.multiprocessors) {
-        unroll = unroll.max(vectors_moved(tensors, halves * lanes, device, choose.dependent));
+        unroll = unroll.max(vectors_moved(tensors, lanes, device, (choose.dependent, halves > 1)));
     }
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
@@ -147,21 +147,16 @@ fn only_writes(tensors: &Tensors) -> bool {
 /// start. On an H200, an outer difference of f32 that writes 256 MiB took 81 µs with 16 bytes per thread and 60 with 32.
 const LEAST_MOVED: u32 = 32;
 
-/// Vectors of this many elements with which a thread moves about [`LEAST_MOVED`], or at least as much where that gains: in plain launches that
-/// read at least a quarter of what they move, of more than twice [`MEDIUM`], and in dependent ones that are too large to overlap. On an H200, 16 bytes of
-/// f32 and 4 of i8 per thread took 21.0 µs, and twice as many 20.0; bf16 to i8 21.4 and 20.5; but i8 to f32 5.7 and 6.2, and f32 to bf16 of
-/// 4 MiB in dependent launches 1.87 and 2.18. Vectors that cross the ends of rows take many registers: bf16 to f8e5m2 with rows of 1369 took
-/// 5.10 and 5.38.
-fn vectors_moved(tensors: &Tensors, lanes: u32, device: &Device, dependent: bool) -> u32 {
+/// Vectors of this many elements with which a thread moves about [`LEAST_MOVED`], or at least as much where that gains: in plain launches of more than
+/// twice [`MEDIUM`] per SM, and in dependent ones that are too large to overlap, but not in half accesses. On an H200, 16 bytes of f32 and 4 of i8 per
+/// thread took 21.0 µs, and twice as many 20.0; bf16 to i8 21.4 and 20.5; but f32 to bf16 of 4 MiB in dependent launches 1.87 and 2.18. Vectors that
+/// cross the ends of rows take many registers: bf16 to f8e5m2 with rows of 1369 took 5.10 and 5.38.
+fn vectors_moved(tensors: &Tensors, lanes: u32, device: &Device, (dependent, halves): (bool, bool)) -> u32 {
     let moved = moved_by_thread(tensors, lanes).max(1);
     let bytes = tensors.bytes_moved();
     let large = bytes > 2 * MEDIUM * u64::from(device.multiprocessors) && (!dependent || bytes > device.l2_bytes / 2);
-    let reads = 4 * read_by_thread(tensors, lanes, false) >= moved;
-    if large && reads && (tensors.flat() || !crosses(tensors, lanes)) {
-        least_vectors(moved)
-    } else {
-        power_of_two(LEAST_MOVED / moved)
-    }
+    let gains = large && !halves && (tensors.flat() || !crosses(tensors, lanes));
+    if gains { least_vectors(moved).min(4) } else { power_of_two(LEAST_MOVED / moved) }
 }
 
 /// Vectors of so many bytes that are at least [`LEAST_MOVED`].

@@ -201,7 +201,7 @@ impl Tensors {
     /// A shape; `None` if the expression needs more dimensions.
     fn shape(self, rng: &mut Rng, number: usize, rank: usize) -> Option<Vec<u64>> {
         const SIZES: [u64; 12] = [1, 31, 32, 33, 97, 255, 1025, 4099, 8191, 65_537, 1009, 0];
-        const ROWS: [[u64; 2]; 12] = [
+        const ROWS: [[u64; 2]; 13] = [
             [37, 1025],
             [3, 7],
             [129, 64],
@@ -216,6 +216,7 @@ impl Tensors {
             // Joined rows.
             [300, 51],
             [97, 245],
+            [1040, 5],
         ];
         // Short sides, which tiles fold with the middle one.
         const REVERSED: [[u64; 3]; 8] = [

@@ -94,3 +94,38 @@ fn long_rows_that_vectors_cross_compute_their_functions_once() {
     assert!(rare(by_row, 4099) && !rare(by_row, 999) && !rare(by_row, 4096));
     assert!(!rare(by_element, 4099));
 }
+
+#[test]
+fn threads_move_at_least_32_bytes_in_large_launches() {
+    let unroll = |text: &str, elements, dependent| {
+        flat(text, elements, 80, &Choose { dependent, ..Choose::default() }).spec.unroll
+    };
+    let narrows = "in x: f32\ny: i8 = i8(x)";
+    assert_eq!([narrows, "in x: f32\ny = x + 1"].map(|text| unroll(text, 64 * MIB, false)), [2, 1]);
+    // Small ones, and dependent ones that overlap.
+    assert_eq!((unroll(narrows, MIB, false), unroll(narrows, 64 * MIB, true)), (1, 2));
+    assert_eq!(unroll(narrows, 5 * MIB, true), 1);
+    // Vectors that cross the ends of rows take too many registers.
+    let by_rows = |columns: u64| {
+        let c = columns as i64;
+        let strides: [(&[i64], u64); 3] = [(&[c, 1], 0), (&[1, 0], 0), (&[c, 1], 0)];
+        let text = "in x: bf16, w: bf16\ny: f8e5m2 = x*w";
+        planned(text, &[50_000, columns], &strides, 80, &Choose::default()).unwrap().spec.unroll
+    };
+    assert_eq!([1368, 1369].map(by_rows), [2, 1]);
+}
+
+#[test]
+fn vectors_of_two_f64_are_doubled_where_they_share_long_functions() {
+    let lanes = |text: &str, choose: &Choose| {
+        let strides: [(&[i64], u64); 3] = [(&[1, 0], 0), (&[400, 1], 0), (&[400, 1], 0)];
+        let text = format!("in x: f64, y: f64\nz = {text}");
+        planned(&text, &[38_400, 400], &strides, 90, choose).unwrap().spec.lanes
+    };
+    let free = Choose::default();
+    assert_eq!(
+        ["erf(x)*tanh(x)*y", "gelu(x)*y", "x*y", "erf(y)*tanh(y)*x"].map(|text| lanes(text, &free)),
+        [4, 2, 2, 2]
+    );
+    assert_eq!(lanes("erf(x)*tanh(x)*y", &Choose { vector: Some(16), ..free }), 2);
+}
