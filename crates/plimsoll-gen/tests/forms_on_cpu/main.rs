@@ -7,6 +7,7 @@ mod batch;
 #[path = "../host/mod.rs"]
 mod host;
 mod shapes;
+mod tiles;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
