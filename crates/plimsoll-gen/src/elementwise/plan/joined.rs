@@ -23,7 +23,7 @@ const LEAST_BLOCKS: u64 = 2;
 const GAIN: u32 = 4;
 /// Rows are a multiple of this, and vectors have at most as many elements.
 const STEP: u32 = 16;
-/// Most lines of which a warp has pieces.
+/// Most lines that a warp loads pieces of at once.
 const MOST_LINES: u32 = 16;
 /// Bytes of a bank of shared memory.
 const BANK: u32 = 4;
@@ -76,7 +76,7 @@ pub fn sides(
     (gains && rows.checked_mul(row)? <= most_shared).then_some((rows, length, lanes))
 }
 
-/// Lines of a transposed input, loaded in vectors of `line` elements, of which a warp has pieces: `lines` of passage.h.
+/// How many lines a warp loads pieces of at once, in vectors of `line` elements: `lines` of passage.h. The threads then store to different banks.
 pub fn lines_at_once(bytes: u32, columns: u32, line: u32) -> u32 {
     let apart = line * columns * bytes;
     let most = columns.min(MOST_LINES);

@@ -9,7 +9,7 @@ use crate::elementwise::count::{Slots, count, count_where};
 use crate::elementwise::spec::Tier;
 use crate::elementwise::weight::{BYTES, busiest};
 
-/// Work of an element: what each one needs anew, and what several share. Of both, instructions and bytes through L1.
+/// Work of an element: what each one needs by itself, and what several share; of both, instructions and bytes through L1.
 pub struct Shared {
     slots: [Slots; 2],
     through_l1: [f64; 2],
@@ -31,8 +31,7 @@ impl Shared {
         shared
     }
 
-    /// For the elements of vectors inside rows, of one such vector of `lanes` elements. They share inputs that are the same along rows, and the
-    /// vector's coordinates.
+    /// For vectors of `lanes` elements inside rows. Their elements share inputs that are the same along rows, and the vector's coordinates.
     pub fn inside_vectors(graph: &Graph, tensors: &Tensors, tier: Tier, lanes: u32) -> Self {
         let same = |tensor: &Tensor| !tensor.uniform && tensor.strides.last() == Some(&0);
         let mut shared = Self::new(graph, tensors, tier, (lanes, lanes), same);
@@ -40,7 +39,7 @@ impl Shared {
         shared
     }
 
-    /// With vectors of `lanes` elements, of which `sharing` share the same arithmetic.
+    /// With vectors of `lanes` elements. Arithmetic on shared inputs is done once for `sharing` elements.
     fn new(
         graph: &Graph,
         tensors: &Tensors,
