@@ -87,11 +87,55 @@ show("log", artanh, 0, "0.02944", 6, 1, lambda z: z)
 show("softplus", artanh, 0, mpf(1) / 9, 10, 0, lambda z: z)
 
 
-def scaled_tail(s, reach=mpf(4.2)):
-    """Φ(−t)·e^(t²/2)/r for s = 1 − 2r, r = 1/(1 + t/4.2)."""
-    r = (1 - s) / 2
-    t = reach * (1 / r - 1)
-    return mp.exp(t * t / 2) * mp.erfc(t / mp.sqrt(2)) / 2 / r
+def scaled_tail(t):
+    """Φ(−t)·e^(t²/2)."""
+    return mp.exp(t * t / 2) * mp.erfc(t / mp.sqrt(2)) / 2
 
 
-show("gelu, erfc", scaled_tail, -1, 1 - 2 / (1 + 39 / mpf(4.2)), 24, 4, lambda s: 1 / scaled_tail(s))
+def rational(function, points, above, below):
+    """The numerator and denominator (1 + …) of these degrees with the smallest largest relative error at the points, and that error: Remez'
+    exchange, where each step solves linear equations that are weighted by the denominator before."""
+    values = [function(t) for t in points]
+    count = above + below + 2
+    extremes = [int((1 - mp.cos(mp.pi * i / (count - 1))) / 2 * (len(points) - 1)) for i in range(count)]
+    denominator = [mp.binomial(below, j) for j in range(below + 1)]
+    while True:
+        for _ in range(4):
+            matrix, right = mp.matrix(count, count), mp.matrix(count, 1)
+            for i, place in enumerate(extremes):
+                t, value = points[place], values[place]
+                right[i] = value
+                for j in range(above + 1):
+                    matrix[i, j] = t**j
+                for j in range(1, below + 1):
+                    matrix[i, above + j] = -value * t**j
+                matrix[i, count - 1] = (-1) ** i * value * mp.polyval(denominator[::-1], t)
+            found = mp.lu_solve(matrix, right)
+            numerator = [found[j] for j in range(above + 1)]
+            denominator = [mpf(1)] + [found[above + j] for j in range(1, below + 1)]
+        errors = [
+            mp.polyval(numerator[::-1], t) / mp.polyval(denominator[::-1], t) / value - 1
+            for t, value in zip(points, values)
+        ]
+        runs = [[0]]
+        for i in range(1, len(errors)):
+            if errors[i] * errors[i - 1] > 0:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        largest = [max(run, key=lambda i: abs(errors[i])) for run in runs]
+        assert len(largest) == count, "not an alternating error"
+        if largest == extremes:
+            return numerator, denominator, max(map(abs, errors))
+        extremes = largest
+
+
+end = mpf(39)
+steps = [(1 + (end - 3) / (end + 3)) * i / 3000 - 1 for i in range(3001)]
+p, q, error = rational(scaled_tail, [3 * (1 + s) / (1 - s) for s in steps], 9, 10)
+slope = q[10] / p[9]
+offset = (q[9] - slope * p[8]) / p[9]
+rest = [q[j] - offset * p[j] - (slope * p[j - 1] if j else 0) for j in range(9)]
+print(f"gelu, erfc: P/((slope·t + offset)·P + R), error 2^{float(mp.log(error, 2)):.1f}")
+for name, values in [("P", p), ("R", rest), ("slope, offset", [slope, offset])]:
+    print(f"  {name}: [" + ", ".join(repr(float(c)) for c in values) + "]")

@@ -417,7 +417,7 @@ mod tests {
             ("softplus(x)", 170.0),
             ("mish(x)", 106.0),
             ("gelu_tanh(x)", 156.0),
-            ("gelu(x)", 276.0),
+            ("gelu(x)", 224.0),
             ("log(x)", 116.0),
             ("sinh(x)", 112.0),
         ];

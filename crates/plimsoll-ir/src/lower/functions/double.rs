@@ -1,12 +1,12 @@
 //! Functions of f64 that take fewer instructions than a device's library: eˣ is evaluated by additions, products and one integer
-//! operation that scales, and inverses start from the device's rough one. No error of more than 4.2 units in the last place was found;
+//! operation that scales, and inverses start from the device's rough one. No error of more than 4.3 units in the last place was found;
 //! `docs/mathematics.md` says what is promised. `scripts/f64_coefficients.py` makes the coefficients.
 //!
 //! Most are right only for operands that a guard demands, such as |x| ≤ 708, where eˣ is a normal number. The forms of [`total`] are right for
 //! all operands. NaN doesn't survive a scaling; there, a later product with the operand brings it back.
 
 use plimsoll_expr::DType;
-use plimsoll_expr::op::Unary;
+use plimsoll_expr::op::{Comparison, Unary};
 
 use super::super::term::Term;
 use crate::{Facts, Op, Primitive, facts};
@@ -90,15 +90,15 @@ const EXP: [f64; 10] = [
 
 /// eˣ for |x| ≤ 708.
 fn exp(x: Term<'_>) -> Term<'_> {
-    let e = raised_exp(x, 0.0);
+    let (n, r) = reduced(x, 0.0);
+    let e = power(n, r);
     let known = facts::derive(Op::Unary(Unary::Exp), DType::F64, &[x.facts()]);
     e.know(Facts { low: known.low.max(0.0), nan: false, least: f64::MIN_POSITIVE, ..known });
     e
 }
 
-/// 2^raised·eˣ where that is a normal number.
-fn raised_exp(x: Term<'_>, raised: f64) -> Term<'_> {
-    let (n, r) = reduced(x, raised);
+/// eʳ·2ⁿ where that is a normal number, n as [`Term::scale`] takes it.
+fn power<'b>(n: Term<'b>, r: Term<'b>) -> Term<'b> {
     r.polynomial(&EXP).fma(r, 1.0).fma(r, 1.0).scale(n)
 }
 
@@ -166,9 +166,11 @@ fn inverse(x: Term<'_>) -> Term<'_> {
     r.fma(e.fma(e, e), r)
 }
 
-/// a/b to about half a unit in the last place, for finite a and normal b with a normal inverse.
+/// a/b to about half a unit in the last place, for finite a and normal b with a normal inverse: the remainder of a product with an inverse
+/// that has half of the digits, times that inverse.
 fn quotient<'b>(a: Term<'b>, b: Term<'b>) -> Term<'b> {
-    let r = inverse(b);
+    let r = b.primitive(Primitive::Rcp64);
+    let r = (-b).fma(r, 1.0).fma(r, r);
     let q = a * r;
     (-b).fma(q, a).fma(r, q)
 }
@@ -212,67 +214,71 @@ pub(super) fn limited(x: Term<'_>, most: f64) -> Term<'_> {
     x.greater(most).choose(x.number(most), x)
 }
 
-/// Φ(−t)·e^(t²/2) for 0 ≤ t ≤ 39, to 2⁻⁵⁴: r times a polynomial in s = 1 − 2r, r = 1/(1 + u), u = t/4.2.
-fn scaled_tail(u: Term<'_>) -> Term<'_> {
-    let r = inverse(u + 1.0);
-    let s = r.fma(-2.0, 1.0);
-    let tail = r * s.polynomial(&[
-        0.180_655_121_924_159_45,
-        -0.148_062_487_335_564_04,
-        0.098_153_977_547_535_62,
-        -0.050_908_941_295_638_33,
-        0.019_089_667_739_786_563,
-        -0.003_991_600_707_706_979,
-        -0.000_349_486_661_906_141_26,
-        0.000_501_677_393_162_747_2,
-        -6.920_991_908_853_807e-5,
-        -5.086_468_267_156_587_6e-5,
-        1.524_338_943_959_667e-5,
-        6.182_923_737_580_969_5e-6,
-        -2.524_581_641_266_483_5e-6,
-        -1.005_156_950_675_425e-6,
-        3.850_846_817_438_218_7e-7,
-        2.046_438_429_866_717e-7,
-        -4.932_826_872_336_144e-8,
-        -4.512_376_984_752_246e-8,
-        2.648_886_326_232_556e-9,
-        9.354_144_735_126_976e-9,
-        1.167_592_434_820_877_9e-9,
-        -1.532_277_416_060_878_7e-9,
-        -4.537_754_616_507_072_6e-10,
-        1.387_833_181_709_652_3e-10,
-        6.169_093_014_207_76e-11,
+/// Φ(−t)·e^(t²/2)/`scale` for 0 ≤ t ≤ 39, to 2⁻⁵⁴, where `scale` is a power of 2: P/(t·√(2π)·P + R), of polynomials without a negative
+/// coefficient. For large t, errors of P cancel and R is small.
+fn scaled_tail(t: Term<'_>, scale: f64) -> Term<'_> {
+    let p = t.polynomial(&[
+        0.5,
+        0.774_881_619_164_484_7,
+        0.594_057_749_169_746_5,
+        0.289_341_057_028_877_75,
+        0.097_703_229_596_220_55,
+        0.023_623_641_195_726_255,
+        0.004_089_578_429_472_606,
+        0.000_490_456_675_457_955_5,
+        3.725_782_921_494_927e-5,
+        1.385_870_161_236_954_3e-6,
     ]);
-    // What r lacks of 1/(1 + u), as a share: it changes the result 3.35 times as much at 0, and once in the tail.
-    let lacking = (-u).fma(r, r.number(1.0) - r);
-    (tail * lacking).fma(s.fma(-1.25, 2.1), tail)
+    let scaled = |coefficient: f64| coefficient * scale;
+    let rest = t.polynomial(
+        &[
+            1.000_000_000_869_870_2,
+            1.094_333_663_160_699,
+            0.618_927_256_408_121_2,
+            0.225_333_524_078_923_68,
+            0.056_791_884_636_807_906,
+            0.010_064_258_192_601_743,
+            0.001_222_445_279_781_935_9,
+            9.339_151_780_037_459e-5,
+            3.473_861_591_521_16e-6,
+        ]
+        .map(scaled),
+    );
+    let slope = t.fma(scaled(2.506_628_274_638_437), scaled(-1.739_740_368_387_562_8e-9));
+    quotient(p, slope.fma(p, rest))
 }
 
-/// Gaussians are raised by 2⁵¹² and their factors lowered, so that products are rounded once where they are subnormal.
+/// Gaussians are raised by 2⁵¹² and their factors lowered by as much, so that products are rounded once where they are subnormal.
 const RAISED: f64 = 512.0;
-const LOWERED: f64 = 7.458_340_731_200_207e-155;
+const POWER_RAISED: f64 = 1.340_780_792_994_259_7e154;
 
-/// 2⁵¹²·e^(−factor·t²) for t up to 39 and a factor of ½ or 1. What the square loses is corrected.
+/// 2⁵¹²·e^(−factor·t²) for t up to 39 and a factor of ½ or 1. What the square loses is made up for.
 fn gaussian(t: Term<'_>, factor: f64) -> Term<'_> {
     let square = t * t;
-    let e = raised_exp(square * -factor, RAISED);
-    (t.fma(t, -square) * -factor).fma(e, e)
+    let (n, r) = reduced(square * -factor, RAISED);
+    let r = t.fma(t, -square).fma(-factor, r);
+    power(n, r)
 }
 
 /// erfc z = 2·Φ(−√2·z), and 2 − erfc(−z) for negative z.
 fn erfc(x: Term<'_>) -> Term<'_> {
     let z = limited(x.abs(), 27.5);
-    let (tail, e) = (scaled_tail(z * (std::f64::consts::SQRT_2 / 4.2)) * (2.0 * LOWERED), gaussian(z, 1.0));
+    let (tail, e) = (scaled_tail(z * std::f64::consts::SQRT_2, POWER_RAISED / 2.0), gaussian(z, 1.0));
     x.less(0.0).choose((-tail).fma(e, 2.0), tail * e)
 }
 
 /// x·Φ(−t) for negative x, x − x·Φ(−t) for positive ones, t = |x|.
 fn gelu(x: Term<'_>) -> Term<'_> {
-    let t = limited(x.abs(), 39.0);
-    let tail = scaled_tail(t * (1.0 / 4.2)) * LOWERED;
+    // By the upper half of the bits, which is an integer: NaN comes back with x below.
+    let (t, bits) = (x.abs(), x.abs().high());
+    let t = bits.compare(Comparison::Greater, bits.integer(REACH >> 32)).choose(x.number(f64::from_bits(REACH)), t);
+    let is_negative = x.high().compare(Comparison::Greater, bits.integer(i32::MAX as u64));
     // −∞ gives NaN, as its product with 0 does.
-    (-tail).fma(t * gaussian(t, 0.5), x.less(0.0).choose(x * 0.0, x))
+    (-scaled_tail(t, POWER_RAISED)).fma(t * gaussian(t, 0.5), is_negative.choose(x * 0.0, x))
 }
+
+/// The bits of 39, beyond which a tail is 0.
+const REACH: u64 = 0x4043_8000_0000_0000;
 
 /// ln 2 and what f64 loses of it.
 const LN_2: f64 = std::f64::consts::LN_2;
