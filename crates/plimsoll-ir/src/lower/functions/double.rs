@@ -166,8 +166,8 @@ fn inverse(x: Term<'_>) -> Term<'_> {
     r.fma(e.fma(e, e), r)
 }
 
-/// a/b to about half a unit in the last place, for finite a and normal b with a normal inverse: the remainder of a product with an inverse
-/// that has half of the digits, times that inverse.
+/// a/b to about half a unit in the last place, for finite a and normal b with a normal inverse: the product with an inverse that has
+/// two thirds of the digits, and its remainder times that inverse.
 fn quotient<'b>(a: Term<'b>, b: Term<'b>) -> Term<'b> {
     let r = b.primitive(Primitive::Rcp64);
     let r = (-b).fma(r, 1.0).fma(r, r);
@@ -269,7 +269,7 @@ fn erfc(x: Term<'_>) -> Term<'_> {
 
 /// x·Φ(−t) for negative x, x − x·Φ(−t) for positive ones, t = |x|.
 fn gelu(x: Term<'_>) -> Term<'_> {
-    // By the upper half of the bits, which is an integer: NaN comes back with x below.
+    // The upper halves of the bits are compared as integers, not by the pipe of f64. NaN comes back with x below.
     let (t, bits) = (x.abs(), x.abs().high());
     let t = bits.compare(Comparison::Greater, bits.integer(REACH >> 32)).choose(x.number(f64::from_bits(REACH)), t);
     let is_negative = x.high().compare(Comparison::Greater, bits.integer(i32::MAX as u64));
