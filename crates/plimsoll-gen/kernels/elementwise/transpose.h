@@ -279,7 +279,7 @@ __device__ __forceinline__ void issue_loads() {
 #define HALF(which) if (half_of_block == which)
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
+extern "C" __global__ void LAUNCH_BOUNDS elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Tile tile = find_tile(p, blockIdx.x);
     const Reach reach = find_reach(p, tile);

@@ -26,8 +26,9 @@ fn most_lanes((narrowest, widest): (u32, u32), device: &Device, choose: &Choose)
 const LEAST_SIDE: u32 = 32;
 /// Side of tiles whose lines have no vectors: a thread has eight elements or more, which share the cost of finding the tile.
 const SINGLE_SIDE: u32 = 64;
-/// Blocks per SM for which tiles are made smaller.
+/// Blocks per SM for which tiles are made smaller, and if all lines are loaded in single elements.
 const BLOCKS: u64 = 4;
+const SINGLE_BLOCKS: u64 = 10;
 
 /// Tiles along the second fastest and the fastest dimension. Sheared tiles also cover what rows begin earlier.
 pub fn tiles((rows, columns): (u32, u32), extents: &[u64], shear: u32) -> [u64; 2] {
@@ -42,13 +43,21 @@ fn blocks(sides: (u32, u32), extents: &[u64]) -> u64 {
 
 /// Rows and columns of smaller tiles for narrow vectors, whose threads would have too many of them, and for tensors that few tiles cover. With
 /// sides of 128, a transposed f16 matrix of 351 × 776 had 21 blocks whose threads read 64 elements, and took an H200 ten times as long
-/// as a flat one.
-fn smaller_sides(side: u32, lanes: u32, narrowest: u32, extents: &[u64], device: &Device) -> (u32, u32) {
+/// as a flat one. Lines in single elements take many instructions before the barrier, which only other blocks can fill: i8 of 1024 × 5315 to f16
+/// took 7.3 µs in tiles of 128 × 128, 6.4 in 64 × 64 and 6.1 in 32 × 32.
+fn smaller_sides(
+    side: u32,
+    (lanes, narrowest): (u32, u32),
+    single_lines: bool,
+    extents: &[u64],
+    device: &Device,
+) -> (u32, u32) {
     let most = SINGLE_SIDE.max(LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 });
     let least = LEAST_SIDE.max(4 * lanes);
+    let enough = if single_lines { SINGLE_BLOCKS } else { BLOCKS } * u64::from(device.multiprocessors);
     let mut side = side.min(most.next_power_of_two().max(least));
     let sides = |side: u32| rows_and_columns((side, side), lanes, extents);
-    while side > least && blocks(sides(side), extents) < BLOCKS * u64::from(device.multiprocessors) {
+    while side > least && blocks(sides(side), extents) < enough {
         side /= 2;
     }
     sides(side)
@@ -249,7 +258,9 @@ impl TileSize {
             .flatten();
         let whole = joined.map(|(rows, columns, lanes)| (lanes, 0, (rows, columns)));
         let (lanes, shear, (mut rows, mut columns)) = sheared.or(whole).unwrap_or_else(|| {
-            let smaller = || smaller_sides(side, aligned, narrowest, extents, device);
+            let is_single = |tensor: &&Tensor| aligned > 1 && line(tensor, extents, (side, aligned), widest) == 1;
+            let single_lines = transposed.iter().all(is_single);
+            let smaller = || smaller_sides(side, (aligned, narrowest), single_lines, extents, device);
             let free = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
             (aligned, 0, choose.unroll.map_or_else(free, |_| (side, side)))
         });
@@ -279,13 +290,13 @@ impl TileSize {
     fn loaded(&self, tensor: &Tensor, extents: &[u64], widest: u32) -> Loaded {
         let Self { rows, columns, lanes, shear, dense, joined, .. } = *self;
         if let Some(vector) = dense.then(|| dense::vector(tensor, extents, (rows, columns, lanes), widest)).flatten() {
-            return Loaded { elements: vector, lines: 1, per_line: rows * columns / vector };
+            return Loaded { elements: vector, lines: 1, per_line: rows * columns / vector, single: false };
         }
         let together = if joined { 1 } else { lanes };
         let line = line(tensor, extents, (rows, together), widest);
         let group = if joined { joined::lines_at_once(tensor.bytes, columns, line) } else { 1 };
         let lines = ((columns + shear) / together).div_ceil(group);
-        Loaded { elements: together * line, lines, per_line: rows / line * group }
+        Loaded { elements: together * line, lines, per_line: rows / line * group, single: line == 1 }
     }
 
     /// Threads for tiles whose transposed inputs are loaded in such pieces. `bytes`: of an element of all inputs; `blocks`: per SM.
@@ -296,7 +307,8 @@ impl TileSize {
         // A thread has whole pieces of a transposed input.
         let piece =
             if many { pieces.iter().map(|piece| piece.elements).min().unwrap_or(lanes).max(LEAST_EACH) } else { lanes };
-        let loaded = if blocks >= FULL && lanes > 1 { (LEAST_BYTES / bytes).min(MOST_VECTORS * lanes) } else { 1 };
+        let single = lanes == 1 || pieces.iter().all(|piece| piece.single);
+        let loaded = if blocks >= FULL && !single { (LEAST_BYTES / bytes).min(MOST_VECTORS * lanes) } else { 1 };
         // The pieces of sheared tiles have long addresses and take many registers: on an H200, f16 tiles of 64 × 128 took 32 µs with 96
         // threads and 27 with 256, those of 4 × 1024 38 with 64 and 33 with 256.
         let each = if shear > 0 && many { LEAST_EACH } else { piece.max(loaded) };
@@ -328,6 +340,8 @@ struct Loaded {
     elements: u32,
     lines: u32,
     per_line: u32,
+    /// Its lines are loaded in single elements.
+    single: bool,
 }
 
 /// How a block's threads process the pieces of a tile in lines: `Pieces` of transpose.h.

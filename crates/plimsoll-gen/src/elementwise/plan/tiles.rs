@@ -319,6 +319,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_in_single_elements_have_smaller_tiles_and_more_threads() {
+        let size = |from, to, shape| {
+            let spec = sum(1, from, to, shape);
+            let Stream::Transposed { line, .. } = spec.streams[0] else { panic!("{spec:?}") };
+            (line, spec.rows, spec.unroll * spec.lanes, spec.threads)
+        };
+        assert_eq!(size("u8", "bf16", [14_708, 768]), (4, 128, 128, 256));
+        assert_eq!(size("u8", "bf16", [14_707, 768]), (1, 64, 64, 256));
+        assert_eq!(size("bf16", "bf16", [3697, 768]), (1, 32, 32, 128));
+        // Many tiles.
+        assert_eq!(size("bf16", "bf16", [28_403, 2048]), (1, 128, 128, 256));
+    }
+
+    #[test]
     fn tiles_behind_the_last_column_have_indices_that_hold_them() {
         let size = |columns: i64| {
             let shape = [2, columns as u64];

@@ -55,7 +55,7 @@ const LEAST_ACCESS: u32 = 2;
 const BULK_ACCESS: u32 = 16;
 
 /// Launches that move more than this many times L2 have blocks of 128 threads: on an H200 0.5 % faster than 256. In smaller ones that
-/// may overlap, blocks of 256 are up to 10 % faster.
+/// may overlap, blocks of 256 are up to 10 % faster. In smaller plain ones, heavy work in blocks of 128 took 1 to 2 % less time, light work the same.
 const LARGE: u64 = 4;
 
 /// Bytes moved by the largest launch that prefetches its inputs while it waits. In longer launches the start is less than a
@@ -73,11 +73,8 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     let narrowest = tensors.narrowest();
     let bytes = tensors.bytes_moved();
     let heavy = work.is_some_and(|(work, _)| work == Work::Heavy);
-    // Several inputs that about fit into L2, but take more than two blocks per SM, are read in half accesses. On an H200 that is 1 to 3 % faster from
-    // 4 to 64 MiB, and up to 16 % where launches may overlap, but with heavy work 2 to 8 % slower.
-    let medium = bytes > MEDIUM * u64::from(device.multiprocessors) && bytes <= device.l2_bytes / 8 * 9;
-    let halves = if medium && !heavy && tensors.streamed_inputs() > 1 { 2 } else { 1 };
-    let lanes = lanes_of(tensors, device.target.widest_access() / halves);
+    let halves = reads_halves(tensors, device, heavy, choose.dependent);
+    let lanes = lanes_of(tensors, device.target.widest_access() / if halves { 2 } else { 1 });
     let vector = lanes * narrowest;
     // With heavy work, threads compute for about as long as they wait for memory, so twice as many bytes must be in flight. On an H200 that is
     // 1 to 4 % faster from 128 MiB on; smaller launches have too few blocks for it.
@@ -92,9 +89,13 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
         in_flight(1, fitting) / read_by_thread(tensors, lanes, !from_memory || fitting == threads).max(vector);
     // Two vectors where one is nearly enough were up to 4 % slower on an H200, and twice as slow in small launches.
     let mut unroll = power_of_two(all.max(of_fitting));
-    if bytes > MEDIUM * u64::from(device.multiprocessors) {
-        unroll = unroll.max(vectors_moved(tensors, lanes, device, (choose.dependent, halves > 1)));
+    let medium = bytes > MEDIUM * u64::from(device.multiprocessors);
+    if heavy && halves {
+        unroll = 1;
+    } else if medium {
+        unroll = unroll.max(vectors_moved(tensors, lanes, device, (choose.dependent, halves)));
     }
+    let balanced = heavy && medium && tensors.flat() && !choose.dependent;
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
         most_bytes: u64::MAX,
@@ -103,13 +104,43 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
         form: Form::Flat,
         vector,
         unroll,
-        threads: if bytes > LARGE * device.l2_bytes { 128 } else { 256 },
+        threads: if balanced || bytes > LARGE * device.l2_bytes { 128 } else { BLOCK },
         hints: rule_hints(tensors, device, choose.cached),
         release: Dependent::No,
     };
     let why = format!("{} KiB in flight per SM keep memory busy", (times * bytes_in_flight(device)) >> 10);
     (row, why)
 }
+
+/// Whether inputs are read in half accesses, so that a launch has twice as many threads.
+///
+/// Heavy work in few blocks, because it is then spread more evenly, and fewer registers leave room for more threads. On an H200,
+/// `abs(tanh(mish(x - 0.7))) + y` of bf16 took 2.40 µs and 2.17 at 1.1 MiB per tensor, 3.90 and 3.58 at 3 MiB, but 17.5 and 17.7 at 22 MiB. Plain
+/// launches gain up to one wave of whole accesses; at 1.1 waves, three others lost 3 to 5 %. Launches that overlap gain up to one and a half, unless
+/// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB.
+///
+/// Less work with several inputs that about fit into L2, but take more than two blocks per SM: 1 to 3 % faster from 4 to 64 MiB, and up to 16 % where
+/// launches may overlap.
+fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, dependent: bool) -> bool {
+    let bytes = tensors.bytes_moved();
+    if !heavy {
+        let medium = bytes > MEDIUM * u64::from(device.multiprocessors) && bytes <= device.l2_bytes / 8 * 9;
+        return medium && tensors.streamed_inputs() > 1;
+    }
+    let whole = lanes_of(tensors, device.target.widest_access());
+    let blocks = |lanes: u32| tensors.elements.div_ceil(u64::from(lanes * BLOCK));
+    let room = device.wave(BLOCK);
+    let gains = if dependent {
+        let crowds_out = fits_twice(blocks(whole), room) && !fits_twice(blocks(whole / 2), room);
+        2 * blocks(whole) <= 3 * room && !crowds_out
+    } else {
+        blocks(whole) <= room
+    };
+    gains && tensors.flat() && whole >= 4
+}
+
+/// Threads of most blocks.
+const BLOCK: u32 = 256;
 
 /// Elements of an access of this many bytes to the widest tensor, but at least [`LEAST_ACCESS`] of the narrowest.
 fn lanes_of(tensors: &Tensors, access: u32) -> u32 {
@@ -214,9 +245,14 @@ fn crowds_out(row: &Row, tensors: &Tensors, device: &Device) -> bool {
     let lanes = u64::from(row.vector / tensors.narrowest());
     let tile = |unroll: u32| lanes.saturating_mul(row.threads.into()).saturating_mul(unroll.into()).max(1);
     let blocks = |unroll: u32| tensors.elements.div_ceil(tile(unroll));
-    let room = device.wave(row.threads);
     let overlaps = row.dependent && !row.cached && row.form == Form::Flat && row.unroll > 1;
-    overlaps && blocks(row.unroll) > room * 3 / 8 && blocks(1) <= 2 * room
+    let room = device.wave(row.threads);
+    overlaps && !fits_twice(blocks(row.unroll), room) && blocks(1) <= 2 * room
+}
+
+/// Whether two launches of so many blocks fit on a device with room for `room` of 32 registers per thread. Most kernels take some more.
+fn fits_twice(blocks: u64, room: u64) -> bool {
+    blocks <= room * 3 / 8
 }
 
 /// The table's row if the class was measured, and the tensors are flat as those were or the launch is large; else a rule: [`bulk_rule`], or

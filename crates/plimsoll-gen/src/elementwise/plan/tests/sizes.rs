@@ -50,6 +50,28 @@ fn functions_of_f64_with_many_registers_have_more_bytes_per_thread() {
 }
 
 #[test]
+fn heavy_work_in_few_blocks_has_half_accesses_and_small_blocks() {
+    let sizes = |blocks: u64, dependent: bool| {
+        let choose = Choose { dependent, ..Choose::default() };
+        let spec = flat("in x: f32, z: f32\ny = erf(erf(x))*erf(erf(z))", blocks * 4 * 256, 90, &choose).spec;
+        assert_eq!(spec.unroll, 1);
+        (spec.lanes, spec.threads)
+    };
+    // By whole accesses in blocks of 256; 1056 of them are a wave.
+    let plain = [100, 1056, 1057].map(|blocks| sizes(blocks, false));
+    assert_eq!(plain, [(2, 256), (2, 128), (4, 128)]);
+    // Two launches fit up to 396 blocks.
+    let overlapping = [198, 199, 396, 397, 1584, 1585].map(|blocks| sizes(blocks, true));
+    assert_eq!(overlapping, [2, 4, 4, 2, 2, 4].map(|lanes| (lanes, 256)));
+    // Rows by coordinates keep whole ones, and light work in small launches.
+    let strides: [(&[i64], u64); 3] = [(&[1024, 1], 0), (&[0, 1], 0), (&[1024, 1], 0)];
+    let rows = "in x: f32, z: f32\ny = erf(erf(x))*erf(erf(z))";
+    let spec = planned(rows, &[100, 1024], &strides, 90, &Choose::default()).unwrap().spec;
+    assert_eq!((spec.form, spec.lanes, spec.threads), (Form::Rows, 4, 256));
+    assert_eq!(flat("in x: f32, z: f32, w: f32\ny = x*z + w", 1 << 17, 90, &Choose::default()).spec.lanes, 4);
+}
+
+#[test]
 fn plain_launches_of_one_input_fit_on_the_device_at_once_where_four_vectors_suffice() {
     // Elements of a hundredth of a wave: all threads of all SMs, with four elements each.
     let hundredth = 132 * 2048 * 4 / 100;
