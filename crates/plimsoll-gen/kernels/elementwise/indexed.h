@@ -92,11 +92,13 @@ struct Spot {
 // least LANES elements.
 struct Turn {
     int left;
+    bool goes_on;  // the row holds the next vector too
     Place jump[KEPT];
 
     __device__ __forceinline__ Turn(const Parameters& p, const Spot& spot) {
         const Place rest = extent(p, RANK - 1) - spot.at[RANK - 1];
         left = rest < LANES ? int(rest) : LANES;
+        goes_on = rest >= 2 * LANES;
 #pragma unroll
         for (int set = 0; set < SETS; ++set) jump[set] = 0;
         bool carries = true;
@@ -117,7 +119,8 @@ template <bool TURNS> struct Turns {};
 __device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i64(Offset(offset))) * bytes; }
 
 template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
-    enum { VECTOR = KIND == LINEAR || KIND == INDEXED_VECTOR, SHIFTS = KIND == INDEXED_SHIFTED };
+    enum { VECTOR = KIND == LINEAR || KIND == INDEXED_VECTOR };
+    enum { SHIFTS = KIND == INDEXED_SHIFTED || KIND == INDEXED_SHIFTED_OR_UNIT };
     // One element at a time, or one for all.
     enum { SINGLE = !VECTOR && !SHIFTS && KIND != UNIFORM && KIND != INDEXED_SPACED };
     enum { ONE = KIND == INDEXED_SPLAT && WHOLE_ROWS };
@@ -127,18 +130,14 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
     // SPACED: the vectors that contain LANES elements, and the elements between them. The launch leaves out the last ones.
     Row<T, LANES, HINT & LOAD_NO_ALLOCATE> spaced[SPACING];
     // SHIFTED: the accesses that contain LANES elements, and at which of their bytes the elements begin. The launch leaves out the
-    // last vector, whose last access ends beyond the tensor.
+    // last vector, whose last access ends beyond the tensor. SHIFTED_OR_UNIT: the same inside rows; near their ends single elements.
     ShiftedRow<T, SHIFTS ? LANES : 4> shifted;
     u32 shift;
     int left;
     __device__ __forceinline__ void load(const Parameters& p, u64 start, Place place, const Spot& spot) {
         if constexpr (KIND == LINEAR) row.load(start + place * u64(sizeof(T)));
         else if constexpr (KIND == INDEXED_VECTOR) row.load(start + in_bytes(spot.offset[SET], sizeof(T)));
-        else if constexpr (SHIFTS) {
-            const u64 from = start + in_bytes(spot.offset[SET], sizeof(T));
-            shift = u32(from) & (shifted.ACCESS - 1);
-            shifted.load(from);
-        }
+        else if constexpr (KIND == INDEXED_SHIFTED) load_shifted(start + in_bytes(spot.offset[SET], sizeof(T)));
         else if constexpr (KIND == INDEXED_SPACED) {
 #pragma unroll
             for (int j = 0; j < SPACING; ++j) spaced[j].load(start + in_bytes(spot.offset[SET] + j * LANES, sizeof(T)));
@@ -149,6 +148,10 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
             for (int i = 0; i < LANES; ++i) single[i].load(start + in_bytes(spot.offset[SET] + i * distance(p), sizeof(T)));
         }
     }
+    __device__ __forceinline__ void load_shifted(u64 from) {
+        shift = u32(from) & (shifted.ACCESS - 1);
+        shifted.load(from);
+    }
     // The distance of a row's elements.
     __device__ __forceinline__ static Place distance(const Parameters& p) {
         return KIND == INDEXED_UNIT ? 1 : stride(p, SET, RANK - 1);
@@ -156,10 +159,15 @@ template <typename T, int KIND, int SET, int SPACING> struct IndexedInput {
     // The elements of a vector that crosses the end of a row.
     __device__ __forceinline__ void load_turning(const Parameters& p, u64 start, const Spot& spot, const Turn& turn) {
         left = turn.left;
-        if constexpr (SINGLE) {
+        if constexpr (SINGLE || SHIFTS) {
             const u64 here = start + in_bytes(spot.offset[SET], sizeof(T));
             const u64 there = start + in_bytes(spot.offset[SET] + turn.jump[SET], sizeof(T));
-            if constexpr (KIND == INDEXED_SPLAT) {
+            if constexpr (SHIFTS) {
+                if (__builtin_expect(!turn.goes_on, false)) {
+                    shift = 0;
+                    shifted.gather(here, there, left);
+                } else load_shifted(here);
+            } else if constexpr (KIND == INDEXED_SPLAT) {
                 single[0].load(here);
                 if (left < LANES) single[1].load(there);
             } else {

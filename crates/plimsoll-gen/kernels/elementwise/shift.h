@@ -21,6 +21,19 @@ template <typename T, int N> struct ShiftedRow {
 #pragma unroll
         for (int b = 0; b < BYTES + ACCESS; b += ACCESS) load_bytes<PLAIN, ACCESS>(aligned + b, word + b / 4);
     }
+    // Loads elements one at a time, to be taken without a shift: the first `before` from `here` on, the others as if `there` had the first.
+    __device__ __forceinline__ void gather(u64 here, u64 there, int before) {
+        enum { SIZE = sizeof(T) };
+        u32 each[N][words_of(SIZE)];
+#pragma unroll
+        for (int i = 0; i < N; ++i) load_bytes<PLAIN, SIZE>((i < before ? here : there) + i * SIZE, each[i]);
+#pragma unroll
+        for (int w = 0; w < COUNT + words_of(ACCESS); ++w) word[w] = 0;
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+#pragma unroll
+            for (int w = 0; w < words_of(SIZE); ++w) word[i * SIZE / 4 + w] |= each[i][w] << i * SIZE % 4 * 8;
+    }
     // Moves the bytes from offset `shift` on to the start.
     __device__ __forceinline__ void take(u32 shift, Carrier<T>* x) const {
         u32 moved[COUNT + words_of(ACCESS)];

@@ -152,6 +152,7 @@ fn kind(stream: Stream) -> (&'static str, u8) {
         Stream::Uniform => ("UNIFORM", 0),
         Stream::Indexed { set, inner: Inner::Vector } => ("INDEXED_VECTOR", set),
         Stream::Indexed { set, inner: Inner::Shifted } => ("INDEXED_SHIFTED", set),
+        Stream::Indexed { set, inner: Inner::ShiftedOrUnit } => ("INDEXED_SHIFTED_OR_UNIT", set),
         Stream::Indexed { set, inner: Inner::Unit } => ("INDEXED_UNIT", set),
         Stream::Indexed { set, inner: Inner::Splat } => ("INDEXED_SPLAT", set),
         Stream::Indexed { set, inner: Inner::Spaced(_) } => ("INDEXED_SPACED", set),

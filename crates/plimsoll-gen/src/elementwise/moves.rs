@@ -56,6 +56,10 @@ impl Moves {
                 Stream::Shifted | Stream::Indexed { inner: Inner::Shifted, .. } => {
                     (whole, whole + vectors * row.min(spec.target.widest_access()))
                 }
+                // The compiler may put both kinds of loads on one path.
+                Stream::Indexed { inner: Inner::ShiftedOrUnit, .. } => {
+                    (whole, 2 * whole + vectors * row.min(spec.target.widest_access()))
+                }
                 Stream::Indexed { inner: Inner::Splat, .. } => (vectors * bytes, whole),
                 Stream::Indexed { inner: Inner::Spaced(spacing), .. } => (whole, whole * u32::from(*spacing)),
                 Stream::Indexed { .. } => (whole, whole),

@@ -223,9 +223,14 @@ impl Representative {
         for (place, (stream, bytes)) in spec.streams.iter().zip(spec.element_bytes()).enumerate() {
             let row = bytes * spec.lanes;
             let access = row.min(spec.target.widest_access());
-            let vectors = matches!(stream, Stream::Linear | Stream::Indexed { inner: Inner::Vector, .. });
-            if vectors && (place < inputs) == loads && access > bytes {
-                *wanted.entry(access).or_insert(0) += spec.vectors(place) * row / access;
+            let (access, more) = match stream {
+                Stream::Linear | Stream::Indexed { inner: Inner::Vector, .. } => (access, 0),
+                // Inside rows one access more than a vector has.
+                Stream::Indexed { inner: Inner::ShiftedOrUnit, .. } => (access.min(16), 1),
+                _ => continue,
+            };
+            if (place < inputs) == loads && access > bytes {
+                *wanted.entry(access).or_insert(0) += spec.vectors(place) * (row / access + more);
             }
         }
         // A vector as wide as some tensor's single element can't be distinguished from it.

@@ -152,6 +152,8 @@ pub enum Inner {
     Vector,
     /// Consecutive elements at any distance from an aligned vector: the aligned accesses that contain them are loaded and shifted.
     Shifted,
+    /// The same where the row holds the next vector too, else one at a time, because vectors cross the ends of rows.
+    ShiftedOrUnit,
     /// Consecutive elements, one at a time.
     Unit,
     /// The same element for all.

@@ -211,7 +211,7 @@ fn rows_at_odd_distances_take_shifted_vectors() {
 fn vectors_cross_the_ends_of_rows() {
     let mut rng = Rng::new(6);
     let mut cases = Vec::new();
-    let shapes: [(&[u64], [&[i64]; 3]); 7] = [
+    let shapes: [(&[u64], [&[i64]; 3]); 10] = [
         (&[40, 25], [&[0, 1], &[1, 0], &[25, 1]]),
         (&[40, 25], [&[27, 1], &[25, 1], &[25, 1]]),
         (&[30, 3, 10], [&[10, 0, 1], &[3, 1, 0], &[30, 10, 1]]),
@@ -219,6 +219,10 @@ fn vectors_cross_the_ends_of_rows() {
         (&[6, 2, 7, 9], [&[0, 9, 0, 1], &[7, 0, 1, 0], &[126, 63, 9, 1]]),
         (&[6, 2, 7, 9], [&[14 * 30, 7 * 30, 30, 3], &[0, 0, 0, 1], &[126, 63, 9, 1]]),
         (&[2, 1201], [&[0, 1], &[1, 0], &[1201, 1]]),
+        // Long enough for shifted vectors inside rows.
+        (&[5, 1201], [&[1203, 1], &[0, 1], &[1201, 1]]),
+        (&[2, 2, 1037], [&[0, 1037, 1], &[1037, 0, 1], &[2074, 1037, 1]]),
+        (&[3, 1025], [&[0, 1], &[2, 1], &[1025, 1]]),
     ];
     for (extents, strides) in shapes {
         for text in [
@@ -237,6 +241,9 @@ fn vectors_cross_the_ends_of_rows() {
     let crosses = |case: &&Case| case.plan.spec.form == Form::Rows && !case.plan.spec.whole_rows;
     assert!(2 * cases.iter().filter(crosses).count() > cases.len());
     assert!(cases.iter().any(|case| case.plan.spec.rare_turns));
+    let shifts = |stream: &Stream| matches!(stream, Stream::Indexed { inner: Inner::ShiftedOrUnit, .. });
+    let count = compiled(&cases, |spec| spec.streams.iter().any(shifts));
+    assert!(count >= 10, "{count}");
     check("forms-crossing", &cases);
 }
 

@@ -79,6 +79,24 @@ fn shifts(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> bool {
         && slower.iter().zip(extents).all(|(&stride, &extent)| extent == 1 || stride >= lanes64)
 }
 
+/// Whether an input's vectors can be shifted out of aligned accesses inside rows, while vectors cross the ends of rows: their accesses end with the
+/// next vector at most, and don't begin before the tensor. Two accesses in place of four single elements or more are worthwhile.
+fn shifts_inside_rows(tensor: &Tensor, extents: &[u64], lanes: u32, widest: u32) -> bool {
+    let long = extents.last().is_some_and(|&extent| extent >= SELDOM * WARP * u64::from(lanes));
+    !tensor.output
+        && long
+        && tensor.strides.last() == Some(&1)
+        && lanes >= LEAST_SHIFTED
+        && lanes * tensor.bytes >= 4
+        && tensor.phase.is_multiple_of((lanes * tensor.bytes).min(widest).min(16))
+        && tensor.strides.iter().zip(extents).all(|(&stride, &extent)| extent == 1 || stride >= 0)
+}
+
+/// Fewest elements of such a vector.
+const LEAST_SHIFTED: u32 = 4;
+/// Warps per row from which on most have no vector near the end of a row. One that has needs both kinds of loads.
+const SELDOM: u64 = 4;
+
 /// Whether vectors of `lanes` elements are worthwhile: every tensor that isn't reread from the cache must allow them. If `wide` ones are wanted,
 /// some may be shifted, or loaded one element at a time where vectors cross the ends of rows.
 fn suits(tensors: &Tensors, lanes: u32, widest: u32, wide: bool) -> bool {
@@ -261,6 +279,9 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         match spacing(tensor) {
             Some(spacing) => *inner = Inner::Spaced(spacing),
             None if *inner == Inner::Unit && shifts(tensor) => *inner = Inner::Shifted,
+            None if *inner == Inner::Unit && crosses && shifts_inside_rows(tensor, &tensors.extents, lanes, widest) => {
+                *inner = Inner::ShiftedOrUnit;
+            }
             None => {}
         }
     }

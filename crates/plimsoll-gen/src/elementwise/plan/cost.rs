@@ -136,7 +136,7 @@ fn accesses(spec: &KernelSpec, tensors: &Tensors) -> (f64, f64) {
             Stream::Unused | Stream::Uniform => (0, 0),
             Stream::Indexed { inner: Inner::Splat, .. } => (1, tensor.bytes),
             Stream::Indexed { inner: Inner::Any | Inner::Unit, .. } => (spec.lanes, tensor.bytes),
-            Stream::Shifted | Stream::Indexed { inner: Inner::Shifted, .. } => {
+            Stream::Shifted | Stream::Indexed { inner: Inner::Shifted | Inner::ShiftedOrUnit, .. } => {
                 (row.div_ceil(ACCESS) + 1, row.min(ACCESS))
             }
             _ => whole(row),

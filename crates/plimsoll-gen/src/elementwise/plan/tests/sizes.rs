@@ -30,8 +30,9 @@ fn narrower_whole_vectors_are_preferred_to_wide_ones_that_cross_rows() {
     let input = |inner| Stream::Indexed { set: 0, inner };
     assert_eq!(of(1720, 1728), (8, true, input(Inner::Vector)));
     assert_eq!(of(1724, 1728), (4, true, input(Inner::Vector)));
-    assert_eq!(of(1726, 1728), (8, false, input(Inner::Unit)));
-    assert_eq!(of(1719, 1727), (8, false, input(Inner::Unit)));
+    assert_eq!(of(1726, 1728), (8, false, input(Inner::ShiftedOrUnit)));
+    assert_eq!(of(1719, 1727), (8, false, input(Inner::ShiftedOrUnit)));
+    assert_eq!(of(1019, 1027), (8, false, input(Inner::Unit)));
     assert_eq!(of(1720, 1727), (8, true, input(Inner::Shifted)));
 }
 
