@@ -73,7 +73,8 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     let narrowest = tensors.narrowest();
     let bytes = tensors.bytes_moved();
     let heavy = work.is_some_and(|(work, _)| work == Work::Heavy);
-    let halves = reads_halves(tensors, device, heavy, choose.dependent);
+    let overlaps = choose.dependent && fits_with_next(tensors, device);
+    let halves = reads_halves(tensors, device, heavy, overlaps);
     let lanes = lanes_of(tensors, device.target.widest_access() / if halves { 2 } else { 1 });
     let vector = lanes * narrowest;
     // With heavy work, threads compute for about as long as they wait for memory, so twice as many bytes must be in flight. On an H200 that is
@@ -93,9 +94,9 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
     if heavy && halves {
         unroll = 1;
     } else if medium {
-        unroll = unroll.max(vectors_moved(tensors, lanes, device, (choose.dependent, halves)));
+        unroll = unroll.max(vectors_moved(tensors, lanes, device, (overlaps, halves)));
     }
-    let balanced = heavy && medium && tensors.flat() && !choose.dependent;
+    let balanced = heavy && medium && tensors.flat() && !overlaps;
     let row = Row {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
         most_bytes: u64::MAX,
@@ -121,7 +122,7 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
 ///
 /// Less work with several inputs that about fit into L2, but take more than two blocks per SM: 1 to 3 % faster from 4 to 64 MiB, and up to 16 % where
 /// launches may overlap.
-fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, dependent: bool) -> bool {
+fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, overlaps: bool) -> bool {
     let bytes = tensors.bytes_moved();
     if !heavy {
         let medium = bytes > MEDIUM * u64::from(device.multiprocessors) && bytes <= device.l2_bytes / 8 * 9;
@@ -130,7 +131,7 @@ fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, dependent: bool
     let whole = lanes_of(tensors, device.target.widest_access());
     let blocks = |lanes: u32| tensors.elements.div_ceil(u64::from(lanes * BLOCK));
     let room = device.wave(BLOCK);
-    let gains = if dependent {
+    let gains = if overlaps {
         let crowds_out = fits_twice(blocks(whole), room) && !fits_twice(blocks(whole / 2), room);
         2 * blocks(whole) <= 3 * room && !crowds_out
     } else {
@@ -182,10 +183,10 @@ const LEAST_MOVED: u32 = 32;
 /// twice [`MEDIUM`] per SM, and in dependent ones that are too large to overlap, but not in half accesses. On an H200, 16 bytes of f32 and 4 of i8 per
 /// thread took 21.0 µs, and twice as many 20.0; bf16 to i8 21.4 and 20.5; but f32 to bf16 of 4 MiB in dependent launches 1.87 and 2.18. Vectors that
 /// cross the ends of rows take many registers: bf16 to f8e5m2 with rows of 1369 took 5.10 and 5.38.
-fn vectors_moved(tensors: &Tensors, lanes: u32, device: &Device, (dependent, halves): (bool, bool)) -> u32 {
+fn vectors_moved(tensors: &Tensors, lanes: u32, device: &Device, (overlaps, halves): (bool, bool)) -> u32 {
     let moved = moved_by_thread(tensors, lanes).max(1);
     let bytes = tensors.bytes_moved();
-    let large = bytes > 2 * MEDIUM * u64::from(device.multiprocessors) && (!dependent || bytes > device.l2_bytes / 2);
+    let large = bytes > 2 * MEDIUM * u64::from(device.multiprocessors) && !overlaps;
     let gains = large && !halves && (tensors.flat() || !crosses(tensors, lanes));
     if gains { least_vectors(moved).min(4) } else { power_of_two(LEAST_MOVED / moved) }
 }
@@ -361,6 +362,11 @@ impl Tuning {
     }
 }
 
+/// Whether the data of two launches fit into L2. Larger dependent ones don't overlap, unless the table says so.
+fn fits_with_next(tensors: &Tensors, device: &Device) -> bool {
+    tensors.bytes_moved() <= device.l2_bytes / 2
+}
+
 /// When the next kernel may begin. A dependent launch with a row for plain launches overlaps with the next one if the data of
 /// both fit into L2. That saves up to 1 µs on an H200. For larger data the gain is small, and the signalling instructions cost
 /// kernels with several functions up to 6 %.
@@ -375,9 +381,7 @@ fn choose_release(choose: &Choose, row: &Row, tensors: &Tensors, device: &Device
         (true, Some(Dependent::No)) => no(Dependent::No, "it is for ordinary launches"),
         (true, Some(release)) => Ok(release),
         (true, None) if !tensors.flat() && is_large(tensors, device) => Ok(Dependent::Exit),
-        (true, None) if row.release == Dependent::No && tensors.bytes_moved() <= device.l2_bytes / 2 => {
-            Ok(Dependent::Tail)
-        }
+        (true, None) if row.release == Dependent::No && fits_with_next(tensors, device) => Ok(Dependent::Tail),
         (true, None) if row.release == Dependent::No => Ok(Dependent::Exit),
         (true, None) => Ok(row.release),
     }
