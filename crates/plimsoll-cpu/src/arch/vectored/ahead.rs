@@ -1,12 +1,13 @@
 //! Fetching ahead: processors overlap memory with at most some hundred instructions of arithmetic. A function such as `exp` takes more for
-//! the elements of a cache line, so memory would idle while it is computed. Meanwhile, its loop fetches the inputs of the next tile into L2.
+//! the elements of a cache line, so memory would idle while it is computed. Meanwhile, its loop fetches the inputs of the next tile into L2. Without
+//! such functions, they are fetched while results are copied to outputs past the caches.
 
 use std::cell::Cell;
 use std::ops::Range;
 
 use plimsoll_expr::graph::MAX_INPUTS;
 
-use super::code::{Code, Step};
+use super::code::Code;
 use super::machine::Start;
 use super::tiling::{Tile, Tiling};
 
@@ -40,19 +41,19 @@ fn lines(width: usize, first: usize, count: usize) -> Range<usize> {
     (first * width).div_ceil(LINE)..((first + count) * width).div_ceil(LINE)
 }
 
-/// The inputs of the next tile, divided among the slow steps of this one.
+/// The inputs of the next tile, divided among the steps of this one that fetch them.
 pub(super) struct Ahead {
     inputs: [NextInput; MAX_INPUTS],
     count: usize,
-    /// How many slow steps the code has, and how many of them began for this tile.
-    slow: usize,
+    /// How many such steps the code has, and how many of them began for this tile.
+    steps: usize,
     begun: Cell<usize>,
 }
 
 impl Ahead {
-    /// Nothing yet, for code with so many slow steps.
-    pub(super) fn new(slow: usize) -> Self {
-        Self { inputs: [NextInput::NONE; MAX_INPUTS], count: 0, slow, begun: Cell::new(0) }
+    /// Nothing yet, for code with so many steps that fetch.
+    pub(super) fn new(steps: usize) -> Self {
+        Self { inputs: [NextInput::NONE; MAX_INPUTS], count: 0, steps, begun: Cell::new(0) }
     }
 
     /// Begins a tile; `next` is the one after it.
@@ -67,13 +68,13 @@ impl Ahead {
         }
     }
 
-    /// What a step should fetch, if it is slow. Called once for each step of a tile.
-    pub(super) fn share(&self, step: &Step) -> &[NextInput] {
-        if self.count == 0 || !step.is_slow() {
+    /// What the next step that fetches should fetch. Called once for each of them.
+    pub(super) fn share(&self) -> &[NextInput] {
+        if self.count == 0 {
             return &[];
         }
         let begun = self.begun.replace(self.begun.get() + 1);
-        &self.inputs[share(begun, self.slow, self.count)]
+        &self.inputs[share(begun, self.steps, self.count)]
     }
 }
 

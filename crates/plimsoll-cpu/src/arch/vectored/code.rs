@@ -71,6 +71,11 @@ impl Step {
     pub(super) fn is_slow(&self) -> bool {
         matches!(self, Self::Apply { operation, .. } if operation.slow)
     }
+
+    /// Whether it copies results to an output.
+    fn copies_results(&self) -> bool {
+        matches!(self, Self::Scatter { from: Place::Slot(_), .. })
+    }
 }
 
 /// Steps that have been checked for consistency.
@@ -91,7 +96,9 @@ pub(crate) struct Code {
     /// Outputs into which only bytes of 0 and 1 are stored.
     pub(super) bool_outputs: Vec<bool>,
     /// How many steps are slow.
-    pub(super) slow: usize,
+    slow: usize,
+    /// How many copy results to outputs.
+    copies: usize,
 }
 
 /// Inconsistent steps: a mistake in the compiler of expressions.
@@ -239,7 +246,19 @@ impl Code {
         }
         let Checker { direct, bool_outputs, widths, .. } = checker;
         let slow = steps.iter().filter(|step| step.is_slow()).count();
-        Ok(Self { steps, slots, width: usize::from(width), uniforms, widths, inputs, direct, bool_outputs, slow })
+        let copies = steps.iter().filter(|step| step.copies_results()).count();
+        let width = usize::from(width);
+        Ok(Self { steps, slots, width, uniforms, widths, inputs, direct, bool_outputs, slow, copies })
+    }
+
+    /// How many steps of a tile fetch the inputs of the next one: the slow ones, or those that copy results to outputs if none is slow.
+    pub(super) fn fetching(&self) -> usize {
+        if self.slow > 0 { self.slow } else { self.copies }
+    }
+
+    /// Whether a step is one of these.
+    pub(super) fn fetches(&self, step: &Step) -> bool {
+        if self.slow > 0 { step.is_slow() } else { step.copies_results() }
     }
 
     /// Bytes of scratch memory per element of a tile.

@@ -294,7 +294,7 @@ impl Machine {
         let mut bases = [std::ptr::null_mut(); STREAMS];
         let mut tile = self.tiling.tile(tiles.start);
         // Where outputs stay in a cache, inputs mostly do too.
-        let mut ahead = (self.nontemporal && self.code.slow > 0).then(|| Ahead::new(self.code.slow));
+        let mut ahead = (self.nontemporal && self.code.fetching() > 0).then(|| Ahead::new(self.code.fetching()));
         for number in tiles.clone() {
             for ((base, start), stream) in bases.iter_mut().zip(starts).zip(&self.tiling.streams) {
                 *base = start.0.wrapping_offset(stream.start(&tile));

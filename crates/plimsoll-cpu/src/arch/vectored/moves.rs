@@ -2,6 +2,7 @@
 
 use super::super::Isa;
 use super::super::vector::{Kernel, Simd, Vector, dispatch};
+use super::ahead::NextInput;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -62,19 +63,29 @@ pub(super) unsafe fn scatter<T: Copy>(from: *const u8, shape: Strided, to: *mut 
     }
 }
 
+/// What is fetched during a copy: inputs of the next tile from an element on, as many elements as are copied, of so many bytes each.
+#[derive(Clone, Copy)]
+pub(super) struct Fetch<'a> {
+    pub(super) inputs: &'a [NextInput],
+    pub(super) first: usize,
+    pub(super) width: usize,
+}
+
 /// A copy of bytes past the caches.
-struct Past {
+struct Past<'a> {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
+    fetch: Fetch<'a>,
 }
 
-impl Kernel for Past {
+impl Kernel for Past<'_> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        let Self { from, to, bytes } = self;
+        let Self { from, to, bytes, fetch } = self;
+        let per_line = LINE / fetch.width.clamp(1, LINE);
         let head = to.align_offset(LINE).min(bytes);
         let end = head + (bytes - head) / LINE * LINE;
         let lanes = <S::F32 as Vector>::LANES * 4;
@@ -89,6 +100,9 @@ impl Kernel for Past {
                     let value = S::F32::load(from.add(i + k * lanes).cast());
                     value.store_nontemporal(to.add(i + k * lanes).cast());
                 }
+                for input in fetch.inputs {
+                    input.fetch(fetch.first + (i - head) / LINE * per_line, per_line);
+                }
                 i += LINE;
             }
             from.add(end).copy_to_nonoverlapping(to.add(end), bytes - end);
@@ -96,13 +110,13 @@ impl Kernel for Past {
     }
 }
 
-/// Copies bytes past the caches. [`fence`] makes them visible to other threads.
+/// Copies bytes past the caches, and meanwhile fetches inputs of the next tile. [`fence`] makes the copies visible to other threads.
 ///
 /// # Safety
 /// `isa` is available; `from` is readable and `to` writable for `bytes` bytes, and they don't overlap.
-pub(super) unsafe fn past_caches(isa: Isa, from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn past_caches(isa: Isa, from: *const u8, to: *mut u8, bytes: usize, fetch: Fetch<'_>) {
     // SAFETY: the caller promises the same.
-    unsafe { dispatch(isa, Past { from, to, bytes }) }
+    unsafe { dispatch(isa, Past { from, to, bytes, fetch }) }
 }
 
 struct Fence;

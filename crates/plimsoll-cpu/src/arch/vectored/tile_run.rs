@@ -3,11 +3,11 @@
 use plimsoll_expr::oracle::{Precision, apply};
 use plimsoll_expr::{DType, Value};
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, NextInput};
 use super::code::{Place, Step};
 use super::loops::Arguments;
 use super::machine::{Machine, STREAMS};
-use super::moves::{Strided, gather, past_caches, scatter};
+use super::moves::{Fetch, Strided, gather, past_caches, scatter};
 use super::tiling::Tile;
 
 /// The run of the code on one tile.
@@ -60,7 +60,7 @@ impl TileRun<'_> {
                     n: self.elements(),
                     out: self.address(out),
                     operands: [std::ptr::null(); 3],
-                    ahead: self.ahead.map_or(&[], |ahead| ahead.share(step)),
+                    ahead: self.share(step),
                 };
                 for (address, (&place, &width)) in
                     arguments.operands.iter_mut().zip(operands.iter().zip(&operation.operands))
@@ -91,7 +91,7 @@ impl TileRun<'_> {
                 }
             }
             // SAFETY: as for a gather; an input that is scattered doesn't share that output's memory (`Machine::new`).
-            Step::Scatter { output, from } => unsafe { self.scatter(output, from) },
+            Step::Scatter { output, from } => unsafe { self.scatter(output, from, self.share(step)) },
             Step::Coordinates { dimension, out } => {
                 let out = self.address(out).cast::<i64>();
                 let (_, columns) = self.machine.tiling.size(self.tile);
@@ -128,9 +128,15 @@ impl TileRun<'_> {
         }
     }
 
+    /// What a step should fetch of the next tile.
+    fn share(&self, step: &Step) -> &[NextInput] {
+        let ahead = self.ahead.filter(|_| self.machine.code.fetches(step));
+        ahead.map_or(&[], Ahead::share)
+    }
+
     /// # Safety
     /// As [`TileRun::run_step`].
-    unsafe fn scatter(&self, output: u16, from: Place) {
+    unsafe fn scatter(&self, output: u16, from: Place, ahead: &[NextInput]) {
         let stream = self.machine.code.inputs + usize::from(output);
         let (shape, width) = (self.strided(stream), self.machine.tiling.streams[stream].width);
         let (from, to) = (self.address(from).cast_const(), self.address(Place::Output(output)));
@@ -139,7 +145,9 @@ impl TileRun<'_> {
             if self.machine.nontemporal && shape.column == width as isize {
                 for row in 0..shape.rows {
                     let from = from.add(row * shape.columns * width);
-                    past_caches(self.machine.isa, from, to.offset(shape.row * row as isize), shape.columns * width);
+                    let to = to.offset(shape.row * row as isize);
+                    let fetch = Fetch { inputs: ahead, first: row * shape.columns, width };
+                    past_caches(self.machine.isa, from, to, shape.columns * width, fetch);
                 }
                 return;
             }
