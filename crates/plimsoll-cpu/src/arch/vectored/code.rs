@@ -269,10 +269,10 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_expr::op::{Binary, Comparison};
+    use plimsoll_expr::op::{Binary, Comparison, Unary};
 
     use super::super::loops::Set;
-    use super::super::operation::{binary, compare, pack};
+    use super::super::operation::{binary, compare, pack, unary};
     use super::*;
     use crate::arch::best;
 
@@ -300,5 +300,24 @@ mod tests {
             assert!(code(&steps, true).is_err(), "{steps:?}");
             assert!(code(&steps, false).is_ok(), "{steps:?}");
         }
+    }
+
+    #[test]
+    fn copies_of_results_fetch_ahead_where_no_step_is_slow() {
+        let set = Set::from_isa(best()).unwrap();
+        let apply =
+            |op, out, from| Step::Apply { operation: unary(set, op, DType::F32).unwrap(), out, operands: [from; 3] };
+        let (input, [one, two]) = (Place::Input(0), [Place::Slot(0), Place::Slot(1)]);
+        let code = |steps: &[Step]| Code::new(steps.to_vec(), 2, 0, &[4], &[4], vec![false]).unwrap();
+        let fetching = |code: &Code| code.steps.iter().map(|step| code.fetches(step)).collect::<Vec<_>>();
+        let scatter = |from| Step::Scatter { output: 0, from };
+
+        let short = code(&[apply(Unary::Neg, one, input), apply(Unary::Abs, two, one), scatter(two)]);
+        assert_eq!((short.fetching(), fetching(&short)), (1, vec![false, false, true]));
+        let slow = code(&[apply(Unary::Exp, one, input), apply(Unary::Abs, two, one), scatter(two)]);
+        assert_eq!((slow.fetching(), fetching(&slow)), (1, vec![true, false, false]));
+        // A copy reads the next tile by itself.
+        let copy = code(&[scatter(input)]);
+        assert_eq!((copy.fetching(), fetching(&copy)), (0, vec![false]));
     }
 }
