@@ -55,7 +55,7 @@ const LEAST_ACCESS: u32 = 2;
 const BULK_ACCESS: u32 = 16;
 
 /// Launches that move more than this many times L2 have blocks of 128 threads: on an H200 0.5 % faster than 256. In smaller ones that
-/// may overlap, blocks of 256 are up to 10 % faster. In smaller plain ones, heavy work in blocks of 128 took 1 to 2 % less time, light work the same.
+/// may overlap, blocks of 256 are up to 10 % faster. In smaller plain ones, heavy work in blocks of 128 took up to 3 % less time, light work the same.
 const LARGE: u64 = 4;
 
 /// Bytes moved by the largest launch that prefetches its inputs while it waits. In longer launches the start is less than a
@@ -117,7 +117,7 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
 ///
 /// Heavy work in few blocks, because it is then spread more evenly, and fewer registers leave room for more threads. On an H200,
 /// `abs(tanh(mish(x - 0.7))) + y` of bf16 took 2.40 µs and 2.17 at 1.1 MiB per tensor, 3.90 and 3.58 at 3 MiB, but 17.5 and 17.7 at 22 MiB. Plain
-/// launches gain up to one wave of whole accesses; at 1.1 waves, three others lost 3 to 5 %. Launches that overlap gain up to one and a half, unless
+/// launches gain up to one wave of whole accesses; at 1.1 waves, three others lost 2 to 5 %. Launches that overlap gain up to one and a half, unless
 /// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB.
 ///
 /// Less work with several inputs that about fit into L2, but take more than two blocks per SM: 1 to 3 % faster from 4 to 64 MiB, and up to 16 % where
