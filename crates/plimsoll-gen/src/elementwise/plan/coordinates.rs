@@ -289,6 +289,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let why = match (form, crosses) {
         (Form::Rows, false) => format!("rows of {inner_extent} elements are whole vectors of {lanes}"),
         (Form::Rows, true) => format!("vectors of {lanes} cross the ends of rows of {inner_extent}"),
+        _ if wanted == 1 => "single elements".to_owned(),
         _ => "the tensors allow no vectors".to_owned(),
     };
     Ok(Shape {

@@ -199,7 +199,7 @@ impl Shape {
         let Case { graph, tensors, device, tuning, choose } = case;
         let coordinates = graph.least_rank() > 0 && tensors.extents.len() > 1;
         let flat = tensors.flat() && !coordinates;
-        let transposed = || tiles::transpose(graph, tensors, device, choose);
+        let transposed = || tiles::transpose(graph, tensors, device, choose, tuning.heavy);
         let direct = || match flat {
             true => runs::shape(case),
             false => coordinates::shape(case, None),

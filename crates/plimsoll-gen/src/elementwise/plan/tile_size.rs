@@ -43,24 +43,47 @@ fn blocks(sides: (u32, u32), extents: &[u64]) -> u64 {
 
 /// Rows and columns of smaller tiles for narrow vectors, whose threads would have too many of them, and for tensors that few tiles cover. With
 /// sides of 128, a transposed f16 matrix of 351 × 776 had 21 blocks whose threads read 64 elements, and took an H200 ten times as long
-/// as a flat one. Lines in single elements take many instructions before the barrier, which only other blocks can fill: i8 of 1024 × 5315 to f16
-/// took 7.3 µs in tiles of 128 × 128, 6.4 in 64 × 64 and 6.1 in 32 × 32.
+/// as a flat one.
+///
+/// Single elements take many instructions before or after the barrier, which only other blocks can fill. Lines in single elements: i8 of 1024 × 5315
+/// to f16 took 7.3 µs in tiles of 128 × 128, 6.4 in 64 × 64 and 6.1 in 32 × 32; f64 of 4224 × 1763 to i8 22.8 in 64 × 64 and 18.5 in 64 × 32.
+/// Outputs in single elements: f32 of 2305 × 2720 to bf16 took 11.5 in 64 × 64 and 10.6 in 32 × 64.
 fn smaller_sides(
     side: u32,
     (lanes, narrowest): (u32, u32),
-    single_lines: bool,
+    single: Option<Single>,
     extents: &[u64],
     device: &Device,
 ) -> (u32, u32) {
     let most = SINGLE_SIDE.max(LEAST_SIDE * lanes * if narrowest == 1 { 2 } else { 1 });
     let least = LEAST_SIDE.max(4 * lanes);
-    let enough = if single_lines { SINGLE_BLOCKS } else { BLOCKS } * u64::from(device.multiprocessors);
-    let mut side = side.min(most.next_power_of_two().max(least));
-    let sides = |side: u32| rows_and_columns((side, side), lanes, extents);
-    while side > least && blocks(sides(side), extents) < enough {
-        side /= 2;
+    let side = side.min(most.next_power_of_two().max(least));
+    let half = |side: u32| (side / 2).max(least);
+    let (mut rows, mut columns) = match single {
+        Some(Single::Outputs) => (side.min(LEAST_SIDE), side.min(SINGLE_SIDE)),
+        Some(Single::WideLines) => (side.min(SINGLE_SIDE), side.min(least)),
+        Some(Single::Lines) if narrowest == 1 => (side.min(SINGLE_SIDE), side.min(SINGLE_SIDE)),
+        _ => (side, side),
+    };
+    let enough = match single {
+        None => BLOCKS,
+        Some(Single::Outputs) => 2 * BLOCKS,
+        Some(_) => SINGLE_BLOCKS,
+    } * u64::from(device.multiprocessors);
+    let sides = |rows: u32, columns: u32| rows_and_columns((rows, columns), lanes, extents);
+    while rows.max(columns) > least && blocks(sides(rows, columns), extents) < enough {
+        (rows, columns) = (half(rows), half(columns));
     }
-    sides(side)
+    sides(rows, columns)
+}
+
+/// What is moved in single elements: the outputs, or the lines of all transposed inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Single {
+    Outputs,
+    Lines,
+    /// Lines of elements of four bytes or more, and another tensor has narrower ones.
+    WideLines,
 }
 
 /// Bytes of the rows of a tile if the outputs' rows don't begin at sectors.
@@ -145,6 +168,11 @@ fn dense_sides(
     let fits = transposed.iter().map(bytes).sum::<u64>() <= MOST_SHARED;
     (fits && transposed.iter().any(|tensor| gains(&tensor))).then_some((length, columns))
 }
+
+/// Rows and columns of tiles for heavy work if all elements have four bytes or more, not sheared: threads compute between loads and stores, so other
+/// blocks must load meanwhile, and instructions matter more than sectors. On an H200, `erf(x)*tanh(y) + log(abs(y) + 1)` of f32 took 32.9 µs in sheared
+/// tiles, 32.3 in 64 × 64 and 31.6 in 32 × 32; `tanh(x) + erf(y)` of f64 33.4, 35.2 and 29.8.
+const HEAVY_SIDES: (u32, u32) = (LEAST_SIDE, LEAST_SIDE);
 
 /// The inputs that every element needs anew.
 fn inputs(all: &[Tensor]) -> impl Iterator<Item = &Tensor> {
@@ -231,7 +259,7 @@ pub struct TileSize {
 
 impl TileSize {
     /// `None` if no tile fits into shared memory.
-    pub fn new(tiled: &Tiled, device: &Device, choose: &Choose) -> Option<Self> {
+    pub fn new(tiled: &Tiled, device: &Device, choose: &Choose, heavy: bool) -> Option<Self> {
         let Tiled { all, extents, folds, .. } = tiled;
         let transposed: Vec<&Tensor> = all
             .iter()
@@ -246,22 +274,33 @@ impl TileSize {
         let most = most_lanes((narrowest, largest), device, choose);
         let side = side(narrowest, most, transposed, choose);
         let aligned = lanes(all, extents, most.clamp(1, side / 4), widest);
+        let heavy = heavy && narrowest >= REGISTER;
         let sheared = Shear::new(tiled, most.clamp(1, side / 4), aligned).and_then(|shear| {
             let sides =
                 if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
             sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
         });
+        let shears = sheared.is_some();
+        let sheared = sheared.filter(|_| !heavy);
         // A request for tiles is for any number of them.
         let multiprocessors = (choose.form != Some(Form::Transpose)).then_some(device.multiprocessors);
-        let joined = (sheared.is_none() && choose.unroll.is_none())
+        let joined = (!shears && choose.unroll.is_none())
             .then(|| joined::sides(tiled, (most, aligned), MOST_SHARED as u32, multiprocessors))
             .flatten();
         let whole = joined.map(|(rows, columns, lanes)| (lanes, 0, (rows, columns)));
         let (lanes, shear, (mut rows, mut columns)) = sheared.or(whole).unwrap_or_else(|| {
-            let is_single = |tensor: &&Tensor| aligned > 1 && line(tensor, extents, (side, aligned), widest) == 1;
-            let single_lines = transposed.iter().all(is_single);
-            let smaller = || smaller_sides(side, (aligned, narrowest), single_lines, extents, device);
-            let free = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
+            let is_single = |tensor: &&Tensor| line(tensor, extents, (side, aligned), widest) == 1;
+            let single = match aligned {
+                1 => (extents[extents.len() - 2] >= LEAST_SIDE.into()).then_some(Single::Outputs),
+                _ if !transposed.iter().all(is_single) => None,
+                _ if transposed.iter().all(|tensor| tensor.bytes >= REGISTER.max(2 * narrowest)) => {
+                    Some(Single::WideLines)
+                }
+                _ => Some(Single::Lines),
+            };
+            let smaller = || smaller_sides(side, (aligned, narrowest), single, extents, device);
+            let long = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
+            let free = || if heavy { rows_and_columns(HEAVY_SIDES, aligned, extents) } else { long() };
             (aligned, 0, choose.unroll.map_or_else(free, |_| (side, side)))
         });
         let dense = (shear == 0 && joined.is_none() && *folds == [0; 2] && choose.unroll.is_none())

@@ -24,14 +24,14 @@ pub fn transposed_dimension(tensors: &Tensors) -> Option<usize> {
 }
 
 /// The shape with transposed tiles; `None` if no input is transposed relative to the outputs.
-pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Choose) -> Option<Shape> {
+pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Choose, heavy: bool) -> Option<Shape> {
     let dimension = transposed_dimension(tensors)?;
     let last = tensors.extents.len() - 1;
     let outputs_are_rows = tensors.all.iter().filter(|tensor| tensor.output).all(|output| output.strides[last] == 1);
     if graph.depends_on_place() || !outputs_are_rows {
         return None;
     }
-    let (tiled, tile) = tiled(tensors, dimension, device, choose)?;
+    let (tiled, tile) = tiled(tensors, dimension, device, (choose, heavy))?;
     let TileSize { rows, columns, lanes, shear, threads, joined, .. } = tile;
     let extents = &tiled.extents;
     let last = extents.len() - 1;
@@ -84,10 +84,15 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
 }
 
 /// The dimensions of tiles along `dimension` and the last one, and their size, with folded lines of inputs where these gain.
-fn tiled(tensors: &Tensors, dimension: usize, device: &Device, choose: &Choose) -> Option<(Tiled, TileSize)> {
+fn tiled(
+    tensors: &Tensors,
+    dimension: usize,
+    device: &Device,
+    (choose, heavy): (&Choose, bool),
+) -> Option<(Tiled, TileSize)> {
     let up_to = |longest| {
         let tiled = Tiled::new(tensors, dimension, longest);
-        TileSize::new(&tiled, device, choose).map(|tile| (tiled, tile))
+        TileSize::new(&tiled, device, choose, heavy).map(|tile| (tiled, tile))
     };
     let unfolded = up_to(0).map(|(_, tile)| tile);
     let folded = up_to(longest_line(tensors, dimension, unfolded.as_ref()))?;

@@ -120,6 +120,10 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
 /// launches gain up to one wave of whole accesses; at 1.1 waves, three others lost 2 to 5 %. Launches that overlap gain up to one and a half, unless
 /// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB.
 ///
+/// By coordinates, launches gain up to half a wave: `gelu(x + y)*silu(x)` of f16 with a y per row took 2.14 µs and 1.80 at 0.7 MiB, 3.14 and 2.73 at
+/// 2 MiB; `erf(x)*tanh(y)` of f64 3.19 and 1.96 in single elements. With more blocks, two of seven lost up to 12 %, because vectors share
+/// functions of what is the same along rows.
+///
 /// Less work with several inputs that about fit into L2, but take more than two blocks per SM: 1 to 3 % faster from 4 to 64 MiB, and up to 16 % where
 /// launches may overlap.
 fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, overlaps: bool) -> bool {
@@ -131,13 +135,14 @@ fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, overlaps: bool)
     let whole = lanes_of(tensors, device.target.widest_access());
     let blocks = |lanes: u32| tensors.elements.div_ceil(u64::from(lanes * BLOCK));
     let room = device.wave(BLOCK);
-    let gains = if overlaps {
-        let crowds_out = fits_twice(blocks(whole), room) && !fits_twice(blocks(whole / 2), room);
-        2 * blocks(whole) <= 3 * room && !crowds_out
-    } else {
-        blocks(whole) <= room
+    let crowds_out = overlaps && fits_twice(blocks(whole), room) && !fits_twice(blocks(whole / 2), room);
+    let most = match (tensors.flat(), overlaps) {
+        (true, true) => room + room / 2,
+        (true, false) => room,
+        (false, _) => room / 2,
     };
-    gains && tensors.flat() && whole >= 4
+    let least = if tensors.flat() { 4 } else { 2 };
+    blocks(whole) <= most && !crowds_out && whole >= least
 }
 
 /// Threads of most blocks.
@@ -397,7 +402,8 @@ impl Tuning {
     pub fn in_wide_vectors(&self, tensors: &Tensors, choose: &Choose) -> Self {
         let largest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
         let wide = (WIDE / largest).max(1) * tensors.narrowest();
-        if choose.vector.or(choose.unroll).is_some() || self.vector >= wide {
+        let halves = self.heavy && !self.measured && !tensors.flat();
+        if choose.vector.or(choose.unroll).is_some() || self.vector >= wide || halves {
             return self.clone();
         }
         Self { vector: wide, unroll: (self.unroll * self.vector / wide).max(1), ..self.clone() }
