@@ -417,7 +417,7 @@ fn gains_nothing_from_overlap(tensors: &Tensors, shape: &Shape, device: &Device,
     let room = u64::from(device.resident(shape.threads)) * multiprocessors;
     let large = tuning::is_large(tensors, device);
     let crowded = shape.blocks > room * 3 / 8;
-    let unbalanced = heavy && crowded && shape.blocks <= room * 11 / 16;
+    let unbalanced = heavy && tuning::unbalances(shape.blocks, room);
     match shape.form {
         Form::Rows => large || crowded && !shape.whole_rows && tensors.streamed_inputs() > 1 || unbalanced,
         Form::Strided => large || unbalanced,

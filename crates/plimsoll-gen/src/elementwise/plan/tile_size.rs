@@ -291,7 +291,10 @@ impl TileSize {
         let (lanes, shear, (mut rows, mut columns)) = sheared.or(whole).unwrap_or_else(|| {
             let is_single = |tensor: &&Tensor| line(tensor, extents, (side, aligned), widest) == 1;
             let single = match aligned {
-                1 => (extents[extents.len() - 2] >= LEAST_SIDE.into()).then_some(Single::Outputs),
+                1 => {
+                    let fills_sectors = transposed.iter().all(|tensor| tensor.bytes > 1);
+                    (fills_sectors && extents[extents.len() - 2] >= LEAST_SIDE.into()).then_some(Single::Outputs)
+                }
                 _ if !transposed.iter().all(is_single) => None,
                 _ if transposed.iter().all(|tensor| tensor.bytes >= REGISTER.max(2 * narrowest)) => {
                     Some(Single::WideLines)

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_in_single_elements_have_smaller_tiles_and_more_threads() {
+    fn single_elements_have_smaller_tiles_and_more_threads() {
         let size = |from, to, shape| {
             let spec = sum(1, from, to, shape);
             let Stream::Transposed { line, .. } = spec.streams[0] else { panic!("{spec:?}") };
@@ -335,6 +335,27 @@ mod tests {
         assert_eq!(size("bf16", "bf16", [3697, 768]), (1, 32, 32, 128));
         // Many tiles.
         assert_eq!(size("bf16", "bf16", [28_403, 2048]), (1, 128, 128, 256));
+        assert_eq!(size("f64", "i8", [4223, 1792]), (1, 64, 32, 256));
+        assert_eq!(size("bf16", "i8", [28_403, 2048]), (1, 64, 64, 256));
+        // Outputs in single elements, of inputs whose lines then still fill sectors.
+        assert_eq!(size("f32", "bf16", [2720, 1023]), (4, 32, 64, 256));
+        assert_eq!(size("u8", "u8", [100_000, 1001]), (16, 64, 64, 256));
+        // Few tiles.
+        assert_eq!(size("f32", "bf16", [1024, 1023]), (4, 32, 32, 128));
+    }
+
+    #[test]
+    fn heavy_work_has_small_tiles_that_are_not_sheared() {
+        let size = |dtype: &str, text: &str| {
+            let text = format!("in x: {dtype}\ny: {dtype} = {text}");
+            let tensors: [(&[i64], u64); 2] = [(&[1, 8192], 0), (&[8193, 1], 0)];
+            let spec = planned(&text, &[8192, 8193], &tensors, 90, &Choose::default()).unwrap().spec;
+            (spec.shear, spec.rows, spec.unroll * spec.lanes)
+        };
+        assert_eq!(size("f32", "x + 1"), (16, 64, 64));
+        assert_eq!(size("f32", "erf(erf(erf(x)))"), (0, 32, 32));
+        assert_eq!(size("f64", "erf(erf(erf(x)))"), (0, 32, 32));
+        assert_eq!(size("bf16", "erf(erf(erf(x)))").0, 32);
     }
 
     #[test]

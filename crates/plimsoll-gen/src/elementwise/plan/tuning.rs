@@ -118,7 +118,9 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
 /// Heavy work in few blocks, because it is then spread more evenly, and fewer registers leave room for more threads. On an H200,
 /// `abs(tanh(mish(x - 0.7))) + y` of bf16 took 2.40 µs and 2.17 at 1.1 MiB per tensor, 3.90 and 3.58 at 3 MiB, but 17.5 and 17.7 at 22 MiB. Plain
 /// launches gain up to one wave of whole accesses; at 1.1 waves, three others lost 2 to 5 %. Launches that overlap gain up to one and a half, unless
-/// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB.
+/// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB. Of f64, halves are single elements: plain launches
+/// gain as much (`tanh(x) + erf(y)` 2.39 µs and 1.99 at 0.5 MiB, 6.32 and 5.57 at 4 MiB), those that overlap only if two still fit at once, or if
+/// whole accesses unbalance them: 1.78 and 1.46, 5.35 and 5.29, and at 2.6 MiB 5.21 and 3.86.
 ///
 /// By coordinates, launches gain up to half a wave: `gelu(x + y)*silu(x)` of f16 with a y per row took 2.14 µs and 1.80 at 0.7 MiB, 3.14 and 2.73 at
 /// 2 MiB; `erf(x)*tanh(y)` of f64 3.19 and 1.96 in single elements. With more blocks, two of seven lost up to 12 %, because vectors share
@@ -135,14 +137,15 @@ fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, overlaps: bool)
     let whole = lanes_of(tensors, device.target.widest_access());
     let blocks = |lanes: u32| tensors.elements.div_ceil(u64::from(lanes * BLOCK));
     let room = device.wave(BLOCK);
-    let crowds_out = overlaps && fits_twice(blocks(whole), room) && !fits_twice(blocks(whole / 2), room);
+    let crowds_out = fits_twice(blocks(whole), room) && !fits_twice(blocks(whole / 2), room);
+    let gains_overlapped =
+        if whole > 2 { !crowds_out } else { fits_twice(blocks(whole / 2), room) || unbalances(blocks(whole), room) };
     let most = match (tensors.flat(), overlaps) {
         (true, true) => room + room / 2,
         (true, false) => room,
         (false, _) => room / 2,
     };
-    let least = if tensors.flat() { 4 } else { 2 };
-    blocks(whole) <= most && !crowds_out && whole >= least
+    blocks(whole) <= most && whole >= 2 && (!overlaps || gains_overlapped)
 }
 
 /// Threads of most blocks.
@@ -254,6 +257,12 @@ fn crowds_out(row: &Row, tensors: &Tensors, device: &Device) -> bool {
     let overlaps = row.dependent && !row.cached && row.form == Form::Flat && row.unroll > 1;
     let room = device.wave(row.threads);
     overlaps && !fits_twice(blocks(row.unroll), room) && blocks(1) <= 2 * room
+}
+
+/// Whether SMs on which a block of another launch still runs get so many fewer blocks of this one that heavy work takes longer: two launches don't
+/// fit at once, and one leaves room.
+pub fn unbalances(blocks: u64, room: u64) -> bool {
+    !fits_twice(blocks, room) && blocks <= room * 11 / 16
 }
 
 /// Whether two launches of so many blocks fit on a device with room for `room` of 32 registers per thread. Most kernels take some more.

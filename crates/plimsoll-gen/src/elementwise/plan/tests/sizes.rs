@@ -64,11 +64,30 @@ fn heavy_work_in_few_blocks_has_half_accesses_and_small_blocks() {
     // Two launches fit up to 396 blocks.
     let overlapping = [198, 199, 396, 397, 1584, 1585].map(|blocks| sizes(blocks, true));
     assert_eq!(overlapping, [2, 4, 4, 2, 2, 4].map(|lanes| (lanes, 256)));
-    // Rows by coordinates keep whole ones, and light work in small launches.
+    // Halves of f64 are single elements.
+    let wide = |blocks: u64, dependent: bool| {
+        let choose = Choose { dependent, ..Choose::default() };
+        flat("in x: f64, z: f64\ny = erf(erf(x))*erf(erf(z))", blocks * 2 * 256, 90, &choose).spec.lanes
+    };
+    assert_eq!([100, 1056, 1057].map(|blocks| wide(blocks, false)), [1, 1, 2]);
+    assert_eq!([198, 199, 396, 397, 726, 727].map(|blocks| wide(blocks, true)), [1, 2, 2, 1, 1, 2]);
+    // By coordinates, up to half a wave.
     let strides: [(&[i64], u64); 3] = [(&[1024, 1], 0), (&[0, 1], 0), (&[1024, 1], 0)];
-    let rows = "in x: f32, z: f32\ny = erf(erf(x))*erf(erf(z))";
-    let spec = planned(rows, &[100, 1024], &strides, 90, &Choose::default()).unwrap().spec;
-    assert_eq!((spec.form, spec.lanes, spec.threads), (Form::Rows, 4, 256));
+    let rows = |dtype: &str, rows: u64, dependent: bool| {
+        let text = format!("in x: {dtype}, z: {dtype}\ny: {dtype} = erf(erf(x))*erf(erf(z))");
+        let choose = Choose { dependent, ..Choose::default() };
+        let spec = planned(&text, &[rows, 1024], &strides, 90, &choose).unwrap().spec;
+        (spec.form, spec.lanes, spec.dependent)
+    };
+    let plain = [528, 529].map(|n| rows("f32", n, false));
+    assert_eq!(plain, [2, 4].map(|lanes| (Form::Rows, lanes, Dependent::Exit)));
+    assert_eq!(rows("f64", 100, false).0, Form::Strided);
+    // Where two launches don't fit, but one leaves room, they don't overlap.
+    let overlapping = [198, 300, 528, 726, 727].map(|n| rows("bf16", 2 * n, true));
+    let (late, exit) = (Dependent::Tail, Dependent::Exit);
+    let expected = [(4, late), (8, late), (4, late), (8, exit), (8, late)];
+    assert_eq!(overlapping, expected.map(|(lanes, dependent)| (Form::Rows, lanes, dependent)));
+    // Light work in small launches.
     assert_eq!(flat("in x: f32, z: f32, w: f32\ny = x*z + w", 1 << 17, 90, &Choose::default()).spec.lanes, 4);
 }
 
