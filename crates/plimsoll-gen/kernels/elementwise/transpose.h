@@ -93,11 +93,13 @@ template <int LINE_COUNT, int PER_LINE, int GROUP = 1> struct Pieces {
         if (!WHOLE) return place(iteration) % PER_GROUP / GROUP;
         return (SPLIT > 1 ? threadIdx.x + iteration % SPLIT * THREADS : threadIdx.x % PER_GROUP) / GROUP;
     }
-    // Whether the thread has a piece of the tile at all.
+    // Whether the thread has a piece of the tile at all. Every thread has one in all iterations but the last ones, which the compiler doesn't see.
     __device__ __forceinline__ static bool exists(int iteration) {
-        if (!WHOLE) return (COUNT % THREADS == 0 || place(iteration) < COUNT) && (LINES % GROUP == 0 || line(iteration) < LINES);
-        if (SPLIT > 1) return (PER_GROUP % THREADS == 0 || within(iteration) < PER_LINE) && (LINES % GROUP == 0 || line(iteration) < LINES);
-        return (BUSY == THREADS || threadIdx.x < u32(BUSY)) && (LINES % STEP == 0 || line(iteration) < LINES);
+        const bool line_exists = LINES % GROUP == 0 || line(iteration) < LINES;
+        if (!WHOLE) return ((iteration + 1) * THREADS <= COUNT || place(iteration) < COUNT) && line_exists;
+        if (SPLIT > 1) return ((iteration % SPLIT + 1) * THREADS <= PER_GROUP || within(iteration) < PER_LINE) && line_exists;
+        return (BUSY == THREADS || threadIdx.x < u32(BUSY)) &&
+               (lines_before(iteration) + STEP <= LINES || line(iteration) < LINES);
     }
     // The distance of the piece's line from the tile's first one, times `factor`.
     template <int D>

@@ -37,6 +37,21 @@ fn narrower_whole_vectors_are_preferred_to_wide_ones_that_cross_rows() {
 }
 
 #[test]
+fn small_launches_with_pitched_rows_have_short_aligned_vectors() {
+    let of = |rows: u64, columns: u64, pitch: i64| {
+        let strides: [(&[i64], u64); 2] = [(&[pitch, 1], 0), (&[columns as i64, 1], 0)];
+        let spec = planned("in x: f16\ny: i8 = x*2", &[rows, columns], &strides, 90, &Choose::default()).unwrap().spec;
+        (spec.lanes, spec.unroll)
+    };
+    assert_eq!(of(188, 1122, 1132), (2, 1));
+    // More than 1056 blocks of 256, vectors of half the length, single elements, and no gaps.
+    assert_eq!(of(482, 1122, 1132).0, 8);
+    assert_eq!(of(188, 1124, 1132).0, 4);
+    assert_eq!(of(188, 1121, 1132).0, 8);
+    assert_eq!(of(188, 1122, 1122).0, 8);
+}
+
+#[test]
 fn vectors_of_the_widest_type_are_one_access() {
     let lanes = |text| flat(text, 256 * MIB, 80, &Choose::default()).spec.lanes;
     assert_eq!(lanes("in x: u8\ny: f64 = x"), 2);
