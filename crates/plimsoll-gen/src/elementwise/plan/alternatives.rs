@@ -25,6 +25,8 @@ const VECTORS: [u32; 6] = [2, 4, 8, 16, 32, 64];
 const UNROLLS: [u32; 4] = [1, 2, 4, 8];
 const ITERATIONS: [u32; 7] = [1, 2, 3, 4, 6, 8, 12];
 const SIDES: [u32; 4] = [4, 8, 16, 32];
+/// Most elements of a transposed tile per thread. More only take long to compile.
+const MOST_IN_TILE: u32 = 64;
 /// Threads of a block that are considered.
 const THREADS: [u32; 3] = [64, 128, 256];
 /// Blocks per SM that are considered.
@@ -192,7 +194,8 @@ impl Search<'_> {
                             hints,
                             ..*base
                         };
-                        if let Some(plan) = self.plan(&choose).filter(|plan| seen.insert(plan.spec.clone())) {
+                        let is_new = |plan: &Plan| !is_long(&plan.spec) && seen.insert(plan.spec.clone());
+                        if let Some(plan) = self.plan(&choose).filter(is_new) {
                             all.push((self.clocks(&plan), Alternative { choose, plan }));
                         }
                     }
@@ -206,6 +209,11 @@ impl Search<'_> {
     fn clocks(&self, plan: &Plan) -> f64 {
         cost::clocks(plan, &self.prepared.tensors, &self.counts, self.prepared.device)
     }
+}
+
+/// Whether threads of a transposed tile have too many elements.
+fn is_long(spec: &KernelSpec) -> bool {
+    spec.form == Form::Transpose && spec.rows * spec.unroll * spec.lanes > MOST_IN_TILE * spec.threads
 }
 
 /// A forced value only, or all values.

@@ -134,3 +134,16 @@ fn no_alternative_asks_for_more_registers_than_its_blocks_leave() {
         }
     }
 }
+
+#[test]
+fn tiles_with_many_elements_per_thread_are_not_tried() {
+    let graph = parse("d: i8 = x*2", &Names::with_default(DType::F16)).unwrap();
+    let accesses = [vec![1, 23, 37_858], vec![245_254, 149, 1]];
+    let accesses = accesses.map(|strides| Access { strides, phase: 0 }).to_vec();
+    let indexing = Indexing { extents: vec![23, 1646, 149], accesses };
+    let plans = alternatives(&graph, &indexing, &device(90), &Table::default(), &Choose::default()).unwrap();
+    let tiles = plans.iter().map(|alternative| &alternative.plan.spec).filter(|spec| spec.form == Form::Transpose);
+    let each: Vec<u32> = tiles.map(|spec| spec.rows * spec.unroll * spec.lanes / spec.threads).collect();
+    assert!(each.iter().all(|&each| each <= MOST_IN_TILE), "{each:?}");
+    assert!(each.len() > MOST_VARIATIONS[0] + 2, "{each:?}");
+}
