@@ -93,11 +93,12 @@ template <int LINE_COUNT, int PER_LINE, int GROUP = 1> struct Pieces {
         if (!WHOLE) return place(iteration) % PER_GROUP / GROUP;
         return (SPLIT > 1 ? threadIdx.x + iteration % SPLIT * THREADS : threadIdx.x % PER_GROUP) / GROUP;
     }
-    // Whether the thread has a piece of the tile at all. Every thread has one in all iterations but the last ones, which the compiler doesn't see.
+    // Whether the thread has a piece of the tile at all. Iterations that can't reach the end of the tile or of a line need no comparison, which
+    // the compiler doesn't find out by itself.
     __device__ __forceinline__ static bool exists(int iteration) {
-        const bool line_exists = LINES % GROUP == 0 || line(iteration) < LINES;
-        if (!WHOLE) return ((iteration + 1) * THREADS <= COUNT || place(iteration) < COUNT) && line_exists;
-        if (SPLIT > 1) return ((iteration % SPLIT + 1) * THREADS <= PER_GROUP || within(iteration) < PER_LINE) && line_exists;
+        const bool in_group = LINES % GROUP == 0 || line(iteration) < LINES;
+        if (!WHOLE) return ((iteration + 1) * THREADS <= COUNT || place(iteration) < COUNT) && in_group;
+        if (SPLIT > 1) return ((iteration % SPLIT + 1) * THREADS <= PER_GROUP || within(iteration) < PER_LINE) && in_group;
         return (BUSY == THREADS || threadIdx.x < u32(BUSY)) &&
                (lines_before(iteration) + STEP <= LINES || line(iteration) < LINES);
     }

@@ -154,7 +154,10 @@ impl Search<'_> {
         let other_threads = |threads| Choose { threads: Some(threads), resident: base.resident, ..choose };
         let mut threads = [2 * spec.threads, spec.threads / 2].map(other_threads).to_vec();
         threads.retain(|_| base.threads.is_none());
-        let planned = |choose: &Choose| Some(Alternative { choose: *choose, plan: self.plan(choose)? });
+        let planned = |choose: &Choose| {
+            let plan = self.plan(choose).filter(|plan| !is_long(&plan.spec))?;
+            Some(Alternative { choose: *choose, plan })
+        };
         let is_new = |alternative: &Alternative| alternative.plan.spec != *spec;
         let kinds = [releases, prefetch, hints, resident, threads];
         let kinds: Vec<Vec<Alternative>> =
@@ -211,9 +214,11 @@ impl Search<'_> {
     }
 }
 
-/// Whether threads of a transposed tile have too many elements.
+/// Whether threads of a transposed tile have too many elements. Those of joined rows have few.
 fn is_long(spec: &KernelSpec) -> bool {
-    spec.form == Form::Transpose && spec.rows * spec.unroll * spec.lanes > MOST_IN_TILE * spec.threads
+    spec.form == Form::Transpose
+        && spec.joined == 0
+        && spec.rows * spec.unroll * spec.lanes > MOST_IN_TILE * spec.threads
 }
 
 /// A forced value only, or all values.

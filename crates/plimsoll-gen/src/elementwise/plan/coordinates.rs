@@ -194,13 +194,14 @@ struct Lanes {
 }
 
 /// Fewest elements of aligned vectors that are preferred to wide ones in small launches with pitched rows. On an H200, f16 of 188 × 1122 in rows of
-/// 1132 to i8 took 2.10 µs in vectors of 8 elements and 1.63 of 2, `x*y + y` of bf16 with 256 × 1998 in rows of 2004 2.47 and 2.12. Single elements
-/// took 2 to 5 % longer than wide vectors, and so did short ones of tensors without gaps.
+/// 1132 to i8 took 2.10 µs in vectors of 8 elements and 1.63 of 2, `x*y + y` of bf16 with 256 × 1998 in rows of 2004 2.47 and 2.12; dependent
+/// launches gain as much. Single elements took 2 to 5 % longer than wide vectors, and so did short vectors of tensors without gaps.
 const LEAST_ALIGNED: u32 = 2;
 
 impl Lanes {
-    /// At most `most` elements. `wanted`: those of the tuning; aligned vectors may have half as many, or fewer if a wave of `threads` has room for all.
-    fn new(tensors: &Tensors, most: u32, wanted: u32, widest: u32, threads: u64) -> Self {
+    /// At most `most` elements. `wanted`: those of the tuning; aligned vectors may have half as many, or fewer in a launch
+    /// of at most `small` vectors.
+    fn new(tensors: &Tensors, most: u32, wanted: u32, widest: u32, small: u64) -> Self {
         let most_lanes = |wide: bool| {
             let mut lanes = most;
             while lanes > 1
@@ -224,7 +225,7 @@ impl Lanes {
                 && !takes_vectors(tensor, &tensors.extents, wide, widest)
         };
         let few = aligned >= LEAST_ALIGNED
-            && tensors.elements.div_ceil(aligned.into()) <= threads
+            && tensors.elements.div_ceil(aligned.into()) <= small
             && tensors.moving().any(is_pitched);
         Self { aligned, lanes: if few { aligned } else { wide }, few }
     }
@@ -265,8 +266,9 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     let inner_extent = tensors.extents.last().copied().unwrap_or(1);
     let most = if forced == Some(Form::Strided) { 1 } else { wanted };
-    let threads = device.wave(tuning.threads) * u64::from(tuning.threads);
-    let Lanes { aligned, lanes, few } = Lanes::new(tensors, most, wanted, widest, threads).doubled(&case, unroll);
+    let is_free = choose.vector.or(choose.unroll).is_none();
+    let small = if is_free { device.wave(tuning.threads) * u64::from(tuning.threads) } else { 0 };
+    let Lanes { aligned, lanes, few } = Lanes::new(tensors, most, wanted, widest, small).doubled(&case, unroll);
     let shifts = |tensor: &Tensor| aligned < lanes && shifts(tensor, &tensors.extents, lanes, widest);
     if forced == Some(Form::Rows) && lanes == 1 && wanted > 1 {
         return Err(refused("form", "rows", "no vector of two or more elements is aligned in every tensor"));
@@ -310,7 +312,7 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let why = match (form, crosses) {
         (Form::Rows, false) => format!("rows of {inner_extent} elements are whole vectors of {lanes}"),
         (Form::Rows, true) => format!("vectors of {lanes} cross the ends of rows of {inner_extent}"),
-        _ if wanted == 1 => "single elements".to_owned(),
+        _ if wanted == 1 => "accesses of the chosen size hold one element".to_owned(),
         _ => "the tensors allow no vectors".to_owned(),
     };
     Ok(Shape {

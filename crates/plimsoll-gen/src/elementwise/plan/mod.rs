@@ -409,12 +409,11 @@ fn finish(
 /// Tiles: if all of one launch fit at once, SMs that get more blocks than others hold up the rest (12 MiB took an H200 7.1 µs instead of
 /// 5.5). By coordinates, it matters for vectors that cross the ends of rows, of several inputs from memory: with four and five blocks per
 /// SM, three shapes took 2.9, 3.4 and 3.4 µs overlapped, and 2.5, 3.2 and 3.1 without. Three with one input took 2.7, 3.0 and 3.1 µs
-/// overlapped, and 3.1, 3.0 and 3.4 without. Heavy work takes longer on SMs that get more blocks than others, unless the blocks of one launch leave
-/// hardly room: with 3.9, 4.5, 5.4 and 7.2 blocks per SM, four expressions took 5.9, 4.5, 4.8 and 3.1 µs overlapped, and 5.2, 3.8, 4.3 and 3.4
+/// overlapped, and 3.1, 3.0 and 3.4 without. There, heavy work also takes longer on SMs that get more blocks than others, unless the blocks of
+/// one launch leave hardly any room: with 3.9, 4.5, 5.4 and 7.2 blocks per SM, four expressions took 5.9, 4.5, 4.8 and 3.1 µs overlapped, and 5.2, 3.8, 4.3 and 3.4
 /// without.
 fn gains_nothing_from_overlap(tensors: &Tensors, shape: &Shape, device: &Device, heavy: bool) -> bool {
-    let multiprocessors = u64::from(device.multiprocessors);
-    let room = u64::from(device.resident(shape.threads)) * multiprocessors;
+    let room = device.wave(shape.threads);
     let large = tuning::is_large(tensors, device);
     let crowded = shape.blocks > room * 3 / 8;
     let unbalanced = heavy && tuning::unbalances(shape.blocks, room);

@@ -26,9 +26,10 @@ fn most_lanes((narrowest, widest): (u32, u32), device: &Device, choose: &Choose)
 const LEAST_SIDE: u32 = 32;
 /// Side of tiles whose lines have no vectors: a thread has eight elements or more, which share the cost of finding the tile.
 const SINGLE_SIDE: u32 = 64;
-/// Blocks per SM for which tiles are made smaller, and if all lines are loaded in single elements.
+/// Blocks per SM for which tiles are made smaller, also if outputs are stored or all lines loaded in single elements.
 const BLOCKS: u64 = 4;
-const SINGLE_BLOCKS: u64 = 10;
+const OUTPUT_BLOCKS: u64 = 8;
+const LINE_BLOCKS: u64 = 10;
 
 /// Tiles along the second fastest and the fastest dimension. Sheared tiles also cover what rows begin earlier.
 pub fn tiles((rows, columns): (u32, u32), extents: &[u64], shear: u32) -> [u64; 2] {
@@ -67,8 +68,8 @@ fn smaller_sides(
     };
     let enough = match single {
         None => BLOCKS,
-        Some(Single::Outputs) => 2 * BLOCKS,
-        Some(_) => SINGLE_BLOCKS,
+        Some(Single::Outputs) => OUTPUT_BLOCKS,
+        Some(Single::Lines | Single::WideLines) => LINE_BLOCKS,
     } * u64::from(device.multiprocessors);
     let sides = |rows: u32, columns: u32| rows_and_columns((rows, columns), lanes, extents);
     while rows.max(columns) > least && blocks(sides(rows, columns), extents) < enough {
@@ -77,10 +78,12 @@ fn smaller_sides(
     sides(rows, columns)
 }
 
-/// What is moved in single elements: the outputs, or the lines of all transposed inputs.
+/// What is moved in single elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Single {
+    /// The outputs, and shorter lines of the inputs would still fill several sectors.
     Outputs,
+    /// The lines of all transposed inputs.
     Lines,
     /// Lines of elements of four bytes or more, and another tensor has narrower ones.
     WideLines,
@@ -169,8 +172,8 @@ fn dense_sides(
     (fits && transposed.iter().any(|tensor| gains(&tensor))).then_some((length, columns))
 }
 
-/// Rows and columns of tiles for heavy work if all elements have four bytes or more, not sheared: threads compute between loads and stores, so other
-/// blocks must load meanwhile, and instructions matter more than sectors. On an H200, `erf(x)*tanh(y) + log(abs(y) + 1)` of f32 took 32.9 µs in sheared
+/// Rows and columns of tiles for heavy work if all elements have four bytes or more, instead of sheared and other tiles of many lines: threads compute
+/// between loads and stores, so other blocks must load meanwhile, and instructions matter more than sectors. On an H200, `erf(x)*tanh(y) + log(abs(y) + 1)` of f32 took 32.9 µs in sheared
 /// tiles, 32.3 in 64 × 64 and 31.6 in 32 × 32; `tanh(x) + erf(y)` of f64 33.4, 35.2 and 29.8.
 const HEAVY_SIDES: (u32, u32) = (LEAST_SIDE, LEAST_SIDE);
 
@@ -274,14 +277,15 @@ impl TileSize {
         let most = most_lanes((narrowest, largest), device, choose);
         let side = side(narrowest, most, transposed, choose);
         let aligned = lanes(all, extents, most.clamp(1, side / 4), widest);
-        let heavy = heavy && narrowest >= REGISTER;
+        // Where other work has sheared tiles, heavy work has small ones, and not joined rows.
+        let is_small = heavy && narrowest >= REGISTER;
         let sheared = Shear::new(tiled, most.clamp(1, side / 4), aligned).and_then(|shear| {
             let sides =
                 if choose.unroll.is_some() { (side, side) } else { sheared_sides(all, shear, extents, device)? };
             sides.1.is_multiple_of(shear.elements).then_some((shear.lanes, shear.elements, sides))
         });
         let shears = sheared.is_some();
-        let sheared = sheared.filter(|_| !heavy);
+        let sheared = sheared.filter(|_| !is_small);
         // A request for tiles is for any number of them.
         let multiprocessors = (choose.form != Some(Form::Transpose)).then_some(device.multiprocessors);
         let joined = (!shears && choose.unroll.is_none())
@@ -292,8 +296,8 @@ impl TileSize {
             let is_single = |tensor: &&Tensor| line(tensor, extents, (side, aligned), widest) == 1;
             let single = match aligned {
                 1 => {
-                    let fills_sectors = transposed.iter().all(|tensor| tensor.bytes > 1);
-                    (fills_sectors && extents[extents.len() - 2] >= LEAST_SIDE.into()).then_some(Single::Outputs)
+                    let has_wide_lines = transposed.iter().all(|tensor| tensor.bytes > 1);
+                    (has_wide_lines && extents[extents.len() - 2] >= LEAST_SIDE.into()).then_some(Single::Outputs)
                 }
                 _ if !transposed.iter().all(is_single) => None,
                 _ if transposed.iter().all(|tensor| tensor.bytes >= REGISTER.max(2 * narrowest)) => {
@@ -303,7 +307,7 @@ impl TileSize {
             };
             let smaller = || smaller_sides(side, (aligned, narrowest), single, extents, device);
             let long = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
-            let free = || if heavy { rows_and_columns(HEAVY_SIDES, aligned, extents) } else { long() };
+            let free = || if is_small { rows_and_columns(HEAVY_SIDES, aligned, extents) } else { long() };
             (aligned, 0, choose.unroll.map_or_else(free, |_| (side, side)))
         });
         let dense = (shear == 0 && joined.is_none() && *folds == [0; 2] && choose.unroll.is_none())

@@ -118,11 +118,11 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
 /// Heavy work in few blocks, because it is then spread more evenly, and fewer registers leave room for more threads. On an H200,
 /// `abs(tanh(mish(x - 0.7))) + y` of bf16 took 2.40 µs and 2.17 at 1.1 MiB per tensor, 3.90 and 3.58 at 3 MiB, but 17.5 and 17.7 at 22 MiB. Plain
 /// launches gain up to one wave of whole accesses; at 1.1 waves, three others lost 2 to 5 %. Launches that overlap gain up to one and a half, unless
-/// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB. Of f64, halves are single elements: plain launches
+/// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB. Single elements of f64: plain launches
 /// gain as much (`tanh(x) + erf(y)` 2.39 µs and 1.99 at 0.5 MiB, 6.32 and 5.57 at 4 MiB), those that overlap only if two still fit at once, or if
 /// whole accesses unbalance them: 1.78 and 1.46, 5.35 and 5.29, and at 2.6 MiB 5.21 and 3.86.
 ///
-/// By coordinates, launches gain up to half a wave: `gelu(x + y)*silu(x)` of f16 with a y per row took 2.14 µs and 1.80 at 0.7 MiB, 3.14 and 2.73 at
+/// With tensors that aren't flat, launches gain up to half a wave: `gelu(x + y)*silu(x)` of f16 with a y per row took 2.14 µs and 1.80 at 0.7 MiB, 3.14 and 2.73 at
 /// 2 MiB; `erf(x)*tanh(y)` of f64 3.19 and 1.96 in single elements. With more blocks, two of seven lost up to 12 %, because vectors share
 /// functions of what is the same along rows.
 ///
@@ -134,18 +134,19 @@ fn reads_halves(tensors: &Tensors, device: &Device, heavy: bool, overlaps: bool)
         let medium = bytes > MEDIUM * u64::from(device.multiprocessors) && bytes <= device.l2_bytes / 8 * 9;
         return medium && tensors.streamed_inputs() > 1;
     }
-    let whole = lanes_of(tensors, device.target.widest_access());
+    let access = device.target.widest_access();
+    let (whole, half) = (lanes_of(tensors, access), lanes_of(tensors, access / 2));
     let blocks = |lanes: u32| tensors.elements.div_ceil(u64::from(lanes * BLOCK));
     let room = device.wave(BLOCK);
-    let crowds_out = fits_twice(blocks(whole), room) && !fits_twice(blocks(whole / 2), room);
+    let crowds_out = fits_twice(blocks(whole), room) && !fits_twice(blocks(half), room);
     let gains_overlapped =
-        if whole > 2 { !crowds_out } else { fits_twice(blocks(whole / 2), room) || unbalances(blocks(whole), room) };
+        if half > 1 { !crowds_out } else { fits_twice(blocks(half), room) || unbalances(blocks(whole), room) };
     let most = match (tensors.flat(), overlaps) {
         (true, true) => room + room / 2,
         (true, false) => room,
         (false, _) => room / 2,
     };
-    blocks(whole) <= most && whole >= 2 && (!overlaps || gains_overlapped)
+    half < whole && blocks(whole) <= most && (!overlaps || gains_overlapped)
 }
 
 /// Threads of most blocks.
@@ -259,8 +260,8 @@ fn crowds_out(row: &Row, tensors: &Tensors, device: &Device) -> bool {
     overlaps && !fits_twice(blocks(row.unroll), room) && blocks(1) <= 2 * room
 }
 
-/// Whether SMs on which a block of another launch still runs get so many fewer blocks of this one that heavy work takes longer: two launches don't
-/// fit at once, and one leaves room.
+/// Whether overlap gives some SMs many fewer blocks than others, so that heavy work takes longer: two launches don't fit at once, but one leaves room
+/// (with up to 5.5 of 8 blocks per SM).
 pub fn unbalances(blocks: u64, room: u64) -> bool {
     !fits_twice(blocks, room) && blocks <= room * 11 / 16
 }
@@ -407,12 +408,12 @@ const WIDE: u32 = 16;
 impl Tuning {
     /// The same bytes per thread in vectors of 16 bytes, for forms with a cost per vector: coordinates, shifts. On an H200, a
     /// bf16 input misaligned by one element reached 4.00 TB/s with the vectors of flat kernels and 4.18 with these; a bias of
-    /// columns 4.13 and 4.21.
+    /// columns 4.13 and 4.21. Heavy work on tensors that are not flat keeps the accesses of the rule, which may be halves.
     pub fn in_wide_vectors(&self, tensors: &Tensors, choose: &Choose) -> Self {
         let largest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
         let wide = (WIDE / largest).max(1) * tensors.narrowest();
-        let halves = self.heavy && !self.measured && !tensors.flat();
-        if choose.vector.or(choose.unroll).is_some() || self.vector >= wide || halves {
+        let keeps_rule = self.heavy && !self.measured && !tensors.flat() && choose.form.is_none();
+        if choose.vector.or(choose.unroll).is_some() || self.vector >= wide || keeps_rule {
             return self.clone();
         }
         Self { vector: wide, unroll: (self.unroll * self.vector / wide).max(1), ..self.clone() }

@@ -137,13 +137,20 @@ fn no_alternative_asks_for_more_registers_than_its_blocks_leave() {
 
 #[test]
 fn tiles_with_many_elements_per_thread_are_not_tried() {
-    let graph = parse("d: i8 = x*2", &Names::with_default(DType::F16)).unwrap();
-    let accesses = [vec![1, 23, 37_858], vec![245_254, 149, 1]];
-    let accesses = accesses.map(|strides| Access { strides, phase: 0 }).to_vec();
-    let indexing = Indexing { extents: vec![23, 1646, 149], accesses };
-    let plans = alternatives(&graph, &indexing, &device(90), &Table::default(), &Choose::default()).unwrap();
-    let tiles = plans.iter().map(|alternative| &alternative.plan.spec).filter(|spec| spec.form == Form::Transpose);
-    let each: Vec<u32> = tiles.map(|spec| spec.rows * spec.unroll * spec.lanes / spec.threads).collect();
-    assert!(each.iter().all(|&each| each <= MOST_IN_TILE), "{each:?}");
-    assert!(each.len() > MOST_VARIATIONS[0] + 2, "{each:?}");
+    let tiles = |extents: &[u64], strides: [&[i64]; 2]| {
+        let graph = parse("d: i8 = x*2", &Names::with_default(DType::F16)).unwrap();
+        let accesses = strides.map(|strides| Access { strides: strides.to_vec(), phase: 0 }).to_vec();
+        let indexing = Indexing { extents: extents.to_vec(), accesses };
+        let plans = alternatives(&graph, &indexing, &device(90), &Table::default(), &Choose::default()).unwrap();
+        let tiles = plans.iter().map(|alternative| &alternative.plan.spec).filter(|spec| spec.form == Form::Transpose);
+        tiles.map(|spec| (spec.rows * spec.unroll * spec.lanes, spec.threads)).collect::<Vec<_>>()
+    };
+    let odd = tiles(&[23, 1646, 149], [&[1, 23, 37_858], &[245_254, 149, 1]]);
+    assert!(odd.len() > MOST_VARIATIONS[0] + 2, "{odd:?}");
+    // The planner's own tile has as many as allowed, so there is none with half as many threads.
+    let own = tiles(&[8192, 8192], [&[1, 8192], &[8192, 1]]);
+    assert_eq!(own[0], (128 * 128, 256));
+    for tiles in [odd, own] {
+        assert!(tiles.iter().all(|&(elements, threads)| elements <= MOST_IN_TILE * threads), "{tiles:?}");
+    }
 }

@@ -44,11 +44,16 @@ fn small_launches_with_pitched_rows_have_short_aligned_vectors() {
         (spec.lanes, spec.unroll)
     };
     assert_eq!(of(188, 1122, 1132), (2, 1));
-    // More than 1056 blocks of 256, vectors of half the length, single elements, and no gaps.
+    // More than 1056 blocks of 256, and single elements.
     assert_eq!(of(482, 1122, 1132).0, 8);
-    assert_eq!(of(188, 1124, 1132).0, 4);
     assert_eq!(of(188, 1121, 1132).0, 8);
-    assert_eq!(of(188, 1122, 1122).0, 8);
+    // No gaps, and a requested vector.
+    let lanes = |x: &[i64], choose: &Choose| {
+        let tensors: [(&[i64], u64); 3] = [(x, 0), (&[0, 1], 0), (&[1122, 1], 0)];
+        planned("in x: f16, z: f16\ny: i8 = x*z", &[188, 1122], &tensors, 90, choose).unwrap().spec.lanes
+    };
+    assert_eq!([[1132, 1], [1122, 1]].map(|x| lanes(&x, &Choose::default())), [2, 8]);
+    assert_eq!(lanes(&[1132, 1], &Choose { vector: Some(8), ..Choose::default() }), 8);
 }
 
 #[test]
@@ -86,6 +91,9 @@ fn heavy_work_in_few_blocks_has_half_accesses_and_small_blocks() {
     };
     assert_eq!([100, 1056, 1057].map(|blocks| wide(blocks, false)), [1, 1, 2]);
     assert_eq!([198, 199, 396, 397, 726, 727].map(|blocks| wide(blocks, true)), [1, 2, 2, 1, 1, 2]);
+    // Halves of two bytes and eight would not have fewer elements.
+    let spec = flat("in x: f64\ny: bool = erf(erf(x)) > 0", 100 * 2 * 256, 90, &Choose::default()).spec;
+    assert_eq!(spec.lanes, 2);
     // By coordinates, up to half a wave.
     let strides: [(&[i64], u64); 3] = [(&[1024, 1], 0), (&[0, 1], 0), (&[1024, 1], 0)];
     let rows = |dtype: &str, rows: u64, dependent: bool| {
@@ -97,6 +105,11 @@ fn heavy_work_in_few_blocks_has_half_accesses_and_small_blocks() {
     let plain = [528, 529].map(|n| rows("f32", n, false));
     assert_eq!(plain, [2, 4].map(|lanes| (Form::Rows, lanes, Dependent::Exit)));
     assert_eq!(rows("f64", 100, false).0, Form::Strided);
+    // A request for rows is for vectors.
+    let forced = Choose { form: Some(Form::Rows), ..Choose::default() };
+    let odd: [(&[i64], u64); 3] = [(&[1023, 1], 0), (&[0, 1], 0), (&[1023, 1], 0)];
+    let spec = planned("in x: f32, z: f32\ny = erf(erf(x))*erf(erf(z))", &[100, 1023], &odd, 90, &forced).unwrap().spec;
+    assert_eq!((spec.form, spec.lanes), (Form::Rows, 4));
     // Where two launches don't fit, but one leaves room, they don't overlap.
     let overlapping = [198, 300, 528, 726, 727].map(|n| rows("bf16", 2 * n, true));
     let (late, exit) = (Dependent::Tail, Dependent::Exit);
