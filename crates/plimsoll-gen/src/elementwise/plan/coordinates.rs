@@ -297,24 +297,21 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
     let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
     let tiles = Tiles::new(tensors.elements, 0, kept, tuning.threads, lanes * unroll);
     let Addressing { mut streams, sets, small, words } = Addressing::new(tensors, lanes, tile, device, choose);
+    let access = |tensor: &Tensor, inner| match spacing(tensor) {
+        Some(spacing) => Inner::Spaced(spacing),
+        None if inner == Inner::Unit && shifts(tensor) => Inner::Shifted,
+        None if inner == Inner::Unit && crosses && shifts_inside_rows(tensor, &tensors.extents, lanes, widest) => {
+            Inner::ShiftedOrUnit
+        }
+        None => inner,
+    };
     for (stream, tensor) in streams.iter_mut().zip(&tensors.all) {
-        let Stream::Indexed { inner, .. } = stream else { continue };
-        match spacing(tensor) {
-            Some(spacing) => *inner = Inner::Spaced(spacing),
-            None if *inner == Inner::Unit && shifts(tensor) => *inner = Inner::Shifted,
-            None if *inner == Inner::Unit && crosses && shifts_inside_rows(tensor, &tensors.extents, lanes, widest) => {
-                *inner = Inner::ShiftedOrUnit;
-            }
-            None => {}
+        if let Stream::Indexed { inner, .. } = stream {
+            *inner = access(tensor, *inner);
         }
     }
     let few_cross = inner_extent >= RARELY * WARP * u64::from(lanes);
-    let why = match (form, crosses) {
-        (Form::Rows, false) => format!("rows of {inner_extent} elements are whole vectors of {lanes}"),
-        (Form::Rows, true) => format!("vectors of {lanes} cross the ends of rows of {inner_extent}"),
-        _ if wanted == 1 => "accesses of the chosen size hold one element".to_owned(),
-        _ => "the tensors allow no vectors".to_owned(),
-    };
+    let why = explain((form, crosses), (lanes, wanted), inner_extent);
     Ok(Shape {
         streams,
         lanes,
@@ -330,6 +327,16 @@ pub fn shape(case: Case<'_>, forced: Option<Form>) -> Result<Shape, PlanError> {
         words: [vec![tiles.elements, tiles.whole], words].concat(),
         ..Shape::new_empty(form, why)
     })
+}
+
+/// Why the kernel has this form, with vectors of `lanes` elements in place of `wanted` ones.
+fn explain((form, crosses): (Form, bool), (lanes, wanted): (u32, u32), row: u64) -> String {
+    match (form, crosses) {
+        (Form::Rows, false) => format!("rows of {row} elements are whole vectors of {lanes}"),
+        (Form::Rows, true) => format!("vectors of {lanes} cross the ends of rows of {row}"),
+        _ if wanted == 1 => "accesses of the chosen size hold one element".to_owned(),
+        _ => "the tensors allow no vectors".to_owned(),
+    }
 }
 
 /// How tensors are addressed if some need coordinates.

@@ -89,6 +89,24 @@ enum Single {
     WideLines,
 }
 
+impl Single {
+    /// `None` for vectors. `lanes`: elements of a vector of the outputs; `narrowest`: bytes of an element.
+    fn new(
+        transposed: &[&Tensor],
+        lines_are_single: bool,
+        (lanes, narrowest): (u32, u32),
+        extents: &[u64],
+    ) -> Option<Self> {
+        let have = |least: u32| transposed.iter().all(|tensor| tensor.bytes >= least);
+        match lanes {
+            1 => (have(2) && extents[extents.len() - 2] >= LEAST_SIDE.into()).then_some(Self::Outputs),
+            _ if !lines_are_single => None,
+            _ if have(REGISTER.max(2 * narrowest)) => Some(Self::WideLines),
+            _ => Some(Self::Lines),
+        }
+    }
+}
+
 /// Bytes of the rows of a tile if the outputs' rows don't begin at sectors.
 const LONG_ROW: u32 = 512;
 /// Most elements of such a tile.
@@ -190,6 +208,18 @@ fn shared_bytes(transposed: &[&Tensor], lanes: u32, (rows, columns): (u64, u64))
         rows * (u64::from(tensor.bytes) * columns + u64::from(gap)) + 512
     };
     transposed.iter().map(bytes).sum()
+}
+
+/// Sides that are shortened until the tile fits into shared memory, for gaps of many short rows and for many inputs; `None` if no tile does.
+fn fitting(transposed: &[&Tensor], (mut rows, mut columns): (u32, u32), lanes: u32, shear: u32) -> Option<(u32, u32)> {
+    while shared_bytes(transposed, lanes, (rows.into(), u64::from(columns + shear))) > MOST_SHARED {
+        let (longer, step) = if rows > columns { (&mut rows, lanes) } else { (&mut columns, lanes.max(shear)) };
+        if *longer <= step {
+            return None;
+        }
+        *longer = (*longer / 2).next_multiple_of(step);
+    }
+    Some((rows, columns))
 }
 
 /// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or the forced number if it is possible, within
@@ -294,17 +324,7 @@ impl TileSize {
         let whole = joined.map(|(rows, columns, lanes)| (lanes, 0, (rows, columns)));
         let (lanes, shear, (mut rows, mut columns)) = sheared.or(whole).unwrap_or_else(|| {
             let is_single = |tensor: &&Tensor| line(tensor, extents, (side, aligned), widest) == 1;
-            let single = match aligned {
-                1 => {
-                    let has_wide_lines = transposed.iter().all(|tensor| tensor.bytes > 1);
-                    (has_wide_lines && extents[extents.len() - 2] >= LEAST_SIDE.into()).then_some(Single::Outputs)
-                }
-                _ if !transposed.iter().all(is_single) => None,
-                _ if transposed.iter().all(|tensor| tensor.bytes >= REGISTER.max(2 * narrowest)) => {
-                    Some(Single::WideLines)
-                }
-                _ => Some(Single::Lines),
-            };
+            let single = Single::new(transposed, transposed.iter().all(is_single), (aligned, narrowest), extents);
             let smaller = || smaller_sides(side, (aligned, narrowest), single, extents, device);
             let long = || with_long_rows(all, aligned, extents, device).unwrap_or_else(smaller);
             let free = || if is_small { rows_and_columns(HEAVY_SIDES, aligned, extents) } else { long() };
@@ -314,15 +334,8 @@ impl TileSize {
             .then(|| dense_sides(transposed, extents, (rows, lanes), device))
             .flatten();
         (rows, columns) = dense.unwrap_or((rows, columns));
-        // Gaps of many short rows, many inputs.
-        while joined.is_none()
-            && shared_bytes(transposed, lanes, (rows.into(), u64::from(columns + shear))) > MOST_SHARED
-        {
-            let (longer, step) = if rows > columns { (&mut rows, lanes) } else { (&mut columns, lanes.max(shear)) };
-            if *longer <= step {
-                return None;
-            }
-            *longer = (*longer / 2).next_multiple_of(step);
+        if joined.is_none() {
+            (rows, columns) = fitting(transposed, (rows, columns), lanes, shear)?;
         }
         let bytes = inputs(all).map(|tensor| tensor.bytes).sum::<u32>().max(1);
         let blocks = blocks((rows, columns), extents) / u64::from(device.multiprocessors.max(1));
