@@ -202,14 +202,25 @@ fn float_expressions_match_the_oracle_bitwise() {
 
 #[test]
 fn sizes_around_a_tile_are_complete() {
-    let graph =
-        parse("scalar a: f32; in x: f32, y: f32; z = x*y - x; w: bf16 = x; y = a*x + y", &Names::default()).unwrap();
+    // Several operations, and single ones, whose results are stored past the caches block by block.
+    let texts = [
+        "scalar a: f32; in x: f32, y: f32; z = x*y - x; w: bf16 = x; y = a*x + y",
+        "scalar a: f32; in x: f32, y: f32; z = a*x + y",
+        "in x: f32; x = x - 1.5",
+        "in x: f64, y: f64; z = x*y",
+        "in x: u8, y: u8; z = x + y",
+        "in x: i16, y: i16; z = x < y",
+    ];
     let mut team = team(2);
-    for isa in available() {
-        for n in [0, 1, 2, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 10_007] {
-            for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
-                let how = How { threads: 2, isa, stores };
-                check(&contiguous(&graph, n, 7), &how, &mut team, exact).unwrap_or_else(|e| panic!("{isa:?} {n}: {e}"));
+    for text in texts {
+        let graph = parse(text, &Names::default()).unwrap();
+        for isa in available() {
+            for n in [0, 1, 2, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 10_007] {
+                for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
+                    let how = How { threads: 2, isa, stores };
+                    let wrong = |e| panic!("{text} {isa:?} {n}: {e}");
+                    check(&contiguous(&graph, n, 7), &how, &mut team, exact).unwrap_or_else(wrong);
+                }
             }
         }
     }

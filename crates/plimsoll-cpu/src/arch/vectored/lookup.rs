@@ -126,7 +126,7 @@ pub(super) fn function<F: Rising>() -> Function {
 /// That of [`Function`]: the machine has AVX-512, and the elements are there.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn run<F: Rising>(arguments: &Arguments<'_>) {
-    let Arguments { n, out, operands: [x, ..], ahead } = *arguments;
+    let Arguments { n, out, operands: [x, ..], ahead, .. } = *arguments;
     let (out, x) = (out.cast::<f32>(), x.cast::<f32>());
     let rows = &F::table().0;
     // SAFETY: each half of a row has 16 numbers.
@@ -200,7 +200,7 @@ mod tests {
         let operation = unary(Set::from_isa(best()).unwrap(), op, DType::F32).unwrap();
         let mut out = vec![7.0_f32; x.len() + 1];
         let operands = [x.as_ptr().cast(), std::ptr::null(), std::ptr::null()];
-        let arguments = Arguments { n: x.len(), out: out.as_mut_ptr().cast(), operands, ahead: &[] };
+        let arguments = Arguments { n: x.len(), out: out.as_mut_ptr().cast(), operands, ahead: &[], past: None };
         // SAFETY: the machine has the set; both lists have n elements and don't overlap.
         unsafe { (operation.function)(&arguments) };
         assert_eq!(out.pop(), Some(7.0), "an element too many was written");

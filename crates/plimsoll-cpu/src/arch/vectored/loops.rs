@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use super::super::Isa;
+use super::super::vector::{Simd, Vector as _};
 use super::ahead::NextInput;
 
 /// The arguments of a loop.
@@ -18,6 +19,51 @@ pub(super) struct Arguments<'a> {
     pub operands: [*const u8; 3],
     /// What a slow loop fetches meanwhile: the elements with the same numbers as those that it computes.
     pub ahead: &'a [NextInput],
+    /// Where results go instead, if they are whole blocks; `out` then only holds a block.
+    pub past: Option<PastCaches>,
+}
+
+/// Results that are stored past the caches, in blocks of [`BLOCK`] elements.
+#[derive(Clone, Copy)]
+pub(super) struct PastCaches {
+    /// At a cache line.
+    pub to: *mut u8,
+    /// Bytes of an element.
+    pub width: usize,
+    /// Bytes from one element of an operand to the next; 0 if it is uniform.
+    pub steps: [usize; 3],
+}
+
+/// Results that a loop computes before it stores them past the caches: so few that loads and stores overlap.
+pub(super) const BLOCK: usize = 64;
+
+/// Runs a loop, in blocks if its results are stored past the caches.
+///
+/// # Safety
+/// As for [`Function`]; `S` is available.
+#[inline(always)]
+unsafe fn run<L: Loop, S: Simd>(arguments: &Arguments<'_>) {
+    let Some(past) = arguments.past else {
+        // SAFETY: the caller's promise.
+        return unsafe { L::run(arguments) };
+    };
+    let (mut to, mut operands) = (past.to, arguments.operands);
+    let lanes = S::F32::LANES;
+    for _ in 0..arguments.n / BLOCK {
+        // SAFETY: the caller promises whole blocks of results and operands, room for a block at `out`, and the alignment of both.
+        unsafe {
+            // A constant number, so that the loop has no other cases.
+            L::run(&Arguments { n: BLOCK, operands, ahead: &[], past: None, ..*arguments });
+            let held = arguments.out.cast::<f32>().cast_const();
+            for place in (0..BLOCK * past.width / 4).step_by(lanes) {
+                S::F32::load(held.add(place)).store_nontemporal(to.cast::<f32>().add(place));
+            }
+        }
+        to = to.wrapping_add(BLOCK * past.width);
+        for (operand, step) in operands.iter_mut().zip(past.steps) {
+            *operand = operand.wrapping_add(BLOCK * step);
+        }
+    }
 }
 
 /// Elements that a slow loop computes between two fetches.
@@ -27,7 +73,9 @@ const FETCH_EVERY: usize = 64;
 ///
 /// Its caller promises that the machine has the set; that `out` is valid for writes of n results, and each operand for reads
 /// of n elements (of one, if the function expects a uniform operand there); that all are aligned to their elements and hold
-/// values of their types; and that `out` overlaps no operand.
+/// values of their types; and that `out` overlaps no operand. With `past`, that `out` is valid for writes of a block and aligned to a cache line,
+/// that the target is valid for writes of n results, and that it may only share memory with operands whose elements are as far apart, element by
+/// element; the caller calls [`Simd::fence`] afterwards.
 pub(super) type Function = unsafe fn(&Arguments<'_>);
 
 /// A loop, to be compiled for each instruction set.
@@ -82,19 +130,27 @@ impl Set {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512<L: Loop>(arguments: &Arguments<'_>) {
     // SAFETY: the caller promises what `Function` requires.
-    unsafe { L::run(arguments) }
+    unsafe { run::<L, super::super::x86_64::avx512::Avx512>(arguments) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<L: Loop>(arguments: &Arguments<'_>) {
     // SAFETY: as above.
-    unsafe { L::run(arguments) }
+    unsafe { run::<L, super::super::x86_64::avx2::Avx2>(arguments) }
 }
+
+/// The registers of [`Set::Baseline`].
+#[cfg(target_arch = "x86_64")]
+type Registers = super::super::x86_64::sse2::Sse2;
+#[cfg(target_arch = "aarch64")]
+type Registers = super::super::aarch64::neon::Neon;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+type Registers = super::super::generic::Generic;
 
 unsafe fn baseline<L: Loop>(arguments: &Arguments<'_>) {
     // SAFETY: as above.
-    unsafe { L::run(arguments) }
+    unsafe { run::<L, Registers>(arguments) }
 }
 
 /// The loop `L` compiled for `set`.

@@ -306,10 +306,8 @@ impl Machine {
                 ahead.begin(&self.code, &self.tiling, starts, (!is_last).then_some(&next));
             }
             let run = TileRun { machine: self, tile: &tile, bases: &bases, slots, ahead: ahead.as_ref() };
-            for step in &self.code.steps {
-                // SAFETY: the bases are those of this tile; the arena has the code's slots.
-                unsafe { run.run_step(step) };
-            }
+            // SAFETY: the bases are those of this tile; the arena has the code's slots.
+            unsafe { run.run() };
             tile = next;
         }
         if self.nontemporal {

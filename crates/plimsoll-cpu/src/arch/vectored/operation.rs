@@ -27,6 +27,11 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// Bytes from one element of each operand to the next; 0 if it is the same for all.
+    pub(super) fn steps(&self) -> [usize; 3] {
+        [0, 1, 2].map(|k| if self.uniform >> k & 1 != 0 { 0 } else { usize::from(self.operands[k]) })
+    }
+
     /// A loop over one operand, whose elements differ and whose results aren't booleans.
     fn with_one_operand(function: Function, operand: u8, result: u8) -> Self {
         Self { function, operands: [operand, 0, 0], result, uniform: 0, boolean: false, slow: false }

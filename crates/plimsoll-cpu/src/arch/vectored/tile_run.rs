@@ -5,10 +5,14 @@ use plimsoll_expr::{DType, Value};
 
 use super::ahead::{Ahead, NextInput};
 use super::code::{Place, Step};
-use super::loops::Arguments;
+use super::loops::{Arguments, BLOCK, PastCaches};
 use super::machine::{Machine, STREAMS};
 use super::moves::{Fetch, Strided, gather, past_caches, scatter};
+use super::operation::Operation;
 use super::tiling::Tile;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// The run of the code on one tile.
 pub(super) struct TileRun<'t> {
@@ -51,24 +55,81 @@ impl TileRun<'_> {
         Strided { row: layout.row, column: layout.column, rows, columns }
     }
 
+    /// Runs all steps.
+    ///
     /// # Safety
     /// The bases are valid for this tile of the code and the tiling, and no other thread accesses these elements.
-    pub(super) unsafe fn run_step(&self, step: &Step) {
+    pub(super) unsafe fn run(&self) {
+        // SAFETY: the caller promises the same.
+        unsafe {
+            match &self.machine.code.steps[..] {
+                [Step::Apply { operation, operands, out }, Step::Scatter { output, from }]
+                    if out == from && self.streams(operation, *output) =>
+                {
+                    self.stream(operation, operands, *out, *output);
+                }
+                steps => steps.iter().for_each(|step| self.run_step(step)),
+            }
+        }
+    }
+
+    /// Whether an operation's results can be stored past the caches block by block.
+    fn streams(&self, operation: &Operation, output: u16) -> bool {
+        let Machine { nontemporal, tiling, code, .. } = self.machine;
+        *nontemporal && !operation.slow && tiling.is_dense(code.inputs + usize::from(output))
+    }
+
+    /// Applies an operation and stores its results past the caches, block by block from the first cache line on.
+    ///
+    /// # Safety
+    /// As [`TileRun::run`]; `out` is a slot, and the output is dense.
+    unsafe fn stream(&self, operation: &Operation, operands: &[Place; 3], out: Place, output: u16) {
+        let (width, elements) = (usize::from(operation.result), self.elements());
+        let to = self.address(Place::Output(output));
+        let head = (to.align_offset(LINE) / width).min(elements);
+        let blocks = head + (elements - head) / BLOCK * BLOCK;
+        for (begin, end, whole) in [(0, head, false), (head, blocks, true), (blocks, elements, false)] {
+            if begin == end {
+                continue;
+            }
+            let to = to.wrapping_add(begin * width);
+            let past = whole.then(|| PastCaches { to, width, steps: operation.steps() });
+            let arguments = Arguments { past, ..self.arguments(operation, operands, (begin, end - begin), out) };
+            // SAFETY: as for a step; the slot has room for a tile, and these elements are in every stream. Blocks begin at a cache line.
+            unsafe {
+                (operation.function)(&arguments);
+                if !whole {
+                    arguments.out.copy_to_nonoverlapping(to, (end - begin) * width);
+                }
+            }
+        }
+    }
+
+    /// The arguments of an operation on elements of the tile, first and number, with results at the beginning of `out`.
+    fn arguments(
+        &self,
+        operation: &Operation,
+        operands: &[Place; 3],
+        (first, n): (usize, usize),
+        out: Place,
+    ) -> Arguments<'_> {
+        let mut arguments =
+            Arguments { n, out: self.address(out), operands: [std::ptr::null(); 3], ahead: &[], past: None };
+        for (k, step) in operation.steps().into_iter().enumerate() {
+            if operation.operands[k] > 0 {
+                arguments.operands[k] = self.address(operands[k]).wrapping_add(first * step);
+            }
+        }
+        arguments
+    }
+
+    /// # Safety
+    /// As [`TileRun::run`].
+    unsafe fn run_step(&self, step: &Step) {
         match *step {
             Step::Apply { operation, out, operands } => {
-                let mut arguments = Arguments {
-                    n: self.elements(),
-                    out: self.address(out),
-                    operands: [std::ptr::null(); 3],
-                    ahead: self.share(step),
-                };
-                for (address, (&place, &width)) in
-                    arguments.operands.iter_mut().zip(operands.iter().zip(&operation.operands))
-                {
-                    if width > 0 {
-                        *address = self.address(place);
-                    }
-                }
+                let whole = self.arguments(&operation, &operands, (0, self.elements()), out);
+                let arguments = Arguments { ahead: self.share(step), ..whole };
                 // SAFETY: `Code::new` checked that each place holds elements of the loop's widths, that `out` is none of
                 // the operands, and which are uniform; slots have room for a tile, are aligned to cache lines, and don't
                 // overlap; streams that are accessed directly are dense (checked by `Machine::new`) and aligned (checked by
