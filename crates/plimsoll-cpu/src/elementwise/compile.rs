@@ -15,7 +15,7 @@ pub(super) struct Contiguity {
     pub inputs: Vec<bool>,
     /// Whether each output's tiles are contiguous.
     pub outputs: Vec<bool>,
-    /// Whether stores bypass the caches, which only copies of whole slots can do.
+    /// Whether stores bypass the caches, for which results pass through slots.
     pub nontemporal: bool,
 }
 

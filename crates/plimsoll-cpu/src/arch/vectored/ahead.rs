@@ -1,7 +1,7 @@
 //! Fetching ahead: processors overlap memory with at most some hundred instructions of arithmetic. A function such as `exp` takes more for
 //! the elements of a cache line, so memory would idle while it is computed. Meanwhile, its loop fetches the inputs of the next tile into L2. Without
-//! such functions, they are fetched while results are copied to outputs past the caches. A single operation needs neither: it stores its results past
-//! the caches in small blocks, so that its loads and stores overlap.
+//! such functions, they are fetched while results are copied to outputs past the caches. A single short operation needs neither: it stores its
+//! results past the caches in small blocks, so that its loads and stores overlap.
 
 use std::cell::Cell;
 use std::ops::Range;

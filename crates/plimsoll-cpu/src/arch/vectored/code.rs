@@ -251,7 +251,8 @@ impl Code {
         Ok(Self { steps, slots, width, uniforms, widths, inputs, direct, bool_outputs, slow, copies })
     }
 
-    /// How many steps of a tile fetch the inputs of the next one: the slow ones, or those that copy results to outputs if none is slow.
+    /// How many steps of a tile fetch the inputs of the next one: the slow ones, or those that copy results to outputs if none is slow. (A single
+    /// operation may be run without them.)
     pub(super) fn fetching(&self) -> usize {
         if self.slow > 0 { self.slow } else { self.copies }
     }

@@ -73,9 +73,10 @@ const FETCH_EVERY: usize = 64;
 ///
 /// Its caller promises that the machine has the set; that `out` is valid for writes of n results, and each operand for reads
 /// of n elements (of one, if the function expects a uniform operand there); that all are aligned to their elements and hold
-/// values of their types; and that `out` overlaps no operand. With `past`, that `out` is valid for writes of a block and aligned to a cache line,
-/// that the target is valid for writes of n results, and that it may only share memory with operands whose elements are as far apart, element by
-/// element; the caller calls [`Simd::fence`] afterwards.
+/// values of their types; and that `out` overlaps no operand. With `past`, which only operations that stream take: that its numbers are the
+/// operation's; that n is a multiple of [`BLOCK`]; that `out` is valid for writes of a block and aligned to a cache line; that the target begins at a
+/// cache line, is valid for writes of n results, and shares memory only with operands that begin there too and have elements of that width; and
+/// that the caller calls [`Simd::fence`] afterwards.
 pub(super) type Function = unsafe fn(&Arguments<'_>);
 
 /// A loop, to be compiled for each instruction set.

@@ -24,6 +24,9 @@ pub(crate) struct Operation {
     pub(super) boolean: bool,
     /// It takes about as long as memory for its elements, so it should fetch others meanwhile.
     pub(super) slow: bool,
+    /// It takes far less time than memory for its elements, so its results can be stored past the caches in small blocks. Functions such as `sin`
+    /// take longer that way.
+    pub(super) streams: bool,
 }
 
 impl Operation {
@@ -34,7 +37,7 @@ impl Operation {
 
     /// A loop over one operand, whose elements differ and whose results aren't booleans.
     fn with_one_operand(function: Function, operand: u8, result: u8) -> Self {
-        Self { function, operands: [operand, 0, 0], result, uniform: 0, boolean: false, slow: false }
+        Self { function, operands: [operand, 0, 0], result, uniform: 0, boolean: false, slow: false, streams: false }
     }
 }
 
@@ -165,7 +168,8 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
         ], },
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { slow, ..Operation::with_one_operand(function, bytes, bytes) })
+    let streams = matches!(op, Unary::Neg | Unary::Abs | Unary::Sqrt);
+    function.map(|function| Operation { slow, streams, ..Operation::with_one_operand(function, bytes, bytes) })
 }
 
 /// A node of two operands of type `dtype`. Bit i of `uniform`: operand i is the same for all elements.
@@ -190,6 +194,7 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
         Binary::Fmax => floats!(carrier, map2!(Fmax, (set, uniform))),
     };
     let bytes = width(carrier);
+    let streams = !matches!(op, Binary::Pow | Binary::Atan2 | Binary::FloorDiv | Binary::Rem);
     function.map(|function| Operation {
         function,
         operands: [bytes, bytes, 0],
@@ -197,6 +202,7 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
         uniform,
         boolean: false,
         slow: false,
+        streams,
     })
 }
 
@@ -213,7 +219,18 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
     };
     let bytes = width(carrier);
     function.map(|function| {
-        (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, boolean: true, slow: false }, exchanged)
+        (
+            Operation {
+                function,
+                operands: [bytes, bytes, 0],
+                result: 1,
+                uniform,
+                boolean: true,
+                slow: false,
+                streams: true,
+            },
+            exchanged,
+        )
     })
 }
 
@@ -232,6 +249,7 @@ pub(crate) fn fused(set: Set, fused: Fused, dtype: DType, uniform: u8) -> Option
         uniform,
         boolean: false,
         slow: false,
+        streams: true,
     })
 }
 
@@ -265,6 +283,7 @@ pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
         uniform,
         boolean: false,
         slow: false,
+        streams: true,
     })
 }
 

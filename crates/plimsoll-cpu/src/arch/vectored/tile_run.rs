@@ -76,7 +76,7 @@ impl TileRun<'_> {
     /// Whether an operation's results can be stored past the caches block by block.
     fn streams(&self, operation: &Operation, output: u16) -> bool {
         let Machine { nontemporal, tiling, code, .. } = self.machine;
-        *nontemporal && !operation.slow && tiling.is_dense(code.inputs + usize::from(output))
+        *nontemporal && operation.streams && tiling.is_dense(code.inputs + usize::from(output))
     }
 
     /// Applies an operation and stores its results past the caches, block by block from the first cache line on.
@@ -95,11 +95,13 @@ impl TileRun<'_> {
             let to = to.wrapping_add(begin * width);
             let past = whole.then(|| PastCaches { to, width, steps: operation.steps() });
             let arguments = Arguments { past, ..self.arguments(operation, operands, (begin, end - begin), out) };
-            // SAFETY: as for a step; the slot has room for a tile, and these elements are in every stream. Blocks begin at a cache line.
+            // SAFETY: as for a step; the slot has room for a tile, and these elements are in every stream. Blocks begin at a cache line. An
+            // input that shares the output's memory has its layout (`Machine::new`), and a block is read before it is stored.
             unsafe {
                 (operation.function)(&arguments);
                 if !whole {
-                    arguments.out.copy_to_nonoverlapping(to, (end - begin) * width);
+                    let fetch = Fetch { inputs: &[], first: 0, width };
+                    past_caches(self.machine.isa, arguments.out, to, (end - begin) * width, fetch);
                 }
             }
         }
