@@ -120,7 +120,7 @@ fn apply_rule(tensors: &Tensors, device: &Device, work: Option<(Work, Weight)>, 
 /// launches gain up to one wave of whole accesses; at 1.1 waves, three others lost 2 to 5 %. Launches that overlap gain up to one and a half, unless
 /// halves leave no room for the next launch: 1.75 and 1.91 µs at 1.1 MiB, 5.27 and 4.79 at 5 MiB. Single elements of f64: plain launches
 /// gain as much (`tanh(x) + erf(y)` 2.39 µs and 1.99 at 0.5 MiB, 6.32 and 5.57 at 4 MiB), those that overlap only if two still fit at once, or if
-/// whole accesses unbalance them: 1.78 and 1.46, 5.35 and 5.29, and at 2.6 MiB 5.21 and 3.86.
+/// whole accesses unbalance them: 1.78 and 1.46 at 0.5 MiB, 5.21 and 3.86 at 2.6 MiB.
 ///
 /// With tensors that aren't flat, launches gain up to half a wave: `gelu(x + y)*silu(x)` of f16 with a y per row took 2.14 µs and 1.80 at 0.7 MiB, 3.14 and 2.73 at
 /// 2 MiB; `erf(x)*tanh(y)` of f64 3.19 and 1.96 in single elements. With more blocks, two of seven lost up to 12 %, because vectors share
